@@ -11,7 +11,8 @@ from interlock.core.decisions import Decisions
 from interlock.core.explain import TIMED, explain
 from interlock.core.facts import Facts
 from interlock.core.gates import limit_names
-from interlock.core.state import JUMP, SchedulerState, Worker
+from interlock.core.roster import Worker
+from interlock.core.state import JUMP, SchedulerState
 from interlock.core.step import NO_FACTS, Command, step
 from interlock.core.timers import waits_for_span
 from interlock.model.command import WorkerUp

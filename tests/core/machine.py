@@ -14,7 +14,7 @@ from interlock.model.command import Answered, Create, Define, HandedOver, Worker
 from interlock.model.effect import CallHook, CheckPolicy
 from interlock.model.job import Job, Retry
 from interlock.model.lane import LaneSpec
-from interlock.model.message import Dispatch, Finished, Heartbeat, Held, Lost, Message, Started
+from interlock.model.message import Dispatch, Finished, Heartbeat, Held, Load, Lost, Message, Started
 from interlock.model.policy import PolicyRequest, Verdict
 from interlock.model.request import Accepted, ActOnRun, NewRun
 from interlock.model.run import Now, Run, Transition
@@ -80,6 +80,8 @@ class Machine:
         """answers for the remote policy, with a verdict or why there is none; without it nothing answers"""
         self._out: list[Command] = []
         self.decide = step
+        self.mute: set[str] = set()
+        """workers that say nothing by themselves"""
         self._requests = 0
         self._position = 1
         self.step(("", self.define(0)))
@@ -140,13 +142,18 @@ class Machine:
     def advance(self, seconds: float) -> Decisions:
         self.wall += seconds
         self.elapsed += seconds
-        return self.step()
+        return self.step(*self.loads())
 
     def advance_to(self, wall: float) -> Decisions:
         """To this very instant, which a sum may miss."""
         self.elapsed += wall - self.wall
         self.wall = wall
-        return self.step()
+        return self.step(*self.loads())
+
+    def loads(self) -> list[Command]:
+        """What workers say every few seconds, unless they are mute."""
+        connected = [one.id for one in self.state.workers.values() if one.connected and one.id not in self.mute]
+        return [(worker_id, Load()) for worker_id in connected]
 
     def restart(self) -> None:
         """The scheduler is killed, and the next one begins with what the store has."""

@@ -28,7 +28,7 @@ def test_cancel_works_from_every_state_that_is_not_an_end(state: State) -> None:
     if run.state is not state and state not in ON_WORKER:
         # Stages that are still to come are entered by hand: cancelling must not depend on how a run got there.
         machine.state.lanes["main"].holding.pop(run_id, None)
-        machine.state.workers["one"].drop(run_id)
+        machine.state.roster.drop(machine.state.workers["one"], run_id)
         if state is State.TERMINATING:
             machine.state.lanes["main"].holding[run_id] = run
     run.state = state

@@ -36,7 +36,7 @@ def waiting_in(state: State) -> tuple[Machine, str]:
     if state is State.RETRYING:
         machine.finished(run_id, "failed")
     else:
-        machine.state.workers["one"].drop(run_id)
+        machine.state.roster.drop(machine.state.workers["one"], run_id)
         machine.state.lanes["main"].holding.clear()
         machine.run(run_id).state = state
     assert machine.state_of(run_id) is state
@@ -230,9 +230,9 @@ def test_work_lost_after_its_deadline_ends_as_timeout(how: str) -> None:
 
 def test_the_machine_says_when_it_wants_to_be_woken() -> None:
     machine = Machine(Job(id="work", max_runtime=7))
+    machine.worker_up()
     run_id = machine.submit(deadline_at=START + 50)
     assert machine.last.wake_at == START + 50
-    machine.worker_up()
     machine.started(run_id)
     assert machine.state.liveness_due == machine.elapsed + 30
     assert machine.last.wake_at == START + 7

@@ -290,13 +290,13 @@ def test_a_process_of_its_own_needs_a_slot_of_its_own() -> None:
     assert [(one.id, one.fits, one.obstacle) for one in found.workers] == [("one", False, Obstacle.FULL)]
 
 
-def test_a_silent_worker_is_the_last_choice() -> None:
+def test_a_silent_worker_gets_nothing() -> None:
     machine = made({"main": 1})
     machine.running()
     waiting = machine.submit()
     machine.state.workers["one"].silent = True
     (worker,) = asked(machine, waiting).workers
-    assert (worker.fits, worker.obstacle) == (True, Obstacle.SILENT)
+    assert (worker.fits, worker.obstacle) == (False, Obstacle.SILENT)
 
 
 def test_a_paused_schedule_and_a_bulk_request_under_way() -> None:

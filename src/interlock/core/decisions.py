@@ -93,6 +93,7 @@ class Decisions(msgspec.Struct, kw_only=True):
     quarantined: list[Run] = []
     scans: list[tuple[int, float]] = []  # reports of scans: results, and seconds
     scans_skipped: int = 0  # results that could not be scanned
+    lacks: dict[str, int] = {}  # why no worker could take a run → looks in vain
     warnings: list[str] = []
     problems: list[str] = []  # refused attempts to break the state table
     progressed: dict[str, Run] = {}  # runs that reported progress; the state has the reports

@@ -66,6 +66,7 @@ def define(p: Pass, origin: str, command: Define) -> None:
     if command.request and (refused := refusals(state, jobs, p.now)):
         raise BadSchedule(refused[0][1])
     adopt_lanes(p, command.lanes)
+    state.roster.adopt(command.pools)
     adopt_policy(p, command.policy, not command.request)
     adopt_output(p, command.position)
     before, state.declared = state.declared, {job.id: job.version for job in jobs}

@@ -31,8 +31,10 @@ class Room(IntEnum):
     SUSPECT = 2  # in its own process, because its last process died
 
 
-RouteKey = tuple[str, Room, tuple[str, ...]]
-"""job id, room and names of gates: runs with equal keys can go to the same workers at the same time"""
+Needs = tuple[str, tuple[str, ...], tuple[tuple[str, str], ...], str, str]
+"""what a run demands of its worker: topic, capabilities, labels, preferred pool and preferred worker"""
+RouteKey = tuple[str, Room, tuple[str, ...], Needs]
+"""job id, room, names of gates and needs: runs with equal keys can go to the same workers at the same time"""
 LineKey = tuple[int, str]  # priority and tenant
 Entry = tuple[int, Run]  # order of arrival, and the run
 Offer = tuple[float, int, str, bool]  # used share of a lane's limit, order of its first run, name, `has_apart`

@@ -8,8 +8,8 @@ from operator import itemgetter
 from interlock.core import gates
 from interlock.core.gates import LANE_RATE, RateGate
 from interlock.core.lane import Entry, Head, Lane, Line, RouteKey
-from interlock.core.routing import dispatch, pick
-from interlock.core.state import SchedulerState
+from interlock.core.routing import dispatch, park, unpark
+from interlock.core.state import ROOMS, SchedulerState
 from interlock.core.transition import Pass
 from interlock.model.explanation import MOST_NAMED, Reason, ReasonKind, counted_runs
 from interlock.model.lane import LaneStatus
@@ -31,10 +31,12 @@ def fill(p: Pass) -> None:
     its limit goes first, so that no lane's backlog delays another. Only lanes that can start a run are looked at."""
     if p.state.draining:
         return
+    p.state.roster.settle(p.rng)
     while True:
         tries = gates.let_queues_try(p)
+        tries = unpark(p) or tries
         _fill_lanes(p)
-        if not tries:
+        if not tries and not p.state.roster.open:
             return
 
 
@@ -44,7 +46,8 @@ def _fill_lanes(p: Pass) -> None:
         _offer(state, lane)
     state.stirred.clear()
     left = []
-    while offers := [heap for apart, heap in enumerate(state.offers) if heap and state.has_room(bool(apart))]:
+    has_room = state.roster.has_room
+    while offers := [heap for apart, heap in enumerate(state.offers) if heap and has_room(ROOMS[apart], p.rng)]:
         offer = heappop(min(offers))
         lane = state.lanes[offer[2]]
         if offer == lane.offer:
@@ -85,7 +88,7 @@ def _fill_lane(p: Pass, lane: Lane) -> bool:
             lane.count(line, started, started)
             if rate is not None:
                 rate.take(p, started)
-        elif not p.state.has_room(lane.has_apart):
+        elif not p.state.roster.has_room(ROOMS[lane.has_apart], p.rng):
             break
     for line, head in aside:
         lane.add_head(line, head)
@@ -98,7 +101,8 @@ def _hand_out(p: Pass, lane: Lane, line: Line, most: int, aside: list[tuple[Line
     """Dispatch up to `most` runs of a line's first queue, until another queue has an older one; return their number."""
     _, key = heappop(line.heads)
     until = line.heads[0][0] if line.heads else None
-    queue, started = line.queues[key], 0
+    queue, started, roster = line.queues[key], 0, p.state.roster
+    place = roster.place(key, line.key[1], p.rng)
     passing = p.state.gates_of(queue[0][1], key) if key[2] else ()
     while True:
         order, run = queue[0]
@@ -109,10 +113,16 @@ def _hand_out(p: Pass, lane: Lane, line: Line, most: int, aside: list[tuple[Line
             if not gate.room(p.elapsed):
                 gate.park(p, lane, line, key, order)
                 return started
-        worker = pick(p.state, key)
+        worker = roster.pick(place, key[1], p.rng)
         if worker is None:
-            aside.append((line, (order, key)))
+            lack = roster.lack(place)
+            if lack is None and not roster.has_room(ROOMS[lane.has_apart], p.rng):
+                aside.append((line, (order, key)))  # all are busy: the next in turn gets the first free slot
+            else:
+                park(p, place, lack, lane, line, (order, key), run)
             return started
+        if place.tries:
+            place.tries.clear()
         queue.popleft()
         for gate in passing:
             gate.take(p)

@@ -9,9 +9,10 @@ sides drop those that the other does not know.
 from collections.abc import Iterator
 
 from interlock.core.effects import is_pending
+from interlock.core.roster import NOT_OUT, Attempt, Worker
 from interlock.core.routing import send
 from interlock.core.settle import begin, current, give_back, lose
-from interlock.core.state import NOT_OUT, Attempt, Lines, SchedulerState, Worker
+from interlock.core.state import Lines, SchedulerState
 from interlock.core.transition import Pass
 from interlock.model.command import HandedOver, Stalled, WorkerDown, WorkerUp
 from interlock.model.duration import span
@@ -53,6 +54,7 @@ def note_load(p: Pass, worker_id: str, message: Load) -> None:
         worker.silent = False
         worker.heard = p.elapsed
         worker.cpu, worker.memory, worker.gpu = message.cpu, message.memory, message.gpu
+        p.state.roster.changed(worker)
     p.send(worker_id, Seen())
 
 
@@ -68,6 +70,8 @@ def _hear(p: Pass, attempt: Attempt, held: Held) -> None:
 
 def worker_up(p: Pass, origin: str, command: WorkerUp) -> None:
     worker = p.state.workers.setdefault(command.worker_id, Worker(command.worker_id))
+    p.state.roster.leave(worker)
+    p.state.roster.changed(worker)
     worker.slots = command.slots
     worker.processes = command.processes
     worker.jobs = command.jobs
@@ -80,6 +84,7 @@ def worker_up(p: Pass, origin: str, command: WorkerUp) -> None:
     worker.connected = True
     worker.silent = False
     worker.heard = p.elapsed
+    p.state.watch_silence(p.elapsed)
     known = set()
     for held in command.held:
         attempt = current(p, worker.id, held.run_id, held.fence)
@@ -102,24 +107,24 @@ def worker_down(p: Pass, origin: str, command: WorkerDown) -> None:
     if worker is None:
         return
     worker.connected = False
+    p.state.roster.changed(worker)
     if command.dead:
         for attempt in list(worker.attempts.values()):
             if attempt.heard == NOT_OUT:
                 give_back(p, attempt, command.reason)
             else:
                 lose(p, attempt.run, command.reason)
-    _forget(p, worker)
+    if not worker.attempts and (command.dead or worker.draining):
+        p.state.roster.forget(worker)
+    else:
+        p.state.watch_silence(worker.heard)
 
 
 def worker_leaving(p: Pass, worker_id: str, message: Leaving) -> None:
     worker = p.state.workers.get(worker_id)
     if worker is not None:
         worker.draining = True
-
-
-def _forget(p: Pass, worker: Worker) -> None:
-    if not worker.connected and not worker.attempts:
-        p.state.workers.pop(worker.id, None)
+        p.state.roster.changed(worker)
 
 
 def inputs_read(p: Pass, run: Run, inputs: tuple[bytes, bytes | None, tuple[bytes, ...]]) -> None:
@@ -145,7 +150,7 @@ def handed_over(p: Pass, origin: str, command: HandedOver) -> None:
 
 
 def check_silence(p: Pass) -> None:
-    """Lose the attempts that have been silent for too long, and set the time of the next check."""
+    """Lose attempts and pass over workers that have been silent for too long, and set the time of the next check."""
     if p.state.liveness_due is None or p.elapsed < p.state.liveness_due:
         return
     silence = p.state.limits.silence
@@ -157,13 +162,18 @@ def check_silence(p: Pass) -> None:
                 oldest = attempt.heard if oldest is None else min(oldest, attempt.heard)
                 continue
             run = attempt.run
-            worker.silent = True
             p.send(worker.id, Stop(run.id, run.fence, STALE))
             if run.state is State.DISPATCHED and not attempt.accepted and worker.connected:
                 give_back(p, attempt, f"no word from {worker.id} for {silence:g}s; it may have begun there")
             else:
                 lose(p, run, f"no heartbeat from {worker.id} for {silence:g}s")
-        _forget(p, worker)
+        if p.elapsed < worker.heard + silence:
+            oldest = worker.heard if oldest is None else min(oldest, worker.heard)
+        elif worker.connected:
+            worker.silent = True
+            p.state.roster.changed(worker)
+        elif not worker.attempts:
+            p.state.roster.forget(worker)
     p.state.liveness_due = None if oldest is None else oldest + silence
 
 
@@ -172,6 +182,7 @@ def stalled(p: Pass, origin: str, command: Stalled) -> None:
     for worker in p.state.workers.values():
         for attempt in worker.attempts.values():
             attempt.heard += command.seconds
+        worker.heard += command.seconds
     if p.state.liveness_due is not None:
         p.state.liveness_due += command.seconds
 

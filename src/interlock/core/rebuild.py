@@ -11,10 +11,11 @@ from interlock.core.job_guard import rebuild_guards
 from interlock.core.judge import LONGEST_PAUSE, MEMO
 from interlock.core.lane import Room
 from interlock.core.output import MEMO as SCANNED
+from interlock.core.roster import Attempt, Worker
 from interlock.core.schedule_table import series_of
 from interlock.core.settle import runtimes
 from interlock.core.snapshot import Snapshot as Snapshot
-from interlock.core.state import JUMP, LATE, WAIT, Attempt, Limits, Lines, SchedulerState, Worker
+from interlock.core.state import JUMP, LATE, WAIT, Limits, Lines, SchedulerState
 from interlock.core.timers import waits_for_span
 from interlock.model.duration import checked
 from interlock.model.job import Job
@@ -116,7 +117,7 @@ def _place(state: SchedulerState, run: Run, elapsed: float) -> None:
     if run.state in HOLDS_SLOT:
         state.hold_slot(run)
     if run.state in ON_WORKER and run.worker_id is not None:
-        worker = state.workers.setdefault(run.worker_id, Worker(run.worker_id))
+        worker = state.workers.setdefault(run.worker_id, Worker(run.worker_id, heard=elapsed))
         worker.attempts[run.id] = Attempt(run, elapsed, run.state is not State.DISPATCHED, state.arrival())
         if (room := state.route_key(run)[1]) is not Room.SHARED:
             worker.apart[run.id] = room

@@ -1,33 +1,25 @@
-"""Routing: pick the worker that a run goes to, and dispatch it under a new fence."""
+"""Routing: dispatch a run to its worker under a new fence, and look for a worker again if there is none."""
 
 from collections.abc import Iterator, Mapping
+from heapq import heappush
+from itertools import islice
+from math import inf
 
 from interlock.core.effects import ask
-from interlock.core.lane import Room, RouteKey
-from interlock.core.state import ANYWHERE, NOT_OUT, Attempt, SchedulerState, Worker
+from interlock.core.lane import Head, Lane, Line, Room
+from interlock.core.roster import MOST_TRIES, NOT_OUT, PLACE, Attempt, Place, PlaceKey, Worker
+from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
+from interlock.model.duration import brief
 from interlock.model.effect import ReadInputs
 from interlock.model.explanation import Obstacle, WorkerFit
 from interlock.model.message import Dispatch
+from interlock.model.pool import Lack
 from interlock.model.run import Run
 from interlock.model.state import State
 
-
-def pick(state: SchedulerState, key: RouteKey) -> Worker | None:
-    """Return the worker with the most free slots that knows the job. A silent worker is the last choice, so that it
-    does not get back the work it lost; it is still a choice, because a worker without attempts sends no heartbeats."""
-    job_id, room, _ = key
-    best: Worker | None = None
-    silent: Worker | None = None
-    most = 0
-    for worker in state.workers.values():
-        if worker.connected and not worker.draining and (job_id == ANYWHERE or job_id in worker.jobs):
-            free = worker.free(room)
-            if worker.silent:
-                silent = worker if free > 0 else silent
-            elif free > most:
-                best, most = worker, free
-    return best if best is not None else silent
+LONGEST_PAUSE = 30.0  # seconds between two looks for a worker
+MOST_GIVEN_UP = 1000  # runs of a place that one pass gives up
 
 
 def dispatch(p: Pass, run: Run, worker: Worker, room: Room, order: int) -> None:
@@ -39,6 +31,7 @@ def dispatch(p: Pass, run: Run, worker: Worker, room: Room, order: int) -> None:
     worker.attempts[run.id] = Attempt(run, NOT_OUT, False, order)
     if room is not Room.SHARED:
         worker.apart[run.id] = room
+    p.state.roster.took(worker, p.rng)
     if run.payload is None or run.has_checkpoint or run.has_collected:
         ask(p, ReadInputs(run.id, run.seq))
     else:
@@ -72,22 +65,108 @@ def send(
 
 def explain(state: SchedulerState, run: Run, faults: Mapping[str, str]) -> Iterator[WorkerFit]:
     """Say of each worker whether the run could go there now. `faults` names workers that cannot start a process."""
-    job_id, room, _ = state.route_key(run)
+    job_id, room, _, needs = state.route_key(run)
     for worker in state.workers.values():
-        if not worker.connected:
-            yield WorkerFit(id=worker.id, fits=False, obstacle=Obstacle.DISCONNECTED, text="is not connected")
-        elif worker.draining:
-            yield WorkerFit(id=worker.id, fits=False, obstacle=Obstacle.DRAINING, text="is draining")
-        elif job_id not in (ANYWHERE, *worker.jobs):
-            text = f"does not know job {job_id}"
-            yield WorkerFit(id=worker.id, fits=False, obstacle=Obstacle.UNKNOWN_JOB, text=text)
-        elif worker.free(room) <= 0:
-            text = "has no free slot" if room is Room.SHARED else "has no free slot for a process of its own"
-            yield WorkerFit(id=worker.id, fits=False, obstacle=Obstacle.FULL, text=text)
-        elif worker.silent:
-            text = "was silent, so it is the last choice"
-            yield WorkerFit(id=worker.id, fits=True, obstacle=Obstacle.SILENT, text=text)
-        else:
+        found = _obstacle(state, worker, room, (job_id, needs, run.tenant))
+        if found is None:
             yield WorkerFit(id=worker.id, fits=True)
+        else:
+            yield WorkerFit(id=worker.id, fits=False, obstacle=found[0], text=found[1])
     for name, fault in faults.items():
         yield WorkerFit(id=name, fits=False, obstacle=Obstacle.FAULT, text=f"cannot start a process: {fault}")
+
+
+def _obstacle(state: SchedulerState, worker: Worker, room: Room, key: PlaceKey) -> tuple[Obstacle, str] | None:
+    if not worker.connected:
+        return Obstacle.DISCONNECTED, "is not connected"
+    if worker.draining or worker.drained:
+        return Obstacle.DRAINING, "is draining"
+    if worker.silent:
+        return Obstacle.SILENT, "is silent"
+    if (misfit := state.roster.misfit(worker, key)) is not None:
+        return misfit
+    found = worker.obstacle(room, bool(state.roster.pools))
+    if found is Obstacle.FULL:
+        return found, "has no free slot" if room is Room.SHARED else "has no free slot for a process of its own"
+    if found is not None:
+        load = f"cpu {worker.cpu:.0f} %, gpu {worker.gpu:.0f} %"
+        return found, f"is overloaded: {worker.shared:,} of {worker.slots:,} slots taken, {load}"
+    return None
+
+
+def park(p: Pass, place: Place, lack: Lack | None, lane: Lane, line: Line, head: Head, run: Run) -> None:
+    """Let a queue wait until a worker can take its first run. Look again after a while if nobody ever could."""
+    state, (order, key) = p.state, head
+    place.parked[lane.name, line.key, key] = None
+    if lack is None:
+        place.tries.clear()
+        return
+    if place.alarm == inf:
+        if p.elapsed < state.warm_until:
+            place.alarm = state.warm_until
+        else:
+            place.tries.append(state.arrival())
+            del place.tries[:-MOST_TRIES]
+            place.alarm = p.elapsed + min(2.0 ** (len(place.tries) - 1) + p.rng.random() / 2, LONGEST_PAUSE)
+        name = str(state.arrival())
+        state.roster.alarms[name] = place
+        heappush(state.spans, (place.alarm, state.arrival(), name, PLACE, place.alarm))
+    if (tries := place.tries_of(order)) > 1:
+        p.lacks[lack] = p.lacks.get(lack, 0) + 1
+        again = f"try {tries} of {MOST_TRIES}, the next in {brief(place.alarm - p.elapsed)}"
+        p.note(run, f"{lack}: {LACKS[lack]}, {again}")
+
+
+LACKS = {
+    Lack.NO_POOL_MAPPING: "no active pool takes it",
+    Lack.NO_WORKERS: "no worker fits",
+    Lack.POOL_OVERLOADED: "the workers that fit are busy with other things",
+}
+
+
+def look_again(p: Pass, name: str) -> None:
+    """Give up the runs that nobody has served in `MOST_TRIES` looks, and let the other parked queues try."""
+    place = p.state.roster.alarms.pop(name, None)
+    if place is None or place.alarm > p.elapsed:
+        return
+    place.alarm = inf
+    if p.state.roster.places.get(place.key) is not place:
+        return
+    lack = p.state.roster.lack(place)
+    if lack is not None and len(place.tries) >= MOST_TRIES and not p.state.draining:
+        _give_up(p, place, lack)
+    if place.parked:
+        p.state.roster.open[id(place)] = place
+    else:
+        place.tries.clear()
+
+
+def _give_up(p: Pass, place: Place, lack: Lack) -> None:
+    left = MOST_GIVEN_UP
+    for lane_name, line_key, key in place.parked:
+        lane = p.state.lanes.get(lane_name)
+        line = None if lane is None else lane.lines.get(line_key)
+        queue = None if line is None else line.queues.get(key)
+        if lane is None or queue is None:
+            continue
+        for entry in list(islice(queue, left)):
+            if place.tries_of(entry[0]) < MOST_TRIES:
+                break
+            if lane.waits(entry):
+                left -= 1
+                p.give_up(entry[1], lack, f"{LACKS[lack]} in {MOST_TRIES} tries")
+
+
+def unpark(p: Pass) -> bool:
+    """Let the queues at open places try again; return whether there are any."""
+    state, found = p.state, False
+    places, state.roster.open = state.roster.open, {}
+    for place in places.values():
+        parked, place.parked = place.parked, {}
+        for lane_name, line_key, key in parked:
+            lane = state.lanes.get(lane_name)
+            line = None if lane is None else lane.lines.get(line_key)
+            if line is not None and key in line.queues:
+                state.stir(lane_name).add_head(line, (line.queues[key][0][0], key))
+                found = True
+    return found

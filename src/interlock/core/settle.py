@@ -6,7 +6,8 @@ from math import inf
 from interlock.core import output
 from interlock.core.hooks import call_after
 from interlock.core.lanes import enqueue
-from interlock.core.state import ATTEMPT_RUNTIME, LATE, RUNTIME, WAIT, Attempt
+from interlock.core.roster import Attempt
+from interlock.core.state import ATTEMPT_RUNTIME, LATE, RUNTIME, WAIT
 from interlock.core.transition import Pass
 from interlock.model.duration import brief, checked
 from interlock.model.failure import TIMED_OUT, Failure
@@ -27,7 +28,10 @@ def current(p: Pass, worker_id: str, run_id: str, fence: int) -> Attempt | None:
     worker = p.state.workers.get(worker_id)
     attempt = None
     if worker is not None:
-        worker.silent = False
+        worker.heard = p.elapsed
+        if worker.silent:
+            worker.silent = False
+            p.state.roster.changed(worker)
         attempt = worker.attempts.get(run_id)
     if attempt is None or attempt.run.fence != fence:
         p.state.stale_messages += 1
@@ -87,7 +91,7 @@ def finished(p: Pass, worker_id: str, message: Finished) -> None:
     if attempt is None:
         return
     run = attempt.run
-    p.state.workers[worker_id].drop(run.id)
+    p.state.roster.drop(p.state.workers[worker_id], run.id)
     # The report may be late, but no event precedes its cause.
     at = None if not message.ago else max(run.changed_at, p.now - message.ago)
     begin(p, run, at if at is None else max(run.changed_at, at - message.took))
@@ -184,7 +188,7 @@ def lose(p: Pass, run: Run, reason: str, exit_code: int | None = None) -> None:
 def _detach(p: Pass, run: Run) -> None:
     """Take the run off its worker; later reports from there are stale."""
     if run.worker_id is not None and run.worker_id in p.state.workers:
-        p.state.workers[run.worker_id].drop(run.id)
+        p.state.roster.drop(p.state.workers[run.worker_id], run.id)
     run.fence += 1
     run.worker_id = None
 

@@ -1,6 +1,6 @@
 """The memory of the scheduler: live runs, lanes, workers, timers. `core/rebuild.py` makes it from the store."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from heapq import heapify, heappush
 from itertools import islice
@@ -22,7 +22,8 @@ from interlock.core.gates import (
     session_rate,
 )
 from interlock.core.job_guard import JobGuard
-from interlock.core.lane import Lane, LineKey, Offer, Room, RouteKey
+from interlock.core.lane import Lane, LineKey, Needs, Offer, Room, RouteKey
+from interlock.core.roster import ANYWHERE, PLACE, PREFERRED_POOL, PREFERRED_WORKER, PREFIXES, Roster
 from interlock.core.schedule_table import Series, Table
 from interlock.core.session import Session, memo_name, read_memo
 from interlock.model.bulk import BulkRequest
@@ -30,7 +31,6 @@ from interlock.model.effect import Effect
 from interlock.model.error import UnknownJob
 from interlock.model.job import RANKS, ExecutorKind, Job
 from interlock.model.lane import LaneMemo, LaneSpec, LaneStatus
-from interlock.model.pool import DEFAULT_POOL
 from interlock.model.run import Now, Run, RunIds
 from interlock.model.work import JobWork, ProcessWork
 from interlock.policy.policy import Policy
@@ -42,8 +42,6 @@ DEFAULT_LANES = {"main": 30, "subagent": 50, "team": 100, "cron": 30}
 
 
 ROOMS = (Room.SHARED,), tuple(Room)  # without and with places outside the shared process
-SUSPECT_SHARE = 4  # slots of a worker per suspect that it takes
-ANYWHERE = ""  # stands for the job id if the dispatch carries the work, so that any worker can do it
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -86,7 +84,6 @@ Each is the name of a field of the run; a change of that field voids the span.""
 
 JUMP = 1.0  # least jump of the wall clock, in seconds, that moves the recorded ends of waits
 Span = tuple[float, int, str, str, float]  # elapsed time of its end, tie-breaker, run id, kind, value of the field
-NOT_OUT = inf  # `Attempt.heard` before the attempt is sent: it cannot be silent
 
 
 class Lines(msgspec.Struct):
@@ -105,54 +102,6 @@ class Lines(msgspec.Struct):
         while self.mark + 1 in self.beyond:
             self.mark += 1
             self.beyond.discard(self.mark)
-
-
-class Attempt(msgspec.Struct, gc=False):
-    """A run on a worker."""
-
-    run: Run
-    heard: float  # elapsed time of the last sign of life
-    accepted: bool  # whether the worker has ever reported it
-    order: int  # its place in the queue it came from
-
-
-class Worker(msgspec.Struct, eq=False):
-    """A worker as the scheduler sees it. Its load is the number of its attempts, counted on demand."""
-
-    id: str
-    slots: int = 0
-    processes: int = 0
-    jobs: Mapping[str, str] = {}  # of its app, with the digests of their code
-    connected: bool = False
-    draining: bool = False
-    silent: bool = False  # lost an attempt by its silence, and has sent nothing since
-    pool: str = DEFAULT_POOL
-    capabilities: Sequence[str] = ()
-    labels: Mapping[str, str] = {}
-    tenants: Set[str] | None = None  # those whose runs it may have; None for all
-    skew: float = 0.0  # its wall clock minus the scheduler's
-    drained: bool = False  # whether a person has asked that it gets nothing new
-    heard: float = 0.0  # elapsed time of its last message
-    cpu: float = 0.0  # percent, as it says
-    memory: float = 0.0
-    gpu: float = 0.0
-    attempts: dict[str, Attempt] = {}
-    apart: dict[str, Room] = {}  # attempts with their own process
-
-    @property
-    def takes_work(self) -> bool:
-        return self.connected and not self.silent and not self.draining
-
-    def free(self, room: Room) -> int:
-        if room is Room.SHARED:
-            return self.slots - (len(self.attempts) - len(self.apart))
-        # At least one, or a run that needs this room would wait for ever.
-        places = self.processes if room is Room.OWN else self.slots // SUSPECT_SHARE
-        return max(1, places) - sum(one is room for one in self.apart.values())
-
-    def drop(self, run_id: str) -> None:
-        self.attempts.pop(run_id, None)
-        self.apart.pop(run_id, None)
 
 
 class SchedulerState:
@@ -189,7 +138,9 @@ class SchedulerState:
         self.has_session_memos = False
         self.audit = Audit()
         self.events = 0  # number of the last event of a lane or session; never above its position in the store
-        self.workers: dict[str, Worker] = {}
+        self.roster = Roster()
+        self.workers = self.roster.workers
+        self.warm_until = 0.0  # elapsed time until which workers of the time before a restart are expected back
         self.timers: list[tuple[float, int, str]] = []  # a heap of (wall time, tie-breaker, run id)
         self.spans: list[Span] = []  # heap; runs also record these ends in wall time, for a restart
         self.wall_ahead = 0.0  # wall clock minus elapsed time, in the recorded ends of waits
@@ -230,13 +181,6 @@ class SchedulerState:
         lane = self.stirred[name] = self.lanes[name]
         return lane
 
-    def has_room(self, apart: bool) -> bool:
-        """Return whether a worker has a free slot; one outside its shared process counts if `apart`."""
-        for worker in self.workers.values():
-            if worker.connected and not worker.draining and any(worker.free(room) > 0 for room in ROOMS[apart]):
-                return True
-        return False
-
     def arrival(self) -> int:
         """Return the next number in the order of everything that queues."""
         self._arrivals += 1
@@ -258,11 +202,12 @@ class SchedulerState:
 
     def route_key(self, run: Run) -> RouteKey:
         job, worker_of = self.job_of(run), run.job_id
+        needs = needs_of(job, run.labels)
         gates = gate_names(job, run) if job.rate is not None or run.facets is not None else ()
         if run.session is not None and self.sessions[run.tenant, run.session].rate is not None:
             gates = (session_rate(run.tenant, run.session), *gates)
         if type(job.work) is ProcessWork:
-            return ANYWHERE, Room.SHARED, gates
+            return ANYWHERE, Room.SHARED, gates, needs
         if type(job.work) is JobWork:
             worker_of = job.work.job
             job = self.jobs.get(worker_of, job)  # its executor may have changed since
@@ -274,7 +219,7 @@ class SchedulerState:
             # Only a process that died during its attempt leaves an exit code without an outcome.
             died = run.crashes > 0 and run.exit_code is not None and run.outcome is None
             room = Room.SUSPECT if died else Room.SHARED
-        return worker_of, room, gates
+        return worker_of, room, gates, needs
 
     def line_key(self, run: Run) -> LineKey:
         own = None if run.facets is None else run.facets.priority
@@ -366,7 +311,7 @@ class SchedulerState:
             self.timers = [timer for timer in self.timers if timer[2] in self.runs]
             heapify(self.timers)
         if len(self.spans) > most:
-            self.spans = [span for span in self.spans if span[2] in self.runs or span[3] in (GATE, AUDIT)]
+            self.spans = [span for span in self.spans if span[2] in self.runs or span[3] in (GATE, AUDIT, PLACE)]
             heapify(self.spans)
         if len(self.guards) > 100 + 2 * len(self.jobs):
             self.guards = {job_id: one for job_id, one in self.guards.items() if job_id in self.jobs or one.is_used}
@@ -378,6 +323,13 @@ class SchedulerState:
         due = since + self.limits.silence
         if self.liveness_due is None or due < self.liveness_due:
             self.liveness_due = due
+
+
+def needs_of(job: Job, labels: Mapping[str, str]) -> Needs:
+    """Return what a run of a job with these labels demands of its worker."""
+    wanted = tuple(sorted((name, value) for name, value in labels.items() if name.startswith(PREFIXES)))
+    required = tuple(sorted(one.casefold() for one in job.requires))
+    return job.policy_topic, required, wanted, labels.get(PREFERRED_POOL, ""), labels.get(PREFERRED_WORKER, "")
 
 
 def unknown_job(job_id: str, names: Iterable[str]) -> UnknownJob:

@@ -9,6 +9,8 @@ from interlock.core import constraints, judge, timetable
 from interlock.core.actions import has_expired, overrun
 from interlock.core.audit import AUDIT, end_count
 from interlock.core.gates import GATE, RateGate, ring
+from interlock.core.roster import PLACE
+from interlock.core.routing import look_again
 from interlock.core.schedule_table import goes_early
 from interlock.core.sessions import end_window
 from interlock.core.settle import most_retries
@@ -84,6 +86,9 @@ def _end_spans(p: Pass) -> None:
             continue
         if kind == AUDIT:
             end_count(p, run_id)
+            continue
+        if kind == PLACE:
+            look_again(p, run_id)
             continue
         run = state.runs.get(run_id)
         if run is None or getattr(run, kind) != value:

@@ -140,6 +140,19 @@ class Pass(Decisions, kw_only=True):
         elif effect & ENDS:
             self._end(run)
 
+    def note(self, run: Run, reason: str) -> None:
+        """Add an entry to the history of a run whose state stays as it is."""
+        run.previous, run.reason, run.seq = run.state, reason, run.seq + 1
+        entry = Transition(run.seq, run.state, run.state, self.now, run.attempt, reason, "scheduler")
+        self.history.setdefault(run.id, []).append(entry)
+        self.changed[run.id] = run
+
+    def give_up(self, run: Run, code: str, text: str) -> None:
+        """End a run that could not be done, and put it among the dead letters."""
+        run.error = text
+        self.move(run, State.FAILED, f"{code}: {text}")
+        self.batch.dead_letters.append((run.id, self.now, code, text))
+
     def _give_up_place(self, run: Run) -> None:
         """Let others of its job pass a run that is held, or that is judged again and has never begun."""
         if run.is_held or not run.may_have_begun:

@@ -56,7 +56,12 @@ class Obstacle(StrEnum):
     DRAINING = "draining"
     DISCONNECTED = "disconnected"
     FULL = "full"
-    SILENT = "silent"  # it lost an attempt by its silence: the last choice
+    OVERLOADED = "overloaded"  # nine tenths of its slots are taken, or its machine is busy
+    POOL = "pool"  # its pool does not take the run
+    CAPABILITY = "capability"
+    LABEL = "label"
+    TENANT = "tenant"  # it is for other tenants
+    SILENT = "silent"  # it has sent nothing for too long
     FAULT = "fault"  # it cannot start a process
 
 

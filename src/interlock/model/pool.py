@@ -20,6 +20,14 @@ class PoolStatus(StrEnum):
     INACTIVE = "inactive"
 
 
+class Lack(StrEnum):
+    """Why no worker can take a run, however long it waits for others to end."""
+
+    NO_POOL_MAPPING = "no_pool_mapping"  # no active pool takes its topic
+    NO_WORKERS = "no_workers"  # no connected worker fits
+    POOL_OVERLOADED = "pool_overloaded"  # those that fit have none of our runs, and are busy all the same
+
+
 class PoolSpec(Checked, frozen=True, kw_only=True):
     topics: Annotated[Tags, doc("Topics of the runs that it takes; `*` stands for any text."), GLOBS] = ()
     offers: Annotated[Tags, doc("Capabilities that each of its workers has; `*` stands for all."), OFFERS] = ()

@@ -213,7 +213,7 @@ def stats_of(run: Run, history: list[Transition], now: float) -> RunStats:
         spent.pop(run.state, None)
     return RunStats(
         seconds_in=spent,
-        transitions=len(history),
+        transitions=sum(entry.before != entry.after for entry in history),
         constraints_checked=run.guarded.checked,
         constraints_violated=run.guarded.violated,
         actions_run=run.guarded.actions,

@@ -1,0 +1,361 @@
+"""The roster: the workers, and which of them takes a run.
+
+Workers that no run tells apart are a crew: they have the same pool, jobs, capabilities and tenants, and the same values
+of the labels that runs ask for. A place is what a run demands of its worker, and knows the crews that fit. So a choice
+compares the best worker of each such crew, and never looks at all workers. Queues that no worker takes are parked at
+their place until a worker of one of its crews can take a run.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence, Set
+from heapq import heapify, heappop, heappush
+from math import inf
+from random import Random
+from typing import Optional
+
+import msgspec
+
+from interlock.core.lane import LineKey, Needs, Room, RouteKey
+from interlock.model.explanation import Obstacle
+from interlock.model.pool import DEFAULT_POOL, EVERYTHING, ONE_POOL, Lack, PoolSpec, PoolStatus
+from interlock.model.run import Run
+from interlock.policy.glob import matcher
+
+SUSPECT_SHARE = 4  # slots of a worker per suspect that it takes
+ANYWHERE = ""  # stands for the job id if the dispatch carries the work, so that any worker can do it
+NOT_OUT = inf  # `Attempt.heard` before the attempt is sent: it cannot be silent
+PLACE = "place"  # the kind of a span that ends with another look for a worker
+PREFERRED_POOL, PREFERRED_WORKER = "preferred_pool", "preferred_worker_id"  # names of labels
+PREFIXES = ("placement.", "constraint.", "node.")  # of the labels of runs that a worker must have
+BUSY = 90.0  # percent of CPU or GPU at which a worker of a declared pool gets nothing
+UNDECLARED = PoolSpec()
+MOST_PLACES = 10_000
+MOST_TRIES = 50  # looks for a worker before a run that none can take is given up
+
+Parked = tuple[str, LineKey, RouteKey]  # lane, line and key of a queue
+
+
+class Attempt(msgspec.Struct, gc=False):
+    """A run on a worker."""
+
+    run: Run
+    heard: float  # elapsed time of the last sign of life
+    accepted: bool  # whether the worker has ever reported it
+    order: int  # its place in the queue it came from
+
+
+class Worker(msgspec.Struct, eq=False):
+    """A worker as the scheduler sees it. Its load is the number of its attempts, counted on demand."""
+
+    id: str
+    slots: int = 0
+    processes: int = 0
+    jobs: Mapping[str, str] = {}  # of its app, with the digests of their code
+    connected: bool = False
+    draining: bool = False
+    silent: bool = False  # has sent nothing for too long
+    pool: str = DEFAULT_POOL
+    capabilities: Sequence[str] = ()
+    labels: Mapping[str, str] = {}
+    tenants: Set[str] | None = None  # those whose runs it may have; None for all
+    skew: float = 0.0  # its wall clock minus the scheduler's
+    drained: bool = False  # whether a person has asked that it gets nothing new
+    heard: float = 0.0  # elapsed time of its last message
+    cpu: float = 0.0  # percent, as it says
+    memory: float = 0.0
+    gpu: float = 0.0
+    attempts: dict[str, Attempt] = {}
+    apart: dict[str, Room] = {}  # attempts with their own process
+    crew: Optional["Crew"] = None  # its crew while it takes work
+    stamp: int = 0  # number of its latest change; entries of heaps with another are stale
+
+    @property
+    def takes_work(self) -> bool:
+        return self.connected and not self.silent and not self.draining and not self.drained
+
+    @property
+    def shared(self) -> int:
+        """Attempts in its shared processes."""
+        return len(self.attempts) - len(self.apart)
+
+    @property
+    def score(self) -> float:
+        return len(self.attempts) + (self.cpu + self.gpu) / 100
+
+    @property
+    def is_busy(self) -> bool:
+        return self.cpu >= BUSY or self.gpu >= BUSY
+
+    def free(self, room: Room) -> int:
+        if room is Room.SHARED:
+            return self.slots - self.shared
+        # At least one, or a run that needs this room would wait for ever.
+        places = self.processes if room is Room.OWN else self.slots // SUSPECT_SHARE
+        return max(1, places) - sum(one is room for one in self.apart.values())
+
+    def obstacle(self, room: Room, bounded: bool) -> Obstacle | None:
+        """Return why it takes no run there now. In a declared pool (`bounded`) it also keeps some of its strength."""
+        if self.free(room) <= 0:
+            return Obstacle.FULL
+        is_high = room is Room.SHARED and self.slots >= 10 and self.shared * 10 >= self.slots * 9
+        return Obstacle.OVERLOADED if bounded and (is_high or self.is_busy) else None
+
+
+HeapEntry = tuple[float, float, str, int, Worker]  # score, random number, id, stamp
+CrewKey = tuple[str, Set[str], Set[str], Set[str] | None, tuple[str | None, ...]]
+PlaceKey = tuple[str, Needs, str]  # job id or `ANYWHERE`, needs, tenant
+
+
+class Crew(msgspec.Struct, eq=False):
+    key: CrewKey
+    bounded: bool  # whether its pool is declared
+    members: dict[str, Worker] = {}
+    heaps: dict[Room, list[HeapEntry]] = {}  # for each kind of room that was asked for: who can take a run
+    places: list["Place"] = []  # those that it serves
+
+    def best(self, room: Room, rng: Random) -> HeapEntry | None:
+        """Return the entry of the worker that has the least to do; of several, any."""
+        heap = self.heaps.get(room)
+        if heap is None:
+            heap = self.heaps[room] = []
+            for worker in self.members.values():
+                self._push(heap, room, worker, rng)
+        while heap and heap[0][3] != heap[0][4].stamp:
+            heappop(heap)
+        return heap[0] if heap else None
+
+    def push(self, worker: Worker, rng: Random) -> bool:
+        """Note a change of a worker; return whether it can take a run somewhere."""
+        worker.stamp += 1
+        found = False
+        for room, heap in self.heaps.items():
+            found = self._push(heap, room, worker, rng) or found
+            if len(heap) > 16 + 4 * len(self.members):
+                heap[:] = [one for one in heap if one[3] == one[4].stamp]
+                heapify(heap)
+        return found or not self.heaps
+
+    def _push(self, heap: list[HeapEntry], room: Room, worker: Worker, rng: Random) -> bool:
+        if worker.obstacle(room, self.bounded) is not None:
+            return False
+        heappush(heap, (worker.score, rng.random(), worker.id, worker.stamp, worker))
+        return True
+
+
+class Place(msgspec.Struct, eq=False):
+    key: PlaceKey
+    crews: dict[int, Crew] = {}  # by identity
+    parked: dict[Parked, None] = {}  # queues that no worker takes now
+    tries: list[int] = []  # numbers of arrival at each look in vain, while nobody can serve it
+    alarm: float = inf  # elapsed time of the next look
+
+    def tries_of(self, order: int) -> int:
+        """Return how many looks in vain there have been since a run with this number arrived."""
+        return len(self.tries) - bisect_right(self.tries, order)
+
+
+class Roster:
+    def __init__(self) -> None:
+        self.workers: dict[str, Worker] = {}
+        self.pools: Mapping[str, PoolSpec] = {}
+        self.places: dict[PlaceKey, Place] = {}
+        self.open: dict[int, Place] = {}  # places with parked queues that a worker may take now
+        self.alarms: dict[str, Place] = {}  # name of a span → the place to look at when it ends
+        self._crews: dict[CrewKey, Crew] = {}
+        self._idle: dict[int, Crew] = {}  # crews that may have a worker that can take a run
+        self._changed: dict[str, Worker] = {}
+        self._asked: list[str] = []  # names of labels that runs have asked for
+        self._bound = False  # whether any worker is for some tenants only
+
+    def adopt(self, pools: Mapping[str, PoolSpec]) -> None:
+        if pools != self.pools:
+            self.pools = pools
+            self._regroup()
+
+    def changed(self, worker: Worker) -> None:
+        """Note anything that may decide whether a worker takes a run, or when."""
+        self._changed[worker.id] = worker
+
+    def drop(self, worker: Worker, run_id: str) -> None:
+        """Take an attempt off its worker."""
+        worker.attempts.pop(run_id, None)
+        worker.apart.pop(run_id, None)
+        self.changed(worker)
+
+    def forget(self, worker: Worker) -> None:
+        self.leave(worker)
+        self.workers.pop(worker.id, None)
+        self._changed.pop(worker.id, None)
+
+    def settle(self, rng: Random) -> None:
+        """Give every changed worker its new place in its crew, and open the places that it may serve."""
+        while self._changed:
+            changed, self._changed = self._changed, {}
+            for worker in changed.values():
+                if worker.tenants is not None and not self._bound:
+                    self._bound = True
+                    self._regroup()
+                if not worker.takes_work:
+                    self.leave(worker)
+                    continue
+                if worker.crew is None:
+                    worker.crew = self._crew_of(worker)
+                    worker.crew.members[worker.id] = worker
+                self._offer(worker.crew, worker, rng)
+
+    def took(self, worker: Worker, rng: Random) -> None:
+        """Note that a worker got a run."""
+        if worker.crew is not None:
+            worker.crew.push(worker, rng)
+
+    def _offer(self, crew: Crew, worker: Worker, rng: Random) -> None:
+        if crew.push(worker, rng):
+            self._idle[id(crew)] = crew
+            for place in crew.places:
+                if place.parked:
+                    self.open[id(place)] = place
+
+    def has_room(self, rooms: Sequence[Room], rng: Random) -> bool:
+        """Return whether a look at the waiting runs makes sense: a worker can take a run in one of these rooms, or no
+        worker has any, so that nothing is about to end that they could wait for."""
+        tired, found = [], False
+        for name, crew in self._idle.items():
+            found = any(crew.best(room, rng) is not None for room in rooms)
+            if found:
+                break
+            if all(crew.best(room, rng) is None for room in Room):
+                tired.append(name)
+        for name in tired:
+            del self._idle[name]
+        return found or not any(worker.attempts for worker in self.workers.values())
+
+    def pick(self, place: Place, room: Room, rng: Random) -> Worker | None:
+        """Return the preferred worker if it can take the run, or else the one that has the least to do."""
+        worker = self.workers.get(place.key[1][4]) if place.key[1][4] else None
+        crew = None if worker is None else place.crews.get(id(worker.crew))
+        if worker is not None and crew is not None and worker.obstacle(room, crew.bounded) is None:
+            return worker
+        best: HeapEntry | None = None
+        # Whichever are fewer: the crews that fit, or those that may have room.
+        crews, others = (place.crews, self._idle) if len(place.crews) <= len(self._idle) else (self._idle, place.crews)
+        for name, crew in crews.items():
+            found = crew.best(room, rng) if name in others else None
+            if found is not None and (best is None or found < best):
+                best = found
+        return None if best is None else best[4]
+
+    def place(self, key: RouteKey, tenant: str, rng: Random) -> Place:
+        """Return the place of the runs with this key."""
+        name = (key[0], key[3], tenant if self._bound else "")
+        found = self.places.get(name)
+        if found is not None:
+            return found
+        new = {label for label, _ in key[3][2]} - set(self._asked)
+        if new:
+            self._asked += sorted(new)
+            self._regroup()
+            self.settle(rng)
+        if len(self.places) >= MOST_PLACES:
+            self._drop_places()
+        found = self.places[name] = Place(name)
+        for crew in self._crews.values():
+            self._join(found, crew)
+        return found
+
+    def lack(self, place: Place) -> Lack | None:
+        """Return why nobody can serve a place; None if its workers have only to finish something first."""
+        if not any(self._maps(pool, spec, place.key[1]) for pool, spec in self._declared()):
+            return Lack.NO_POOL_MAPPING
+        if not place.crews:
+            return Lack.NO_WORKERS
+        members = (worker for crew in place.crews.values() for worker in crew.members.values())
+        return None if any(worker.attempts for worker in members) else Lack.POOL_OVERLOADED
+
+    def misfit(self, worker: Worker, key: PlaceKey) -> tuple[Obstacle, str] | None:
+        """Return why a worker never gets a run with these needs, while both stay as they are."""
+        job_id, (topic, capabilities, labels, pool, _), tenant = key
+        spec = self.pools.get(worker.pool, UNDECLARED) if self.pools else ONE_POOL
+        if why := _closed(spec, topic) or (pool not in ("", worker.pool) and f"and not in {pool}"):
+            return Obstacle.POOL, f"is in pool {worker.pool}, {why}"
+        has = {one.casefold() for one in (*spec.offers, *spec.requires, *worker.capabilities)}
+        if EVERYTHING not in has and (missing := [one for one in capabilities if one not in has]):
+            return Obstacle.CAPABILITY, f"lacks {', '.join(missing)}"
+        for name, value in labels:
+            if value_of(worker.labels, name) != value:
+                return Obstacle.LABEL, f"has no label {name}={value}"
+        if worker.tenants is not None and tenant not in worker.tenants:
+            return Obstacle.TENANT, "is for other tenants"
+        if job_id != ANYWHERE and job_id not in worker.jobs:
+            return Obstacle.UNKNOWN_JOB, f"does not know job {job_id}"
+        return None
+
+    def _declared(self) -> Iterator[tuple[str, PoolSpec]]:
+        yield from self.pools.items() if self.pools else [("", ONE_POOL)]
+
+    def _maps(self, pool: str, spec: PoolSpec, needs: Needs) -> bool:
+        return (not self.pools or needs[3] in ("", pool)) and not _closed(spec, needs[0])
+
+    def _crew_of(self, worker: Worker) -> Crew:
+        values = tuple(value_of(worker.labels, name) for name in self._asked)
+        capabilities = frozenset(one.casefold() for one in worker.capabilities)
+        key = (worker.pool, frozenset(worker.jobs), capabilities, worker.tenants, values)
+        crew = self._crews.get(key)
+        if crew is None:
+            crew = self._crews[key] = Crew(key, bool(self.pools))
+            crew.members[worker.id] = worker
+            for place in self.places.values():
+                self._join(place, crew)
+        return crew
+
+    def _join(self, place: Place, crew: Crew) -> None:
+        """Let a crew serve a place if its workers fit: one stands for all."""
+        if self.misfit(next(iter(crew.members.values())), place.key) is None:
+            place.crews[id(crew)] = crew
+            crew.places.append(place)
+
+    def leave(self, worker: Worker) -> None:
+        """Take a worker out of its crew; it joins one again if it is `changed` and takes work."""
+        crew, worker.crew = worker.crew, None
+        worker.stamp += 1
+        if crew is None:
+            return
+        crew.members.pop(worker.id, None)
+        if not crew.members:
+            self._crews.pop(crew.key, None)
+            self._idle.pop(id(crew), None)
+            for place in crew.places:
+                place.crews.pop(id(crew), None)
+
+    def _regroup(self) -> None:
+        """Form all crews and places anew, and let every parked queue try again."""
+        for place in self.places.values():
+            if place.parked:
+                self.open[id(place)] = place
+        self.places = {}
+        self._crews = {}
+        self._idle = {}
+        for worker in self.workers.values():
+            worker.crew = None
+            worker.stamp += 1
+            self.changed(worker)
+
+    def _drop_places(self) -> None:
+        self.places = {key: one for key, one in self.places.items() if one.parked or one.tries}
+        kept = {id(one) for one in self.places.values()}
+        for crew in self._crews.values():
+            crew.places = [one for one in crew.places if id(one) in kept]
+
+
+def _closed(spec: PoolSpec, topic: str) -> str:
+    """Return why a pool takes no runs of a topic; empty if it does."""
+    if spec is UNDECLARED:
+        return "which is not declared"
+    if spec.status is not PoolStatus.ACTIVE:
+        return f"which is {spec.status}"
+    return "" if matcher(tuple(spec.topics))(topic) else f"which does not take topic {topic}"
+
+
+def value_of(labels: Mapping[str, str], name: str) -> str | None:
+    """Return the value of a worker's label, under the full name or the one without its prefix."""
+    found = labels.get(name)
+    return labels.get(name.partition(".")[2]) if found is None else found
