@@ -241,6 +241,29 @@ def test_a_token_binds_its_workers_to_pools_and_a_tenant() -> None:
     on_loop(body)
 
 
+def test_a_worker_of_one_tenant_never_gets_anothers_payload() -> None:
+    async def body() -> None:
+        async with stage() as (scheduler, _, every):
+            acme = Worker(connecting_bus(scheduler.address, OF_ACME))
+            await scheduler.joined("acme:worker-1")
+            every.work.ends_at_once = acme.work.ends_at_once = True
+            run_ids = [await scheduler.submit(tenant, f'"{tenant}"'.encode()) for tenant in ("acme", "other") * 20]
+            for run_id in run_ids:
+                assert (await scheduler.ended(run_id)).state is State.SUCCEEDED
+            assert set(acme.work.payloads) == {b'"acme"'}
+            await every.close()
+            await until(lambda: scheduler.engine.links.worker_names() == ["acme:worker-1"], "the other has left")
+            waiting = await scheduler.submit("other", b'"other"')
+            mine = await scheduler.submit("acme", b'"acme"')
+            await scheduler.ended(mine)
+            assert (run := scheduler.live(waiting)) is not None
+            assert run.state is State.SCHEDULED
+            assert set(acme.work.payloads) == {b'"acme"'}
+            await acme.close()
+
+    on_loop(body)
+
+
 def test_nobody_takes_the_name_of_another_tokens_worker() -> None:
     """Neither while it is connected nor while it is not: its attempts and their results stay its own."""
 
