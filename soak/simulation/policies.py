@@ -19,7 +19,8 @@ from interlock.core.state import JUMP, SchedulerState
 from interlock.model.approval_request import Resolve
 from interlock.model.audit import AuditHead, AuditKind, verify
 from interlock.model.error import PolicyUnavailable
-from interlock.model.policy import BYPASSED, NO_LIMITS, PolicyRequest, Ruling, RunLimits, Verdict
+from interlock.model.labels import BYPASSED
+from interlock.model.policy import NO_LIMITS, PolicyRequest, Ruling, RunLimits, Verdict
 from interlock.model.policy_document import Match, PolicyDocument, Rule, Velocity
 from interlock.model.request import StateReport
 from interlock.model.run import Run, Transition

@@ -28,6 +28,7 @@ from interlock.model.error import (
 from interlock.model.field_types import Place, Rate
 from interlock.model.guard import NO_CONSTRAINTS, Actions, Constraints
 from interlock.model.job import SENSITIVITY, Job, KeyLimitFields, Priority, Retry, key_limit
+from interlock.model.labels import LABELS
 from interlock.model.lane import LaneInfo
 from interlock.model.lane_request import ActOnSession, AskLanes, AskSession, AskSessions
 from interlock.model.new_run import RunOptions
@@ -104,6 +105,7 @@ class App:
         capabilities: Sequence[str] = (),
         risk_tags: Sequence[str] = (),
         requires: Sequence[str] = (),
+        labels: Mapping[str, str] | None = None,
         sensitivity: Literal["public", "internal", "confidential", "secret"] = "internal",
         merge: Callable[[list[dict[str, Any]]], dict[str, Any]] | None = None,
     ) -> JobDecorator:
@@ -151,6 +153,7 @@ class App:
                 capabilities=capabilities,
                 risk_tags=risk_tags,
                 requires=requires,
+                labels=None if labels is None else LABELS.check(labels, Place("labels")),
                 sensitivity=SENSITIVITY.check(sensitivity, Place("sensitivity")),
                 code=".".join(code_digest(one) for one in (handler, merge) if one is not None),
             )

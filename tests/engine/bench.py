@@ -1,7 +1,7 @@
 """An engine on virtual time, with a store that can be slow or fail, and links that the test speaks on."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from random import Random
 from typing import Any, TypeVar
 
@@ -12,6 +12,7 @@ from interlock.model import message as m
 from interlock.model import request as r
 from interlock.model.error import StoreUnavailable
 from interlock.model.job import Job
+from interlock.model.pool import PoolSpec
 from interlock.model.run import Now
 from interlock.model.schedule import Schedule
 from interlock.ports.bus import Peer
@@ -125,10 +126,10 @@ class Link(Peer):
 class Bench:
     """An engine that runs, with a client."""
 
-    def __init__(self, store: SlowStore, **settings: Any) -> None:
+    def __init__(self, store: SlowStore, pools: Mapping[str, PoolSpec] = {}, **settings: Any) -> None:
         # Its schedule, which never fires here, is what the first commit stores.
         scheduled = Job(id="job", schedule=Schedule(once=True, wait=1e8))
-        catalog = Catalog([Entry(scheduled, lambda payload: None)])
+        catalog = Catalog([Entry(scheduled, lambda payload: None)], pools=pools)
         self.store = store
         self.engine = Engine(
             store=store,
@@ -151,9 +152,10 @@ class Bench:
         self.client.say(r.Submit(self._requests, [r.NewRun("job", payload)]))
         return self._requests
 
-    def worker(self, name: str, *held: m.Held) -> Link:
+    def worker(self, name: str, *held: m.Held, slots: int = 10, processes: int = 1, **more: Any) -> Link:
+        """Add a worker; `more` are further fields of its `Hello`."""
         link = Link(self.engine)
-        link.say(m.Hello(name, m.PROTOCOL, 1, 10, 0, {"job": ""}, list(held), ""))
+        link.say(m.Hello(name, m.PROTOCOL, 1, slots, processes, {"job": ""}, list(held), "", **more))
         return link
 
     async def stop(self) -> None:

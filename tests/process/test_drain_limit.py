@@ -65,7 +65,7 @@ def test_the_limit_wins_over_the_grace_of_a_cancelled_attempt(
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         (link,) = links.links
-        host.received(link, [m.Welcome(0.1), m.Dispatch("run", 1, "job", 1, b"{}", None, False, grace, None, work)])
+        host.received(link, [m.Welcome(1000.0), m.Dispatch("run", 1, "job", 1, b"{}", None, False, grace, None, work)])
         if cancelled is not None:
             loop.call_at(cancelled, host.received, link, [m.Stop("run", 1, "cancel")])
         for moment in (DRAIN, DRAIN + 2):

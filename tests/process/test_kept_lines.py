@@ -107,7 +107,7 @@ def with_worker(body: Callable[[Worker], Awaitable[None]]) -> None:
         task = asyncio.get_running_loop().create_task(worker.host.run())
         await until(lambda: worker.bus.links and worker.bus.links[-1].sent, "it has a link")
         worker.hear(
-            m.Welcome(0.1), *(m.Dispatch(one, 1, "job", 1, b"{}", None, False, 1.0) for one in ("first", "second"))
+            m.Welcome(1000.0), *(m.Dispatch(one, 1, "job", 1, b"{}", None, False, 1.0) for one in ("first", "second"))
         )
         await body(worker)
         worker.host.abandon()

@@ -14,6 +14,7 @@ from interlock.model import message as m
 from interlock.model import request as r
 from interlock.model.access import Caller, Grant, Role, digest_of
 from interlock.model.job import Job
+from interlock.model.pool import DEFAULT_POOL
 from interlock.model.run import Run
 from interlock.model.state import State
 from interlock.ports.clock import SystemClock
@@ -92,10 +93,10 @@ class Work(Executor):
 class Worker:
     """A host in this process."""
 
-    def __init__(self, bus: TlsBus, name: str = "worker-1") -> None:
+    def __init__(self, bus: TlsBus, name: str = "worker-1", pool: str = DEFAULT_POOL) -> None:
         self.work = Work()
         self.bus = bus
-        settings = HostSettings(worker_id=name, patience=float("inf"), pace=ELSEWHERE)
+        settings = HostSettings(worker_id=name, pool=pool, patience=float("inf"), pace=ELSEWHERE)
         self.host = Host(bus, self.work, {"job": ""}, settings, SystemClock())
         self.work.report = self.host.report
         self._task = asyncio.get_running_loop().create_task(self.host.run())

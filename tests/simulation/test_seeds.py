@@ -113,7 +113,7 @@ def test_lanes_that_are_changed_exceed_nothing_and_starve_nobody() -> None:
         ordered += simulation.cluster.invariants.sessions.ordered
     assert rated > 300
     assert limited > 200
-    assert waited > 60, "runs that others overtook"
+    assert waited > 50, "runs that others overtook"
     assert ordered > 30
 
 

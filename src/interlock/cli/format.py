@@ -13,6 +13,7 @@ from interlock.model.duration import brief
 from interlock.model.duration import span as span
 from interlock.model.job_info import JobInfo, LoggedRun
 from interlock.model.json_form import rfc3339
+from interlock.model.labels import LABELS
 from interlock.model.reload_report import Reloaded
 from interlock.model.run_view import RunInfo
 from interlock.model.state import TERMINAL, State
@@ -132,7 +133,7 @@ def job_facts(job: JobInfo, time_text: Callable[[float], str], later: Sequence[f
     own = ("id", "source", "kind", "command", "lane", "priority", "version", "max_concurrent_runs", "topic")
     pairs: list[tuple[str, Any]] = [(name, getattr(job, name)) for name in own]
     pairs += [(name, ", ".join(getattr(job, name))) for name in ("capabilities", "risk_tags", "requires")]
-    pairs += [("sensitivity", job.sensitivity), ("schedule", job.schedule_text)]
+    pairs += [("labels", LABELS.show(job.labels)), ("sensitivity", job.sensitivity), ("schedule", job.schedule_text)]
     pairs += [(name, json.dumps(value, ensure_ascii=False)) for name, value in job.guards.items()]
     if (schedule := job.schedule) is not None:
         pairs += [

@@ -13,6 +13,7 @@ from interlock.model.field_types import Truth
 
 LISTS = ("files", "tokens", "origins", "hosts", "secret_names", "sessions")
 SERVER_FLAGS = tuple(name for name in SETTINGS if name not in LISTS)  # lists are in the file, or are arguments
+REPEATED = ("lanes", "worker_labels", "capabilities")
 FINDING = ("database", "socket", "url", "token")  # settings that locate the server
 
 
@@ -94,9 +95,9 @@ def widened(
 
 def _annotation(name: str) -> Any:
     setting, default = SETTINGS.get(name) or CLIENT_SETTINGS[name], DEFAULTS[name]
-    names = (flag_of(name), "-A") if name == "app" else (flag_of(name),)
+    names = tuple(filter(None, (flag_of(name), setting.also)))
     if isinstance(setting.kind, Truth):
         return Annotated[bool | None, switch(setting.help, *names)]
     meaning = setting.help if default is None else f"{setting.help} Default: {setting.kind.show(default)}."
-    kind: Any = list[str] | None if name == "lanes" else str | None
+    kind: Any = list[str] | None if name in REPEATED else str | None
     return Annotated[kind, option(setting.kind.metavar, meaning, *names)]

@@ -5,11 +5,12 @@ from typing import Annotated
 
 from interlock.cli.options import Flags, option, takes
 
+WHERE = ("pool", "worker_labels", "capabilities")
 LOGGING = ("log_level", "log_format", "echo")
 ELSEWHERE = ("connect", "ca", "fingerprint", "worker_token_file")
 
 
-@takes("app", "socket", "slots", "processes", "drain", "memory_limit", "lifespan_timeout", *LOGGING, *ELSEWHERE)
+@takes("app", "socket", "slots", "processes", *WHERE, "drain", "memory_limit", "lifespan_timeout", *LOGGING, *ELSEWHERE)
 def command(flags: Flags, name: Annotated[str, option("TEXT", "First part of the worker's id.")] = "worker") -> None:
     """Run another worker for a scheduler on this machine, or with --connect on another.
 
@@ -17,6 +18,7 @@ def command(flags: Flags, name: Annotated[str, option("TEXT", "First part of the
     from interlock import runtime
     from interlock.cli.log_lines import log_to_stderr
     from interlock.model.error import BadValue
+    from interlock.model.field import copy_fields
     from interlock.model.job import NAME
     from interlock.wiring.elsewhere import WORKER_TOKEN, bus_to_scheduler
     from interlock.wiring.worker import WorkerOptions, run_worker
@@ -26,18 +28,7 @@ def command(flags: Flags, name: Annotated[str, option("TEXT", "First part of the
     log_to_stderr(settings.log_level, settings.log_format)
     if not NAME.fullmatch(name) or len(name) > 32:
         raise BadValue("--name", name, "a name of letters, digits, '_', '-' and '.', up to 32 long")
-    options = WorkerOptions(
-        app=settings.app,
-        socket=str(settings.socket_path()),
-        name=name,
-        slots=settings.slots,
-        processes=settings.processes,
-        drain=settings.drain,
-        memory_limit=settings.memory_limit,
-        secret_names=settings.secret_names,
-        lifespan_timeout=settings.lifespan_timeout,
-        echo=settings.echo,
-    )
+    options = copy_fields(WorkerOptions, settings, socket=str(settings.socket_path()), name=name, path=[], instance="")
     # Tokens are for the scheduler, not for handlers.
     for variable in (WORKER_TOKEN, *(token.env for token in settings.tokens if token.env is not None)):
         os.environ.pop(variable, None)

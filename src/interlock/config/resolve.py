@@ -57,10 +57,10 @@ def defaults() -> Resolved:
 def resolve(
     flags: Mapping[str, Any] | None = None, config: str | None = None, environment: Mapping[str, str] | None = None
 ) -> Resolved:
-    """Resolve all settings. `flags` maps the name of a setting to text as typed, a list of texts for `lanes` and
-    `files`, or True for a flag without a value; None means not given."""
+    """Resolve all settings. `flags` maps the name of a setting to text as typed, a list of texts for one that may
+    be repeated, or True for a flag without a value; None means not given."""
     environment = os.environ if environment is None else environment
-    given = {name: value for name, value in (flags or {}).items() if value is not None}
+    given = {name: value for name, value in (flags or {}).items() if value not in (None, [])}
     return _resolve(given, environment, _file(config, environment))
 
 
@@ -106,7 +106,7 @@ def _one(
     if name in flags:
         given, flag = flags[name], flag_of(name)
         if isinstance(given, list):
-            return setting.kind.check(given, Place(flag)), f"argument {flag}"
+            return setting.kind.read_each(given, Place(flag)), f"{'flag' if flag[0] == '-' else 'argument'} {flag}"
         if isinstance(given, bool):
             return given, f"flag {flag}"
         return setting.kind.read(given, Place(flag)), f"flag {flag}"

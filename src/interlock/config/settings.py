@@ -14,6 +14,7 @@ from interlock.model.error import BadValue
 from interlock.model.field import fields_of
 from interlock.model.field_types import Choice, Kind, Place, Schema, Size, Span, Text, Texts, Whole
 from interlock.model.lane import LaneSpec, with_limits
+from interlock.model.pool import CAPABILITIES, DEFAULT_POOL, POOL_NAME, PROCESSES, SLOTS, WORKER_LABELS
 from interlock.model.secret import SECRET_NAMES
 from interlock.model.session import SessionPatterns
 from interlock.model.sockets import MEMORY, http_socket, scheduler_socket
@@ -57,6 +58,7 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     """The forms of a setting that differ from the usual."""
 
     flag: str = ""  # flag, if it is not the name
+    also: str = ""  # another name of the flag
     secret: bool = False
     in_environment: bool = True
     variable: str = ""  # a second variable, which wins over INTERLOCK_… and the file
@@ -85,7 +87,7 @@ KEEP = Span("0s", "36500d")
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of one scheduler."""
 
-    app: Annotated[str | None, doc("App, as MODULE:VARIABLE."), APP] = None
+    app: Annotated[str | None, doc("App, as MODULE:VARIABLE."), APP, Given(also="-A")] = None
     files: Annotated[list[str], doc("Files and folders with jobs and services."), PATHS, Given(flag="PATH")] = []
     strict: Annotated[bool, doc("Refuse files that cause warnings.")] = False
     watch: Annotated[bool, doc("Reload the files whenever they change.")] = False
@@ -101,10 +103,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     worker_key: Annotated[str | None, doc("Key of that certificate; default beside the database."), FILE] = None
     workers: Annotated[int, doc("Number of worker processes."), Whole(0, 1000)] = 1
-    slots: Annotated[int, doc("Runs a worker executes at once."), Whole(1, 100_000)] = 64
-    processes: Annotated[
-        int, doc("Further runs a worker executes at once, each in its own process."), Whole(1, 10_000)
-    ] = 2
+    slots: Annotated[int, doc("Runs a worker executes at once."), SLOTS, Given(also="--max-parallel")] = 64
+    processes: Annotated[int, doc("Further runs a worker executes at once, each in its own process."), PROCESSES] = 2
+    pool: Annotated[str, doc("Pool of the workers."), POOL_NAME] = DEFAULT_POOL
+    worker_labels: Annotated[
+        dict[str, str], doc("Label of the workers; may be repeated."), WORKER_LABELS, Given(flag="--label")
+    ] = {}
+    capabilities: Annotated[
+        list[str], doc("Capability of the workers; may be repeated."), CAPABILITIES, Given(flag="--capability")
+    ] = []
     lanes: Annotated[
         dict[str, int] | None, doc("Runs that may execute in a lane at once."), Lanes(),
         Given(flag="--lane"),

@@ -11,24 +11,27 @@ from interlock.config.faults import Faults, Spot
 from interlock.config.guards import missing_variables, unknown_jobs
 from interlock.config.lanes import LANE_FIELDS, DeclaredLane, read_lane
 from interlock.config.policy_documents import DeclaredPolicy
+from interlock.config.pools import POOL_FIELDS, DeclaredPool, every_pool, read_pool
 from interlock.engine.catalog import bind
 from interlock.model.error import BadValue, InterlockError, shown
 from interlock.model.field import Field
 from interlock.model.field_types import Refused, did_you_mean
 from interlock.model.job import JOB_FIELDS, Job, check_lane
 from interlock.model.lane import LaneSpec
+from interlock.model.pool import PoolSpec
 from interlock.model.work import JobWork
 from interlock.policy.policy import Policy
 from interlock.supervision.spec import Child, Group
 from interlock.worker.app_loader import load_app, load_app_again
 from interlock.worker.definition import Definition
 
-AnyDeclared = Declared | DeclaredJob | DeclaredLane | DeclaredPolicy
+AnyDeclared = Declared | DeclaredJob | DeclaredLane | DeclaredPolicy | DeclaredPool
 KINDS: Mapping[str, tuple[Mapping[str, Field], Callable[[Document], AnyDeclared]]] = {
     "Service": (service_documents.SERVICE_FIELDS, service_documents.read_service),
     "Group": (service_documents.GROUP_FIELDS, service_documents.read_group),
     "Job": (JOB_FIELDS, job_documents.read_document),
     "Lane": (LANE_FIELDS, read_lane),
+    "Pool": (POOL_FIELDS, read_pool),
     "Policy": (policy_documents.POLICY_FIELDS, policy_documents.read_policy),
 }
 """kind of document → its fields, and the function that reads it"""
@@ -46,18 +49,20 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     jobs: Sequence[FileJob] = ()  # jobs of the files
     definitions: Mapping[str, Definition] | None = None  # jobs of the app, if it was imported again
     lanes: Mapping[str, LaneSpec] = {}  # lanes of the files; settings override their limits
+    pools: Mapping[str, PoolSpec] = {}
     policy: Policy | None = None
     warnings: Sequence[str] = ()
 
     def counted(self, more_jobs: int = 0) -> str:
         kinds = list(_are_groups(self.children))
         jobs, services, groups = len(self.jobs) + more_jobs, kinds.count(False), kinds.count(True)
-        counts = (jobs, "job"), (services, "service"), (groups, "group")
-        lanes = _count(len(self.lanes), "lane")
-        most = ", ".join(_count(*one) for one in counts)
-        if self.policy is None:
-            return f"{most} and {lanes}"
-        return f"{most}, {lanes} and a policy of {_count(len(self.policy.rules), 'rule')}"
+        counts = (jobs, "job"), (services, "service"), (groups, "group"), (len(self.lanes), "lane")
+        parts = [_count(*one) for one in counts]
+        if self.pools:
+            parts.append(_count(len(self.pools), "pool"))
+        if self.policy is not None:
+            parts.append(f"a policy of {_count(len(self.policy.rules), 'rule')}")
+        return f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 class FromApp(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,15 +126,19 @@ def build(
     for document, declared in jobs if not faults.incomplete else ():
         for path, warning in unknown_jobs(declared.job, every_job):
             faults.warn(document.spot(path), warning)
+    pools = [(document, one) for document, one in found if isinstance(one, DeclaredPool)]
     policies = [(document, one) for document, one in found if isinstance(one, DeclaredPolicy)]
     every = [*(one.job for one in app.definitions.values()), *(one.job for _, one in jobs)]
     policy = policy_documents.only_policy(policies, every, faults, app.scanners if app.target else None)
+    spots = [*(Spot(one.where) for one in app.definitions.values()), *(document.spot("id") for document, _ in jobs)]
+    in_pools = every_pool(pools, list(zip(spots, every, strict=True)), faults)
     bound = [_bound(document, one, app.definitions) for document, one in jobs]
     _check_app(app.definitions, faults, now, known, every_job)
     return Loaded(
         children=tree_of(services, faults),
         jobs=bound,
         lanes={one.name: one.spec for one in in_files if one.spec is not None},
+        pools=in_pools,
         policy=policy,
         warnings=faults.warnings,
     )
@@ -156,6 +165,8 @@ def _declared(document: Document) -> AnyDeclared | None:
         return DeclaredJob(name=name, job=None, spot=document.spot("id"))
     if document.kind == "Policy":
         return DeclaredPolicy(name=name, policy=None, spot=document.spot("id"))
+    if document.kind == "Pool":
+        return DeclaredPool(name=name, spec=None, spot=document.spot("id"))
     if document.kind == "Lane":
         return DeclaredLane(name=name, spec=None, spot=document.spot("id"))
     return service_documents.declared(document, None)

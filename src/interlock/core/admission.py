@@ -133,7 +133,7 @@ def create_run(
         actor,
         now,
         origin=new.origin,
-        facets=_facets(new, retry_of),
+        facets=_facets(new, job.with_labels(new.labels), retry_of),
     )
     p.begin(run)
     if new.occurrence is not None and new.tenant == "default":
@@ -149,12 +149,12 @@ def create_run(
     return run
 
 
-def _facets(new: NewRun, retry_of: RetryOf | None) -> Facets | None:
+def _facets(new: NewRun, labels: dict[str, str] | None, retry_of: RetryOf | None) -> Facets | None:
     session = SessionFacet(new.session_options, new.stamp) if new.session_options or new.stamp is not None else None
-    if not (new.labels or new.unique or new.priority or session or retry_of):
+    if not (labels or new.unique or new.priority or session or retry_of):
         return None
     return Facets(
-        labels=new.labels or None,
+        labels=labels,
         unique=Unique() if new.unique else None,
         priority=None if new.priority is None else Priority(new.priority),
         session=session,
@@ -210,5 +210,9 @@ def adopt(p: Pass, run: Run, job: Job) -> None:
         run.deadline_at = _deadline(job, since)
         if run.deadline_at is not None:
             p.state.set_timer(run.deadline_at, run)
+    if job.labels != previous.labels:
+        before = previous.labels or {}
+        own = {name: text for name, text in run.labels.items() if before.get(name) != text}
+        p.set_facet(run, labels=job.with_labels(own))
     run.job_version = job.version
     p.touch(run)

@@ -63,6 +63,7 @@ def _info(job: Job, state: SchedulerState) -> JobInfo:
         capabilities=tuple(job.capabilities),
         risk_tags=tuple(job.risk_tags),
         requires=tuple(job.requires),
+        labels=job.labels or {},
         sensitivity=job.sensitivity,
         schedule=job.schedule,
         schedule_text=None if job.schedule is None else str(job.schedule),

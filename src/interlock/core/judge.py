@@ -31,8 +31,9 @@ from interlock.model.error import AlreadyResolved, NoApproval, RunPruned, SelfAp
 from interlock.model.explanation import Reason, ReasonKind
 from interlock.model.facets import Approval, Judged, seen
 from interlock.model.job import Job
+from interlock.model.labels import BYPASSED
 from interlock.model.payload import EMPTY
-from interlock.model.policy import BYPASSED, PolicyRequest, Ruling, RunLimits, Verdict
+from interlock.model.policy import PolicyRequest, Ruling, RunLimits, Verdict
 from interlock.model.request import StateReport
 from interlock.model.run import Now, Run
 from interlock.model.secret import is_marked

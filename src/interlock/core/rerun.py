@@ -19,7 +19,7 @@ from interlock.model import payload
 from interlock.model.bulk import BulkRequest
 from interlock.model.error import Draining, RunNotEnded, RunPruned
 from interlock.model.facets import Facets, RetriedAs, RetryOf
-from interlock.model.policy import BYPASSED
+from interlock.model.labels import BYPASSED
 from interlock.model.request import ActOnRun, NewRun, StartBulk, StateReport
 from interlock.model.run import CALL_KEY, RETRY, Run
 from interlock.model.run_action import RunAction

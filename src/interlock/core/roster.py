@@ -28,7 +28,7 @@ PLACE = "place"  # the kind of a span that ends with another look for a worker
 PREFERRED_POOL, PREFERRED_WORKER = "preferred_pool", "preferred_worker_id"  # names of labels
 PREFIXES = ("placement.", "constraint.", "node.")  # of the labels of runs that a worker must have
 BUSY = 90.0  # percent of CPU or GPU at which a worker of a declared pool gets nothing
-UNDECLARED = PoolSpec()
+UNDECLARED = PoolSpec(topics=(EVERYTHING,))
 MOST_PLACES = 10_000
 MOST_TRIES = 50  # looks for a worker before a run that none can take is given up
 

@@ -16,6 +16,7 @@ from interlock.core.series import go, skip
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
 from interlock.model import payload
+from interlock.model.facets import Facets
 from interlock.model.job import Job
 from interlock.model.run import CATCH_UP, SCHEDULE, Run, occurrence_id
 from interlock.model.schedule import CatchUp
@@ -189,6 +190,7 @@ def occurrence(
         p.now,
         due_at=due,
         origin=origin,
+        facets=None if job.labels is None else Facets(labels=job.with_labels(None)),
     )
 
 

@@ -1,5 +1,5 @@
-"""The declared jobs of a scheduler, their sources and payload checks, its lanes and its policy. Jobs that were put are
-in the state, and take any object. New declarations are adopted as a whole or not at all."""
+"""The declared jobs of a scheduler, their sources and payload checks, its lanes, pools and policy. Jobs that were put
+are in the state, and take any object. New declarations are adopted as a whole or not at all."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
@@ -17,6 +17,7 @@ from interlock.model.error import BadConfig, BadPayload, BadValue
 from interlock.model.field_types import did_you_mean
 from interlock.model.job import Job
 from interlock.model.lane import LaneSpec, with_limits
+from interlock.model.pool import PoolSpec
 from interlock.model.reload_report import Difference
 from interlock.model.work import JobWork
 from interlock.policy.policy import Policy
@@ -42,15 +43,17 @@ class Catalog:
         entries: Iterable[Entry],
         lanes: Mapping[str, LaneSpec] = with_limits(DEFAULT_LANES),
         policy: Policy | None = None,
+        pools: Mapping[str, PoolSpec] = {},
     ) -> None:
         self._entries = {entry.job.id: entry for entry in entries}
         self.jobs = [entry.job for entry in self._entries.values()]
         self.sources = {entry.job.id: entry.source for entry in self._entries.values()}
         self.lanes = lanes
         self.policy = policy
+        self.pools = pools
 
     def define(self, request: int, actor: str = "scheduler", position: int = 0) -> Define:
-        return Define(request, self.jobs, actor, self.sources, self.lanes, self.policy, position)
+        return Define(request, self.jobs, actor, self.sources, self.lanes, self.policy, position, self.pools)
 
     def get(self, job_id: str, known: Mapping[str, Job] = {}) -> Entry:
         """Return the entry of a declared job, or one made for a `known` job."""
@@ -122,7 +125,7 @@ class Declarations:
         self._waiting: dict[int, tuple[asyncio.Future[Difference], Catalog]] = {}  # declarations not stored yet
 
     async def declare(self, catalog: Catalog, actor: str) -> Difference:
-        """Replace the declared jobs and the lanes. Raise `BadConfig` with every fault, and change nothing then."""
+        """Replace the declared jobs, lanes and pools. Raise `BadConfig` with every fault, and change nothing then."""
         self.check(catalog)
         future: asyncio.Future[Difference] = asyncio.get_running_loop().create_future()
         self._count += 1

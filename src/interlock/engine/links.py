@@ -8,14 +8,25 @@ from interlock.engine import logs
 from interlock.model import message as m
 from interlock.model.command import WorkerDown, WorkerUp
 from interlock.model.error import BadUse, InterlockError, Refused
+from interlock.model.field_types import Place
 from interlock.model.new_run import check_name
-from interlock.model.pool import DEFAULT_POOL
+from interlock.model.pool import (
+    CAPABILITIES,
+    DEFAULT_POOL,
+    POOL_NAME,
+    PROCESSES,
+    SLOTS,
+    WORKER_LABELS,
+    check_member,
+)
 from interlock.ports.bus import Endpoint, Peer
 
 if TYPE_CHECKING:
     from interlock.engine.engine import Engine
 
 logger = logging.getLogger("interlock.links")
+
+WORTH_SAYING = 60.0  # seconds by which a worker's clock must differ for a warning
 
 WORKER_MESSAGES = frozenset(
     {
@@ -101,9 +112,10 @@ class Links(Endpoint):
         check_name("worker_id", name)
         if name.startswith("client-"):
             raise BadUse("worker_id", f"{name!r} begins with client-, which is reserved for clients")
+        pool = self._check_worker(hello)
         tenants: frozenset[str] | None = None
         if peer.caller is not None:
-            tenants = peer.caller.work_for(hello.pool or DEFAULT_POOL)
+            tenants = peer.caller.work_for(pool)
             # No other token can have a worker of this name, now or after a restart.
             name = f"{peer.caller.name}:{name}"
         other = self._workers.get(name)
@@ -120,16 +132,35 @@ class Links(Endpoint):
         link = self._links[name] = self._count
         up = WorkerUp(
             name, hello.slots, hello.processes, hello.jobs, hello.held, peer_is_stray, link,
-            hello.pool or DEFAULT_POOL, hello.capabilities, hello.labels, tenants,
+            pool, hello.capabilities, hello.labels, tenants, self._skew(hello),
         )  # fmt: skip
         self._engine.post(name, up)
         self.faults.pop(_without_pid(name), None)
         limits = self._engine.settings.limits
-        peer.send([m.Welcome(limits.heartbeat_interval, self._engine.elapsed(), limits.silence)])
+        peer.send([m.Welcome(limits.heartbeat_interval, self._engine.elapsed(), limits.silence, self._engine.now())])
         peer.on_process_end(lambda: self.worker_died(name, peer.process))
         if peer_is_stray:
             logger.info("worker %s belongs to an earlier start: it finishes its attempts and leaves", name)
             peer.send([m.Drain()])
+
+    def _check_worker(self, hello: m.Hello) -> str:
+        """Refuse a worker that announces something wrong; return its pool."""
+        pool = hello.pool or DEFAULT_POOL
+        SLOTS.check(hello.slots, Place("slots"))
+        PROCESSES.check(hello.processes, Place("processes"))
+        POOL_NAME.check(pool, Place("pool"))
+        CAPABILITIES.check(hello.capabilities, Place("capabilities"))
+        WORKER_LABELS.check(hello.labels, Place("labels"))
+        check_member(self._engine.catalog.pools, pool, hello.capabilities)
+        return pool
+
+    def _skew(self, hello: m.Hello) -> float:
+        """Return how far ahead the worker's wall clock is. It corrects the times that it sends by itself."""
+        skew = hello.wall - self._engine.now() if hello.wall else 0.0
+        if abs(skew) >= WORTH_SAYING:
+            off = f"{abs(skew) / 60:.0f} min {'ahead of' if skew > 0 else 'behind'}"
+            logger.warning("the clock of worker %s is %s the scheduler's; set it right", hello.worker_id, off)
+        return skew
 
     def _note_fault(self, found: m.Unready) -> None:
         self.faults.pop(_without_pid(found.worker_id), None)

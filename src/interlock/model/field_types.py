@@ -81,6 +81,10 @@ class Kind(ABC):
         """Do the same with the text of a flag or a variable."""
         return self.check(text, place)
 
+    def read_each(self, texts: list[str], place: Place) -> Any:
+        """Do the same with the texts of a flag that may be repeated."""
+        return self.check(texts, place)
+
     @abstractmethod
     def schema(self) -> Schema: ...
 
@@ -349,11 +353,13 @@ class Size(Kind):
 class Texts(Kind):
     """A list of texts; in a variable commas separate them."""
 
-    def __init__(self, each: Text, least: int = 0, expected: str = "a list", make: Callable[[Any], Any] = list) -> None:
-        self.each, self.least, self.expected, self.make = each, least, expected, make
+    def __init__(
+        self, each: Text, least: int = 0, expected: str = "a list", make: Callable[[Any], Any] = list, most: int = MOST
+    ) -> None:
+        self.each, self.least, self.expected, self.make, self.most = each, least, expected, make, most
 
     def check(self, value: Any, place: Place) -> Any:
-        if not isinstance(value, (list, tuple)) or len(value) < self.least:
+        if not isinstance(value, (list, tuple)) or not self.least <= len(value) <= self.most:
             raise BadValue(str(place), value, self.expected)
         return self.make(check_all((place.at(number), self.each, one) for number, one in enumerate(value)))
 
@@ -361,7 +367,9 @@ class Texts(Kind):
         return [self.each.check(one.strip(), place) for one in text.split(",")] if text.strip() else []
 
     def schema(self) -> Schema:
-        return {"type": "array", "items": self.each.schema()} | ({"minItems": self.least} if self.least else {})
+        least, most = {"minItems": self.least}, {"maxItems": self.most}
+        limits = (least if self.least else {}) | (most if self.most < MOST else {})
+        return {"type": "array", "items": self.each.schema()} | limits
 
     def show(self, value: list[str]) -> str:
         return ", ".join(value)

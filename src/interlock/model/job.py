@@ -40,6 +40,7 @@ from interlock.model.guard import (
     without_query,
 )
 from interlock.model.interning import shared
+from interlock.model.labels import LABELS
 from interlock.model.schedule import Schedule
 from interlock.model.session import SOME_OPTIONS
 from interlock.model.work import JobRun, ProcessWork, Work
@@ -178,11 +179,14 @@ class Job(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False):
         float, doc("Time between the request to stop, TERM and KILL; a process gets TERM at once."), Span()
     ] = 10.0
     topic: Annotated[
-        str | None, doc("Topic by which policies match it; default: its id."), Word(JOB_NAME, NAME_RULE.format(128))
+        str | None,
+        doc("Topic by which policies and pools match it; default: its id."),
+        Word(JOB_NAME, NAME_RULE.format(128)),
     ] = None
     capabilities: Annotated[Tags, doc("Abilities that its runs use, for policies."), TAGS] = ()
     risk_tags: Annotated[Tags, doc("Risks of its runs, for policies."), TAGS] = ()
-    requires: Annotated[Tags, doc("Things that its runs need, for policies."), TAGS] = ()
+    requires: Annotated[Tags, doc("Capabilities that its runs need of a worker; for policies too."), TAGS] = ()
+    labels: Annotated[dict[str, str] | None, doc("Labels that its runs start with."), LABELS] = None
     sensitivity: Annotated[
         Sensitivity, doc("Sensitivity of its results: `public`, `internal`, `confidential` or `secret`.")
     ] = Sensitivity.INTERNAL
@@ -235,6 +239,10 @@ class Job(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     @property
     def policy_topic(self) -> str:
         return self.topic or self.id
+
+    def with_labels(self, own: dict[str, str] | None) -> dict[str, str] | None:
+        """Return the labels of a run that has these of its own; None without any."""
+        return {**self.labels, **(own or {})} if self.labels else own or None
 
     def actions(self, event: str) -> tuple[Action, ...]:
         found: tuple[Action, ...] = getattr(self, event)

@@ -37,10 +37,11 @@ class JobInfo(msgspec.Struct, frozen=True, kw_only=True):
     guards: Annotated[
         dict[str, Any], doc("Constraints and actions as declared, with durations in seconds and URLs without queries.")
     ] = {}
-    topic: Annotated[str, doc("Topic by which policies match it.")]
+    topic: Annotated[str, doc("Topic by which policies and pools match it.")]
     capabilities: Annotated[tuple[str, ...], doc("Abilities that its runs use.")] = ()
     risk_tags: Annotated[tuple[str, ...], doc("Risks of its runs.")] = ()
-    requires: Annotated[tuple[str, ...], doc("Things that its runs need.")] = ()
+    requires: Annotated[tuple[str, ...], doc("Capabilities that its runs need of a worker.")] = ()
+    labels: Annotated[dict[str, str], doc("Labels that its runs start with.")] = {}
     sensitivity: Annotated[Sensitivity, doc("Sensitivity of its results.")] = Sensitivity.INTERNAL
     schedule: Annotated[
         Schedule | None, doc("Schedule, with durations in seconds; null for a job that is only submitted or triggered.")

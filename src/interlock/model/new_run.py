@@ -15,13 +15,12 @@ from msgspec import Meta
 from interlock.model.doc import doc
 from interlock.model.duration import Duration
 from interlock.model.error import BadUse, BadValue, NotJson
-from interlock.model.field_types import NAME_RULE
+from interlock.model.field_types import NAME_RULE, Place
 from interlock.model.job import JOB_ID, NAME, RANKS, Priority
-from interlock.model.policy import BYPASSED
+from interlock.model.labels import LABELS, LONGEST_LABEL, MOST_LABELS
 from interlock.model.session import GIVEN, LONGEST_SESSION, SOME_OPTIONS, SessionFields, check_session
 
 LONGEST_KEY = 256  # characters of an idempotency key
-MOST_LABELS, LONGEST_LABEL = 16, 256
 LONGEST_DELAY = 1e10
 LATEST = 1e11
 WHILE_LIVE = "while_live"
@@ -208,14 +207,7 @@ def check_plain(new: NewRun) -> None:
     check_instant("stamp", new.stamp)
     check_unique(new.unique, new.idempotency_key)
     labels = new.labels or {}
-    if len(labels) > MOST_LABELS:
-        raise BadValue("labels", len(labels), f"a number of labels up to {MOST_LABELS}")
-    for name, text in labels.items():
-        check_name("labels", name)
-        if name == BYPASSED:
-            raise BadValue("labels", name, "a label that you may set; the scheduler alone sets it")
-        if len(text) > LONGEST_LABEL:
-            raise BadValue(f"labels.{name}", text, f"a text of up to {LONGEST_LABEL} characters")
+    LABELS.check(labels, Place("labels"))
     try:
         f"{new.idempotency_key}{new.session}{''.join(labels.values())}".encode()
     except UnicodeEncodeError as error:

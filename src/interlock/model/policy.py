@@ -10,7 +10,6 @@ from interlock.model.field import Checked
 from interlock.model.field_types import Size, Span, Text, Texts, Whole
 from interlock.model.guard import AnyTime, Names
 
-BYPASSED = "safety_bypassed"  # label of a run that started without a verdict; nobody else may set it
 LARGEST_OUTPUT = 1 << 40
 
 

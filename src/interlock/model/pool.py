@@ -1,17 +1,26 @@
 """A pool: workers that take the runs of some topics."""
 
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 from interlock.model.doc import doc
+from interlock.model.error import BadUse, BadValue
 from interlock.model.field import Checked
-from interlock.model.field_types import Texts, Word
-from interlock.model.job import TAGS, Tags
-from interlock.model.output import GLOBS
+from interlock.model.field_types import NAME_RULE, Place, Schema, Texts, Whole, Word, did_you_mean
+from interlock.model.job import NAME, TAGS, Tags
+from interlock.model.labels import Labels
+from interlock.model.output import GLOB
 
 DEFAULT_POOL = "default"  # the pool of a worker that names none
 EVERYTHING = "*"  # a topic or a capability that stands for all
 OFFERS = Texts(Word(r"\*|[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,63}", "a capability, or '*' for all"), make=tuple)
+
+MOST = 100  # labels, and capabilities, of a worker
+POOL_NAME = Word(NAME.pattern, NAME_RULE.format(64))
+WORKER_LABELS = Labels(MOST)
+CAPABILITIES = Texts(TAGS.each, expected=f"a list of up to {MOST} capabilities", most=MOST)
+SLOTS, PROCESSES = Whole(1, 100_000), Whole(1, 10_000)
 
 
 class PoolStatus(StrEnum):
@@ -28,8 +37,26 @@ class Lack(StrEnum):
     POOL_OVERLOADED = "pool_overloaded"  # those that fit have none of our runs, and are busy all the same
 
 
+class Topics(Texts):
+    """At least one topic, none of them twice."""
+
+    def check(self, value: Any, place: Place) -> tuple[str, ...]:
+        found: tuple[str, ...] = super().check(value, place)
+        for number, topic in enumerate(found):
+            if topic in found[:number]:
+                raise BadValue(str(place.at(number)), topic, "a new topic; the pool has it already")
+        return found
+
+    def schema(self) -> Schema:
+        return super().schema() | {"uniqueItems": True}
+
+
 class PoolSpec(Checked, frozen=True, kw_only=True):
-    topics: Annotated[Tags, doc("Topics of the runs that it takes; `*` stands for any text."), GLOBS] = ()
+    topics: Annotated[
+        Tags,
+        doc("Topics of the runs that it takes; `*` stands for any text."),
+        Topics(GLOB, least=1, expected="a list of at least one name or glob", make=tuple),
+    ]
     offers: Annotated[Tags, doc("Capabilities that each of its workers has; `*` stands for all."), OFFERS] = ()
     requires: Annotated[Tags, doc("Capabilities that a worker must announce to join it."), TAGS] = ()
     status: Annotated[PoolStatus, doc("`active`, `draining` or `inactive`.")] = PoolStatus.ACTIVE
@@ -37,3 +64,19 @@ class PoolSpec(Checked, frozen=True, kw_only=True):
 
 ONE_POOL = PoolSpec(topics=(EVERYTHING,), offers=(EVERYTHING,))
 """what every pool is while none is declared: workers for everything"""
+
+
+def lower(names: Iterable[str]) -> frozenset[str]:
+    """Return capabilities as they are compared: without regard to case."""
+    return frozenset(name.lower() for name in names)
+
+
+def check_member(pools: Mapping[str, PoolSpec], pool: str, capabilities: Iterable[str]) -> None:
+    """Refuse a worker that may not be in its pool. Any worker may be in the default one, and in any while none is
+    declared."""
+    if pool not in pools:
+        if pools and pool != DEFAULT_POOL:
+            raise BadValue("pool", pool, f"declared; use one of {', '.join(pools)}{did_you_mean(pool, pools)}")
+        return
+    if missing := [one for one in pools[pool].requires if one.lower() not in lower(capabilities)]:
+        raise BadUse("capabilities", f"pool {pool!r} requires {', '.join(missing)}; announce it with --capability")

@@ -27,6 +27,7 @@ def request_of(case: Case, jobs: Mapping[str, Job]) -> PolicyRequest:
     payload = case.payload if case.payload is not None else job.payload or {}
     own = {name: value for name in PolicyRequest.__struct_fields__ if (value := getattr(case, name, None)) is not None}
     own |= {"topic": case.topic or job.policy_topic, "session": case.session, "origin": None}
+    own |= {"labels": job.with_labels(case.labels) or {}}
     own |= {"job_version": job.version, "payload": msgspec.json.encode(payload)}
     return copy_fields(PolicyRequest, job, **own)
 

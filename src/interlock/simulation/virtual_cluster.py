@@ -76,7 +76,7 @@ class VirtualCluster:
         )
         codes = {job.id: job.code for job in self.engine.catalog.jobs}
         known = {job_id: codes.get(job_id, "") for job_id in jobs}
-        self._hosts.append((Host(self.bus, executor, known, settings), executor))
+        self._hosts.append((Host(self.bus, executor, known, settings, self.clock), executor))
 
     async def start(self) -> None:
         await self.bus.listen(self.engine.links)

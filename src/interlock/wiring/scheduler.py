@@ -23,6 +23,7 @@ from interlock.model.child_info import Change, ChildInfo, ServiceAction
 from interlock.model.command import NoteTokens
 from interlock.model.error import BadConfig, CannotImport, InterlockError
 from interlock.model.field import copy_fields
+from interlock.model.pool import check_member
 from interlock.model.reload_report import Difference, Reloaded
 from interlock.model.state import State
 from interlock.ports.clock import SystemClock
@@ -232,7 +233,9 @@ class Scheduler:
                 f"policy: {loaded.policy.id!r} has rules, and policy_service is set: "
                 "move the rules to that service, or remove the setting"
             )
-        return Catalog([*of_app, *of_files], self.settings.every_lane(loaded.lanes), loaded.policy)
+        check_member(loaded.pools, self.settings.pool, self.settings.capabilities)
+        lanes = self.settings.every_lane(loaded.lanes)
+        return Catalog([*of_app, *of_files], lanes, loaded.policy, loaded.pools)
 
     async def _define(self, loaded: Loaded, actor: str) -> Difference:
         difference = await self.engine.declarations.declare(self._with_files(loaded), actor)

@@ -16,6 +16,7 @@ from interlock.buses.tls import TlsBus
 from interlock.model.error import InterlockError, NotRunning
 from interlock.model.field import copy_fields
 from interlock.model.message import Message, Unready
+from interlock.model.pool import DEFAULT_POOL
 from interlock.model.secret import SECRET_NAMES
 from interlock.ports.bus import Bus, Endpoint, Peer
 from interlock.ports.clock import SystemClock
@@ -23,6 +24,7 @@ from interlock.task_set import TaskSet
 from interlock.worker.echo import Echo
 from interlock.worker.host import Host, HostSettings, Pace
 from interlock.worker.identity import worker_id
+from interlock.worker.load import LoadMeter
 from interlock.worker.pool import ExecutorOptions, ProcessPool
 
 logger = logging.getLogger("interlock.worker")
@@ -36,6 +38,9 @@ class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
     name: str = "worker"
     slots: int = 64
     processes: int = 2
+    pool: str = DEFAULT_POOL
+    worker_labels: dict[str, str] = {}
+    capabilities: list[str] = []
     drain: float = 5.0
     memory_limit: int = 0
     log_level: str = "warning"
@@ -69,6 +74,9 @@ async def run_worker(options: WorkerOptions, elsewhere: TlsBus | None = None) ->
         worker_id=worker_id(options.name, os.getpid()),
         slots=options.slots,
         processes=options.processes,
+        pool=options.pool,
+        labels=options.worker_labels,
+        capabilities=options.capabilities,
         instance=options.instance,
         pid=os.getpid(),
     )
@@ -92,7 +100,7 @@ async def run_worker(options: WorkerOptions, elsewhere: TlsBus | None = None) ->
                 logger.error("worker %s cannot start", options.name, exc_info=error)
             await _tell_fault(bus, settings, error)
             raise
-        host = Host(bus, pool, pool.jobs, settings, SystemClock())
+        host = Host(bus, pool, pool.jobs, settings, SystemClock(), LoadMeter().measure)
         _stop_on_signals(host, options.drain)
         await host.run()
     finally:

@@ -12,10 +12,13 @@ from heapq import heappop, heappush
 from random import uniform
 
 import msgspec
+from msgspec.structs import force_setattr, replace
 
 from interlock.model import message as m
+from interlock.model.duration import span
 from interlock.model.error import InterlockError, NotRunning, rebuild
 from interlock.model.outcome import Outcome
+from interlock.model.pool import DEFAULT_POOL
 from interlock.ports.bus import Bus, Endpoint, Peer
 from interlock.ports.clock import Clock, LoopClock
 from interlock.ports.executor import Executor, Key
@@ -31,6 +34,8 @@ NEVER_BEGUN = "it was stopped before it began"
 UNSETTLED = 60  # factor by which a worker waits longer for a scheduler while it holds outcomes
 REMEMBERED = 4096  # settled attempts to recognise if their dispatch arrives again
 SOON = 30.0  # seconds of frequent attempts to reach a scheduler that is gone
+MOST_UNANSWERED = 3  # intervals without any message after which a link is given up
+SKEWED = 1.0  # seconds by which the scheduler's wall clock must differ for times to be corrected
 BREATHER = 1.0  # seconds after which an attempt without a process is returned
 
 
@@ -47,6 +52,9 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
     worker_id: str
     slots: int = 64
     processes: int = 2
+    pool: str = DEFAULT_POOL
+    labels: dict[str, str] = {}
+    capabilities: list[str] = []
     heartbeat_interval: float = 10.0  # until the scheduler sends its own
     instance: str = ""
     pid: int = 0
@@ -57,14 +65,23 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 class Host(Endpoint):
     def __init__(
-        self, bus: Bus, executor: Executor, jobs: Mapping[str, str], settings: HostSettings, clock: Clock | None = None
+        self,
+        bus: Bus,
+        executor: Executor,
+        jobs: Mapping[str, str],
+        settings: HostSettings,
+        clock: Clock | None = None,
+        measure: Callable[[], m.Load] = m.Load,
     ) -> None:
-        """`jobs` are those of the app, with the digests of their code."""
+        """`jobs` are those of the app, with the digests of their code; `measure` says how busy the machine is."""
         self._bus = bus
         self._executor = executor
         self._jobs = dict(jobs)
         self._settings = settings
         self._clock = clock if clock is not None else LoopClock()
+        self._measure = measure
+        self._unanswered = 0  # loads sent since the last message of the scheduler
+        self._skew = 0.0  # the scheduler's wall clock minus this one, if that matters
         self._early: list[tuple[float, str, int, HeldAttempt]] = []  # heap by elapsed time of their start
         self._offers = Offers()
         self._introduced = 0.0  # elapsed time of the last `Hello`
@@ -136,25 +153,35 @@ class Host(Endpoint):
         held = [m.Held(*key, one.begun and one.outcome is None) for key, one in self._held.items()]
         hello = m.Hello(
             settings.worker_id, m.PROTOCOL, settings.pid, settings.slots, settings.processes, self._jobs, held,
-            settings.instance,
+            settings.instance, settings.pool, settings.capabilities, settings.labels, self._clock.now().wall,
         )  # fmt: skip
         self._reports.clear()
         self._introduced = self._clock.now().elapsed
         self._welcomed = False
+        self._unanswered = 0
         messages: list[m.Message] = [hello, *self._kept(), *self._outcomes()]
         if self._leaving:
             messages.append(m.Leaving())
         peer.send(messages)
 
     async def _beat(self) -> None:
-        """Send heartbeats while attempts run, and repeat outcomes that are not settled."""
+        """Send the load, heartbeats while attempts run, and outcomes that are not settled. Close a link on which
+        nothing comes back: its other end may be gone without a word."""
         while True:
-            interval = self._interval
             self._beating.clear()
-            await _wait(self._beating, interval)
-            if self._interval != interval or self._peer is None or not self._held:
+            await _wait(self._beating, self._interval)
+            peer = self._peer
+            if peer is None:
                 continue
-            self._peer.send([*self._heartbeat(), *self._outcomes()])
+            # Counted in messages, because time also passes while this process is stopped.
+            if self._unanswered >= MOST_UNANSWERED:
+                since = span(self._interval * MOST_UNANSWERED)
+                logger.warning("nothing has come from the scheduler for %s: connecting again", since)
+                self.closed(peer)  # the link itself may take long to end
+                peer.close()
+                continue
+            self._unanswered += 1
+            peer.send([*self._heartbeat(), *self._outcomes(), self._measure()])
 
     def _heartbeat(self) -> list[m.Message]:
         """Return a heartbeat that names every attempt without an outcome; empty without any."""
@@ -182,6 +209,7 @@ class Host(Endpoint):
             # Without a Welcome no offer has an end. The link has lost it, so begin another.
             peer.close()
             return
+        self._unanswered = 0
         self._hear(messages)
         self._begin_offered()
         self._executor.flush()
@@ -198,17 +226,22 @@ class Host(Endpoint):
             elif isinstance(message, m.Heard):
                 self._offers.confirm(message, self._held.values())
             elif isinstance(message, m.Welcome):
-                self._welcomed = True
-                self._delay = 0.0
-                self._interval = message.heartbeat
-                self._offers.begin(message, self._introduced)
-                self._beating.set()
-                self._ask()
+                self._welcome(message)
             elif isinstance(message, m.Drain):
                 self.leave()
             elif isinstance(message, m.Problem):
                 self._refused = rebuild(message.code, message.text)
                 self._changed.set()
+
+    def _welcome(self, message: m.Welcome) -> None:
+        self._welcomed = True
+        self._delay = 0.0
+        self._interval = message.heartbeat
+        skew = message.wall - self._clock.now().wall if message.wall else 0.0
+        self._skew = skew if abs(skew) >= SKEWED else 0.0
+        self._offers.begin(message, self._introduced)
+        self._beating.set()
+        self._ask()
 
     def _send(self, messages: Sequence[m.Message]) -> None:
         if self._peer is not None:
@@ -223,6 +256,8 @@ class Host(Endpoint):
             why = "the worker had this fence before" if key in self._remembered else "the worker is leaving"
             self._send([m.Returned(*key, why)])
             return
+        if self._skew and dispatch.deadline is not None:
+            force_setattr(dispatch, "deadline", dispatch.deadline - self._skew)
         held = self._held[key] = self._offers.take(dispatch)
         if dispatch.hold:
             held.due = self._clock.now().elapsed + dispatch.hold
@@ -301,6 +336,8 @@ class Host(Endpoint):
             if held is not None:
                 self._reports.send_start(held)
             if isinstance(message, m.LogLine):
+                if self._skew:
+                    message = replace(message, at=max(0.0, message.at + self._skew))
                 self._lines.keep(message, self._clock.now().elapsed, self._peer is not None)
             elif held is not None:
                 held.latest[type(message)] = message

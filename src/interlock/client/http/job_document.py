@@ -51,6 +51,7 @@ class JobFields(TypedDict, total=False):
     capabilities: Sequence[str]
     risk_tags: Sequence[str]
     requires: Sequence[str]
+    labels: Mapping[str, str]
     sensitivity: Literal["public", "internal", "confidential", "secret"]
     env: Mapping[str, str | None]
     cwd: str

@@ -1,0 +1,60 @@
+"""Labels: names with texts, of runs, jobs and workers."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from interlock.model.error import BadValue
+from interlock.model.field_types import NAME, NAME_RULE, Kind, Place, Schema, Word
+
+BYPASSED = "safety_bypassed"  # label of a run that started without a verdict; nobody else may set it
+MOST_LABELS, LONGEST_LABEL = 16, 256
+_NAME = Word(NAME, NAME_RULE.format(64))
+_TEXT = Word(rf"[\s\S]{{0,{LONGEST_LABEL}}}", f"a text of up to {LONGEST_LABEL} characters")
+
+
+class Labels(Kind):
+    """A mapping of names to texts; in a variable, NAME=TEXT separated by commas."""
+
+    metavar = "NAME=TEXT"
+
+    def __init__(self, most: int = MOST_LABELS) -> None:
+        self.most = most
+
+    def check(self, value: Any, place: Place) -> dict[str, str]:
+        if not isinstance(value, Mapping):
+            raise BadValue(str(place), value, "a mapping of names to texts")
+        if len(value) > self.most:
+            raise BadValue(str(place), len(value), f"a number of labels up to {self.most}")
+        for name in value:
+            _NAME.check(name, place)
+            if name == BYPASSED:
+                raise BadValue(str(place), name, "a label that you may set; the scheduler alone sets it")
+        return {name: _TEXT.check(text, place.at(name)) for name, text in value.items()}
+
+    def read(self, text: str, place: Place) -> dict[str, str]:
+        return self.read_each([one.strip() for one in text.split(",")] if text.strip() else [], place)
+
+    def read_each(self, texts: list[str], place: Place) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for one in texts:
+            name, separator, text = one.partition("=")
+            if not separator:
+                raise BadValue(str(place), one, "of the form NAME=TEXT")
+            if name in found:
+                raise BadValue(str(place), one, f"a new label; {name!r} is given twice")
+            found[name] = text
+        return self.check(found, place)
+
+    def schema(self) -> Schema:
+        return {
+            "type": "object",
+            "propertyNames": {"pattern": f"^{NAME}$"},
+            "additionalProperties": _TEXT.schema(),
+            "maxProperties": self.most,
+        }
+
+    def show(self, value: Mapping[str, str]) -> str:
+        return ", ".join(f"{name}={text}" for name, text in value.items())
+
+
+LABELS = Labels()
