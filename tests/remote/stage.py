@@ -14,7 +14,7 @@ from interlock.model import message as m
 from interlock.model import request as r
 from interlock.model.access import Caller, Grant, Role, digest_of
 from interlock.model.job import Job
-from interlock.model.pool import DEFAULT_POOL
+from interlock.model.pool import DEFAULT_POOL, PoolSpec
 from interlock.model.run import Run
 from interlock.model.state import State
 from interlock.ports.clock import SystemClock
@@ -33,6 +33,12 @@ GRANTS = [
     Grant(digest_of(OF_GPU), Caller("gpus", Role.WORKER, "*", ("gpu", "tpu"))),
 ]
 HERE = ("127.0.0.1", 0)
+JOBS = ("job", "gpu-job")
+POOLS = {
+    DEFAULT_POOL: PoolSpec(topics=("job",)),
+    "gpu": PoolSpec(topics=("gpu-*",)),
+    "tpu": PoolSpec(topics=("tpu-*",)),
+}
 
 
 def listening_bus() -> TlsBus:
@@ -97,7 +103,7 @@ class Worker:
         self.work = Work()
         self.bus = bus
         settings = HostSettings(worker_id=name, pool=pool, patience=float("inf"), pace=ELSEWHERE)
-        self.host = Host(bus, self.work, {"job": ""}, settings, SystemClock())
+        self.host = Host(bus, self.work, dict.fromkeys(JOBS, ""), settings, SystemClock())
         self.work.report = self.host.report
         self._task = asyncio.get_running_loop().create_task(self.host.run())
 
@@ -123,7 +129,8 @@ class Scheduler:
         self.address = HERE
 
     async def start(self) -> None:
-        catalog = Catalog([Entry(Job(id="job", max_crashes=10), lambda payload: None)])
+        jobs = [Entry(Job(id=name, max_crashes=10), lambda payload: None) for name in JOBS]
+        catalog = Catalog(jobs, pools=POOLS)
         settings = EngineSettings(limits=self._limits)
         clock, rng = SystemClock(), Random(1)
         self.engine = Engine(
@@ -145,10 +152,10 @@ class Scheduler:
     async def joined(self, *names: str) -> None:
         await until(lambda: set(names) <= set(self.engine.links.worker_names()), f"{names} have joined")
 
-    async def submit(self, tenant: str = "default", payload: bytes = b"{}") -> str:
+    async def submit(self, tenant: str = "default", payload: bytes = b"{}", job: str = "job") -> str:
         self._requests += 1
         number = self._requests
-        self._client.say(r.Submit(number, [r.NewRun("job", payload, tenant=tenant)]))
+        self._client.say(r.Submit(number, [r.NewRun(job, payload, tenant=tenant)]))
         await until(lambda: any(one.request == number for one in self._client.of(r.Accepted)), "it is submitted")
         (answer,) = (one for one in self._client.of(r.Accepted) if one.request == number)
         return answer.run_ids[0]

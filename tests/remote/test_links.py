@@ -264,6 +264,20 @@ def test_a_worker_of_one_tenant_never_gets_anothers_payload() -> None:
     on_loop(body)
 
 
+def test_a_worker_of_one_pool_never_gets_anothers_payload() -> None:
+    async def body() -> None:
+        async with stage() as (scheduler, _, plain):
+            gpu = Worker(connecting_bus(scheduler.address, OF_GPU), pool="gpu")
+            await scheduler.joined("gpus:worker-1")
+            plain.work.ends_at_once = gpu.work.ends_at_once = True
+            for job in ("job", "gpu-job") * 20:
+                await scheduler.ended(await scheduler.submit("default", f'"{job}"'.encode(), job))
+            assert (set(plain.work.payloads), set(gpu.work.payloads)) == ({b'"job"'}, {b'"gpu-job"'})
+            await gpu.close()
+
+    on_loop(body)
+
+
 def test_nobody_takes_the_name_of_another_tokens_worker() -> None:
     """Neither while it is connected nor while it is not: its attempts and their results stay its own."""
 
