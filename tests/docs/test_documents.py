@@ -30,6 +30,7 @@ RUN = {
     "docs/sessions.md": {"python", "sh", "yaml"},
     "docs/supervision.md": {"python"},
     "docs/testing.md": {"python"},
+    "docs/workers.md": {"sh", "yaml"},
 }
 """document → the languages of its blocks that a test runs"""
 SHOWN = {"console", "text", "json"}
