@@ -1,5 +1,7 @@
 """Links between a scheduler and workers on other machines: from settings to a bus."""
 
+import logging
+import os
 from pathlib import Path
 from typing import cast
 
@@ -9,6 +11,8 @@ from interlock.config.settings import Address, variable_of
 from interlock.config.tokens import SECRET
 from interlock.model.access import Role
 from interlock.model.error import BadConfig, BadUse, BadValue
+
+logger = logging.getLogger("interlock.settings")
 
 WORKER_TOKEN = variable_of("worker_token")
 MAKE = "interlock worker-token NAME"
@@ -29,6 +33,8 @@ def bus_for_workers(settings: Settings) -> TlsBus | None:
         context = server_context(certificate, key)
     except OSError as error:
         raise BadConfig(f"worker_cert, worker_key: {certificate} and {key} cannot be used: {_reason(error)}") from error
+    if os.stat(key).st_mode & 0o007:
+        logger.warning("worker_key: every user of this machine can read %s; its mode should be 0600", key)
     return TlsBus(_parts(settings.listen_workers), context, grants=grants)
 
 
