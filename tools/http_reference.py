@@ -17,7 +17,7 @@ INSIDE = {
     "AuditKind", "ResolveBody", "Ruling",
     "SubmittedBatch", "BatchBody", "ReasonBody", "ActedOn", "Health", "State", "Status", "CatchUp",
     "TriggerBody", "BackfillBody", "JobsBody", "Defined", "FireTimes", "BulkBody", "RunAction",
-    "Priority", "LaneStatus", "ReasonKind", "Obstacle",
+    "Priority", "LaneStatus", "OverLimit", "ReasonKind", "Obstacle",
     "Mode", "Drop", "SessionAction", "ActedOnSession", "DeliveryState", "Sensitivity",
 }  # fmt: skip
 """types described where they are used"""
@@ -30,6 +30,7 @@ WORDS = {
     "RunAction": "A bulk request's `action`",
     "Priority": "A run's `priority`",
     "LaneStatus": "A lane's `status`",
+    "OverLimit": "A tenant's `over_limit`",
     "ReasonKind": "The `kind` of a reason",
     "Obstacle": "The `obstacle` of a worker",
     "Mode": "A session's `mode`",
@@ -168,8 +169,8 @@ def _limits(schema: dict[str, Any], least: str, most: str) -> str:
 def _errors() -> Iterator[str]:
     yield "## Errors\n"
     yield (
-        "Errors are [ProblemDetails](#problemdetails) of the type `application/problem+json`. `Retry-After` of a 503 "
-        "says when to try again.\n"
+        "Errors are [ProblemDetails](#problemdetails) of the type `application/problem+json`. `Retry-After` of a 429 "
+        "or 503 says when to try again.\n"
     )
     yield "| status | code | |\n|---|---|---|"
     for kind in sorted(errors.ERRORS.values(), key=lambda one: one.status):

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
         PayloadTooLarge, PolicyClosed, PolicyUnavailable, PortTaken, QueueFull, Refused, RemoteError, RequestTimeout,
         RunCancelled, RunDebounced, RunDenied, RunEnded, RunFailed, RunNotEnded, RunOrphaned, RunPruned, RunQuarantined,
         RunSkipped, RunTimeout, SelfApproval, SocketInUse, StaleApproval, StaleEpoch, StoreInUse, StoreUnavailable,
-        TokenRefused, TokensNeeded, TooLarge, Unauthorized, Unavailable, UnknownBulk, UnknownChild, UnknownDelivery,
-        UnknownField, UnknownJob, UnknownLane, UnknownRun, UnsupportedMediaType, WaitTimeout, WrongCertificate,
-        WrongOrigin, WrongStatus,
+        TenantLimit, TokenRefused, TokensNeeded, TooLarge, Unauthorized, Unavailable, UnknownBulk, UnknownChild,
+        UnknownDelivery, UnknownField, UnknownJob, UnknownLane, UnknownRun, UnsupportedMediaType, WaitTimeout,
+        WrongCertificate, WrongOrigin, WrongStatus,
     )  # fmt: skip
     from interlock.model.explanation import Explanation
     from interlock.model.failure import RetryAfter
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from interlock.model.session import SessionFields
     from interlock.model.session_info import ActedOnSession, SessionEvent, SessionInfo
     from interlock.model.state import State
+    from interlock.model.tenant import TenantInfo
     from interlock.model.work import Limits
     from interlock.supervision.spec import Alive, Backoff, Budget, Ready
     from interlock.worker.context import Context
@@ -72,10 +73,10 @@ __all__ = [
     "RunEvent", "RunFailed", "RunHandle", "RunInfo", "RunNotEnded", "RunOrphaned", "RunPruned", "RunQuarantined",
     "RunSkipped", "RunTimeout", "Secret", "SelfApproval", "ServiceContext", "ServiceEvent", "ServiceLogEvent",
     "SessionEvent", "SessionFields", "SessionInfo", "SocketInUse", "StaleApproval", "StaleEpoch", "State",
-    "StoreInUse", "StoreUnavailable", "TokenRefused", "TokensNeeded", "TooLarge", "Unauthorized", "Unavailable",
-    "UnknownBulk", "UnknownChild", "UnknownDelivery", "UnknownField", "UnknownJob", "UnknownLane", "UnknownRun",
-    "UnsupportedMediaType", "ViolationEvent", "WaitTimeout", "WrongCertificate", "WrongOrigin", "WrongStatus",
-    "as_completed", "at", "cron", "every", "gather", "once", "run", "testing",
+    "StoreInUse", "StoreUnavailable", "TenantInfo", "TenantLimit", "TokenRefused", "TokensNeeded", "TooLarge",
+    "Unauthorized", "Unavailable", "UnknownBulk", "UnknownChild", "UnknownDelivery", "UnknownField", "UnknownJob",
+    "UnknownLane", "UnknownRun", "UnsupportedMediaType", "ViolationEvent", "WaitTimeout", "WrongCertificate",
+    "WrongOrigin", "WrongStatus", "as_completed", "at", "cron", "every", "gather", "once", "run", "testing",
 ]  # fmt: skip
 
 # Programs must start at once: each name is imported when it is first used, with only what it needs.
@@ -104,6 +105,7 @@ _MODULES = {
     "model.session": "SessionFields",
     "model.session_info": "ActedOnSession SessionEvent SessionInfo",
     "model.state": "State",
+    "model.tenant": "TenantInfo",
     "model.work": "Limits",
     "supervision.spec": "Alive Backoff Budget Ready",
     "worker.context": "Context",

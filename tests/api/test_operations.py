@@ -12,11 +12,11 @@ from interlock.api.call import Handler
 from interlock.model import operations as op
 from interlock.model.access import Permission
 from interlock.model.audit_operations import audit
-from interlock.model.lane_operations import lanes
+from interlock.model.lane_operations import lanes, tenants
 from interlock.model.operation import API, Operation
 from interlock.stores.memory import MemoryStore
 
-FORWARDED = {lanes, op.tree, op.reload}  # what the scheduler reports is the answer
+FORWARDED = {lanes, tenants, op.tree, op.reload}  # what the scheduler reports is the answer
 
 
 def handlers() -> dict[Any, Handler]:

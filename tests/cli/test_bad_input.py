@@ -123,6 +123,20 @@ def test_options_that_make_no_sense(folder: Path, options: list[str], code: str,
     refused(folder, "up", "-A", JOBS, *options, exit_code=WRONG_USE, code=code, says=says)
 
 
+@pytest.mark.behaviour("ROU-1", "ROU-2")
+@pytest.mark.parametrize(
+    ("pool", "says"),
+    [
+        ("gpuu", "pool: 'gpuu' is not declared; use one of gpu; did you mean 'gpu'?"),
+        ("gpu", "capabilities: pool 'gpu' requires cuda; announce it with --capability"),
+    ],
+)
+def test_a_pool_that_its_own_workers_may_not_join(folder: Path, pool: str, says: str) -> None:
+    (folder / "pools.yaml").write_text("kind: Pool\nid: gpu\ntopics: ['*']\noffers: [cuda]\nrequires: [cuda]\n")
+    arguments = ("up", "-A", JOBS, "pools.yaml", "--pool", pool)
+    refused(folder, *arguments, exit_code=WRONG_USE, code="bad_value", says=says)
+
+
 def test_a_job_to_submit_that_is_none(folder: Path) -> None:
     refused(folder, "up", "-A", JOBS, "--submit", "ecko", exit_code=UNKNOWN, code="unknown_job", says="'ecko'")
 
@@ -144,6 +158,13 @@ def test_a_lane_in_the_environment_must_be_a_positive_whole_number(folder: Path,
         (["--processes", "-1"], "bad_value", "--processes: '-1'"),
         (["--memory-limit", "99999999999999999999"], "bad_value", "--memory-limit: '99999999999999999999'"),
         (["--name", "a b"], "bad_value", "--name: 'a b'"),
+        (["--max-parallel", "0"], "bad_value", "--slots: '0' is not a whole number from 1 to 100,000"),
+        (["--max-parallel", "1000000000"], "bad_value", "--slots: '1000000000'"),
+        (["--pool", "a b"], "bad_value", "--pool: 'a b' is not a name"),
+        (["--label", "a b=c"], "bad_value", "--label: 'a b' is not a name"),
+        (["--label", "region"], "bad_value", "--label: 'region' is not of the form NAME=TEXT"),
+        (["--label", "a=b", "--label", "a=c"], "bad_value", "--label: 'a=c' is not a new label"),
+        (["--capability", "a b"], "bad_value", "--capability[0]: 'a b' is not a name"),
     ],
 )
 def test_worker_options_that_make_no_sense(folder: Path, options: list[str], code: str, says: str) -> None:

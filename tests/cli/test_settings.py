@@ -1,7 +1,6 @@
 """Which value of a setting counts, where it came from, and what is said of a wrong one."""
 
 import hashlib
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -119,8 +118,8 @@ def test_every_setting_can_be_written_in_the_file_and_in_the_environment() -> No
         "slots": ("5", 5),
         "processes": ("6", 6),
         "pool": ("gpu", "gpu"),
-        "worker_labels": ("region=eu", {"region": "eu"}),
-        "capabilities": ("cuda, gpu", ["cuda", "gpu"]),
+        "worker_labels": ("region=eu, zone=a", {"region": "eu", "zone": "a"}),
+        "capabilities": ("cuda, ssd", ["cuda", "ssd"]),
         "heartbeat": ("500ms", 0.5),
         "drain": ("2m", 120.0),
         "memory_limit": ("1.5GiB", 3 * 2**29),
@@ -152,8 +151,9 @@ def test_every_setting_can_be_written_in_the_file_and_in_the_environment() -> No
         found = resolve({}, None, {variable_of(name): text})
         assert getattr(found.settings, name) == value
         assert found.sources[name] == variable_of(name)
-        in_file = [f"'{one}'" for one in value] if isinstance(value, list) else text
-        in_file = json.dumps(value) if isinstance(value, dict) else in_file
+        in_file = (
+            [f"'{one}'" for one in value] if isinstance(value, list) else value if isinstance(value, dict) else text
+        )
         found = written(f"\n\n{name}: {in_file}\n".replace('"', ""))
         assert getattr(found.settings, name) == value
         assert found.sources[name] == "interlock.yaml:3"

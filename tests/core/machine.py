@@ -20,6 +20,7 @@ from interlock.model.request import Accepted, ActOnRun, NewRun
 from interlock.model.run import Now, Run, Transition
 from interlock.model.run_action import RunAction
 from interlock.model.state import State
+from interlock.model.tenant import TenantSpec
 from interlock.policy.policy import Policy
 from interlock.stores.memory import MemoryStore
 
@@ -55,8 +56,10 @@ class Machine:
         limits: Limits | None = None,
         seed: int = 0,
         policy: Policy | None = None,
+        tenants: Mapping[str, TenantSpec] = {},
     ) -> None:
         self.policy = policy
+        self.tenants = dict(tenants)
         self.jobs = list(jobs) or [WORK]
         self.lanes = dict[str, int | LaneSpec](DEFAULT_LANES if lanes is None else lanes)
         self.limits = limits or Limits()
@@ -87,7 +90,7 @@ class Machine:
         self.step(("", self.define(0)))
 
     def define(self, request: int = 1) -> Define:
-        return Define(request, self.jobs, policy=self.policy)
+        return Define(request, self.jobs, policy=self.policy, tenants=self.tenants)
 
     # ── time and passes ─────────────────────────────────────────────────────────────────────────────────────────────
 

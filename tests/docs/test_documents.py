@@ -21,6 +21,7 @@ RUN = {
     "docs/jobs.md": {"python"},
     "docs/operations.md": {"sh", "yaml"},
     "docs/output-policy.md": {"python", "yaml"},
+    "docs/pools.md": {"sh", "yaml"},
     "docs/policy-service.md": {"python", "sh", "yaml"},
     "docs/policy.md": {"yaml"},
     "docs/python.md": {"python"},
@@ -29,6 +30,7 @@ RUN = {
     "docs/services.md": {"python", "sh", "yaml"},
     "docs/sessions.md": {"python", "sh", "yaml"},
     "docs/supervision.md": {"python"},
+    "docs/tenants.md": {"yaml"},
     "docs/testing.md": {"python"},
     "docs/workers.md": {"sh", "yaml"},
 }

@@ -11,12 +11,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from interlock.core.decisions import Decisions
 from interlock.core.step import Command
 from interlock.engine.metrics import MOST_JOBS, OTHERS, SECONDS, Histogram, Metrics
-from interlock.model.error import LeaseLost, StoreUnavailable
+from interlock.model.error import LeaseLost, StoreUnavailable, TenantLimit
 from interlock.model.exposition import Family, exposition
 from interlock.model.job import Job
 from interlock.model.message import LogLine
 from interlock.model.policy import Ruling
 from interlock.model.state import TERMINAL, State
+from interlock.model.tenant import TenantSpec
 from tests.core.machine import Machine, retrying_job
 
 Labels = frozenset[tuple[str, str]]
@@ -199,6 +200,21 @@ def test_no_label_is_the_id_of_a_run_or_a_worker() -> None:
     labels = {value for _, pairs in samples for _, value in pairs}
     assert labels.isdisjoint(ids)
     assert {name for _, pairs in samples for name, _ in pairs} == {"job", "state", "lane", "le"}
+
+
+@pytest.mark.behaviour("OBS-1")
+def test_declared_tenants_are_counted_and_no_others() -> None:
+    machine = Counted(Job(id="work"))
+    machine.tenants = {"a": TenantSpec(max_running=1, max_waiting=1)}
+    machine.step(("", machine.define()))
+    machine.worker_up()
+    machine.submit_many(2, tenant="a")
+    machine.submit(tenant="b")
+    with pytest.raises(TenantLimit):
+        machine.submit(tenant="a")
+    for name, value in {"running": 1, "waiting": 1, "refused_total": 1}.items():
+        assert machine.value(f"tenant_{name}", tenant="a") == value
+    assert not [labels for _, labels in machine.read() if ("tenant", "b") in labels]
 
 
 def test_names_and_kinds_are_what_prometheus_expects() -> None:

@@ -7,11 +7,12 @@ from interlock.ports.bus import Endpoint, Peer
 
 
 class Script(Endpoint):
-    """Keeps what the worker says, in order."""
+    """Keeps what the worker says, in order, and apart from it how busy the machine is."""
 
     def __init__(self) -> None:
         self.peer: Peer | None = None
         self.heard: list[m.Message] = []
+        self.loads: list[m.Load] = []
 
     def opened(self, peer: Peer) -> None:
         self.peer = peer
@@ -22,11 +23,12 @@ class Script(Endpoint):
             self.peer = None
 
     def received(self, peer: Peer, messages: Sequence[m.Message]) -> None:
-        """Answer as a scheduler does, and leave out how busy the machine is."""
         self.heard += [one for one in messages if not isinstance(one, m.Load)]
         if isinstance(messages[0], m.Hello):
             peer.send([m.Welcome(0.1)])
-        peer.send([m.Seen() for one in messages if isinstance(one, m.Load)])
+        loads = [one for one in messages if isinstance(one, m.Load)]
+        self.loads += loads
+        peer.send([m.Seen() for _ in loads])
 
     def say(self, *messages: m.Message) -> None:
         assert self.peer is not None

@@ -18,10 +18,12 @@ from interlock.model.guard import Action, Constraints
 from interlock.model.job import Job, Retry
 from interlock.model.schedule import Schedule, instant
 from interlock.model.state import State
+from interlock.model.tenant import TenantSpec
 from interlock.simulation.forecast import estimate, forecast
 from interlock.simulation.forecast_model import (
     LANE,
     PREVIOUS,
+    TENANT,
     WORKER,
     Forecast,
     JobForecast,
@@ -225,6 +227,16 @@ def test_two_jobs_in_a_lane_of_one() -> None:
     (lane,) = found.lanes
     assert (lane.name, lane.limit, lane.most, lane.most_at, lane.full) == ("narrow", 1, 1, START + two, 1800)
     assert [(one.job_id, one.what, one.count) for one in found.notable] == [("second", "waited", 2)]
+
+
+@pytest.mark.behaviour("ROU-8")
+def test_a_tenant_at_its_limit() -> None:
+    jobs = [job("first", cron="0 2 * * *", lane="narrow"), job("second", cron="0 2 * * *")]
+    found = look(jobs, "1d", lengths={"first": 600.0}, tenants={"default": TenantSpec(max_running=1)})
+    assert [(run.job_id, run.waited, run.waited_for) for run in found.runs] == [
+        ("first", 0, None),
+        ("second", 600, TENANT),
+    ]
 
 
 def test_a_full_lane_is_nothing_to_another() -> None:

@@ -134,7 +134,7 @@ class Application:
         if found.code == InterlockError.code:
             logger.error("%s %r: %s", scope["method"], scope["path"], problem)
         allow = [(b"allow", node.allow)] if node is not None and isinstance(problem, MethodNotAllowed) else []
-        await _send(send, found.status, [*problems.headers(found.status), *allow], encode(found))
+        await _send(send, found.status, [*problems.headers(problem), *allow], encode(found))
 
 
 def _split(raw: bytes) -> list[str]:

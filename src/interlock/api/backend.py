@@ -55,6 +55,7 @@ async def forward(connection: Connection, call: Call[Any, None]) -> Any:
     asks = call.operation.asks
     assert asks is not None
     given = {**call.path, **msgspec.structs.asdict(call.query), "request": 0, "actor": call.caller.name}
+    given["only_tenant"] = call.caller.only_tenant
     message = asks(**{name: given[name] for name in asks.__struct_fields__ if name in given})
     _, value = msgspec.structs.astuple(await call.while_connected(ask(connection, message)))
     return value

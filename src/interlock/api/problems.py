@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 from http import HTTPStatus
+from math import ceil
 from typing import Any, get_args
 
 import msgspec
@@ -43,12 +44,12 @@ def details(error: InterlockError, of_path: bool = False) -> ProblemDetails:
     )
 
 
-def headers(status: int) -> list[tuple[bytes, bytes]]:
+def headers(error: InterlockError) -> list[tuple[bytes, bytes]]:
     found = [(b"content-type", MEDIA_TYPE.encode())]
-    if status == 401:
+    if error.status == 401:
         found.append((b"www-authenticate", b'Bearer realm="interlock"'))
-    if status == 503:
-        found.append((b"retry-after", b"1"))
+    if error.status in (429, 503):
+        found.append((b"retry-after", b"%d" % max(1, ceil(error.retry_after or 0))))
     return found
 
 

@@ -185,7 +185,7 @@ class Connection(HttpToolsProtocol):
             return
         found = problems.details(error)
         body = msgspec.json.encode(found)
-        head = b"".join(b"%s: %s\r\n" % header for header in problems.headers(found.status))
+        head = b"".join(b"%s: %s\r\n" % header for header in problems.headers(error))
         length = b"content-length: %d\r\nconnection: close\r\n\r\n" % len(body)
         answering = self._answering
         if answering is None or answering.response_complete or not answering.response_started:

@@ -16,12 +16,11 @@ from interlock.cli.zones import named_zone
 from interlock.config import Resolved
 from interlock.config.guards import named_jobs
 from interlock.config.resolve import DEFAULT
-from interlock.config.sources import NO_APP, load, of_app
+from interlock.config.sources import NO_APP, Loaded, load, of_app
 from interlock.model.duration import seconds
 from interlock.model.error import BadConfig, BadDuration, BadValue
 from interlock.model.field_types import did_you_mean
 from interlock.model.job import Job
-from interlock.model.lane import LaneSpec
 from interlock.model.schedule import instant
 from interlock.model.state import State
 from interlock.ports.store import Reader, RunFilter
@@ -69,7 +68,7 @@ def question_of(begin: str | None, span: str, tz: str, durations: Sequence[str],
 
 
 def forecast_of(resolved: Resolved, question: Question) -> Forecast:
-    jobs, declared = _declarations(resolved)
+    jobs, loaded = _declarations(resolved)
     for field, named in (("--duration", question.by_job), ("--fail", question.failing)):
         for job_id in named:
             if job_id not in jobs:
@@ -78,7 +77,8 @@ def forecast_of(resolved: Resolved, question: Question) -> Forecast:
     plan = Plan(
         start=question.start,
         until=question.until,
-        lanes=settings.every_lane(declared),
+        lanes=settings.every_lane(loaded.lanes),
+        tenants=loaded.tenants,
         lengths=_lengths(jobs, question, resolved),
         workers=settings.workers,
         slots=settings.slots,
@@ -91,8 +91,8 @@ def forecast_of(resolved: Resolved, question: Question) -> Forecast:
     return forecast(jobs.values(), plan)
 
 
-def _declarations(resolved: Resolved) -> tuple[dict[str, Job], Mapping[str, LaneSpec]]:
-    """Return the scheduled jobs of the app and of the files with those that they name, and the lanes of the files."""
+def _declarations(resolved: Resolved) -> tuple[dict[str, Job], Loaded]:
+    """Return the scheduled jobs of the app and of the files with those that they name, and all that the files have."""
     files, target = resolved.settings.files, resolved.settings.app
     if not files and target is None:
         raise WrongUsage("PATH: missing; give files and folders with jobs, or an app with -A")
@@ -108,7 +108,7 @@ def _declarations(resolved: Resolved) -> tuple[dict[str, Job], Mapping[str, Lane
         scheduled |= {job.id: job for job in added}
     if not scheduled:
         raise BadConfig(f"{', '.join([*files, *filter(None, [target])])}: no job has a schedule")
-    return scheduled, loaded.lanes
+    return scheduled, loaded
 
 
 def _lengths(jobs: Mapping[str, Job], question: Question, resolved: Resolved) -> dict[str, Length]:

@@ -26,6 +26,7 @@ COMMANDS = {
     "reload": "Act",
     "jobs": "Look",
     "lanes": "Look",
+    "tenants": "Look",
     "sessions": "Look",
     "deliveries": "Look",
     "approvals": "Look",

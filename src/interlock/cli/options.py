@@ -98,6 +98,7 @@ def _annotation(name: str) -> Any:
     names = tuple(filter(None, (flag_of(name), setting.also)))
     if isinstance(setting.kind, Truth):
         return Annotated[bool | None, switch(setting.help, *names)]
-    meaning = setting.help if default is None else f"{setting.help} Default: {setting.kind.show(default)}."
+    shown = "" if default is None else setting.kind.show(default)
+    meaning = f"{setting.help} Default: {shown}." if shown else setting.help
     kind: Any = list[str] | None if name in REPEATED else str | None
     return Annotated[kind, option(setting.kind.metavar, meaning, *names)]

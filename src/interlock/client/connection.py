@@ -79,7 +79,7 @@ class Connection(Endpoint, RunAccess):
                 delay = min(delay * 2, 0.5)
                 continue
             if isinstance(answer, m.Problem):
-                raise rebuild(answer.code, answer.text)
+                raise rebuild(answer.code, answer.text, answer.retry_after)
             if not isinstance(answer, message.answer):
                 raise InterlockError(f"link: {type(message).__name__} was answered with {type(answer).__name__}")
             return cast(T, answer)

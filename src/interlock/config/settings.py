@@ -107,10 +107,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     processes: Annotated[int, doc("Further runs a worker executes at once, each in its own process."), PROCESSES] = 2
     pool: Annotated[str, doc("Pool of the workers."), POOL_NAME] = DEFAULT_POOL
     worker_labels: Annotated[
-        dict[str, str], doc("Label of the workers; may be repeated."), WORKER_LABELS, Given(flag="--label")
+        dict[str, str], doc("Labels of the workers; the flag may be repeated."), WORKER_LABELS, Given(flag="--label")
     ] = {}
     capabilities: Annotated[
-        list[str], doc("Capability of the workers; may be repeated."), CAPABILITIES, Given(flag="--capability")
+        list[str],
+        doc("Capabilities of the workers; the flag may be repeated."),
+        CAPABILITIES,
+        Given(flag="--capability"),
     ] = []
     lanes: Annotated[
         dict[str, int] | None, doc("Runs that may execute in a lane at once."), Lanes(),

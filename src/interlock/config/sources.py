@@ -12,6 +12,7 @@ from interlock.config.guards import missing_variables, unknown_jobs
 from interlock.config.lanes import LANE_FIELDS, DeclaredLane, read_lane
 from interlock.config.policy_documents import DeclaredPolicy
 from interlock.config.pools import POOL_FIELDS, DeclaredPool, every_pool, read_pool
+from interlock.config.tenants import TENANT_FIELDS, DeclaredTenant, every_tenant, read_tenant
 from interlock.engine.catalog import bind
 from interlock.model.error import BadValue, InterlockError, shown
 from interlock.model.field import Field
@@ -19,19 +20,21 @@ from interlock.model.field_types import Refused, did_you_mean
 from interlock.model.job import JOB_FIELDS, Job, check_lane
 from interlock.model.lane import LaneSpec
 from interlock.model.pool import PoolSpec
+from interlock.model.tenant import TenantSpec
 from interlock.model.work import JobWork
 from interlock.policy.policy import Policy
 from interlock.supervision.spec import Child, Group
 from interlock.worker.app_loader import load_app, load_app_again
 from interlock.worker.definition import Definition
 
-AnyDeclared = Declared | DeclaredJob | DeclaredLane | DeclaredPolicy | DeclaredPool
+AnyDeclared = Declared | DeclaredJob | DeclaredLane | DeclaredPolicy | DeclaredPool | DeclaredTenant
 KINDS: Mapping[str, tuple[Mapping[str, Field], Callable[[Document], AnyDeclared]]] = {
     "Service": (service_documents.SERVICE_FIELDS, service_documents.read_service),
     "Group": (service_documents.GROUP_FIELDS, service_documents.read_group),
     "Job": (JOB_FIELDS, job_documents.read_document),
     "Lane": (LANE_FIELDS, read_lane),
     "Pool": (POOL_FIELDS, read_pool),
+    "Tenant": (TENANT_FIELDS, read_tenant),
     "Policy": (policy_documents.POLICY_FIELDS, policy_documents.read_policy),
 }
 """kind of document → its fields, and the function that reads it"""
@@ -50,6 +53,7 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     definitions: Mapping[str, Definition] | None = None  # jobs of the app, if it was imported again
     lanes: Mapping[str, LaneSpec] = {}  # lanes of the files; settings override their limits
     pools: Mapping[str, PoolSpec] = {}
+    tenants: Mapping[str, TenantSpec] = {}
     policy: Policy | None = None
     warnings: Sequence[str] = ()
 
@@ -60,6 +64,8 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
         parts = [_count(*one) for one in counts]
         if self.pools:
             parts.append(_count(len(self.pools), "pool"))
+        if self.tenants:
+            parts.append(_count(len(self.tenants), "tenant"))
         if self.policy is not None:
             parts.append(f"a policy of {_count(len(self.policy.rules), 'rule')}")
         return f"{', '.join(parts[:-1])} and {parts[-1]}"
@@ -99,7 +105,7 @@ def build(
     lanes: Collection[str] | None = None,
 ) -> Loaded:
     """Read documents together with the app; raise earlier faults with new ones. With `now`, a job due only before it is
-    a fault; with `lanes`, so is a job in a lane that is neither among them nor declared."""
+    a fault; with `lanes`, so is a job or tenant with a lane that is neither among them nor declared."""
     services = [service_documents.with_command(one, app.target) for one in app.services]
     named = [(job_id, Spot(one.where)) for job_id, one in app.definitions.items()]
     named += [(one.name, one.spot) for one in services]
@@ -132,6 +138,8 @@ def build(
     policy = policy_documents.only_policy(policies, every, faults, app.scanners if app.target else None)
     spots = [*(Spot(one.where) for one in app.definitions.values()), *(document.spot("id") for document, _ in jobs)]
     in_pools = every_pool(pools, list(zip(spots, every, strict=True)), faults)
+    tenants = [(document, one) for document, one in found if isinstance(one, DeclaredTenant)]
+    in_tenants = every_tenant(tenants, known, faults)
     bound = [_bound(document, one, app.definitions) for document, one in jobs]
     _check_app(app.definitions, faults, now, known, every_job)
     return Loaded(
@@ -139,6 +147,7 @@ def build(
         jobs=bound,
         lanes={one.name: one.spec for one in in_files if one.spec is not None},
         pools=in_pools,
+        tenants=in_tenants,
         policy=policy,
         warnings=faults.warnings,
     )
@@ -167,6 +176,8 @@ def _declared(document: Document) -> AnyDeclared | None:
         return DeclaredPolicy(name=name, policy=None, spot=document.spot("id"))
     if document.kind == "Pool":
         return DeclaredPool(name=name, spec=None, spot=document.spot("id"))
+    if document.kind == "Tenant":
+        return DeclaredTenant(name=name, spec=None, spot=document.spot("id"))
     if document.kind == "Lane":
         return DeclaredLane(name=name, spec=None, spot=document.spot("id"))
     return service_documents.declared(document, None)

@@ -10,6 +10,7 @@ from interlock.core.lanes import enqueue
 from interlock.core.session import memo_name
 from interlock.core.sessions import check_room, queue
 from interlock.core.state import WAIT, SchedulerState
+from interlock.core.tenants import check_tenants
 from interlock.core.transition import Pass
 from interlock.model import payload
 from interlock.model.command import Create
@@ -55,6 +56,7 @@ def create(p: Pass, origin: str, command: Create) -> None:
                 raise Draining(lane)
         if new.session is not None and _existing(p, new) is None:
             check_room(p, new, coming)
+    _check_tenants(p, command.runs)
     ids = []
     for place, new in enumerate(command.runs):
         existing = _existing(p, new)
@@ -62,6 +64,12 @@ def create(p: Pass, origin: str, command: Create) -> None:
     run = p.created.get(ids[0]) if command.show else None
     shown = None if run is None else msgspec.structs.replace(run, payload=None)
     p.answers.append((origin, Accepted(command.request, ids, shown)))
+
+
+def _check_tenants(p: Pass, runs: list[NewRun]) -> None:
+    if p.state.tenants:
+        new_ones = (new for new in runs if _existing(p, new) is None)
+        check_tenants(p, ((new.tenant, lane_of(p, new.lane or p.state.jobs[new.job_id].lane)[0]) for new in new_ones))
 
 
 def _check_key(p: Pass, key: tuple[str, str], digest: bytes, taken: dict[object, bytes]) -> None:

@@ -55,7 +55,7 @@ def explain(
     if lanes.waits_in_lane(state, run):
         workers = list(islice(routing.explain(state, run, faults), MOST_WORKERS))
         if not any(worker.fits for worker in workers):
-            reasons.append(Reason(kind=K.NO_WORKER, text=f"waits for a worker: {_obstacles(workers)}"))
+            reasons.append(routing.no_worker(state, run, now, _obstacles(workers)))
     if not reasons:
         reasons.append(Reason(kind=K.READY, text="is ready: nothing holds it back"))
     if tenant is not None:

@@ -1,4 +1,5 @@
-"""Gates: the rate of a lane, a job or a session, and the limit of a job for each value of an argument.
+"""Gates: the rate of a lane, a job, a session or a tenant, and limits: of a job for each value of an argument, of a
+rule of the policy, of a tenant (`tenant.py`).
 
 A queue of a lane waits at the first closed gate, while others pass by. A gate that opens lets its queues try again, as
 many as it has room for: the highest priority first, then the oldest. Nothing polls.
@@ -25,8 +26,10 @@ if TYPE_CHECKING:
 GATE = "gate"  # the kind of a span that ends when a rate has room again, or may be forgotten
 RATE = "rate:"  # prefix of the names of rates, and of their memos
 LANE_RATE = "rate:lane:"
+TENANT_LIMIT = "tenant:"  # prefix of the names of tenants that are declared
 POLICY_LIMIT = "policy:"  # prefix of the names of rules that limit how many runs execute at once
 SESSION_RATE = "rate:session:"
+TENANT_RATE = "rate:tenant:"
 REST = 60.0  # seconds that the rate of an idle session is kept after all its starts are paid for
 
 
@@ -96,6 +99,11 @@ class RateGate(Gate, eq=False, kw_only=True):
     @property
     def opens_at(self) -> float:
         return self.due - (self.burst - 1) * self.interval
+
+    def wait_for(self, starts: int, elapsed: float) -> float:
+        """Return the seconds until so many may start."""
+        due = min(self.due, elapsed + self.burst * self.interval)
+        return max(0.0, due - (self.burst - starts) * self.interval - elapsed)
 
     def explain(self, rate: float, burst: int, now: Now) -> Iterator[Reason]:
         """Explain a wait for this rate, if it lets nothing start now. Change nothing, as `room` may."""
@@ -174,7 +182,7 @@ def let_queues_try(p: "Pass") -> bool:
         if not room or not gate.parked:
             del state.open_gates[gate.name]
         if isinstance(gate, LimitGate) and not gate.holders and not gate.parked:
-            del state.gates[gate.name]
+            state.gates.pop(gate.name, None)  # a tenant is not among them
         elif isinstance(gate, RateGate) and gate.parked:
             if not room:
                 gate.set_alarm(p, gate.opens_at)
@@ -184,7 +192,7 @@ def let_queues_try(p: "Pass") -> bool:
 
 
 def explain(state: "SchedulerState", run: Run, now: Now) -> Iterator[Reason]:
-    """Explain which gates of the run's session and job are closed."""
+    """Explain which gates of the run's session, job and tenant are closed."""
     job = state.job_of(run)
     rate = None if run.session is None else state.sessions[run.tenant, run.session].rate
     gate = None if rate is None else state.gates.get(session_rate(run.tenant, str(run.session)))
@@ -195,3 +203,11 @@ def explain(state: "SchedulerState", run: Run, now: Now) -> Iterator[Reason]:
             yield from gate.explain(job.rate, job.burst, now)
         elif isinstance(gate, LimitGate):
             yield from gate.explain(gate.most)
+    tenant = state.tenants.get(run.tenant)
+    if tenant is None:
+        return
+    gate = state.gates.get(TENANT_RATE + run.tenant)
+    if isinstance(gate, RateGate) and tenant.rate is not None and gate.name in tenant.gate_names:
+        yield from gate.explain(*tenant.rate, now)
+    if tenant.name in tenant.gate_names:
+        yield from tenant.explain(tenant.most)

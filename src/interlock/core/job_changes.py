@@ -14,6 +14,7 @@ from interlock.core.output import adopt_output
 from interlock.core.schedule_table import GONE, Entry
 from interlock.core.series import PAUSED, go, let_go, skip
 from interlock.core.state import SchedulerState
+from interlock.core.tenants import adopt_tenants, check_tenants
 from interlock.core.timetable import AGAIN, occurrence, turn_back
 from interlock.core.transition import Pass
 from interlock.core.violation_waits import skip_waiting
@@ -67,6 +68,7 @@ def define(p: Pass, origin: str, command: Define) -> None:
         raise BadSchedule(refused[0][1])
     adopt_lanes(p, command.lanes)
     state.roster.adopt(command.pools)
+    adopt_tenants(p, command.tenants)
     adopt_policy(p, command.policy, not command.request)
     adopt_output(p, command.position)
     before, state.declared = state.declared, {job.id: job.version for job in jobs}
@@ -281,19 +283,20 @@ def refill(p: Pass, origin: str, command: Refill) -> None:
         raise Draining(lane)
     created: list[str] = []
     existing: list[str] = []
-    for at in command.times:
-        run_id = _free_id(p, occurrence_id(job.id, at, command.tenant), existing)
-        if run_id is not None:
-            run = occurrence(p, job, at, backfill(command.max_parallel), run_id, command.tenant, command.actor)
-            run.payload = command.payload or run.payload
-            run.actor = command.actor
-            p.begin(run)
-            digest = payload.digest(job.id, run.payload or payload.EMPTY)
-            p.batch.keys.append((command.tenant, None, run_id, digest, p.now))
-            if command.tenant == DEFAULT:
-                note_reached(p, job.id, at)
-            go(p, run)
-            created.append(run_id)
+    ids = {at: _free_id(p, occurrence_id(job.id, at, command.tenant), existing) for at in command.times}
+    free = {at: run_id for at, run_id in ids.items() if run_id is not None}
+    check_tenants(p, [(command.tenant, lane)] * len(free), submitted=False)
+    for at, run_id in free.items():
+        run = occurrence(p, job, at, backfill(command.max_parallel), run_id, command.tenant, command.actor)
+        run.payload = command.payload or run.payload
+        run.actor = command.actor
+        p.begin(run)
+        digest = payload.digest(job.id, run.payload or payload.EMPTY)
+        p.batch.keys.append((command.tenant, None, run_id, digest, p.now))
+        if command.tenant == DEFAULT:
+            note_reached(p, job.id, at)
+        go(p, run)
+        created.append(run_id)
     p.answers.append((origin, BackfillReport(command.request, created, existing)))
 
 

@@ -1,4 +1,4 @@
-"""Answers from the scheduler's state to questions about jobs, lanes, sessions and the timetable."""
+"""Answers from the scheduler's state to questions about jobs, lanes, tenants, sessions and the timetable."""
 
 from collections.abc import Callable, Iterator, Mapping
 from heapq import nsmallest
@@ -10,6 +10,7 @@ from interlock.core.lane import Lane
 from interlock.core.schedule_table import Entry, Table
 from interlock.core.session_view import page as session_page
 from interlock.core.state import SchedulerState
+from interlock.core.tenants import tenants
 from interlock.model import request as r
 from interlock.model.error import BadSchedule, BadValue
 from interlock.model.field import copy_fields
@@ -18,6 +19,7 @@ from interlock.model.job_info import JobInfo
 from interlock.model.lane import LaneInfo, LaneList, LaneValues, shown_rate
 from interlock.model.lane_request import AskLanes, AskSessions, LanesReport
 from interlock.model.message import Message
+from interlock.model.tenant_request import AskTenants
 from interlock.model.work import FunctionWork, ProcessWork, command_of
 
 MOST_JOBS = 1000  # jobs in one answer
@@ -162,6 +164,7 @@ ANSWERS: Mapping[type[r.Request[Any]], Callable[[Any, SchedulerState, float], Me
     r.AskJob: one,
     AskLanes: lanes,
     AskSessions: session_page,
+    AskTenants: tenants,
     r.AskNext: next_times,
     r.AskTimetable: timetable,
 }

@@ -6,10 +6,11 @@ starts within `AGEING * (n + 1)` starts, whatever its priority and tenant, if a 
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import IntEnum
 from heapq import heappop, heappush, heapreplace
 from math import exp
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -116,6 +117,19 @@ class Lane(msgspec.Struct, eq=False):
         known = [line for line in self.lines.values() if line.heads]
         self.turns = sorted((line.key[0], line.turn, line.heads[0][0], line.key) for line in known)
         self.ages = sorted((line.heads[0][0], line.key) for line in known)
+
+    def requeue(self, line: Line, key_of: Callable[[Run], RouteKey]) -> None:
+        """Put the runs of a line into the queues that they belong to now."""
+        every = sorted((entry for queue in line.queues.values() for entry in queue), key=itemgetter(0))
+        alive = [entry for entry in every if self.waits(entry)]
+        self.dead -= len(every) - len(alive)
+        line.heads.clear()
+        line.queues = {}
+        for entry in alive:
+            line.queues.setdefault(key_of(entry[1]), deque()).append(entry)
+        for key, queue in line.queues.items():
+            self.has_apart = self.has_apart or key[1] is not Room.SHARED
+            self.add_head(line, (queue[0][0], key))
 
     def waits(self, entry: Entry) -> bool:
         """Return whether the entry is the current place of a waiting run."""

@@ -14,10 +14,11 @@ from interlock.core.admission import create_run, lane_of
 from interlock.core.facts import Needs
 from interlock.core.sessions import check_room
 from interlock.core.state import SchedulerState
+from interlock.core.tenants import check_tenants
 from interlock.core.transition import Pass
 from interlock.model import payload
 from interlock.model.bulk import BulkRequest
-from interlock.model.error import Draining, RunNotEnded, RunPruned
+from interlock.model.error import Draining, Forbidden, RunNotEnded, RunPruned, TenantLimit
 from interlock.model.facets import Facets, RetriedAs, RetryOf
 from interlock.model.labels import BYPASSED
 from interlock.model.request import ActOnRun, NewRun, StartBulk, StateReport
@@ -56,6 +57,7 @@ def retry_one(p: Pass, origin: str, command: ActOnRun, run: Run) -> None:
     if known is None:
         new = _new_run(p, run, key)
         check_room(p, new, Counter())
+        check_tenants(p, [(run.tenant, lane)])
         again = _run_again(p, run, new, command.reason or command.action.done, command.actor or origin)
     elif (found := p.find(known[0])) is not None:
         again = found
@@ -73,16 +75,26 @@ def key_of(command: ActOnRun) -> str | None:
 
 def retry_page(p: Pass, bulk: BulkRequest) -> BulkRequest:
     """Retry the runs of the page that was read, except those that were retried before, were collapsed into another,
-    have no job any more, or have a draining lane."""
+    have no job any more, have a draining lane, or are beyond the limits of their tenant."""
     runs, before = p.facts.pages.pop(bulk.id)
     done = bulk.done
     for old in runs:
         facets = old.facets or Facets()
         is_done = old.id in p.marked or facets.retried_as is not None or facets.collapsed_into is not None
-        if not is_done and old.job_id in p.state.jobs and lane_of(p, old.lane)[0] not in p.state.draining_lanes:
+        lane, _ = lane_of(p, old.lane)
+        is_done = is_done or old.job_id not in p.state.jobs or lane in p.state.draining_lanes
+        if not is_done and _is_allowed(p, old.tenant, lane):
             _run_again(p, old, _new_run(p, old, None), bulk.reason, bulk.actor)
             done += 1
     return replace(bulk, done=done, before=before, ended_at=p.now if before is None else None, seq=bulk.seq + 1)
+
+
+def _is_allowed(p: Pass, tenant: str, lane: str) -> bool:
+    try:
+        check_tenants(p, [(tenant, lane)])
+    except (Forbidden, TenantLimit):
+        return False
+    return True
 
 
 def _new_run(p: Pass, old: Run, key: str | None) -> NewRun:

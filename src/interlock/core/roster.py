@@ -8,7 +8,7 @@ their place until a worker of one of its crews can take a run.
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence, Set
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, heapreplace
 from math import inf
 from random import Random
 from typing import Optional
@@ -82,13 +82,9 @@ class Worker(msgspec.Struct, eq=False):
     def score(self) -> float:
         return len(self.attempts) + (self.cpu + self.gpu) / 100
 
-    @property
-    def is_busy(self) -> bool:
-        return self.cpu >= BUSY or self.gpu >= BUSY
-
     def free(self, room: Room) -> int:
         if room is Room.SHARED:
-            return self.slots - self.shared
+            return self.slots - len(self.attempts) + len(self.apart)
         # At least one, or a run that needs this room would wait for ever.
         places = self.processes if room is Room.OWN else self.slots // SUSPECT_SHARE
         return max(1, places) - sum(one is room for one in self.apart.values())
@@ -97,8 +93,10 @@ class Worker(msgspec.Struct, eq=False):
         """Return why it takes no run there now. In a declared pool (`bounded`) it also keeps some of its strength."""
         if self.free(room) <= 0:
             return Obstacle.FULL
+        if not bounded:
+            return None
         is_high = room is Room.SHARED and self.slots >= 10 and self.shared * 10 >= self.slots * 9
-        return Obstacle.OVERLOADED if bounded and (is_high or self.is_busy) else None
+        return Obstacle.OVERLOADED if is_high or self.cpu >= BUSY or self.gpu >= BUSY else None
 
 
 HeapEntry = tuple[float, float, str, int, Worker]  # score, random number, id, stamp
@@ -144,6 +142,7 @@ class Crew(msgspec.Struct, eq=False):
 
 class Place(msgspec.Struct, eq=False):
     key: PlaceKey
+    preferred: str  # worker
     crews: dict[int, Crew] = {}  # by identity
     parked: dict[Parked, None] = {}  # queues that no worker takes now
     tries: list[int] = []  # numbers of arrival at each look in vain, while nobody can serve it
@@ -203,10 +202,18 @@ class Roster:
                     worker.crew.members[worker.id] = worker
                 self._offer(worker.crew, worker, rng)
 
-    def took(self, worker: Worker, rng: Random) -> None:
+    def took(self, worker: Worker, room: Room, rng: Random) -> None:
         """Note that a worker got a run."""
-        if worker.crew is not None:
-            worker.crew.push(worker, rng)
+        crew = worker.crew
+        if crew is None:
+            return
+        heap = crew.heaps.get(room)
+        if not heap or len(crew.heaps) > 1 or heap[0][4] is not worker or heap[0][3] != worker.stamp:
+            crew.push(worker, rng)
+        elif worker.obstacle(room, crew.bounded) is None:
+            heapreplace(heap, (worker.score, rng.random(), worker.id, worker.stamp, worker))
+        else:
+            heappop(heap)
 
     def _offer(self, crew: Crew, worker: Worker, rng: Random) -> None:
         if crew.push(worker, rng):
@@ -231,11 +238,15 @@ class Roster:
 
     def pick(self, place: Place, room: Room, rng: Random) -> Worker | None:
         """Return the preferred worker if it can take the run, or else the one that has the least to do."""
-        worker = self.workers.get(place.key[1][4]) if place.key[1][4] else None
-        crew = None if worker is None else place.crews.get(id(worker.crew))
-        if worker is not None and crew is not None and worker.obstacle(room, crew.bounded) is None:
-            return worker
+        if place.preferred and (worker := self.workers.get(place.preferred)) is not None:
+            crew = place.crews.get(id(worker.crew))
+            if crew is not None and worker.obstacle(room, crew.bounded) is None:
+                return worker
         best: HeapEntry | None = None
+        if len(place.crews) == 1:
+            for crew in place.crews.values():
+                best = crew.best(room, rng)
+            return None if best is None else best[4]
         # Whichever are fewer: the crews that fit, or those that may have room.
         crews, others = (place.crews, self._idle) if len(place.crews) <= len(self._idle) else (self._idle, place.crews)
         for name, crew in crews.items():
@@ -257,10 +268,13 @@ class Roster:
             self.settle(rng)
         if len(self.places) >= MOST_PLACES:
             self._drop_places()
-        found = self.places[name] = Place(name)
+        found = self.places[name] = Place(name, key[3][4])
         for crew in self._crews.values():
             self._join(found, crew)
         return found
+
+    def known_place(self, key: PlaceKey) -> Place | None:
+        return self.places.get(key if self._bound else (*key[:2], ""))
 
     def lack(self, place: Place) -> Lack | None:
         """Return why nobody can serve a place; None if its workers have only to finish something first."""

@@ -12,10 +12,10 @@ from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
 from interlock.model.duration import brief
 from interlock.model.effect import ReadInputs
-from interlock.model.explanation import Obstacle, WorkerFit
+from interlock.model.explanation import Obstacle, Reason, ReasonKind, WorkerFit
 from interlock.model.message import Dispatch
 from interlock.model.pool import Lack
-from interlock.model.run import Run
+from interlock.model.run import Now, Run
 from interlock.model.state import State
 
 LONGEST_PAUSE = 30.0  # seconds between two looks for a worker
@@ -31,7 +31,7 @@ def dispatch(p: Pass, run: Run, worker: Worker, room: Room, order: int) -> None:
     worker.attempts[run.id] = Attempt(run, NOT_OUT, False, order)
     if room is not Room.SHARED:
         worker.apart[run.id] = room
-    p.state.roster.took(worker, p.rng)
+    p.state.roster.took(worker, room, p.rng)
     if run.payload is None or run.has_checkpoint or run.has_collected:
         ask(p, ReadInputs(run.id, run.seq))
     else:
@@ -74,6 +74,19 @@ def explain(state: SchedulerState, run: Run, faults: Mapping[str, str]) -> Itera
             yield WorkerFit(id=worker.id, fits=False, obstacle=found[0], text=found[1])
     for name, fault in faults.items():
         yield WorkerFit(id=name, fits=False, obstacle=Obstacle.FAULT, text=f"cannot start a process: {fault}")
+
+
+def no_worker(state: SchedulerState, run: Run, now: Now, obstacles: str) -> Reason:
+    """Explain that no worker takes a run now, and when the next look is if none ever could."""
+    job_id, _, _, needs = state.route_key(run)
+    place = state.roster.known_place((job_id, needs, run.tenant))
+    lack = None if place is None else state.roster.lack(place)
+    text = f"waits for a worker: {obstacles}"
+    if place is None or lack is None:
+        return Reason(kind=ReasonKind.NO_WORKER, text=text)
+    at = None if place.alarm == inf else now.wall + place.alarm - now.elapsed
+    text += f" ({lack}; {LACKS[lack]}, {len(place.tries)} of {MOST_TRIES} tries)"
+    return Reason(kind=ReasonKind.NO_WORKER, text=text, name=lack, at=at)
 
 
 def _obstacle(state: SchedulerState, worker: Worker, room: Room, key: PlaceKey) -> tuple[Obstacle, str] | None:

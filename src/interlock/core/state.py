@@ -14,6 +14,7 @@ from interlock.core.gates import (
     GATE,
     POLICY_LIMIT,
     RATE,
+    TENANT_RATE,
     Gate,
     LimitGate,
     RateGate,
@@ -26,6 +27,7 @@ from interlock.core.lane import Lane, LineKey, Needs, Offer, Room, RouteKey
 from interlock.core.roster import ANYWHERE, PLACE, PREFERRED_POOL, PREFERRED_WORKER, PREFIXES, Roster
 from interlock.core.schedule_table import Series, Table
 from interlock.core.session import Session, memo_name, read_memo
+from interlock.core.tenant import Tenant
 from interlock.model.bulk import BulkRequest
 from interlock.model.effect import Effect
 from interlock.model.error import UnknownJob
@@ -134,6 +136,7 @@ class SchedulerState:
         self.unjudged: set[str] = set()  # runs to judge again when their constraints or their worker let them go
         self.gates: dict[str, Gate] = {}  # those with runs behind them, and rates
         self.open_gates: dict[str, Gate] = {}  # those that may have room for queues behind them
+        self.tenants: dict[str, Tenant] = {}  # those that are declared
         self.sessions: dict[tuple[str, str], Session] = {}  # (tenant, name) → session with live runs
         self.has_session_memos = False
         self.audit = Audit()
@@ -150,7 +153,7 @@ class SchedulerState:
         self.lines: dict[str, Lines] = {}
         self.log_lines_dropped = 0
         self.ids = RunIds()
-        self._plain_keys: dict[tuple[str, str], tuple[LineKey, RouteKey]] = {}  # version and tenant → `keys_of`
+        self.plain_keys: dict[tuple[str, str], tuple[LineKey, RouteKey]] = {}  # version and tenant → `keys_of`
         self.draining = False
         self.liveness_due: float | None = None  # elapsed time of the next check for silence
         self.effects: dict[Effect, float] = {}  # effect without an answer → elapsed time at which to ask again
@@ -206,6 +209,8 @@ class SchedulerState:
         gates = gate_names(job, run) if job.rate is not None or run.facets is not None else ()
         if run.session is not None and self.sessions[run.tenant, run.session].rate is not None:
             gates = (session_rate(run.tenant, run.session), *gates)
+        if run.tenant in self.tenants:
+            gates = (*gates, *self.tenants[run.tenant].gate_names)
         if type(job.work) is ProcessWork:
             return ANYWHERE, Room.SHARED, gates, needs
         if type(job.work) is JobWork:
@@ -229,13 +234,13 @@ class SchedulerState:
         """Return the line and the queue in which a run waits."""
         if run.facets is not None or run.session is not None or run.crashes:
             return self.line_key(run), self.route_key(run)
-        found = self._plain_keys.get((run.job_version, run.tenant))
+        found = self.plain_keys.get((run.job_version, run.tenant))
         if found is None:
             found = self.line_key(run), self.route_key(run)
             if type(self.job_of(run).work) is not JobWork:  # that of the other job may change
-                if len(self._plain_keys) > MOST_KEYS:
-                    self._plain_keys.clear()
-                self._plain_keys[run.job_version, run.tenant] = found
+                if len(self.plain_keys) > MOST_KEYS:
+                    self.plain_keys.clear()
+                self.plain_keys[run.job_version, run.tenant] = found
         return found
 
     def hold_slot(self, run: Run) -> None:
@@ -243,6 +248,8 @@ class SchedulerState:
         if run.facets is not None:
             for name in limit_names(run):
                 self.limit_gate(name).holders.add(run.id)
+        if self.tenants and run.tenant in self.tenants:
+            self.tenants[run.tenant].holders.add(run.id)
 
     def free_slot(self, run: Run) -> None:
         del self.stir(run.lane).holding[run.id]
@@ -250,6 +257,10 @@ class SchedulerState:
             for name in limit_names(run):
                 gate = self.open_gates[name] = self.limit_gate(name)
                 gate.holders.discard(run.id)
+        if self.tenants and run.tenant in self.tenants:
+            tenant = self.tenants[run.tenant]
+            tenant.holders.discard(run.id)
+            self.open_gates[tenant.name] = tenant
 
     def limit_gate(self, name: str) -> LimitGate:
         gate = self.gates.get(name)
@@ -279,7 +290,13 @@ class SchedulerState:
             elif allowed is not None:
                 limit.most = allowed
             found.append(limit)
+        if (tenant := self.tenants.get(run.tenant)) is not None:
+            rated = self.tenant_rate(tenant)
+            found += [one for one in (rated, tenant) if one is not None and one.name in tenant.gate_names]
         return found
+
+    def tenant_rate(self, tenant: Tenant) -> RateGate | None:
+        return None if tenant.rate is None else self.rate_gate(TENANT_RATE + tenant.id, *tenant.rate)
 
     def open_session(self, tenant: str, name: str, stored: Callable[[str], bytes | None]) -> Session:
         session = self.sessions.get((tenant, name))

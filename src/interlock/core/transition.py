@@ -90,12 +90,20 @@ class Pass(Decisions, kw_only=True):
             run.facets = replace(run.facets or Facets(), limit_value=limit.value_of(run.payload))
         if run.session is not None:
             self.state.open_session(run.tenant, run.session, self.memo).live += 1
+        if self.state.tenants and run.tenant in self.state.tenants:
+            self._begin_in_tenant(run)
         self.state.runs[run.id] = run
         self.created[run.id] = run
         run.seq = 1
         if run.state is State.PENDING:
             self.entering.append(run)
         self.history[run.id] = [Transition(1, None, run.state, self.now, 0, run.reason, run.actor)]
+
+    def _begin_in_tenant(self, run: Run) -> None:
+        tenant = self.state.tenants[run.tenant]
+        tenant.live.add(run.id)
+        if tenant.spec.labels:
+            run.facets = replace(run.facets or Facets(), labels={**tenant.spec.labels, **run.labels})
 
     def move(self, run: Run, after: State, reason: str, actor: str = "scheduler", at: float | None = None) -> None:
         """Change the state, now or `at` an earlier time, and store the fields of its group in `UPDATE_AFTER`."""
@@ -170,6 +178,8 @@ class Pass(Decisions, kw_only=True):
         self.ended.append(run)
         if run.facets is not None and run.facets.unique is not None:
             self.freed.add(run.id)
+        if state.tenants and run.tenant in state.tenants:
+            state.tenants[run.tenant].live.discard(run.id)
         del state.runs[run.id]
         state.progress.pop(run.id, None)
         state.log_sizes.pop(run.id, None)

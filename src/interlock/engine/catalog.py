@@ -19,6 +19,7 @@ from interlock.model.job import Job
 from interlock.model.lane import LaneSpec, with_limits
 from interlock.model.pool import PoolSpec
 from interlock.model.reload_report import Difference
+from interlock.model.tenant import TenantSpec
 from interlock.model.work import JobWork
 from interlock.policy.policy import Policy
 
@@ -44,6 +45,7 @@ class Catalog:
         lanes: Mapping[str, LaneSpec] = with_limits(DEFAULT_LANES),
         policy: Policy | None = None,
         pools: Mapping[str, PoolSpec] = {},
+        tenants: Mapping[str, TenantSpec] = {},
     ) -> None:
         self._entries = {entry.job.id: entry for entry in entries}
         self.jobs = [entry.job for entry in self._entries.values()]
@@ -51,9 +53,12 @@ class Catalog:
         self.lanes = lanes
         self.policy = policy
         self.pools = pools
+        self.tenants = tenants
 
     def define(self, request: int, actor: str = "scheduler", position: int = 0) -> Define:
-        return Define(request, self.jobs, actor, self.sources, self.lanes, self.policy, position, self.pools)
+        return Define(
+            request, self.jobs, actor, self.sources, self.lanes, self.policy, position, self.pools, self.tenants
+        )
 
     def get(self, job_id: str, known: Mapping[str, Job] = {}) -> Entry:
         """Return the entry of a declared job, or one made for a `known` job."""

@@ -1,7 +1,7 @@
 """Counts and histograms of committed decisions, as families for Prometheus.
 
 A pass adds to them in a few sweeps that count equal values together: at full load, a run has forty microseconds in
-all. Labels are jobs, topics, lanes, states and error codes, never run ids.
+all. Labels are jobs, topics, lanes, declared tenants, states and error codes, never run ids.
 """
 
 from bisect import bisect_left
@@ -271,6 +271,21 @@ class Metrics:
             ("gauge", "lane_limit", "Slots.", "lane", {k: v.limit for k, v in lanes.items()}),
             ("gauge", "lane_waiting", "Runs that wait for a slot.", "lane", {k: v.waiting for k, v in lanes.items()}),
         )
+        tenants = state.tenants
+        labelled += (
+            (
+                "gauge", "tenant_running", "Runs of a declared tenant that hold a slot.", "tenant",
+                {name: len(one.holders) for name, one in tenants.items()},
+            ),
+            (
+                "gauge", "tenant_waiting", "Its runs that have not ended and hold no slot.", "tenant",
+                {name: one.waiting for name, one in tenants.items()},
+            ),
+            (
+                "counter", "tenant_refused_total", "Requests refused with `tenant_limit`.", "tenant",
+                {name: one.refused for name, one in tenants.items()},
+            ),
+        )  # fmt: skip
         durations = [sample for job_id, one in self._durations.items() for sample in one.samples({"job": job_id})]
         checks = [sample for phase, one in self._output.items() for sample in one.samples({"phase": phase})]
         histograms = (

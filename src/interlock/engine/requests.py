@@ -97,7 +97,7 @@ class Requests:
         return self.operations
 
     def problem(self, name: str, request: int, error: InterlockError) -> None:
-        self.tell(name, Problem(request, error.code, str(error)))
+        self.tell(name, Problem(request, error.code, str(error), error.retry_after))
 
     def gone(self, name: str) -> None:
         """Forget a client that has left."""

@@ -12,6 +12,7 @@ from interlock.model.lane import LaneSpec
 from interlock.model.message import Held, Message
 from interlock.model.pool import DEFAULT_POOL, PoolSpec
 from interlock.model.request import NewRun
+from interlock.model.tenant import TenantSpec
 
 
 class Create(msgspec.Struct, frozen=True, gc=False):
@@ -36,6 +37,7 @@ class Define(msgspec.Struct, frozen=True, gc=False):
     policy: Any = None  # the compiled policy, `interlock.policy.policy.Policy`
     position: int = 0  # of the last row that was stored or is about to be
     pools: Mapping[str, PoolSpec] = {}
+    tenants: Mapping[str, TenantSpec] = {}
 
 
 class Put(msgspec.Struct, frozen=True, gc=False):

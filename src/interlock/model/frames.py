@@ -6,11 +6,19 @@ from operator import or_
 
 import msgspec
 
-from interlock.model import approval_request, audit_request, delivery_request, lane_request, output_request, request
+from interlock.model import (
+    approval_request,
+    audit_request,
+    delivery_request,
+    lane_request,
+    output_request,
+    request,
+    tenant_request,
+)
 from interlock.model.error import InterlockError, Refused
 from interlock.model.message import Message, sent_kinds
 
-DECLARED = (request, lane_request, delivery_request, audit_request, approval_request, output_request)
+DECLARED = (request, lane_request, tenant_request, delivery_request, audit_request, approval_request, output_request)
 """modules with messages, which must be loaded before all are listed"""
 MESSAGES = tuple(sent_kinds(Message))
 LARGEST = 32 * 1024 * 1024  # bytes of one frame; a longer one is an error of the other side

@@ -1,4 +1,4 @@
-"""The HTTP operations on lanes and sessions, a part of the table in `operations.py`."""
+"""The HTTP operations on lanes, tenants and sessions, a part of the table in `operations.py`."""
 
 from typing import Any
 
@@ -9,6 +9,8 @@ from interlock.model.lane import LaneAction, LaneInfo, LaneList
 from interlock.model.operation import API, Operation
 from interlock.model.session import SessionAction
 from interlock.model.session_info import ActedOnSession, SessionInfo, SessionPage
+from interlock.model.tenant import TenantList
+from interlock.model.tenant_request import AskTenants
 
 LANE = f"{API}/lanes/{{lane}}"
 SESSION = f"{API}/sessions/{{session}}"
@@ -58,6 +60,13 @@ lane_actions = {
     for action, meaning in _LANE_ACTIONS.items()
 }
 
+tenants = Operation(
+    f"GET {API}/tenants",
+    "List tenants. Tenants that are declared, with their limits and runs; callers of one tenant see only their own.",
+    TenantList,
+    asks=AskTenants,
+    name="tenants",
+)
 sessions = Operation(
     f"GET {API}/sessions",
     "List sessions. Sessions with runs that have not ended, by tenant and key.",
@@ -96,5 +105,5 @@ session_actions = {
     for action, meaning in _SESSION_ACTIONS.items()
 }
 
-LANE_OPERATIONS: tuple[Operation[Any], ...] = (lanes, create_lane, set_lane, *lane_actions.values())
+LANE_OPERATIONS: tuple[Operation[Any], ...] = (lanes, create_lane, set_lane, *lane_actions.values(), tenants)
 SESSION_OPERATIONS: tuple[Operation[Any], ...] = (sessions, session, *session_actions.values())

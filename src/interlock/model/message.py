@@ -244,3 +244,4 @@ class Problem(Message, frozen=True):
     request: int
     code: str
     text: str
+    retry_after: float | None = None  # seconds after which to try again, if that may help

@@ -29,6 +29,8 @@ RETRY_KEY = Key("Makes the request safe to repeat: the same key for the same run
 BULK_KEY = Key("Makes the request safe to repeat: the same key in a tenant is the same bulk request.")
 RETRY = RunAction.RETRY
 
+REFUSALS = e.BadPayload, e.PayloadTooLarge, e.IdempotencyConflict, e.QueueFull, e.TenantLimit, e.RunPruned
+
 submit = Operation(
     f"POST {API}/runs",
     "Submit a run. The answer comes once the run is durable, with the run as it was created. With `wait`, it comes "
@@ -39,7 +41,7 @@ submit = Operation(
     body=NewRunBody,
     key=RUN_KEY,
     asks=r.Submit,
-    raises=(e.UnknownJob, e.BadPayload, e.PayloadTooLarge, e.IdempotencyConflict, e.QueueFull, e.RunPruned),
+    raises=(e.UnknownJob, *REFUSALS),
 )
 submit_many = Operation(
     f"POST {API}/runs/batch",
@@ -49,7 +51,7 @@ submit_many = Operation(
     body=b.BatchBody,
     key=BATCH_KEY,
     asks=r.Submit,
-    raises=(e.UnknownJob, e.BadPayload, e.PayloadTooLarge, e.IdempotencyConflict, e.QueueFull, e.RunPruned),
+    raises=(e.UnknownJob, *REFUSALS),
 )
 runs = Operation(
     f"GET {API}/runs",
@@ -94,7 +96,7 @@ run_actions = {
         body_required=False,
         key=RETRY_KEY if action is RETRY else None,
         asks=r.ActOnRun,
-        raises=(e.RunNotEnded, e.QueueFull, e.UnknownJob) if action is RETRY else (),
+        raises=(e.RunNotEnded, e.QueueFull, e.TenantLimit, e.UnknownJob) if action is RETRY else (),
     )
     for action in RunAction
 }
@@ -162,7 +164,7 @@ trigger = Operation(
     body_required=False,
     key=RUN_KEY,
     asks=r.Submit,
-    raises=(e.BadPayload, e.PayloadTooLarge, e.IdempotencyConflict, e.QueueFull, e.RunPruned),
+    raises=REFUSALS,
 )
 pause = Operation(
     f"POST {JOB}/pause",
@@ -188,7 +190,7 @@ backfill = Operation(
     body=b.BackfillBody,
     asks=r.Backfill,
     every_tenant="jobs",
-    raises=(e.BadSchedule,),
+    raises=(e.BadSchedule, e.TenantLimit),
 )
 put_job = Operation(
     f"PUT {JOB}",

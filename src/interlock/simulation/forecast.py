@@ -58,7 +58,7 @@ async def _rehearse(jobs: list[Job], plan: Plan, record: Record) -> None:
     """Start the scheduler and its workers, let the time pass, stop them."""
     jobs = [one for one in jobs if not (one.schedule and one.schedule.at is not None and one.schedule.at < plan.start)]
     store = _store(jobs, plan, record)
-    catalog = Catalog([Entry(job, lambda payload: None) for job in jobs], plan.lanes)
+    catalog = Catalog([Entry(job, lambda payload: None) for job in jobs], plan.lanes, tenants=plan.tenants)
     cluster = VirtualCluster(store, catalog, plan.start, Random(0))
     lengths = {job_id: length.seconds for job_id, length in plan.lengths.items()}
     known = [job.work.job if isinstance(job.work, JobWork) else job.id for job in jobs]

@@ -8,9 +8,11 @@ from interlock.model.error import BadInput
 from interlock.model.json_form import Time
 from interlock.model.lane import LaneSpec
 from interlock.model.state import State
+from interlock.model.tenant import TenantSpec
 
-LANE, WORKER, PREVIOUS, CONSTRAINTS = "lane", "worker", "previous run", "constraints"
-"""causes of the wait of a due run: a slot of its lane, room on a worker, the job's previous run, its constraints"""
+LANE, TENANT, WORKER, PREVIOUS, CONSTRAINTS = "lane", "tenant", "worker", "previous run", "constraints"
+"""causes of the wait of a due run: a slot of its lane, the limit of its tenant, room on a worker, the job's previous
+run, its constraints"""
 
 
 class Length(msgspec.Struct, frozen=True):
@@ -25,6 +27,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     until: float
     lanes: Mapping[str, LaneSpec]
     lengths: dict[str, Length]  # for every job
+    tenants: Mapping[str, TenantSpec] = {}
     workers: int = 1
     slots: int = 64
     processes: int = 2
@@ -44,7 +47,7 @@ class RunForecast(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     reason: str
     attempts: int
     waited: float  # seconds from due to started
-    waited_for: str | None  # cause of most of that wait: lane, worker, previous run or constraints
+    waited_for: str | None  # cause of most of that wait: lane, tenant, worker, previous run or constraints
     beside: int  # other runs of the job that were running when it started
 
     @property

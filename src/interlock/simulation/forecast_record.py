@@ -2,13 +2,24 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Set
+from math import inf
 
 from interlock.core.decisions import Batch
 from interlock.model.job import Job
 from interlock.model.run import Run, Transition
 from interlock.model.state import HOLDS_SLOT, TERMINAL, State
+from interlock.model.tenant import TenantSpec
 from interlock.ports.store import StoredEvent
-from interlock.simulation.forecast_model import CONSTRAINTS, LANE, PREVIOUS, WORKER, LaneForecast, Plan, RunForecast
+from interlock.simulation.forecast_model import (
+    CONSTRAINTS,
+    LANE,
+    PREVIOUS,
+    TENANT,
+    WORKER,
+    LaneForecast,
+    Plan,
+    RunForecast,
+)
 from interlock.stores.memory import MemoryStore
 
 AT_ONCE = 0.001  # seconds within which a run starts on time
@@ -113,6 +124,7 @@ class Record:
         self._until = plan.until
         self._offsets = {job.id: 0.0 if job.schedule is None else job.schedule.offset(job.id) for job in jobs.values()}
         self._lanes = {name: _Slots(name, spec.limit, plan.until) for name, spec in plan.lanes.items()}
+        self._most = plan.tenants.get("default", TenantSpec()).max_running or inf  # the tenant of occurrences
         self._live: dict[str, _Life] = {}
         self._running: Counter[str] = Counter()  # job → runs that have started and not ended
         self.runs: list[RunForecast] = []
@@ -128,7 +140,8 @@ class Record:
         # Only after the whole pass is it known whether a waiting run lacks a slot or a worker.
         for run_id, transitions in batch.history:
             if transitions[-1].after is State.SCHEDULED and (waiting := self._live[run_id]).out is None:
-                waiting.held_by = LANE if waiting.lane.taken >= waiting.lane.limit else WORKER
+                of_tenant = TENANT if sum(one.taken for one in self._lanes.values()) >= self._most else WORKER
+                waiting.held_by = LANE if waiting.lane.taken >= waiting.lane.limit else of_tenant
 
     def _step(self, run_id: str, life: _Life, entry: Transition) -> None:
         before, after, at = entry.before, entry.after, entry.at

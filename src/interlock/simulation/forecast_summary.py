@@ -10,6 +10,7 @@ from interlock.simulation.forecast_model import (
     CONSTRAINTS,
     LANE,
     PREVIOUS,
+    TENANT,
     WORKER,
     Forecast,
     JobForecast,
@@ -23,6 +24,7 @@ WAITS = {
     CONSTRAINTS: "its constraints",
     PREVIOUS: "the previous run",
     LANE: "a slot of lane {lane}",
+    TENANT: "the limit of tenant default",
     WORKER: "room on a worker",
 }
 

@@ -235,7 +235,7 @@ class Scheduler:
             )
         check_member(loaded.pools, self.settings.pool, self.settings.capabilities)
         lanes = self.settings.every_lane(loaded.lanes)
-        return Catalog([*of_app, *of_files], lanes, loaded.policy, loaded.pools)
+        return Catalog([*of_app, *of_files], lanes, loaded.policy, loaded.pools, loaded.tenants)
 
     async def _define(self, loaded: Loaded, actor: str) -> Difference:
         difference = await self.engine.declarations.declare(self._with_files(loaded), actor)

@@ -41,7 +41,7 @@ class LoadMeter:
         return None
 
     def _memory(self) -> float:
-        with suppress(OSError, ValueError, KeyError), open(PROC / "meminfo") as file:
+        with suppress(OSError, ValueError, IndexError, KeyError), open(PROC / "meminfo") as file:
             found = {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in file)}
             return _percent(found["MemTotal"] - found["MemAvailable"], found["MemTotal"])
         return 0.0

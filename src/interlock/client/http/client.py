@@ -118,6 +118,7 @@ class Client(BaseClient):
     jobs = blocking_iterator(Operations.jobs)
     job = blocking(Operations.job)
     lanes = blocking(Operations.lanes)
+    tenants = blocking(Operations.tenants)
     create_lane = blocking(Operations.create_lane)
     set_lane = blocking(Operations.set_lane)
     act_on_lane = blocking(Operations.act_on_lane)

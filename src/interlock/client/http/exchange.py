@@ -172,7 +172,8 @@ class Exchange:
         if kind == PROBLEM:
             problem = self.decoded(request, answer, _Problem)
             faults = [] if problem.faults == [problem.detail] else problem.faults
-            raise rebuild(problem.code, "\n".join([problem.detail, *faults]))
+            text, wanted = "\n".join([problem.detail, *faults]), answer.headers.get("retry-after")
+            raise rebuild(problem.code, text, retry_after(wanted) or None)
         doubt = IN_DOUBT if request.once and answer.status in UNKNOWN else ""
         raise self.not_ours(request, answer.status, f"an answer that is not ours ({kind or 'of no type'}){doubt}")
 

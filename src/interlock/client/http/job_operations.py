@@ -34,6 +34,7 @@ from interlock.model.schedule import Schedule
 from interlock.model.session import SessionAction
 from interlock.model.session_info import ActedOnSession, SessionInfo, SessionPage
 from interlock.model.state import State
+from interlock.model.tenant import TenantInfo
 
 T = TypeVar("T")
 Page = TypeVar("Page", ApprovalPage, AuditPage, DeliveryPage, JobPage, LogPage, RunPage, SessionPage)
@@ -93,6 +94,10 @@ class JobOperations(RunAccess):
     async def lanes(self) -> list[LaneInfo]:
         """Return every lane with its limit and the runs in it."""
         return (await self._call(lane_table.lanes)).lanes
+
+    async def tenants(self) -> list[TenantInfo]:
+        """Return every declared tenant with its limits and runs; a client of one tenant gets its own."""
+        return (await self._call(lane_table.tenants)).tenants
 
     async def create_lane(self, name: str, limit: int, *, rate: str | None = None, burst: int = 1) -> LaneInfo:
         """Create a lane that outlasts restarts and reloads; one that exists is returned unchanged."""

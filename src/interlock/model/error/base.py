@@ -38,6 +38,7 @@ class InterlockError(Exception):
     """HTTP status. The reference of HTTP leaves out errors that merely inherit 500: they never reach a client."""
     exit_code: ClassVar[ExitCode] = ExitCode.ERROR
     meaning: ClassVar[str] = __doc__ or ""  # the docstring, on one line
+    retry_after: float | None = None  # seconds after which to try again, if that may help
 
     def __init_subclass__(cls, code: str = "", status: int = 0, exit_code: ExitCode | None = None) -> None:
         cls.meaning = " ".join((cls.__doc__ or "").split())
@@ -53,10 +54,12 @@ class InterlockError(Exception):
 ERRORS[InterlockError.code] = InterlockError
 
 
-def rebuild(code: str, message: str) -> InterlockError:
+def rebuild(code: str, message: str, retry_after: float | None = None) -> InterlockError:
     """Return the error that a peer reported by code and message."""
     kind = ERRORS.get(code, InterlockError)
     error = kind.__new__(kind)
+    if retry_after is not None:
+        error.retry_after = retry_after
     Exception.__init__(error, message if kind.code == code else f"{message} ({code})")
     return error
 

@@ -260,6 +260,14 @@ class QueueFull(Conflict, code="queue_full"):
         self.session, self.cap = session, cap
 
 
+class TenantLimit(InterlockError, code="tenant_limit", status=429):
+    """The tenant is at a limit of its declaration; `Retry-After` says when to try again. Nothing was changed."""
+
+    def __init__(self, tenant: str, limit: str, value: object, retry_after: float) -> None:
+        super().__init__(f"tenant: {tenant!r} is at its {limit} of {value}; try again in {retry_after:.3g}s")
+        self.tenant, self.limit, self.retry_after = tenant, limit, retry_after
+
+
 class InvalidTransition(InterlockError, code="invalid_transition"):
     """A run cannot go from one state to the other."""
 

@@ -1,0 +1,113 @@
+"""Tenants: adopt their declarations, and refuse new runs that they may not have."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import NoReturn
+
+from interlock.core.gates import TENANT_LIMIT, TENANT_RATE
+from interlock.core.state import SchedulerState
+from interlock.core.tenant import Tenant
+from interlock.core.transition import Pass
+from interlock.model.error import BadValue, Forbidden, TenantLimit
+from interlock.model.field import copy_fields
+from interlock.model.lane import shown_rate
+from interlock.model.state import HOLDS_SLOT
+from interlock.model.tenant import TenantInfo, TenantList, TenantSpec
+from interlock.model.tenant_request import AskTenants, TenantsReport
+
+SOON = 1.0  # seconds after which to submit again, if nobody knows when a run will have ended
+
+
+def adopt_tenants(p: Pass, declared: Mapping[str, TenantSpec]) -> None:
+    """Let the declared limits count from now on, for runs that wait already too. A lowered limit stops nothing."""
+    state, before = p.state, {name: one.gate_names for name, one in p.state.tenants.items()}
+    known, state.tenants = state.tenants, {}
+    for name, spec in declared.items():
+        tenant = known.get(name) or Tenant(name=TENANT_LIMIT + name, spec=spec)
+        tenant.adopt(spec)
+        state.tenants[name] = state.open_gates[tenant.name] = tenant
+    if new := declared.keys() - known.keys():
+        for run in state.runs.values():
+            if run.tenant in new:
+                state.tenants[run.tenant].live.add(run.id)
+                if run.state in HOLDS_SLOT:
+                    state.tenants[run.tenant].holders.add(run.id)
+    _adopt_rates(p)
+    state.plain_keys.clear()
+    after = {name: one.gate_names for name, one in state.tenants.items()}
+    changed = {name for name in before | after if before.get(name, ()) != after.get(name, ())}
+    for lane in state.lanes.values() if changed else ():
+        for line in lane.lines.values():
+            if line.key[1] in changed:
+                state.stir(lane.name).requeue(line, state.route_key)
+
+
+def _adopt_rates(p: Pass) -> None:
+    """Let new rates count for runs that wait for the ones before, and forget those no longer declared."""
+    for name in [one for one in p.state.gates if one.startswith(TENANT_RATE)]:
+        tenant = p.state.tenants.get(name.removeprefix(TENANT_RATE))
+        if tenant is not None and (gate := p.state.tenant_rate(tenant)) is not None:
+            p.state.open_gates[name] = gate
+        else:
+            del p.state.gates[name]
+            p.state.open_gates.pop(name, None)
+            p.batch.memos[name] = None
+
+
+def check_tenants(p: Pass, wanted: Iterable[tuple[str, str]], *, submitted: bool = True) -> None:
+    """Refuse new runs, given by tenant and lane, if a tenant may not have them all. Only submitted ones count for the
+    limits of a tenant that refuses instead of waiting."""
+    counts = Counter[str]()
+    for name, lane in wanted:
+        tenant = p.state.tenants.get(name)
+        if tenant is not None:
+            counts[name] += 1
+            if tenant.spec.lanes and lane not in tenant.spec.lanes:
+                allowed = ", ".join(tenant.spec.lanes)
+                raise Forbidden(f"lane: {lane!r} is not a lane of tenant {name!r}; use one of {allowed}")
+    for name, count in counts.items():
+        _check_room(p, p.state.tenants[name], count, submitted)
+    for name, count in counts.items():
+        tenant = p.state.tenants[name]
+        if submitted and tenant.refuses and (gate := p.state.tenant_rate(tenant)) is not None:
+            gate.take(p, count)
+
+
+def _check_room(p: Pass, tenant: Tenant, count: int, submitted: bool) -> None:
+    spec, gate, pause = tenant.spec, p.state.tenant_rate(tenant), SOON
+    if submitted and tenant.refuses:
+        if gate is not None and gate.room(p.elapsed) < count:
+            _refuse(tenant, "rate", shown_rate(spec.rate), count, gate.burst, gate.wait_for(count, p.elapsed))
+        if spec.max_running is not None and len(tenant.live) + count > spec.max_running:
+            _refuse(tenant, "max_running", spec.max_running, count, spec.max_running, SOON)
+    elif gate is not None:
+        pause = max(SOON, gate.wait_for(count, p.elapsed))
+    if spec.max_waiting is not None and tenant.waiting + count > spec.max_waiting:
+        _refuse(tenant, "max_waiting", spec.max_waiting, count, spec.max_waiting, pause)
+
+
+def _refuse(tenant: Tenant, field: str, value: object, count: int, most: int, pause: float) -> NoReturn:
+    if count > most:
+        raise BadValue("runs", count, f"a number that tenant {tenant.id!r} may submit at once: at most {most:,}")
+    tenant.refused += 1
+    raise TenantLimit(tenant.id, field, value, pause)
+
+
+def tenants(question: AskTenants, state: SchedulerState, now: float) -> TenantsReport:
+    shown = [one for name, one in state.tenants.items() if question.only_tenant in (None, name)]
+    return TenantsReport(question.request, TenantList(tenants=[_info(one) for one in shown]))
+
+
+def _info(tenant: Tenant) -> TenantInfo:
+    return copy_fields(
+        TenantInfo,
+        tenant.spec,
+        id=tenant.id,
+        running=len(tenant.holders),
+        waiting=tenant.waiting,
+        refused=tenant.refused,
+        rate=shown_rate(tenant.spec.rate),
+        burst=tenant.spec.burst or 1,
+        lanes=list(tenant.spec.lanes),
+        labels=dict(tenant.spec.labels),
+    )

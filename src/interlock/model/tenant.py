@@ -1,0 +1,66 @@
+"""A tenant as it is declared and shown: what its runs may use of a shared scheduler."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated
+
+import msgspec
+
+from interlock.model.doc import doc
+from interlock.model.error import BadUse
+from interlock.model.field import Checked
+from interlock.model.field_types import NAME_RULE, Rate, Texts, Word
+from interlock.model.job import NAME, Tags
+from interlock.model.labels import LABELS
+from interlock.model.lane import LIMIT
+
+
+class OverLimit(StrEnum):
+    WAIT = "wait"
+    REFUSE = "refuse"
+
+
+class TenantSpec(Checked, frozen=True, kw_only=True):
+    max_running: Annotated[int | None, doc("Its runs that may hold a slot at once."), LIMIT] = None
+    max_waiting: Annotated[
+        int | None, doc("Its runs that may wait; a submit beyond it is refused with `tenant_limit`."), LIMIT
+    ] = None
+    rate: Annotated[
+        float | None,
+        doc("Maximum rate of starts, such as `10/s`; with `over_limit: refuse`, of submitted runs."),
+        Rate(),
+    ] = None
+    burst: Annotated[int | None, doc("Runs allowed at once after an idle period; default 1."), LIMIT] = None
+    over_limit: Annotated[
+        OverLimit,
+        doc("Above `rate` and `max_running`, runs `wait`, or a submit is refused with `tenant_limit` (`refuse`)."),
+    ] = OverLimit.WAIT
+    lanes: Annotated[
+        Tags, doc("Lanes that it may use; default: all."), Texts(Word(NAME.pattern, NAME_RULE.format(64)), make=tuple)
+    ] = ()
+    labels: Annotated[
+        Mapping[str, str], doc("Labels that its runs start with; those of the job and of the submit win."), LABELS
+    ] = {}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.burst is not None and self.rate is None:
+            raise BadUse("burst", f"{self.burst} is given without rate; give both, or neither")
+
+
+class TenantInfo(msgspec.Struct, frozen=True, kw_only=True):
+    id: Annotated[str, doc("Name.")]
+    running: Annotated[int, doc("Its runs that hold a slot.")]
+    waiting: Annotated[int, doc("Its runs that have not ended and hold no slot.")]
+    refused: Annotated[int, doc("Requests refused with `tenant_limit` since the scheduler began.")]
+    max_running: Annotated[int | None, doc("Most runs that may hold a slot; null for no bound.")]
+    max_waiting: Annotated[int | None, doc("Most runs that may wait; null for no bound.")]
+    rate: Annotated[str | None, doc("Maximum rate, such as `10/s`; null for no bound.")]
+    burst: Annotated[int, doc("Runs allowed at once after an idle period.")]
+    over_limit: Annotated[OverLimit, doc("`wait` or `refuse`.")]
+    lanes: Annotated[list[str], doc("Lanes that it may use; empty for all.")]
+    labels: Annotated[dict[str, str], doc("Labels of its runs.")]
+
+
+class TenantList(msgspec.Struct, frozen=True, kw_only=True):
+    tenants: Annotated[list[TenantInfo], doc("Every declared tenant that the caller sees.")]

@@ -1,0 +1,244 @@
+"""Runs that no worker can take: they hold up nobody, are tried again, and are given up in the end."""
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from interlock.core.explain import explain
+from interlock.model.command import Define, WorkerUp
+from interlock.model.explanation import Obstacle, ReasonKind
+from interlock.model.job import ExecutorKind, Job
+from interlock.model.message import Dispatch, Load
+from interlock.model.pool import Lack, PoolSpec, PoolStatus
+from interlock.model.state import State
+from tests.core.machine import Machine
+
+GPU = PoolSpec(topics=("video.*",), offers=("gpu",))
+REST = PoolSpec(topics=("mail", "work"), offers=("cpu",))
+
+
+def made(pools: dict[str, PoolSpec], *jobs: Job) -> Machine:
+    machine = Machine(*(jobs or (Job(id="work"), Job(id="mail"), Job(id="video.cut", requires=("GPU",)))))
+    machine.step(("", Define(0, machine.jobs, pools=pools)))
+    return machine
+
+
+def join(machine: Machine, worker_id: str = "one", slots: int = 4, **fields: Any) -> None:
+    known = {job.id: job.code for job in machine.jobs}
+    machine.step(("", WorkerUp(worker_id, slots, 2, known, [], False, **fields)))
+
+
+def taken_by(machine: Machine, run_id: str) -> str | None:
+    return machine.run(run_id).worker_id
+
+
+@pytest.mark.behaviour("ROU-7")
+@pytest.mark.parametrize(
+    ("pools", "workers", "lack"),
+    [
+        ({"gpu": GPU}, [{"pool": "gpu"}], Lack.NO_POOL_MAPPING),
+        ({"rest": PoolSpec(topics=("work",), status=PoolStatus.INACTIVE)}, [{"pool": "rest"}], Lack.NO_POOL_MAPPING),
+        ({}, [], Lack.NO_WORKERS),
+        ({"rest": REST, "gpu": GPU}, [{"pool": "gpu"}], Lack.NO_WORKERS),
+        ({"rest": REST}, [{"pool": "rest", "tenants": frozenset({"other"})}], Lack.NO_WORKERS),
+    ],
+)
+def test_a_run_that_nobody_can_take_is_tried_fifty_times_and_then_a_dead_letter(
+    pools: dict[str, PoolSpec], workers: list[dict[str, Any]], lack: Lack
+) -> None:
+    machine = made(pools)
+    for place, fields in enumerate(workers):
+        join(machine, f"w{place}", **fields)
+    run_id, later = machine.submit("work"), ""
+    looks = [machine.elapsed]
+    while machine.state_of(run_id) is State.SCHEDULED:
+        (found,) = machine.state.roster.places.values()
+        machine.advance(found.alarm - machine.elapsed)
+        looks.append(machine.elapsed)
+        if len(looks) == 10:
+            later = machine.submit("work")
+    pauses = [after - before for before, after in pairwise(looks)]
+    for number, pause in enumerate(pauses):
+        assert min(2.0**number, 30.0) - 1e-6 <= pause <= min(2.0**number + 0.5, 30.0) + 1e-6
+    assert len(pauses) == 50
+    run = machine.run(run_id)
+    assert run.state is State.FAILED
+    assert run.reason.startswith(f"{lack}: ")
+    assert machine.store.letters[run_id][2] == lack
+    notes = [entry.reason for entry in machine.history(run_id) if entry.before is entry.after]
+    assert [note.split(", ")[1] for note in notes] == [f"try {n} of 50" for n in range(2, 51)]
+    assert all(note.startswith(f"{lack}: ") for note in notes)
+    assert machine.state_of(later) is State.SCHEDULED, "it came later, and its own tries count"
+
+
+@pytest.mark.behaviour("ROU-7")
+def test_a_worker_that_joins_wakes_exactly_the_runs_that_it_could_take() -> None:
+    machine = made({"gpu": GPU, "rest": REST})
+    cut, mail = machine.submit("video.cut"), machine.submit("mail")
+    machine.advance(5)
+    join(machine, "g", pool="gpu")
+    assert (machine.state_of(cut), machine.state_of(mail)) == (State.DISPATCHED, State.SCHEDULED)
+    join(machine, "r", pool="rest")
+    assert taken_by(machine, mail) == "r"
+    assert all(not place.tries and not place.parked for place in machine.state.roster.places.values())
+
+
+@pytest.mark.behaviour("ROU-7", "RUN-21")
+def test_full_workers_are_no_reason_to_give_up() -> None:
+    """However long the runs before it take, and however busy the machine is with them."""
+    machine = made({"rest": REST})
+    join(machine, slots=1, pool="rest")
+    machine.mute.add("one")
+    first, second = machine.submit("work"), machine.submit("work")
+    machine.started(first)
+    for _ in range(300):
+        machine.advance(9)
+        machine.step(("one", Load(cpu=99.0)))
+        machine.heartbeat("one", first)
+    assert machine.state_of(second) is State.SCHEDULED
+    machine.finished(first)
+    found = explain(machine.state, machine.run(second), machine.now)
+    assert [one.obstacle for one in found.workers] == [Obstacle.OVERLOADED]
+    assert "cpu 99 %" in found.sentence
+    machine.step(("one", Load(cpu=50.0)))
+    assert machine.state_of(second) is State.DISPATCHED
+
+
+@pytest.mark.behaviour("ROU-7", "ROU-6")
+def test_a_machine_that_is_busy_with_other_things_gives_up_in_the_end() -> None:
+    machine = made({"rest": REST})
+    join(machine, pool="rest")
+    machine.mute.add("one")
+    machine.step(("one", Load(cpu=95.0)))
+    run_id = machine.submit("work")
+    for _ in range(200):
+        machine.advance(10)
+        machine.step(("one", Load(cpu=95.0)))
+    assert machine.run(run_id).reason.startswith("pool_overloaded: ")
+    assert machine.store.letters[run_id][2] == "pool_overloaded"
+
+
+def test_a_placement_that_nobody_can_serve_does_not_hold_up_those_behind_it() -> None:
+    machine = made({"gpu": GPU, "rest": REST})
+    join(machine, slots=100, pool="rest")
+    stuck = machine.submit_many(20, "video.cut")
+    odd = [machine.submit("mail", labels={"placement.rack": str(number)}) for number in range(20)]
+    passing = machine.submit_many(20, "mail")
+    assert {machine.state_of(one) for one in passing} == {State.DISPATCHED}
+    assert {machine.state_of(one) for one in (*stuck, *odd)} == {State.SCHEDULED}
+    before = [len(machine.history(one)) for one in (*stuck, *odd)]
+    assert sum(len(place.parked) for place in machine.state.roster.places.values()) == 21
+    machine.finished(passing[0])
+    assert sum(len(place.parked) for place in machine.state.roster.places.values()) == 21
+    assert before == [len(machine.history(one)) for one in (*stuck, *odd)]
+
+
+@pytest.mark.behaviour("ROU-3", "ROU-4")
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        ({"placement.region": "eu"}, {"a"}),
+        ({"node.region": "us"}, {"b"}),
+        ({"constraint.disk": "ssd"}, {"b"}),
+        ({"placement.disk": "ssd", "placement.region": "eu"}, set()),
+        ({"region": "nowhere"}, {"a", "b"}),
+        ({"preferred_worker_id": "b"}, {"b"}),
+        ({"preferred_worker_id": "gone"}, {"a", "b"}),
+        ({"preferred_pool": "rest"}, {"a", "b"}),
+        ({"preferred_pool": "gpu"}, set()),
+    ],
+)
+def test_labels_of_a_run_and_of_workers(labels: dict[str, str], expected: set[str]) -> None:
+    machine = made({"rest": REST, "gpu": GPU})
+    join(machine, "a", slots=100, pool="rest", labels={"region": "eu"})
+    join(machine, "b", slots=100, pool="rest", labels={"region": "us", "constraint.disk": "ssd"})
+    runs = [machine.submit("mail", labels=labels) for _ in range(12)]
+    assert {taken_by(machine, one) for one in runs} - {None} == expected
+
+
+@pytest.mark.behaviour("ROU-6")
+@pytest.mark.parametrize(
+    ("slots", "pools", "most"),
+    [(64, {"rest": REST}, 58), (10, {"rest": REST}, 9), (9, {"rest": REST}, 9), (1, {"rest": REST}, 1), (64, {}, 64)],
+)
+def test_how_many_runs_a_worker_gets(slots: int, pools: dict[str, PoolSpec], most: int) -> None:
+    machine = Machine(Job(id="work"), lanes={"main": 1000})
+    machine.step(("", Define(0, machine.jobs, pools=pools)))
+    join(machine, slots=slots, pool="rest")
+    runs = machine.submit_many(70, "work")
+    assert sum(machine.state_of(one) is State.DISPATCHED for one in runs) == most
+
+
+@pytest.mark.behaviour("ROU-10")
+@pytest.mark.parametrize(("silence", "expected"), [(29, State.DISPATCHED), (30, State.SCHEDULED)])
+def test_a_worker_that_says_nothing_gets_nothing_until_it_speaks_again(silence: float, expected: State) -> None:
+    machine = made({})
+    join(machine)
+    machine.mute.add("one")
+    machine.advance(silence)
+    run_id = machine.submit("mail")
+    assert machine.state_of(run_id) is expected
+    machine.step(("one", Load()))
+    assert machine.state_of(run_id) is State.DISPATCHED
+
+
+@pytest.mark.behaviour("ROU-10")
+def test_a_worker_without_a_link_is_known_until_it_has_been_silent_for_long() -> None:
+    machine = made({})
+    join(machine)
+    machine.state.workers["one"].drained = True
+    machine.worker_down()
+    machine.advance(20)
+    join(machine)
+    assert machine.state.workers["one"].drained
+    machine.worker_down()
+    machine.advance(30)
+    assert not machine.state.workers
+
+
+@pytest.mark.behaviour("RUN-21")
+def test_the_explanation_names_the_reason_of_each_worker() -> None:
+    machine = made({"rest": REST, "gpu": GPU, "old": PoolSpec(topics=("mail",), status=PoolStatus.DRAINING)})
+    eu = {"region": "eu"}
+    join(machine, "gpu", pool="gpu")
+    join(machine, "old", pool="old")
+    join(machine, "odd", pool="odd")
+    join(machine, "red", pool="rest", labels=eu, tenants=frozenset({"red"}))
+    join(machine, "bare", pool="rest")
+    join(machine, "right", pool="rest", labels=eu)
+    machine.state.workers["right"].drained = True
+    machine.state.roster.changed(machine.state.workers["right"])
+    run_id = machine.submit("mail", labels={"placement.region": "eu"})
+    found = explain(machine.state, machine.run(run_id), machine.now)
+    assert {one.id: (one.obstacle, one.text) for one in found.workers} == {
+        "gpu": (Obstacle.POOL, "is in pool gpu, which does not take topic mail"),
+        "old": (Obstacle.POOL, "is in pool old, which is draining"),
+        "odd": (Obstacle.POOL, "is in pool odd, which is not declared"),
+        "red": (Obstacle.TENANT, "is for other tenants"),
+        "bare": (Obstacle.LABEL, "has no label placement.region=eu"),
+        "right": (Obstacle.DRAINING, "is draining"),
+    }
+    (reason,) = [one for one in found.reasons if one.kind is ReasonKind.NO_WORKER]
+    assert reason.name == "no_workers"
+    assert reason.at is not None
+    assert 1.0 <= reason.at - machine.wall <= 1.5
+
+
+def test_no_worker_gets_the_payload_of_a_tenant_that_it_is_not_for() -> None:
+    machine = made({})
+    join(machine, "red", slots=100, tenants=frozenset({"red"}))
+    join(machine, "blue", slots=100, tenants=frozenset({"blue"}))
+    runs = {machine.submit("mail", tenant=tenant): tenant for tenant in ("red", "blue", "green") * 5}
+    sent = {(worker, runs[one.run_id]) for worker, one in machine.sent if isinstance(one, Dispatch)}
+    assert sent == {("red", "red"), ("blue", "blue")}
+
+
+def test_a_run_for_a_process_of_its_own_waits_only_for_such_a_place() -> None:
+    machine = made({"rest": REST}, Job(id="work", executor=ExecutorKind.PROCESS), Job(id="mail"))
+    join(machine, slots=20, pool="rest")
+    alone = machine.submit_many(3, "work")
+    assert [machine.state_of(one) for one in alone] == [State.DISPATCHED, State.DISPATCHED, State.SCHEDULED]
+    assert machine.state_of(machine.submit("mail")) is State.DISPATCHED
+    machine.finished(alone[0])
+    assert machine.state_of(alone[2]) is State.DISPATCHED
