@@ -19,6 +19,7 @@ from interlock.engine.effects import Answers
 from interlock.engine.engine import Engine, EngineSettings
 from interlock.engine.housekeeping import Housekeeping
 from interlock.engine.metrics import Metrics
+from interlock.engine.sweeper import Sweeper
 from interlock.model import message as m
 from interlock.model.command import Answered, PolicyMoved
 from interlock.model.effect import Effect
@@ -57,6 +58,8 @@ from soak.simulation.scenario import (
 )
 from soak.simulation.sessions import PATTERNS
 from soak.simulation.store import Disk, FaultyStore, StoreFaults, StoreSabotage
+from soak.simulation.sweeps import leads
+from soak.simulation.sweeps import watch as watch_sweeps
 from soak.simulation.trace import Trace
 
 
@@ -87,6 +90,8 @@ class WatchedMetrics(Metrics):
         self._invariants.policies.answered(decisions)
         for problem in decisions.problems:
             self._invariants.fail(f"the scheduler tried what it may not: {problem}")
+        if decisions.put_back and leads(self._engine, self._invariants.disk):
+            self._invariants.fail(f"the scheduler missed {decisions.put_back}")
 
 
 class FencelessEngine(Engine):
@@ -246,7 +251,7 @@ class Cluster:
             kind = CarelessEngine
             CarelessEngine.sabotage = sabotage
         forgets = (sabotage.engine_forgets_bulks, sabotage.engine_forgets_holds, sabotage.engine_forgets_turns)
-        if any(forgets) or sabotage.engine_forgets_usage:
+        if any(forgets) or sabotage.engine_forgets_usage or sabotage.engine_loses_runs or sabotage.engine_loses_timers:
             kind = NegligentEngine
             NegligentEngine.sabotage = sabotage
         if sabotage.engine_ignores_delays or sabotage.engine_ignores_types:
@@ -295,6 +300,10 @@ class Cluster:
         self.scheduler = Scheduler(process, engine, SimulatedBus(self.network, process))
         self.trace.add(f"{process.name} starts")
         process.spawn(self._schedule(self.scheduler))
+        process.spawn(watch_sweeps(engine, self.clock, self.invariants))
+        chance = self.random(f"{process.name}/sweeps")
+        own = FaultyStore(self.disk, process, chance, self.store_faults, self.trace, store.sabotage)
+        process.spawn(Sweeper(engine, own, self.clock).run())
         if (service := self.invariants.policies.service) is not None:
             client = ServiceClient(service, lambda digest: engine.post("", PolicyMoved(digest)), engine.now)
             engine.effects.check = client.check

@@ -2,13 +2,17 @@
 
 import msgspec
 
+from interlock.core.audit import AUDIT
+from interlock.core.gates import GATE
+from interlock.core.roster import PLACE
 from interlock.engine.engine import Engine
+from interlock.model.state import State
 from soak.simulation.scenario import Sabotage
 
 
 class NegligentEngine(Engine):
     """Does not go on with the bulk requests that were under way, or lets go of runs that are held, or forgets
-    whose turn it was in a session, or how much of its window this has used."""
+    whose turn it was in a session, or how much of its window this has used, or loses runs or their timers."""
 
     sabotage = Sabotage()
 
@@ -28,3 +32,10 @@ class NegligentEngine(Engine):
             for session in self.state.sessions.values():
                 session.memo = msgspec.structs.replace(session.memo, usage=(0, 0))
         await super()._pass()
+        if self.sabotage.engine_loses_timers:
+            self.state.timers.clear()
+            self.state.spans = [span for span in self.state.spans if span[3] in (GATE, AUDIT, PLACE)]
+        if self.sabotage.engine_loses_runs:
+            waiting = [run.id for run in self.state.runs.values() if run.state is State.RETRYING]
+            for run_id in waiting:
+                del self.state.runs[run_id]

@@ -141,6 +141,8 @@ class Sabotage(msgspec.Struct, frozen=True, kw_only=True):
     engine_keeps_limits: bool = False  # a lane that was made smaller goes on as before
     engine_frees_twice: bool = False  # the end of a run frees the slot of another as well
     engine_forgets_usage: bool = False  # of the windows of sessions, after each pass
+    engine_loses_runs: bool = False  # from memory, while they wait for a retry
+    engine_loses_timers: bool = False  # after each pass
     engine_ignores_delays: bool = False  # that a failed attempt asked for
     engine_ignores_types: bool = False  # of the exception that an attempt failed with
     engine_counts_wall_time: bool = False  # where elapsed time is meant

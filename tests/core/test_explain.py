@@ -178,32 +178,32 @@ def _away(machine: Machine) -> str:
     return run_id
 
 
+WAITS: list[tuple[Callable[[Machine], str], list[K], float | None]] = [
+    (_delayed, [K.SCHEDULED_TIME], 30.0),
+    (_at, [K.SCHEDULED_TIME], 40.0),
+    (_retrying, [K.RETRY], 2.0),
+    (_held, [K.HELD], None),
+    (_collecting, [K.DEBOUNCE], 0.8),
+    (_second_of_session, [K.SESSION_TURN], None),
+    (_paused_session, [K.SESSION_PAUSED], None),
+    (_third_of_lane, [K.LANE_FULL], None),
+    (_paused_lane, [K.LANE_PAUSED], None),
+    (_rated, [K.RATE], 2.0),
+    (_rated_lane, [K.RATE], 10.0),
+    (_limited, [K.LIMIT], None),
+    (_without_worker, [K.NO_WORKER], None),
+    (_draining, [K.DRAINING, K.NO_WORKER], None),
+    (_overlapping, [K.OVERLAP], None),
+    (_reading, [K.PAYLOAD], None),
+    (_sent, [K.SENT], None),
+    (_running, [K.EXECUTING], None),
+    (_stopping, [K.STOPPING, K.EXECUTING], None),
+    (_away, [K.EXECUTING, K.WORKER_AWAY], None),
+]
+
+
 @pytest.mark.behaviour("RUN-21")
-@pytest.mark.parametrize(
-    ("arrange", "expected", "next_at"),
-    [
-        (_delayed, [K.SCHEDULED_TIME], 30.0),
-        (_at, [K.SCHEDULED_TIME], 40.0),
-        (_retrying, [K.RETRY], 2.0),
-        (_held, [K.HELD], None),
-        (_collecting, [K.DEBOUNCE], 0.8),
-        (_second_of_session, [K.SESSION_TURN], None),
-        (_paused_session, [K.SESSION_PAUSED], None),
-        (_third_of_lane, [K.LANE_FULL], None),
-        (_paused_lane, [K.LANE_PAUSED], None),
-        (_rated, [K.RATE], 2.0),
-        (_rated_lane, [K.RATE], 10.0),
-        (_limited, [K.LIMIT], None),
-        (_without_worker, [K.NO_WORKER], None),
-        (_draining, [K.DRAINING, K.NO_WORKER], None),
-        (_overlapping, [K.OVERLAP], None),
-        (_reading, [K.PAYLOAD], None),
-        (_sent, [K.SENT], None),
-        (_running, [K.EXECUTING], None),
-        (_stopping, [K.STOPPING, K.EXECUTING], None),
-        (_away, [K.EXECUTING, K.WORKER_AWAY], None),
-    ],
-)
+@pytest.mark.parametrize(("arrange", "expected", "next_at"), WAITS)
 def test_each_stage_explains_what_it_holds(
     arrange: Callable[[Machine], str], expected: list[K], next_at: float | None
 ) -> None:

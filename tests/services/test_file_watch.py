@@ -103,5 +103,5 @@ def test_a_server_that_watches_its_files(folder: Path) -> None:
         (run,) = keeper.local.get("/api/v1/runs", job="tick").json["runs"]
         assert keeper.local.ended(run["id"])["state"] == "succeeded"
         names = [one["name"] for one in keeper.local.get("/api/v1/tree").json["children"]]
-        assert names == ["gateway", "sending", "engine", "services", "workers", "housekeeping", "watch"]
+        assert names == ["gateway", "sending", "engine", "services", "workers", "housekeeping", "sweeps", "watch"]
     assert keeper.said.count("run: missing") == 1

@@ -130,4 +130,4 @@ def test_old_lines_are_removed_at_the_start(story: Story) -> None:
 
 
 def test_without_an_app_there_are_no_workers(story: Story) -> None:
-    assert story.tree == ["gateway", "sending", "engine", "services", "workers", "housekeeping"]
+    assert story.tree == ["gateway", "sending", "engine", "services", "workers", "housekeeping", "sweeps"]

@@ -19,6 +19,7 @@ from interlock.model.message import Message
 from interlock.model.policy import Ruling
 from interlock.model.reload_report import Difference
 from interlock.model.run import Run, Transition
+from interlock.model.state import State
 
 Row = tuple[Any, ...]
 
@@ -95,7 +96,8 @@ class Decisions(msgspec.Struct, kw_only=True):
     scans_skipped: int = 0  # results that could not be scanned
     lacks: dict[str, int] = {}  # why no worker could take a run → looks in vain
     warnings: list[str] = []
-    problems: list[str] = []  # refused attempts to break the state table
+    put_back: list[tuple[State, str]] = []  # state and topic of each run that a sweep has put back
+    problems: list[str] = []  # refused attempts to break the state table, and runs that sweeps cannot help
     progressed: dict[str, Run] = {}  # runs that reported progress; the state has the reports
     lags: list[float] = []  # lateness of each occurrence in seconds
     effects: list[Effect] = []  # effects to carry out

@@ -6,6 +6,7 @@ import msgspec
 
 from interlock.core.fire_times import following
 from interlock.model.delivery import Delivery
+from interlock.model.job import Job
 from interlock.model.run import Run
 from interlock.model.run_filter import RunFilter
 from interlock.model.state import State
@@ -22,6 +23,7 @@ class Needs(msgspec.Struct):
     states: dict[str, None] = {}  # ids of runs whose state is needed
     passed: dict[str, tuple[str, float]] = {}  # run id → job and time, for runs before the schedule's cursor
     runs: dict[str, None] = {}  # ids of runs that are needed whole
+    versions: dict[str, None] = {}  # versions of jobs, beside `runs`
     latest: dict[str, None] = {}  # jobs whose latest fire time is needed
     retries: dict[tuple[str, str], None] = {}  # runs to retry, and the keys of the new runs in their tenants
     memos: dict[str, None] = {}  # names
@@ -49,6 +51,7 @@ class Facts(msgspec.Struct):
     states: dict[str, State | None] = {}  # requested run → its state; succeeded if pruned, None if unknown
     runs: dict[str, Run] = {}
     pruned: set[str] = set()  # requested runs that were pruned
+    versions: dict[str, Job] = {}
     latest: dict[str, float] = {}  # job → its latest fire time with a run, if in the future
     memos: dict[str, bytes] = {}
     deliveries: dict[str, Delivery] = {}

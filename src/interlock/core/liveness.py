@@ -85,6 +85,7 @@ def worker_up(p: Pass, origin: str, command: WorkerUp) -> None:
     worker.silent = False
     worker.heard = p.elapsed
     p.state.watch_silence(p.elapsed)
+    p.state.kept_workers.look_at = 0.0
     known = set()
     for held in command.held:
         attempt = current(p, worker.id, held.run_id, held.fence)

@@ -1,14 +1,14 @@
 """Build the state of a scheduler that takes over from the store."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from math import inf
 
 import msgspec
 
-from interlock.core import audit, sessions
+from interlock.core import audit, sessions, warm_start
 from interlock.core.gates import RATE, RateGate
-from interlock.core.job_guard import rebuild_guards
-from interlock.core.judge import LONGEST_PAUSE, MEMO
+from interlock.core.job_guard import guard_of, rebuild_guards
+from interlock.core.judge import LONGEST_PAUSE, MEMO, UNSURE
 from interlock.core.lane import Room
 from interlock.core.output import MEMO as SCANNED
 from interlock.core.roster import Attempt, Worker
@@ -22,7 +22,7 @@ from interlock.model.job import Job
 from interlock.model.lane import LaneMemo, LaneSpec
 from interlock.model.run import Now, Run
 from interlock.model.run_action import RunAction
-from interlock.model.state import HOLDS_SLOT, ON_WORKER, State
+from interlock.model.state import GUARDED, HOLDS_SLOT, ON_WORKER, State
 
 
 def rebuild(
@@ -54,22 +54,61 @@ def rebuild(
             state.gates[name] = state.open_gates[name] = RateGate(name=name, due=now.elapsed + left)
     state.policy_digest = snapshot.memos.get(MEMO, b"").decode()
     state.scanned = int(snapshot.memos[SCANNED]) if SCANNED in snapshot.memos else None
-    state.asking = {run.id: run for run in snapshot.runs if run.state is State.APPROVAL_REQUIRED}
-    state.put_off = {run.id: run for run in snapshot.runs if run.state is State.PENDING and waits_for_span(run)}
+    warm_start.expect(state, snapshot.memos.get(warm_start.MEMO), now)
     sessions.open_all(state, snapshot, now)
     audit.rebuild(state, snapshot, now)
     known = {} if before is None else {span[2:]: span[0] for span in before.spans}
     for run in snapshot.runs:
-        state.runs[run.id] = run
-        if run.lane not in state.lanes:
-            run.lane = "main"
-        _place(state, run, now.elapsed)
-        if run.deadline_at is not None:
-            state.set_timer(run.deadline_at, run)
-        if run.due_at is not None or run.started_at is not None:
-            _set_spans(state, run, now, known)
+        _add(state, run, now, known)
+    if state.workers and warm_start.MEMO not in snapshot.memos:
+        state.kept_workers.warnings.append(
+            "the store has no snapshot of the workers; only those with runs are expected back"
+        )
     rebuild_guards(state)
     return state
+
+
+def adopt(state: SchedulerState, stored: Run, now: Now, memo: Callable[[str], bytes | None]) -> Run:
+    """Take one stored run into a state that does not have it, and return it: as its lane or session still has it, or
+    as it is stored."""
+    run = _left_behind(state, stored)
+    if run is not None and run.seq == stored.seq:
+        state.runs[run.id] = run
+        return run
+    if stored.payload is not None and len(stored.payload) > state.limits.small_payload:
+        stored.payload = None
+    sessions.adopt(state, stored, memo)
+    _add(state, stored, now, {})
+    if stored.state in GUARDED or stored.guarded.cleared or stored.job_id in state.guards:
+        guard_of(state, stored.job_id).add(stored)
+    if state.is_judged and stored.state in UNSURE:
+        state.unjudged.add(stored.id)
+    return stored
+
+
+def _left_behind(state: SchedulerState, stored: Run) -> Run | None:
+    lane, session = state.lanes.get(stored.lane), state.sessions.get((stored.tenant, stored.session or ""))
+    found = None if session is None else session.waiting.get(stored.id) or session.active.get(stored.id)
+    if found is not None or lane is None:
+        return found
+    entries = (entry for queue in lane.queues() for entry in queue)
+    waiting = next((entry[1] for entry in entries if entry[1].id == stored.id and lane.waits(entry)), None)
+    return lane.holding.get(stored.id) or waiting
+
+
+def _add(state: SchedulerState, run: Run, now: Now, known: dict[tuple[str, str, float], float]) -> None:
+    state.runs[run.id] = run
+    if run.lane not in state.lanes:
+        run.lane = "main"
+    if run.state is State.APPROVAL_REQUIRED:
+        state.asking[run.id] = run
+    elif run.state is State.PENDING and waits_for_span(run):
+        state.put_off[run.id] = run
+    place(state, run, now.elapsed)
+    if run.deadline_at is not None:
+        state.set_timer(run.deadline_at, run)
+    if run.due_at is not None or run.started_at is not None:
+        _set_spans(state, run, now, known)
 
 
 def _set_spans(state: SchedulerState, run: Run, now: Now, known: dict[tuple[str, str, float], float]) -> None:
@@ -104,7 +143,7 @@ def _longest_wait(run: Run, job: Job) -> float:
     return max(job.retry.longest_delay, asked or 0.0)
 
 
-def _place(state: SchedulerState, run: Run, elapsed: float) -> None:
+def place(state: SchedulerState, run: Run, elapsed: float) -> None:
     """Put a run in the place of its state."""
     series = None if run.origin is None else series_of(state.series, run)
     if series is not None and run.state is State.PRERUN:

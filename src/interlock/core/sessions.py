@@ -378,6 +378,22 @@ def open_all(state: SchedulerState, snapshot: Snapshot, now: Now) -> None:
             state.set_span(session.window, last, WAIT)
 
 
+def adopt(state: SchedulerState, run: Run, stored: Callable[[str], bytes | None]) -> None:
+    """Put one stored run that memory does not have into its session."""
+    if run.session is None:
+        return
+    session, facet = state.open_session(run.tenant, run.session, stored), run.session_facet
+    session.live += 1
+    if facet.detached or not facet.place:
+        return
+    session.arrivals = max(session.arrivals, facet.place)
+    if had_turn(run):
+        session.active[run.id] = run
+    else:
+        waiting = sorted((*session.waiting.values(), run), key=lambda run: run.session_facet.place)
+        session.waiting = OrderedDict((run.id, run) for run in waiting)
+
+
 def had_turn(run: Run) -> bool:
     """Return whether the turn of a stored run has come for certain. One that waits for its first attempt may be in its
     lane or in its session; a start decides anew."""

@@ -106,6 +106,15 @@ class Lines(msgspec.Struct):
             self.beyond.discard(self.mark)
 
 
+class KeptWorkers(msgspec.Struct):
+    """The stored snapshot of the workers (`core/warm_start.py`)."""
+
+    memo: bytes = b"[]"
+    look_at: float = 0.0  # elapsed time of the next look for a change
+    write_at: float = 0.0  # elapsed time from which a changed one may be stored
+    warnings: list[str] = []  # problems with the one that was read
+
+
 class SchedulerState:
     def __init__(self, limits: Limits, lanes: Mapping[str, LaneSpec], lane_memos: Mapping[str, LaneMemo] = {}) -> None:
         self.limits = limits
@@ -143,6 +152,7 @@ class SchedulerState:
         self.events = 0  # number of the last event of a lane or session; never above its position in the store
         self.roster = Roster()
         self.workers = self.roster.workers
+        self.kept_workers = KeptWorkers()
         self.warm_until = 0.0  # elapsed time until which workers of the time before a restart are expected back
         self.timers: list[tuple[float, int, str]] = []  # a heap of (wall time, tie-breaker, run id)
         self.spans: list[Span] = []  # heap; runs also record these ends in wall time, for a restart
@@ -159,6 +169,7 @@ class SchedulerState:
         self.effects: dict[Effect, float] = {}  # effect without an answer → elapsed time at which to ask again
         self.effects_due = inf  # no later than the earliest of these
         self.stale_messages = 0
+        self.put_back: dict[str, int] = {}  # run that a sweep has put back → how often
         self._arrivals = 0
         self.settle_lanes()
 

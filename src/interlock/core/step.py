@@ -20,8 +20,10 @@ from interlock.core import (
     rerun,
     sessions,
     settle,
+    sweep,
     timers,
     timetable,
+    warm_start,
 )
 from interlock.core.decisions import Decisions, Failed
 from interlock.core.facts import Facts, Needs
@@ -90,6 +92,7 @@ def step(
         _enter(p)
         _release(p)
     lanes.fill(p)
+    warm_start.keep(p)
     state.sweep()
     return p.finish()
 
@@ -158,6 +161,7 @@ _HANDLERS: dict[type, Callable[[Pass, str, Any], None]] = {
     command.WorkerUp: liveness.worker_up,
     command.WorkerDown: liveness.worker_down,
     command.Stalled: liveness.stalled,
+    command.Sweep: sweep.sweep,
     audit_request.NoteRefusals: audit.note_refusals,
     command.NoteTokens: audit.note_tokens,
     command.StartDraining: _start_draining,
@@ -176,6 +180,7 @@ _NEEDS: dict[type, Callable[[SchedulerState, Any, Needs], None]] = {
     command.Define: job_changes.needs_latest,
     command.Put: job_changes.needs_latest,
     command.Refill: job_changes.needs_states,
+    command.Sweep: sweep.needs_runs,
 }
 
 _STAGES: tuple[Callable[[Pass, Run], bool], ...] = (

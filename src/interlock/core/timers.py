@@ -97,8 +97,16 @@ def _end_spans(p: Pass) -> None:
             constraints.late(p, run)
         elif kind != WAIT:
             overrun(p, run, kind)
-        elif (end_wait := _WAITS.get(run.state)) is not None:
-            end_wait(p, run)
+        elif run.state in _WAITS:
+            _WAITS[run.state](p, run)
+
+
+def end_wait(p: Pass, run: Run) -> None:
+    """Let a run go on whose wait has ended, as its timer or span should have done."""
+    if waits_for_span(run):
+        _WAITS[run.state](p, run)
+    else:
+        _look(p, run)
 
 
 _WAITS: dict[State, Callable[[Pass, Run], None]] = {

@@ -48,9 +48,9 @@ def park(p: Pass, run: Run, decision: Decision) -> Refused | None:
     if _is_overtaken(p, run, guard):
         return Overtaken(OVERTAKEN)
     guard.park(run)
+    run.due_at = None if delay is None else p.now + delay
+    p.touch(run)
     if delay is not None:
-        run.due_at = p.now + delay
-        p.touch(run)
         p.state.set_span(p.elapsed + delay, run, WAIT_SPAN)
     return None
 

@@ -33,6 +33,8 @@ async def read(needs: Needs, store: Store, now: float) -> Facts:
         # Past times cannot come again; one second less includes the current one.
         facts.latest = await store.latest_times(list(needs.latest), now - 1)
     await _read_runs(needs.runs, facts, store)
+    versions = [await store.definition(version) for version in needs.versions]
+    facts.versions = {job.version: job for job in versions if job is not None}
     if keys := [(facts.runs[run_id].tenant, key) for run_id, key in needs.retries if run_id in facts.runs]:
         known = await store.known_keys(keys)
         facts.keys |= known

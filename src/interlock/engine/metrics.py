@@ -133,6 +133,8 @@ class Metrics:
             self._add_guards(decisions)
         if decisions.rulings or decisions.bypassed or decisions.quarantined or decisions.scans:
             self._add_policy(decisions)
+        self._counts["stale"].update(state for state, _ in decisions.put_back)
+        self._counts["replayed"].update(self._labels(topic for _, topic in decisions.put_back))
 
     def judged(self, results: int, seconds: float) -> None:
         """Count results whose metadata was judged in a pass of `seconds`."""
@@ -263,6 +265,20 @@ class Metrics:
                 "Results that were quarantined, by phase.",
                 "phase",
                 counts["quarantined"],
+            ),
+            (
+                "counter",
+                "stale_runs_total",
+                "Runs that the scheduler had missed, by the state that a sweep found them in.",
+                "state",
+                counts["stale"],
+            ),
+            (
+                "counter",
+                "orphan_replayed_total",
+                "Runs that the scheduler had missed and a sweep has put back.",
+                "topic",
+                counts["replayed"],
             ),
             ("counter", "submits_refused_total", "Submits that were refused.", "code", counts["refused"]),
             ("counter", "occurrences_skipped_total", "Occurrences that were skipped.", "job", counts["skipped"]),

@@ -110,6 +110,12 @@ class Stalled(msgspec.Struct, frozen=True, gc=False):
     seconds: float
 
 
+class Sweep(msgspec.Struct, frozen=True, gc=False):
+    """Put back those of these runs that the scheduler has missed."""
+
+    runs: dict[str, str]  # id → version of its job
+
+
 class StartDraining(msgspec.Struct, frozen=True, gc=False):
     """Refuse new work and start nothing more."""
 

@@ -19,6 +19,7 @@ from interlock.engine.catalog import PYTHON, Catalog, Entry, any_object
 from interlock.engine.engine import Engine, EngineSettings
 from interlock.engine.housekeeping import Housekeeping, Keep
 from interlock.engine.service_book import ServiceBook
+from interlock.engine.sweeper import Sweeper
 from interlock.model.child_info import Change, ChildInfo, ServiceAction
 from interlock.model.command import NoteTokens
 from interlock.model.error import BadConfig, CannotImport, InterlockError
@@ -122,6 +123,7 @@ class Scheduler:
         )
         keep = copy_fields(Keep, settings)
         self._housekeeping = Housekeeping(self.store, keep, self.engine.metrics, SystemClock())
+        self._sweeper = Sweeper(self.engine, self.store, SystemClock())
         self.front = Front(settings, self.store)
         self.book = ServiceBook(self.engine)
         handover = TreeHandover(self.book)
@@ -153,6 +155,7 @@ class Scheduler:
             Group(name=WORKERS, tolerant=True, stop_together=True, children=self._workers() if self._has_work else ()),
             *([] if self._policy is None else [Function(name="policy", run=self._policy.watch)]),
             Function(name="housekeeping", run=self._housekeeping.run, backoff=Backoff(initial=1.0, max=60.0)),
+            Function(name="sweeps", run=self._sweeper.run, backoff=Backoff(initial=1.0, max=60.0)),
             *([] if self._watch is None else [Function(name="watch", run=self._watch.run)]),
         ]
 

@@ -1,0 +1,27 @@
+"""Memory and store must agree: whenever nothing is being stored, a sweep without any slack must find nothing. A
+scheduler that has lost its lease without noticing is exempt."""
+
+import asyncio
+
+from interlock.core.sweep import Coming, why_missed
+from interlock.engine.engine import Engine
+from interlock.ports.clock import Clock
+from soak.simulation.invariants import Invariants
+from soak.simulation.store import Disk
+
+EVERY = 0.5  # seconds between two looks
+
+
+def leads(engine: Engine, disk: Disk) -> bool:
+    lease = disk.leases.get(engine.settings.cell)
+    return lease is not None and lease.holder == engine.settings.holder
+
+
+async def watch(engine: Engine, clock: Clock, invariants: Invariants) -> None:
+    while True:
+        await asyncio.sleep(EVERY)
+        if engine.available and engine.is_settled and engine.writing is None and leads(engine, invariants.disk):
+            coming = Coming(engine.state, clock.now(), slack=0.0, patience=0.0)
+            for run in invariants.disk.runs_by_id.values():
+                if run.ended_at is None and (why := why_missed(coming, run)) is not None:
+                    invariants.fail(f"the scheduler missed {run.id} ({run.state}, {why})")
