@@ -57,13 +57,12 @@ class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 async def run_worker(options: WorkerOptions, elsewhere: TlsBus | None = None) -> None:
     """Run a worker until TERM; raise if there is no scheduler, or the app cannot be loaded. `elsewhere` leads to a
-    scheduler on another machine."""
+    scheduler on another machine, which may come later."""
     bus = SocketBus(options.socket) if elsewhere is None else elsewhere
     if elsewhere is None:
         os.environ["INTERLOCK_SOCKET"] = options.socket
     if not options.instance:
-        # Fail at once when a person starts a worker; later it waits for the scheduler to come back.
-        (await bus.connect(_NoAnswer())).close()
+        await _check_scheduler(bus)
     tasks = TaskSet()
     pool = ProcessPool(
         copy_fields(ExecutorOptions, options, isolated=False),
@@ -108,6 +107,16 @@ async def run_worker(options: WorkerOptions, elsewhere: TlsBus | None = None) ->
         await bus.close()
         if echo is not None:
             echo.close()
+
+
+async def _check_scheduler(bus: Bus) -> None:
+    """Fail at once if a person starts a worker that cannot join; one elsewhere may start before its scheduler."""
+    try:
+        (await bus.connect(_NoAnswer())).close()
+    except NotRunning as error:
+        if isinstance(bus, SocketBus):
+            raise
+        logger.warning("%s; trying again until it answers", error)
 
 
 class _NoAnswer(Endpoint):
