@@ -18,7 +18,7 @@ INSIDE = {
     "SubmittedBatch", "BatchBody", "ReasonBody", "ActedOn", "Health", "State", "Status", "CatchUp",
     "TriggerBody", "BackfillBody", "JobsBody", "Defined", "FireTimes", "BulkBody", "RunAction",
     "Priority", "LaneStatus", "OverLimit", "ReasonKind", "Obstacle",
-    "Mode", "Drop", "SessionAction", "ActedOnSession", "DeliveryState", "Sensitivity",
+    "Mode", "Drop", "SessionAction", "ActedOnSession", "DeliveryState", "Sensitivity", "WorkerState",
 }  # fmt: skip
 """types described where they are used"""
 WORDS = {
@@ -38,6 +38,7 @@ WORDS = {
     "SessionAction": "The `action` on a session",
     "DeliveryState": "A delivery's `state`",
     "Sensitivity": "A job's `sensitivity`",
+    "WorkerState": "A worker's `state`",
 }
 """types with a few values"""
 BASES = {

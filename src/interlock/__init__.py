@@ -29,8 +29,8 @@ if TYPE_CHECKING:
         RunCancelled, RunDebounced, RunDenied, RunEnded, RunFailed, RunNotEnded, RunOrphaned, RunPruned, RunQuarantined,
         RunSkipped, RunTimeout, SelfApproval, SocketInUse, StaleApproval, StaleEpoch, StoreInUse, StoreUnavailable,
         TenantLimit, TokenRefused, TokensNeeded, TooLarge, Unauthorized, Unavailable, UnknownBulk, UnknownChild,
-        UnknownDelivery, UnknownField, UnknownJob, UnknownLane, UnknownRun, UnsupportedMediaType, WaitTimeout,
-        WrongCertificate, WrongOrigin, WrongStatus,
+        UnknownDelivery, UnknownField, UnknownJob, UnknownLane, UnknownRun, UnknownWorker, UnsupportedMediaType,
+        WaitTimeout, WrongCertificate, WrongOrigin, WrongStatus,
     )  # fmt: skip
     from interlock.model.explanation import Explanation
     from interlock.model.failure import RetryAfter
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from interlock.model.state import State
     from interlock.model.tenant import TenantInfo
     from interlock.model.work import Limits
+    from interlock.model.worker_info import WorkerInfo
     from interlock.supervision.spec import Alive, Backoff, Budget, Ready
     from interlock.worker.context import Context
     from interlock.worker.service import ServiceContext
@@ -75,8 +76,9 @@ __all__ = [
     "SessionEvent", "SessionFields", "SessionInfo", "SocketInUse", "StaleApproval", "StaleEpoch", "State",
     "StoreInUse", "StoreUnavailable", "TenantInfo", "TenantLimit", "TokenRefused", "TokensNeeded", "TooLarge",
     "Unauthorized", "Unavailable", "UnknownBulk", "UnknownChild", "UnknownDelivery", "UnknownField", "UnknownJob",
-    "UnknownLane", "UnknownRun", "UnsupportedMediaType", "ViolationEvent", "WaitTimeout", "WrongCertificate",
-    "WrongOrigin", "WrongStatus", "as_completed", "at", "cron", "every", "gather", "once", "run", "testing",
+    "UnknownLane", "UnknownRun", "UnknownWorker", "UnsupportedMediaType", "ViolationEvent", "WaitTimeout", "WorkerInfo",
+    "WrongCertificate", "WrongOrigin", "WrongStatus", "as_completed", "at", "cron", "every", "gather", "once", "run",
+    "testing",
 ]  # fmt: skip
 
 # Programs must start at once: each name is imported when it is first used, with only what it needs.
@@ -107,6 +109,7 @@ _MODULES = {
     "model.state": "State",
     "model.tenant": "TenantInfo",
     "model.work": "Limits",
+    "model.worker_info": "WorkerInfo",
     "supervision.spec": "Alive Backoff Budget Ready",
     "worker.context": "Context",
     "worker.service": "ServiceContext",

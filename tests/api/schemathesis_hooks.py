@@ -54,6 +54,9 @@ def _adjust_path(path: dict[str, Any]) -> None:
     if path.get("name") == WORKER:
         # Found in the tree; once it is stopped there is nobody left to do the work of other tests.
         path["name"] = "nobody"
+    if str(path.get("worker_id")).startswith(f"{WORKER}-"):
+        # Found in the list of workers; the same.
+        path["worker_id"] = "nobody"
     if path.get("lane") in DEFAULT_LANES:
         # Found in the list of lanes; runs of other tests need them.
         path["lane"] = "nobody"

@@ -14,9 +14,10 @@ from interlock.model.access import Permission
 from interlock.model.audit_operations import audit
 from interlock.model.lane_operations import lanes, tenants
 from interlock.model.operation import API, Operation
+from interlock.model.worker_operations import worker, workers
 from interlock.stores.memory import MemoryStore
 
-FORWARDED = {lanes, tenants, op.tree, op.reload}  # what the scheduler reports is the answer
+FORWARDED = {lanes, tenants, op.tree, op.reload, worker, workers}  # what the scheduler reports is the answer
 
 
 def handlers() -> dict[Any, Handler]:

@@ -14,6 +14,7 @@ from interlock.model.child_info import ServiceAction
 from interlock.model.lane import LaneAction
 from interlock.model.run_action import RunAction
 from interlock.model.session import SessionAction
+from interlock.model.worker_info import WorkerAction
 from tests.api.tokens import TOKENS, as_
 from tests.helpers.http import Http, ends
 from tests.helpers.places import tell_to_go
@@ -32,7 +33,7 @@ EVENTS = {
 }
 
 
-def run_schemathesis(server: Server, *options: str, selected: int = 65) -> None:
+def run_schemathesis(server: Server, *options: str, selected: int = 70) -> None:
     ended = subprocess.run(
         [sys.executable, "-m", "schemathesis.cli", "run", f"{server.url}/openapi.json", "--no-color",
          "--checks", "all", "--generation-deterministic", "--exclude-operation-id", "events", *options],
@@ -41,11 +42,11 @@ def run_schemathesis(server: Server, *options: str, selected: int = 65) -> None:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
         check=False,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert f"Operations:       {selected} selected / 66 total" in ended.stdout
+    assert f"Operations:       {selected} selected / 71 total" in ended.stdout
     assert "Traceback" not in server.said
 
 
@@ -66,7 +67,7 @@ def test_with_a_token(guarded: Server) -> None:
         "jobs",
         "--header",
         token,
-        selected=45,
+        selected=50,
     )
 
 
@@ -119,6 +120,7 @@ def test_the_description_says_where_a_token_is_needed(server: Server, guarded: S
     every |= {"jobs", "job", "job_log", "next_times", "schedule_times", "timetable", "trigger", "pause", "resume"}
     every |= {"backfill", "put_job", "put_jobs", "delete_job", "lanes", "create_lane", "set_lane", "tenants"}
     every |= {f"{one}_lane" for one in LaneAction}
+    every |= {"workers", "worker", *(f"{one}_worker" for one in WorkerAction)}
     every |= {"sessions", "session", *(f"{one}_session" for one in SessionAction)}
     every |= {
         "deliveries",

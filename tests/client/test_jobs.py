@@ -24,6 +24,7 @@ from interlock.model.job_info import JobInfo, JobPage
 from interlock.model.lane import LaneAction
 from interlock.model.run import CALL_KEY
 from interlock.model.schedule import Schedule
+from interlock.model.worker_info import WorkerAction
 from tests.client.faces import KINDS, Face, face
 from tests.client.scripted import Pause, Played, Tell, answered, policy, returned
 from tests.helpers.jobs import add, app, echo_process
@@ -200,6 +201,18 @@ def test_lanes_at_run_time(client: Face) -> None:
             client(method, *arguments)
     with pytest.raises(TypeError, match="'limits'"):
         client("set_lane", "gpu", limits=5)
+
+
+@pytest.mark.behaviour("ROU-10")
+def test_workers(client: Face) -> None:
+    wait_until(lambda: client("workers", "default"), "the worker has joined")
+    (found,) = client("workers", "default")
+    assert (client("workers", pool="none"), client("worker", found.id).id) == ([], found.id)
+    for action, drained in (("drain", True), (WorkerAction.RESUME, False)):
+        assert client("act_on_worker", found.id, action).drained is drained
+    for arguments, error in ((("w1x", "drain"), il.UnknownWorker), ((found.id, "stop"), il.BadValue)):
+        with pytest.raises(error):
+            client("act_on_worker", *arguments)
 
 
 @pytest.mark.behaviour("TIM-11")

@@ -25,6 +25,7 @@ RUN = {
     "docs/policy-service.md": {"python", "sh", "yaml"},
     "docs/policy.md": {"yaml"},
     "docs/python.md": {"python"},
+    "docs/remote-workers.md": {"sh", "yaml"},
     "docs/schedules.md": {"python", "sh", "yaml"},
     "docs/security.md": {"yaml"},
     "docs/services.md": {"python", "sh", "yaml"},
@@ -32,7 +33,7 @@ RUN = {
     "docs/supervision.md": {"python"},
     "docs/tenants.md": {"yaml"},
     "docs/testing.md": {"python"},
-    "docs/workers.md": {"sh", "yaml"},
+    "docs/workers.md": {"sh"},
 }
 """document → the languages of its blocks that a test runs"""
 SHOWN = {"console", "text", "json"}

@@ -11,11 +11,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from interlock.core.decisions import Decisions
 from interlock.core.step import Command
 from interlock.engine.metrics import MOST_JOBS, OTHERS, SECONDS, Histogram, Metrics
+from interlock.model.command import Define, WorkerUp
 from interlock.model.error import LeaseLost, StoreUnavailable, TenantLimit
 from interlock.model.exposition import Family, exposition
 from interlock.model.job import Job
-from interlock.model.message import LogLine
+from interlock.model.message import Load, LogLine
 from interlock.model.policy import Ruling
+from interlock.model.pool import PoolSpec
 from interlock.model.state import TERMINAL, State
 from interlock.model.tenant import TenantSpec
 from tests.core.machine import Machine, retrying_job
@@ -156,13 +158,43 @@ def test_what_is_there_now_is_read_from_the_state() -> None:
     assert machine.value("lane_limit", lane="team") == 2
     assert machine.value("lane_waiting", lane="main") == 1
     assert machine.value("workers") == 1
-    assert machine.value("worker_slots") == 100
-    assert machine.value("worker_attempts") == 1
+    assert machine.value("pool_slots", pool="default") == 100
+    assert machine.value("pool_active", pool="default") == 1
     assert machine.value("store_available") == 1
     assert machine.value("store_position") == 7
     assert machine.read(available=False)["interlock_store_available", frozenset()] == 0
     machine.worker_down()
     assert machine.value("workers") == 0
+
+
+@pytest.mark.behaviour("OBS-1")
+def test_workers_are_counted_by_pool() -> None:
+    machine = Counted(Job(id="work"))
+    pools = {name: PoolSpec(topics=("*",), offers=("*",)) for name in ("gpu", "cpu")}
+    machine.step(("", Define(1, machine.jobs, pools=pools)))
+    for name, pool, slots, cpu in (("a", "gpu", 2, 20.0), ("b", "gpu", 1, 95.0), ("c", "cpu", 8, 5.0)):
+        known = {"work": ""} if name == "a" else {}
+        machine.step(("", WorkerUp(name, slots, 1, known, [], False, pool=pool)), (name, Load(cpu=cpu)))
+    machine.submit()
+    assert machine.value("workers") == 3
+    assert machine.value("pool_workers", pool="gpu", state="ready") == 1
+    assert machine.value("pool_workers", pool="gpu", state="overloaded") == 1
+    assert machine.value("pool_workers", pool="cpu", state="ready") == 1
+    for name, gpu, cpu in (("slots", 3, 8), ("active", 1, 0), ("cpu_percent", 57.5, 5)):
+        assert (machine.value(f"pool_{name}", pool="gpu"), machine.value(f"pool_{name}", pool="cpu")) == (gpu, cpu)
+    assert machine.value("pool_dispatches_total", pool="gpu") == 1
+    machine.worker_down("c")
+    assert machine.value("pool_workers", pool="cpu", state="away") == 1
+    assert ("interlock_pool_slots", frozenset({("pool", "cpu")})) not in machine.read()
+
+
+@pytest.mark.behaviour("OBS-1")
+def test_looks_for_a_worker_in_vain_are_counted_by_reason() -> None:
+    machine = Counted(Job(id="work"))
+    machine.submit()
+    for _ in range(3):
+        machine.advance(30)
+    assert machine.value("dispatch_waits_total", reason="no_workers") == 3
 
 
 @pytest.mark.behaviour("OBS-1")
@@ -199,7 +231,7 @@ def test_no_label_is_the_id_of_a_run_or_a_worker() -> None:
     samples = machine.read()
     labels = {value for _, pairs in samples for _, value in pairs}
     assert labels.isdisjoint(ids)
-    assert {name for _, pairs in samples for name, _ in pairs} == {"job", "state", "lane", "le"}
+    assert {name for _, pairs in samples for name, _ in pairs} == {"job", "state", "lane", "pool", "le"}
 
 
 @pytest.mark.behaviour("OBS-1")

@@ -19,6 +19,7 @@ from interlock.api.patience import ask
 from interlock.api.runs import Runs
 from interlock.api.services import Services
 from interlock.api.sessions import Sessions
+from interlock.api.workers import Workers
 from interlock.client.connection import Connection
 from interlock.model import operations as op
 from interlock.ports.store import Reader
@@ -35,6 +36,7 @@ class Backend:
             **Jobs(reader, connection, read_job).handlers,
             **Lanes(connection).handlers,
             **Sessions(connection).handlers,
+            **Workers(connection).handlers,
             **Approvals(reader, connection, self._runs).handlers,
             **Deliveries(reader, connection).handlers,
             **AuditReader(reader).handlers,

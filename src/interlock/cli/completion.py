@@ -1,4 +1,4 @@
-"""Shell completion of jobs, runs, states, lanes, sessions and services. Without a server, it offers nothing."""
+"""Shell completion of names and ids, such as those of jobs, runs and workers. Without a server, it offers nothing."""
 
 import logging
 from collections.abc import Callable, Iterable
@@ -35,6 +35,10 @@ def services(ctx: typer.Context, incomplete: str) -> Found:
 
 def lanes(ctx: typer.Context, incomplete: str) -> Found:
     return _ask(ctx, incomplete, lambda client: ((one.id, one.status.value) for one in client.lanes()))
+
+
+def workers(ctx: typer.Context, incomplete: str) -> Found:
+    return _ask(ctx, incomplete, lambda client: ((one.id, one.state.value) for one in client.workers()))
 
 
 def sessions(ctx: typer.Context, incomplete: str) -> Found:

@@ -18,10 +18,12 @@ from interlock.cli import children
 from interlock.cli.format import COLOURS, ago, span
 from interlock.cli.tables import Column, columns_of, console, full_screen, plain, rich_table
 from interlock.core.schedule_table import Table
+from interlock.core.workers import state_of
 from interlock.model.child_info import UP
 from interlock.model.run import Run
 from interlock.model.sockets import MEMORY
 from interlock.model.state import State
+from interlock.model.worker_info import WorkerState
 from interlock.wiring.scheduler import Scheduler
 from interlock.wiring.service_tree import SERVICES
 
@@ -213,7 +215,8 @@ def _lanes(scheduler: Scheduler) -> Section:
         if lane.holding or lane.waiting
     ]
     for worker in state.workers.values():
-        note = "" if worker.connected else " (away)"
+        now = state_of(state, worker)
+        note = "" if now in (WorkerState.READY, WorkerState.FULL) else f" ({now})"
         rows.append([f"worker {worker.id}{note}", f"{len(worker.attempts):,}", f"{worker.slots:,}", ""])
     return Section(columns_of("lane or worker, >active, >limit, >waiting"), rows, len(rows))
 

@@ -26,6 +26,7 @@ COMMANDS = {
     "reload": "Act",
     "jobs": "Look",
     "lanes": "Look",
+    "workers": "Look",
     "tenants": "Look",
     "sessions": "Look",
     "deliveries": "Look",

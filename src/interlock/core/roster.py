@@ -23,6 +23,7 @@ from interlock.policy.glob import matcher
 
 SUSPECT_SHARE = 4  # slots of a worker per suspect that it takes
 ANYWHERE = ""  # stands for the job id if the dispatch carries the work, so that any worker can do it
+DRAINED = "drained:"  # begins the name of the memo of a drained worker
 NOT_OUT = inf  # `Attempt.heard` before the attempt is sent: it cannot be silent
 PLACE = "place"  # the kind of a span that ends with another look for a worker
 PREFERRED_POOL, PREFERRED_WORKER = "preferred_pool", "preferred_worker_id"  # names of labels

@@ -24,6 +24,7 @@ from interlock.core import (
     timers,
     timetable,
     warm_start,
+    workers,
 )
 from interlock.core.decisions import Decisions, Failed
 from interlock.core.facts import Facts, Needs
@@ -40,6 +41,7 @@ from interlock.model import (
     message,
     output_request,
     request,
+    worker_request,
 )  # fmt: skip
 from interlock.model.error import InterlockError, InvalidTransition
 from interlock.model.run import Now, Run
@@ -147,6 +149,7 @@ _HANDLERS: dict[type, Callable[[Pass, str, Any], None]] = {
     lane_request.CreateLane: lane_changes.create,
     lane_request.SetLane: lane_changes.set_values,
     lane_request.ActOnLane: lane_changes.act,
+    worker_request.ActOnWorker: workers.act,
     delivery_request.ReportSent: outbox.report_sent,
     delivery_request.Redeliver: outbox.redeliver,
     command.Define: job_changes.define,

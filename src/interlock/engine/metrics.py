@@ -1,16 +1,18 @@
 """Counts and histograms of committed decisions, as families for Prometheus.
 
 A pass adds to them in a few sweeps that count equal values together: at full load, a run has forty microseconds in
-all. Labels are jobs, topics, lanes, declared tenants, states and error codes, never run ids.
+all. Labels are jobs, topics, lanes, pools, declared tenants, states and error codes, never ids of runs or workers.
 """
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter, itemgetter
 
 from interlock.core.decisions import Decisions
+from interlock.core.roster import Worker
 from interlock.core.state import Limits, SchedulerState
+from interlock.core.workers import state_of
 from interlock.model.error import InterlockError, LeaseLost, StaleEpoch
 from interlock.model.exposition import Family
 from interlock.model.message import Dispatch
@@ -22,6 +24,7 @@ SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 1
 FRESH = 0.1  # seconds for which computed metrics are reused
 ROWS = (1, 10, 100, 1000, 10_000)
 Sample = tuple[str, dict[str, str], float]
+Labelled = tuple[str, str, str, str, Mapping[str, float]]  # kind, name, text, label, and value by its value
 MOST_JOBS = 1000  # jobs and topics with a label of their own; the others share one
 OTHERS = "(others)"
 
@@ -128,6 +131,7 @@ class Metrics:
             self._counts["crashed"].update(self._labels(map(_JOB, decisions.crashed)))
         for lag in decisions.lags:
             self._lag.add(lag)
+        self._counts["lacks"].update(decisions.lacks)
         self._dead_letters += len(batch.dead_letters)
         if decisions.violations or batch.deliveries or batch.sent:
             self._add_guards(decisions)
@@ -177,6 +181,10 @@ class Metrics:
         if not out:
             return
         self._counts["dispatched"].update(self._labels(map(_JOB, out)))
+        for worker_id, messages in decisions.sends.items():
+            if (worker := self._state.workers.get(worker_id)) is not None:
+                (pool,) = self._labels((worker.pool,))
+                self._counts["sent"][pool] += sum(type(one) is Dispatch for one in messages)
         # A pass has one time, and most of its runs share few due times: count by time.
         now = decisions.now
         for due, count in Counter([one.scheduled_at for one in out if one.attempt == 1]).items():
@@ -221,8 +229,6 @@ class Metrics:
             ("gauge", "schedules", "Jobs that have a schedule.", len(entries)),
             ("gauge", "schedules_paused", "Jobs whose schedule is paused.", sum(one.paused for one in entries)),
             ("gauge", "workers", "Workers that are connected.", len(workers)),
-            ("gauge", "worker_slots", "Slots of these workers.", sum(one.slots for one in workers)),
-            ("gauge", "worker_attempts", "Attempts on these workers.", sum(len(one.attempts) for one in workers)),
             ("gauge", "approvals_waiting", "Runs that wait for an approval.", len(state.asking)),
             ("counter", "stale_messages_total", "Messages of attempts that are no longer live.", stale),
             ("counter", "log_lines_dropped_total", "Log lines dropped because a run's log was full.", dropped),
@@ -231,7 +237,7 @@ class Metrics:
             ("gauge", "store_available", "Whether the store works: 1 or 0.", int(available)),
             ("gauge", "store_position", "Position of the latest entry in the store.", position),
         )
-        labelled: tuple[tuple[str, str, str, str, Mapping[str, float]], ...] = (
+        labelled: tuple[Labelled, ...] = (
             *((kind, name, text, "", {"": one}) for kind, name, text, one in numbers),
             ("counter", "runs_received_total", "Runs that were created.", "job", counts["received"]),
             ("counter", "runs_dispatched_total", "Attempts dispatched to a worker.", "job", counts["dispatched"]),
@@ -283,6 +289,9 @@ class Metrics:
             ("counter", "submits_refused_total", "Submits that were refused.", "code", counts["refused"]),
             ("counter", "occurrences_skipped_total", "Occurrences that were skipped.", "job", counts["skipped"]),
             ("gauge", "runs_live", "Runs that have not ended.", "state", live),
+            *_of_pools(workers),
+            ("counter", "dispatch_waits_total", "Looks for a worker in vain.", "reason", counts["lacks"]),
+            ("counter", "pool_dispatches_total", "Attempts dispatched to workers.", "pool", counts["sent"]),
             ("gauge", "lane_active", "Runs that hold a slot.", "lane", {k: len(v.holding) for k, v in lanes.items()}),
             ("gauge", "lane_limit", "Slots.", "lane", {k: v.limit for k, v in lanes.items()}),
             ("gauge", "lane_waiting", "Runs that wait for a slot.", "lane", {k: v.waiting for k, v in lanes.items()}),
@@ -317,6 +326,10 @@ class Metrics:
             for job_id, states in self.by_job.items()
             for one, count in states.items()
         ]
+        by_state = Counter((one.pool, str(state_of(state, one))) for one in state.workers.values())
+        by_pool: list[Sample] = [
+            ("", {"pool": pool, "state": one}, float(count)) for (pool, one), count in by_state.items()
+        ]
         verdicts: list[Sample] = [
             ("", {"topic": topic, "decision": ruling}, float(count))
             for (topic, ruling), count in self._verdicts.items()
@@ -328,6 +341,21 @@ class Metrics:
             ),
             *(("histogram", name, text, samples) for name, text, samples in histograms),
             ("counter", "runs_completed_total", "Runs that ended, by their final state.", ended),
+            ("gauge", "pool_workers", "Workers by pool and state.", by_pool),
             ("counter", "verdicts_total", "Verdicts of the policy other than a plain allow.", verdicts),
         ]
         return [Family(f"interlock_{name}", kind, text, samples) for kind, name, text, samples in found]
+
+
+def _of_pools(workers: Iterable[Worker]) -> Iterator[Labelled]:
+    """Yield the figures of each pool with a connected worker."""
+    pools: dict[str, list[Worker]] = defaultdict(list)
+    for worker in workers:
+        pools[worker.pool].append(worker)
+    figures: tuple[tuple[str, str, Callable[[list[Worker]], float]], ...] = (
+        ("pool_slots", "Slots of connected workers.", lambda some: sum(one.slots for one in some)),
+        ("pool_active", "Attempts on connected workers.", lambda some: sum(len(one.attempts) for one in some)),
+        ("pool_cpu_percent", "Mean load of processors.", lambda some: sum(one.cpu for one in some) / len(some)),
+    )
+    for name, text, figure in figures:
+        yield "gauge", name, text, "pool", {pool: figure(some) for pool, some in pools.items()}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from interlock.core import job_queries
+from interlock.core import job_queries, workers
 from interlock.core.explain import explain
 from interlock.core.session import Session, memo_name, read_memo
 from interlock.core.session_view import session_info
@@ -27,6 +27,7 @@ from interlock.model.output_request import AskScanPlan, ScanPlan
 from interlock.model.run import Now, Run, as_fields, stats_of
 from interlock.model.session import check_key
 from interlock.model.state import TERMINAL
+from interlock.model.worker_request import AskWorker, AskWorkers
 from interlock.ports.operations import Operations
 from interlock.ports.store import LogEntry, Store
 from interlock.task_set import TaskSet
@@ -350,6 +351,8 @@ WAYS: dict[type[Message], Way] = {
     r.AskLogs: (STORE, _logs),
     AskSession: (JOBS, _session),
     **dict.fromkeys(job_queries.ANSWERS, (JOBS, _query)),
+    AskWorkers: (JOBS, lambda one, _, message: workers.report_all(message, one.engine.state, one.engine.elapsed())),
+    AskWorker: (JOBS, lambda one, _, message: workers.report_one(message, one.engine.state, one.engine.elapsed())),
     r.AskStatus: (NOTHING, lambda one, _, message: one.engine.status(message.request)),
     r.AskProgress: (
         NOTHING,

@@ -35,6 +35,7 @@ class AuditKind(StrEnum):
     TOKENS_CHANGED = "tokens_changed"
     JOB_CHANGED = "job_changed"
     POLICY_CHANGED = "policy_changed"
+    WORKER_CHANGED = "worker_changed"  # a worker was drained, resumed or removed
     UNREADABLE = "unreadable"  # stands for a row that somebody else has damaged; never written
 
 

@@ -14,11 +14,15 @@ from interlock.model import (
     output_request,
     request,
     tenant_request,
+    worker_request,
 )
 from interlock.model.error import InterlockError, Refused
 from interlock.model.message import Message, sent_kinds
 
-DECLARED = (request, lane_request, tenant_request, delivery_request, audit_request, approval_request, output_request)
+DECLARED = (
+    request, lane_request, tenant_request, delivery_request, audit_request, approval_request, output_request,
+    worker_request,
+)  # fmt: skip
 """modules with messages, which must be loaded before all are listed"""
 MESSAGES = tuple(sent_kinds(Message))
 LARGEST = 32 * 1024 * 1024  # bytes of one frame; a longer one is an error of the other side

@@ -30,6 +30,7 @@ PATH_PARAMETERS = {
     "bulk_id": PathParameter("The id of the bulk request.", 256, (e.UnknownBulk,)),
     "job_id": PathParameter("The id of the job.", 128, (e.UnknownJob,), f"^{JOB_ID.pattern}$"),
     "lane": PathParameter("The name of the lane.", 64, (e.UnknownLane,), f"^{NAME.pattern}$"),
+    "worker_id": PathParameter("The id of the worker.", 64, (e.UnknownWorker,), f"^{NAME.pattern}$"),
     "session": PathParameter(
         "The key of the session, up to 512 bytes of UTF-8; a slash in it is written `%2F`.", 512, ()
     ),

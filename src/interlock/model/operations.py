@@ -18,6 +18,7 @@ from interlock.model.operation import API, Key, Operation
 from interlock.model.reload_report import Reloaded
 from interlock.model.run_action import RunAction
 from interlock.model.run_view import BulkInfo, History, LogPage, RunDetail, RunInfo, RunPage, ServiceLogPage
+from interlock.model.worker_operations import WORKER_OPERATIONS
 
 JOB = f"{API}/jobs/{{job_id}}"
 RUN = f"{API}/runs/{{run_id}}"
@@ -316,6 +317,7 @@ GROUPS: dict[str, tuple[Operation[Any], ...]] = {
     "jobs": (jobs, job, job_log, next_times, schedule_times, timetable, trigger, pause, resume, backfill, put_job,
              put_jobs, delete_job, *LANE_OPERATIONS),
     "sessions": SESSION_OPERATIONS,
+    "workers": WORKER_OPERATIONS,
     "deliveries": DELIVERY_OPERATIONS,
     "approvals": APPROVAL_OPERATIONS,
     "audit": (audit,),

@@ -56,6 +56,10 @@ class JobsQuery(Query, frozen=True, kw_only=True):
     cursor: Annotated[str | None, _cursor("j[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")] = None
 
 
+class WorkersQuery(Query, frozen=True, kw_only=True):
+    pool: Annotated[Name | None, doc("Only workers of this pool.")] = None
+
+
 class TenantQuery(Query, frozen=True, kw_only=True):
     tenant: Annotated[
         Name | None, doc("Tenant of the session; by default the token's own, or `default` without tokens.")

@@ -1,5 +1,5 @@
-"""The operations of both clients on jobs, schedules, lanes, sessions, deliveries, approvals and the audit,
-each written once."""
+"""The operations of both clients on jobs, schedules, lanes, workers, sessions, deliveries, approvals and the
+audit, each written once."""
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -19,6 +19,7 @@ from interlock.model import lane_operations as lane_table
 from interlock.model import operations as table
 from interlock.model import payload as payloads
 from interlock.model import queries as q
+from interlock.model import worker_operations as worker_table
 from interlock.model.approval import ApprovalDetail, ApprovalInfo, ApprovalPage, ReleaseBody, ResolveBody
 from interlock.model.audit import AuditEntry, AuditKind, AuditPage, AuditReport, Chain
 from interlock.model.bodies import BackfillBody, JobsBody, LaneBody, LaneChangeBody
@@ -35,6 +36,7 @@ from interlock.model.session import SessionAction
 from interlock.model.session_info import ActedOnSession, SessionInfo, SessionPage
 from interlock.model.state import State
 from interlock.model.tenant import TenantInfo
+from interlock.model.worker_info import WorkerAction, WorkerInfo
 
 T = TypeVar("T")
 Page = TypeVar("Page", ApprovalPage, AuditPage, DeliveryPage, JobPage, LogPage, RunPage, SessionPage)
@@ -120,6 +122,21 @@ class JobOperations(RunAccess):
         if action not in lane_table.lane_actions:
             raise BadValue("action", action, f"one of {', '.join(LaneAction)}")
         return await self._call(lane_table.lane_actions[LaneAction(action)], name)
+
+    async def workers(self, pool: str | None = None) -> list[WorkerInfo]:
+        """Return the workers of a pool, or all, with their state and load."""
+        return (await self._call(worker_table.workers, query=filled(q.WorkersQuery, pool=pool))).workers
+
+    async def worker(self, worker_id: str) -> WorkerInfo:
+        """Return the worker with this id."""
+        return await self._call(worker_table.worker, worker_id)
+
+    async def act_on_worker(self, worker_id: str, action: WorkerAction | str) -> WorkerInfo:
+        """Drain, resume or remove a worker. A drained worker gets nothing new and finishes what it has. A removed one
+        also leaves; one that is away is forgotten, and its runs are retried elsewhere."""
+        if action not in worker_table.worker_actions:
+            raise BadValue("action", action, f"one of {', '.join(WorkerAction)}")
+        return await self._call(worker_table.worker_actions[WorkerAction(action)], worker_id)
 
     async def sessions(self, tenant: str | None = None) -> AsyncIterator[SessionInfo]:
         """Yield the sessions with runs that have not ended, of a tenant or of all, by tenant and key."""

@@ -103,6 +103,14 @@ class UnknownLane(Missing, code="unknown_lane"):
         self.lane = name
 
 
+class UnknownWorker(Missing, code="unknown_worker"):
+    """No worker has this id; a close one is suggested."""
+
+    def __init__(self, worker_id: str, suggestion: str = "") -> None:
+        super().__init__(f"worker: {shown(worker_id)} does not exist{suggestion}")
+        self.worker_id = worker_id
+
+
 class DuplicateJob(Conflict, code="duplicate_job", exit_code=ExitCode.USAGE):
     """Another job has this id."""
 
@@ -411,7 +419,7 @@ class CannotStart(InterlockError, code="cannot_start"):
 
 
 class WrongStatus(Conflict, code="wrong_status"):
-    """The service's status does not allow this, such as suspending a service that is not up."""
+    """The status of the service or worker does not allow this, such as suspending a service that is not up."""
 
 
 class NoContainerEngine(InterlockError, code="no_container_engine"):

@@ -15,7 +15,7 @@ def test_the_commands(folder: Path) -> None:
     put_files(GETTING_STARTED, folder)
     (folder / "interlock.yaml").unlink()
     listen = f"export INTERLOCK_LISTEN_WORKERS={free_address()}\n"
-    said = run_shell(listen + shell_of("docs/workers.md") + END, folder)
+    said = run_shell(listen + shell_of("docs/remote-workers.md") + END, folder)
     assert '"hello world"\n' in said, said
     assert "rack:worker-" in said, said
     assert "refused" not in said, said

@@ -1,0 +1,74 @@
+"""Workers over HTTP: list, drain, resume and remove them; and who may."""
+
+from typing import Any
+
+import pytest
+
+from tests.api.tokens import as_
+from tests.helpers.http import Http
+from tests.helpers.processes import wait_until
+from tests.helpers.server import Server
+
+WORKERS = "/api/v1/workers"
+
+
+def listed(http: Http) -> list[dict[str, Any]]:
+    return list(http.get(WORKERS).json["workers"])
+
+
+def only(http: Http) -> dict[str, Any]:
+    wait_until(lambda: len(listed(http)) == 1, "the worker has joined")
+    return listed(http)[0]
+
+
+@pytest.mark.behaviour("ROU-10")
+def test_a_worker_is_shown_drained_and_resumed(server: Server, http: Http) -> None:
+    found = only(http)
+    assert found["id"].startswith("w1-")
+    assert {name: found[name] for name in ("pool", "region", "drained", "slots", "labels", "tenants")} == {
+        "pool": "default", "region": None, "drained": False, "slots": 64, "labels": {}, "tenants": None,
+    }  # fmt: skip
+    assert found["jobs"] > 5
+    assert abs(found["skew"]) < 5
+    place = f"{WORKERS}/{found['id']}"
+    assert http.get(place).json.keys() == found.keys()
+    assert http.get(WORKERS, pool="default").json["workers"][0]["id"] == found["id"]
+    assert http.get(WORKERS, pool="gpu").json == {"workers": []}
+    try:
+        drained = http.post(f"{place}/drain").json
+        assert (drained["state"], drained["drained"]) == ("draining", True)
+        run_id = http.submit("echo", {"value": 1})
+        reasons = http.get(f"/api/v1/runs/{run_id}/explanation").json
+        assert [one["obstacle"] for one in reasons["workers"]] == ["draining"]
+    finally:
+        assert http.post(f"{place}/resume").json["drained"] is False
+    assert http.ended(run_id)["state"] == "succeeded"
+
+
+@pytest.mark.behaviour("ROU-10")
+def test_a_removed_worker_leaves_and_the_server_starts_another(http: Http) -> None:
+    before = only(http)["id"]
+    removed = http.post(f"{WORKERS}/{before}/remove")
+    assert (removed.status, removed.json["state"]) == (200, "draining")
+    wait_until(lambda: [one["id"] for one in listed(http)] not in ([], [before]), "another joins")
+    assert http.post(f"{WORKERS}/{before}/remove").code == "unknown_worker"
+    assert http.ended(http.submit("echo", {"value": 1}))["state"] == "succeeded"
+
+
+@pytest.mark.parametrize("action", ["drain", "resume", "remove"])
+def test_an_unknown_worker_is_not_found(http: Http, action: str) -> None:
+    name = only(http)["id"]
+    for refused in (http.get(f"{WORKERS}/{name}x"), http.post(f"{WORKERS}/{name}x/{action}")):
+        assert (refused.status, refused.code) == (404, "unknown_worker")
+        assert refused.json["detail"] == f"worker: '{name}x' does not exist; did you mean '{name}'?"
+
+
+@pytest.mark.behaviour("SEC-2")
+@pytest.mark.parametrize("name", ["chief", "clerk", "guest"])
+def test_workers_are_for_those_who_see_every_tenant(guarded: Server, name: str) -> None:
+    worker = only(as_(guarded, "boss"))["id"]
+    place = f"{WORKERS}/{worker}"
+    http = as_(guarded, name)
+    for refused in (http.get(WORKERS), http.get(place), http.post(f"{place}/drain"), http.post(f"{place}/remove")):
+        assert (refused.status, refused.code) == (403, "forbidden")
+    assert only(as_(guarded, "boss"))["drained"] is False

@@ -1,0 +1,214 @@
+"""Workers as they are shown, and what a person does with them: drain, resume and remove."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from interlock.core.decisions import Failed
+from interlock.core.workers import report_all, report_one
+from interlock.model.command import Define, WorkerUp
+from interlock.model.error import UnknownWorker, WrongStatus
+from interlock.model.message import Drain, Load
+from interlock.model.pool import PoolSpec, PoolStatus
+from interlock.model.request import Request
+from interlock.model.state import State
+from interlock.model.worker_info import WorkerAction, WorkerInfo, WorkerState
+from interlock.model.worker_request import ActOnWorker, AskWorker, AskWorkers, WorkerReport
+from tests.core.machine import Machine, at_once
+
+DRAIN, RESUME, REMOVE = WorkerAction
+
+
+def ask(machine: Machine, request: Request[WorkerReport]) -> WorkerInfo:
+    answer = machine.step(("client", request)).answers[-1][1]
+    if isinstance(answer, Failed):
+        raise answer.error
+    assert isinstance(answer, WorkerReport)
+    return answer.worker
+
+
+def act(machine: Machine, action: WorkerAction, worker_id: str = "one") -> WorkerInfo:
+    return ask(machine, ActOnWorker(1, worker_id, action, "ann"))
+
+
+def shown(machine: Machine, worker_id: str = "one") -> WorkerInfo:
+    return report_one(AskWorker(1, worker_id), machine.state, machine.elapsed).worker
+
+
+def listed(machine: Machine, pool: str | None = None) -> list[str]:
+    return [one.id for one in report_all(AskWorkers(1, pool), machine.state, machine.elapsed).found.workers]
+
+
+def join(machine: Machine, worker_id: str, slots: int = 1, **fields: Any) -> None:
+    machine.step(("", WorkerUp(worker_id, slots, 1, {"work": ""}, [], False, **fields)))
+
+
+@pytest.mark.behaviour("ROU-10")
+def test_a_worker_is_shown_as_it_announced_itself() -> None:
+    machine = Machine()
+    labels = {"region": "eu", "node.kind": "big"}
+    join(
+        machine, "b", 4, pool="gpu", capabilities=("cuda",), labels=labels, tenants=frozenset({"y", "x"}), skew=1.5
+    )  # fmt: skip
+    join(machine, "c")
+    join(machine, "a", pool="gpu")
+    machine.step(("b", Load(cpu=40.0, memory=50.0, gpu=60.0)))
+    machine.mute = {"b"}
+    machine.advance(3)
+    assert listed(machine) == ["c", "a", "b"]
+    assert listed(machine, "gpu") == ["a", "b"]
+    assert listed(machine, "none") == []
+    assert shown(machine, "b") == WorkerInfo(
+        id="b", pool="gpu", region="eu", state=WorkerState.READY, drained=False, active=0, slots=4, processes=1,
+        cpu=40.0, memory=50.0, gpu=60.0, heard_ago=3.0, skew=1.5, jobs=1, capabilities=["cuda"], labels=labels,
+        tenants=["x", "y"],
+    )  # fmt: skip
+    assert (shown(machine, "c").region, shown(machine, "c").tenants) == (None, None)
+
+
+def away(machine: Machine) -> None:
+    machine.submit()
+    machine.worker_down()
+
+
+def silent(machine: Machine) -> None:
+    machine.mute = {"one"}
+    machine.advance(30)
+
+
+def declare(machine: Machine, status: PoolStatus = PoolStatus.ACTIVE) -> None:
+    pool = PoolSpec(topics=("*",), offers=("*",), status=status)
+    machine.step(("", Define(1, machine.jobs, pools={"default": pool})))
+
+
+def overloaded(machine: Machine) -> None:
+    declare(machine)
+    machine.step(("one", Load(cpu=90.0)))
+
+
+STATES: dict[WorkerState, Callable[[Machine], object]] = {
+    WorkerState.READY: lambda machine: machine.submit(),
+    WorkerState.FULL: lambda machine: machine.submit_many(2),
+    WorkerState.OVERLOADED: overloaded,
+    WorkerState.DRAINING: lambda machine: act(machine, DRAIN),
+    WorkerState.SILENT: silent,
+    WorkerState.AWAY: away,
+}
+
+
+@pytest.mark.parametrize("state", list(WorkerState))
+def test_the_state_of_a_worker(state: WorkerState) -> None:
+    machine = Machine()
+    join(machine, "one", 2)
+    STATES[state](machine)
+    assert shown(machine).state is state
+
+
+def test_a_worker_of_a_pool_that_is_not_active_is_draining() -> None:
+    machine = Machine()
+    join(machine, "one")
+    for status, state in zip(PoolStatus, (WorkerState.READY, *[WorkerState.DRAINING] * 2), strict=True):
+        declare(machine, status)
+        assert (shown(machine).state, shown(machine).drained) == (state, False)
+
+
+@pytest.mark.behaviour("ROU-10")
+def test_a_drained_worker_keeps_its_runs_and_gets_nothing_until_it_is_resumed() -> None:
+    machine = Machine()
+    machine.worker_up("one")
+    first = machine.running()
+    drained = act(machine, DRAIN)
+    assert (drained.state, drained.drained, drained.active) == (WorkerState.DRAINING, True, 1)
+    second = machine.submit()
+    assert machine.state_of(second) is State.SCHEDULED
+    machine.finished(first)
+    assert (machine.state_of(first), machine.state_of(second)) == (State.SUCCEEDED, State.SCHEDULED)
+    assert act(machine, RESUME).drained is False
+    assert machine.state_of(second) is State.DISPATCHED
+    assert not any(isinstance(message, Drain) for _, message in machine.sent)
+
+
+AGAIN: dict[str, Callable[[Machine], object]] = {
+    "a broken link": lambda machine: machine.worker_down(),
+    "a restart": lambda machine: machine.restart(),
+    "a recovery": lambda machine: machine.recover(),
+}
+
+
+@pytest.mark.behaviour("ROU-10")
+@pytest.mark.parametrize("again", AGAIN.values(), ids=AGAIN)
+def test_a_drain_lasts(again: Callable[[Machine], object]) -> None:
+    machine = Machine()
+    machine.worker_up()
+    act(machine, DRAIN)
+    again(machine)
+    assert (shown(machine).state, shown(machine).drained) == (WorkerState.AWAY, True)
+    machine.worker_up()
+    run_id = machine.submit()
+    assert (shown(machine).state, machine.state_of(run_id)) == (WorkerState.DRAINING, State.SCHEDULED)
+    act(machine, RESUME)
+    again(machine)
+    machine.worker_up()
+    assert shown(machine).drained is False
+
+
+@pytest.mark.parametrize("dead", [True, False])
+def test_a_drained_worker_that_has_ended_is_forgotten(dead: bool) -> None:
+    machine = Machine()
+    machine.worker_up()
+    act(machine, DRAIN)
+    if not dead:
+        act(machine, REMOVE)
+    machine.worker_down(dead=dead)
+    assert listed(machine) == []
+    machine.restart()
+    assert listed(machine) == []
+
+
+@pytest.mark.behaviour("ROU-10")
+def test_a_connected_worker_that_is_removed_finishes_and_leaves() -> None:
+    machine = Machine()
+    machine.worker_up("one")
+    first = machine.running()
+    assert (removed := act(machine, REMOVE)).state is WorkerState.DRAINING
+    assert (removed.drained, removed.active, machine.sent[-1]) == (False, 1, ("one", Drain()))
+    second = machine.submit()
+    with pytest.raises(WrongStatus, match="worker: 'one' is leaving, and cannot be resumed"):
+        act(machine, RESUME)
+    machine.finished(first)
+    machine.worker_down()
+    assert (machine.state_of(first), machine.state_of(second), listed(machine)) == (
+        State.SUCCEEDED, State.SCHEDULED, [],
+    )  # fmt: skip
+
+
+@pytest.mark.behaviour("ROU-10")
+def test_a_worker_that_is_away_is_removed_with_its_runs() -> None:
+    machine = Machine()
+    machine.worker_up("one")
+    run_id = machine.running()
+    machine.worker_down()
+    machine.worker_up("two")
+    removed = act(machine, REMOVE)
+    assert (removed.state, removed.active, listed(machine)) == (WorkerState.AWAY, 1, ["two"])
+    assert machine.run(run_id).crashes == 1
+    assert "crash 1: worker one was removed by ann" in [entry.reason for entry in machine.history(run_id)]
+
+
+@pytest.mark.parametrize("action", list(WorkerAction))
+def test_an_unknown_worker_is_named_with_a_close_one(action: WorkerAction) -> None:
+    machine = Machine()
+    machine.worker_up("gpu-1")
+    with pytest.raises(UnknownWorker, match=r"^worker: 'gpu1' does not exist; did you mean 'gpu-1'\?$"):
+        act(machine, action, "gpu1")
+
+
+def test_the_audit_has_each_change_once() -> None:
+    machine = Machine()
+    machine.worker_up()
+    for action in (RESUME, DRAIN, DRAIN, RESUME, REMOVE, REMOVE):
+        act(machine, action)
+    entries = at_once(machine.store.audit(0, 10)).entries
+    found = [(one.kind, one.actor, one.subject, one.detail["action"]) for one in entries if one.subject == "one"]
+    assert found == [("worker_changed", "ann", "one", action) for action in (DRAIN, RESUME, REMOVE)]
