@@ -149,7 +149,9 @@ def test_scheduler_and_workers_killed_at_random_moments(folder: Path) -> None:
         worker.begin()
     try:
         acknowledged = run_async(body(), 120)
-        assert [worker.stop() for worker in workers] == [0, 0]
+        # One may still be starting.
+        for worker in workers:
+            worker.kill()
         assert site.server.stop() == 0
     finally:
         for worker in workers:
