@@ -28,9 +28,9 @@ if TYPE_CHECKING:
         PayloadTooLarge, PolicyClosed, PolicyUnavailable, PortTaken, QueueFull, Refused, RemoteError, RequestTimeout,
         RunCancelled, RunDebounced, RunDenied, RunEnded, RunFailed, RunNotEnded, RunOrphaned, RunPruned, RunQuarantined,
         RunSkipped, RunTimeout, SelfApproval, SocketInUse, StaleApproval, StaleEpoch, StoreInUse, StoreUnavailable,
-        TenantLimit, TokensNeeded, TooLarge, Unauthorized, Unavailable, UnknownBulk, UnknownChild, UnknownDelivery,
-        UnknownField, UnknownJob, UnknownLane, UnknownLetter, UnknownRun, UnknownWorker, UnsupportedMediaType,
-        WaitTimeout, WrongOrigin, WrongStatus,
+        TenantLimit, TokenRefused, TokensNeeded, TooLarge, Unauthorized, Unavailable, UnknownBulk, UnknownChild,
+        UnknownDelivery, UnknownField, UnknownJob, UnknownLane, UnknownLetter, UnknownRun, UnknownWorker,
+        UnsupportedMediaType, WaitTimeout, WrongCertificate, WrongOrigin, WrongStatus,
     )  # fmt: skip
     from interlock.model.explanation import Explanation
     from interlock.model.failure import RetryAfter
@@ -75,10 +75,11 @@ __all__ = [
     "RunEvent", "RunFailed", "RunHandle", "RunInfo", "RunNotEnded", "RunOrphaned", "RunPruned", "RunQuarantined",
     "RunSkipped", "RunTimeout", "Secret", "SelfApproval", "ServiceContext", "ServiceEvent", "ServiceLogEvent",
     "SessionEvent", "SessionFields", "SessionInfo", "SocketInUse", "StaleApproval", "StaleEpoch", "State",
-    "StoreInUse", "StoreUnavailable", "TenantInfo", "TenantLimit", "TokensNeeded", "TooLarge", "Unauthorized",
-    "Unavailable", "UnknownBulk", "UnknownChild", "UnknownDelivery", "UnknownField", "UnknownJob", "UnknownLane",
-    "UnknownLetter", "UnknownRun", "UnknownWorker", "UnsupportedMediaType", "ViolationEvent", "WaitTimeout",
-    "WorkerInfo", "WrongOrigin", "WrongStatus", "as_completed", "at", "cron", "every", "gather", "once", "run", "testing",
+    "StoreInUse", "StoreUnavailable", "TenantInfo", "TenantLimit", "TokenRefused", "TokensNeeded", "TooLarge",
+    "Unauthorized", "Unavailable", "UnknownBulk", "UnknownChild", "UnknownDelivery", "UnknownField", "UnknownJob",
+    "UnknownLane", "UnknownLetter", "UnknownRun", "UnknownWorker", "UnsupportedMediaType", "ViolationEvent",
+    "WaitTimeout", "WorkerInfo", "WrongCertificate", "WrongOrigin", "WrongStatus", "as_completed", "at", "cron",
+    "every", "gather", "once", "run", "testing",
 ]  # fmt: skip
 
 # Programs must start at once: each name is imported when it is first used, with only what it needs.

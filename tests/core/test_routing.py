@@ -65,7 +65,7 @@ def test_a_run_that_nobody_can_take_is_tried_fifty_times_and_then_a_dead_letter(
     run = machine.run(run_id)
     assert run.state is State.FAILED
     assert run.reason.startswith(f"{lack}: ")
-    assert machine.store.dead[run_id].code == lack
+    assert machine.store.dead.rows[run_id][1].code.value == lack.value
     notes = [entry.reason for entry in machine.history(run_id) if entry.before is entry.after]
     assert [note.split(", ")[1] for note in notes] == [f"try {n} of 50" for n in range(2, 51)]
     assert all(note.startswith(f"{lack}: ") for note in notes)
@@ -116,7 +116,7 @@ def test_a_machine_that_is_busy_with_other_things_gives_up_in_the_end() -> None:
         machine.advance(10)
         machine.step(("one", Load(cpu=95.0)))
     assert machine.run(run_id).reason.startswith("pool_overloaded: ")
-    assert machine.store.dead[run_id].code == "pool_overloaded"
+    assert machine.store.dead.rows[run_id][1].code == "pool_overloaded"
 
 
 def test_a_placement_that_nobody_can_serve_does_not_hold_up_those_behind_it() -> None:

@@ -85,7 +85,7 @@ def _function(name: str) -> Any:
         return import_module("interlock.cli.job_actions").command_of(name)
     if name in ("stop", "stopall", "reset"):
         return import_module("interlock.cli.session").command_of(SessionAction(name))
-    return import_module(f"interlock.cli.{name}").command
+    return import_module(f"interlock.cli.{name.replace('-', '_')}").command
 
 
 def _version(asked: bool) -> None:

@@ -9,6 +9,7 @@ from interlock.model.session import SessionAction
 COMMANDS = {
     "up": "Run",
     "worker": "Run",
+    "worker-token": "Run",
     "submit": "Act",
     "trigger": "Act",
     **{str(action): "Act" for action in RunAction},

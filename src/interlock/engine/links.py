@@ -102,12 +102,12 @@ class Links(Endpoint):
 
     def _introduce(self, peer: Peer, message: m.Message) -> None:
         try:
-            if isinstance(message, m.Unready):
+            if isinstance(message, m.Hello):
+                self._welcome_worker(peer, message)
+            elif isinstance(message, m.Unready) and peer.caller is None:
                 self._note_fault(message)
                 peer.close()
-            elif isinstance(message, m.Hello):
-                self._welcome_worker(peer, message)
-            elif isinstance(message, m.Greeting):
+            elif isinstance(message, m.Greeting) and peer.caller is None:
                 _check_protocol(message.protocol)
                 self._count += 1
                 name = f"client-{self._count}"
@@ -126,6 +126,11 @@ class Links(Endpoint):
         if name.startswith("client-"):
             raise BadUse("worker_id", f"{name!r} begins with client-, which is reserved for clients")
         pool = self._check_worker(hello)
+        tenants: frozenset[str] | None = None
+        if peer.caller is not None:
+            tenants = peer.caller.work_for(pool)
+            # No other token can have a worker of this name, now or after a restart.
+            name = f"{peer.caller.name}:{name}"
         other = self._workers.get(name)
         if other is not None:
             if other.process != peer.process:
@@ -140,7 +145,7 @@ class Links(Endpoint):
         link = self._links[name] = self._count
         up = WorkerUp(
             name, hello.slots, hello.processes, hello.jobs, hello.held, peer_is_stray, link,
-            pool, hello.capabilities, hello.labels, skew=self._skew(hello),
+            pool, hello.capabilities, hello.labels, tenants, self._skew(hello),
         )  # fmt: skip
         self._engine.post(name, up)
         self.faults.pop(_without_pid(name), None)

@@ -67,6 +67,7 @@ class FrameReader:
     gives an `Unread` for a bad message in a good frame."""
 
     def __init__(self, tolerant: bool = False) -> None:
+        self.largest = LARGEST
         self._buffer = bytearray()
         self._tolerant = tolerant
 
@@ -77,8 +78,8 @@ class FrameReader:
         try:
             while len(buffer) - start >= _HEADER:
                 size = int.from_bytes(buffer[start : start + _HEADER], "big")
-                if size > LARGEST:
-                    raise Refused(f"link: a frame of {size:,} bytes is larger than {LARGEST:,}")
+                if size > self.largest:
+                    raise Refused(f"link: a frame of {size:,} bytes is larger than {self.largest:,}")
                 end = start + _HEADER + size
                 if len(buffer) < end:
                     break

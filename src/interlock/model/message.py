@@ -58,6 +58,15 @@ class Held(msgspec.Struct, array_like=True, frozen=True, gc=False):
     begun: bool = False  # it executes, or has; repeated with every heartbeat, because `Started` may be lost with a link
 
 
+class Credential(Message, frozen=True):
+    """Before `Hello`, from a worker elsewhere. The answer is `Seen`, or the end of the connection."""
+
+    token: str
+
+    def __repr__(self) -> str:
+        return "Credential(…)"
+
+
 class Hello(Message, frozen=True):
     worker_id: str
     protocol: int
@@ -71,7 +80,6 @@ class Hello(Message, frozen=True):
     capabilities: list[str] = []
     labels: dict[str, str] = {}
     wall: Instant = 0.0  # the worker's wall clock
-    token: str = ""  # secret of a worker elsewhere
 
 
 class Unready(Message, frozen=True):
@@ -168,7 +176,7 @@ class Heard(Message, frozen=True):
 
 
 class Seen(Message, frozen=True):
-    """The answer to `Load`: the link works."""
+    """The answer to `Load`, and to a right `Credential`: the link works."""
 
 
 class Dispatch(OfAttempt, frozen=True):

@@ -3,13 +3,15 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
+from interlock.model.access import Caller
 from interlock.model.message import Message
 
 
 class Peer(ABC):
     """The other end of one link. Messages arrive in order, whole, or not at all; the link may break at any moment."""
 
-    process: str = ""  # the process at the other end; empty if unknown
+    process: str = ""  # the process at the other end, or the token of a worker elsewhere; empty if unknown
+    caller: Caller | None = None  # of a worker elsewhere
 
     @abstractmethod
     def send(self, messages: Sequence[Message]) -> None:
