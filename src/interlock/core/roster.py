@@ -27,7 +27,6 @@ NOT_OUT = inf  # `Attempt.heard` before the attempt is sent: it cannot be silent
 PLACE = "place"  # the kind of a span that ends with another look for a worker
 PREFERRED_POOL, PREFERRED_WORKER = "preferred_pool", "preferred_worker_id"  # names of labels
 PREFIXES = ("placement.", "constraint.", "node.")  # of the labels of runs that a worker must have
-BUSY = 90.0  # percent of CPU or GPU at which a worker of a declared pool gets nothing
 UNDECLARED = PoolSpec(topics=(EVERYTHING,))
 MOST_PLACES = 10_000
 MOST_TRIES = 50  # looks for a worker before a run that none can take is given up
@@ -89,14 +88,15 @@ class Worker(msgspec.Struct, eq=False):
         places = self.processes if room is Room.OWN else self.slots // SUSPECT_SHARE
         return max(1, places) - sum(one is room for one in self.apart.values())
 
-    def obstacle(self, room: Room, bounded: bool) -> Obstacle | None:
-        """Return why it takes no run there now. In a declared pool (`bounded`) it also keeps some of its strength."""
+    def obstacle(self, room: Room, pool: PoolSpec | None) -> Obstacle | None:
+        """Return why it takes no run there now. In a declared pool it also keeps some of its strength."""
         if self.free(room) <= 0:
             return Obstacle.FULL
-        if not bounded:
+        if pool is None:
             return None
         is_high = room is Room.SHARED and self.slots >= 10 and self.shared * 10 >= self.slots * 9
-        return Obstacle.OVERLOADED if is_high or self.cpu >= BUSY or self.gpu >= BUSY else None
+        is_busy = pool.max_load is not None and max(self.cpu, self.gpu) >= pool.max_load
+        return Obstacle.OVERLOADED if is_high or is_busy else None
 
 
 HeapEntry = tuple[float, float, str, int, Worker]  # score, random number, id, stamp
@@ -106,7 +106,7 @@ PlaceKey = tuple[str, Needs, str]  # job id or `ANYWHERE`, needs, tenant
 
 class Crew(msgspec.Struct, eq=False):
     key: CrewKey
-    bounded: bool  # whether its pool is declared
+    pool: PoolSpec | None  # None if no pools are declared
     members: dict[str, Worker] = {}
     heaps: dict[Room, list[HeapEntry]] = {}  # for each kind of room that was asked for: who can take a run
     places: list["Place"] = []  # those that it serves
@@ -134,7 +134,7 @@ class Crew(msgspec.Struct, eq=False):
         return found or not self.heaps
 
     def _push(self, heap: list[HeapEntry], room: Room, worker: Worker, rng: Random) -> bool:
-        if worker.obstacle(room, self.bounded) is not None:
+        if worker.obstacle(room, self.pool) is not None:
             return False
         heappush(heap, (worker.score, rng.random(), worker.id, worker.stamp, worker))
         return True
@@ -210,7 +210,7 @@ class Roster:
         heap = crew.heaps.get(room)
         if not heap or len(crew.heaps) > 1 or heap[0][4] is not worker or heap[0][3] != worker.stamp:
             crew.push(worker, rng)
-        elif worker.obstacle(room, crew.bounded) is None:
+        elif worker.obstacle(room, crew.pool) is None:
             heapreplace(heap, (worker.score, rng.random(), worker.id, worker.stamp, worker))
         else:
             heappop(heap)
@@ -240,7 +240,7 @@ class Roster:
         """Return the preferred worker if it can take the run, or else the one that has the least to do."""
         if place.preferred and (worker := self.workers.get(place.preferred)) is not None:
             crew = place.crews.get(id(worker.crew))
-            if crew is not None and worker.obstacle(room, crew.bounded) is None:
+            if crew is not None and worker.obstacle(room, crew.pool) is None:
                 return worker
         best: HeapEntry | None = None
         if len(place.crews) == 1:
@@ -315,7 +315,7 @@ class Roster:
         key = (worker.pool, frozenset(worker.jobs), capabilities, worker.tenants, values)
         crew = self._crews.get(key)
         if crew is None:
-            crew = self._crews[key] = Crew(key, bool(self.pools))
+            crew = self._crews[key] = Crew(key, self.pools.get(worker.pool))
             crew.members[worker.id] = worker
             for place in self.places.values():
                 self._join(place, crew)

@@ -98,7 +98,7 @@ def _obstacle(state: SchedulerState, worker: Worker, room: Room, key: PlaceKey) 
         return Obstacle.SILENT, "is silent"
     if (misfit := state.roster.misfit(worker, key)) is not None:
         return misfit
-    found = worker.obstacle(room, bool(state.roster.pools))
+    found = worker.obstacle(room, state.roster.pools.get(worker.pool))
     if found is Obstacle.FULL:
         return found, "has no free slot" if room is Room.SHARED else "has no free slot for a process of its own"
     if found is not None:

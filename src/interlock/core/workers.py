@@ -59,7 +59,7 @@ def state_of(state: SchedulerState, worker: Worker) -> WorkerState:
         return WorkerState.SILENT
     if worker.draining or worker.drained or pools.get(worker.pool, UNDECLARED).status is not PoolStatus.ACTIVE:
         return WorkerState.DRAINING
-    obstacle = worker.obstacle(Room.SHARED, bool(pools))
+    obstacle = worker.obstacle(Room.SHARED, pools.get(worker.pool))
     return WorkerState.READY if obstacle is None else WorkerState(obstacle)
 
 
