@@ -3,7 +3,7 @@
 import time
 from typing import Annotated, Any
 
-from interlock.cli.format import span
+from interlock.cli.format import last_line, span
 from interlock.cli.letters import line, takes_letters
 from interlock.cli.options import FINDING, Flags, JsonOption, option, switch, takes
 from interlock.cli.output import say
@@ -53,6 +53,8 @@ def _table(letters: list[LetterInfo], counts: dict[str, int]) -> Any:
     rows = []
     for one in letters:
         again = f"replayed as {one.replayed_as}; " if one.replayed_as else ""
-        rows.append([one.id, span(now - one.at), Text(one.code, style="red"), one.job_id, plain(again + one.error)])
+        rows.append(
+            [one.id, span(now - one.at), Text(one.code, style="red"), one.job_id, plain(again + last_line(one.error))]
+        )
     total = ", ".join(f"{number:,} {code}" for code, number in sorted(counts.items()))
     return Group(rich_table(columns_of("letter, >age, code, job, ~error"), rows), Text(total, style="dim"))

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Annotated, Any
 
 from interlock.cli import completion, server
-from interlock.cli.format import exact
+from interlock.cli.format import exact, last_line
 from interlock.cli.options import argument, option, widened
 from interlock.cli.output import WrongUsage
 from interlock.cli.run_actions import MOST_COUNTED, confirmed
@@ -74,4 +74,6 @@ def each(named: Iterable[str], act: Callable[[str], None]) -> None:
 
 def line(one: LetterInfo) -> str:
     """Return a letter as a line for programs."""
-    return tabbed(one.id, exact(one.at), one.code, one.job_id, one.tenant, one.replayed_as, one.worker_id, one.error)
+    return tabbed(
+        one.id, exact(one.at), one.code, one.job_id, one.tenant, one.replayed_as, one.worker_id, last_line(one.error)
+    )
