@@ -119,6 +119,43 @@ def test_a_machine_that_is_busy_with_other_things_gives_up_in_the_end() -> None:
     assert machine.store.dead.rows[run_id][1].code == "pool_overloaded"
 
 
+@pytest.mark.behaviour("ROU-7")
+@pytest.mark.parametrize("how", ["it leaves", "it ends its run and stays busy"])
+def test_a_run_that_waited_for_a_full_worker_is_tried_when_there_is_nothing_left_to_wait_for(how: str) -> None:
+    machine = made({"rest": REST, "gpu": GPU})
+    join(machine, "free", pool="gpu")
+    join(machine, "full", slots=1, pool="rest")
+    machine.mute.add("full")
+    first, second = machine.submit("mail"), machine.submit("mail")
+    machine.started(first)
+    (place,) = [one for one in machine.state.roster.places.values() if one.parked]
+    assert not place.tries
+    if how == "it leaves":
+        machine.worker_down("full", dead=True)
+        lack = "no_workers"
+    else:
+        machine.step(("full", Load(cpu=99.0)))
+        machine.finished(first)
+        lack = "pool_overloaded"
+    assert len(place.tries) == 1
+    for _ in range(200):
+        machine.advance(10)
+        if "full" in machine.state.workers:
+            machine.step(("full", Load(cpu=99.0)))
+    assert machine.run(second).reason.startswith(lack)
+
+
+def test_labels_that_no_worker_has_cost_nothing() -> None:
+    machine = made({})
+    join(machine, labels={"region": "eu"})
+    for number in range(50):
+        machine.submit("mail", labels={f"placement.x{number}": "y"})
+    run_id = machine.submit("mail", labels={"placement.zone": "a"})
+    join(machine, "two", labels={"zone": "a"})
+    assert taken_by(machine, run_id) == "two"
+    assert machine.state.roster._asked == ["placement.zone"]
+
+
 def test_a_placement_that_nobody_can_serve_does_not_hold_up_those_behind_it() -> None:
     machine = made({"gpu": GPU, "rest": REST})
     join(machine, slots=100, pool="rest")

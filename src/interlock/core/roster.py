@@ -163,7 +163,9 @@ class Roster:
         self._crews: dict[CrewKey, Crew] = {}
         self._idle: dict[int, Crew] = {}  # crews that may have a worker that can take a run
         self._changed: dict[str, Worker] = {}
-        self._asked: list[str] = []  # names of labels that runs have asked for
+        self._announced: set[str] = set()  # names of labels of workers
+        self._asked: list[str] = []  # those that runs have asked for
+        self._most_places = MOST_PLACES
         self._bound = False  # whether any worker is for some tenants only
 
     def adopt(self, pools: Mapping[str, PoolSpec]) -> None:
@@ -191,8 +193,9 @@ class Roster:
         while self._changed:
             changed, self._changed = self._changed, {}
             for worker in changed.values():
-                if worker.tenants is not None and not self._bound:
-                    self._bound = True
+                if (worker.tenants is not None and not self._bound) or not self._announced.issuperset(worker.labels):
+                    self._bound = self._bound or worker.tenants is not None
+                    self._announced.update(worker.labels)
                     self._regroup()
                 if not worker.takes_work:
                     self.leave(worker)
@@ -216,8 +219,10 @@ class Roster:
             heappop(heap)
 
     def _offer(self, crew: Crew, worker: Worker, rng: Random) -> None:
-        if crew.push(worker, rng):
+        can_take = crew.push(worker, rng)
+        if can_take:
             self._idle[id(crew)] = crew
+        if can_take or not worker.attempts:  # a run can start, or there is none whose end others could wait for
             for place in crew.places:
                 if place.parked:
                     self.open[id(place)] = place
@@ -261,12 +266,12 @@ class Roster:
         found = self.places.get(name)
         if found is not None:
             return found
-        new = {label for label, _ in key[3][2]} - set(self._asked)
+        new = [label for label, _ in key[3][2] if label not in self._asked and self._is_announced(label)]
         if new:
-            self._asked += sorted(new)
+            self._asked += new
             self._regroup()
             self.settle(rng)
-        if len(self.places) >= MOST_PLACES:
+        if len(self.places) >= self._most_places:
             self._drop_places()
         found = self.places[name] = Place(name, key[3][4])
         for crew in self._crews.values():
@@ -302,6 +307,10 @@ class Roster:
         if job_id != ANYWHERE and job_id not in worker.jobs:
             return Obstacle.UNKNOWN_JOB, f"does not know job {job_id}"
         return None
+
+    def _is_announced(self, label: str) -> bool:
+        """Return whether any worker has ever had a label that this one of a run may ask for."""
+        return label in self._announced or label.partition(".")[2] in self._announced
 
     def _declared(self) -> Iterator[tuple[str, PoolSpec]]:
         yield from self.pools.items() if self.pools else [("", ONE_POOL)]
@@ -339,6 +348,8 @@ class Roster:
             self._idle.pop(id(crew), None)
             for place in crew.places:
                 place.crews.pop(id(crew), None)
+                if place.parked:  # nobody may be left to wait for
+                    self.open[id(place)] = place
 
     def _regroup(self) -> None:
         """Form all crews and places anew, and let every parked queue try again."""
@@ -355,6 +366,7 @@ class Roster:
 
     def _drop_places(self) -> None:
         self.places = {key: one for key, one in self.places.items() if one.parked or one.tries}
+        self._most_places = max(MOST_PLACES, 2 * len(self.places))
         kept = {id(one) for one in self.places.values()}
         for crew in self._crews.values():
             crew.places = [one for one in crew.places if id(one) in kept]
