@@ -7,7 +7,7 @@ their place until a worker of one of its crews can take a run.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from heapq import heapify, heappop, heappush, heapreplace
 from math import inf
 from random import Random
@@ -197,6 +197,8 @@ class Roster:
                     self._bound = self._bound or worker.tenants is not None
                     self._announced.update(worker.labels)
                     self._regroup()
+                    if worker.tenants is not None:
+                        self.places = {}  # their keys may be without tenants
                 if not worker.takes_work:
                     self.leave(worker)
                     continue
@@ -219,13 +221,16 @@ class Roster:
             heappop(heap)
 
     def _offer(self, crew: Crew, worker: Worker, rng: Random) -> None:
-        can_take = crew.push(worker, rng)
-        if can_take:
+        if crew.push(worker, rng):
             self._idle[id(crew)] = crew
-        if can_take or not worker.attempts:  # a run can start, or there is none whose end others could wait for
-            for place in crew.places:
-                if place.parked:
-                    self.open[id(place)] = place
+            self._open(crew.places)
+        elif not worker.attempts:
+            self._open(one for one in crew.places if one.alarm == inf)  # nobody may be left to wait for
+
+    def _open(self, places: Iterable[Place]) -> None:
+        for place in places:
+            if place.parked:
+                self.open[id(place)] = place
 
     def has_room(self, rooms: Sequence[Room], rng: Random) -> bool:
         """Return whether a look at the waiting runs makes sense: a worker can take a run in one of these rooms, or no
@@ -348,15 +353,16 @@ class Roster:
             self._idle.pop(id(crew), None)
             for place in crew.places:
                 place.crews.pop(id(crew), None)
-                if place.parked:  # nobody may be left to wait for
-                    self.open[id(place)] = place
+            self._open(one for one in crew.places if one.alarm == inf)  # as above
 
     def _regroup(self) -> None:
-        """Form all crews and places anew, and let every parked queue try again."""
+        """Form all crews anew, and let every parked queue try again. The tries of a place still count."""
+        self._drop_places()
         for place in self.places.values():
-            if place.parked:
-                self.open[id(place)] = place
-        self.places = {}
+            place.crews = {}
+        self._open(self.places.values())
+        wanted = {label for key in self.places for label, _ in key[1][2]}
+        self._asked += sorted(filter(self._is_announced, wanted.difference(self._asked)))
         self._crews = {}
         self._idle = {}
         for worker in self.workers.values():
