@@ -24,7 +24,7 @@ from interlock.core.gates import (
 )
 from interlock.core.job_guard import JobGuard
 from interlock.core.lane import Lane, LineKey, Needs, Offer, Room, RouteKey
-from interlock.core.roster import ANYWHERE, PLACE, PREFERRED_POOL, PREFERRED_WORKER, PREFIXES, Roster
+from interlock.core.roster import ANYWHERE, PLACE, PREFERRED_POOL, PREFERRED_WORKER, PREFIXES, Roster, Worker
 from interlock.core.schedule_table import Series, Table
 from interlock.core.session import Session, memo_name, read_memo
 from interlock.core.tenant import Tenant
@@ -346,6 +346,14 @@ class SchedulerState:
         if len(self.versions) > 1000 + 2 * len(self.jobs) + len(self.runs):
             used = {run.job_version for run in self.runs.values()} | {job.version for job in self.jobs.values()}
             self.versions = {version: job for version, job in self.versions.items() if version in used}
+
+    def hear(self, worker: Worker, elapsed: float) -> None:
+        """Note a sign of life of a worker."""
+        worker.heard = elapsed
+        if worker.silent:
+            worker.silent = False
+            self.roster.changed(worker)
+            self.watch_silence(elapsed)
 
     def watch_silence(self, since: float) -> None:
         due = since + self.limits.silence
