@@ -322,3 +322,15 @@ def test_the_loads_of_a_busy_machine_add_no_tries_to_the_history() -> None:
         machine.step(("busy", Load(cpu=99.0)))
     notes = [entry.reason for entry in machine.history(run_id) if entry.before is entry.after]
     assert [note.split(", ")[1] for note in notes] == [f"try {n} of 50" for n in range(2, len(notes) + 2)]
+
+
+@pytest.mark.behaviour("ROU-3")
+def test_runs_that_prefer_different_workers_wait_in_one_queue() -> None:
+    machine = made({"gpu": GPU, "rest": REST})
+    join(machine, "r", pool="rest")
+    join(machine, "g", pool="gpu", slots=1)
+    runs = [machine.submit("video.cut", labels={"preferred_worker_id": f"gone-{number}"}) for number in range(20)]
+    assert len(machine.state.roster.places) == 1, "or a slot that gets free would wake each of them"
+    for run_id in runs:
+        machine.finished(run_id)
+    assert machine.dispatched() == runs

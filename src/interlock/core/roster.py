@@ -142,7 +142,6 @@ class Crew(msgspec.Struct, eq=False):
 
 class Place(msgspec.Struct, eq=False):
     key: PlaceKey
-    preferred: str  # worker
     crews: dict[int, Crew] = {}  # by identity
     parked: dict[Parked, None] = {}  # queues that no worker takes now
     tries: list[int] = []  # numbers of arrival at each look in vain, while nobody can serve it
@@ -246,9 +245,9 @@ class Roster:
             del self._idle[name]
         return found or not any(worker.attempts for worker in self.workers.values())
 
-    def pick(self, place: Place, room: Room, rng: Random) -> Worker | None:
+    def pick(self, place: Place, room: Room, rng: Random, preferred: str = "") -> Worker | None:
         """Return the preferred worker if it can take the run, or else the one that has the least to do."""
-        if place.preferred and (worker := self.workers.get(place.preferred)) is not None:
+        if preferred and (worker := self.workers.get(preferred)) is not None:
             crew = place.crews.get(id(worker.crew))
             if crew is not None and worker.obstacle(room, crew.pool) is None:
                 return worker
@@ -278,7 +277,7 @@ class Roster:
             self.settle(rng)
         if len(self.places) >= self._most_places:
             self._drop_places()
-        found = self.places[name] = Place(name, key[3][4])
+        found = self.places[name] = Place(name)
         for crew in self._crews.values():
             self._join(found, crew)
         return found
@@ -297,7 +296,7 @@ class Roster:
 
     def misfit(self, worker: Worker, key: PlaceKey) -> tuple[Obstacle, str] | None:
         """Return why a worker never gets a run with these needs, while both stay as they are."""
-        job_id, (topic, capabilities, labels, pool, _), tenant = key
+        job_id, (topic, capabilities, labels, pool), tenant = key
         spec = self.pools.get(worker.pool, UNDECLARED) if self.pools else ONE_POOL
         if why := _closed(spec, topic) or (pool not in ("", worker.pool) and f"and not in {pool}"):
             return Obstacle.POOL, f"is in pool {worker.pool}, {why}"
