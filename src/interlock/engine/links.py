@@ -10,6 +10,7 @@ from interlock.model import message as m
 from interlock.model.command import WorkerDown, WorkerUp
 from interlock.model.error import BadUse, InterlockError, Refused
 from interlock.model.field_types import Place
+from interlock.model.frames import MOST_UNREAD
 from interlock.model.new_run import check_name
 from interlock.model.pool import (
     CAPABILITIES,
@@ -45,9 +46,6 @@ WORKER_MESSAGES = frozenset(
         m.Unread,
     }
 )
-
-
-MOST_UNREAD = 100  # unreadable messages on one link, before it is closed
 
 
 class Links(Endpoint):
