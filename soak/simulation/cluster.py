@@ -44,7 +44,6 @@ from soak.simulation.policies import POLICIES, PolicyService, ServiceClient
 from soak.simulation.routes import POOLS, ROUTED_JOBS, TENANTS, Profile, profile_of
 from soak.simulation.scenario import (
     APPROVAL_TIMEOUT,
-    HEARTBEAT,
     JOBS,
     KEEP,
     LANES,
@@ -277,7 +276,7 @@ class Cluster:
             catalog=self._catalog(),
             settings=EngineSettings(
                 limits=Limits(
-                    heartbeat_interval=HEARTBEAT,
+                    heartbeat_interval=self.scenario.heartbeat,
                     small_payload=200,
                     lead=LEAD,
                     bulk_runs=self.scenario.bulk_runs,
@@ -422,7 +421,7 @@ class Cluster:
             worker_id=name,
             slots=self.scenario.slots,
             processes=self.scenario.processes,
-            heartbeat_interval=HEARTBEAT,
+            heartbeat_interval=self.scenario.heartbeat,
             instance=instance,
             stop_grace=1.0,
         )

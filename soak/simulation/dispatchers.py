@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from soak.simulation.clients import Clients
 
 AWAY = (StoreUnavailable, NotRunning, ConnectionLost, Draining)
+MOST_REFUSED = 20
 _ENDS = (e.SUCCEED, e.SUCCEED, e.SUCCEED, e.FAIL, e.CRASH, e.RETURN)
 
 
@@ -87,12 +88,16 @@ class Dispatchers:
         return new_run(job.id, arguments, now=self._cluster.clock.now().wall, **options)
 
     async def _submit(self, connection: Connection, run: NewRun) -> list[Any]:
+        refused = 0
         while True:
             try:
                 return await submit(connection, [run])
             except ConnectionLost:
                 return []  # it may or may not be there
             except TenantLimit as error:
+                refused += 1
+                if refused == MOST_REFUSED:
+                    return []
                 await asyncio.sleep(error.retry_after * self._rng.uniform(0.5, 1.5))
             except AWAY:
                 await asyncio.sleep(self._rng.uniform(0.05, 1))

@@ -133,6 +133,17 @@ class Known(msgspec.Struct):
         return self.own + self.suspects + self.shared > 0
 
 
+class View(msgspec.Struct):
+    """What one start of a scheduler knows, as far as it matters here."""
+
+    state: SchedulerState | None
+    drained: set[str] = set()
+    workers: dict[str, Known] = {}
+    pools: Mapping[str, PoolSpec] = {}
+    tenants: Mapping[str, TenantSpec] = {}
+    unserved: dict[str, float] = {}  # run that nobody can take → since when
+
+
 class Standing(msgspec.Struct):
     """What a tenant has at one moment."""
 
@@ -147,12 +158,8 @@ class Routes:
         self._require = require
         self.is_on = False
         self.profiles: dict[str, Profile] = {}  # by worker
-        self._state: SchedulerState | None = None
-        self._workers: dict[str, Known] = {}
-        self._drained: set[str] = set()
-        self._pools: Mapping[str, PoolSpec] = {}
-        self._tenants: Mapping[str, TenantSpec] = {}
-        self._unserved: dict[str, float] = {}  # run that nobody can take → since when
+        self._view = View(None)
+        self._views: list[View] = []  # the last few: a scheduler that was replaced may still decide
         self._before: dict[str, Standing] = {}
         self._passes: dict[int, tuple[Batch, Mapping[str, TenantSpec]]] = {}  # not stored → tenants as declared then
         self.seen: Counter[str] = Counter()
@@ -163,11 +170,13 @@ class Routes:
         """Return the commands with the tenants that the token of each worker would give it."""
         if not self.is_on:
             return commands
-        if state is not self._state:
-            self._state = state
-            self._workers, self._unserved = {}, {}
-            memos = self._disk.memos_by_name
-            self._drained = {name.removeprefix(DRAINED) for name in memos if name.startswith(DRAINED)}
+        if state is not self._view.state:
+            found = next((view for view in self._views if view.state is state), None)
+            if found is None:
+                memos = self._disk.memos_by_name
+                found = View(state, {name.removeprefix(DRAINED) for name in memos if name.startswith(DRAINED)})
+                self._views = [*self._views[-3:], found]
+            self._view = found
         self._before = _standings(state)
         return [
             (origin, replace(content, tenants=self.profiles[content.worker_id].tenants))
@@ -181,11 +190,11 @@ class Routes:
             return
         for origin, content in commands:
             self._take_in(state, origin, content, now, decisions)
-        self._workers = {name: one for name, one in self._workers.items() if name in state.workers}
+        self._view.workers = {name: one for name, one in self._view.workers.items() if name in state.workers}
         for name, value in decisions.batch.memos.items():
             if name.startswith(DRAINED):
-                (self._drained.discard if value is None else self._drained.add)(name.removeprefix(DRAINED))
-        for known in self._workers.values():
+                (self._view.drained.discard if value is None else self._view.drained.add)(name.removeprefix(DRAINED))
+        for known in self._view.workers.values():
             known.silent = known.silent or now.elapsed >= known.heard + state.limits.silence
             known.own = known.suspects = known.shared = 0
         for run in state.runs.values():
@@ -196,20 +205,20 @@ class Routes:
         self._check_ends(decisions, now.elapsed)
         self._check_waiting(state, now.elapsed)
         if decisions.batch:
-            self._passes[id(decisions.batch)] = decisions.batch, self._tenants
+            self._passes[id(decisions.batch)] = decisions.batch, self._view.tenants
 
     def _take_in(self, state: SchedulerState, origin: str, content: Any, now: Now, decisions: Decisions) -> None:
-        known = self._workers.get(getattr(content, "worker_id", origin))
+        known = self._view.workers.get(getattr(content, "worker_id", origin))
         if isinstance(content, Define):
             failed = [(who, one.request) for who, one in decisions.answers if isinstance(one, Failed)]
             if (origin, content.request) not in failed:
-                self._pools, self._tenants = content.pools, content.tenants
+                self._view.pools, self._view.tenants = content.pools, content.tenants
         elif isinstance(content, WorkerUp):
             before = state.workers[content.worker_id]  # whose load counts until the worker says something else
             load = {"cpu": before.cpu, "gpu": before.gpu}
-            self._workers[content.worker_id] = Known(content, now.elapsed, leaves=content.draining, **load)
+            self._view.workers[content.worker_id] = Known(content, now.elapsed, leaves=content.draining, **load)
         elif isinstance(content, Stalled):
-            for one in self._workers.values():
+            for one in self._view.workers.values():
                 one.heard += content.seconds
         elif known is None:
             return
@@ -223,7 +232,7 @@ class Routes:
             known.heard, known.silent, known.cpu, known.gpu = now.elapsed, False, content.cpu, content.gpu
 
     def _count_attempt(self, state: SchedulerState, run: Run) -> None:
-        known = self._workers.get(run.worker_id or "")
+        known = self._view.workers.get(run.worker_id or "")
         if known is not None and run.state in ON_WORKER:
             kind = _room(state.versions[run.job_version], run)
             setattr(known, kind, getattr(known, kind) + 1)
@@ -233,16 +242,16 @@ class Routes:
     def misfit(self, known: Known, job: Job, run: Run) -> str:
         """Return why a worker may not have a run; empty if it may."""
         up, labels = known.up, run.labels
-        if not known.connected or known.leaves or known.silent or up.worker_id in self._drained:
-            drained = up.worker_id in self._drained
+        if not known.connected or known.leaves or known.silent or up.worker_id in self._view.drained:
+            drained = up.worker_id in self._view.drained
             return f"is connected: {known.connected}, leaves: {known.leaves}, silent: {known.silent}, drained: {drained}"
-        if self._pools and not _takes(self._pools.get(up.pool), job):
+        if self._view.pools and not _takes(self._view.pools.get(up.pool), job):
             return f"is in pool {up.pool}"
         if labels.get("preferred_pool", up.pool) != up.pool:
             return "is in another pool than the preferred one"
-        spec = self._pools.get(up.pool)
+        spec = self._view.pools.get(up.pool)
         has = {*up.capabilities, *(() if spec is None else (*spec.offers, *spec.requires))}
-        if self._pools and "*" not in has and not {one.lower() for one in job.requires} <= {one.lower() for one in has}:
+        if self._view.pools and "*" not in has and not {one.lower() for one in job.requires} <= {one.lower() for one in has}:
             return f"has only {sorted(has)}"
         for name, value in labels.items():
             prefix, _, rest = name.partition(".")
@@ -261,16 +270,16 @@ class Routes:
             free = max(1, up.slots // 4) - known.suspects
         else:
             free = up.slots - known.shared
-            if self._pools and up.slots >= 10 and (known.shared + more) / up.slots >= 0.9:
+            if self._view.pools and up.slots >= 10 and (known.shared + more) / up.slots >= 0.9:
                 return False
-        return free > more and not (self._pools and (known.cpu >= 90 or known.gpu >= 90))
+        return free > more and not (self._view.pools and (known.cpu >= 90 or known.gpu >= 90))
 
     def _check_dispatches(self, state: SchedulerState, decisions: Decisions) -> None:
         for run_id, entries in decisions.batch.history:
             if entries[-1].after is not State.DISPATCHED:
                 continue
             run, worker = decisions.changed[run_id], entries[-1].reason
-            job, known = state.versions[run.job_version], self._workers.get(worker)
+            job, known = state.versions[run.job_version], self._view.workers.get(worker)
             why = "is unknown" if known is None else self.misfit(known, job, run)
             self._require(not why, f"{run_id} goes to {worker}, which {why}")
             if known is None:
@@ -280,7 +289,7 @@ class Routes:
             self.seen["bound"] += known.up.tenants is not None
             self.seen["placed"] += any("." in name for name in run.labels)
             self.seen["pool " + known.up.pool] += 1
-            wanted = self._workers.get(run.labels.get("preferred_worker_id", ""))
+            wanted = self._view.workers.get(run.labels.get("preferred_worker_id", ""))
             if wanted is not None and wanted is not known and not self.misfit(wanted, job, run):
                 free = self._can_take(wanted, _room(job, run))
                 self._require(not free, f"{run_id} goes to {worker}, and {wanted.up.worker_id} was preferred and free")
@@ -290,7 +299,7 @@ class Routes:
     def _check_refusals(self, decisions: Decisions) -> None:
         """Check that no submit was accepted that a tenant had no room for, whatever else the pass took in."""
         new = [decisions.changed[row[0]] for row in decisions.batch.created]
-        for name, spec in self._tenants.items():
+        for name, spec in self._view.tenants.items():
             before = self._before.get(name) or Standing()
             count = sum(run.tenant == name and run.state not in TERMINAL for run in new)
             ended = {run.id for run in decisions.ended if run.tenant == name}
@@ -334,10 +343,10 @@ class Routes:
     def _lack(self, job: Job, run: Run) -> Lack | None:
         """Return why no worker serves a run, now and after what they have."""
         pool = run.labels.get("preferred_pool")
-        open_pools = [name for name, spec in self._pools.items() if pool in (None, name) and _takes(spec, job)]
-        if self._pools and not open_pools:
+        open_pools = [name for name, spec in self._view.pools.items() if pool in (None, name) and _takes(spec, job)]
+        if self._view.pools and not open_pools:
             return Lack.NO_POOL_MAPPING
-        fitting = [one for one in self._workers.values() if not self.misfit(one, job, run)]
+        fitting = [one for one in self._view.workers.values() if not self.misfit(one, job, run)]
         if not fitting:
             return Lack.NO_WORKERS
         serves = any(one.busy or self._can_take(one, _room(job, run)) for one in fitting)
@@ -353,9 +362,9 @@ class Routes:
                 continue
             job = state.versions[run.job_version]
             if self._lack(job, run) is not None:
-                unserved[run.id] = self._unserved.get(run.id, elapsed)
+                unserved[run.id] = self._view.unserved.get(run.id, elapsed)
                 continue
-            spec, lane = self._tenants.get(run.tenant), state.lanes[run.lane]
+            spec, lane = self._view.tenants.get(run.tenant), state.lanes[run.lane]
             rated = lane.rate is not None or job.rate is not None or job.limit is not None
             rated = rated or (spec is not None and spec.rate is not None and spec.over_limit is OverLimit.WAIT)
             most = None if spec is None else spec.max_running
@@ -363,10 +372,10 @@ class Routes:
             if state.draining or rated or closed or (most is not None and active[run.tenant] >= most):
                 continue
             room = _room(job, run)
-            free = [w.up.worker_id for w in self._workers.values() if not self.misfit(w, job, run) and self._can_take(w, room)]
+            free = [w.up.worker_id for w in self._view.workers.values() if not self.misfit(w, job, run) and self._can_take(w, room)]
             self._require(not free, f"{run.id} waits, and {', '.join(free)} could take it")
             self.seen["waits for a slot"] += 1
-        self._unserved = unserved
+        self._view.unserved = unserved
 
     def _check_ends(self, decisions: Decisions, elapsed: float) -> None:
         codes = {letter[0]: letter[2] for letter in decisions.batch.dead_letters}
@@ -375,7 +384,7 @@ class Routes:
             if code not in list(Lack):
                 continue
             self.seen[code] += 1
-            waited = elapsed - self._unserved.get(run.id, elapsed)
+            waited = elapsed - self._view.unserved.get(run.id, elapsed)
             text = f"{run.id} is given up ({code}) after {waited:.3f}s in which nobody could take it"
             self._require(waited >= SHORTEST - SLACK, text)
 

@@ -213,6 +213,7 @@ class Scenario(msgspec.Struct, kw_only=True):
     policy_fails_open: bool = False
     prunes: bool = False  # hardly any run that has ended is kept
     routes: bool = False  # there are pools, tenants with limits, and workers that are not alike
+    heartbeat: float = HEARTBEAT
     drought: bool = False  # for longer than a run waits for a worker, nobody takes the runs of some topics
 
 
@@ -248,5 +249,7 @@ def scenario_of(seed: int, faults: Faults | None = None) -> Scenario:
     if routes:
         scenario.workers = 4  # as many as it takes that every run can end
     if drought:
-        scenario.duration, scenario.fault_every, scenario.timetable = 1700.0, 400.0, False
+        scenario.duration, scenario.fault_every, scenario.timetable = 1700.0, 500.0, False
+        scenario.heartbeat = 10.0
+        scenario.faults.crash_at_commit = scenario.faults.fail_store = False  # each start counts anew
     return scenario
