@@ -222,6 +222,7 @@ class Roster:
             for place in crew.places:
                 if place.parked:
                     self.open[id(place)] = place
+                    place.tries.clear()
 
     def has_room(self, rooms: Sequence[Room], rng: Random) -> bool:
         """Return whether a look at the waiting runs makes sense: a worker can take a run in one of these rooms, or no

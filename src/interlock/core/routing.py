@@ -143,6 +143,7 @@ def look_again(p: Pass, name: str) -> None:
     if place is None or place.alarm > p.elapsed:
         return
     place.alarm = inf
+    p.state.roster.settle(p.rng)  # workers that have changed in this pass count
     if p.state.roster.places.get(place.key) is not place:
         return
     lack = p.state.roster.lack(place)
