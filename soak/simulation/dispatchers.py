@@ -118,7 +118,9 @@ class Dispatchers:
         """Drain, resume and remove workers, and in the end resume all."""
         self._clients.busy += 1
         rng, cluster = self._rng, self._cluster
-        actions = (WorkerAction.DRAIN, WorkerAction.DRAIN, WorkerAction.RESUME, WorkerAction.RESUME, WorkerAction.REMOVE)
+        actions = [WorkerAction.DRAIN, WorkerAction.RESUME] * 2
+        if not cluster.scenario.drought:  # which a new worker would end
+            actions.append(WorkerAction.REMOVE)
         while cluster.loop.time() < self._end:
             await asyncio.sleep(rng.expovariate(0.02 if cluster.scenario.drought else 0.4))
             if cluster.workers:

@@ -142,6 +142,8 @@ class View(msgspec.Struct):
     pools: Mapping[str, PoolSpec] = {}
     tenants: Mapping[str, TenantSpec] = {}
     unserved: dict[str, float] = {}  # run that nobody can take → since when
+    lacks: dict[tuple[str, str], Lack | None] = {}  # run and room → why nobody takes it, while the facts stay the same
+    facts: Any = None
 
 
 class Standing(msgspec.Struct):
@@ -357,11 +359,19 @@ class Routes:
         held = Counter(run.lane for run in state.runs.values() if run.state in HOLDS_SLOT)
         active = Counter(run.tenant for run in state.runs.values() if run.state in HOLDS_SLOT)
         unserved: dict[str, float] = {}
+        workers = [replace(one, heard=0.0) for one in self._view.workers.values()]
+        facts = workers, self._view.pools, set(self._view.drained)
+        if facts != self._view.facts:
+            self._view.facts, self._view.lacks = facts, {}
+        lacks = self._view.lacks
         for run in state.runs.values():
             if run.state is not State.SCHEDULED or run.is_held or state.waits_in_session(run):
                 continue
             job = state.versions[run.job_version]
-            if self._lack(job, run) is not None:
+            room = _room(job, run)
+            if (run.id, room) not in lacks:
+                lacks[run.id, room] = self._lack(job, run)
+            if lacks[run.id, room] is not None:
                 unserved[run.id] = self._view.unserved.get(run.id, elapsed)
                 continue
             spec, lane = self._view.tenants.get(run.tenant), state.lanes[run.lane]
@@ -371,7 +381,6 @@ class Routes:
             closed = lane.status is not LaneStatus.OPEN or held[run.lane] >= lane.limit
             if state.draining or rated or closed or (most is not None and active[run.tenant] >= most):
                 continue
-            room = _room(job, run)
             free = [w.up.worker_id for w in self._view.workers.values() if not self.misfit(w, job, run) and self._can_take(w, room)]
             self._require(not free, f"{run.id} waits, and {', '.join(free)} could take it")
             self.seen["waits for a slot"] += 1
