@@ -25,12 +25,12 @@ from interlock.model.run import Now, Run
 from interlock.model.state import HOLDS_SLOT, ON_WORKER, TERMINAL, State
 from interlock.model.tenant import OverLimit, TenantSpec
 from interlock.model.worker_info import WorkerAction
-from interlock.model.worker_request import ActOnWorker
+from interlock.model.worker_request import ActOnWorker, WorkerReport
 from interlock.worker.host import HostSettings
 from soak.simulation.lanes import Lanes
 from soak.simulation.store import Disk
 
-DRAINED = "drained:"
+SNAPSHOT = "workers"  # memo of the workers that a scheduler expects back
 SHORTEST = 1 + 2 + 4 + 8 + 16 + 45 * 30.0  # seconds that fifty looks for a worker take at least
 SLACK = 1e-6
 
@@ -47,7 +47,7 @@ POOLS: tuple[Mapping[str, PoolSpec], ...] = (
     {"main": replace(_MAIN, status=PoolStatus.DRAINING), "gpu": _GPU},
     {"main": _MAIN, "gpu": replace(_GPU, status=PoolStatus.INACTIVE)},
     {"main": replace(_MAIN, topics=("a*", "t*", "gpu_a*")), "gpu": replace(_GPU, topics=("gpu_work", "plain"))},
-    {"main": replace(_MAIN, requires=("big",)), "gpu": _GPU},
+    {"main": replace(_MAIN, requires=("big",), max_load=None), "gpu": replace(_GPU, max_load=50)},
     {"main": _MAIN, "gpu": _GPU, "third": replace(_MAIN, offers=("*",))},
     {},
 )
@@ -164,6 +164,7 @@ class Routes:
         self._views: list[View] = []  # the last few: a scheduler that was replaced may still decide
         self._before: dict[str, Standing] = {}
         self._passes: dict[int, tuple[Batch, Mapping[str, TenantSpec]]] = {}  # not stored → tenants as declared then
+        self._given_up: dict[str, str] = {}  # run → code of its dead letter
         self.seen: Counter[str] = Counter()
 
     # ── before and after each pass ──────────────────────────────────────────────────────────────────────────────────
@@ -175,8 +176,8 @@ class Routes:
         if state is not self._view.state:
             found = next((view for view in self._views if view.state is state), None)
             if found is None:
-                memos = self._disk.memos_by_name
-                found = View(state, {name.removeprefix(DRAINED) for name in memos if name.startswith(DRAINED)})
+                kept = msgspec.json.decode(self._disk.memos_by_name.get(SNAPSHOT, b"[]"))
+                found = View(state, {one["id"] for one in kept if one.get("drained")})
                 self._views = [*self._views[-3:], found]
             self._view = found
         self._before = _standings(state)
@@ -193,9 +194,7 @@ class Routes:
         for origin, content in commands:
             self._take_in(state, origin, content, now, decisions)
         self._view.workers = {name: one for name, one in self._view.workers.items() if name in state.workers}
-        for name, value in decisions.batch.memos.items():
-            if name.startswith(DRAINED):
-                (self._view.drained.discard if value is None else self._view.drained.add)(name.removeprefix(DRAINED))
+        self._note_drains(state, commands, decisions)
         for known in self._view.workers.values():
             known.silent = known.silent or now.elapsed >= known.heard + state.limits.silence
             known.own = known.suspects = known.shared = 0
@@ -232,6 +231,15 @@ class Routes:
             known.leaves = True
         elif isinstance(content, Load):
             known.heard, known.silent, known.cpu, known.gpu = now.elapsed, False, content.cpu, content.gpu
+
+    def _note_drains(self, state: SchedulerState, commands: Sequence[Command], decisions: Decisions) -> None:
+        drained = self._view.drained
+        for _, answer in decisions.answers:
+            if isinstance(answer, WorkerReport):
+                (drained.add if answer.worker.drained else drained.discard)(answer.worker.id)
+        ended = {content.worker_id for _, content in commands if isinstance(content, WorkerDown)}
+        drained -= {name for name in drained if name not in state.workers}  # the mark goes with the worker
+        drained -= {name for name in ended & drained if not state.workers[name].drained}
 
     def _count_attempt(self, state: SchedulerState, run: Run) -> None:
         known = self._view.workers.get(run.worker_id or "")
@@ -274,7 +282,9 @@ class Routes:
             free = up.slots - known.shared
             if self._view.pools and up.slots >= 10 and (known.shared + more) / up.slots >= 0.9:
                 return False
-        return free > more and not (self._view.pools and (known.cpu >= 90 or known.gpu >= 90))
+        spec = self._view.pools.get(up.pool)
+        most = None if spec is None else spec.max_load
+        return free > more and (most is None or (known.cpu < most and known.gpu < most))
 
     def _check_dispatches(self, state: SchedulerState, decisions: Decisions) -> None:
         for run_id, entries in decisions.batch.history:
@@ -387,19 +397,20 @@ class Routes:
         self._view.unserved = unserved
 
     def _check_ends(self, decisions: Decisions, elapsed: float) -> None:
-        codes = {letter[0]: letter[2] for letter in decisions.batch.dead_letters}
+        codes = {letter.id: letter.code for letter in decisions.batch.dead_letters}
         for run in decisions.ended:
             code = codes.get(run.id)
-            if code not in list(Lack):
+            if code is None or code not in list(Lack):
                 continue
             self.seen[code] += 1
+            self._given_up[run.id] = code
             waited = elapsed - self._view.unserved.get(run.id, elapsed)
             text = f"{run.id} is given up ({code}) after {waited:.3f}s in which nobody could take it"
             self._require(waited >= SHORTEST - SLACK, text)
 
     def explains_end(self, run: Run) -> bool:
-        letter = self._disk.letters.get(run.id)
-        return self.is_on and letter is not None and run.reason.startswith(f"{letter[2]}: ")
+        """Return whether a run was given up because nobody took it, with a dead letter that says so."""
+        return run.id in self._given_up and run.reason.startswith(f"{self._given_up[run.id]}: ")
 
 
 def _takes(spec: PoolSpec | None, job: Job) -> bool:

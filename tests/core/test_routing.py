@@ -65,7 +65,7 @@ def test_a_run_that_nobody_can_take_is_tried_fifty_times_and_then_a_dead_letter(
     run = machine.run(run_id)
     assert run.state is State.FAILED
     assert run.reason.startswith(f"{lack}: ")
-    assert machine.store.letters[run_id][2] == lack
+    assert machine.store.dead.rows[run_id][1].code.value == lack.value
     notes = [entry.reason for entry in machine.history(run_id) if entry.before is entry.after]
     assert [note.split(", ")[1] for note in notes] == [f"try {n} of 50" for n in range(2, 51)]
     assert all(note.startswith(f"{lack}: ") for note in notes)
@@ -116,7 +116,44 @@ def test_a_machine_that_is_busy_with_other_things_gives_up_in_the_end() -> None:
         machine.advance(10)
         machine.step(("one", Load(cpu=95.0)))
     assert machine.run(run_id).reason.startswith("pool_overloaded: ")
-    assert machine.store.letters[run_id][2] == "pool_overloaded"
+    assert machine.store.dead.rows[run_id][1].code == "pool_overloaded"
+
+
+@pytest.mark.behaviour("ROU-7")
+@pytest.mark.parametrize("how", ["it leaves", "it ends its run and stays busy"])
+def test_a_run_that_waited_for_a_full_worker_is_tried_when_there_is_nothing_left_to_wait_for(how: str) -> None:
+    machine = made({"rest": REST, "gpu": GPU})
+    join(machine, "free", pool="gpu")
+    join(machine, "full", slots=1, pool="rest")
+    machine.mute.add("full")
+    first, second = machine.submit("mail"), machine.submit("mail")
+    machine.started(first)
+    (place,) = [one for one in machine.state.roster.places.values() if one.parked]
+    assert not place.tries
+    if how == "it leaves":
+        machine.worker_down("full", dead=True)
+        lack = "no_workers"
+    else:
+        machine.step(("full", Load(cpu=99.0)))
+        machine.finished(first)
+        lack = "pool_overloaded"
+    assert len(place.tries) == 1
+    for _ in range(200):
+        machine.advance(10)
+        if "full" in machine.state.workers:
+            machine.step(("full", Load(cpu=99.0)))
+    assert machine.run(second).reason.startswith(lack)
+
+
+def test_labels_that_no_worker_has_cost_nothing() -> None:
+    machine = made({})
+    join(machine, labels={"region": "eu"})
+    for number in range(50):
+        machine.submit("mail", labels={f"placement.x{number}": "y"})
+    run_id = machine.submit("mail", labels={"placement.zone": "a"})
+    join(machine, "two", labels={"zone": "a"})
+    assert taken_by(machine, run_id) == "two"
+    assert machine.state.roster._asked == ["placement.zone"]
 
 
 def test_a_placement_that_nobody_can_serve_does_not_hold_up_those_behind_it() -> None:

@@ -162,6 +162,7 @@ def test_a_drained_worker_that_has_ended_is_forgotten(dead: bool) -> None:
         act(machine, REMOVE)
     machine.worker_down(dead=dead)
     assert listed(machine) == []
+    machine.advance(6)  # until the next snapshot
     machine.restart()
     assert listed(machine) == []
 

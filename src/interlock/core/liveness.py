@@ -9,7 +9,7 @@ sides drop those that the other does not know.
 from collections.abc import Iterator
 
 from interlock.core.effects import is_pending
-from interlock.core.roster import DRAINED, NOT_OUT, Attempt, Worker
+from interlock.core.roster import NOT_OUT, Attempt, Worker
 from interlock.core.routing import send
 from interlock.core.settle import begin, current, give_back, lose
 from interlock.core.state import Lines, SchedulerState
@@ -117,7 +117,7 @@ def worker_down(p: Pass, origin: str, command: WorkerDown) -> None:
             else:
                 lose(p, attempt.run, command.reason)
     if not worker.attempts and (command.dead or worker.draining):
-        _forget(p, worker)
+        p.state.roster.forget(worker)
     else:
         p.state.watch_silence(worker.heard)
 
@@ -127,12 +127,6 @@ def worker_leaving(p: Pass, worker_id: str, message: Leaving) -> None:
     if worker is not None:
         worker.draining = True
         p.state.roster.changed(worker)
-
-
-def _forget(p: Pass, worker: Worker) -> None:
-    p.state.roster.forget(worker)
-    if worker.drained:
-        p.batch.memos[DRAINED + worker.id] = None
 
 
 def inputs_read(p: Pass, run: Run, inputs: tuple[bytes, bytes | None, tuple[bytes, ...]]) -> None:
@@ -180,8 +174,8 @@ def check_silence(p: Pass) -> None:
         elif worker.connected:
             worker.silent = True
             p.state.roster.changed(worker)
-        elif not worker.attempts and (worker.draining or not worker.drained):
-            _forget(p, worker)
+        elif not worker.attempts:
+            p.state.roster.forget(worker)
     p.state.liveness_due = None if oldest is None else oldest + silence
 
 

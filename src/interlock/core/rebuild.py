@@ -11,7 +11,7 @@ from interlock.core.job_guard import guard_of, rebuild_guards
 from interlock.core.judge import LONGEST_PAUSE, MEMO, UNSURE
 from interlock.core.lane import Room
 from interlock.core.output import MEMO as SCANNED
-from interlock.core.roster import DRAINED, Attempt, Worker
+from interlock.core.roster import Attempt, Worker
 from interlock.core.schedule_table import series_of
 from interlock.core.settle import runtimes
 from interlock.core.snapshot import Snapshot as Snapshot
@@ -48,16 +48,13 @@ def rebuild(
         if bulk.ended_at is None:
             tenant, met = bulk.wanted.tenant, [] if bulk.action is RunAction.RETRY else snapshot.runs[:reach]
             state.walks[bulk.id] = [run for run in met if tenant in (None, run.tenant)]
-    warm_start.expect(state, snapshot.memos.get(warm_start.MEMO), now)
     for name, memo in snapshot.memos.items():
         if name.startswith(RATE):
             left = msgspec.json.decode(memo, type=float) - now.wall
             state.gates[name] = state.open_gates[name] = RateGate(name=name, due=now.elapsed + left)
-        elif name.startswith(DRAINED):
-            worker_id = name.removeprefix(DRAINED)
-            state.workers.setdefault(worker_id, Worker(worker_id, heard=now.elapsed)).drained = True
     state.policy_digest = snapshot.memos.get(MEMO, b"").decode()
     state.scanned = int(snapshot.memos[SCANNED]) if SCANNED in snapshot.memos else None
+    warm_start.expect(state, snapshot.memos.get(warm_start.MEMO), now)
     sessions.open_all(state, snapshot, now)
     audit.rebuild(state, snapshot, now)
     known = {} if before is None else {span[2:]: span[0] for span in before.spans}

@@ -98,7 +98,7 @@ def _obstacle(state: SchedulerState, worker: Worker, room: Room, key: PlaceKey) 
         return Obstacle.SILENT, "is silent"
     if (misfit := state.roster.misfit(worker, key)) is not None:
         return misfit
-    found = worker.obstacle(room, bool(state.roster.pools))
+    found = worker.obstacle(room, state.roster.pools.get(worker.pool))
     if found is Obstacle.FULL:
         return found, "has no free slot" if room is Room.SHARED else "has no free slot for a process of its own"
     if found is not None:
@@ -118,13 +118,14 @@ def park(p: Pass, place: Place, lack: Lack | None, lane: Lane, line: Line, head:
         if p.elapsed < state.warm_until:
             place.alarm = state.warm_until
         else:
+            place.tried = p.elapsed
             place.tries.append(state.arrival())
             del place.tries[:-MOST_TRIES]
             place.alarm = p.elapsed + min(2.0 ** (len(place.tries) - 1) + p.rng.random() / 2, LONGEST_PAUSE)
         name = str(state.arrival())
         state.roster.alarms[name] = place
         heappush(state.spans, (place.alarm, state.arrival(), name, PLACE, place.alarm))
-    if (tries := place.tries_of(order)) > 1:
+    if place.tried == p.elapsed and (tries := place.tries_of(order)) > 1:
         p.lacks[lack] = p.lacks.get(lack, 0) + 1
         again = f"try {tries} of {MOST_TRIES}, the next in {brief(place.alarm - p.elapsed)}"
         p.note(run, f"{lack}: {LACKS[lack]}, {again}")

@@ -180,7 +180,6 @@ def lose(p: Pass, run: Run, reason: str, exit_code: int | None = None) -> None:
     if run.crashes >= p.state.job_of(run).max_crashes:
         run.error = reason
         p.move(run, State.ORPHANED, f"crashed {run.crashes} times: {reason}")
-        p.batch.dead_letters.append((run.id, p.now, "orphaned", reason))
     else:
         _again(p, run, f"crash {run.crashes}: {reason}")
 

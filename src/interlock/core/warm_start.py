@@ -1,8 +1,7 @@
 """The snapshot of the workers: a memo from which the next scheduler knows whom to expect back.
 
 A worker that is expected is known and not connected: it gets nothing before it has said hello, which also replaces
-everything known of it. After the silence that makes an attempt lost, it is forgotten. The snapshot may be seconds old,
-so whether a worker is drained is not in it: that has a memo of its own, stored at once.
+everything known of it but `drained`. After the silence that makes an attempt lost, it is forgotten.
 """
 
 from collections.abc import Mapping, Sequence, Set
@@ -32,6 +31,7 @@ class KnownWorker(msgspec.Struct, frozen=True, omit_defaults=True):
     capabilities: Sequence[str] = ()
     labels: Mapping[str, str] = {}
     tenants: Set[str] | None = None
+    drained: bool = False
 
 
 _DECODER = msgspec.json.Decoder(list[KnownWorker])
