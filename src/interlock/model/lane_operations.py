@@ -55,6 +55,7 @@ lane_actions = {
         LaneInfo,
         name=f"{action}_lane",
         asks=r.ActOnLane,
+        action=action,
         every_tenant="lanes",
     )
     for action, meaning in _LANE_ACTIONS.items()
