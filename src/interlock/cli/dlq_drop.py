@@ -3,10 +3,11 @@
 from typing import Annotated, Any
 
 from interlock.cli.format import counted
-from interlock.cli.letters import LettersArgument, choice, confirm, each, id_of, takes_letters
+from interlock.cli.letters import LettersArgument, choice, confirm, id_of, takes_letters
 from interlock.cli.options import FINDING, Flags, JsonOption, switch, takes
 from interlock.cli.server import client_of
-from interlock.cli.tables import present
+from interlock.cli.tables import each, present
+from interlock.model.error import UnknownLetter
 
 
 @takes(*FINDING)
@@ -28,8 +29,8 @@ def command(
     dropped = 0
     with client_of(flags) as client:
         if letters:
-            each(letters, lambda given: client.drop_dead_letter(id_of(client, given)))
-            dropped = len(letters)
+            drop = each(letters, lambda given: client.drop_dead_letter(id_of(client, given)), UnknownLetter)
+            dropped = sum(1 for _ in drop)
         elif yes or confirm(client, "drop", asked):
             dropped = client.drop_dead_letters(everything=everything, **asked)
     present(

@@ -1,5 +1,6 @@
 """`interlock dlq show`."""
 
+import time
 from typing import Any
 
 from interlock.cli.format import ago, local
@@ -31,14 +32,12 @@ def command(flags: Flags, letter: LetterArgument, json: JsonOption = False) -> N
 
 
 def _drawing(found: LetterDetail, picture: Picture | None) -> Any:
-    import time
-
     from rich.console import Group
 
     pairs = (
         ("letter", found.id), ("code", found.code.value), ("at", f"{local(found.at)} ({ago(found.at, time.time())})"),
-        ("replayed as", found.replayed_as or ""), ("worker", found.worker_id or ""), ("error", found.error if picture is None else ""),
-        ("raw", "" if found.raw is None else repr(found.raw)),
+        ("replayed as", found.replayed_as or ""), ("worker", found.worker_id or ""),
+        ("error", found.error if picture is None else ""), ("raw", "" if found.raw is None else repr(found.raw)),
     )  # fmt: skip
     table = rich_table([Column(""), Column("", wrap=True)], [(name, safe(text)) for name, text in pairs if text])
     table.show_header = False

@@ -11,7 +11,7 @@ from interlock.cli.format import counted, span
 from interlock.cli.options import FINDING, Flags, JsonOption, argument, option, switch, takes
 from interlock.cli.output import WrongUsage
 from interlock.cli.server import MOST_NAMED, client_of
-from interlock.cli.tables import columns_of, console, json_text, out, present, print_json, rich_table, tabbed
+from interlock.cli.tables import columns_of, console, each, json_text, out, present, report_each, rich_table, tabbed
 from interlock.client.http.client import Client
 from interlock.model.error import BadValue, InterlockError, UnknownWorker
 from interlock.model.field_types import did_you_mean
@@ -119,24 +119,11 @@ def _follow(client: Client, pool: str | None, json: bool) -> None:
 
 
 def _act(client: Client, action: WorkerAction, named: list[str], json: bool) -> None:
-    """Act on each worker, even if another is unknown; raise the first error at the end."""
     if not named:
         raise WrongUsage(f"name the workers to {action}; 'interlock workers' lists them")
     known = [one.id for one in client.workers()]
-    done, failures = [], []
-    for name in named:
-        try:
-            one = client.act_on_worker(_find(name, known), action)
-        except (UnknownWorker, BadValue) as error:
-            failures.append(error)
-            continue
-        done.append(one)
-        if not json:
-            out(_sentence(one, action) if sys.stdout.isatty() else _line(one))
-    if json:
-        print_json({"workers": done})
-    if failures:
-        raise failures[0]
+    done = each(named, lambda name: client.act_on_worker(_find(name, known), action), UnknownWorker, BadValue)
+    report_each(done, json, "workers", lambda one: _sentence(one, action) if sys.stdout.isatty() else _line(one))
 
 
 def _find(given: str, known: list[str]) -> str:
