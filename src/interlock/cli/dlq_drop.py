@@ -21,7 +21,7 @@ def command(
     yes: Annotated[bool, switch("Do not ask for confirmation.", "--yes", "-y")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Drop dead letters: those you name, or all that match the options. Their runs stay as long as any other.
+    """Drop dead letters: those you name, or all that match the options. Their runs are kept like any other.
 
     Piped: the number of dropped letters."""
     asked |= {"replayed": True} if replayed else {}

@@ -17,7 +17,7 @@ from interlock.model.error import BadValue
 from interlock.model.field_types import did_you_mean
 from interlock.model.letter_view import LetterInfo
 
-ID_HELP = "Id of a dead letter, which is that of its run, or its beginning."
+ID_HELP = "Id of a dead letter, which is the id of its run, or its beginning."
 LetterArgument = Annotated[str, argument("LETTER", ID_HELP, completion.runs)]
 LettersArgument = Annotated[list[str] | None, argument("LETTER", ID_HELP, completion.runs)]
 FILTERS: dict[str, Any] = {

@@ -45,9 +45,9 @@ def command(
 ) -> None:
     """List workers with their state and load; or drain, resume or remove the workers you name.
 
-    A drained worker gets nothing new until `resume`, and finishes what it has; broken links and restarts of the
-    scheduler do not change that. A removed worker finishes its runs and leaves. One that is away is forgotten, and its
-    runs are retried elsewhere. `interlock up` starts its own workers again: to stop one, use `interlock service stop`.
+    A drained worker finishes its runs and gets no others until `resume`, even after a broken link or a restart of the
+    scheduler. A removed worker finishes its runs and leaves; one that is away is forgotten, and its runs are retried
+    elsewhere. `interlock up` replaces its own workers: to stop one, use `interlock service stop`.
 
     Piped: id, pool, region, state, runs, slots, CPU, memory and GPU in percent, seconds since the last sign of life,
     seconds by which its clock is ahead, capabilities, labels and tenants, separated by tabs."""
@@ -139,7 +139,7 @@ def _find(given: str, known: list[str]) -> str:
 def _sentence(one: WorkerInfo, action: WorkerAction) -> str:
     runs = counted(one.active, "run")
     if action is WorkerAction.REMOVE and one.state is WorkerState.AWAY:
-        return f"{one.id} is forgotten" + (f"; {runs} of it will be retried elsewhere" if one.active else "")
+        return f"{one.id} is forgotten" + (f"; {runs} will be retried elsewhere" if one.active else "")
     if action is WorkerAction.RESUME:
         return f"{one.id} gets runs again"
     what = f"finishes {runs}" if one.active else "has no runs"
