@@ -7,7 +7,7 @@ their place until a worker of one of its crews can take a run.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from heapq import heapify, heappop, heappush, heapreplace
 from math import inf
 from random import Random
@@ -142,7 +142,6 @@ class Crew(msgspec.Struct, eq=False):
 
 class Place(msgspec.Struct, eq=False):
     key: PlaceKey
-    preferred: str  # worker
     crews: dict[int, Crew] = {}  # by identity
     parked: dict[Parked, None] = {}  # queues that no worker takes now
     tries: list[int] = []  # numbers of arrival at each look in vain, while nobody can serve it
@@ -163,7 +162,9 @@ class Roster:
         self._crews: dict[CrewKey, Crew] = {}
         self._idle: dict[int, Crew] = {}  # crews that may have a worker that can take a run
         self._changed: dict[str, Worker] = {}
-        self._asked: list[str] = []  # names of labels that runs have asked for
+        self._announced: set[str] = set()  # names of labels of workers
+        self._asked: list[str] = []  # those that runs have asked for
+        self._most_places = MOST_PLACES
         self._bound = False  # whether any worker is for some tenants only
 
     def adopt(self, pools: Mapping[str, PoolSpec]) -> None:
@@ -191,9 +192,12 @@ class Roster:
         while self._changed:
             changed, self._changed = self._changed, {}
             for worker in changed.values():
-                if worker.tenants is not None and not self._bound:
-                    self._bound = True
+                if (worker.tenants is not None and not self._bound) or not self._announced.issuperset(worker.labels):
+                    self._bound = self._bound or worker.tenants is not None
+                    self._announced.update(worker.labels)
                     self._regroup()
+                    if worker.tenants is not None:
+                        self.places = {}  # their keys may be without tenants
                 if not worker.takes_work:
                     self.leave(worker)
                     continue
@@ -218,9 +222,14 @@ class Roster:
     def _offer(self, crew: Crew, worker: Worker, rng: Random) -> None:
         if crew.push(worker, rng):
             self._idle[id(crew)] = crew
-            for place in crew.places:
-                if place.parked:
-                    self.open[id(place)] = place
+            self._open(crew.places)
+        elif not worker.attempts:
+            self._open(one for one in crew.places if one.alarm == inf)  # nobody may be left to wait for
+
+    def _open(self, places: Iterable[Place]) -> None:
+        for place in places:
+            if place.parked:
+                self.open[id(place)] = place
 
     def has_room(self, rooms: Sequence[Room], rng: Random) -> bool:
         """Return whether a look at the waiting runs makes sense: a worker can take a run in one of these rooms, or no
@@ -236,9 +245,9 @@ class Roster:
             del self._idle[name]
         return found or not any(worker.attempts for worker in self.workers.values())
 
-    def pick(self, place: Place, room: Room, rng: Random) -> Worker | None:
+    def pick(self, place: Place, room: Room, rng: Random, preferred: str = "") -> Worker | None:
         """Return the preferred worker if it can take the run, or else the one that has the least to do."""
-        if place.preferred and (worker := self.workers.get(place.preferred)) is not None:
+        if preferred and (worker := self.workers.get(preferred)) is not None:
             crew = place.crews.get(id(worker.crew))
             if crew is not None and worker.obstacle(room, crew.pool) is None:
                 return worker
@@ -261,14 +270,14 @@ class Roster:
         found = self.places.get(name)
         if found is not None:
             return found
-        new = {label for label, _ in key[3][2]} - set(self._asked)
+        new = [label for label, _ in key[3][2] if label not in self._asked and self._is_announced(label)]
         if new:
-            self._asked += sorted(new)
+            self._asked += new
             self._regroup()
             self.settle(rng)
-        if len(self.places) >= MOST_PLACES:
+        if len(self.places) >= self._most_places:
             self._drop_places()
-        found = self.places[name] = Place(name, key[3][4])
+        found = self.places[name] = Place(name)
         for crew in self._crews.values():
             self._join(found, crew)
         return found
@@ -287,7 +296,7 @@ class Roster:
 
     def misfit(self, worker: Worker, key: PlaceKey) -> tuple[Obstacle, str] | None:
         """Return why a worker never gets a run with these needs, while both stay as they are."""
-        job_id, (topic, capabilities, labels, pool, _), tenant = key
+        job_id, (topic, capabilities, labels, pool), tenant = key
         spec = self.pools.get(worker.pool, UNDECLARED) if self.pools else ONE_POOL
         if why := _closed(spec, topic) or (pool not in ("", worker.pool) and f"and not in {pool}"):
             return Obstacle.POOL, f"is in pool {worker.pool}, {why}"
@@ -302,6 +311,10 @@ class Roster:
         if job_id != ANYWHERE and job_id not in worker.jobs:
             return Obstacle.UNKNOWN_JOB, f"does not know job {job_id}"
         return None
+
+    def _is_announced(self, label: str) -> bool:
+        """Return whether any worker has ever had a label that this one of a run may ask for."""
+        return label in self._announced or label.partition(".")[2] in self._announced
 
     def _declared(self) -> Iterator[tuple[str, PoolSpec]]:
         yield from self.pools.items() if self.pools else [("", ONE_POOL)]
@@ -339,13 +352,16 @@ class Roster:
             self._idle.pop(id(crew), None)
             for place in crew.places:
                 place.crews.pop(id(crew), None)
+            self._open(one for one in crew.places if one.alarm == inf)  # as above
 
     def _regroup(self) -> None:
-        """Form all crews and places anew, and let every parked queue try again."""
+        """Form all crews anew, and let every parked queue try again. The tries of a place still count."""
+        self._drop_places()
         for place in self.places.values():
-            if place.parked:
-                self.open[id(place)] = place
-        self.places = {}
+            place.crews = {}
+        self._open(self.places.values())
+        wanted = {label for key in self.places for label, _ in key[1][2]}
+        self._asked += sorted(filter(self._is_announced, wanted.difference(self._asked)))
         self._crews = {}
         self._idle = {}
         for worker in self.workers.values():
@@ -355,6 +371,7 @@ class Roster:
 
     def _drop_places(self) -> None:
         self.places = {key: one for key, one in self.places.items() if one.parked or one.tries}
+        self._most_places = max(MOST_PLACES, 2 * len(self.places))
         kept = {id(one) for one in self.places.values()}
         for crew in self._crews.values():
             crew.places = [one for one in crew.places if id(one) in kept]
