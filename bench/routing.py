@@ -181,7 +181,7 @@ def plot(costs: dict[int, float]) -> str:
     top = max(costs.values()) * 1.2
     points = [(60 + 140 * log10(workers), 260 - 220 * cost / top, workers, cost) for workers, cost in costs.items()]
     line = " ".join(f"{x:.0f},{y:.0f}" for x, y, *_ in points)
-    texts = [(x, 280, f"{workers:,}") for x, _, workers, _ in points]
+    texts = [(x, 280.0, f"{workers:,}") for x, _, workers, _ in points]
     texts += [(x, y - 10, f"{cost:.1f} µs") for x, y, _, cost in points]
     texts += [(270, 305, "workers in 10 pools, logarithmic"), (270, 20, TITLE)]
     return "".join(

@@ -26,6 +26,7 @@ DECLARED = (
 """modules with messages, which must be loaded before all are listed"""
 MESSAGES = tuple(sent_kinds(Message))
 LARGEST = 32 * 1024 * 1024  # bytes of one frame; a longer one is an error of the other side
+LARGE = 256 * 1024  # bytes of a frame with several messages: the other side reads others in between
 _HEADER = 4
 
 _encoder = msgspec.msgpack.Encoder()
@@ -37,9 +38,9 @@ def encode(messages: Sequence[Message]) -> bytes:
     body = bytearray(_HEADER)
     _encoder.encode_into(messages, body, _HEADER)
     size = len(body) - _HEADER
-    if size > LARGEST:
-        if len(messages) == 1:
-            raise Refused(f"link: a message of {size:,} bytes is larger than {LARGEST:,}")
+    if size > LARGEST and len(messages) == 1:
+        raise Refused(f"link: a message of {size:,} bytes is larger than {LARGEST:,}")
+    if size > LARGE and len(messages) > 1:
         half = len(messages) // 2
         return encode(messages[:half]) + encode(messages[half:])
     body[:_HEADER] = size.to_bytes(_HEADER, "big")
