@@ -72,8 +72,9 @@ class Inbox:
         self._first_weight -= weight
         # Submits always get a share, even under a flood of messages from workers.
         share = max(most // 2 - weight, most // 4)
-        # A pass that follows a large submit is short if something else waits, because that has waited for long already.
-        rests, self._had_large = self._had_large and (bool(taken) or len(self._submits) > 1), False
+        # A pass after a large submit is short if a little else waits, because that has waited for long already.
+        has_others = (len(taken) > 0 and weight <= most // 8) or len(self._submits) > 1
+        rests, self._had_large = self._had_large and has_others, False
         resting = {}
         while self._submits and share > 0:
             tenant = next(iter(self._submits))
