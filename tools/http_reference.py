@@ -19,6 +19,7 @@ INSIDE = {
     "TriggerBody", "BackfillBody", "JobsBody", "Defined", "FireTimes", "BulkBody", "RunAction",
     "Priority", "LaneStatus", "OverLimit", "ReasonKind", "Obstacle",
     "Mode", "Drop", "SessionAction", "ActedOnSession", "DeliveryState", "Sensitivity", "WorkerState",
+    "LetterCode", "LetterFilter", "Dropped",
 }  # fmt: skip
 """types described where they are used"""
 WORDS = {
@@ -39,12 +40,14 @@ WORDS = {
     "DeliveryState": "A delivery's `state`",
     "Sensitivity": "A job's `sensitivity`",
     "WorkerState": "A worker's `state`",
+    "LetterCode": "A dead letter's `code`",
 }
 """types with a few values"""
 BASES = {
     "RunDetail": "RunInfo",
     "ApprovalDetail": "ApprovalInfo",
     "NamedJobBody": "JobBody",
+    "LetterDetail": "LetterInfo",
 }  # types that extend another
 
 

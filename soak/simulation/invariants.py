@@ -10,6 +10,7 @@ import msgspec
 from interlock.core.decisions import Batch
 from interlock.model import message as m
 from interlock.model import request as r
+from interlock.model.dead_letter import CODE_OF
 from interlock.model.duration import checked
 from interlock.model.job import ExecutorKind, Job
 from interlock.model.outcome import Outcome, read_outcome
@@ -184,13 +185,16 @@ class Invariants(Ledger):
 
     def _check_letters(self, batch: Batch) -> None:
         for letter in batch.dead_letters:
-            run = self.disk.runs_by_id[letter[0]]
-            self.check(run.state is State.ORPHANED, f"a dead letter for {run.id}, which is {run.state}")
+            run = self.disk.runs_by_id[letter.id]
+            fits = run.state is State.FAILED or CODE_OF.get(run.state) is letter.code
+            self.check(fits, f"a dead letter {letter.code} for {run.id}, which is {run.state}")
 
     # ── when a run ends ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def _check_end(self, run: Run) -> None:
         """The end a run came to must be one that something outside explains."""
+        has_letter = run.id in self.disk.dead.rows
+        self.check(has_letter == (run.state in CODE_OF), f"{run.id} is {run.state}, and has a letter: {has_letter}")
         job = self._job(run)
         history = self._histories[run.id]
         last = self._fences.get((run.id, run.fence))
@@ -218,7 +222,6 @@ class Invariants(Ledger):
         elif run.state is State.ORPHANED:
             most = max(1, job.max_crashes)
             self.check(run.crashes == most, f"{run.id} is orphaned after {run.crashes} of {most} crashes")
-            self.check(run.id in self.disk.letters, f"{run.id} is orphaned without a dead letter")
         elif run.state is State.SKIPPED:
             self.occurrences.check_skipped(run, executed)
         elif run.state is not State.DENIED or not self.policies.is_on:
@@ -335,7 +338,7 @@ class Invariants(Ledger):
         self.occurrences.check_rest()
         self.bulks.check_rest()
         succeeded = {run.id for run in self.disk.runs_by_id.values() if run.state is State.SUCCEEDED}
-        for run_id in self.disk.letters:
+        for run_id in self.disk.dead.rows:
             self.check(run_id not in succeeded, f"{run_id} succeeded and is a dead letter")
         self.lanes.check_rest()
         self.guards.check_rest()

@@ -14,6 +14,7 @@ from interlock.core.decisions import Batch
 from interlock.model.audit import AuditFilter
 from interlock.model.bulk import BulkRequest
 from interlock.model.child_info import Kept
+from interlock.model.dead_letter import DeadLetter, LetterFilter
 from interlock.model.delivery import Delivery, DeliveryFilter
 from interlock.model.error import StoreUnavailable
 from interlock.model.job import Job
@@ -29,6 +30,7 @@ from interlock.ports.store import (
     EventFilter,
     EventRows,
     Inputs,
+    LetterRows,
     LogEntry,
     Pruned,
     PruneLimits,
@@ -234,6 +236,10 @@ class FaultyStore(Store, Leases):
         await self._work(self._faults.longest_write)
         return await self._disk.prune_keys(created_before, calls_before)
 
+    async def prune_letters(self, before: float, most: int) -> int:
+        await self._work(self._faults.longest_write)
+        return await self._disk.prune_letters(before, most)
+
     async def prune_runs(self, limits: PruneLimits) -> Pruned:
         await self._work(self._faults.longest_write)
         before = len(self._disk.pruned)
@@ -303,6 +309,18 @@ class FaultyStore(Store, Leases):
     async def deliveries(self, wanted: DeliveryFilter, before: int | None, limit: int) -> DeliveryRows:
         await self._work(self._faults.longest_read)
         return await self._disk.deliveries(wanted, before, limit)
+
+    async def letter(self, letter_id: str) -> DeadLetter | None:
+        await self._work(self._faults.longest_read)
+        return await self._disk.letter(letter_id)
+
+    async def letters(self, wanted: LetterFilter, before: int | None, limit: int) -> LetterRows:
+        await self._work(self._faults.longest_read)
+        return await self._disk.letters(wanted, before, limit)
+
+    async def letter_counts(self, wanted: LetterFilter) -> dict[str, int]:
+        await self._work(self._faults.longest_read)
+        return await self._disk.letter_counts(wanted)
 
     async def owed_hosts(self) -> dict[str, float]:
         await self._work(self._faults.longest_read)

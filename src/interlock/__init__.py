@@ -28,9 +28,9 @@ if TYPE_CHECKING:
         PayloadTooLarge, PolicyClosed, PolicyUnavailable, PortTaken, QueueFull, Refused, RemoteError, RequestTimeout,
         RunCancelled, RunDebounced, RunDenied, RunEnded, RunFailed, RunNotEnded, RunOrphaned, RunPruned, RunQuarantined,
         RunSkipped, RunTimeout, SelfApproval, SocketInUse, StaleApproval, StaleEpoch, StoreInUse, StoreUnavailable,
-        TenantLimit, TokensNeeded, TooLarge, Unauthorized, Unavailable, UnknownBulk, UnknownChild, UnknownDelivery,
-        UnknownField, UnknownJob, UnknownLane, UnknownRun, UnknownWorker, UnsupportedMediaType, WaitTimeout,
-        WrongOrigin, WrongStatus,
+        TenantLimit, TokenRefused, TokensNeeded, TooLarge, Unauthorized, Unavailable, UnknownBulk, UnknownChild,
+        UnknownDelivery, UnknownField, UnknownJob, UnknownLane, UnknownLetter, UnknownRun, UnknownWorker,
+        UnsupportedMediaType, WaitTimeout, WrongCertificate, WrongOrigin, WrongStatus,
     )  # fmt: skip
     from interlock.model.explanation import Explanation
     from interlock.model.failure import RetryAfter
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from interlock.model.guard import Action, Check, Constraints, Decision, Hook, ViolationEvent
     from interlock.model.job import KeyLimitFields, Retry
     from interlock.model.lane import LaneEvent, LaneInfo
+    from interlock.model.letter_view import LetterDetail, LetterInfo
     from interlock.model.run_view import (
         Event, GapEvent, HelloEvent, HistoryEntry, LogEvent, LogLine, ProgressEvent, RunDetail, RunEvent, RunInfo,
         ServiceEvent, ServiceLogEvent,
@@ -65,20 +66,20 @@ __all__ = [
     "DatabaseDamaged", "DatabaseGone", "DatabaseTooNew", "Decision", "DeliveryInfo", "Draining", "DuplicateChild",
     "DuplicateJob", "DuplicateService", "Event", "Explanation", "Fatal", "Forbidden", "GapEvent", "HeadTooLarge",
     "HelloEvent", "HistoryEntry", "Hook", "IdempotencyConflict", "InterlockError", "InvalidTransition", "ItemFailed",
-    "JobFunction", "KeyLimitFields", "LaneEvent", "LaneInfo", "LeaseLost", "LifespanFailed", "Limits", "LogEvent",
-    "LogLine", "MethodNotAllowed", "Missing", "MissingField", "MissingLibrary", "NeedsLinux",
-    "NoApproval", "NoContainerEngine", "NotADatabase", "NotAllowed", "NotConnected", "NotFound", "NotJson",
-    "NotPrivate", "NotPut", "NotQuarantined", "NotRunning", "Notice", "Overloaded", "PayloadTooLarge", "PolicyClosed",
-    "PolicyUnavailable", "PortTaken", "ProgressEvent", "QueueFull", "Ready", "Refused", "RemoteError",
+    "JobFunction", "KeyLimitFields", "LaneEvent", "LaneInfo", "LeaseLost", "LetterDetail", "LetterInfo",
+    "LifespanFailed", "Limits", "LogEvent", "LogLine", "MethodNotAllowed", "Missing", "MissingField", "MissingLibrary",
+    "NeedsLinux", "NoApproval", "NoContainerEngine", "NotADatabase", "NotAllowed", "NotConnected", "NotFound",
+    "NotJson", "NotPrivate", "NotPut", "NotQuarantined", "NotRunning", "Notice", "Overloaded", "PayloadTooLarge",
+    "PolicyClosed", "PolicyUnavailable", "PortTaken", "ProgressEvent", "QueueFull", "Ready", "Refused", "RemoteError",
     "RequestTimeout", "Retry", "RetryAfter", "RunCancelled", "RunDebounced", "RunDenied", "RunDetail", "RunEnded",
     "RunEvent", "RunFailed", "RunHandle", "RunInfo", "RunNotEnded", "RunOrphaned", "RunPruned", "RunQuarantined",
     "RunSkipped", "RunTimeout", "Secret", "SelfApproval", "ServiceContext", "ServiceEvent", "ServiceLogEvent",
     "SessionEvent", "SessionFields", "SessionInfo", "SocketInUse", "StaleApproval", "StaleEpoch", "State",
-    "StoreInUse", "StoreUnavailable", "TenantInfo", "TenantLimit", "TokensNeeded", "TooLarge", "Unauthorized",
-    "Unavailable", "UnknownBulk", "UnknownChild", "UnknownDelivery", "UnknownField", "UnknownJob", "UnknownLane",
-    "UnknownRun", "UnknownWorker", "UnsupportedMediaType", "ViolationEvent", "WaitTimeout", "WorkerInfo", "WrongOrigin",
-    "WrongStatus", "as_completed",
-    "at", "cron", "every", "gather", "once", "run", "testing",
+    "StoreInUse", "StoreUnavailable", "TenantInfo", "TenantLimit", "TokenRefused", "TokensNeeded", "TooLarge",
+    "Unauthorized", "Unavailable", "UnknownBulk", "UnknownChild", "UnknownDelivery", "UnknownField", "UnknownJob",
+    "UnknownLane", "UnknownLetter", "UnknownRun", "UnknownWorker", "UnsupportedMediaType", "ViolationEvent",
+    "WaitTimeout", "WorkerInfo", "WrongCertificate", "WrongOrigin", "WrongStatus", "as_completed", "at", "cron",
+    "every", "gather", "once", "run", "testing",
 ]  # fmt: skip
 
 # Programs must start at once: each name is imported when it is first used, with only what it needs.
@@ -98,6 +99,7 @@ _MODULES = {
     "model.guard": "Action Check Constraints Decision Hook ViolationEvent",
     "model.job": "KeyLimitFields Retry",
     "model.lane": "LaneEvent LaneInfo",
+    "model.letter_view": "LetterDetail LetterInfo",
     "model.run_view": (
         "Event GapEvent HelloEvent HistoryEntry LogEvent LogLine ProgressEvent RunDetail RunEvent RunInfo ServiceEvent "
         "ServiceLogEvent"

@@ -86,7 +86,8 @@ def test_runs_by_filter(server: Server) -> None:
 
 UNDER_WAY = BulkInfo(
     id="b1", action=RunAction.CANCEL, state=[], job="work", tenant=None, session=None, lane=None, since=None,
-    until=None, reason="cancelled", actor="local", created_at=1.0, ended_at=None, done=4000, asked=1, left=496_000,
+    until=None, letters=None, reason="cancelled", actor="local", created_at=1.0, ended_at=None, done=4000, asked=1,
+    left=496_000,
 )  # fmt: skip
 FINISHED = msgspec.structs.replace(UNDER_WAY, ended_at=2.0, done=499_999, left=0)
 

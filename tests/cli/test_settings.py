@@ -111,6 +111,9 @@ def test_every_setting_can_be_written_in_the_file_and_in_the_environment() -> No
         "database": ("data.db", "data.db"),
         "socket": ("/run/x.sock", "/run/x.sock"),
         "http": ("0.0.0.0:80", "0.0.0.0:80"),
+        "listen_workers": ("0.0.0.0:8421", "0.0.0.0:8421"),
+        "worker_cert": ("/etc/w.crt", "/etc/w.crt"),
+        "worker_key": ("/etc/w.key", "/etc/w.key"),
         "workers": ("3", 3),
         "slots": ("5", 5),
         "processes": ("6", 6),
@@ -141,6 +144,7 @@ def test_every_setting_can_be_written_in_the_file_and_in_the_environment() -> No
         "keep_for": ("12h", 43200.0),
         "keep_runs_total": ("7", 7),
         "keep_keys": ("1d", 86400.0),
+        "keep_dead_letters": ("7d", 604800.0),
     }
     assert set(examples) == set(SETTINGS) - {"lanes", "tokens", "sessions"}
     for name, (text, value) in examples.items():

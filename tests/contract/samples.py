@@ -1,11 +1,10 @@
 """Runs and batches to store, the lease to store them under, and everything a store can be asked."""
 
-import sqlite3
-from contextlib import closing
 from typing import Any
 
 import hypothesis.strategies as st
 import msgspec
+from msgspec.structs import replace
 
 from interlock.core.decisions import Batch
 from interlock.core.schedule_table import ScheduleRow
@@ -13,6 +12,7 @@ from interlock.core.transition import UPDATE_ROW, created_row
 from interlock.model.audit import AuditEntry, AuditHead, AuditKind, chained
 from interlock.model.bulk import BulkRequest
 from interlock.model.child_info import Change, ChildInfo, Exit, Kept, Status
+from interlock.model.dead_letter import DeadLetter, LetterCode, LetterFilter
 from interlock.model.delivery import Delivery, DeliveryFilter, Outgoing, Sent
 from interlock.model.facets import Facets, Hold
 from interlock.model.guard import Constraints
@@ -25,8 +25,6 @@ from interlock.model.state import TERMINAL, State
 from interlock.model.work import FunctionWork, Limits, ProcessWork
 from interlock.ports.leases import Lease
 from interlock.ports.store import RunFilter, RunRows
-from interlock.stores.memory import MemoryStore
-from soak.simulation.store import FaultyStore
 from tests.contract.conftest import AnyStore
 
 NAME = "scheduler"
@@ -53,6 +51,8 @@ FIRST = chained(AuditHead(), msgspec.structs.replace(_ENTRY, detail={"rule": "no
 SECOND = msgspec.structs.replace(_ENTRY, at=1001.0, kind=AuditKind.JOB_CHANGED, tenant="", subject="work", count=7)
 ENTRIES = FIRST, chained(AuditHead(FIRST.number, FIRST.hash), SECOND)
 SENT = Sent("d1", 0, 1, 1001.5, None, 503, "busy\n☃", "answered 503")
+LETTER = DeadLetter("old", 1100.0, LetterCode.ORPHANED, "lost", "work", "blue")
+POISON = DeadLetter("poison-1", 1101.5, LetterCode.POISON, "no array", worker_id="w-1", raw=b"\x00\xff")
 JOB = Job(id="work", lane="team", executor=ExecutorKind.PROCESS, retry=Retry(max_retries=2), deadline=9.5)
 NIGHTLY = Job(
     id="nightly",
@@ -129,7 +129,8 @@ def everything_in_one_batch() -> Batch:
     batch.checkpoints = [("old", b'{"at":7}')]
     batch.copied = [("new", "keyed", True), ("new", "old", True), ("keyed", "new", False)]
     batch.logs = [("old", 1, 1, 1001.5, "info", "first", "app"), ("old", 1, 2, 1001.75, "error", "second\nline", "app")]
-    batch.dead_letters = [("old", 1100.0, "orphaned", "lost")]
+    batch.dead_letters = [LETTER, replace(LETTER, id="gone"), POISON]
+    batch.replayed, batch.dropped_letters = [("new", "old"), ("new", "unknown")], ["gone", "never there"]
     batch.deliveries, batch.sent = [DELIVERY, msgspec.structs.replace(DELIVERY, id="d2", order=None)], [SENT]
     batch.audit = list(ENTRIES)
     batch.kept = [("web", Kept(resume_id="1", last_exit=EXIT)), ("gone", Kept(resume_id="2")), ("gone", None)]
@@ -154,12 +155,10 @@ async def pages(store: AnyStore, wanted: RunFilter | None = None, limit: int = 1
     return found
 
 
-def dead_letters(store: AnyStore) -> list[tuple[Any, ...]]:
+async def dead_letters(store: AnyStore) -> list[DeadLetter | None]:
     """The dead letters in the order they were stored."""
-    if isinstance(store, MemoryStore | FaultyStore):
-        return list((store if isinstance(store, MemoryStore) else store._disk).letters.values())
-    with closing(sqlite3.connect(store._path)) as connection:
-        return connection.execute("SELECT run_id, at, code, error FROM dead_letters ORDER BY rowid").fetchall()
+    rows = await store.letters(LetterFilter(), None, 1000)
+    return [await store.letter(one.id) for one in reversed(rows.letters)]
 
 
 async def everything(store: AnyStore) -> dict[str, Any]:
@@ -179,7 +178,7 @@ async def everything(store: AnyStore) -> dict[str, Any]:
         "histories": {one: await store.history(one) for one in ids},
         "inputs": await store.inputs(ids),
         "logs": {one: await store.logs(one) for one in ids},
-        "letters": dead_letters(store),
+        "letters": await dead_letters(store),
         "keys": await store.known_keys([("blue", "k"), ("default", "k"), ("default", "key")]),
         "states": await store.states(ids),
         "definitions": [await store.definition(job.version) for job in (JOB, NIGHTLY)],

@@ -68,7 +68,7 @@ def test_a_success_is_quarantined_after_its_end_and_once(with_store: WithStore) 
         assert [news.position for news in bench.client.of(r.News)] == [event.position]
         assert bench.client.of(r.HistoryReport)[0].entries[-1] == last
         assert bench.client.of(r.StateReport)[0].state is State.OUTPUT_QUARANTINED
-        assert [(one[0], one[2]) for one in dead_letters(store)] == [(run_id, "output_quarantined")]
+        assert [(one.id, one.code) for one in await dead_letters(store) if one] == [(run_id, "output_quarantined")]
 
         next_run = await store.run(await _finished(bench, worker))
         assert next_run is not None

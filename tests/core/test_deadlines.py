@@ -225,7 +225,7 @@ def test_work_lost_after_its_deadline_ends_as_timeout(how: str) -> None:
         machine.worker_up(held=[])
     assert machine.state_of(run_id) is State.TIMEOUT
     assert machine.run(run_id).outcome == "timeout"
-    assert machine.store.letters == {}
+    assert [one.code for _, one in machine.store.dead.rows.values()] == ["timeout"]
 
 
 def test_the_machine_says_when_it_wants_to_be_woken() -> None:

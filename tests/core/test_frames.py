@@ -23,6 +23,7 @@ from interlock.model.message import (
     Message,
     Problem,
     Progress,
+    Unread,
     Usage,
 )
 from interlock.model.request import Accepted, HistoryReport, NewRun, RunReport, Submit
@@ -158,6 +159,28 @@ def test_good_frames_before_a_bad_one_are_still_read() -> None:
     assert list(next(stream)) == [Leaving()]
     with pytest.raises(Refused):
         next(stream)
+
+
+@pytest.mark.behaviour("REC-5")
+def test_a_tolerant_reader_passes_over_a_bad_message_in_a_good_frame() -> None:
+    bad = ["Finished", "run", 1, 7]
+    out = read(FrameReader(tolerant=True), framed(msgspec.msgpack.encode([["Leaving"], bad, ["Leaving"]])))
+    assert [type(one) for one in out] == [Leaving, Unread, Leaving]
+    assert isinstance(out[1], Unread)
+    assert out[1].raw == msgspec.msgpack.encode(bad)
+    assert "Expected `str`, got `int`" in out[1].error
+    forged = read(FrameReader(tolerant=True), framed(msgspec.msgpack.encode([["Unread", b"x", "y"]])))
+    assert [type(one) for one in forged] == [Unread], "nobody sends one"
+    assert "Invalid value 'Unread'" in getattr(forged[0], "error", "")
+    with pytest.raises(Refused, match="link: a frame that cannot be read"):
+        read(FrameReader(tolerant=True), framed(b"\xc1"))
+
+
+@pytest.mark.behaviour("REC-5", "SEC-6")
+@pytest.mark.parametrize(("count", "why"), [(101, "got `int`"), (100_001, "length <= 100000")])
+def test_a_tolerant_reader_refuses_a_frame_of_many_bad_messages(count: int, why: str) -> None:
+    with pytest.raises(Refused, match=why):
+        read(FrameReader(tolerant=True), framed(msgspec.msgpack.encode([7] * count)))
 
 
 def test_more_than_one_frame_holds_goes_out_as_several() -> None:

@@ -16,6 +16,7 @@ from hypothesis.stateful import (
 
 from interlock.core.step import Command, step
 from interlock.model.command import Define, Stalled, StartDraining
+from interlock.model.dead_letter import CODE_OF
 from interlock.model.job import ExecutorKind, Job, Retry
 from interlock.model.message import (
     Checkpoint,
@@ -286,9 +287,9 @@ class SchedulerMachine(RuleBasedStateMachine):
         ended = [run.id for run in machine.ended]
         assert len(set(ended)) == len(ended)
         assert set(ended) == set(self.ends)
-        letters = list(machine.store.letters)
+        letters = list(machine.store.dead.rows)
         stored = machine.store.runs_by_id.values()
-        assert sorted(letters) == sorted(run.id for run in stored if run.state is State.ORPHANED)
+        assert sorted(letters) == sorted(run.id for run in stored if run.state in CODE_OF)
 
     @invariant()
     def a_key_has_one_run(self) -> None:

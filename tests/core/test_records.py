@@ -33,7 +33,7 @@ def updates(batch: Batch) -> list[tuple[str, Row]]:
 
 def contents(store: MemoryStore) -> str:
     kept = (store.runs_by_id, store.entries, store.job_versions, store.keys, store.checkpoints, store.lines)
-    return repr((*kept, store.letters))
+    return repr((*kept, store.dead.rows))
 
 
 @pytest.mark.behaviour("RUN-2", "RUN-3")

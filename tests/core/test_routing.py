@@ -65,7 +65,7 @@ def test_a_run_that_nobody_can_take_is_tried_fifty_times_and_then_a_dead_letter(
     run = machine.run(run_id)
     assert run.state is State.FAILED
     assert run.reason.startswith(f"{lack}: ")
-    assert machine.store.letters[run_id][2] == lack
+    assert machine.store.dead.rows[run_id][1].code.value == lack.value
     notes = [entry.reason for entry in machine.history(run_id) if entry.before is entry.after]
     assert [note.split(", ")[1] for note in notes] == [f"try {n} of 50" for n in range(2, 51)]
     assert all(note.startswith(f"{lack}: ") for note in notes)
@@ -116,7 +116,44 @@ def test_a_machine_that_is_busy_with_other_things_gives_up_in_the_end() -> None:
         machine.advance(10)
         machine.step(("one", Load(cpu=95.0)))
     assert machine.run(run_id).reason.startswith("pool_overloaded: ")
-    assert machine.store.letters[run_id][2] == "pool_overloaded"
+    assert machine.store.dead.rows[run_id][1].code == "pool_overloaded"
+
+
+@pytest.mark.behaviour("ROU-7")
+@pytest.mark.parametrize("how", ["it leaves", "it ends its run and stays busy"])
+def test_a_run_that_waited_for_a_full_worker_is_tried_when_there_is_nothing_left_to_wait_for(how: str) -> None:
+    machine = made({"rest": REST, "gpu": GPU})
+    join(machine, "free", pool="gpu")
+    join(machine, "full", slots=1, pool="rest")
+    machine.mute.add("full")
+    first, second = machine.submit("mail"), machine.submit("mail")
+    machine.started(first)
+    (place,) = [one for one in machine.state.roster.places.values() if one.parked]
+    assert not place.tries
+    if how == "it leaves":
+        machine.worker_down("full", dead=True)
+        lack = "no_workers"
+    else:
+        machine.step(("full", Load(cpu=99.0)))
+        machine.finished(first)
+        lack = "pool_overloaded"
+    assert len(place.tries) == 1
+    for _ in range(200):
+        machine.advance(10)
+        if "full" in machine.state.workers:
+            machine.step(("full", Load(cpu=99.0)))
+    assert machine.run(second).reason.startswith(lack)
+
+
+def test_labels_that_no_worker_has_cost_nothing() -> None:
+    machine = made({})
+    join(machine, labels={"region": "eu"})
+    for number in range(50):
+        machine.submit("mail", labels={f"placement.x{number}": "y"})
+    run_id = machine.submit("mail", labels={"placement.zone": "a"})
+    join(machine, "two", labels={"zone": "a"})
+    assert taken_by(machine, run_id) == "two"
+    assert machine.state.roster._asked == ["placement.zone"]
 
 
 def test_a_placement_that_nobody_can_serve_does_not_hold_up_those_behind_it() -> None:
@@ -242,3 +279,58 @@ def test_a_run_for_a_process_of_its_own_waits_only_for_such_a_place() -> None:
     assert machine.state_of(machine.submit("mail")) is State.DISPATCHED
     machine.finished(alone[0])
     assert machine.state_of(alone[2]) is State.DISPATCHED
+
+
+@pytest.mark.behaviour("ROU-7")
+@pytest.mark.parametrize("change", ["labels", "pools"])
+def test_a_change_of_what_tells_workers_apart_does_not_begin_the_tries_anew(change: str) -> None:
+    machine = made({"gpu": GPU, "rest": REST})
+    join(machine, "r", pool="rest", labels={f"n{turn}": "x" for turn in range(20)})
+    run_id = machine.submit("video.cut")
+    for turn in range(200):
+        machine.advance(10)
+        if turn % 10 == 0 and change == "labels":
+            machine.submit("work", labels={f"node.n{turn // 10}": "y"})
+        elif turn % 10 == 0:
+            rest = PoolSpec(topics=(*REST.topics, f"t{turn}"))
+            machine.step(("", Define(0, machine.jobs, pools={"gpu": GPU, "rest": rest})))
+    assert machine.run(run_id).reason == "no_workers: no worker fits in 50 tries"
+
+
+@pytest.mark.behaviour("ROU-7")
+def test_the_tries_of_runs_that_are_gone_do_not_count_for_later_ones() -> None:
+    machine = made({"gpu": GPU, "rest": REST})
+    run_id = machine.submit("work")
+    machine.advance(100)
+    machine.cancel(run_id)
+    machine.advance(100)
+    (place,) = machine.state.roster.places.values()
+    assert not place.tries
+    machine.submit("work")
+    assert place.alarm - machine.elapsed < 2
+
+
+@pytest.mark.behaviour("ROU-7")
+def test_the_loads_of_a_busy_machine_add_no_tries_to_the_history() -> None:
+    machine = made({"rest": REST})
+    join(machine, "busy", pool="rest")
+    machine.mute.add("busy")
+    machine.step(("busy", Load(cpu=99.0)))
+    run_id = machine.submit("work")
+    for _ in range(300):
+        machine.advance(1)
+        machine.step(("busy", Load(cpu=99.0)))
+    notes = [entry.reason for entry in machine.history(run_id) if entry.before is entry.after]
+    assert [note.split(", ")[1] for note in notes] == [f"try {n} of 50" for n in range(2, len(notes) + 2)]
+
+
+@pytest.mark.behaviour("ROU-3")
+def test_runs_that_prefer_different_workers_wait_in_one_queue() -> None:
+    machine = made({"gpu": GPU, "rest": REST})
+    join(machine, "r", pool="rest")
+    join(machine, "g", pool="gpu", slots=1)
+    runs = [machine.submit("video.cut", labels={"preferred_worker_id": f"gone-{number}"}) for number in range(20)]
+    assert len(machine.state.roster.places) == 1, "or a slot that gets free would wake each of them"
+    for run_id in runs:
+        machine.finished(run_id)
+    assert machine.dispatched() == runs

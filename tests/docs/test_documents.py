@@ -25,6 +25,7 @@ RUN = {
     "docs/policy-service.md": {"python", "sh", "yaml"},
     "docs/policy.md": {"yaml"},
     "docs/python.md": {"python"},
+    "docs/remote-workers.md": {"sh", "yaml"},
     "docs/schedules.md": {"python", "sh", "yaml"},
     "docs/security.md": {"yaml"},
     "docs/services.md": {"python", "sh", "yaml"},

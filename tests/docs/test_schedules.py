@@ -100,6 +100,7 @@ def test_every_field_of_a_job_is_shown_with_its_default(folder: Path) -> None:
         "on_success",
         "on_late",
         "topic",
+        "labels",
     }
     check_guards(job)
     assert job.sessions is not None

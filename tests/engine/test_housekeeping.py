@@ -10,6 +10,7 @@ import pytest
 from interlock.core.decisions import Batch
 from interlock.engine.housekeeping import BEHIND, EVERY, LOOK, MANY_ENDED, SAID_AGAIN, STAY, Housekeeping, Keep
 from interlock.engine.metrics import Metrics
+from interlock.model.dead_letter import DeadLetter, LetterCode
 from interlock.model.run import SCHEDULE, Now
 from interlock.model.state import State
 from interlock.ports.clock import Clock
@@ -74,6 +75,20 @@ def test_each_limit_is_kept() -> None:
     assert left == ["many", "many", "few", "few", "few"]
     assert [key for _, key in stage.store.keys] == ["k50", "k40"]
     assert stage.value("runs_pruned_total") == 7
+
+
+@pytest.mark.behaviour("REC-4")
+@pytest.mark.parametrize(("kept", "left"), [(0.0, 3), (100.0, 2), (99.0, 1)])
+def test_old_letters_go_and_their_runs_with_them(kept: float, left: int) -> None:
+    stage = Stage(Keep(keep_for=1.0, keep_dead_letters=kept))
+    stage.end(4, ended_at=WALL - 200)
+    *ids, _ = stage.store.runs_by_id
+    ages = zip(ids, (101.0, 100.0, 1.0), strict=True)
+    letters = [DeadLetter(run_id, WALL - age, LetterCode.FAILED, "no") for run_id, age in ages]
+    stage.store.apply(Batch(dead_letters=letters))
+    stage.once()
+    assert len(stage.store.dead.rows) == left
+    assert [run_id for run_id in ids if run_id in stage.store.runs_by_id] == ids[3 - left :]
 
 
 @pytest.mark.behaviour("TIM-16", "RUN-5")

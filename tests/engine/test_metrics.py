@@ -96,7 +96,7 @@ def test_retries_and_crashes_are_told_apart() -> None:
     assert machine.value("runs_retried_total", job="work") == 1
     assert machine.value("runs_crashed_total", job="work") == 2
     assert machine.value("runs_dispatched_total", job="work") == 3
-    assert machine.value("dead_letters_total") == 1
+    assert machine.value("dead_letters_total", reason="orphaned") == 1
     assert machine.value("dispatch_latency_seconds_count") == 1
 
 

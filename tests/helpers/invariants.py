@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from interlock.model.dead_letter import CODE_OF
 from interlock.model.run import Transition
 from interlock.model.state import ALLOWED, TERMINAL, State
 from soak.simulation.history import replay
@@ -27,7 +28,7 @@ def check_database(path: Path, acknowledged: Collection[str]) -> dict[str, State
         keys = connection.execute(
             "SELECT tenant, idempotency_key, run_id FROM idempotency_keys WHERE idempotency_key IS NOT NULL"
         ).fetchall()
-        letters = {row[0] for row in connection.execute("SELECT run_id FROM dead_letters")}
+        letters = {row[0] for row in connection.execute("SELECT id FROM dead_letters")}
     states: dict[str, State] = {}
     for run_id, state, previous, seq, attempt, fence, ended_at, outcome, result, _ in runs:
         history = histories.pop(run_id)
@@ -46,7 +47,7 @@ def check_database(path: Path, acknowledged: Collection[str]) -> dict[str, State
     unfinished = {run_id: states[run_id] for run_id in acknowledged if states[run_id] not in TERMINAL}
     assert not unfinished, f"acknowledged and not ended: {unfinished}"
     assert not {run_id for run_id in letters if states[run_id] is State.SUCCEEDED}, "a dead letter that succeeded"
-    assert letters == {run_id for run_id, state in states.items() if state is State.ORPHANED}
+    assert letters == {run_id for run_id, state in states.items() if state in CODE_OF}
     with_key = {row[0]: row[9] for row in runs if row[9] is not None}
     assert {run_id: key for _, key, run_id in keys} == with_key
     assert len(set(with_key.values())) == len(with_key), "one key, two runs"
@@ -65,7 +66,8 @@ def _check_history(history: list[Transition], seq: int, attempt: int, fence: int
     assert [entry.seq for entry in history] == list(range(1, seq + 1))
     for entry in history[1:]:
         assert entry.before is not None
-        assert entry.after in ALLOWED[entry.before]
+        # A run that finds no worker says so in its history, and stays where it is.
+        assert entry.after in ALLOWED[entry.before] or entry.after is entry.before is State.SCHEDULED
     assert sum(entry.after in TERMINAL for entry in history) <= 1
     dispatches = sum(entry.after is State.DISPATCHED for entry in history)
     assert fence >= dispatches == attempt

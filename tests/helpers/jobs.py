@@ -65,6 +65,12 @@ async def count(ctx: il.Context, folder: str, name: str = "executions") -> int:
     return ctx.attempt
 
 
+@app.job("variables")
+async def variables() -> list[str]:
+    """The variables of ours that a handler sees."""
+    return sorted(name for name in os.environ if name.startswith("INTERLOCK_"))
+
+
 @app.job("fail")
 async def fail(text: str = "boom") -> None:
     raise RuntimeError(text)

@@ -188,7 +188,7 @@ def test_a_flood_is_read_in_parts_also_in_memory(folder: Path) -> None:
             async with jobs.connected(str(folder / "s")):
                 handles = await jobs.submit_many([("say", {"value": KEYWORD})] * count)
                 await asyncio.gather(*(one.wait() for one in handles))
-            await until(lambda: len(store.letters) == count, "every result is quarantined")
+            await until(lambda: len(store.dead.rows) == count, "every result is quarantined")
             assert max(store.asked) == AT_ONCE
         finally:
             await scheduler.stop()

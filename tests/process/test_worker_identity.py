@@ -44,6 +44,11 @@ def without_start(known: str) -> str:
     return known.rpartition(".")[0]
 
 
+def over_tls(known: str) -> str:
+    """The same process, as the scheduler names one that came with a token: it may be anywhere."""
+    return f"site:{known}"
+
+
 @pytest.mark.behaviour("LIV-2", "LIV-4")
 @pytest.mark.parametrize(
     ("named", "lives", "is_told"),
@@ -55,6 +60,8 @@ def without_start(known: str) -> str:
         (elsewhere, False, False),
         (elsewhere, True, False),
         (without_start, False, False),
+        (over_tls, False, False),
+        (over_tls, True, False),
     ],
 )
 def test_only_what_is_known_to_be_gone_is_told(

@@ -15,6 +15,7 @@ from interlock.api.feed import Feed
 from interlock.api.health import HealthChecks
 from interlock.api.jobs import Jobs, ReadJob
 from interlock.api.lanes import Lanes
+from interlock.api.letters import Letters
 from interlock.api.patience import ask
 from interlock.api.runs import Runs
 from interlock.api.services import Services
@@ -39,6 +40,7 @@ class Backend:
             **Workers(connection).handlers,
             **Approvals(reader, connection, self._runs).handlers,
             **Deliveries(reader, connection).handlers,
+            **Letters(reader, connection, self._runs).handlers,
             **AuditReader(reader).handlers,
             **Services(reader, connection, self._feed).handlers,
             **HealthChecks(reader, connection, self._feed).handlers,

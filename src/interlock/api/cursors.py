@@ -5,7 +5,7 @@ import re
 from interlock.model.error import BadCursor, BadValue
 
 FORM = "{kind}[0-9]{{1,18}}"
-RUNS, LOGS, SERVICE_LOGS, EVENTS, DELIVERIES, AUDIT, APPROVALS = "r", "l", "s", "e", "d", "a", "p"
+RUNS, LOGS, SERVICE_LOGS, EVENTS, DELIVERIES, AUDIT, APPROVALS, LETTERS = "r", "l", "s", "e", "d", "a", "p", "x"
 """kinds of lists with cursors"""
 START = "start"  # cursor before the first event
 JOBS, SESSIONS = "j", "k"

@@ -72,7 +72,7 @@ class Runs:
         run_id = accepted.run_ids[0]
         headers = ((b"location", f"/api/v1/runs/{run_id}".encode("latin-1")),)
         if limit:
-            return Reply(await call.while_connected(self._detail(run_id, call.caller, limit)), headers)
+            return Reply(await call.while_connected(self.detail(run_id, call.caller, limit)), headers)
         run = accepted.run or await self.find(run_id, call.caller)
         return Reply(v.info_of(run), headers)
 
@@ -118,17 +118,21 @@ class Runs:
         return ActedOn(id=report.run_id, state=report.state)
 
     async def act_on_many(self, call: Call[Any, BulkBody]) -> Reply:
-        body, caller, key = call.body, call.caller, call.key
+        body, caller = call.body, call.caller
         wanted = _filter(body)
         if wanted == RunFilter() and not body.everything:
             raise e.BadUse("all", "missing, and no filter is given; give one, such as job, or all: true for every run")
         if caller.tenant != EVERY_TENANT:
             wanted = msgspec.structs.replace(wanted, tenant=caller.tenant_for(wanted.tenant))
+        action = RunAction(call.operation.path.rpartition("/")[2])
+        return await self.start_bulk(call, action, wanted)
+
+    async def start_bulk(self, call: Call[Any, Any], action: RunAction, wanted: RunFilter) -> Reply:
         # The same key is the same request, within a tenant.
+        caller, key = call.caller, call.key
         given = os.urandom(16) if key is None else f"{caller.tenant}\0{key}".encode()
         bulk_id = hashlib.blake2b(given, digest_size=12).hexdigest()
-        action = RunAction(call.operation.path.rpartition("/")[2])
-        message = r.StartBulk(0, bulk_id, action, wanted, body.reason, caller.name)
+        message = r.StartBulk(0, bulk_id, action, wanted, call.body.reason, caller.name)
         found = v.bulk_info_of((await ask(self._connection, message)).bulk)
         return Reply(found, ((b"location", f"/api/v1/bulk/{found.id}".encode()),))
 
@@ -144,10 +148,10 @@ class Runs:
 
     async def run(self, call: Call[q.WaitQuery, None]) -> v.RunDetail:
         wait = seconds_of(call.query.wait)
-        detail = self._detail(call.path["run_id"], call.caller, wait)
+        detail = self.detail(call.path["run_id"], call.caller, wait)
         return await (call.while_connected(detail) if wait else detail)
 
-    async def _detail(self, run_id: str, caller: Caller, wait: float) -> v.RunDetail:
+    async def detail(self, run_id: str, caller: Caller, wait: float) -> v.RunDetail:
         """Return the run as it is now, or once it has ended if that is within `wait` seconds."""
         run = await self.find(run_id, caller)
         if run.state not in TERMINAL and wait > 0:

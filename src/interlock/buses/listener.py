@@ -58,8 +58,8 @@ def _clear_leftover(path: Path) -> None:
         probe.close()
 
 
-def bind_tcp(host: str, port: int) -> socket.socket:
-    """Return a listening TCP socket; port 0 takes a free one."""
+def bind_tcp(host: str, port: int, setting: str = "http") -> socket.socket:
+    """Return a listening TCP socket; port 0 takes a free one. `setting` gave the address."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError as error:
@@ -73,7 +73,7 @@ def bind_tcp(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         if error.errno == errno.EADDRINUSE:
-            raise PortTaken(f"{host}:{port}") from error
+            raise PortTaken(f"{host}:{port}", setting) from error
         raise CannotListen(f"{host}:{port}", error.strerror or str(error)) from error
     listener.setblocking(False)
     return listener

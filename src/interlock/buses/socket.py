@@ -5,16 +5,14 @@ import logging
 import os
 import socket
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import cast
 
 from interlock.buses.listener import bind_unix
-from interlock.model.error import NotRunning, Refused
-from interlock.model.frames import FrameReader, encode
-from interlock.model.message import Message, Problem
+from interlock.buses.stream import StreamPeer
+from interlock.model.error import NotRunning
 from interlock.ports.bus import Bus, Endpoint, Peer
 from interlock.worker.identity import process_of
 
@@ -22,75 +20,23 @@ logger = logging.getLogger("interlock.links")
 
 LAST_WORDS = 2.0  # seconds after the end of a process in which its link should end too
 MOST_KNOCKING = 1024  # links that may wait to be accepted: after a restart all workers come at once
-MOST_UNSENT = 256 * 1024 * 1024  # bytes that a peer may leave unread before it is cut off
 
 
-class _SocketPeer(Peer, asyncio.Protocol):
+class _SocketPeer(StreamPeer):
     def __init__(self, bus: "SocketBus", endpoint: Endpoint) -> None:
+        super().__init__(bus.peers, endpoint)
         self._bus = bus
-        self._endpoint = endpoint
-        self._loop = asyncio.get_running_loop()
-        self._transport: asyncio.Transport | None = None
-        self._reader = FrameReader()
-        self._unsent: list[Message] = []
         self._when_closed: list[Callable[[], None]] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-        self.process = _process_of(self._transport)
-        self._bus.peers.add(self)
-        self._endpoint.opened(self)
-
-    def data_received(self, data: bytes) -> None:
-        try:
-            for messages in self._reader.feed(data):
-                self._endpoint.received(self, messages)
-        except Refused as error:
-            logger.warning("%s", error)
-            self.send([Problem(0, error.code, str(error))])
-            self.close()
+        self.process = _process_of(transport)
+        super().connection_made(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._transport = None
-        self._unsent.clear()
-        self._bus.peers.discard(self)
-        self._endpoint.closed(self)
+        super().connection_lost(exc)
         for call in self._when_closed:
             call()
         self._when_closed.clear()
-
-    def send(self, messages: Sequence[Message]) -> None:
-        if self._transport is None:
-            return
-        if not self._unsent:
-            # All messages to one peer in one turn of the loop go out as one frame.
-            self._loop.call_soon(self.flush)
-        self._unsent.extend(messages)
-
-    def flush(self) -> None:
-        if self._transport is None or not self._unsent:
-            return
-        unsent, self._unsent = self._unsent, []
-        try:
-            self._transport.write(encode(unsent))
-        except (Refused, UnicodeEncodeError):
-            self._transport.write(encode([_or_problem(message) for message in unsent]))
-        if self._transport.get_write_buffer_size() > MOST_UNSENT:
-            logger.warning("a peer does not read its messages and is cut off")
-            self._transport.abort()
-
-    def close(self) -> None:
-        if self._transport is not None:
-            self.flush()
-            self._transport.close()
-
-    def pause(self) -> None:
-        if self._transport is not None and self._transport.is_reading():
-            self._transport.pause_reading()
-
-    def resume(self) -> None:
-        if self._transport is not None and not self._transport.is_closing() and not self._transport.is_reading():
-            self._transport.resume_reading()
 
     def on_process_end(self, call: Callable[[], None]) -> None:
         if self.process:
@@ -106,17 +52,7 @@ class _SocketPeer(Peer, asyncio.Protocol):
             self._loop.call_later(LAST_WORDS, self._transport.abort)
 
 
-def _or_problem(message: Message) -> Message:
-    """Return the message, or a problem for the other side if it cannot be sent."""
-    try:
-        encode([message])
-    except (Refused, UnicodeEncodeError) as error:
-        logger.error("a %s cannot be sent: %s", type(message).__name__, error)
-        return Problem(getattr(message, "request", 0) or -1, Refused.code, f"link: the answer cannot be sent ({error})")
-    return message
-
-
-def _process_of(transport: asyncio.Transport) -> str:
+def _process_of(transport: asyncio.BaseTransport) -> str:
     """Return the process id of the other end, as the system knows it."""
     sock = transport.get_extra_info("socket")
     if sock is None or not hasattr(socket, "SO_PEERCRED"):
@@ -129,7 +65,7 @@ def _process_of(transport: asyncio.Transport) -> str:
 class SocketBus(Bus):
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self.peers: set[_SocketPeer] = set()
+        self.peers: set[StreamPeer] = set()
         self._watched: dict[int, tuple[int, Callable[[], None]]] = {}
         self._server: asyncio.AbstractServer | None = None
 

@@ -68,12 +68,17 @@ def took(run: RunInfo, now: float) -> float | None:
     return (run.ended_at if run.ended_at is not None else now) - run.started_at
 
 
+def last_line(error: str) -> str:
+    """Return what a traceback ends with."""
+    return error.strip().rpartition("\n")[2]
+
+
 def why(run: RunInfo) -> str:
     """Return the explanation of the state: progress, the error's last line, or the reason."""
     if run.progress is not None and run.state not in TERMINAL:
         return f"{run.progress.percent:.0f}% {run.progress.text}".strip()
     if run.error and run.error.strip() and run.state is not State.SUCCEEDED:
-        return run.error.strip().splitlines()[-1]
+        return last_line(run.error)
     return run.reason
 
 

@@ -18,7 +18,10 @@ from interlock.model.field_types import did_you_mean
 from interlock.model.run_action import RunAction
 from interlock.model.session import SessionAction
 
-GROUPS = {"policy": "Try a policy before it decides: run its cases, explain and compare verdicts. Or serve it."}
+GROUPS = {
+    "policy": "Try a policy before it decides: run its cases, explain and compare verdicts. Or serve it.",
+    "dlq": "Look at dead letters, work that could not be done, and replay or drop them.",
+}
 """group of commands → its help"""
 
 
@@ -82,7 +85,7 @@ def _function(name: str) -> Any:
         return import_module("interlock.cli.job_actions").command_of(name)
     if name in ("stop", "stopall", "reset"):
         return import_module("interlock.cli.session").command_of(SessionAction(name))
-    return import_module(f"interlock.cli.{name}").command
+    return import_module(f"interlock.cli.{name.replace('-', '_')}").command
 
 
 def _version(asked: bool) -> None:

@@ -42,10 +42,11 @@ def command_of(action: RunAction) -> Callable[..., None]:
                 _act(client, action, runs, reason, json)
                 return
             if request is None:
-                if not yes and not _ask(action, client.runs(**_reached(action, asked), limit=MOST_COUNTED + 1)):
+                matching = client.runs(**_reached(action, asked), limit=MOST_COUNTED + 1)
+                if not yes and not confirmed(action, "run", matching):
                     return
                 request = client.act_on_many(action, reason, everything=everything, **asked).id
-            _follow(client, action, request, not no_wait, json)
+            follow(client, action, request, not no_wait, json)
 
     command.__doc__ = (
         f"{action.capitalize()} runs: those you name, or all that match the options and {action.reach}.\n\n"
@@ -74,7 +75,7 @@ def _reached(action: RunAction, asked: dict[str, Any]) -> dict[str, Any]:
     return {**asked, "state": asked.get("state") or UNSUCCESSFUL, "live": False}
 
 
-def _follow(client: Client, action: RunAction, request: str, wait: bool, json: bool) -> None:
+def follow(client: Client, action: RunAction, request: str, wait: bool, json: bool) -> None:
     """Show the progress of a bulk request until it has finished."""
     drawn = wait and sys.stderr.isatty()
     found = client.bulk(request)
@@ -100,13 +101,13 @@ def _told(bulk: BulkInfo) -> str:
     return f"{bulk.action.done} {counted(bulk.done, 'run')}{asked}{left}"
 
 
-def _ask(action: RunAction, runs: Iterable[object]) -> bool:
-    """Ask for confirmation; return False if no run matches."""
-    count = sum(1 for _ in runs)
+def confirmed(action: str, noun: str, found: Iterable[object]) -> bool:
+    """Ask for confirmation; return False if nothing matches."""
+    count = sum(1 for _ in found)
     if not count:
-        say(f"no run to {action}")
+        say(f"no {noun} to {action}")
         return False
-    many = f"more than {MOST_COUNTED:,} runs" if count > MOST_COUNTED else counted(count, "run")
+    many = f"more than {MOST_COUNTED:,} {noun}s" if count > MOST_COUNTED else counted(count, noun)
     if not sys.stdin.isatty():
         raise WrongUsage(f"add --yes to {action} {many}: standard input is not a terminal")
     ask(f"{action.capitalize()} {many}?")

@@ -133,7 +133,8 @@ async def _serve(
         _say("stopped before it had started")
         return
     where = f", {scheduler.front.url}" if scheduler.front.url else ""
-    _say(f"interlock: {scheduler.settings.database}, socket {scheduler.settings.socket_path()}{where}")
+    workers = f", workers {scheduler.elsewhere}" if scheduler.elsewhere else ""
+    _say(f"interlock: {scheduler.settings.database}, socket {scheduler.settings.socket_path()}{workers}{where}")
     _say(policy_line(scheduler.engine.catalog.policy))
     display = None if errors is None else loop.create_task(show_live(scheduler, steps(), errors))
     ended = loop.create_task(scheduler.wait())

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 
 from interlock.config.lanes import Lanes, lanes
-from interlock.config.tokens import Token, Tokens
+from interlock.config.tokens import SECRET, Token, Tokens
 from interlock.model.doc import doc
 from interlock.model.error import BadValue
 from interlock.model.field import fields_of
@@ -17,7 +17,7 @@ from interlock.model.lane import LaneSpec, with_limits
 from interlock.model.pool import CAPABILITIES, DEFAULT_POOL, POOL_NAME, PROCESSES, SLOTS, WORKER_LABELS
 from interlock.model.secret import SECRET_NAMES
 from interlock.model.session import SessionPatterns
-from interlock.model.sockets import http_socket, scheduler_socket
+from interlock.model.sockets import MEMORY, http_socket, scheduler_socket
 
 PREFIX = "INTERLOCK_"
 
@@ -97,6 +97,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     http: Annotated[
         str, doc("Address of HTTP; 'local': only the Unix socket; 'off': none."), Address("local", "off")
     ] = "127.0.0.1:8420"
+    listen_workers: Annotated[str | None, doc("Address for workers on other machines, over TLS."), Address()] = None
+    worker_cert: Annotated[
+        str | None, doc("Certificate to show to workers on other machines; default beside the database."), FILE
+    ] = None
+    worker_key: Annotated[str | None, doc("Key of that certificate; default beside the database."), FILE] = None
     workers: Annotated[int, doc("Number of worker processes."), Whole(0, 1000)] = 1
     slots: Annotated[int, doc("Runs a worker executes at once."), SLOTS, Given(also="--max-parallel")] = 64
     processes: Annotated[int, doc("Further runs a worker executes at once, each in its own process."), PROCESSES] = 2
@@ -135,7 +140,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     log_format: Annotated[str, doc("Format of the log."), Choice("text", "json")] = "text"
     """also of worker processes; a program that embeds the scheduler sets up its own logging"""
     echo: Annotated[bool, doc("Print the log lines of runs on the terminal as well.")] = False
-    tokens: Annotated[list[Token], doc("Callers over HTTP."), Tokens(), Given(secret=True, in_environment=False)] = []
+    tokens: Annotated[
+        list[Token], doc("Callers over HTTP, and workers."), Tokens(), Given(secret=True, in_environment=False)
+    ] = []
     origins: Annotated[list[str], doc("Origins whose pages may use the API, besides the server's own."), ORIGINS] = []
     hosts: Annotated[list[str], doc("Names the server answers to, besides its address and localhost."), HOSTS] = []
     webhook_allow: Annotated[
@@ -172,6 +179,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         float, doc("Time an idempotency key is kept, even if its run is pruned; 0s is for ever."), KEEP
     ] = 30 * 86400.0
 
+    keep_dead_letters: Annotated[
+        float, doc("Time a dead letter and its run are kept, the newest 100,000 at most; 0s is for ever."), KEEP
+    ] = 90 * 86400.0
+
     def __post_init__(self) -> None:
         check(self)
 
@@ -188,13 +199,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         """Return the socket that serves HTTP to its owner, beside the scheduler's own."""
         return Path(http_socket(str(self.socket_path())))
 
+    def worker_files(self) -> tuple[str, str]:
+        """Return the files of the certificate for workers elsewhere and of its key."""
+        beside = "interlock" if self.database == MEMORY else self.database
+        return self.worker_cert or f"{beside}.worker.crt", self.worker_key or f"{beside}.worker.key"
+
     def http_address(self) -> tuple[str, int] | None:
         """Return host and port; None if HTTP is not served over TCP."""
         return None if self.http in ("off", "local") else Address.parts(self.http)
 
 
 class ClientSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings that locate a server, besides those that name its socket."""
+    """Settings that locate a server, besides those that name its socket; workers elsewhere have their own."""
 
     url: Annotated[str | None, doc("Server: http://host:port or unix:/path; default the local socket."), URL] = None
     token: Annotated[
@@ -203,6 +219,15 @@ class ClientSettings(msgspec.Struct, frozen=True, kw_only=True):
         Text(r"[!-~]+", "text of printable characters without spaces", hidden=True),
         Given(secret=True),
     ] = None
+    connect: Annotated[str | None, doc("Scheduler on another machine, which listens for workers."), Address()] = None
+    ca: Annotated[str | None, doc("CAs that the scheduler's certificate may have; default the system's."), FILE] = None
+    fingerprint: Annotated[
+        str | None,
+        doc("The scheduler's certificate itself, as sha256:…, instead of a CA."),
+        Text("sha256:[0-9a-f]{64}", "sha256: and 64 hexadecimal digits in lower case", "SHA256"),
+    ] = None
+    worker_token: Annotated[str | None, doc("Token of the worker."), SECRET, Given(secret=True)] = None
+    worker_token_file: Annotated[str | None, doc("File with the token of the worker."), FILE] = None
 
 
 def table(struct: type[msgspec.Struct]) -> dict[str, Setting]:

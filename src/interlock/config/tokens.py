@@ -1,4 +1,4 @@
-"""Tokens of the settings file: the callers over HTTP."""
+"""Tokens of the settings file: the callers over HTTP, and workers elsewhere."""
 
 import hashlib
 import os
@@ -9,9 +9,10 @@ import msgspec
 
 from interlock.model.access import EVERY_TENANT, Caller, Grant, Role, digest_of
 from interlock.model.error import BadUse, BadValue
-from interlock.model.field_types import Kind, Place, Schema, Text, did_you_mean
+from interlock.model.field_types import NAME, NAME_RULE, Kind, Place, Schema, Text, Texts, did_you_mean
 
 SECRETS = ("sha256", "token", "env")
+SECRET = Text(r"[!-~]{16,512}", "16 to 512 printable characters without spaces", hidden=True)
 
 
 class Token(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,38 +24,45 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
     sha256: str | None = None  # hash of the token, in hexadecimal digits
     token: str | None = None
     env: str | None = None  # name of the environment variable that holds the token
+    pools: tuple[str, ...] = ()  # those that a worker may join; empty for all
 
     @property
     def identity(self) -> str:
-        """A text that differs if role, tenant or secret do, and that does not lead back to the secret."""
+        """A text that differs if role, tenant, pools or secret do, and that does not lead back to the secret."""
         whole = b"interlock token\0" + self.grant().digest
-        return f"{self.role} of {self.tenant}, {hashlib.blake2b(whole, digest_size=8).hexdigest()}"
+        return f"{self.scope}, {hashlib.blake2b(whole, digest_size=8).hexdigest()}"
+
+    @property
+    def scope(self) -> str:
+        """Role, tenant and pools."""
+        return f"{self.role} of {self.tenant}" + (f" in {', '.join(self.pools)}" if self.pools else "")
 
     def grant(self) -> Grant:
         """Return the value that a gateway recognises this token by; raise if its variable does not hold it."""
         if self.sha256 is not None:
             digest = bytes.fromhex(self.sha256)
         elif self.env is not None:
-            kind = Tokens.FIELDS["token"]
+            kind = SECRET
             text = os.environ.get(self.env, "")
             if not kind.pattern.fullmatch(text):
                 raise BadValue(f"tokens: {self.name}: env", self.env, f"a variable with {kind.expected}")
             digest = digest_of(text)
         else:
             digest = digest_of(self.token or "")
-        return Grant(digest, Caller(self.name, self.role, self.tenant))
+        return Grant(digest, Caller(self.name, self.role, self.tenant, self.pools))
 
 
 class Tokens(Kind):
     """A list of tokens."""
 
-    FIELDS: Mapping[str, Text] = {
+    FIELDS: Mapping[str, Text | Texts] = {
         "name": Text(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}", "a name of letters, digits, '_', '.', '@' and '-'"),
         "role": Text("|".join(Role), f"one of {', '.join(Role)}"),
         "tenant": Text(r"\*|[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}", f"a tenant's name, or '{EVERY_TENANT}' for all tenants"),
         "sha256": Text(r"[0-9a-fA-F]{64}", "64 hexadecimal digits", hidden=True),
-        "token": Text(r"[!-~]{16,512}", "16 to 512 printable characters without spaces", hidden=True),
+        "token": SECRET,
         "env": Text(r"[A-Za-z_][A-Za-z0-9_]*", "the name of an environment variable"),
+        "pools": Texts(Text(NAME, NAME_RULE.format(64)), make=tuple),
     }
 
     def check(self, value: Any, place: Place) -> list[Token]:
@@ -86,6 +94,8 @@ class Tokens(Kind):
                 raise BadUse(str(place), f"{key} is missing")
         if sum(key in fields for key in SECRETS) != 1:
             raise BadUse(str(place), f"{fields['name']!r} needs exactly one of sha256, token and env")
+        if "pools" in fields and fields["role"] != Role.WORKER:
+            raise BadUse(str(place.at("pools")), f"a token of role {fields['role']} has none; only workers have pools")
         return Token(**fields | {"role": Role(fields["role"])})
 
     def schema(self) -> Schema:
@@ -104,4 +114,4 @@ class Tokens(Kind):
         }
 
     def show(self, value: list[Token]) -> str:
-        return ", ".join(f"{token.name} ({token.role.value} of {token.tenant})" for token in value)
+        return ", ".join(f"{token.name} ({token.scope})" for token in value)

@@ -10,6 +10,7 @@ from interlock.model.audit import AuditEntry
 from interlock.model.bulk import BulkRequest
 from interlock.model.child_info import Kept
 from interlock.model.command import ServiceRow
+from interlock.model.dead_letter import DeadLetter
 from interlock.model.delivery import Delivery, Sent
 from interlock.model.effect import Effect
 from interlock.model.error import InterlockError
@@ -42,7 +43,9 @@ class Batch(msgspec.Struct):
     """in order: a run, one whose further payloads it gets, and whether it gets the payload of that one too"""
     logs: list[tuple[str, int, int, float, str, str, str]] = []
     """run id, attempt, number of the line, time, level, text, logger"""
-    dead_letters: list[tuple[str, float, str, str]] = []  # run id, time, reason code, error
+    dead_letters: list[DeadLetter] = []
+    replayed: list[tuple[str, str]] = []  # a new run, and the run that it repeats, which may have a dead letter
+    dropped_letters: list[str] = []  # ids, after all others
     deliveries: list[Delivery] = []  # new ones, and those to be delivered again
     sent: list[Sent] = []  # results of tries
     kept: list[tuple[str, Kept | None]] = []  # service → its record, None to delete it; the last entry wins

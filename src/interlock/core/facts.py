@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from interlock.core.fire_times import following
+from interlock.model.dead_letter import LetterFilter
 from interlock.model.delivery import Delivery
 from interlock.model.job import Job
 from interlock.model.run import Run
@@ -28,12 +29,13 @@ class Needs(msgspec.Struct):
     retries: dict[tuple[str, str], None] = {}  # runs to retry, and the keys of the new runs in their tenants
     memos: dict[str, None] = {}  # names
     deliveries: dict[str, None] = {}  # ids
+    letters: dict[LetterFilter, None] = {}  # dead letters, a page of each
     pages: dict[str, tuple[RunFilter, int | None, int]] = {}
     """bulk request → the ended runs it is for, where the next page begins, and its size"""
 
     def __bool__(self) -> bool:
         asked = self.keys, self.digests, self.states, self.runs, self.latest, self.pages, self.memos, self.deliveries
-        return any(asked)
+        return any(asked) or bool(self.letters)
 
     def note_passed(self, state: "SchedulerState", run_id: str, job_id: str, at: float) -> None:
         """Record a run whose second is a fire time that the schedule has passed."""
@@ -55,5 +57,6 @@ class Facts(msgspec.Struct):
     latest: dict[str, float] = {}  # job → its latest fire time with a run, if in the future
     memos: dict[str, bytes] = {}
     deliveries: dict[str, Delivery] = {}
+    letters: dict[LetterFilter, tuple[list[str], bool]] = {}  # ids, and whether there are more
     pages: dict[str, tuple[list[Run], int | None]] = {}
     """bulk request → a page of ended runs, with payloads, and where the next begins; None after the last"""

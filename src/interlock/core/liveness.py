@@ -9,7 +9,7 @@ sides drop those that the other does not know.
 from collections.abc import Iterator
 
 from interlock.core.effects import is_pending
-from interlock.core.roster import DRAINED, NOT_OUT, Attempt, Worker
+from interlock.core.roster import NOT_OUT, Attempt, Worker
 from interlock.core.routing import send
 from interlock.core.settle import begin, current, give_back, lose
 from interlock.core.state import Lines, SchedulerState
@@ -20,6 +20,7 @@ from interlock.model.explanation import Reason, ReasonKind
 from interlock.model.message import (
     Checkpoint,
     Dispatch,
+    Drain,
     Heard,
     Heartbeat,
     Held,
@@ -51,8 +52,7 @@ def heartbeat(p: Pass, worker_id: str, message: Heartbeat) -> None:
 def note_load(p: Pass, worker_id: str, message: Load) -> None:
     worker = p.state.workers.get(worker_id)
     if worker is not None:
-        worker.silent = False
-        worker.heard = p.elapsed
+        p.state.hear(worker, p.elapsed)
         worker.cpu, worker.memory, worker.gpu = message.cpu, message.memory, message.gpu
         p.state.roster.changed(worker)
     p.send(worker_id, Seen())
@@ -75,7 +75,9 @@ def worker_up(p: Pass, origin: str, command: WorkerUp) -> None:
     worker.slots = command.slots
     worker.processes = command.processes
     worker.jobs = command.jobs
-    worker.draining = command.draining
+    if worker.draining and not command.draining:
+        p.send(worker.id, Drain())  # a broken link may have lost it
+    worker.draining = worker.draining or command.draining
     worker.pool = command.pool
     worker.capabilities = command.capabilities
     worker.labels = command.labels
@@ -116,7 +118,7 @@ def worker_down(p: Pass, origin: str, command: WorkerDown) -> None:
             else:
                 lose(p, attempt.run, command.reason)
     if not worker.attempts and (command.dead or worker.draining):
-        _forget(p, worker)
+        p.state.roster.forget(worker)
     else:
         p.state.watch_silence(worker.heard)
 
@@ -126,12 +128,6 @@ def worker_leaving(p: Pass, worker_id: str, message: Leaving) -> None:
     if worker is not None:
         worker.draining = True
         p.state.roster.changed(worker)
-
-
-def _forget(p: Pass, worker: Worker) -> None:
-    p.state.roster.forget(worker)
-    if worker.drained:
-        p.batch.memos[DRAINED + worker.id] = None
 
 
 def inputs_read(p: Pass, run: Run, inputs: tuple[bytes, bytes | None, tuple[bytes, ...]]) -> None:
@@ -179,8 +175,8 @@ def check_silence(p: Pass) -> None:
         elif worker.connected:
             worker.silent = True
             p.state.roster.changed(worker)
-        elif not worker.attempts and (worker.draining or not worker.drained):
-            _forget(p, worker)
+        elif not worker.attempts:
+            p.state.roster.forget(worker)
     p.state.liveness_due = None if oldest is None else oldest + silence
 
 

@@ -68,7 +68,6 @@ def withhold(p: Pass, run: Run, at: float | None) -> bool:
 def _quarantine(p: Pass, run: Run, record: OutputRecord, reason: str, at: float | None = None) -> None:
     p.set_facet(run, output=record)
     p.move(run, State.OUTPUT_QUARANTINED, reason, at=at)
-    p.batch.dead_letters.append((run.id, p.now, "output_quarantined", reason))
     p.quarantined.append(run)
     p.audit(
         AuditKind.QUARANTINED, run.created_by, run.tenant, run.id,

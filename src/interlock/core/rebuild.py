@@ -11,7 +11,7 @@ from interlock.core.job_guard import guard_of, rebuild_guards
 from interlock.core.judge import LONGEST_PAUSE, MEMO, UNSURE
 from interlock.core.lane import Room
 from interlock.core.output import MEMO as SCANNED
-from interlock.core.roster import DRAINED, Attempt, Worker
+from interlock.core.roster import Attempt, Worker
 from interlock.core.schedule_table import series_of
 from interlock.core.settle import runtimes
 from interlock.core.snapshot import Snapshot as Snapshot
@@ -52,9 +52,6 @@ def rebuild(
         if name.startswith(RATE):
             left = msgspec.json.decode(memo, type=float) - now.wall
             state.gates[name] = state.open_gates[name] = RateGate(name=name, due=now.elapsed + left)
-        elif name.startswith(DRAINED):
-            worker_id = name.removeprefix(DRAINED)
-            state.workers[worker_id] = Worker(worker_id, heard=now.elapsed, drained=True)
     state.policy_digest = snapshot.memos.get(MEMO, b"").decode()
     state.scanned = int(snapshot.memos[SCANNED]) if SCANNED in snapshot.memos else None
     warm_start.expect(state, snapshot.memos.get(warm_start.MEMO), now)

@@ -21,6 +21,7 @@ from interlock.model.bulk import BulkRequest
 from interlock.model.error import Draining, Forbidden, RunNotEnded, RunPruned, TenantLimit
 from interlock.model.facets import Facets, RetriedAs, RetryOf
 from interlock.model.labels import BYPASSED
+from interlock.model.letter_request import Replay
 from interlock.model.request import ActOnRun, NewRun, StartBulk, StateReport
 from interlock.model.run import CALL_KEY, RETRY, Run
 from interlock.model.run_action import RunAction
@@ -51,14 +52,16 @@ def retry_one(p: Pass, origin: str, command: ActOnRun, run: Run) -> None:
         raise RunNotEnded(run.id, run.state)
     key = key_of(command)
     known = None if key is None else p.run_of_key((run.tenant, key))
+    changed = command.arguments if isinstance(command, Replay) else b""
     lane, _ = lane_of(p, run.lane)
     if known is None and lane in p.state.draining_lanes:
         raise Draining(lane)
     if known is None:
-        new = _new_run(p, run, key)
+        new = _new_run(p, run, key, changed)
         check_room(p, new, Counter())
         check_tenants(p, [(run.tenant, lane)])
-        again = _run_again(p, run, new, command.reason or command.action.done, command.actor or origin)
+        reason, actor = command.reason or command.action.done, command.actor or origin
+        again = _run_again(p, run, new, reason, actor, bool(changed))
     elif (found := p.find(known[0])) is not None:
         again = found
     else:
@@ -97,11 +100,11 @@ def _is_allowed(p: Pass, tenant: str, lane: str) -> bool:
     return True
 
 
-def _new_run(p: Pass, old: Run, key: str | None) -> NewRun:
+def _new_run(p: Pass, old: Run, key: str | None, changed: bytes = b"") -> NewRun:
     if p.state.draining:
         raise Draining
     p.state.job(old.job_id)
-    data = old.payload
+    data = changed or old.payload
     if data is None:  # it ended in this pass, and memory does not keep large payloads
         data = p.facts.runs[old.id].payload or payload.EMPTY
     facets = old.facets or Facets()
@@ -116,12 +119,12 @@ def _new_run(p: Pass, old: Run, key: str | None) -> NewRun:
     )  # fmt: skip
 
 
-def _run_again(p: Pass, old: Run, new: NewRun, reason: str, actor: str) -> Run:
+def _run_again(p: Pass, old: Run, new: NewRun, reason: str, actor: str, changed: bool = False) -> Run:
     digest = None if new.idempotency_key is None else payload.digest(new.job_id, new.payload)
     again = create_run(p, new, digest, actor, reason, RetryOf(run_id=old.id))
     if old.submitters != (actor,):
         p.set_facet(again, behind=old.submitters)
-    if old.facets is not None and old.facets.collected is not None:
+    if old.facets is not None and old.facets.collected is not None and not changed:
         p.set_facet(again, collected=old.facets.collected)
         p.batch.copied.append((again.id, old.id, False))
     _mark(p, old, RetriedAs(run_id=again.id))
@@ -129,7 +132,9 @@ def _run_again(p: Pass, old: Run, new: NewRun, reason: str, actor: str) -> Run:
 
 
 def _mark(p: Pass, old: Run, retried_as: RetriedAs) -> None:
-    """Name the new run in the old one. An ended run that only the store has gets no update of its other fields."""
+    """Name the new run in the old one, and in its dead letter. An ended run that only the store has gets no update of
+    its other fields."""
+    p.batch.replayed.append((retried_as.run_id, old.id))
     changed = p.changed.get(old.id) or p.created.get(old.id)
     if changed is not None:
         p.set_facet(changed, retried_as=retried_as)

@@ -7,7 +7,7 @@ their place until a worker of one of its crews can take a run.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from heapq import heapify, heappop, heappush, heapreplace
 from math import inf
 from random import Random
@@ -23,12 +23,10 @@ from interlock.policy.glob import matcher
 
 SUSPECT_SHARE = 4  # slots of a worker per suspect that it takes
 ANYWHERE = ""  # stands for the job id if the dispatch carries the work, so that any worker can do it
-DRAINED = "drained:"  # begins the name of the memo of a drained worker
 NOT_OUT = inf  # `Attempt.heard` before the attempt is sent: it cannot be silent
 PLACE = "place"  # the kind of a span that ends with another look for a worker
 PREFERRED_POOL, PREFERRED_WORKER = "preferred_pool", "preferred_worker_id"  # names of labels
 PREFIXES = ("placement.", "constraint.", "node.")  # of the labels of runs that a worker must have
-BUSY = 90.0  # percent of CPU or GPU at which a worker of a declared pool gets nothing
 UNDECLARED = PoolSpec(topics=(EVERYTHING,))
 MOST_PLACES = 10_000
 MOST_TRIES = 50  # looks for a worker before a run that none can take is given up
@@ -90,14 +88,15 @@ class Worker(msgspec.Struct, eq=False):
         places = self.processes if room is Room.OWN else self.slots // SUSPECT_SHARE
         return max(1, places) - sum(one is room for one in self.apart.values())
 
-    def obstacle(self, room: Room, bounded: bool) -> Obstacle | None:
-        """Return why it takes no run there now. In a declared pool (`bounded`) it also keeps some of its strength."""
+    def obstacle(self, room: Room, pool: PoolSpec | None) -> Obstacle | None:
+        """Return why it takes no run there now. In a declared pool it also keeps some of its strength."""
         if self.free(room) <= 0:
             return Obstacle.FULL
-        if not bounded:
+        if pool is None:
             return None
         is_high = room is Room.SHARED and self.slots >= 10 and self.shared * 10 >= self.slots * 9
-        return Obstacle.OVERLOADED if is_high or self.cpu >= BUSY or self.gpu >= BUSY else None
+        is_busy = pool.max_load is not None and max(self.cpu, self.gpu) >= pool.max_load
+        return Obstacle.OVERLOADED if is_high or is_busy else None
 
 
 HeapEntry = tuple[float, float, str, int, Worker]  # score, or a lower one, random number, id, stamp
@@ -107,7 +106,7 @@ PlaceKey = tuple[str, Needs, str]  # job id or `ANYWHERE`, needs, tenant
 
 class Crew(msgspec.Struct, eq=False):
     key: CrewKey
-    bounded: bool  # whether its pool is declared
+    pool: PoolSpec | None  # None if no pools are declared
     members: dict[str, Worker] = {}
     heaps: dict[Room, list[HeapEntry]] = {}  # for each kind of room that was asked for: who can take a run
     places: list["Place"] = []  # those that it serves
@@ -124,7 +123,7 @@ class Crew(msgspec.Struct, eq=False):
             if stamp == worker.stamp and score == (true := worker.score):
                 return heap[0]
             # Since its entry was made, the worker may have got runs: it has more to do, or no room left.
-            if stamp == worker.stamp and worker.obstacle(room, self.bounded) is None:
+            if stamp == worker.stamp and worker.obstacle(room, self.pool) is None:
                 heapreplace(heap, (true, rng.random(), worker.id, stamp, worker))
             else:
                 heappop(heap)
@@ -142,7 +141,7 @@ class Crew(msgspec.Struct, eq=False):
         return found or not self.heaps
 
     def _push(self, heap: list[HeapEntry], room: Room, worker: Worker, rng: Random) -> bool:
-        if worker.obstacle(room, self.bounded) is not None:
+        if worker.obstacle(room, self.pool) is not None:
             return False
         heappush(heap, (worker.score, rng.random(), worker.id, worker.stamp, worker))
         return True
@@ -150,7 +149,6 @@ class Crew(msgspec.Struct, eq=False):
 
 class Place(msgspec.Struct, eq=False):
     key: PlaceKey
-    preferred: str  # worker
     crews: dict[int, Crew] = {}  # by identity
     parked: dict[Parked, None] = {}  # queues that no worker takes now
     tries: list[int] = []  # numbers of arrival at each look in vain, while nobody can serve it
@@ -171,7 +169,9 @@ class Roster:
         self._crews: dict[CrewKey, Crew] = {}
         self._idle: dict[int, Crew] = {}  # crews that may have a worker that can take a run
         self._changed: dict[str, Worker] = {}
-        self._asked: list[str] = []  # names of labels that runs have asked for
+        self._announced: set[str] = set()  # names of labels of workers
+        self._asked: list[str] = []  # those that runs have asked for
+        self._most_places = MOST_PLACES
         self._bound = False  # whether any worker is for some tenants only
 
     def adopt(self, pools: Mapping[str, PoolSpec]) -> None:
@@ -199,9 +199,12 @@ class Roster:
         while self._changed:
             changed, self._changed = self._changed, {}
             for worker in changed.values():
-                if worker.tenants is not None and not self._bound:
-                    self._bound = True
+                if (worker.tenants is not None and not self._bound) or not self._announced.issuperset(worker.labels):
+                    self._bound = self._bound or worker.tenants is not None
+                    self._announced.update(worker.labels)
                     self._regroup()
+                    if worker.tenants is not None:
+                        self.places = {}  # their keys may be without tenants
                 if not worker.takes_work:
                     self.leave(worker)
                     continue
@@ -213,9 +216,14 @@ class Roster:
     def _offer(self, crew: Crew, worker: Worker, rng: Random) -> None:
         if crew.push(worker, rng):
             self._idle[id(crew)] = crew
-            for place in crew.places:
-                if place.parked:
-                    self.open[id(place)] = place
+            self._open(crew.places)
+        elif not worker.attempts:
+            self._open(one for one in crew.places if one.alarm == inf)  # nobody may be left to wait for
+
+    def _open(self, places: Iterable[Place]) -> None:
+        for place in places:
+            if place.parked:
+                self.open[id(place)] = place
 
     def has_room(self, rooms: Sequence[Room], rng: Random) -> bool:
         """Return whether a look at the waiting runs makes sense: a worker can take a run in one of these rooms, or no
@@ -231,11 +239,11 @@ class Roster:
             del self._idle[name]
         return found or not any(worker.attempts for worker in self.workers.values())
 
-    def pick(self, place: Place, room: Room, rng: Random) -> Worker | None:
+    def pick(self, place: Place, room: Room, rng: Random, preferred: str = "") -> Worker | None:
         """Return the preferred worker if it can take the run, or else the one that has the least to do."""
-        if place.preferred and (worker := self.workers.get(place.preferred)) is not None:
+        if preferred and (worker := self.workers.get(preferred)) is not None:
             crew = place.crews.get(id(worker.crew))
-            if crew is not None and worker.obstacle(room, crew.bounded) is None:
+            if crew is not None and worker.obstacle(room, crew.pool) is None:
                 return worker
         best: HeapEntry | None = None
         if len(place.crews) == 1:
@@ -256,14 +264,14 @@ class Roster:
         found = self.places.get(name)
         if found is not None:
             return found
-        new = {label for label, _ in key[3][2]} - set(self._asked)
+        new = [label for label, _ in key[3][2] if label not in self._asked and self._is_announced(label)]
         if new:
-            self._asked += sorted(new)
+            self._asked += new
             self._regroup()
             self.settle(rng)
-        if len(self.places) >= MOST_PLACES:
+        if len(self.places) >= self._most_places:
             self._drop_places()
-        found = self.places[name] = Place(name, key[3][4])
+        found = self.places[name] = Place(name)
         for crew in self._crews.values():
             self._join(found, crew)
         return found
@@ -282,7 +290,7 @@ class Roster:
 
     def misfit(self, worker: Worker, key: PlaceKey) -> tuple[Obstacle, str] | None:
         """Return why a worker never gets a run with these needs, while both stay as they are."""
-        job_id, (topic, capabilities, labels, pool, _), tenant = key
+        job_id, (topic, capabilities, labels, pool), tenant = key
         spec = self.pools.get(worker.pool, UNDECLARED) if self.pools else ONE_POOL
         if why := _closed(spec, topic) or (pool not in ("", worker.pool) and f"and not in {pool}"):
             return Obstacle.POOL, f"is in pool {worker.pool}, {why}"
@@ -298,6 +306,10 @@ class Roster:
             return Obstacle.UNKNOWN_JOB, f"does not know job {job_id}"
         return None
 
+    def _is_announced(self, label: str) -> bool:
+        """Return whether any worker has ever had a label that this one of a run may ask for."""
+        return label in self._announced or label.partition(".")[2] in self._announced
+
     def _declared(self) -> Iterator[tuple[str, PoolSpec]]:
         yield from self.pools.items() if self.pools else [("", ONE_POOL)]
 
@@ -310,7 +322,7 @@ class Roster:
         key = (worker.pool, frozenset(worker.jobs), capabilities, worker.tenants, values)
         crew = self._crews.get(key)
         if crew is None:
-            crew = self._crews[key] = Crew(key, bool(self.pools))
+            crew = self._crews[key] = Crew(key, self.pools.get(worker.pool))
             crew.members[worker.id] = worker
             for place in self.places.values():
                 self._join(place, crew)
@@ -334,13 +346,16 @@ class Roster:
             self._idle.pop(id(crew), None)
             for place in crew.places:
                 place.crews.pop(id(crew), None)
+            self._open(one for one in crew.places if one.alarm == inf)  # as above
 
     def _regroup(self) -> None:
-        """Form all crews and places anew, and let every parked queue try again."""
+        """Form all crews anew, and let every parked queue try again. The tries of a place still count."""
+        self._drop_places()
         for place in self.places.values():
-            if place.parked:
-                self.open[id(place)] = place
-        self.places = {}
+            place.crews = {}
+        self._open(self.places.values())
+        wanted = {label for key in self.places for label, _ in key[1][2]}
+        self._asked += sorted(filter(self._is_announced, wanted.difference(self._asked)))
         self._crews = {}
         self._idle = {}
         for worker in self.workers.values():
@@ -350,6 +365,7 @@ class Roster:
 
     def _drop_places(self) -> None:
         self.places = {key: one for key, one in self.places.items() if one.parked or one.tries}
+        self._most_places = max(MOST_PLACES, 2 * len(self.places))
         kept = {id(one) for one in self.places.values()}
         for crew in self._crews.values():
             crew.places = [one for one in crew.places if id(one) in kept]

@@ -15,6 +15,7 @@ from interlock.core.facts import Facts
 from interlock.core.schedule_table import ScheduleRow, goes_early
 from interlock.core.state import SchedulerState
 from interlock.model.audit import AuditKind
+from interlock.model.dead_letter import CODE_OF, LONGEST_ERROR, DeadLetter, LetterCode
 from interlock.model.effect import Effect as Asked
 from interlock.model.error import InvalidTransition
 from interlock.model.facets import CollapsedInto, Collected, Facets
@@ -135,6 +136,7 @@ class Pass(Decisions, kw_only=True):
             self.state.free_slot(run)
         if effect & REWRITES:
             self.rewritten.add(run.id)
+            self._write_letter(run)
         if before is State.SCHEDULED and effect & ENTERS and run.facets is not None and run.guarded.cleared:
             self._give_up_place(run)
         if before is State.SCHEDULED and effect & (ENTERS | ENDS) and not self.state.waits_in_session(run):
@@ -148,6 +150,13 @@ class Pass(Decisions, kw_only=True):
         elif effect & ENDS:
             self._end(run)
 
+    def _write_letter(self, run: Run) -> None:
+        """Write the dead letter of a run that has ended, unless its end needs none."""
+        code = CODE_OF.get(run.state)
+        if code is not None:
+            error = (run.error or run.reason)[:LONGEST_ERROR]
+            self.batch.dead_letters.append(DeadLetter(run.id, self.now, code, error, run.job_id, run.tenant))
+
     def note(self, run: Run, reason: str) -> None:
         """Add an entry to the history of a run whose state stays as it is."""
         run.previous, run.reason, run.seq = run.state, reason, run.seq + 1
@@ -156,10 +165,10 @@ class Pass(Decisions, kw_only=True):
         self.changed[run.id] = run
 
     def give_up(self, run: Run, code: str, text: str) -> None:
-        """End a run that could not be done, and put it among the dead letters."""
+        """End a run that could not be done; its dead letter has this code."""
         run.error = text
         self.move(run, State.FAILED, f"{code}: {text}")
-        self.batch.dead_letters.append((run.id, self.now, code, text))
+        self.batch.dead_letters[-1] = replace(self.batch.dead_letters[-1], code=LetterCode(code))
 
     def _give_up_place(self, run: Run) -> None:
         """Let others of its job pass a run that is held, or that is judged again and has never begun."""

@@ -1,12 +1,12 @@
 """Workers as they are shown, and what a person does with them: drain, resume and remove.
 
-A drained worker keeps its mark while it is away, and a memo keeps it over restarts of the scheduler. The mark goes when
-somebody resumes or removes the worker, or its process has ended.
+A drained worker keeps its mark over broken links, and over restarts of the scheduler, which the snapshot of the workers
+outlasts. The mark goes when somebody resumes the worker, or when it is forgotten.
 """
 
 from interlock.core.lane import Room
 from interlock.core.liveness import worker_down
-from interlock.core.roster import DRAINED, UNDECLARED, Worker
+from interlock.core.roster import UNDECLARED, Worker
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
 from interlock.model.audit import AuditKind
@@ -59,7 +59,7 @@ def state_of(state: SchedulerState, worker: Worker) -> WorkerState:
         return WorkerState.SILENT
     if worker.draining or worker.drained or pools.get(worker.pool, UNDECLARED).status is not PoolStatus.ACTIVE:
         return WorkerState.DRAINING
-    obstacle = worker.obstacle(Room.SHARED, bool(pools))
+    obstacle = worker.obstacle(Room.SHARED, pools.get(worker.pool))
     return WorkerState.READY if obstacle is None else WorkerState(obstacle)
 
 
@@ -86,7 +86,7 @@ def _change(p: Pass, worker: Worker, action: WorkerAction) -> None:
         raise WrongStatus(f"worker: {worker.id!r} is leaving, and cannot be resumed; start another one")
     else:
         worker.drained = action is WorkerAction.DRAIN
-        p.batch.memos[DRAINED + worker.id] = b"1" if worker.drained else None
+        p.state.kept_workers.look_at = p.state.kept_workers.write_at = p.elapsed  # store it in this pass
 
 
 def _find(state: SchedulerState, worker_id: str) -> Worker:

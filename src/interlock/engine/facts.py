@@ -10,7 +10,7 @@ from interlock.core.session import memo_name
 from interlock.model import payload
 from interlock.model.run import Run
 from interlock.model.state import State
-from interlock.ports.store import Store
+from interlock.ports.store import MOST_PRUNED, Store
 
 
 async def read(needs: Needs, store: Store, now: float) -> Facts:
@@ -41,6 +41,9 @@ async def read(needs: Needs, store: Store, now: float) -> Facts:
         await _read_runs([run_id for run_id, _ in known.values()], facts, store)
     wanted = [await store.delivery(delivery_id) for delivery_id in needs.deliveries]
     facts.deliveries = {one.id: one for one in wanted if one is not None}
+    for one in needs.letters:
+        page = await store.letters(one, None, MOST_PRUNED)
+        facts.letters[one] = [letter.id for letter in page.letters], page.next is not None
     retried = list(facts.runs.values()) + await _read_pages(needs, facts, store)
     # A retry goes into the session of its run, which may be idle.
     of_sessions = {memo_name(run.tenant, run.session): None for run in retried if run.session is not None}
@@ -53,10 +56,16 @@ async def _read_pages(needs: Needs, facts: Facts, store: Store) -> list[Run]:
     """Read the pages of bulk requests, and return all of their runs."""
     found: list[Run] = []
     for bulk_id, (wanted, before, size) in needs.pages.items():
-        page = await store.runs(wanted, before, size)
-        inputs = await store.inputs([run.id for run in page.runs]) if page.runs else {}
-        runs = [replace(run, payload=inputs[run.id].payload) for run in page.runs if run.id in inputs]
-        facts.pages[bulk_id] = (runs, page.next)
+        if wanted.letters is not None:
+            letters = await store.letters(wanted.letters, before, size)
+            read = [await store.run(one.id) for one in letters.letters]
+            runs, following = [run for run in read if run is not None], letters.next
+        else:
+            page = await store.runs(wanted, before, size)
+            inputs = await store.inputs([run.id for run in page.runs]) if page.runs else {}
+            runs = [replace(run, payload=inputs[run.id].payload) for run in page.runs if run.id in inputs]
+            following = page.next
+        facts.pages[bulk_id] = (runs, following)
         found += runs
     return found
 

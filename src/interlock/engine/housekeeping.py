@@ -18,6 +18,7 @@ MANY_ENDED = 10_000  # ended runs after which the next round comes early
 LOOK = 1.0  # seconds between two looks at the number of ended runs
 STAY = 3600.0  # seconds to keep scheduled runs: none runs twice if the clock is set back by less
 CALL_KEYS = 3600.0  # seconds to keep keys generated for one call: longer than any client repeats it
+MOST_LETTERS = 100_000  # newest dead letters kept: their runs stay with them, whatever else is pruned
 BEHIND = 60.0  # seconds of backlog before a warning is logged
 SAID_AGAIN = 600.0
 
@@ -29,6 +30,7 @@ class Keep(msgspec.Struct, frozen=True, kw_only=True):
     keep_runs_total: int = 0
     keep_for: float = 0.0  # seconds after the end of a run
     keep_keys: float = 0.0  # seconds
+    keep_dead_letters: float = 0.0  # seconds
     log_lines: int = sys.maxsize  # of each service
     log_bytes: int = sys.maxsize
 
@@ -63,6 +65,9 @@ class Housekeeping:
         lines = await self._store.prune_service_log(keep.log_lines, keep.log_bytes)
         keys_before = now.wall - keep.keep_keys if keep.keep_keys else 0.0
         keys = await self._store.prune_keys(keys_before, now.wall - CALL_KEYS)
+        letters = await self._store.prune_letters(
+            now.wall - keep.keep_dead_letters if keep.keep_dead_letters else 0.0, MOST_LETTERS
+        )
         limits = PruneLimits(
             keep.keep_runs or sys.maxsize,
             now.wall - keep.keep_for if keep.keep_for else 0.0,
@@ -71,10 +76,11 @@ class Housekeeping:
             self.falls_behind,
         )
         pruned = await self._store.prune_runs(limits)
-        if lines or keys or pruned.runs:
-            logger.debug("pruned %d lines of services, %d keys and %d runs", lines, keys, pruned.runs)
+        if lines or keys or letters or pruned.runs:
+            found = lines, keys, letters, pruned.runs
+            logger.debug("pruned %d lines of services, %d keys, %d dead letters and %d runs", *found)
         self._note(now.elapsed, pruned.runs, pruned.more)
-        return MOST_PRUNED in (lines, keys) or pruned.more
+        return MOST_PRUNED in (lines, keys, letters) or pruned.more
 
     def _note(self, began: float, pruned: int, more: bool) -> None:
         elapsed = self._clock.now().elapsed

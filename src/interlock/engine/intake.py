@@ -15,7 +15,7 @@ from interlock.model.error import BadSchedule, BadUse, BadValue, PayloadTooLarge
 from interlock.model.job import Job
 from interlock.model.new_run import NewRun, check_instant, check_name, check_plain, check_times, is_plain
 from interlock.model.request import MOST_PARALLEL, MOST_RUNS, Backfill, PutJobs, Submit
-from interlock.model.run import TRIGGER
+from interlock.model.run import TRIGGER, Run
 
 
 def create(message: Submit, actor: str, catalog: Catalog, known: Mapping[str, Job]) -> Create:
@@ -42,6 +42,12 @@ def create(message: Submit, actor: str, catalog: Catalog, known: Mapping[str, Jo
         runs[:] = [_with_marks(new, catalog.get(new.job_id, known)) for new in runs]
     size = sum(len(new.payload) for new in runs)
     return Create(message.request, runs, actor, size, message.show and len(runs) == 1)
+
+
+def merged(run: Run, arguments: bytes, catalog: Catalog, known: Mapping[str, Job]) -> bytes:
+    """Return the payload of a run with these arguments in place of its own, checked like that of a submit."""
+    data = json.encode(json.decode(run.payload or payload.EMPTY, type=dict) | json.decode(arguments, type=dict))
+    return create(Submit(0, [NewRun(run.job_id, data)]), "", catalog, known).runs[0].payload
 
 
 def put(message: PutJobs, actor: str, catalog: Catalog) -> Put:

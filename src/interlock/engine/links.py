@@ -1,6 +1,7 @@
 """The scheduler's side of every link: which workers and clients are connected, and which must wait."""
 
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
@@ -9,6 +10,7 @@ from interlock.model import message as m
 from interlock.model.command import WorkerDown, WorkerUp
 from interlock.model.error import BadUse, InterlockError, Refused
 from interlock.model.field_types import Place
+from interlock.model.frames import MOST_UNREAD
 from interlock.model.new_run import check_name
 from interlock.model.pool import (
     CAPABILITIES,
@@ -41,11 +43,14 @@ WORKER_MESSAGES = frozenset(
         m.LogLine,
         m.Checkpoint,
         m.Leaving,
+        m.Unread,
     }
 )
 
 
 class Links(Endpoint):
+    tolerant = True
+
     def __init__(self, engine: "Engine", instance: str) -> None:
         self._engine = engine
         self._instance = instance
@@ -54,12 +59,14 @@ class Links(Endpoint):
         self._joined: dict[str, Peer] = {}
         """workers whose return is stored; dispatches decided before a worker rejoined must not go to its new link"""
         self._links: dict[str, int] = {}  # worker → the number of its latest link
+        self._unread: Counter[Peer] = Counter()
         self._clients: dict[str, Peer] = {}
         self._paused: dict[Peer, list[m.Message]] = {}  # peers that must wait, with what they have sent already
         self._count = 0
         self.faults: dict[str, m.Unready] = {}  # worker without its pid → why it cannot start processes
 
     def closed(self, peer: Peer) -> None:
+        self._unread.pop(peer, None)
         name = self._names.pop(peer, None)
         if name is None:
             return
@@ -74,13 +81,16 @@ class Links(Endpoint):
             self._engine.requests.gone(name)
 
     def received(self, peer: Peer, messages: Sequence[m.Message]) -> None:
-        name = self._names.get(peer)
-        if name is None:
+        if peer not in self._names and type(messages[0]) is not m.Unread:
             self._introduce(peer, messages[0])
-            name = self._names.get(peer)
-            messages = messages[1:]
-            if name is None:
+            messages = messages[1:]  # a worker that joins again repeats its outcomes in the same frame
+            if peer not in self._names:
                 return
+        name = self._names.get(peer, "")
+        if bad := [one for one in messages if type(one) is m.Unread]:
+            self._unread[peer] += len(bad)
+            if self._workers.get(name) is not peer or self._unread[peer] > MOST_UNREAD:
+                raise Refused(f"link: a frame that cannot be read ({bad[0].error})")
         if name in self._clients:
             self._from_client(name, peer, messages)
         elif self._workers.get(name) is peer:
@@ -88,12 +98,12 @@ class Links(Endpoint):
 
     def _introduce(self, peer: Peer, message: m.Message) -> None:
         try:
-            if isinstance(message, m.Unready):
+            if isinstance(message, m.Hello):
+                self._welcome_worker(peer, message)
+            elif isinstance(message, m.Unready) and peer.caller is None:
                 self._note_fault(message)
                 peer.close()
-            elif isinstance(message, m.Hello):
-                self._welcome_worker(peer, message)
-            elif isinstance(message, m.Greeting):
+            elif isinstance(message, m.Greeting) and peer.caller is None:
                 _check_protocol(message.protocol)
                 self._count += 1
                 name = f"client-{self._count}"
@@ -112,6 +122,11 @@ class Links(Endpoint):
         if name.startswith("client-"):
             raise BadUse("worker_id", f"{name!r} begins with client-, which is reserved for clients")
         pool = self._check_worker(hello)
+        tenants: frozenset[str] | None = None
+        if peer.caller is not None:
+            tenants = peer.caller.work_for(pool)
+            # No other token can have a worker of this name, now or after a restart.
+            name = f"{peer.caller.name}:{name}"
         other = self._workers.get(name)
         if other is not None:
             if other.process != peer.process:
@@ -126,7 +141,7 @@ class Links(Endpoint):
         link = self._links[name] = self._count
         up = WorkerUp(
             name, hello.slots, hello.processes, hello.jobs, hello.held, peer_is_stray, link,
-            pool, hello.capabilities, hello.labels, skew=self._skew(hello),
+            pool, hello.capabilities, hello.labels, tenants, self._skew(hello),
         )  # fmt: skip
         self._engine.post(name, up)
         self.faults.pop(_without_pid(name), None)

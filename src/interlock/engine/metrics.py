@@ -70,7 +70,7 @@ class Metrics:
         self._durations: dict[str, Histogram] = defaultdict(lambda: Histogram(SECONDS))
         self._commit_seconds = Histogram(SECONDS)
         self._commit_rows = Histogram(ROWS)
-        self._dead_letters = 0
+        self._replays = 0
         self.ended_total = 0
         self._pruned = 0
         self._behind = 0.0
@@ -132,7 +132,8 @@ class Metrics:
         for lag in decisions.lags:
             self._lag.add(lag)
         self._counts["lacks"].update(decisions.lacks)
-        self._dead_letters += len(batch.dead_letters)
+        self._counts["letters"].update(str(one.code) for one in batch.dead_letters)
+        self._replays += len(batch.replayed)
         if decisions.violations or batch.deliveries or batch.sent:
             self._add_guards(decisions)
         if decisions.rulings or decisions.bypassed or decisions.quarantined or decisions.scans:
@@ -225,7 +226,7 @@ class Metrics:
             ("gauge", "output_scan_lag", "Entries of the store that the scans have not reached.", behind),
             ("counter", "runs_pruned_total", "Runs that were pruned.", self._pruned),
             ("gauge", "pruning_behind_seconds", "Time since pruning last kept up; 0 while it does.", self._behind),
-            ("counter", "dead_letters_total", "Runs put among the dead letters.", self._dead_letters),
+            ("counter", "replays_total", "Ended runs that were run again, from dead letters or not.", self._replays),
             ("gauge", "schedules", "Jobs that have a schedule.", len(entries)),
             ("gauge", "schedules_paused", "Jobs whose schedule is paused.", sum(one.paused for one in entries)),
             ("gauge", "workers", "Workers that are connected.", len(workers)),
@@ -286,6 +287,7 @@ class Metrics:
                 "topic",
                 counts["replayed"],
             ),
+            ("counter", "dead_letters_total", "Dead letters by reason code.", "reason", counts["letters"]),
             ("counter", "submits_refused_total", "Submits that were refused.", "code", counts["refused"]),
             ("counter", "occurrences_skipped_total", "Occurrences that were skipped.", "job", counts["skipped"]),
             ("gauge", "runs_live", "Runs that have not ended.", "state", live),

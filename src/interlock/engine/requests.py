@@ -21,6 +21,7 @@ from interlock.model.error import InterlockError, Refused, RunPruned, StoreUnava
 from interlock.model.explanation import MOST_NAMED, Explanation, explain_end, with_deliveries
 from interlock.model.frames import LARGEST
 from interlock.model.lane_request import AskSession, SessionsReport
+from interlock.model.letter_request import Replay
 from interlock.model.message import Message, Problem
 from interlock.model.new_run import check_name
 from interlock.model.output_request import AskScanPlan, ScanPlan
@@ -239,6 +240,16 @@ def _submit(requests: Requests, name: str, message: r.Submit) -> None:
     requests.engine.post(name, create)
 
 
+async def _replay(requests: Requests, name: str, message: Replay) -> None:
+    """Retry the run, after a check of the arguments that change."""
+    engine = requests.engine
+    if message.arguments:
+        run = await requests.run(message.run_id)
+        merged = intake.merged(run, message.arguments, engine.catalog, engine.state.jobs)
+        message = msgspec.structs.replace(message, arguments=merged)
+    engine.post(name, message)
+
+
 def _put(requests: Requests, name: str, message: r.PutJobs) -> None:
     put = intake.put(message, message.actor or name, requests.engine.catalog)
     if requests.operations is not None:
@@ -343,6 +354,7 @@ Way = tuple[str, Callable[[Requests, str, Any], Message | Coroutine[Any, Any, Me
 POSTED: Way = (JOBS, _post)
 WAYS: dict[type[Message], Way] = {
     r.Submit: (STORE, _submit),
+    Replay: (JOBS, _replay),
     r.PutJobs: (JOBS, _put),
     r.Backfill: (JOBS, _backfill),
     r.Ask: (STORE, _ask),

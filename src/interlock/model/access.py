@@ -15,6 +15,7 @@ class Role(StrEnum):
     OPERATOR = "operator"  # also submits, cancels and acts on services
     APPROVER = "approver"  # also clears runs that wait for approval, and reads the audit
     ADMIN = "admin"  # everything
+    WORKER = "worker"  # nothing over HTTP: executes runs
 
 
 class Permission(StrEnum):
@@ -31,6 +32,7 @@ PERMISSIONS: dict[Role, frozenset[Permission]] = {
     Role.OPERATOR: frozenset({Permission.READ, Permission.SUBMIT, Permission.CANCEL, Permission.OPERATE}),
     Role.APPROVER: frozenset({Permission.READ, Permission.APPROVE, Permission.AUDIT}),
     Role.ADMIN: frozenset(Permission),
+    Role.WORKER: frozenset(),
 }
 
 EVERY_TENANT = "*"
@@ -42,6 +44,7 @@ class Caller(msgspec.Struct, frozen=True):
     name: str
     role: Role
     tenant: str
+    pools: tuple[str, ...] = ()  # those that a worker may join; empty for all
 
     def need(self, permission: Permission) -> None:
         if permission not in PERMISSIONS[self.role]:
@@ -65,6 +68,12 @@ class Caller(msgspec.Struct, frozen=True):
         if not self.sees(asked):
             raise Forbidden(f"tenant: {asked!r} is not the tenant of this token")
         return asked
+
+    def work_for(self, pool: str) -> frozenset[str] | None:
+        """Return the tenants whose runs a worker may have, None for all; raise if it may not join the pool."""
+        if self.pools and pool not in self.pools:
+            raise Forbidden(f"pool: {pool!r} is not a pool of the token {self.name!r}; it has {', '.join(self.pools)}")
+        return None if self.tenant == EVERY_TENANT else frozenset({self.tenant})
 
 
 OWNER = Caller("local", Role.ADMIN, EVERY_TENANT)

@@ -43,12 +43,28 @@ class OfAttempt(Message, frozen=True):
     fence: int
 
 
+class Unread(Message, frozen=True):
+    """Stands for a message that cannot be read; nobody sends it."""
+
+    raw: bytes
+    error: str
+
+
 class Held(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """An attempt that a worker has, finished or not, until the scheduler has settled it."""
 
     run_id: str
     fence: int
     begun: bool = False  # it executes, or has; repeated with every heartbeat, because `Started` may be lost with a link
+
+
+class Credential(Message, frozen=True):
+    """Before `Hello`, from a worker elsewhere. The answer is `Seen`, or the end of the connection."""
+
+    token: str
+
+    def __repr__(self) -> str:
+        return "Credential(…)"
 
 
 class Hello(Message, frozen=True):
@@ -64,7 +80,6 @@ class Hello(Message, frozen=True):
     capabilities: list[str] = []
     labels: dict[str, str] = {}
     wall: Instant = 0.0  # the worker's wall clock
-    token: str = ""  # secret of a worker elsewhere
 
 
 class Unready(Message, frozen=True):
@@ -161,7 +176,7 @@ class Heard(Message, frozen=True):
 
 
 class Seen(Message, frozen=True):
-    """The answer to `Load`: the link works."""
+    """The answer to `Load`, and to a right `Credential`: the link works."""
 
 
 class Dispatch(OfAttempt, frozen=True):

@@ -35,6 +35,7 @@ PATH_PARAMETERS = {
         "The key of the session, up to 512 bytes of UTF-8; a slash in it is written `%2F`.", 512, ()
     ),
     "delivery": PathParameter("The id of the delivery.", 64, (e.UnknownDelivery,)),
+    "letter": PathParameter("The id of the dead letter.", 256, (e.UnknownLetter,)),
     "name": PathParameter("The name of the service or group.", 256, (e.UnknownChild,)),
 }
 

@@ -13,6 +13,7 @@ from interlock.model.delivery_operations import DELIVERY_OPERATIONS
 from interlock.model.explanation import Explanation
 from interlock.model.job_info import Backfilled, FireTimes, JobInfo, JobLog, JobPage, Timetable
 from interlock.model.lane_operations import LANE_OPERATIONS, SESSION_OPERATIONS
+from interlock.model.letter_operations import LETTER_OPERATIONS
 from interlock.model.new_run import NewRunBody, TriggerBody
 from interlock.model.operation import API, Key, Operation
 from interlock.model.reload_report import Reloaded
@@ -319,6 +320,7 @@ GROUPS: dict[str, tuple[Operation[Any], ...]] = {
     "sessions": SESSION_OPERATIONS,
     "workers": WORKER_OPERATIONS,
     "deliveries": DELIVERY_OPERATIONS,
+    "dead letters": LETTER_OPERATIONS,
     "approvals": APPROVAL_OPERATIONS,
     "audit": (audit,),
     "services": (tree, services, service, service_logs, *service_actions.values(), reload),

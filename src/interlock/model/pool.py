@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from interlock.model.doc import doc
 from interlock.model.error import BadUse, BadValue
 from interlock.model.field import Checked
-from interlock.model.field_types import NAME_RULE, Place, Schema, Texts, Whole, Word, did_you_mean
+from interlock.model.field_types import NAME_RULE, Number, Place, Schema, Texts, Whole, Word, did_you_mean
 from interlock.model.job import NAME, TAGS, Tags
 from interlock.model.labels import Labels
 from interlock.model.output import GLOB
@@ -60,6 +60,11 @@ class PoolSpec(Checked, frozen=True, kw_only=True):
     offers: Annotated[Tags, doc("Capabilities that each of its workers has; `*` stands for all."), OFFERS] = ()
     requires: Annotated[Tags, doc("Capabilities that a worker must announce to join it."), TAGS] = ()
     status: Annotated[PoolStatus, doc("`active`, `draining` or `inactive`.")] = PoolStatus.ACTIVE
+    max_load: Annotated[
+        float | None,
+        doc("CPU or GPU load, in percent, at which its workers get nothing; null for no bound."),
+        Number(1, 100),
+    ] = 90
 
 
 ONE_POOL = PoolSpec(topics=(EVERYTHING,), offers=(EVERYTHING,))

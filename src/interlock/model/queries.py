@@ -10,6 +10,7 @@ from interlock.model.bodies import FilterText, RunChoice
 from interlock.model.delivery import DeliveryState
 from interlock.model.doc import doc
 from interlock.model.field_types import NAME
+from interlock.model.letter_view import LetterChoice
 from interlock.model.new_run import Moment, Name
 from interlock.model.operation import Query
 from interlock.model.state import State
@@ -82,6 +83,11 @@ class DeliveriesQuery(Query, frozen=True, kw_only=True):
     ] = None
     limit: Annotated[int, doc("Most deliveries to return.", ge=1, le=1000)] = 50
     cursor: Annotated[str | None, _cursor("d[0-9]{1,18}")] = None
+
+
+class LettersQuery(LetterChoice, Query, frozen=True, kw_only=True):
+    limit: Annotated[int, doc("Most letters to return.", ge=1, le=1000)] = 50
+    cursor: Annotated[str | None, _cursor("x[0-9]{1,18}")] = None
 
 
 class ApprovalsQuery(Query, frozen=True, kw_only=True):

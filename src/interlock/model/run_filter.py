@@ -2,6 +2,7 @@
 
 import msgspec
 
+from interlock.model.dead_letter import LetterFilter
 from interlock.model.run import Run
 from interlock.model.state import TERMINAL, State
 
@@ -21,6 +22,7 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     live: bool | None = None  # True: not ended; False: ended
     id_prefix: str | None = None  # the beginning of the id
     created_by: str | None = None
+    letters: LetterFilter | None = None  # ended runs with such a dead letter, and no others
 
     @property
     def only_live(self) -> bool:

@@ -6,6 +6,7 @@ import msgspec
 
 from interlock.model.bulk import BulkRequest
 from interlock.model.child_info import ChildInfo
+from interlock.model.dead_letter import LetterFilter
 from interlock.model.doc import doc
 from interlock.model.facets import shown
 from interlock.model.guard import ViolationEvent
@@ -131,6 +132,7 @@ class BulkInfo(msgspec.Struct, frozen=True, kw_only=True):
     lane: Annotated[str | None, doc("Only runs in this lane.")]
     since: Annotated[Time | None, doc("Only runs created at this time or later.")]
     until: Annotated[Time | None, doc("Only runs created before this time.")]
+    letters: Annotated[LetterFilter | None, doc("Only runs with such a dead letter.")]
     reason: Annotated[str, doc("Reason.")]
     actor: Annotated[str, doc("Who asked for it.")]
     created_at: Annotated[Time, doc("Time of the request; runs created later are not touched.")]

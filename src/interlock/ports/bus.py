@@ -3,13 +3,15 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
+from interlock.model.access import Caller
 from interlock.model.message import Message
 
 
 class Peer(ABC):
     """The other end of one link. Messages arrive in order, whole, or not at all; the link may break at any moment."""
 
-    process: str = ""  # the process at the other end; empty if unknown
+    process: str = ""  # the process at the other end, or the token of a worker elsewhere; empty if unknown
+    caller: Caller | None = None  # of a worker elsewhere
 
     @abstractmethod
     def send(self, messages: Sequence[Message]) -> None:
@@ -37,6 +39,8 @@ class Peer(ABC):
 
 class Endpoint(ABC):
     """Receives the events of links. Called from the event loop, never concurrently; must not block."""
+
+    tolerant = False  # whether it takes an `Unread` for a bad message; else the link is closed
 
     def opened(self, peer: Peer) -> None:  # noqa: B027 - most endpoints wait for the first message
         pass

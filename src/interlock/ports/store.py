@@ -16,6 +16,7 @@ from interlock.core.rebuild import Snapshot as Snapshot
 from interlock.model.audit import AuditEntry, AuditFilter, AuditHead
 from interlock.model.bulk import BulkRequest
 from interlock.model.child_info import Change, Kept
+from interlock.model.dead_letter import DeadLetter, LetterFilter
 from interlock.model.delivery import Delivery, DeliveryFilter
 from interlock.model.job import Job
 from interlock.model.run import Run, Transition
@@ -25,7 +26,7 @@ from interlock.model.state import State
 MOST_LOOKED_AT = 50_000  # runs that one call of `runs` looks at, and positions that one of `events` does
 MOST_WITH_PREFIX = 1000  # runs that it looks at if the filter has `id_prefix`: the last of them by id
 MOST_EVENT_BYTES = 256 * 1024  # size of the answer to one call of `events`, roughly
-MOST_PRUNED = 1000  # rows, keys or runs that one call of `prune_service_log`, `prune_keys` or `prune_runs` deletes
+MOST_PRUNED = 1000  # rows, keys or runs that one call of a `prune_…` deletes
 HURRIED = 20  # times more runs in a hurried call
 
 
@@ -117,6 +118,11 @@ class RunRows(msgspec.Struct, frozen=True):
 
 class DeliveryRows(msgspec.Struct, frozen=True):
     deliveries: list[Delivery]  # newest first
+    next: int | None  # where to continue; None after the last page
+
+
+class LetterRows(msgspec.Struct, frozen=True):
+    letters: list[DeadLetter]  # newest first, without raw bytes
     next: int | None  # where to continue; None after the last page
 
 
@@ -224,6 +230,18 @@ class Reader(ABC):
         short or empty and still have a `next`."""
 
     @abstractmethod
+    async def letter(self, letter_id: str) -> DeadLetter | None: ...
+
+    @abstractmethod
+    async def letters(self, wanted: LetterFilter, before: int | None, limit: int) -> LetterRows:
+        """Return at most `limit` dead letters that match, last written first; `before` is the `next` of the previous
+        page. It looks at all of them: `prune_letters` keeps them few."""
+
+    @abstractmethod
+    async def letter_counts(self, wanted: LetterFilter) -> dict[str, int]:
+        """Return the number of dead letters that match, by code."""
+
+    @abstractmethod
     async def audit(self, after: int, limit: int, wanted: AuditFilter = EVERY_ENTRY, last: bool = False) -> AuditRows:
         """Return the first or the last `limit` entries that match, of those with a number above `after`. One call
         looks at `MOST_LOOKED_AT` of them at most, so a page may be short or empty and still have a `next`; with `last`
@@ -261,7 +279,8 @@ class Store(Reader):
         of its own payload if the entry says so; each comes once, whatever its run becomes. An entry of the audit is
         identified by its number; one that is stored stays as it is. A delivery replaces the one
         with its id only if its round is higher. A result in `sent` then changes a pending delivery of its round, unless
-        that has more tries. New rows need positions above every stored one, or `StoreUnavailable` is raised.
+        that has more tries. A stored dead letter stays as it is; then `replayed` names the new runs in letters, and
+        then letters are dropped. New rows need positions above every stored one, or `StoreUnavailable` is raised.
         """
 
     @abstractmethod
@@ -311,6 +330,12 @@ class Store(Reader):
         """Delete the oldest keys created before `created_before`, or before `calls_before` if they begin with
         `CALL_KEY`; keys of live runs stay. Returns how many; fewer than `MOST_PRUNED` means that none is left. After
         the clock was set back, keys may stay longer by as much."""
+
+    @abstractmethod
+    async def prune_letters(self, before: float, most: int) -> int:
+        """Delete the oldest dead letters that were written before `before`, or are beyond the `most` newest. Returns
+        how many; fewer than `MOST_PRUNED` means that none is left. After the clock was set back, letters may stay
+        longer by as much."""
 
     @abstractmethod
     async def prune_runs(self, limits: PruneLimits) -> Pruned:

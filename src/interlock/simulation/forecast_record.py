@@ -21,6 +21,7 @@ from interlock.simulation.forecast_model import (
     RunForecast,
 )
 from interlock.stores.memory import MemoryStore
+from interlock.stores.memory_letters import Letters
 
 AT_ONCE = 0.001  # seconds within which a run starts on time
 
@@ -48,7 +49,7 @@ class RecordingStore(MemoryStore):
                     self._last[run.job_id] = run
                 self._forget(run)
         self._numbered.clear()
-        self.letters.clear()
+        self.dead = Letters()
 
     async def previous(self, run_id: str) -> tuple[str, State, bool] | None:
         found, last = await super().previous(run_id), self._last.get(self.runs_by_id[run_id].job_id)

@@ -16,6 +16,7 @@ from interlock.core.session import PREFIX, memo_name
 from interlock.model.audit import AuditFilter
 from interlock.model.bulk import BulkRequest
 from interlock.model.child_info import Change, Kept
+from interlock.model.dead_letter import DeadLetter, LetterFilter
 from interlock.model.delivery import Delivery, DeliveryFilter
 from interlock.model.error import StaleEpoch, StoreUnavailable
 from interlock.model.job import Job
@@ -26,6 +27,7 @@ from interlock.ports import store as port
 from interlock.ports.leases import L, Lease, Leases
 from interlock.stores.memory_audit import AuditLog
 from interlock.stores.memory_deliveries import Deliveries
+from interlock.stores.memory_letters import Letters
 from interlock.stores.memory_rows import copy_payloads, keep_memos
 
 _change_decoder = msgspec.json.Decoder(Change)
@@ -49,7 +51,7 @@ class MemoryStore(port.Store, Leases):
         self.checkpoints: dict[str, bytes] = {}
         self.further: dict[str, dict[str, bytes]] = {}  # run → source → payload, in order
         self.lines: dict[str, dict[tuple[int, int], port.LogEntry]] = {}
-        self.letters: dict[str, tuple[str, float, str, str]] = {}
+        self.dead = Letters()
         self._deliveries = Deliveries()
         self.audit_log = AuditLog()
         self.leases: dict[str, Lease] = {}
@@ -112,7 +114,7 @@ class MemoryStore(port.Store, Leases):
         self._apply_timetable(batch)
         self.checkpoints.update(batch.checkpoints)
         copy_payloads(batch, self.runs_by_id, self.further)
-        self.letters.update((one[0], one) for one in batch.dead_letters if one[0] not in self.letters)
+        self.dead.apply(batch)
         self._deliveries.apply(batch)
         self.audit_log.apply(batch)
         self._apply_services(batch)
@@ -269,7 +271,7 @@ class MemoryStore(port.Store, Leases):
 
     def _prunable(self, limits: port.PruneLimits) -> list[Run]:
         """Return the runs to prune, oldest first."""
-        kept = set(self.letters) | self._deliveries.runs() | {self._numbered[-1][1].id if self._numbered else ""}
+        kept = set(self.dead.rows) | self._deliveries.runs() | {self._numbered[-1][1].id if self._numbered else ""}
         if self._events and isinstance(newest := self._events[-1], port.StoredEvent):
             kept.add(newest.run_id)
         left = Counter(run.job_id for _, run in self._numbered)
@@ -390,6 +392,18 @@ class MemoryStore(port.Store, Leases):
 
     async def deliveries(self, wanted: DeliveryFilter, before: int | None, limit: int) -> port.DeliveryRows:
         return self._deliveries.page(wanted, before, limit)
+
+    async def letter(self, letter_id: str) -> DeadLetter | None:
+        return self.dead.get(letter_id)
+
+    async def letters(self, wanted: LetterFilter, before: int | None, limit: int) -> port.LetterRows:
+        return self.dead.page(wanted, before, limit)
+
+    async def letter_counts(self, wanted: LetterFilter) -> dict[str, int]:
+        return self.dead.counts(wanted)
+
+    async def prune_letters(self, before: float, most: int) -> int:
+        return self.dead.prune(before, most)
 
     async def audit(
         self, after: int, limit: int, wanted: AuditFilter = port.EVERY_ENTRY, last: bool = False

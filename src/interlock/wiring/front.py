@@ -17,6 +17,7 @@ import msgspec
 from interlock.api.settings import GatewaySettings
 from interlock.buses.listener import bind_tcp, bind_unix
 from interlock.config import MEMORY, Settings
+from interlock.model.access import Role
 from interlock.model.error import PortTaken, SocketInUse, TokensNeeded
 from interlock.model.field import copy_fields
 from interlock.model.sockets import is_loopback
@@ -46,9 +47,10 @@ class Front:
         self._options: int | None = None  # descriptor of the file with the options of gateway processes
         self.url: str | None = None  # where HTTP is served over TCP, once it is
         address = settings.http_address()
-        if address is not None and not settings.tokens and not is_loopback(address[0]):
+        # Tokens of workers open nothing here, and must not close what is open to the owner without tokens.
+        grants = [token.grant() for token in settings.tokens if token.role is not Role.WORKER]
+        if address is not None and not grants and not is_loopback(address[0]):
             raise TokensNeeded(settings.http)
-        grants = [token.grant() for token in settings.tokens]
         self._gateway = copy_fields(GatewaySettings, settings, grants=grants)
 
     async def open(self) -> None:

@@ -33,6 +33,7 @@ from interlock.stores.sqlite import SqliteStore
 from interlock.supervision import Backoff, Budget, Child, ChildContext, Function, Group, Process, Restart, Supervisor
 from interlock.task_set import TaskSet
 from interlock.wiring.child import command_of
+from interlock.wiring.elsewhere import WORKER_TOKEN, bus_for_workers
 from interlock.wiring.file_watch import DEV_EVERY, FileWatch
 from interlock.wiring.front import Front
 from interlock.wiring.inspector import INSPECTOR, inspector_child
@@ -94,6 +95,7 @@ class Scheduler:
         self.settings = settings
         self.instance = f"{SystemRandom().getrandbits(48):012x}"
         self.bus = SocketBus(settings.socket_path())
+        self.elsewhere = bus_for_workers(settings)
         self.store = store if store is not None else store_for(settings.database)
         self._definitions = definitions  # jobs of the app
         self.engine = Engine(
@@ -186,7 +188,8 @@ class Scheduler:
 
     def _without_tokens(self) -> dict[str, str | None]:
         """Return the variables that remove tokens from the environment of children."""
-        return {token.env: None for token in self.settings.tokens if token.env is not None}
+        given = {token.env: None for token in self.settings.tokens if token.env is not None}
+        return {**given, WORKER_TOKEN: None}
 
     def _surrounded(self, child: Child) -> Child:
         """Add the scheduler's own variables to a declared service."""
@@ -351,6 +354,8 @@ class Scheduler:
             self.engine.post("", NoteTokens({one.name: one.identity for one in self.settings.tokens}))
             await self.front.open()
             await self.bus.listen(self.engine.links)
+            if self.elsewhere is not None:
+                await self.elsewhere.listen(self.engine.links)
             for child in self._children():
                 await self.tree.add(child)
             await self.tree.start()
@@ -389,6 +394,8 @@ class Scheduler:
         if self._policy is not None:
             await self._policy.close()
         await self.bus.close()
+        if self.elsewhere is not None:
+            await self.elsewhere.close()
         await self.store.close()
 
     def stop_at_once(self) -> None:

@@ -6,31 +6,35 @@ import os
 import signal
 from collections.abc import Sequence
 from contextlib import suppress
+from math import inf
 
 import msgspec
 
 from interlock import config
 from interlock.buses.socket import SocketBus
+from interlock.buses.tls import TlsBus
 from interlock.model.error import InterlockError, NotRunning
 from interlock.model.field import copy_fields
 from interlock.model.message import Message, Unready
 from interlock.model.pool import DEFAULT_POOL
 from interlock.model.secret import SECRET_NAMES
-from interlock.ports.bus import Endpoint, Peer
+from interlock.ports.bus import Bus, Endpoint, Peer
 from interlock.ports.clock import SystemClock
 from interlock.task_set import TaskSet
 from interlock.worker.echo import Echo
-from interlock.worker.host import Host, HostSettings
+from interlock.worker.host import Host, HostSettings, Pace
 from interlock.worker.identity import worker_id
 from interlock.worker.load import LoadMeter
 from interlock.worker.pool import ExecutorOptions, ProcessPool
 
 logger = logging.getLogger("interlock.worker")
 
+ELSEWHERE = Pace(first=0.1, soon=1.0, late=10.0, jitter=0.5)
+
 
 class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
     app: str | None = None  # None for programs, and functions that jobs name themselves
-    socket: str
+    socket: str = ""  # of the scheduler on this machine
     name: str = "worker"
     slots: int = 64
     processes: int = 2
@@ -51,10 +55,12 @@ class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
         config.check(self)
 
 
-async def run_worker(options: WorkerOptions) -> None:
-    """Run a worker until TERM; raise if there is no scheduler, or the app cannot be loaded."""
-    bus = SocketBus(options.socket)
-    os.environ["INTERLOCK_SOCKET"] = options.socket
+async def run_worker(options: WorkerOptions, elsewhere: TlsBus | None = None) -> None:
+    """Run a worker until TERM; raise if there is no scheduler, or the app cannot be loaded. `elsewhere` leads to a
+    scheduler on another machine, which may come later."""
+    bus = SocketBus(options.socket) if elsewhere is None else elsewhere
+    if elsewhere is None:
+        os.environ["INTERLOCK_SOCKET"] = options.socket
     if not options.instance:
         await _check_scheduler(bus)
     tasks = TaskSet()
@@ -73,6 +79,8 @@ async def run_worker(options: WorkerOptions) -> None:
         instance=options.instance,
         pid=os.getpid(),
     )
+    if elsewhere is not None:
+        settings = msgspec.structs.replace(settings, patience=inf, pace=ELSEWHERE)
     host: Host | None = None
     echo = Echo() if options.echo else None
 
@@ -101,14 +109,14 @@ async def run_worker(options: WorkerOptions) -> None:
             echo.close()
 
 
-async def _check_scheduler(bus: SocketBus) -> None:
-    """Fail at once if there is no scheduler when a person starts a worker; later it waits for one to come back."""
+async def _check_scheduler(bus: Bus) -> None:
+    """Fail at once if a person starts a worker that cannot join; one elsewhere may start before its scheduler."""
     try:
-        _, writer = await asyncio.open_unix_connection(str(bus.path))
-    except OSError as error:
-        raise NotRunning(str(bus.path)) from error
-    writer.close()
-    await writer.wait_closed()
+        (await bus.connect(_NoAnswer())).close()
+    except NotRunning as error:
+        if isinstance(bus, SocketBus):
+            raise
+        logger.warning("%s; trying again until it answers", error)
 
 
 class _NoAnswer(Endpoint):
@@ -119,8 +127,10 @@ class _NoAnswer(Endpoint):
         pass
 
 
-async def _tell_fault(bus: SocketBus, settings: HostSettings, error: InterlockError | None) -> None:
+async def _tell_fault(bus: Bus, settings: HostSettings, error: InterlockError | None) -> None:
     """Tell the scheduler why no executor process can start, or that one can again."""
+    if not isinstance(bus, SocketBus):
+        return  # it takes this only from its own machine; the worker's log has the error
     reason, trace = ("", "") if error is None else (str(error), "\n".join(getattr(error, "__notes__", ())))
     with suppress(NotRunning):
         peer = await bus.connect(_NoAnswer())

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop, heappush
+from random import uniform
 
 import msgspec
 from msgspec.structs import force_setattr, replace
@@ -38,6 +39,15 @@ SKEWED = 1.0  # seconds by which the scheduler's wall clock must differ for time
 BREATHER = 1.0  # seconds after which an attempt without a process is returned
 
 
+class Pace(msgspec.Struct, frozen=True):
+    """Seconds between two attempts to reach a scheduler; they double up to a limit."""
+
+    first: float = 0.02
+    soon: float = 0.1  # limit while it was there a moment ago: one that died is often back within seconds
+    late: float = 0.5
+    jitter: float = 0.0  # share by which a delay may be shorter
+
+
 class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
     worker_id: str
     slots: int = 64
@@ -50,6 +60,7 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
     pid: int = 0
     patience: float = 60.0  # seconds without a scheduler after which an idle worker ends
     stop_grace: float = 5.0  # seconds between asking, TERM and KILL when the worker itself must stop
+    pace: Pace = Pace()
 
 
 class Host(Endpoint):
@@ -75,6 +86,8 @@ class Host(Endpoint):
         self._offers = Offers()
         self._introduced = 0.0  # elapsed time of the last `Hello`
         self._welcomed = False  # whether it was answered
+        self._delay = 0.0  # before the next attempt to connect
+        self._was_there = 0.0  # loop time at which the last link to a scheduler ended
         self._held: dict[Key, HeldAttempt] = {}
         self._remembered: dict[Key, None] = {}
         self._lines = KeptLines()
@@ -91,7 +104,9 @@ class Host(Endpoint):
 
     async def run(self) -> None:
         """Work until it leaves, or until there is no scheduler and nothing to do. Raise if the scheduler refuses it."""
-        beat = asyncio.get_running_loop().create_task(self._beat())
+        loop = asyncio.get_running_loop()
+        self._was_there = loop.time()
+        beat = loop.create_task(self._beat())
         try:
             while not self._done():
                 if self._peer is None and not await self._connect():
@@ -114,17 +129,19 @@ class Host(Endpoint):
     async def _connect(self) -> bool:
         """Try until there is a link; return False when the patience is over."""
         loop = asyncio.get_running_loop()
-        since, delay = loop.time(), 0.02
+        since, pace = loop.time(), self._settings.pace
         while not self._done():
+            if self._delay:
+                self._changed.clear()
+                await _wait(self._changed, self._delay * uniform(1 - pace.jitter, 1))
+            # Kept until a `Welcome`, so that links which break before it do not follow each other at once.
+            limit = pace.soon if loop.time() - self._was_there < SOON else pace.late
+            self._delay = min(max(pace.first, self._delay * 2), limit)
             try:
                 self._peer = await self._bus.connect(self)
             except NotRunning:
                 if loop.time() - since >= self._settings.patience * (UNSETTLED if self._held else 1):
                     return False
-                self._changed.clear()
-                await _wait(self._changed, delay)
-                # A scheduler that died is often back within seconds, and then waits for this.
-                delay = min(delay * 2, 0.1 if loop.time() - since < SOON else 0.5)
             else:
                 self._introduce(self._peer)
                 return True
@@ -179,6 +196,8 @@ class Host(Endpoint):
     def closed(self, peer: Peer) -> None:
         if self._peer is peer:
             self._peer = None
+            if self._welcomed:
+                self._was_there = asyncio.get_running_loop().time()
             self._offers.asked = None
             self._lines.forget(self._clock.now().elapsed - IN_DOUBT)
             self._changed.set()
@@ -216,6 +235,7 @@ class Host(Endpoint):
 
     def _welcome(self, message: m.Welcome) -> None:
         self._welcomed = True
+        self._delay = 0.0
         self._interval = message.heartbeat
         skew = message.wall - self._clock.now().wall if message.wall else 0.0
         self._skew = skew if abs(skew) >= SKEWED else 0.0

@@ -1,7 +1,8 @@
 """Worker ids of the form `name-pid-host.start`, which tell one process from every other.
 
 A scheduler on the same host, in the same boot and pid namespace, knows from a stored id alone whether that very process
-still lives. On another host only the heartbeat tells.
+still lives. On another host only the heartbeat tells. The scheduler puts `token:` before the id of a worker that came
+over TLS: only its token vouches for what the id says.
 """
 
 import os
@@ -13,7 +14,7 @@ from random import SystemRandom
 
 from interlock.supervision.lineage import NOT_YET, facts, start
 
-_ID = re.compile(r".+-([0-9]{1,10})-([0-9a-f]{8})\.([0-9a-f]{1,16})")
+_ID = re.compile(r"[^:]+-([0-9]{1,10})-([0-9a-f]{8})\.([0-9a-f]{1,16})")
 
 
 def worker_id(name: str, pid: int) -> str:

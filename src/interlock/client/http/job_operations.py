@@ -1,9 +1,10 @@
-"""The operations of both clients on jobs, schedules, lanes, workers, sessions, deliveries, approvals and the
-audit, each written once."""
+"""The operations of both clients on jobs, schedules, lanes, workers, sessions, deliveries, dead letters, approvals and
+the audit, each written once."""
 
+import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, TypeVar, Unpack, cast
+from typing import Any, TypedDict, TypeVar, Unpack, cast
 
 import msgspec
 
@@ -16,6 +17,7 @@ from interlock.model import approval_operations as approval_table
 from interlock.model import audit_operations as audit_table
 from interlock.model import delivery_operations as delivery_table
 from interlock.model import lane_operations as lane_table
+from interlock.model import letter_operations as letter_table
 from interlock.model import operations as table
 from interlock.model import payload as payloads
 from interlock.model import queries as q
@@ -23,14 +25,16 @@ from interlock.model import worker_operations as worker_table
 from interlock.model.approval import ApprovalDetail, ApprovalInfo, ApprovalPage, ReleaseBody, ResolveBody
 from interlock.model.audit import AuditEntry, AuditKind, AuditPage, AuditReport, Chain
 from interlock.model.bodies import BackfillBody, JobsBody, LaneBody, LaneChangeBody
+from interlock.model.dead_letter import LetterCode
 from interlock.model.delivery import DeliveryInfo, DeliveryPage, DeliveryState
 from interlock.model.duration import Duration, seconds
 from interlock.model.error import BadValue, Forbidden
 from interlock.model.job_info import Backfilled, JobInfo, JobPage, LoggedRun, Timetable
 from interlock.model.lane import LaneAction, LaneInfo, LaneOptions
+from interlock.model.letter_view import LetterDetail, LetterInfo, LetterPage, LettersBody, ReplayBody
 from interlock.model.new_run import TriggerBody, TriggerOptions
 from interlock.model.operation import Operation, Query
-from interlock.model.run_view import LogPage, RunPage
+from interlock.model.run_view import BulkInfo, LogPage, RunPage
 from interlock.model.schedule import Schedule
 from interlock.model.session import SessionAction
 from interlock.model.session_info import ActedOnSession, SessionInfo, SessionPage
@@ -39,9 +43,27 @@ from interlock.model.tenant import TenantInfo
 from interlock.model.worker_info import WorkerAction, WorkerInfo
 
 T = TypeVar("T")
-Page = TypeVar("Page", ApprovalPage, AuditPage, DeliveryPage, JobPage, LogPage, RunPage, SessionPage)
+Page = TypeVar("Page", ApprovalPage, AuditPage, DeliveryPage, JobPage, LetterPage, LogPage, RunPage, SessionPage)
 
 PAGE = 500
+
+
+class LetterOptions(TypedDict, total=False):
+    """A choice of dead letters."""
+
+    code: LetterCode | str | None
+    job: str | None
+    tenant: str | None
+    since: Instant | None
+    until: Instant | None
+    replayed: bool | None
+
+
+def _letters(asked: LetterOptions) -> dict[str, Any]:
+    """Return the fields of a filter, with its times in seconds."""
+    check_options(asked, LetterOptions)
+    times = {"since": asked.get("since"), "until": asked.get("until")}
+    return {**asked, **{name: instant(at, name) for name, at in times.items() if at is not None}}
 
 
 class JobOperations(RunAccess):
@@ -181,6 +203,55 @@ class JobOperations(RunAccess):
         """Deliver again what was delivered or given up; try a pending delivery at once. If the connection breaks, the
         call is not repeated, because it may have happened."""
         return await self._call(delivery_table.redeliver, delivery_id)
+
+    async def dead_letters(
+        self, *, limit: int | None = None, **asked: Unpack[LetterOptions]
+    ) -> AsyncIterator[LetterInfo]:
+        """Yield dead letters, newest first: all that match the filter, or `limit` of them."""
+        check_limit(limit)
+        query = filled(q.LettersQuery, **_letters(asked), limit=min(PAGE, limit or PAGE))
+        async for one in self._items(letter_table.letters, query, lambda page: page.letters, limit):
+            yield one
+
+    async def dead_letter_counts(self, **asked: Unpack[LetterOptions]) -> dict[str, int]:
+        """Return the number of dead letters that match the filter, by reason code."""
+        return (
+            await self._call(letter_table.letters, query=filled(q.LettersQuery, **_letters(asked), limit=1))
+        ).counts or {}
+
+    async def dead_letter(self, letter_id: str) -> LetterDetail:
+        """Return a dead letter with its run and the history. Its id is that of the run."""
+        return await self._call(letter_table.letter, letter_id)
+
+    async def replay(
+        self, letter_id: str, payload: Mapping[str, Any] | None = None, reason: str = ""
+    ) -> RunHandle[Any]:
+        """Run a dead letter again; return a handle on the new run. Arguments in `payload` replace those of the same
+        name."""
+        changes = None if payload is None else payloads.decode(payloads.encode(dict(payload), "payload"))
+        body = filled(ReplayBody, reason=reason, payload=changes)
+        return self.handle((await self._call(letter_table.replay, letter_id, body=body, key=os.urandom(16).hex())).id)
+
+    async def replay_many(
+        self, reason: str = "", *, everything: bool = False, **asked: Unpack[LetterOptions]
+    ) -> BulkInfo:
+        """Replay the dead letters that match the filter and were not replayed, or all with `everything`. The request
+        is durable when this returns; `bulk_progress` follows its execution on the server."""
+        body = filled(LettersBody, reason=reason, everything=everything, **_letters(asked))
+        return await self._call(letter_table.replay_many, body=body, key=os.urandom(16).hex())
+
+    async def drop_dead_letter(self, letter_id: str) -> None:
+        """Drop a dead letter. Its run stays as long as any other."""
+        await self._call(letter_table.drop_letter, letter_id)
+
+    async def drop_dead_letters(self, *, everything: bool = False, **asked: Unpack[LetterOptions]) -> int:
+        """Drop the dead letters that match the filter, or all with `everything`; return their number. They go 1,000 at
+        a time: if this fails half-way, the rest is left."""
+        body, total, more = filled(LettersBody, everything=everything, **_letters(asked)), 0, True
+        while more:
+            page = await self._call(letter_table.drop_letters, body=body)
+            total, more = total + page.dropped, page.more
+        return total
 
     async def approvals(
         self, *, job: str | None = None, tenant: str | None = None, limit: int | None = None

@@ -135,9 +135,29 @@ class TokensNeeded(BadDefinition, code="tokens_needed"):
 class PortTaken(InterlockError, code="port_taken"):
     """Another program listens on the port."""
 
+    def __init__(self, address: str, setting: str = "http") -> None:
+        flag = "--" + setting.replace("_", "-")
+        off = ", or turn HTTP off with --http off" if setting == "http" else ""
+        super().__init__(f"{setting}: {address} is taken by another program; choose another with {flag}{off}")
+
+
+class WrongCertificate(InterlockError, code="wrong_certificate", exit_code=ExitCode.NOT_ALLOWED):
+    """The scheduler's certificate cannot be verified. No token was sent."""
+
+    def __init__(self, address: str, why: str) -> None:
+        super().__init__(
+            f"connect: the certificate of {address} cannot be verified ({why}); give its CA with --ca, "
+            "or its fingerprint with --fingerprint"
+        )
+
+
+class TokenRefused(InterlockError, code="token_refused", exit_code=ExitCode.NOT_ALLOWED):
+    """The scheduler does not know the worker's token."""
+
     def __init__(self, address: str) -> None:
         super().__init__(
-            f"http: {address} is taken by another program; choose another with --http, or turn HTTP off with --http off"
+            f"worker_token: {address} closed the connection; its interlock.yaml may not have this token, "
+            "or not with the role worker"
         )
 
 

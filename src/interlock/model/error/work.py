@@ -205,6 +205,14 @@ class UnknownDelivery(Missing, code="unknown_delivery"):
         self.delivery_id = delivery_id
 
 
+class UnknownLetter(Missing, code="unknown_letter"):
+    """The dead letter does not exist, belongs to another tenant, or was dropped."""
+
+    def __init__(self, letter_id: str) -> None:
+        super().__init__(f"dead letter: {shown(letter_id)} does not exist")
+        self.letter_id = letter_id
+
+
 class NoApproval(Conflict, code="no_approval"):
     """No approval was requested for this run."""
 

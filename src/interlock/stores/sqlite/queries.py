@@ -8,12 +8,14 @@ from itertools import chain
 from typing import Any
 
 from interlock.model.audit import AuditEntry
+from interlock.model.dead_letter import DeadLetter
 from interlock.model.delivery import Delivery, Sent
 from interlock.model.run import UPDATES, Run
 
 COLUMNS = Run.__struct_fields__
 DELIVERY_COLUMNS = tuple("order_key" if name == "order" else name for name in Delivery.__struct_fields__)
 AUDIT_COLUMNS = AuditEntry.__struct_fields__
+LETTER_COLUMNS = DeadLetter.__struct_fields__
 CHUNKS = (800, 200, 50)
 """Rows that one statement may take. The writing thread releases the interpreter lock for each statement; to get it back
 from a busy loop can cost more than the statement, so there should be few of them."""
@@ -43,6 +45,8 @@ QUERIES = {
             "loaded": ", ".join(_SMALL.get(column, column) for column in COLUMNS),
             "listed": ", ".join("NULL" if column in _LARGE else column for column in COLUMNS),
             "delivery_columns": ", ".join(DELIVERY_COLUMNS),
+            "letter_columns": ", ".join(LETTER_COLUMNS),
+            "listed_letter": ", ".join("NULL" if column == "raw" else column for column in LETTER_COLUMNS),
             "audit_columns": ", ".join(AUDIT_COLUMNS),
             "excluded_delivery": ", ".join(f"excluded.{column}" for column in DELIVERY_COLUMNS),
         },

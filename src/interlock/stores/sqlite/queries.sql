@@ -285,7 +285,7 @@ FROM runs WHERE number IN (SELECT value FROM json_each(:numbers)) ORDER BY numbe
 
 -- name: may_go
 (runs.created_at < :occurrences_before OR runs.origin IS NULL OR runs.origin NOT IN ('schedule', 'catch_up'))
-AND NOT EXISTS (SELECT 1 FROM dead_letters WHERE dead_letters.run_id = runs.id)
+AND NOT EXISTS (SELECT 1 FROM dead_letters WHERE dead_letters.id = runs.id)
 AND NOT EXISTS (SELECT 1 FROM deliveries WHERE deliveries.run_id = runs.id AND deliveries.ended_at IS NULL)
 
 -- name: prune_history
@@ -341,7 +341,34 @@ SELECT position FROM logs INDEXED BY logs_of_run WHERE run_id = :run_id AND posi
 ORDER BY position LIMIT :limit
 
 -- name: insert_dead_letter
-INSERT INTO dead_letters (run_id, at, code, error) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING;
+INSERT INTO dead_letters ({letter_columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING;
+
+-- name: note_replayed
+UPDATE dead_letters SET replayed_as = ? WHERE id = ?;
+
+-- name: drop_letter
+DELETE FROM dead_letters WHERE id = ?;
+
+-- name: get_letter
+SELECT {letter_columns} FROM dead_letters WHERE id = ?;
+
+-- name: list_letters
+SELECT number, {listed_letter} FROM dead_letters WHERE number < :before AND {letter_fits} ORDER BY number DESC LIMIT :limit;
+
+-- name: count_letters
+SELECT code, count(*) FROM dead_letters WHERE {letter_fits} GROUP BY code;
+
+-- name: letter_fits
+(:code IS NULL OR code = :code)
+AND (:job_id IS NULL OR job_id = :job_id)
+AND (:tenant IS NULL OR tenant = :tenant)
+AND (:since IS NULL OR at >= :since)
+AND (:until IS NULL OR at < :until)
+AND (:replayed IS NULL OR (replayed_as IS NOT NULL) = :replayed)
+
+-- name: find_old_letters
+SELECT id FROM (SELECT number, id, at FROM dead_letters ORDER BY number LIMIT :limit) WHERE at < :before
+OR number <= (SELECT number FROM dead_letters ORDER BY number DESC LIMIT 1 OFFSET :most);
 
 -- name: insert_delivery
 INSERT INTO deliveries ({delivery_columns}) VALUES {rows}

@@ -19,6 +19,7 @@ from interlock.model import error as e
 from interlock.model.audit import AuditEntry, AuditFilter, AuditHead, AuditKind
 from interlock.model.bulk import BulkRequest
 from interlock.model.child_info import Change, Exit, Kept
+from interlock.model.dead_letter import DeadLetter, LetterCode, LetterFilter
 from interlock.model.delivery import Delivery, DeliveryFilter, Outgoing
 from interlock.model.facets import Facets
 from interlock.model.job import Job
@@ -259,6 +260,18 @@ class SqliteReader(port.Reader):
 
         return await self._read(work)
 
+    async def letter(self, letter_id: str) -> DeadLetter | None:
+        return await self._first("get_letter", letter_id, _letter)
+
+    async def letters(self, wanted: LetterFilter, before: int | None, limit: int) -> port.LetterRows:
+        values = asdict(wanted) | {"before": _LARGEST if before is None else _in_range(before), "limit": limit + 1}
+        found = await self._rows("list_letters", values, lambda row: (row[0], _letter(row[1:])))
+        following = found[limit - 1][0] if len(found) > limit else None
+        return port.LetterRows([one for _, one in found[:limit]], following)
+
+    async def letter_counts(self, wanted: LetterFilter) -> dict[str, int]:
+        return dict(await self._rows("count_letters", asdict(wanted), lambda row: (row[0], row[1])))
+
     async def audit(
         self, after: int, limit: int, wanted: AuditFilter = port.EVERY_ENTRY, last: bool = False
     ) -> port.AuditRows:
@@ -316,6 +329,11 @@ def read_run(row: tuple[Any, ...]) -> Run:
     if run.facets is not None:
         run.facets = _facets_decoder.decode(run.facets)  # type: ignore[arg-type] # as it comes from the file
     return run
+
+
+def _letter(row: Row) -> DeadLetter:
+    letter_id, at, code, *rest = row
+    return DeadLetter(letter_id, at, LetterCode(code), *rest)
 
 
 def read_position(connection: sqlite3.Connection) -> int:

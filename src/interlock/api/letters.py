@@ -1,0 +1,114 @@
+"""Operations on dead letters: read from the store; replays and drops go to the scheduler."""
+
+from typing import Any
+
+import msgspec
+from msgspec.structs import asdict, replace
+
+from interlock.api.call import Call, Handlers, Reply, handlers_of, moment_of
+from interlock.api.cursors import LETTERS, cursor_of, read_cursor
+from interlock.api.patience import ask
+from interlock.api.runs import Runs
+from interlock.client.connection import Connection
+from interlock.model import queries as q
+from interlock.model.access import Caller
+from interlock.model.bodies import ActedOn
+from interlock.model.dead_letter import DeadLetter, LetterFilter
+from interlock.model.error import BadUse, UnknownLetter
+from interlock.model.letter_request import DropLetters, Replay
+from interlock.model.letter_view import (
+    Dropped,
+    LetterChoice,
+    LetterDetail,
+    LetterPage,
+    LettersBody,
+    ReplayBody,
+    letter_info,
+)
+from interlock.model.run_action import RunAction
+from interlock.model.run_filter import RunFilter
+from interlock.model.run_view import entries_of
+from interlock.ports.store import Reader
+
+
+class Letters:
+    def __init__(self, reader: Reader, connection: Connection, runs: Runs) -> None:
+        self._reader = reader
+        self._connection = connection
+        self._runs = runs
+        self.handlers: Handlers = handlers_of(self)
+
+    async def letters(self, call: Call[q.LettersQuery, None]) -> LetterPage:
+        query, caller = call.query, call.caller
+        before = read_cursor(LETTERS, query.cursor)
+        if query.tenant is not None and not caller.sees(query.tenant):
+            return LetterPage(letters=[], counts={}, next=None)
+        wanted = _filter(query, caller)
+        found = await self._reader.letters(wanted, before, query.limit)
+        return LetterPage(
+            letters=[letter_info(one) for one in found.letters],
+            counts=await self._reader.letter_counts(wanted) if before is None else None,
+            next=None if found.next is None else cursor_of(LETTERS, found.next),
+        )
+
+    async def letter(self, call: Call[Any, None]) -> LetterDetail:
+        found = await self._find(call.path["letter"], call.caller)
+        run, history = None, []
+        if found.run_id is not None:
+            run = await self._runs.detail(found.run_id, call.caller, 0.0)
+            history = entries_of(found.run_id, await self._reader.history(found.run_id))
+        return LetterDetail(**asdict(letter_info(found)), run=run, history=history, raw=found.raw)
+
+    async def _find(self, letter_id: str, caller: Caller) -> DeadLetter:
+        """Return the letter if the caller may see it; one of another tenant does not exist for them."""
+        found = await self._reader.letter(letter_id)
+        if found is None or not caller.sees(found.tenant):
+            raise UnknownLetter(letter_id)
+        return found
+
+    async def replay(self, call: Call[Any, ReplayBody]) -> ActedOn:
+        found, body = await self._find(call.path["letter"], call.caller), call.body
+        if found.run_id is None:
+            raise BadUse("dead letter", f"{found.id} is a message of a worker, so it has no run to replay")
+        arguments = b"" if body.payload is None else msgspec.json.encode(body.payload)
+        message = Replay(
+            0, RunAction.RETRY, found.run_id, body.reason or "replayed", call.caller.name, call.key or "", arguments
+        )
+        report = await ask(self._connection, message)
+        return ActedOn(id=report.run_id, state=report.state)
+
+    async def replay_many(self, call: Call[Any, LettersBody]) -> Reply:
+        letters = replace(_chosen(call), replayed=False)
+        wanted = RunFilter(tenant=letters.tenant, job_id=letters.job_id, letters=letters)
+        return await self._runs.start_bulk(call, RunAction.RETRY, wanted)
+
+    async def drop_letter(self, call: Call[Any, None]) -> Dropped:
+        return await self._drop(DropLetters(0, (await self._find(call.path["letter"], call.caller)).id))
+
+    async def drop_letters(self, call: Call[Any, LettersBody]) -> Dropped:
+        return await self._drop(DropLetters(0, None, _chosen(call)))
+
+    async def _drop(self, message: DropLetters) -> Dropped:
+        report = await ask(self._connection, message)
+        return Dropped(dropped=report.dropped, more=report.more)
+
+
+def _chosen(call: Call[Any, LettersBody]) -> LetterFilter:
+    """Return the filter of a request that acts on many letters, which must have one."""
+    body, caller = call.body, call.caller
+    if body.tenant is not None:
+        caller.tenant_for(body.tenant)
+    if _filter(body, None) == LetterFilter() and not body.everything:
+        raise BadUse("all", "missing, and no filter is given; give one, such as job, or all: true for every letter")
+    return _filter(body, caller)
+
+
+def _filter(given: LetterChoice, caller: Caller | None) -> LetterFilter:
+    return LetterFilter(
+        code=given.code,
+        job_id=given.job,
+        tenant=(None if caller is None else caller.only_tenant) or given.tenant,
+        since=moment_of(given.since, "since"),
+        until=moment_of(given.until, "until"),
+        replayed=given.replayed,
+    )

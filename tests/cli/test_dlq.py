@@ -1,0 +1,94 @@
+"""`interlock dlq`: list, show, replay, edit and drop dead letters."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cli.asking import ask, printed, refused
+from tests.cli.conftest import serving
+from tests.cli.terminal import Terminal, in_a_terminal
+from tests.helpers.dead import POISON, bury
+from tests.helpers.places import clean_folder
+from tests.helpers.server import Server
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with clean_folder() as place:
+        bury(place / "interlock.db")
+        server = serving(place)
+        try:
+            yield server
+        finally:
+            server.stop()
+
+
+def rows(server: Server, *arguments: str) -> list[list[str]]:
+    ended = ask(server, "dlq", *arguments)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    return [line.split("\t") for line in ended.stdout.splitlines()]
+
+
+@pytest.mark.behaviour("REC-4")
+def test_letters_as_rows_as_json_and_as_a_table(server: Server) -> None:
+    found = rows(server, "list")
+    assert [[row[0], *row[2:]] for row in found] == [
+        [POISON, "poison", "", "", "", "w-1", "bad"],
+        ["blue-run", "safety_denied", "echo", "blue", "", "", "boom"],
+        ["red-two", "orphaned", "add", "red", "", "", "boom"],
+        ["red-one", "failed", "add", "red", "", "", "boom"],
+        ["gone-run", "failed", "gone", "red", "", "", "boom"],
+    ]
+    assert [row[0] for row in rows(server, "list", "--job", "add", "--since", "1h", "--not-replayed")] == [
+        "red-two",
+        "red-one",
+    ]
+    assert rows(server, "list", "--before", "1h") == []
+    assert [row[0] for row in rows(server, "list", "--code", "orphaned", "--tenant", "red")] == ["red-two"]
+    counts = {"failed": 2, "orphaned": 1, "poison": 1, "safety_denied": 1}
+    assert printed(server, "dlq", "list", "--json")["counts"] == counts
+    lines = Terminal.plain(in_a_terminal(server.folder, "dlq", "list", size=(80, 24))).splitlines()
+    assert lines[0].split() == ["letter", "age", "code", "job", "error"]
+    assert lines[-1].strip() == "2 failed, 1 orphaned, 1 poison, 1 safety_denied"
+    says = "--code: 'fialed' is not one of failed, "
+    refused(server, "dlq", "list", "--code", "fialed", exit_code=2, says=says, code="bad_value")
+
+
+def test_a_letter_is_shown_with_its_run(server: Server) -> None:
+    shown = Terminal.plain(in_a_terminal(server.folder, "dlq", "show", "red-one", size=(100, 40)))
+    assert "code    failed" in shown
+    assert "boom" in shown
+    assert "pst" not in shown
+    assert rows(server, "show", "red-o")[0][0] == "red-one"
+    assert printed(server, "dlq", "show", POISON, "--json")["raw"] == "wQ=="
+    assert "b'\\xc1'" in Terminal.plain(in_a_terminal(server.folder, "dlq", "show", POISON, size=(100, 40)))
+    says = "dead letter: 'nothing' does not exist"
+    refused(server, "dlq", "show", "nothing", exit_code=3, says=says, code="unknown_letter")
+
+
+@pytest.mark.behaviour("REC-4")
+def test_letters_are_replayed_edited_and_dropped(server: Server) -> None:
+    ((new, old),) = rows(server, "replay", "red-two")
+    assert (old, printed(server, "show", new, "--wait", "--json")["run"]["result"]) == ("red-two", 3)
+    edited = ask(server, "dlq", "edit", "red-two", "-p", "left=7").stdout.strip()
+    assert printed(server, "show", edited, "--wait", "--json")["run"]["result"] == 8
+    assert rows(server, "list", "--replayed")[0][5] == edited
+    ((_, done, asked, how),) = rows(server, "replay", "--job", "echo", "--yes")
+    assert (done, asked, how) == ("1", "0", "finished")
+    assert ask(server, "dlq", "replay", "--job", "echo", "--tenant", "red").stderr == "no dead letter to replay\n"
+    assert rows(server, "drop", "--replayed", "--yes") == [["2"]]
+    assert rows(server, "drop", POISON, "red-one") == [["2"]]
+    assert printed(server, "dlq", "drop", "--code", "failed", "--yes", "--json") == {"dropped": 1}
+    assert rows(server, "list") == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("replay",), "name the letters to replay, or choose them with options like --job or --all; not both"),
+        (("drop", "x", "--all"), "name the letters to drop, or choose them with options like --job or --all; not both"),
+        (("edit", "x"), "give the arguments to change with -p or --payload"),
+    ],
+)
+def test_wrong_usage(server: Server, arguments: tuple[str, ...], says: str) -> None:
+    refused(server, "dlq", *arguments, exit_code=2, says=says, code="usage")
