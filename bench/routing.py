@@ -66,12 +66,12 @@ def measure_all(folder: Path, runs: int, rounds: int) -> tuple[list[Row], dict[s
     PLOT.write_text(plot(costs))
     ratio = round(median(many / one for many, one in zip(rates[MANY], rates[1], strict=True)), 2)
     rows: list[Row] = [
-        (f"dispatch and end a run, {workers:,} workers, {WAITING:,} runs wait, µs", str(cost), "")
+        (f"end a run and dispatch the next, {WAITING:,} wait, workers: {workers:,}, µs", str(cost), "")
         for workers, cost in costs.items()
     ]
     for workers, one in rates.items():
         compared = "" if workers == 1 else f"{ratio} of the line before"
-        rows.append((f"runs/s, {workers} simulated workers", f"{median(one):,.0f}", compared))
+        rows.append((f"runs/s, simulated workers: {workers}", f"{median(one):,.0f}", compared))
     found = {
         phase: [median(percentile(one, share) for one in took) for share in (0.5, 0.99)]
         for phase, took in delays.items()
@@ -85,7 +85,7 @@ def measure_all(folder: Path, runs: int, rounds: int) -> tuple[list[Row], dict[s
 
 def choice(workers: int) -> float:
     """Return µs of processor time to end a run and to dispatch the next one, in the core alone. Ended runs are replaced
-    by others of their kind, so that a tenth of the lane is always for workers that do not exist."""
+    by others of their kind, so that a part of the lane is always for workers that do not exist."""
     state = SchedulerState(Limits(), {"main": LaneSpec(limit=SLOTS)})
     rng, jobs = Random(1), [Job(id=f"topic{number}.work") for number in range(POOLS)]
     pools = {f"pool{number}": PoolSpec(topics=(f"topic{number}.*",)) for number in range(POOLS)}
