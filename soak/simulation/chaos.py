@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from soak.simulation.cluster import Cluster
+from soak.simulation.routes import last_profile_of
 from soak.simulation.scenario import LEASE_TTL
 
 
@@ -65,6 +66,8 @@ class Chaos:
             cluster.receivers.well = True
         if cluster.invariants.policies.service is not None:
             cluster.invariants.policies.service.well = True
+        if cluster.scenario.routes:
+            cluster.replace_workers(last_profile_of)
         cluster.trace.add("the faults are over")
 
     # ── faults ──────────────────────────────────────────────────────────────────────────────────────────────────────

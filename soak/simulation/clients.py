@@ -29,6 +29,7 @@ from interlock.model.state import ALLOWED, TERMINAL, State
 from soak.simulation import executor as e
 from soak.simulation.approvers import Approvers
 from soak.simulation.cluster import Cluster
+from soak.simulation.dispatchers import Dispatchers
 from soak.simulation.guards import GuardClients
 from soak.simulation.link import SimulatedBus
 from soak.simulation.loop import Process
@@ -81,6 +82,8 @@ class Clients:
             GuardClients(self).start()
         if self._scenario.policy:
             Approvers(self).start()
+        if self._scenario.routes:
+            Dispatchers(self).start()
 
     def wait_for(self, name: str, on: bool = True) -> None:
         """Note something that a client waits for, or no longer does."""

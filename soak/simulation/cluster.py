@@ -1,7 +1,7 @@
 """A scheduler, its disk, its workers and its clients, on virtual time. All of it real but for what the ports hide."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from contextvars import copy_context
 from math import inf
@@ -41,9 +41,9 @@ from soak.simulation.link import Network, SimulatedBus
 from soak.simulation.loop import Process, VirtualLoop
 from soak.simulation.negligent import NegligentEngine
 from soak.simulation.policies import POLICIES, PolicyService, ServiceClient
+from soak.simulation.routes import POOLS, ROUTED_JOBS, TENANTS, Profile, profile_of
 from soak.simulation.scenario import (
     APPROVAL_TIMEOUT,
-    HEARTBEAT,
     JOBS,
     KEEP,
     LANES,
@@ -192,7 +192,8 @@ class Scheduler:
 class Worker:
     """One start of a worker."""
 
-    def __init__(self, process: Process, host: Host, executor: SimulatedExecutor) -> None:
+    def __init__(self, name: str, process: Process, host: Host, executor: SimulatedExecutor) -> None:
+        self.name = name
         self.process = process
         self.host = host
         self.executor = executor
@@ -224,6 +225,9 @@ class Cluster:
         self.invariants.policies.fails_open = scenario.policy_fails_open
         if scenario.remote_policy:
             self.invariants.policies.service = PolicyService(self.random("policy"))
+        self.invariants.routes.is_on = self.invariants.lanes.routed = scenario.routes
+        self.pools, self.tenants = (POOLS[0], TENANTS[0]) if scenario.routes else ({}, {})
+        self.profile_for: Callable[[int], Profile] | None = None  # by place; drawn if there is none
         self.sender: Process | None = None
         self.receivers: Receivers | None = None
         self._rng = self.random("cluster")
@@ -272,7 +276,7 @@ class Cluster:
             catalog=self._catalog(),
             settings=EngineSettings(
                 limits=Limits(
-                    heartbeat_interval=HEARTBEAT,
+                    heartbeat_interval=self.scenario.heartbeat,
                     small_payload=200,
                     lead=LEAD,
                     bulk_runs=self.scenario.bulk_runs,
@@ -327,10 +331,12 @@ class Cluster:
     def _catalog(self) -> Catalog:
         jobs = jobs_of(self.starts, self.timetable, self.scenario.lanes)
         jobs += GUARDED_JOBS if self.scenario.guards else ()
+        jobs += ROUTED_JOBS if self.scenario.routes else ()
         factor = 3 if self.sabotage.engine_forgets_limits else 1
         lanes = with_limits({name: limit * factor for name, limit in LANES.items()})
         policy = POLICIES[self.policy] if self.scenario.policy and not self.scenario.remote_policy else None
-        return Catalog([Entry(job, lambda payload: None) for job in jobs], lanes, policy)
+        entries = [Entry(job, lambda payload: None) for job in jobs]
+        return Catalog(entries, lanes, policy, self.pools, self.tenants)
 
     async def end_timetable(self) -> None:
         """Declare the jobs without their schedules, for with them there would be no end."""
@@ -415,20 +421,43 @@ class Cluster:
             worker_id=name,
             slots=self.scenario.slots,
             processes=self.scenario.processes,
-            heartbeat_interval=HEARTBEAT,
+            heartbeat_interval=self.scenario.heartbeat,
             instance=instance,
             stop_grace=1.0,
         )
-        process.spawn(self._work(place, name, process, executor, settings))
+        profile = self._profile(place, name) if self.scenario.routes else None
+        process.spawn(self._work(place, name, process, executor, settings, profile))
+
+    def replace_workers(self, profile_for: Callable[[int], Profile]) -> None:
+        self.profile_for = profile_for
+        for worker in list(self.workers.values()):
+            worker.process.kill()
+
+    def _profile(self, place: int, name: str) -> Profile:
+        drawn = profile_of(self.random(f"profile-{self.starts}"))
+        chosen = drawn if self.profile_for is None else self.profile_for(place)
+        self.invariants.routes.profiles[name] = chosen
+        return chosen
 
     async def _work(
-        self, place: int, name: str, process: Process, executor: SimulatedExecutor, settings: HostSettings
+        self,
+        place: int,
+        name: str,
+        process: Process,
+        executor: SimulatedExecutor,
+        settings: HostSettings,
+        profile: Profile | None,
     ) -> None:
         self.trace.add(f"{process.name} starts as {name}")
         known = {job.id: job.code for job in (*JOBS, *OF_LANES, *SCHEDULED, *GUARDED_JOBS)}
         kind = EagerHost if self.sabotage.worker_begins_late else Host
-        host = kind(SimulatedBus(self.network, process), executor, known, settings)
-        self.workers[place] = Worker(process, host, executor)
+        measure = m.Load
+        if profile is not None:
+            known |= {job.id: job.code for job in ROUTED_JOBS if job.id != profile.forgets}
+            settings = profile.announced(settings)
+            measure = profile.measure(self.random(f"{process.name}/load"))
+        host = kind(SimulatedBus(self.network, process), executor, known, settings, measure=measure)
+        self.workers[place] = Worker(name, process, host, executor)
         await executor.start(host.report)
         try:
             await host.run()

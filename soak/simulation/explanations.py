@@ -7,6 +7,7 @@ from random import Random
 import msgspec
 from msgspec.structs import replace
 
+from interlock.core import routing
 from interlock.core.decisions import Decisions
 from interlock.core.explain import TIMED, explain
 from interlock.core.facts import Facts
@@ -15,14 +16,16 @@ from interlock.core.roster import Worker
 from interlock.core.state import JUMP, SchedulerState
 from interlock.core.step import NO_FACTS, Command, step
 from interlock.core.timers import waits_for_span
-from interlock.model.command import WorkerUp
+from interlock.model.command import Define, WorkerUp
 from interlock.model.explanation import Explanation, Obstacle, Reason
 from interlock.model.explanation import ReasonKind as K
 from interlock.model.lane import LaneStatus
 from interlock.model.lane_request import SetLane
+from interlock.model.message import Load
 from interlock.model.run import Now, Run
 from interlock.model.state import ON_WORKER, State
 from soak.simulation.careless_judge import careless_step
+from soak.simulation.careless_routing import careless_routing_step
 from soak.simulation.invariants import Invariants
 from soak.simulation.scenario import Sabotage
 
@@ -51,6 +54,7 @@ class Explanations:
         self._most = most  # runs explained before a pass
         self._state: SchedulerState | None = None
         self._seen: list[Seen] = []
+        self._loaded: set[str] = set()  # workers that may be overloaded no longer
         self._promised: dict[tuple[str, K, str | None], tuple[int, bool, float]] = {}
         """run, kind and name → its seq then, whether elapsed time counts, and the time before which it cannot start"""
         self.explain: Callable[[SchedulerState, Run, Now], Explanation] = explain
@@ -83,6 +87,9 @@ class Explanations:
             self._promised = {known: said for known, said in self._promised.items() if known[1] is not K.RATE}
         moves = dict(decisions.batch.history)
         joined = {content.worker_id for _, content in commands if isinstance(content, WorkerUp)}
+        self._loaded = {origin for origin, content in commands if isinstance(content, Load)}
+        if any(isinstance(content, Define) for _, content in commands):
+            self._loaded |= state.workers.keys()
         for seen in self._seen:
             run = seen.run
             if any(entry.after is State.DISPATCHED for entry in moves.get(run.id, ())):
@@ -123,7 +130,11 @@ class Explanations:
             known = {one.id: one for one in seen.said.workers}.get(taker)
             if known is None or taker in joined:
                 return True
-            return known.obstacle is Obstacle.FULL and bool(seen.workers[taker] - _attempts(state.workers[taker]))
+            if known.obstacle not in (Obstacle.FULL, Obstacle.OVERLOADED):
+                now_there = next(one for one in routing.explain(state, run, {}) if one.id == taker)
+                return now_there.obstacle in (None, Obstacle.FULL, Obstacle.OVERLOADED)
+            said_load = known.obstacle is Obstacle.OVERLOADED and taker in self._loaded
+            return said_load or bool(seen.workers[taker] - _attempts(state.workers[taker]))
         return {
             K.HELD: not run.is_held,
             K.LANE_PAUSED: state.lanes[run.lane].status is LaneStatus.OPEN,
@@ -158,7 +169,10 @@ class ExplainedPasses(Explanations):
         super().__init__(lambda holds, text: None if holds else invariants.fail(text), rng)
         self._executions = invariants.executions
         self._policies = invariants.policies
+        self._routes = invariants.routes
         self._step = careless_step(sabotage) if sabotage.of_policy else step
+        if sabotage.of_routes:
+            self._step = careless_routing_step(sabotage)
         self._first: dict[str, Explanation] = {}
         if sabotage.engine_explains_once:
             self.explain = self._explain_once
@@ -174,8 +188,10 @@ class ExplainedPasses(Explanations):
                 if reason.kind is K.EXECUTING:
                     begun = any((one.run_id, one.fence) == (seen.run.id, seen.fence) for one in self._executions)
                     self._require(begun, f"{seen.run.id} was said to execute, and has not begun")
+        commands = self._routes.bound(state, commands)
         decisions = self._step(state, commands, now, rng, facts)
         self._policies.decided(state, decisions.batch)
+        self._routes.decided(state, commands, now, decisions)
         self.after(state, commands, now, decisions)
         return decisions
 
@@ -199,6 +215,8 @@ def _holders(state: SchedulerState, run: Run) -> dict[K, tuple[int, set[str]]]:
     job = state.job_of(run)
     if job.limit is not None:
         found[K.LIMIT] = job.limit.max, state.limit_gate(limit_names(run)[0]).holders - {run.id}
+    if (tenant := state.tenants.get(run.tenant)) is not None:
+        found[K.TENANT_LIMIT] = tenant.most, tenant.holders - {run.id}
     return found
 
 

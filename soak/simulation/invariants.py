@@ -26,6 +26,7 @@ from soak.simulation.loop import VirtualLoop
 from soak.simulation.occurrences import Occurrences
 from soak.simulation.policies import Policies
 from soak.simulation.reruns import Reruns
+from soak.simulation.routes import Routes
 from soak.simulation.sessions import Sessions
 from soak.simulation.spans import Spans
 from soak.simulation.store import Disk
@@ -81,6 +82,7 @@ class Invariants(Ledger):
         self.spans = Spans(loop, self.check)
         self.guards = Guards(disk, self.check)
         self.policies = Policies(disk, self.lanes, self.check)
+        self.routes = Routes(disk, self.lanes, self.check)
         disk.before_apply = self._before
         disk.after_apply = self._after
         disk.on_load = self._loaded
@@ -136,6 +138,7 @@ class Invariants(Ledger):
         self.sessions.after(touched)
         self.guards.after(batch, touched)
         self.policies.after(batch)
+        self.routes.after(batch)
         self._check_keys(batch)
         self._check_letters(batch)
 
@@ -199,7 +202,7 @@ class Invariants(Ledger):
         history = self._histories[run.id]
         last = self._fences.get((run.id, run.fence))
         executed = [one for one in self.executions if one.run_id == run.id]
-        if self.guards.explains_end(run):
+        if self.guards.explains_end(run) or (run.state is State.FAILED and self.routes.explains_end(run)):
             return
         if run.state is State.SUCCEEDED:
             self._check_mark(run, run.result)

@@ -37,6 +37,7 @@ class Lanes:
         self._held: Counter[str] = Counter()
         self._starts: dict[str, list[float]] = {}  # rate → elapsed times of starts, as they were decided
         self._waits: dict[str, dict[str, Wait]] = {}  # lane → runs that wait in it undisturbed
+        self.routed = False  # whether not every worker takes every run
         self.rated = self.limited = self.waited = 0
 
     def restarted(self) -> None:
@@ -78,17 +79,17 @@ class Lanes:
     def _count_start(self, run: Run, elapsed: float) -> None:
         job, (lane, _) = self._disk.job_versions[run.job_version], self.values_of(run.lane)
         for name, rate, burst in ((f"lane:{run.lane}", lane.rate, lane.burst), (f"job:{job.id}", job.rate, job.burst)):
-            if rate is None:
-                continue
-            starts = self._starts.setdefault(name, [])
-            starts.append(elapsed)
-            self.rated += 1
-            for place in range(bisect_left(starts, self.jumped), len(starts)):
-                count, seconds = len(starts) - place, elapsed - starts[place]
-                fits = count <= burst + seconds * rate + SLACK
-                self._require(
-                    fits, f"{count} starts within {seconds:.3f}s, {name} has the rate {rate:g}/s, burst {burst}"
-                )
+            if rate is not None:
+                self.count_start(name, rate, burst, elapsed)
+
+    def count_start(self, name: str, rate: float, burst: int, elapsed: float) -> None:
+        starts = self._starts.setdefault(name, [])
+        starts.append(elapsed)
+        self.rated += 1
+        for place in range(bisect_left(starts, self.jumped), len(starts)):
+            count, seconds = len(starts) - place, elapsed - starts[place]
+            fits = count <= burst + seconds * rate + SLACK
+            self._require(fits, f"{count} starts within {seconds:.3f}s, {name} has the rate {rate:g}/s, burst {burst}")
 
     def _check_value(self, run: Run) -> None:
         limit = self._disk.job_versions[run.job_version].limit
@@ -143,7 +144,7 @@ class Lanes:
     def _goes_anywhere(self, run: Run) -> bool:
         job = self._disk.job_versions[run.job_version]
         gated = job.rate is not None or job.limit is not None
-        return job.executor is not ExecutorKind.PROCESS and not gated and not run.crashes
+        return job.executor is not ExecutorKind.PROCESS and not gated and not run.crashes and not self.routed
 
     def check_rest(self) -> None:
         held = sum(self._held.values())

@@ -159,6 +159,12 @@ class Sabotage(msgspec.Struct, frozen=True, kw_only=True):
     judge_lets_own_approve: bool = False  # whoever submitted a run may approve it
     judge_fails_open: bool = False  # although it must not
     judge_ignores_expiry: bool = False  # of approvals
+    route_ignores_tenants: bool = False  # of a worker
+    route_ignores_labels: bool = False
+    route_ignores_drain: bool = False  # sends more to workers that a person has drained, or that leave
+    route_forgets_parked: bool = False  # a worker that can take a run again wakes nobody
+    route_counts_less: bool = False  # a tenant may have one run more than its limit
+    route_gives_up_soon: bool = False  # after the first look for a worker
     sender_forgets: bool = False  # says that a request was answered, and has not made it
     worker_begins_twice: bool = False
     worker_begins_late: bool = False  # a dispatch is begun as it arrives, however old it is
@@ -172,6 +178,10 @@ class Sabotage(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def of_policy(self) -> bool:
         return any(getattr(self, name) for name in self.__struct_fields__ if name.startswith("judge_"))
+
+    @property
+    def of_routes(self) -> bool:
+        return any(getattr(self, name) for name in self.__struct_fields__ if name.startswith("route_"))
 
     @property
     def of_lanes(self) -> bool:
@@ -202,11 +212,15 @@ class Scenario(msgspec.Struct, kw_only=True):
     remote_policy: bool = False  # a service does
     policy_fails_open: bool = False
     prunes: bool = False  # hardly any run that has ended is kept
+    routes: bool = False  # there are pools, tenants with limits, and workers that are not alike
+    heartbeat: float = HEARTBEAT
+    drought: bool = False  # for longer than a run waits for a worker, nobody takes the runs of some topics
 
 
 def scenario_of(seed: int, faults: Faults | None = None) -> Scenario:
     rng = Random(f"{seed}/scenario")
-    return Scenario(
+    routes, drought = seed % 7 == 4, seed % 70 == 11
+    scenario = Scenario(
         runs=rng.randint(20, 50),
         clients=rng.randint(1, 3),
         workers=rng.randint(2, 4),
@@ -228,5 +242,14 @@ def scenario_of(seed: int, faults: Faults | None = None) -> Scenario:
         policy=seed % 7 == 2,
         remote_policy=seed % 14 == 9,
         policy_fails_open=seed % 42 == 23,
-        retries=3 if seed % 3 == 1 else 0,  # not drawn, so that older seeds do what they did
+        retries=3 if seed % 3 == 1 and not routes else 0,  # not drawn, so that older seeds do what they did
+        routes=routes,
+        drought=drought,
     )
+    if routes:
+        scenario.workers = 4  # as many as it takes that every run can end
+    if drought:
+        scenario.duration, scenario.fault_every, scenario.timetable = 1700.0, 500.0, False
+        scenario.heartbeat = 10.0
+        scenario.faults.crash_at_commit = scenario.faults.fail_store = False  # each start counts anew
+    return scenario

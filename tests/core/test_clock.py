@@ -12,7 +12,7 @@ from interlock.engine import intake
 from interlock.engine.catalog import Catalog, Entry
 from interlock.model.error import BadValue
 from interlock.model.job import Job, Retry
-from interlock.model.message import Stop
+from interlock.model.message import Dispatch, Stop
 from interlock.model.request import NewRun, Submit
 from interlock.model.schedule import Schedule
 from interlock.model.state import State
@@ -220,3 +220,14 @@ def test_a_retry_does_not_wait_for_an_instant_that_the_clock_was_ahead_of() -> N
     machine.step()
     pass_time(machine, 120)
     assert machine.run(live.id).attempt == 2
+
+
+def test_a_run_whose_session_let_it_go_at_a_restart_waits_for_no_clock() -> None:
+    machine = Machine(limits=Limits(session_patterns={"*": {"debounce": 5.0}}))
+    run_id = machine.submit(session="one")
+    machine.wall, machine.elapsed = machine.wall + SPAN, machine.elapsed + SPAN
+    machine.restart()
+    machine.wall -= HOUR
+    machine.worker_up()
+    (dispatch,) = machine.messages(Dispatch)
+    assert (dispatch.run_id, dispatch.hold) == (run_id, 0.0)

@@ -84,6 +84,54 @@ def test_a_worker_that_joins_wakes_exactly_the_runs_that_it_could_take() -> None
     assert all(not place.tries and not place.parked for place in machine.state.roster.places.values())
 
 
+def look_in_vain(machine: Machine, run_id: str, times: int) -> None:
+    """Let the time pass until a run was looked at so often, or is given up."""
+    for _ in range(times):
+        job_id, _, _, needs = machine.state.route_key(machine.run(run_id))
+        place = machine.state.roster.places[job_id, needs, ""]
+        machine.advance(place.alarm - machine.elapsed)
+
+
+@pytest.mark.behaviour("ROU-7")
+def test_a_worker_that_could_take_a_run_and_takes_another_begins_the_count_anew() -> None:
+    machine = made({})
+    first, second = machine.submit("mail"), machine.submit("work")
+    look_in_vain(machine, second, 40)
+    join(machine, slots=1)
+    assert (machine.state_of(first), machine.state_of(second)) == (State.DISPATCHED, State.SCHEDULED)
+    machine.worker_down(dead=True)
+    look_in_vain(machine, second, 50)
+    assert machine.state_of(second) is State.SCHEDULED
+    look_in_vain(machine, second, 1)
+    assert machine.state_of(second) is State.FAILED
+
+
+@pytest.mark.behaviour("ROU-7")
+def test_a_worker_that_joins_at_the_last_look_gets_the_run() -> None:
+    machine = made({})
+    run_id = machine.submit("mail")
+    look_in_vain(machine, run_id, 49)
+    (place,) = machine.state.roster.places.values()
+    machine.wall += place.alarm - machine.elapsed
+    machine.elapsed = place.alarm
+    join(machine)
+    assert machine.state_of(run_id) is State.DISPATCHED
+
+
+def test_only_a_counted_look_is_in_the_history() -> None:
+    machine = made({"rest": REST})
+    join(machine, pool="rest")
+    machine.mute.add("one")
+    machine.step(("one", Load(95.0)))
+    run_id = machine.submit("mail")
+    look_in_vain(machine, run_id, 3)
+    before = len(machine.history(run_id))
+    for _ in range(5):
+        machine.advance(0.1)
+        machine.step(("one", Load(95.0)))
+    assert len(machine.history(run_id)) == before
+
+
 @pytest.mark.behaviour("ROU-7", "RUN-21")
 def test_full_workers_are_no_reason_to_give_up() -> None:
     """However long the runs before it take, and however busy the machine is with them."""
@@ -218,6 +266,17 @@ def test_a_worker_that_says_nothing_gets_nothing_until_it_speaks_again(silence: 
     assert machine.state_of(run_id) is expected
     machine.step(("one", Load()))
     assert machine.state_of(run_id) is State.DISPATCHED
+
+
+@pytest.mark.behaviour("ROU-10")
+def test_a_worker_that_falls_silent_again_gets_nothing_again() -> None:
+    machine = made({})
+    join(machine)
+    machine.mute.add("one")
+    machine.advance(30)
+    machine.step(("one", Load()))
+    machine.advance(30)
+    assert machine.state_of(machine.submit("mail")) is State.SCHEDULED
 
 
 @pytest.mark.behaviour("ROU-10")

@@ -55,6 +55,7 @@ def note_load(p: Pass, worker_id: str, message: Load) -> None:
         p.state.hear(worker, p.elapsed)
         worker.cpu, worker.memory, worker.gpu = message.cpu, message.memory, message.gpu
         p.state.roster.changed(worker)
+        p.state.watch_silence(p.elapsed)
     p.send(worker_id, Seen())
 
 

@@ -153,6 +153,7 @@ class Place(msgspec.Struct, eq=False):
     parked: dict[Parked, None] = {}  # queues that no worker takes now
     tries: list[int] = []  # numbers of arrival at each look in vain, while nobody can serve it
     alarm: float = inf  # elapsed time of the next look
+    tried: float = -inf  # elapsed time of the latest one in vain
 
     def tries_of(self, order: int) -> int:
         """Return how many looks in vain there have been since a run with this number arrived."""
@@ -216,14 +217,16 @@ class Roster:
     def _offer(self, crew: Crew, worker: Worker, rng: Random) -> None:
         if crew.push(worker, rng):
             self._idle[id(crew)] = crew
-            self._open(crew.places)
+            self._open(crew.places, served=True)
         elif not worker.attempts:
             self._open(one for one in crew.places if one.alarm == inf)  # nobody may be left to wait for
 
-    def _open(self, places: Iterable[Place]) -> None:
+    def _open(self, places: Iterable[Place], served: bool = False) -> None:
         for place in places:
             if place.parked:
                 self.open[id(place)] = place
+                if served:
+                    place.tries.clear()
 
     def has_room(self, rooms: Sequence[Room], rng: Random) -> bool:
         """Return whether a look at the waiting runs makes sense: a worker can take a run in one of these rooms, or no

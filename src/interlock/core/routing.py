@@ -117,13 +117,14 @@ def park(p: Pass, place: Place, lack: Lack | None, lane: Lane, line: Line, head:
         if p.elapsed < state.warm_until:
             place.alarm = state.warm_until
         else:
+            place.tried = p.elapsed
             place.tries.append(state.arrival())
             del place.tries[:-MOST_TRIES]
             place.alarm = p.elapsed + min(2.0 ** (len(place.tries) - 1) + p.rng.random() / 2, LONGEST_PAUSE)
         name = str(state.arrival())
         state.roster.alarms[name] = place
         heappush(state.spans, (place.alarm, state.arrival(), name, PLACE, place.alarm))
-    if (tries := place.tries_of(order)) > 1:
+    if place.tried == p.elapsed and (tries := place.tries_of(order)) > 1:
         p.lacks[lack] = p.lacks.get(lack, 0) + 1
         again = f"try {tries} of {MOST_TRIES}, the next in {brief(place.alarm - p.elapsed)}"
         p.note(run, f"{lack}: {LACKS[lack]}, {again}")
@@ -142,6 +143,7 @@ def look_again(p: Pass, name: str) -> None:
     if place is None or place.alarm > p.elapsed:
         return
     place.alarm = inf
+    p.state.roster.settle(p.rng)  # workers that have changed in this pass count
     if p.state.roster.places.get(place.key) is not place:
         return
     lack = p.state.roster.lack(place)

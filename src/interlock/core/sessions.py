@@ -406,5 +406,5 @@ def place(state: SchedulerState, run: Run, elapsed: float) -> None:
     if session is None or run.session_facet.detached or had_turn(run):
         enqueue(state, run)
     else:
-        for _ in give_turns(state, session, elapsed):
-            pass
+        for one in give_turns(state, session, elapsed):
+            one.due_at = None  # its time to collect others is over, whatever the wall clock says now

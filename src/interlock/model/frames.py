@@ -15,14 +15,13 @@ from interlock.model import (
     letter_request,
     output_request,
     request,
-    tenant_request,
     worker_request,
 )
 from interlock.model.error import InterlockError, Refused
 from interlock.model.message import Message, Unread, sent_kinds
 
 DECLARED = (
-    request, lane_request, tenant_request, delivery_request, audit_request, approval_request, output_request,
+    request, lane_request, delivery_request, audit_request, approval_request, output_request,
     worker_request, letter_request,
 )  # fmt: skip
 """modules with messages, which must be loaded before all are listed"""
