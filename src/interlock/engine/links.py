@@ -148,7 +148,8 @@ class Links(Endpoint):
         POOL_NAME.check(pool, Place("pool"))
         CAPABILITIES.check(hello.capabilities, Place("capabilities"))
         WORKER_LABELS.check(hello.labels, Place("labels"))
-        check_member(self._engine.catalog.pools, pool, hello.capabilities)
+        if not hello.held:  # its pool may have changed while it was away, and it may finish its runs
+            check_member(self._engine.catalog.pools, pool, hello.capabilities)
         return pool
 
     def _skew(self, hello: m.Hello) -> float:
