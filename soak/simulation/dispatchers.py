@@ -60,9 +60,10 @@ class Dispatchers:
         """Submit runs of one tenant, more than it may have."""
         self._clients.busy += 1
         rng = self._rng
-        # The drought begins early, so that runs wait for as long as they may.
-        span = 100.0 if self._cluster.scenario.drought else self._cluster.scenario.duration
-        await asyncio.sleep(rng.uniform(0, span))
+        if self._cluster.scenario.drought:  # early, so that runs wait for as long as they may
+            await asyncio.sleep(rng.uniform(40, 140))
+        else:
+            await asyncio.sleep(rng.uniform(0, self._cluster.scenario.duration))
         tenant = rng.choice((None, *TENANTS[0]))
         for _ in range(rng.randint(2, 6)):
             run = self._run(tenant)

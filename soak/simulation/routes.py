@@ -118,7 +118,8 @@ class Known(msgspec.Struct):
     """A worker as it has introduced itself, and what has happened to it since."""
 
     up: WorkerUp
-    heard: float
+    heard: float  # when it has sent anything
+    loaded: float  # when it last said what its load is
     connected: bool = True
     leaves: bool = False
     silent: bool = False
@@ -217,10 +218,11 @@ class Routes:
         elif isinstance(content, WorkerUp):
             before = state.workers[content.worker_id]  # whose load counts until the worker says something else
             load = {"cpu": before.cpu, "gpu": before.gpu}
-            self._view.workers[content.worker_id] = Known(content, now.elapsed, leaves=content.draining, **load)
+            self._view.workers[content.worker_id] = Known(content, now.elapsed, now.elapsed, leaves=content.draining, **load)
         elif isinstance(content, Stalled):
             for one in self._view.workers.values():
                 one.heard += content.seconds
+                one.loaded += content.seconds
         elif known is None:
             return
         elif isinstance(content, WorkerDown):
@@ -229,8 +231,12 @@ class Routes:
             isinstance(content, ActOnWorker) and content.action is WorkerAction.REMOVE and known.connected
         ):
             known.leaves = True
+            known.heard = max(known.heard, now.elapsed if origin == known.up.worker_id else 0.0)
         elif isinstance(content, Load):
-            known.heard, known.silent, known.cpu, known.gpu = now.elapsed, False, content.cpu, content.gpu
+            known.heard = known.loaded = now.elapsed
+            known.silent, known.cpu, known.gpu = False, content.cpu, content.gpu
+        elif origin in self._view.workers:
+            known.heard = now.elapsed
 
     def _note_drains(self, state: SchedulerState, commands: Sequence[Command], decisions: Decisions) -> None:
         drained = self._view.drained
@@ -369,7 +375,7 @@ class Routes:
         held = Counter(run.lane for run in state.runs.values() if run.state in HOLDS_SLOT)
         active = Counter(run.tenant for run in state.runs.values() if run.state in HOLDS_SLOT)
         unserved: dict[str, float] = {}
-        workers = [replace(one, heard=0.0) for one in self._view.workers.values()]
+        workers = [replace(one, heard=0.0, loaded=0.0) for one in self._view.workers.values()]
         facts = workers, self._view.pools, set(self._view.drained)
         if facts != self._view.facts:
             self._view.facts, self._view.lacks = facts, {}
@@ -391,7 +397,13 @@ class Routes:
             closed = lane.status is not LaneStatus.OPEN or held[run.lane] >= lane.limit
             if state.draining or rated or closed or (most is not None and active[run.tenant] >= most):
                 continue
-            free = [w.up.worker_id for w in self._view.workers.values() if not self.misfit(w, job, run) and self._can_take(w, room)]
+            free = [
+                one.up.worker_id
+                for one in self._view.workers.values()
+                if elapsed < one.loaded + state.limits.silence
+                and not self.misfit(one, job, run)
+                and self._can_take(one, room)
+            ]
             self._require(not free, f"{run.id} waits, and {', '.join(free)} could take it")
             self.seen["waits for a slot"] += 1
         self._view.unserved = unserved
