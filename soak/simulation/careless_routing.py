@@ -17,7 +17,7 @@ _decide, _misfit, _room = step.step, Roster.misfit, LimitGate.room
 
 
 def careless_routing_step(sabotage: Sabotage) -> Callable[..., Decisions]:
-    exchanged = {
+    exchanged: dict[str, Any] = {
         "route_ignores_tenants": patch.object(Roster, "misfit", _for_any_tenant),
         "route_ignores_labels": patch.object(Roster, "misfit", _with_any_labels),
         "route_ignores_drain": patch.object(Worker, "takes_work", property(lambda self: self.connected)),
