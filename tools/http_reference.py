@@ -19,7 +19,7 @@ INSIDE = {
     "TriggerBody", "BackfillBody", "JobsBody", "Defined", "FireTimes", "BulkBody", "RunAction",
     "Priority", "LaneStatus", "OverLimit", "ReasonKind", "Obstacle",
     "Mode", "Drop", "SessionAction", "ActedOnSession", "DeliveryState", "Sensitivity", "WorkerState",
-    "LetterCode", "LetterFilter", "Dropped",
+    "LetterCode", "Dropped",
 }  # fmt: skip
 """types described where they are used"""
 WORDS = {

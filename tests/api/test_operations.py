@@ -12,12 +12,15 @@ from interlock.api.call import Handler
 from interlock.model import operations as op
 from interlock.model.access import Permission
 from interlock.model.audit_operations import audit
-from interlock.model.lane_operations import lanes, tenants
+from interlock.model.lane_operations import lane_actions, lanes, tenants
 from interlock.model.operation import API, Operation
-from interlock.model.worker_operations import worker, workers
+from interlock.model.worker_operations import WORKER_OPERATIONS
 from interlock.stores.memory import MemoryStore
 
-FORWARDED = {lanes, tenants, op.tree, op.reload, worker, workers}  # what the scheduler reports is the answer
+FORWARDED = {
+    *(lanes, *lane_actions.values(), tenants, *WORKER_OPERATIONS),
+    *(op.tree, op.reload, *op.service_actions.values()),
+}  # the answer is what the scheduler reports
 
 
 def handlers() -> dict[Any, Handler]:

@@ -262,6 +262,28 @@ def test_a_caller_sees_the_runs_of_its_tenant_only() -> None:
     assert "other" not in found.sentence
 
 
+def test_a_caller_sees_no_workers_of_other_tenants() -> None:
+    machine = made(slots=0)
+    for tenant in ("other", "mine"):
+        up = WorkerUp(f"token-{tenant}:w", 5, 1, {"another": ""}, [], False, tenants=frozenset({tenant}))
+        machine.step(("", up))
+    run_id = machine.submit(tenant="mine")
+    found = asked(machine, run_id, tenant="mine")
+    assert ([one.id for one in found.workers], "other" in found.sentence) == (["token-mine:w"], False)
+    assert len(asked(machine, run_id).workers) == 2
+
+
+def test_a_worker_that_fits_is_shown_however_many_do_not() -> None:
+    machine = made({"main": 1}, slots=0)
+    for number in range(150):
+        machine.step(("", WorkerUp(f"strange-{number}", 5, 1, {"another": ""}, [], False)))
+    machine.worker_up()
+    machine.submit()
+    found = asked(machine, machine.submit())
+    assert (found.workers[0].id, len(found.workers)) == ("one", 100)
+    assert K.NO_WORKER not in [reason.kind for reason in found.reasons]
+
+
 @pytest.mark.behaviour("RUN-21")
 def test_each_worker_that_was_passed_over_and_why() -> None:
     machine = made(slots=0)

@@ -176,6 +176,13 @@ def test_a_tolerant_reader_passes_over_a_bad_message_in_a_good_frame() -> None:
         read(FrameReader(tolerant=True), framed(b"\xc1"))
 
 
+@pytest.mark.behaviour("REC-5", "SEC-6")
+@pytest.mark.parametrize(("count", "why"), [(101, "got `int`"), (100_001, "length <= 100000")])
+def test_a_tolerant_reader_refuses_a_frame_of_many_bad_messages(count: int, why: str) -> None:
+    with pytest.raises(Refused, match=why):
+        read(FrameReader(tolerant=True), framed(msgspec.msgpack.encode([7] * count)))
+
+
 def test_more_than_one_frame_holds_goes_out_as_several() -> None:
     large = [Checkpoint("run", number, bytes(9 * 1024 * 1024)) for number in range(5)]
     data = frames.encode(large)

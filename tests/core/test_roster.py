@@ -26,20 +26,20 @@ _, RUN = run_in(State.RUNNING)
 
 some = st.sampled_from
 keys = st.builds(
-    lambda job, any_worker, room, requires, labels, pool, worker: (
-        ANYWHERE if any_worker else job, room, (), (job, requires, labels, pool, worker),
+    lambda job, any_worker, room, requires, labels, pool: (
+        ANYWHERE if any_worker else job, room, (), (job, requires, labels, pool),
     ),
     some(JOBS), st.booleans(), some(Room),
     st.lists(some(("cpu", "gpu", "cuda", "tape")), max_size=2, unique=True).map(tuple),
     st.dictionaries(some(("placement.region", "node.disk", "constraint.region")), some(("eu", "us")), max_size=1)
     .map(lambda found: tuple(found.items())),
-    some(("", "", "gpu", "default", "none")), some(("", "", "w1", "w2", "gone")),
+    some(("", "", "gpu", "default", "none")),
 )  # fmt: skip
 
 
 def fits(pools: dict[str, PoolSpec], worker: Worker, key: RouteKey, tenant: str) -> bool:
     """ROU-1 to ROU-4, one after the other."""
-    job_id, _, _, (topic, requires, labels, preferred_pool, _) = key
+    job_id, _, _, (topic, requires, labels, preferred_pool) = key
     if not (worker.connected and not worker.draining and not worker.drained and not worker.silent):
         return False
     if preferred_pool and worker.pool != preferred_pool:
@@ -123,17 +123,17 @@ class Choices(RuleBasedStateMachine):
         held = [(one, run_id) for one in self.roster.workers.values() for run_id in one.attempts]
         self.roster.drop(*data.draw(some(held)))
 
-    @rule(key=keys, tenant=some(TENANTS), count=st.integers(1, 12))
-    def choose(self, key: RouteKey, tenant: str, count: int) -> None:
+    @rule(key=keys, tenant=some(TENANTS), wish=some(("", "", "w1", "w2", "gone")), count=st.integers(1, 12))
+    def choose(self, key: RouteKey, tenant: str, wish: str, count: int) -> None:
         """Dispatch several, each as the slow choice would: what was just sent counts."""
         roster, room, pools = self.roster, key[1], dict(self.roster.pools)
         roster.settle(self.rng)
         for _ in range(count):
             place = roster.place(key, tenant, self.rng)
-            found = roster.pick(place, room, self.rng)
+            found = roster.pick(place, room, self.rng, wish)
             fitting = [one for one in roster.workers.values() if fits(pools, one, key, tenant)]
             ready = [one for one in fitting if is_open(pools, one, room)]
-            preferred = [one for one in ready if one.id == key[3][4]]
+            preferred = [one for one in ready if one.id == wish]
             assert (found is None) == (not ready)
             if found is None:
                 no_room = all(not is_open(pools, one, room) for one in roster.workers.values() if one.takes_work)
@@ -161,7 +161,7 @@ def test_ties_are_broken_at_random_and_what_was_just_sent_counts() -> None:
         worker = roster.workers[f"w{number}"] = Worker(f"w{number}", slots=100, connected=True)
         roster.changed(worker)
     roster.settle(rng)
-    place = roster.place((ANYWHERE, Room.SHARED, (), ("video", (), (), "", "")), "default", rng)
+    place = roster.place((ANYWHERE, Room.SHARED, (), ("video", (), (), "")), "default", rng)
     orders = []
     for round in range(3):
         order: list[str] = []

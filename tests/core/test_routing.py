@@ -338,3 +338,58 @@ def test_a_run_for_a_process_of_its_own_waits_only_for_such_a_place() -> None:
     assert machine.state_of(machine.submit("mail")) is State.DISPATCHED
     machine.finished(alone[0])
     assert machine.state_of(alone[2]) is State.DISPATCHED
+
+
+@pytest.mark.behaviour("ROU-7")
+@pytest.mark.parametrize("change", ["labels", "pools"])
+def test_a_change_of_what_tells_workers_apart_does_not_begin_the_tries_anew(change: str) -> None:
+    machine = made({"gpu": GPU, "rest": REST})
+    join(machine, "r", pool="rest", labels={f"n{turn}": "x" for turn in range(20)})
+    run_id = machine.submit("video.cut")
+    for turn in range(200):
+        machine.advance(10)
+        if turn % 10 == 0 and change == "labels":
+            machine.submit("work", labels={f"node.n{turn // 10}": "y"})
+        elif turn % 10 == 0:
+            rest = PoolSpec(topics=(*REST.topics, f"t{turn}"))
+            machine.step(("", Define(0, machine.jobs, pools={"gpu": GPU, "rest": rest})))
+    assert machine.run(run_id).reason == "no_workers: no worker fits in 50 tries"
+
+
+@pytest.mark.behaviour("ROU-7")
+def test_the_tries_of_runs_that_are_gone_do_not_count_for_later_ones() -> None:
+    machine = made({"gpu": GPU, "rest": REST})
+    run_id = machine.submit("work")
+    machine.advance(100)
+    machine.cancel(run_id)
+    machine.advance(100)
+    (place,) = machine.state.roster.places.values()
+    assert not place.tries
+    machine.submit("work")
+    assert place.alarm - machine.elapsed < 2
+
+
+@pytest.mark.behaviour("ROU-7")
+def test_the_loads_of_a_busy_machine_add_no_tries_to_the_history() -> None:
+    machine = made({"rest": REST})
+    join(machine, "busy", pool="rest")
+    machine.mute.add("busy")
+    machine.step(("busy", Load(cpu=99.0)))
+    run_id = machine.submit("work")
+    for _ in range(300):
+        machine.advance(1)
+        machine.step(("busy", Load(cpu=99.0)))
+    notes = [entry.reason for entry in machine.history(run_id) if entry.before is entry.after]
+    assert [note.split(", ")[1] for note in notes] == [f"try {n} of 50" for n in range(2, len(notes) + 2)]
+
+
+@pytest.mark.behaviour("ROU-3")
+def test_runs_that_prefer_different_workers_wait_in_one_queue() -> None:
+    machine = made({"gpu": GPU, "rest": REST})
+    join(machine, "r", pool="rest")
+    join(machine, "g", pool="gpu", slots=1)
+    runs = [machine.submit("video.cut", labels={"preferred_worker_id": f"gone-{number}"}) for number in range(20)]
+    assert len(machine.state.roster.places) == 1, "or a slot that gets free would wake each of them"
+    for run_id in runs:
+        machine.finished(run_id)
+    assert machine.dispatched() == runs

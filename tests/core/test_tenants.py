@@ -22,6 +22,7 @@ from interlock.model.command import Refill
 from interlock.model.error import BadValue, Forbidden, InterlockError, TenantLimit
 from interlock.model.explanation import ReasonKind
 from interlock.model.job import Job
+from interlock.model.lane_request import AskTenants, TenantsReport
 from interlock.model.message import Dispatch
 from interlock.model.request import BulkReport, NewRun, StartBulk
 from interlock.model.run_action import RunAction
@@ -29,7 +30,6 @@ from interlock.model.run_filter import RunFilter
 from interlock.model.schedule import Schedule
 from interlock.model.state import HOLDS_SLOT, State
 from interlock.model.tenant import OverLimit, TenantInfo, TenantSpec
-from interlock.model.tenant_request import AskTenants, TenantsReport
 from tests.core.machine import AT_ONCE, START, WORK, Machine
 from tests.core.test_gates import check_rate
 

@@ -213,3 +213,27 @@ def test_the_audit_has_each_change_once() -> None:
     entries = at_once(machine.store.audit(0, 10)).entries
     found = [(one.kind, one.actor, one.subject, one.detail["action"]) for one in entries if one.subject == "one"]
     assert found == [("worker_changed", "ann", "one", action) for action in (DRAIN, RESUME, REMOVE)]
+
+
+@pytest.mark.behaviour("ROU-10")
+def test_a_worker_that_is_removed_leaves_though_its_link_broke() -> None:
+    machine = Machine()
+    run_id = machine.running()
+    act(machine, REMOVE)
+    machine.worker_down()
+    machine.sent.clear()
+    machine.worker_up(held=[machine.held(run_id)])
+    second = machine.submit()
+    assert machine.sent == [("one", Drain())], "the first may be lost"
+    assert machine.state_of(second) is State.SCHEDULED
+
+
+@pytest.mark.behaviour("ROU-10")
+def test_a_worker_can_be_silent_again() -> None:
+    machine = Machine()
+    machine.worker_up()
+    for _ in range(2):
+        silent(machine)
+        assert shown(machine).state is WorkerState.SILENT
+        machine.step(("one", Load()))
+        assert shown(machine).state is WorkerState.READY

@@ -5,7 +5,7 @@ import pytest
 
 from interlock.model import message as m
 from interlock.model.error import Refused
-from tests.engine.bench import Bench, Link, SlowStore, on_virtual_time, pass_time, until
+from tests.engine.bench import Bench, Link, SlowStore, on_virtual_time, pass_time, running, until
 
 BAD = m.Unread(b"\xc1", "no message")
 
@@ -56,6 +56,22 @@ def test_only_a_known_worker_may_send_some_of_them() -> None:
         worker.close()
         bench.worker("w").say(BAD)
         await until(lambda: len(bench.store.dead.rows) == 101)
+        await bench.stop()
+
+    on_virtual_time(body)
+
+
+@pytest.mark.behaviour("REC-5")
+def test_a_worker_can_join_with_an_outcome_that_cannot_be_read() -> None:
+    async def body() -> None:
+        bench = Bench(SlowStore())
+        await bench.start()
+        sent = await running(bench, bench.worker("w"))
+        bad = m.Unread(msgspec.msgpack.encode(["Finished", sent.run_id, sent.fence, 7]), "no outcome")
+        again, held = Link(bench.engine), [m.Held(sent.run_id, sent.fence)]
+        again.say(m.Hello("w", m.PROTOCOL, 1, 10, 1, {"job": ""}, held, ""), bad)
+        await until(lambda: bool(again.of(m.Settled)))
+        assert [one.code for _, one in bench.store.dead.rows.values()] == ["poison"]
         await bench.stop()
 
     on_virtual_time(body)

@@ -166,7 +166,7 @@ def test_scheduler_and_workers_killed_at_random_moments(folder: Path) -> None:
 BAD_SETTINGS: dict[str, tuple[dict[str, Any], str]] = {
     "no token of role worker": (
         {"tokens": [{"name": "a", "role": "viewer", "token": "viewer-0123456789abcdef"}]},
-        "listen_workers: tokens has none of role worker; make one with: interlock worker-token NAME",
+        "listen_workers: there is no token of the role worker; make one with: interlock worker-token NAME",
     ),
     "no certificate": ({"worker_cert": "nothing.crt"}, "worker_cert: there is no file nothing.crt; make it with"),
     "a certificate of another key": ({"worker_key": "OTHER"}, "cannot be used: "),

@@ -62,7 +62,7 @@ def test_the_certificate_is_made_once_and_its_key_is_private(folder: Path) -> No
     assert "DNS:localhost" in shown
     assert sorted(os.listdir(folder)) == ["interlock.db.worker.crt", "interlock.db.worker.key"]
     files[1].unlink()
-    assert "and not the other" in interlock(folder, "worker-token", "three").stderr
+    assert "exists, but the other file does not" in interlock(folder, "worker-token", "three").stderr
 
 
 @pytest.mark.parametrize(

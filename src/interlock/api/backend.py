@@ -20,7 +20,6 @@ from interlock.api.patience import ask
 from interlock.api.runs import Runs
 from interlock.api.services import Services
 from interlock.api.sessions import Sessions
-from interlock.api.workers import Workers
 from interlock.client.connection import Connection
 from interlock.model import operations as op
 from interlock.ports.store import Reader
@@ -37,7 +36,6 @@ class Backend:
             **Jobs(reader, connection, read_job).handlers,
             **Lanes(connection).handlers,
             **Sessions(connection).handlers,
-            **Workers(connection).handlers,
             **Approvals(reader, connection, self._runs).handlers,
             **Deliveries(reader, connection).handlers,
             **Letters(reader, connection, self._runs).handlers,
@@ -54,12 +52,12 @@ class Backend:
 
 
 async def forward(connection: Connection, call: Call[Any, None]) -> Any:
-    """Ask the scheduler what the operation asks, with path, query and caller as its fields; answer with what it
+    """Ask the scheduler what the operation asks, with path, query, action and caller as its fields; answer with what it
     reports. This serves every operation without a handler of its own."""
     asks = call.operation.asks
     assert asks is not None
-    given = {**call.path, **msgspec.structs.asdict(call.query), "request": 0, "actor": call.caller.name}
-    given["only_tenant"] = call.caller.only_tenant
+    given = {**call.path, **msgspec.structs.asdict(call.query), "request": 0, "action": call.operation.action}
+    given |= {"actor": call.caller.name, "only_tenant": call.caller.only_tenant}
     message = asks(**{name: given[name] for name in asks.__struct_fields__ if name in given})
     _, value = msgspec.structs.astuple(await call.while_connected(ask(connection, message)))
     return value

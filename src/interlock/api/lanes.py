@@ -1,22 +1,21 @@
-"""Operations that change lanes."""
+"""Operations that create lanes and set their values."""
 
 from typing import Any
 
 from interlock.api.call import Call, Handlers, handlers_of
 from interlock.api.patience import ask
 from interlock.client.connection import Connection
-from interlock.model import lane_operations as op
 from interlock.model import lane_request as r
 from interlock.model.bodies import LaneBody, LaneChangeBody
 from interlock.model.field import copy_fields
 from interlock.model.field_types import Place, Rate
-from interlock.model.lane import LaneAction, LaneChange, LaneInfo, LaneSpec
+from interlock.model.lane import LaneChange, LaneInfo, LaneSpec
 
 
 class Lanes:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self.handlers: Handlers = {**handlers_of(self), **dict.fromkeys(op.lane_actions.values(), self.act)}
+        self.handlers: Handlers = handlers_of(self)
 
     async def create_lane(self, call: Call[Any, LaneBody]) -> LaneInfo:
         spec = copy_fields(LaneSpec, call.body)
@@ -27,7 +26,3 @@ class Lanes:
         number = Rate().check(rate, Place("rate")) if isinstance(rate, str) else rate
         change = copy_fields(LaneChange, call.body, rate=number)
         return (await ask(self._connection, r.SetLane(0, call.path["lane"], change, call.caller.name))).lane
-
-    async def act(self, call: Call[Any, None]) -> LaneInfo:
-        action = LaneAction(call.operation.path.rpartition("/")[2])
-        return (await ask(self._connection, r.ActOnLane(0, call.path["lane"], action, call.caller.name))).lane

@@ -11,11 +11,10 @@ from interlock.api.cursors import SERVICE_LOGS, cursor_of, read_cursor
 from interlock.api.feed import Feed, Subscriber, Wish
 from interlock.api.patience import ask
 from interlock.client.connection import Connection
-from interlock.model import operations as op
 from interlock.model import queries as q
 from interlock.model import request as r
 from interlock.model.bodies import ServiceList
-from interlock.model.child_info import ChildInfo, ServiceAction
+from interlock.model.child_info import ChildInfo
 from interlock.model.error import UnknownChild
 from interlock.model.operation import Query
 from interlock.model.run_view import ServiceLine, ServiceLogPage
@@ -38,10 +37,7 @@ class Services:
         self._reader = reader
         self._connection = connection
         self._feed = feed
-        self.handlers: Handlers = {
-            **handlers_of(self),
-            **dict.fromkeys(op.service_actions.values(), self.act),
-        }
+        self.handlers: Handlers = handlers_of(self)
 
     async def _below(self, *places: str) -> list[ChildInfo]:
         """Return all descendants of these children of the top."""
@@ -53,11 +49,6 @@ class Services:
 
     async def service(self, call: Asked) -> ChildInfo:
         return await self._find(call.path["name"], WORKERS, SERVICES)
-
-    async def act(self, call: Asked) -> ChildInfo:
-        action = ServiceAction(call.operation.path.rpartition("/")[2])
-        message = r.ActOnService(0, call.path["name"], action, call.caller.name)
-        return (await call.while_connected(ask(self._connection, message))).service
 
     async def service_logs(self, call: Call[q.ServiceLogsQuery, None]) -> ServiceLogPage:
         wait = seconds_of(call.query.wait)

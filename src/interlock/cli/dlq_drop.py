@@ -3,10 +3,11 @@
 from typing import Annotated, Any
 
 from interlock.cli.format import counted
-from interlock.cli.letters import LettersArgument, choice, confirm, each, id_of, takes_letters
+from interlock.cli.letters import LettersArgument, choice, confirm, id_of, takes_letters
 from interlock.cli.options import FINDING, Flags, JsonOption, switch, takes
 from interlock.cli.server import client_of
-from interlock.cli.tables import present
+from interlock.cli.tables import each, present
+from interlock.model.error import UnknownLetter
 
 
 @takes(*FINDING)
@@ -20,7 +21,7 @@ def command(
     yes: Annotated[bool, switch("Do not ask for confirmation.", "--yes", "-y")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Drop dead letters: those you name, or all that match the options. Their runs stay as long as any other.
+    """Drop dead letters: those you name, or all that match the options. Their runs are kept like any other.
 
     Piped: the number of dropped letters."""
     asked |= {"replayed": True} if replayed else {}
@@ -28,8 +29,8 @@ def command(
     dropped = 0
     with client_of(flags) as client:
         if letters:
-            each(letters, lambda given: client.drop_dead_letter(id_of(client, given)))
-            dropped = len(letters)
+            drop = each(letters, lambda given: client.drop_dead_letter(id_of(client, given)), UnknownLetter)
+            dropped = sum(1 for _ in drop)
         elif yes or confirm(client, "drop", asked):
             dropped = client.drop_dead_letters(everything=everything, **asked)
     present(

@@ -23,9 +23,9 @@ def command(
     limit: Annotated[int, option("NUMBER", "Most letters to list.", "--limit", "-n")] = 50,
     json: JsonOption = False,
 ) -> None:
-    """List dead letters, the newest first: runs that ended without success, and why.
+    """List dead letters, newest first: runs that were given up, and why.
 
-    Piped: id, time, code, job, tenant, run that repeats it, worker and error, separated by tabs."""
+    Piped: id, time, code, job, tenant, run that replays it, worker and error, separated by tabs."""
     at_least_one("--limit", limit)
     if replayed is not None:
         asked["replayed"] = replayed

@@ -2,11 +2,12 @@
 
 from typing import Annotated, Any
 
-from interlock.cli.letters import LettersArgument, choice, confirm, each, id_of, takes_letters
+from interlock.cli.letters import LettersArgument, choice, confirm, id_of, takes_letters
 from interlock.cli.options import FINDING, Flags, JsonOption, option, switch, takes
 from interlock.cli.run_actions import follow
 from interlock.cli.server import client_of
-from interlock.cli.tables import out, print_json
+from interlock.cli.tables import each, report_each
+from interlock.model.error import UnknownJob, UnknownLetter
 from interlock.model.run_action import RunAction
 
 
@@ -36,9 +37,9 @@ def command(
                 follow(client, RunAction.RETRY, request, not no_wait, json)
             return
 
-        def act(given: str) -> None:
+        def act(given: str) -> dict[str, str]:
             letter_id = id_of(client, given)
-            new = client.replay(letter_id, reason=reason).id
-            print_json({"id": new, "retry_of": letter_id}) if json else out(f"{new}\t{letter_id}")
+            return {"id": client.replay(letter_id, reason=reason).id, "retry_of": letter_id}
 
-        each(letters, act)
+        done = each(letters, act, UnknownLetter, UnknownJob)
+        report_each(done, json, "runs", lambda one: "\t".join(one.values()))

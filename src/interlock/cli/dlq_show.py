@@ -1,5 +1,6 @@
 """`interlock dlq show`."""
 
+import time
 from typing import Any
 
 from interlock.cli.format import ago, local
@@ -31,8 +32,6 @@ def command(flags: Flags, letter: LetterArgument, json: JsonOption = False) -> N
 
 
 def _drawing(found: LetterDetail, picture: Picture | None) -> Any:
-    import time
-
     from rich.console import Group
 
     pairs = (

@@ -20,7 +20,7 @@ from interlock.model.session import SessionAction
 
 GROUPS = {
     "policy": "Try a policy before it decides: run its cases, explain and compare verdicts. Or serve it.",
-    "dlq": "Look at dead letters, work that could not be done, and replay or drop them.",
+    "dlq": "List dead letters, the runs that were given up; replay or drop them.",
 }
 """group of commands → its help"""
 

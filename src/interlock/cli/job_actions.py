@@ -10,8 +10,8 @@ from interlock.cli.format import job_line, next_fire
 from interlock.cli.options import FINDING, Flags, JsonOption, argument, takes
 from interlock.cli.output import safe
 from interlock.cli.server import client_of
-from interlock.cli.tables import out, print_json
-from interlock.model.error import BadSchedule, InterlockError, UnknownJob
+from interlock.cli.tables import each, report_each
+from interlock.model.error import BadSchedule, UnknownJob
 from interlock.model.job_info import JobInfo
 
 MEANINGS = {
@@ -24,22 +24,9 @@ def command_of(action: str) -> Callable[..., None]:
     def command(
         flags: Flags, jobs: Annotated[list[str], argument("JOB...", "Ids of jobs.", job_ids)], json: JsonOption = False
     ) -> None:
-        failure: InterlockError | None = None
-        found: list[JobInfo] = []
         with client_of(flags) as client:
-            # Act on every job, even after one that fails; raise the first error at the end.
-            for job in jobs:
-                try:
-                    found.append(client.pause(job) if action == "pause" else client.resume(job))
-                except (UnknownJob, BadSchedule) as error:
-                    failure = failure or error
-                    continue
-                if not json:
-                    out(_sentence(found[-1]) if sys.stdout.isatty() else job_line(found[-1]))
-        if json:
-            print_json({"jobs": found})
-        if failure is not None:
-            raise failure
+            done = each(jobs, client.pause if action == "pause" else client.resume, UnknownJob, BadSchedule)
+            report_each(done, json, "jobs", _sentence if sys.stdout.isatty() else job_line)
 
     command.__doc__ = f"{MEANINGS[action]}\n\nPiped: a line like that of `interlock jobs` for each job."
     return takes(*FINDING)(command)

@@ -1,7 +1,7 @@
 """What the commands of `interlock dlq` share: the options that choose dead letters, and their form as a line."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from interlock.cli import completion, server
@@ -13,11 +13,11 @@ from interlock.cli.server import run_of
 from interlock.cli.tables import tabbed
 from interlock.client.http.client import Client
 from interlock.model.dead_letter import LetterCode
-from interlock.model.error import BadValue, InterlockError, UnknownJob, UnknownLetter
+from interlock.model.error import BadValue
 from interlock.model.field_types import did_you_mean
 from interlock.model.letter_view import LetterInfo
 
-ID_HELP = "Id of a dead letter, which is that of its run, or its beginning."
+ID_HELP = "Id of a dead letter, which is the id of its run, or its beginning."
 LetterArgument = Annotated[str, argument("LETTER", ID_HELP, completion.runs)]
 LettersArgument = Annotated[list[str] | None, argument("LETTER", ID_HELP, completion.runs)]
 FILTERS: dict[str, Any] = {
@@ -58,18 +58,6 @@ def choice(named: list[str] | None, asked: dict[str, Any], everything: bool, act
 
 def confirm(client: Client, action: str, asked: dict[str, Any]) -> bool:
     return confirmed(action, "dead letter", client.dead_letters(**asked, limit=MOST_COUNTED + 1))
-
-
-def each(named: Iterable[str], act: Callable[[str], None]) -> None:
-    """Act on each letter, even if another fails; raise the first error at the end."""
-    failure: InterlockError | None = None
-    for one in named:
-        try:
-            act(one)
-        except (UnknownLetter, UnknownJob) as error:
-            failure = failure or error
-    if failure is not None:
-        raise failure
 
 
 def line(one: LetterInfo) -> str:

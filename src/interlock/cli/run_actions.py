@@ -10,9 +10,9 @@ from interlock.cli.options import FINDING, Flags, JsonOption, argument, option, 
 from interlock.cli.output import WrongUsage, ask, say
 from interlock.cli.runs import takes_filter
 from interlock.cli.server import RUN_HELP, client_of, run_of
-from interlock.cli.tables import out, present, print_json
+from interlock.cli.tables import each, present, report_each
 from interlock.client.http.client import Client
-from interlock.model.error import InterlockError, RunNotEnded, UnknownJob, UnknownRun
+from interlock.model.error import RunNotEnded, UnknownJob, UnknownRun
 from interlock.model.run_action import RunAction
 from interlock.model.run_filter import UNSUCCESSFUL
 from interlock.model.run_view import BulkInfo
@@ -115,27 +115,13 @@ def confirmed(action: str, noun: str, found: Iterable[object]) -> bool:
 
 
 def _act(client: Client, action: RunAction, named: list[str], reason: str, json: bool) -> None:
-    """Act on each run, even if another fails; raise the first error at the end."""
-    failure: InterlockError | None = None
-    told: list[dict[str, Any]] = []
-    try:
-        for name in named:
-            try:
-                run_id = run_of(client, name)
-                if action is RunAction.RETRY:
-                    one = {"id": client.retry(run_id, reason).id, "retry_of": run_id}
-                elif action is RunAction.RELEASE and client.get(run_id).state is State.OUTPUT_QUARANTINED:
-                    one = {"id": run_id, "state": _release_output(client, run_id, reason)}
-                else:
-                    one = {"id": run_id, "state": client.act_on_run(action, run_id, reason)}
-            except (UnknownRun, UnknownJob, RunNotEnded) as error:
-                failure = failure or error
-                continue
-            told.append(one)
-            if not json:
-                out("\t".join(one.values()))
-    finally:
-        if json:
-            print_json({"runs": told})
-    if failure is not None:
-        raise failure
+    def act(name: str) -> dict[str, str]:
+        run_id = run_of(client, name)
+        if action is RunAction.RETRY:
+            return {"id": client.retry(run_id, reason).id, "retry_of": run_id}
+        if action is RunAction.RELEASE and client.get(run_id).state is State.OUTPUT_QUARANTINED:
+            return {"id": run_id, "state": _release_output(client, run_id, reason)}
+        return {"id": run_id, "state": client.act_on_run(action, run_id, reason)}
+
+    done = each(named, act, UnknownRun, UnknownJob, RunNotEnded)
+    report_each(done, json, "runs", lambda one: "\t".join(one.values()))

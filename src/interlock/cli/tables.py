@@ -1,12 +1,13 @@
 """Tables and JSON on standard output: drawn to fit a terminal, plain and complete when piped."""
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
 from interlock.cli.output import safe, safe_json
+from interlock.model.error import InterlockError
 from interlock.model.json_form import encode
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.table import Table
 
+T = TypeVar("T")
 
 GAP = 2
 LEAST = 6  # least characters of a column, unless it gives way
@@ -117,3 +119,30 @@ def plain(cell: Any) -> str:
 def on_one_line(text: str) -> str:
     """Return printed or logged text on one line; it keeps its spaces, because it is often indented."""
     return safe(" ".join(text.expandtabs().splitlines()))
+
+
+def each(named: Iterable[str], act: Callable[[str], T], *expected: type[InterlockError]) -> Iterator[T]:
+    """Act on each, even if another fails with an expected error; raise the first such error at the end."""
+    failure: InterlockError | None = None
+    for one in named:
+        try:
+            done = act(one)
+        except expected as error:
+            failure = failure or error
+        else:
+            yield done
+    if failure is not None:
+        raise failure
+
+
+def report_each(done: Iterator[T], json: bool, name: str, line: Callable[[T], str]) -> None:
+    """Print a line for each result as it comes; or all results as JSON, even if an error ends them."""
+    found: list[T] = []
+    try:
+        for one in done:
+            found.append(one)
+            if not json:
+                out(line(one))
+    finally:
+        if json:
+            print_json({name: found})

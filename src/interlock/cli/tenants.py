@@ -21,7 +21,7 @@ def command(flags: Flags, json: JsonOption = False) -> None:
     )
 
 
-COLUMNS = "tenant, >running, >most, >waiting, >most, rate, above, >refused, ~lanes"
+COLUMNS = "tenant, >running, >max, >waiting, >max, rate, over limit, >refused, ~lanes"
 
 
 def _cells(one: TenantInfo) -> tuple[str, ...]:

@@ -12,9 +12,10 @@ ELSEWHERE = ("connect", "ca", "fingerprint", "worker_token_file")
 
 @takes("app", "socket", "slots", "processes", *WHERE, "drain", "memory_limit", "lifespan_timeout", *LOGGING, *ELSEWHERE)
 def command(flags: Flags, name: Annotated[str, option("TEXT", "First part of the worker's id.")] = "worker") -> None:
-    """Run another worker for a scheduler on this machine, or with --connect on another.
+    """Run a worker for a scheduler on this machine or, with --connect, on another one.
 
-    Without an app, it takes only jobs that need no app. With --connect, INTERLOCK_WORKER_TOKEN has its token."""
+    Without an app, it takes only jobs that need no app. With --connect, it also needs a token, in the variable
+    INTERLOCK_WORKER_TOKEN or in a file."""
     from interlock import runtime
     from interlock.cli.log_lines import log_to_stderr
     from interlock.model.error import BadValue

@@ -11,7 +11,7 @@ from interlock.cli.format import counted, span
 from interlock.cli.options import FINDING, Flags, JsonOption, argument, option, switch, takes
 from interlock.cli.output import WrongUsage
 from interlock.cli.server import MOST_NAMED, client_of
-from interlock.cli.tables import columns_of, console, json_text, out, present, print_json, rich_table, tabbed
+from interlock.cli.tables import columns_of, console, each, json_text, out, present, report_each, rich_table, tabbed
 from interlock.client.http.client import Client
 from interlock.model.error import BadValue, InterlockError, UnknownWorker
 from interlock.model.field_types import did_you_mean
@@ -45,9 +45,9 @@ def command(
 ) -> None:
     """List workers with their state and load; or drain, resume or remove the workers you name.
 
-    A drained worker gets nothing new until `resume`, and finishes what it has; broken links and restarts of the
-    scheduler do not change that. A removed worker finishes its runs and leaves. One that is away is forgotten, and its
-    runs are retried elsewhere. `interlock up` starts its own workers again: to stop one, use `interlock service stop`.
+    A drained worker finishes its runs and gets no others until `resume`, even after a broken link or a restart of the
+    scheduler. A removed worker finishes its runs and leaves; one that is away is forgotten, and its runs are retried
+    elsewhere. `interlock up` replaces its own workers: to stop one, use `interlock service stop`.
 
     Piped: id, pool, region, state, runs, slots, CPU, memory and GPU in percent, seconds since the last sign of life,
     seconds by which its clock is ahead, capabilities, labels and tenants, separated by tabs."""
@@ -119,24 +119,11 @@ def _follow(client: Client, pool: str | None, json: bool) -> None:
 
 
 def _act(client: Client, action: WorkerAction, named: list[str], json: bool) -> None:
-    """Act on each worker, even if another is unknown; raise the first error at the end."""
     if not named:
         raise WrongUsage(f"name the workers to {action}; 'interlock workers' lists them")
     known = [one.id for one in client.workers()]
-    done, failures = [], []
-    for name in named:
-        try:
-            one = client.act_on_worker(_find(name, known), action)
-        except (UnknownWorker, BadValue) as error:
-            failures.append(error)
-            continue
-        done.append(one)
-        if not json:
-            out(_sentence(one, action) if sys.stdout.isatty() else _line(one))
-    if json:
-        print_json({"workers": done})
-    if failures:
-        raise failures[0]
+    done = each(named, lambda name: client.act_on_worker(_find(name, known), action), UnknownWorker, BadValue)
+    report_each(done, json, "workers", lambda one: _sentence(one, action) if sys.stdout.isatty() else _line(one))
 
 
 def _find(given: str, known: list[str]) -> str:
@@ -152,7 +139,7 @@ def _find(given: str, known: list[str]) -> str:
 def _sentence(one: WorkerInfo, action: WorkerAction) -> str:
     runs = counted(one.active, "run")
     if action is WorkerAction.REMOVE and one.state is WorkerState.AWAY:
-        return f"{one.id} is forgotten" + (f"; {runs} of it will be retried elsewhere" if one.active else "")
+        return f"{one.id} is forgotten" + (f"; {runs} will be retried elsewhere" if one.active else "")
     if action is WorkerAction.RESUME:
         return f"{one.id} gets runs again"
     what = f"finishes {runs}" if one.active else "has no runs"

@@ -1,16 +1,20 @@
-"""Services, groups and jobs as declared in files or in Python, and the tree of services."""
+"""What files or Python declare, and the tree of services."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from interlock.config.documents import Document
 from interlock.config.faults import Faults, Spot
 from interlock.config.plain_yaml import DEEPEST
 from interlock.model.error import shown
-from interlock.model.field_types import did_you_mean
-from interlock.model.job import Job
+from interlock.model.field import Checked, Field, read_fields, settable
+from interlock.model.field_types import NAME_RULE, Word, did_you_mean
+from interlock.model.job import NAME
 from interlock.supervision.spec import Child, Group
+
+T = TypeVar("T")
 
 
 class Declared(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,10 +30,29 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
     """function of an app; its command is made once the app's import path is known"""
 
 
-class DeclaredJob(msgspec.Struct, frozen=True, kw_only=True):
+class Named(msgspec.Struct, Generic[T], frozen=True):
+    """A job, lane, pool, tenant or policy of a document."""
+
+    document: Document
     name: str
-    job: Job | None  # None if it has a fault
-    spot: Spot
+    value: T | None  # None if it has a fault
+
+    @property
+    def spot(self) -> Spot:
+        return self.document.spot("id")
+
+
+def spec_kind(what: str, spec: type[Checked]) -> tuple[Mapping[str, Field], Callable[[Document], Checked]]:
+    """Return the fields of documents that consist of a name and a spec, and the function that reads the spec."""
+    name = Field(name="id", kind=Word(NAME.pattern, NAME_RULE.format(64)), description=f"Name of the {what}.")
+    fields = {"id": name, **settable(spec)}
+
+    def read(document: Document) -> Checked:
+        found = read_fields(fields, document.values, document.place)
+        del found["id"]
+        return spec(**found)
+
+    return fields, read
 
 
 def check_names(declared: Iterable[tuple[str, Spot]], faults: Faults) -> None:

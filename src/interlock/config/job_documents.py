@@ -1,11 +1,11 @@
 """Jobs, each from a document or from the body of a request."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from interlock.client.http.job_document import JobFields, document_of
 from interlock.client.submission import check_options
-from interlock.config.declarations import DeclaredJob
 from interlock.config.documents import Document
 from interlock.config.faults import Faults
 from interlock.config.guards import missing_variables
@@ -28,10 +28,9 @@ def read_job(values: Mapping[str, Any], job_id: str) -> Job:
     for name, expected in (("kind", "Job"), ("id", job_id)):
         if values.get(name, expected) != expected:
             document.refuse(name, f"{name}: {shown(values[name])} is not {shown(expected)}; correct it or leave it out")
-    try:
-        job = read_document(document).job
-    except Refused:
-        job = None
+    job: Job | None = None
+    with suppress(Refused):
+        job = read_document(document)
     faults.check()
     assert job is not None
     return job
@@ -43,7 +42,7 @@ def put_request(job_id: str, definition: Mapping[str, Any] | None, fields: JobFi
     return PutJobs(0, [read_job(payload.decode(document_of(definition, fields)), job_id)])
 
 
-def read_document(document: Document) -> DeclaredJob:
+def read_document(document: Document) -> Job:
     values = read_fields(JOB_FIELDS, document.values, document.place)
     run: JobRun = values.pop("run")
     options = {name: values.pop(name) for name in settable(ProcessWork) if name in values}
@@ -59,7 +58,7 @@ def read_document(document: Document) -> DeclaredJob:
         document.refuse(path, fault)
     for warning in job.schedule.warnings if job.schedule is not None else ():
         document.faults.warn(document.spot(warning.partition(":")[0]), warning)
-    return DeclaredJob(name=job.id, job=job, spot=document.spot("id"))
+    return job
 
 
 def check_time(document: Document, job: Job, now: float | None) -> None:

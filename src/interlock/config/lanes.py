@@ -1,17 +1,11 @@
-"""Lanes and their limits, from documents, the settings file, flags and the environment."""
+"""Limits of lanes, from the settings file, flags and the environment."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Any
 
-import msgspec
-
-from interlock.config.documents import Document
-from interlock.config.faults import Spot
 from interlock.core.state import DEFAULT_LANES
-from interlock.model.doc import doc
 from interlock.model.error import BadValue
-from interlock.model.field import Checked, read_fields, settable
-from interlock.model.field_types import NAME_RULE, Kind, Place, Schema, Word
+from interlock.model.field_types import Kind, Place, Schema
 from interlock.model.job import NAME
 from interlock.model.lane import LIMIT, LaneSpec, with_limits
 
@@ -43,24 +37,6 @@ class Lanes(Kind):
 
     def show(self, value: dict[str, int]) -> str:
         return ", ".join(f"{name} {limit}" for name, limit in value.items())
-
-
-class LaneId(Checked, frozen=True, kw_only=True):
-    id: Annotated[str, doc("Name of the lane."), Word(NAME.pattern, NAME_RULE.format(64))]
-
-
-LANE_FIELDS = {**settable(LaneId), **settable(LaneSpec)}
-
-
-class DeclaredLane(msgspec.Struct, frozen=True, kw_only=True):
-    name: str
-    spec: LaneSpec | None  # None if it has a fault
-    spot: Spot
-
-
-def read_lane(document: Document) -> DeclaredLane:
-    found = read_fields(LANE_FIELDS, document.values, document.place)
-    return DeclaredLane(name=found.pop("id"), spec=LaneSpec(**found), spot=document.spot("id"))
 
 
 def lanes(environment: Mapping[str, str], declared: Mapping[str, LaneSpec] = {}) -> dict[str, LaneSpec]:

@@ -2,10 +2,9 @@
 
 from collections.abc import Collection, Iterator, Sequence
 
-import msgspec
-
+from interlock.config.declarations import Named
 from interlock.config.documents import Document
-from interlock.config.faults import Faults, Spot
+from interlock.config.faults import Faults
 from interlock.model.error import shown
 from interlock.model.field import read_fields, settable
 from interlock.model.field_types import Refused, did_you_mean
@@ -18,20 +17,14 @@ from interlock.policy.policy import Policy, compile_policy
 POLICY_FIELDS = settable(PolicyDocument)
 
 
-class DeclaredPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    name: str
-    policy: Policy | None  # None if it has a fault
-    spot: Spot
-
-
-def read_policy(document: Document) -> DeclaredPolicy:
+def read_policy(document: Document) -> Policy:
     found = PolicyDocument(**read_fields(POLICY_FIELDS, document.values, document.place))
     faults = [*_repeated_ids(found, document), *_bad_expressions(found), *_unknown_rules(found)]
     for path, fault in faults:
         document.refuse(path, f"{path}: {fault}")
     if faults:
         raise Refused
-    return DeclaredPolicy(name=found.id, policy=compile_policy(found), spot=document.spot("id"))
+    return compile_policy(found)
 
 
 def _repeated_ids(policy: PolicyDocument, document: Document) -> Iterator[tuple[str, str]]:
@@ -59,7 +52,7 @@ def _unknown_rules(policy: PolicyDocument) -> Iterator[tuple[str, str]]:
 
 
 def only_policy(
-    declared: Sequence[tuple[Document, DeclaredPolicy]],
+    declared: Sequence[Named[Policy]],
     jobs: Collection[Job],
     faults: Faults,
     scanners: Collection[str] | None,
@@ -68,21 +61,21 @@ def only_policy(
     has, and of scanners without an app."""
     if not declared:
         return None
-    document, first = declared[0]
-    for _, one in declared[1:]:
+    first = declared[0]
+    for one in declared[1:]:
         before = f"{shown(first.name)} at {first.spot}"
         faults.add(one.spot, f"id: {shown(one.name)} is a second policy, after {before}; only one can be in force")
-    if first.policy is not None:
-        for path, fault in _unknown_scanners(first.policy.document, scanners or ()):
+    if first.value is not None:
+        for path, fault in _unknown_scanners(first.value.document, scanners or ()):
             if scanners is not None:
-                document.refuse(path, f"{path}: {fault}")
+                first.document.refuse(path, f"{path}: {fault}")
             else:
                 warning = "this scanner belongs to an app; give it with -A, or results are not scanned"
-                faults.warn(document.spot(path), f"{path}: {warning}")
-    if first.policy is not None and jobs and not faults.incomplete:
-        for path, warning in unknown_names(first.policy.document, jobs):
-            faults.warn(document.spot(path), f"{path}: {warning}")
-    return first.policy
+                faults.warn(first.document.spot(path), f"{path}: {warning}")
+    if first.value is not None and jobs and not faults.incomplete:
+        for path, warning in unknown_names(first.value.document, jobs):
+            faults.warn(first.document.spot(path), f"{path}: {warning}")
+    return first.value
 
 
 def _unknown_scanners(policy: PolicyDocument, known: Collection[str]) -> Iterator[tuple[str, str]]:

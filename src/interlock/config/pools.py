@@ -1,51 +1,27 @@
-"""Pools of workers, from documents."""
+"""Checks of declared pools of workers."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Annotated
 
-import msgspec
-
-from interlock.config.declarations import check_names
-from interlock.config.documents import Document
+from interlock.config.declarations import Named, check_names
 from interlock.config.faults import Faults, Spot
-from interlock.model.doc import doc
 from interlock.model.error import shown
-from interlock.model.field import Checked, read_fields, settable
 from interlock.model.field_types import did_you_mean
 from interlock.model.job import Job
-from interlock.model.pool import POOL_NAME, PoolSpec, PoolStatus, lower
+from interlock.model.pool import PoolSpec, PoolStatus, lower
 from interlock.policy.glob import matcher
 
 
-class PoolId(Checked, frozen=True, kw_only=True):
-    id: Annotated[str, doc("Name of the pool."), POOL_NAME]
-
-
-POOL_FIELDS = {**settable(PoolId), **settable(PoolSpec)}
-
-
-class DeclaredPool(msgspec.Struct, frozen=True, kw_only=True):
-    name: str
-    spec: PoolSpec | None  # None if it has a fault
-    spot: Spot
-
-
-def read_pool(document: Document) -> DeclaredPool:
-    found = read_fields(POOL_FIELDS, document.values, document.place)
-    return DeclaredPool(name=found.pop("id"), spec=PoolSpec(**found), spot=document.spot("id"))
-
-
 def every_pool(
-    declared: Sequence[tuple[Document, DeclaredPool]], jobs: Sequence[tuple[Spot, Job]], faults: Faults
+    declared: Sequence[Named[PoolSpec]], jobs: Sequence[tuple[Spot, Job]], faults: Faults
 ) -> dict[str, PoolSpec]:
     """Return the pools by name. Refuse a name that two have, and warn of pools and jobs that miss each other."""
-    check_names(((one.name, one.spot) for _, one in declared), faults)
-    pools = {one.name: one.spec for _, one in declared if one.spec is not None}
+    check_names(((one.name, one.spot) for one in declared), faults)
+    pools = {one.name: one.value for one in declared if one.value is not None}
     if faults.incomplete or len(pools) < len(declared):
         return pools
-    for document, one in declared:
+    for one in declared:
         for path, warning in _unknown_capabilities(pools[one.name], [job for _, job in jobs]):
-            faults.warn(document.spot(path), f"{path}: {warning}")
+            faults.warn(one.document.spot(path), f"{path}: {warning}")
     for spot, job in jobs:
         if (unserved := _without_pool(job, pools)) is not None:
             faults.warn(spot, f"job {job.id!r}: {unserved}")

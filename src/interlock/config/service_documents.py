@@ -41,12 +41,11 @@ def _path() -> list[str]:
     return [part or os.getcwd() for part in sys.path]
 
 
-def read_group(document: Document) -> Declared:
-    values = read_fields(GROUP_FIELDS, document.values, document.place)
-    return declared(document, Group(**_named(values)))
+def read_group(document: Document) -> Child:
+    return Group(**_named(read_fields(GROUP_FIELDS, document.values, document.place)))
 
 
-def read_service(document: Document) -> Declared:
+def read_service(document: Document) -> Child:
     fields, run = SERVICE_FIELDS, document.values.get("run")
     if isinstance(run, dict) and "container" in run:
         # The folder is inside the container, and the container has the limits.
@@ -57,16 +56,13 @@ def read_service(document: Document) -> Declared:
             )
     values = read_fields(fields, document.values, document.place)
     work: ServiceRun = values.pop("run")
-    child: Child
     if work.container is not None:
         values.pop("limits", None)
-        child = Container(**_named(values), **work.container)
-    else:
-        command = work.process
-        if work.function is not None:
-            command = ServiceOptions(name=values["id"], function=work.function, path=_path()).command()
-        child = Process(**_named(values), command=command or ())
-    return declared(document, child)
+        return Container(**_named(values), **work.container)
+    command = work.process
+    if work.function is not None:
+        command = ServiceOptions(name=values["id"], function=work.function, path=_path()).command()
+    return Process(**_named(values), command=command or ())
 
 
 def _named(values: dict[str, Any]) -> dict[str, Any]:

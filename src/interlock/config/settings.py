@@ -141,7 +141,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """also of worker processes; a program that embeds the scheduler sets up its own logging"""
     echo: Annotated[bool, doc("Print the log lines of runs on the terminal as well.")] = False
     tokens: Annotated[
-        list[Token], doc("Callers over HTTP, and workers."), Tokens(), Given(secret=True, in_environment=False)
+        list[Token],
+        doc("Tokens of callers over HTTP, and of workers on other machines."),
+        Tokens(),
+        Given(secret=True, in_environment=False),
     ] = []
     origins: Annotated[list[str], doc("Origins whose pages may use the API, besides the server's own."), ORIGINS] = []
     hosts: Annotated[list[str], doc("Names the server answers to, besides its address and localhost."), HOSTS] = []
@@ -180,7 +183,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 30 * 86400.0
 
     keep_dead_letters: Annotated[
-        float, doc("Time a dead letter and its run are kept, the newest 100,000 at most; 0s is for ever."), KEEP
+        float, doc("Time a dead letter and its run are kept, at most the newest 100,000; 0s is for ever."), KEEP
     ] = 90 * 86400.0
 
     def __post_init__(self) -> None:
@@ -210,7 +213,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClientSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings that locate a server, besides those that name its socket; workers elsewhere have their own."""
+    """Settings that locate a server, besides those that name its socket, and those of a worker elsewhere."""
 
     url: Annotated[str | None, doc("Server: http://host:port or unix:/path; default the local socket."), URL] = None
     token: Annotated[
@@ -219,11 +222,13 @@ class ClientSettings(msgspec.Struct, frozen=True, kw_only=True):
         Text(r"[!-~]+", "text of printable characters without spaces", hidden=True),
         Given(secret=True),
     ] = None
-    connect: Annotated[str | None, doc("Scheduler on another machine, which listens for workers."), Address()] = None
-    ca: Annotated[str | None, doc("CAs that the scheduler's certificate may have; default the system's."), FILE] = None
+    connect: Annotated[str | None, doc("Address of a scheduler on another machine."), Address()] = None
+    ca: Annotated[
+        str | None, doc("File with the CAs of the scheduler's certificate; default those of the system."), FILE
+    ] = None
     fingerprint: Annotated[
         str | None,
-        doc("The scheduler's certificate itself, as sha256:…, instead of a CA."),
+        doc("Fingerprint of the scheduler's certificate, as sha256:…, instead of a CA."),
         Text("sha256:[0-9a-f]{64}", "sha256: and 64 hexadecimal digits in lower case", "SHA256"),
     ] = None
     worker_token: Annotated[str | None, doc("Token of the worker."), SECRET, Given(secret=True)] = None

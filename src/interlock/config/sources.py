@@ -1,18 +1,17 @@
 """Read everything that files and an app declare into what a scheduler keeps."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
 from interlock.config import job_documents, policy_documents, service_documents
-from interlock.config.declarations import Declared, DeclaredJob, check_names, tree_of
+from interlock.config.declarations import Declared, Named, check_names, spec_kind, tree_of
 from interlock.config.documents import Document, read
 from interlock.config.faults import Faults, Spot
 from interlock.config.guards import missing_variables, unknown_jobs
-from interlock.config.lanes import LANE_FIELDS, DeclaredLane, read_lane
-from interlock.config.policy_documents import DeclaredPolicy
-from interlock.config.pools import POOL_FIELDS, DeclaredPool, every_pool, read_pool
-from interlock.config.tenants import TENANT_FIELDS, DeclaredTenant, every_tenant, read_tenant
+from interlock.config.pools import every_pool
+from interlock.config.tenants import every_tenant
 from interlock.engine.catalog import bind
 from interlock.model.error import BadValue, InterlockError, shown
 from interlock.model.field import Field
@@ -27,14 +26,13 @@ from interlock.supervision.spec import Child, Group
 from interlock.worker.app_loader import load_app, load_app_again
 from interlock.worker.definition import Definition
 
-AnyDeclared = Declared | DeclaredJob | DeclaredLane | DeclaredPolicy | DeclaredPool | DeclaredTenant
-KINDS: Mapping[str, tuple[Mapping[str, Field], Callable[[Document], AnyDeclared]]] = {
+KINDS: Mapping[str, tuple[Mapping[str, Field], Callable[[Document], Any]]] = {
     "Service": (service_documents.SERVICE_FIELDS, service_documents.read_service),
     "Group": (service_documents.GROUP_FIELDS, service_documents.read_group),
     "Job": (JOB_FIELDS, job_documents.read_document),
-    "Lane": (LANE_FIELDS, read_lane),
-    "Pool": (POOL_FIELDS, read_pool),
-    "Tenant": (TENANT_FIELDS, read_tenant),
+    "Lane": spec_kind("lane", LaneSpec),
+    "Pool": spec_kind("pool", PoolSpec),
+    "Tenant": spec_kind("tenant", TenantSpec),
     "Policy": (policy_documents.POLICY_FIELDS, policy_documents.read_policy),
 }
 """kind of document → its fields, and the function that reads it"""
@@ -61,11 +59,8 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
         kinds = list(_are_groups(self.children))
         jobs, services, groups = len(self.jobs) + more_jobs, kinds.count(False), kinds.count(True)
         counts = (jobs, "job"), (services, "service"), (groups, "group"), (len(self.lanes), "lane")
-        parts = [_count(*one) for one in counts]
-        if self.pools:
-            parts.append(_count(len(self.pools), "pool"))
-        if self.tenants:
-            parts.append(_count(len(self.tenants), "tenant"))
+        optional = (len(self.pools), "pool"), (len(self.tenants), "tenant")
+        parts = [_count(*one) for one in (*counts, *(one for one in optional if one[0]))]
         if self.policy is not None:
             parts.append(f"a policy of {_count(len(self.policy.rules), 'rule')}")
         return f"{', '.join(parts[:-1])} and {parts[-1]}"
@@ -109,89 +104,80 @@ def build(
     services = [service_documents.with_command(one, app.target) for one in app.services]
     named = [(job_id, Spot(one.where)) for job_id, one in app.definitions.items()]
     named += [(one.name, one.spot) for one in services]
-    found = [(document, _declared(document)) for document in documents]
-    faults.incomplete |= any(one is None for _, one in found)
-    in_files = [one for _, one in found if isinstance(one, DeclaredLane)]
-    jobs: list[tuple[Document, FileJob]] = []
-    for document, one in found:
-        if isinstance(one, Declared | DeclaredJob):
-            named.append((one.name, one.spot))
-        if isinstance(one, Declared):
+    found = [_declared(document) for document in documents]
+    faults.incomplete |= None in found
+    of_kind: dict[str, list[Named[Any]]] = {kind: [] for kind in KINDS}
+    for one in found:
+        if isinstance(one, Named):
+            of_kind[one.document.kind].append(one)
+        elif one is not None:
             services.append(one)
-        elif isinstance(one, DeclaredJob) and one.job is not None:
-            job_documents.check_time(document, one.job, now)
-            jobs.append((document, FileJob(one.job, str(one.spot))))
+        if isinstance(one, Declared) or (one is not None and one.document.kind == "Job"):
+            named.append((one.name, one.spot))
     check_names(named, faults)
-    check_names(((one.name, one.spot) for one in in_files), faults)
-    every_lane = [*(lanes or ()), *(one.name for one in in_files)]
+    check_names(((one.name, one.spot) for one in of_kind["Lane"]), faults)
+    every_lane = [*(lanes or ()), *(one.name for one in of_kind["Lane"])]
     known = None if lanes is None or faults.incomplete else list(dict.fromkeys(every_lane))
-    for document, declared in jobs:
-        if (fault := _lane_fault(declared.job, known)) is not None:
+    jobs = [(one.document, one.value) for one in of_kind["Job"] if one.value is not None]
+    for document, job in jobs:
+        job_documents.check_time(document, job, now)
+        if (fault := _lane_fault(job, known)) is not None:
             document.refuse("lane", fault)
-    every_job = {*app.definitions, *(one.job.id for _, one in jobs)}
-    for document, declared in jobs if not faults.incomplete else ():
-        for path, warning in unknown_jobs(declared.job, every_job):
+    every_job = {*app.definitions, *(job.id for _, job in jobs)}
+    for document, job in jobs if not faults.incomplete else ():
+        for path, warning in unknown_jobs(job, every_job):
             faults.warn(document.spot(path), warning)
-    pools = [(document, one) for document, one in found if isinstance(one, DeclaredPool)]
-    policies = [(document, one) for document, one in found if isinstance(one, DeclaredPolicy)]
-    every = [*(one.job for one in app.definitions.values()), *(one.job for _, one in jobs)]
-    policy = policy_documents.only_policy(policies, every, faults, app.scanners if app.target else None)
-    spots = [*(Spot(one.where) for one in app.definitions.values()), *(document.spot("id") for document, _ in jobs)]
-    in_pools = every_pool(pools, list(zip(spots, every, strict=True)), faults)
-    tenants = [(document, one) for document, one in found if isinstance(one, DeclaredTenant)]
-    in_tenants = every_tenant(tenants, known, faults)
-    bound = [_bound(document, one, app.definitions) for document, one in jobs]
+    placed = [(Spot(one.where), one.job) for one in app.definitions.values()]
+    placed += [(document.spot("id"), job) for document, job in jobs]
+    scanners = app.scanners if app.target else None
+    policy = policy_documents.only_policy(of_kind["Policy"], [job for _, job in placed], faults, scanners)
+    pools = every_pool(of_kind["Pool"], placed, faults)
+    tenants = every_tenant(of_kind["Tenant"], known, faults)
+    bound = [_bound(document, job, app.definitions) for document, job in jobs]
     _check_app(app.definitions, faults, now, known, every_job)
     return Loaded(
         children=tree_of(services, faults),
         jobs=bound,
-        lanes={one.name: one.spec for one in in_files if one.spec is not None},
-        pools=in_pools,
-        tenants=in_tenants,
+        lanes={one.name: one.value for one in of_kind["Lane"] if one.value is not None},
+        pools=pools,
+        tenants=tenants,
         policy=policy,
         warnings=faults.warnings,
     )
 
 
-def _declared(document: Document) -> AnyDeclared | None:
+def _declared(document: Document) -> Declared | Named[Any] | None:
     """Return the declaration, without its value if it has a fault; None if its kind or name is unusable."""
     if not isinstance(document.kind, str) or document.kind not in KINDS:
         known = f"use one of {', '.join(KINDS)}{did_you_mean(str(document.kind), KINDS)}"
         what = "missing" if document.kind is None else f"{shown(document.kind)} is unknown"
         document.refuse("kind", f"kind: {what}; {known}")
         return None
+    fields, read_value = KINDS[document.kind]
+    value = None
     try:
-        return KINDS[document.kind][1](document)
+        value = read_value(document)
     except Refused:
         pass
     except InterlockError as error:
         document.refuse(getattr(error, "field", ""), str(error))
     try:
-        name = KINDS[document.kind][0]["id"].kind.check(document.values.get("id"), document.place.at("id"))
+        name = fields["id"].kind.check(document.values.get("id"), document.place.at("id"))
     except InterlockError:
         return None
-    if document.kind == "Job":
-        return DeclaredJob(name=name, job=None, spot=document.spot("id"))
-    if document.kind == "Policy":
-        return DeclaredPolicy(name=name, policy=None, spot=document.spot("id"))
-    if document.kind == "Pool":
-        return DeclaredPool(name=name, spec=None, spot=document.spot("id"))
-    if document.kind == "Tenant":
-        return DeclaredTenant(name=name, spec=None, spot=document.spot("id"))
-    if document.kind == "Lane":
-        return DeclaredLane(name=name, spec=None, spot=document.spot("id"))
-    return service_documents.declared(document, None)
+    if document.kind in ("Service", "Group"):
+        return service_documents.declared(document, value)
+    return Named(document, name, value)
 
 
-def _bound(document: Document, declared: FileJob, definitions: Mapping[str, Definition]) -> FileJob:
-    """Bind a job that runs the function of a job of the app."""
-    if not isinstance(declared.job.work, JobWork):
-        return declared
-    try:
-        return msgspec.structs.replace(declared, job=bind(declared.job, definitions))
-    except InterlockError as error:
-        document.refuse(getattr(error, "field", "payload"), str(error))
-        return declared
+def _bound(document: Document, job: Job, definitions: Mapping[str, Definition]) -> FileJob:
+    """Return a job; bind one that runs the function of a job of the app."""
+    if isinstance(job.work, JobWork):
+        try:
+            job = bind(job, definitions)
+        except InterlockError as error:
+            document.refuse(getattr(error, "field", "payload"), str(error))
+    return FileJob(job, str(document.spot("id")))
 
 
 def _lane_fault(job: Job, lanes: Collection[str] | None) -> str | None:

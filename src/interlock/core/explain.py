@@ -1,7 +1,6 @@
 """Explain a live run: each stage answers for what it holds. Nothing here changes the state."""
 
 from collections.abc import Callable, Iterator, Mapping
-from itertools import islice
 
 from msgspec.structs import replace
 
@@ -49,11 +48,12 @@ PASSING = frozenset({K.LANE_FULL, K.LANE_TURN, K.READY, K.BULK})  # their end de
 def explain(
     state: SchedulerState, run: Run, now: Now, faults: Mapping[str, str] = {}, tenant: str | None = None
 ) -> Explanation:
-    """Explain a run that has not ended, without the ids of other tenants' runs if `tenant` is given."""
+    """Explain a run that has not ended, without the ids of other tenants' runs and workers if `tenant` is given."""
     reasons = [reason for stage in STAGES for reason in stage(state, run, now)]
     workers: list[WorkerFit] = []
     if lanes.waits_in_lane(state, run):
-        workers = list(islice(routing.explain(state, run, faults), MOST_WORKERS))
+        every = (one for one in routing.explain(state, run, faults) if _sees(state, tenant, one.id))
+        workers = sorted(every, key=lambda one: not one.fits)[:MOST_WORKERS]
         if not any(worker.fits for worker in workers):
             reasons.append(routing.no_worker(state, run, now, _obstacles(workers)))
     if not reasons:
@@ -84,6 +84,11 @@ def _obstacles(workers: list[WorkerFit]) -> str:
     named = [f"{worker.id} {worker.text}" for worker in workers[:MOST_IN_TEXT]]
     rest = len(workers) - len(named)
     return ", ".join(named) + (f", and {rest:,} more" if rest else "")
+
+
+def _sees(state: SchedulerState, tenant: str | None, worker_id: str) -> bool:
+    served = None if worker_id not in state.workers else state.workers[worker_id].tenants
+    return tenant is None or served is None or tenant in served
 
 
 def _without_others(state: SchedulerState, reason: Reason, tenant: str) -> Reason:

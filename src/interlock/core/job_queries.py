@@ -17,9 +17,8 @@ from interlock.model.field import copy_fields
 from interlock.model.job import Job, guards_of
 from interlock.model.job_info import JobInfo
 from interlock.model.lane import LaneInfo, LaneList, LaneValues, shown_rate
-from interlock.model.lane_request import AskLanes, AskSessions, LanesReport
+from interlock.model.lane_request import AskLanes, AskSessions, AskTenants, LanesReport
 from interlock.model.message import Message
-from interlock.model.tenant_request import AskTenants
 from interlock.model.work import FunctionWork, ProcessWork, command_of
 
 MOST_JOBS = 1000  # jobs in one answer

@@ -32,8 +32,8 @@ class Room(IntEnum):
     SUSPECT = 2  # in its own process, because its last process died
 
 
-Needs = tuple[str, tuple[str, ...], tuple[tuple[str, str], ...], str, str]
-"""what a run demands of its worker: topic, capabilities, labels, preferred pool and preferred worker"""
+Needs = tuple[str, tuple[str, ...], tuple[tuple[str, str], ...], str]
+"""what a run demands of its worker: topic, capabilities, labels and preferred pool"""
 RouteKey = tuple[str, Room, tuple[str, ...], Needs]
 """job id, room, names of gates and needs: runs with equal keys can go to the same workers at the same time"""
 LineKey = tuple[int, str]  # priority and tenant

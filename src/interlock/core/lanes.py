@@ -8,6 +8,7 @@ from operator import itemgetter
 from interlock.core import gates
 from interlock.core.gates import LANE_RATE, RateGate
 from interlock.core.lane import Entry, Head, Lane, Line, RouteKey
+from interlock.core.roster import PREFERRED_WORKER
 from interlock.core.routing import dispatch, park, unpark
 from interlock.core.state import ROOMS, SchedulerState
 from interlock.core.transition import Pass
@@ -113,7 +114,9 @@ def _hand_out(p: Pass, lane: Lane, line: Line, most: int, aside: list[tuple[Line
             if not gate.room(p.elapsed):
                 gate.park(p, lane, line, key, order)
                 return started
-        worker = roster.pick(place, key[1], p.rng)
+        # No part of the key: anybody can prefer a worker that nobody knows.
+        preferred = "" if run.facets is None else run.labels.get(PREFERRED_WORKER, "")
+        worker = roster.pick(place, key[1], p.rng, preferred)
         if worker is None:
             lack = roster.lack(place)
             if lack is None and not roster.has_room(ROOMS[lane.has_apart], p.rng):

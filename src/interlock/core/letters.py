@@ -1,4 +1,4 @@
-"""Dead letters: somebody drops them, or a worker sends a message that cannot be read.
+"""Dead letters: drop them, and keep messages of workers that cannot be read.
 
 Those of runs are written where a run ends (`transition.py`), and replayed by `rerun.py`.
 """
@@ -27,7 +27,7 @@ def needs_letters(state: SchedulerState, command: DropLetters, needs: Needs) -> 
 
 
 def drop(p: Pass, origin: str, command: DropLetters) -> None:
-    """Drop one letter, or the page that was read; a repeated request goes on with the rest."""
+    """Drop one letter, or the page that was read; a repeated request continues with the rest."""
     one = command.letter_id
     found, more = p.facts.letters[command.wanted] if one is None else ([one], False)
     p.batch.dropped_letters += found
@@ -35,8 +35,8 @@ def drop(p: Pass, origin: str, command: DropLetters) -> None:
 
 
 def unread(p: Pass, worker_id: str, message: Unread) -> None:
-    """Keep a message that cannot be read. If it tells the outcome of an attempt, that is lost; the worker stops
-    repeating it once this is stored."""
+    """Keep a message that cannot be read. If it is the outcome of an attempt, the attempt is lost; the worker
+    repeats the message until this is stored."""
     found = _attempt_of(message.raw)
     # The times in an outcome differ each time it is sent.
     key = message.raw if found is None else repr(found).encode()

@@ -20,6 +20,7 @@ from interlock.model.explanation import Reason, ReasonKind
 from interlock.model.message import (
     Checkpoint,
     Dispatch,
+    Drain,
     Heard,
     Heartbeat,
     Held,
@@ -51,8 +52,7 @@ def heartbeat(p: Pass, worker_id: str, message: Heartbeat) -> None:
 def note_load(p: Pass, worker_id: str, message: Load) -> None:
     worker = p.state.workers.get(worker_id)
     if worker is not None:
-        worker.silent = False
-        worker.heard = p.elapsed
+        p.state.hear(worker, p.elapsed)
         worker.cpu, worker.memory, worker.gpu = message.cpu, message.memory, message.gpu
         p.state.roster.changed(worker)
         p.state.watch_silence(p.elapsed)
@@ -76,7 +76,9 @@ def worker_up(p: Pass, origin: str, command: WorkerUp) -> None:
     worker.slots = command.slots
     worker.processes = command.processes
     worker.jobs = command.jobs
-    worker.draining = command.draining
+    if worker.draining and not command.draining:
+        p.send(worker.id, Drain())  # a broken link may have lost it
+    worker.draining = worker.draining or command.draining
     worker.pool = command.pool
     worker.capabilities = command.capabilities
     worker.labels = command.labels

@@ -7,7 +7,7 @@ their place until a worker of one of its crews can take a run.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from heapq import heapify, heappop, heappush, heapreplace
 from math import inf
 from random import Random
@@ -142,7 +142,6 @@ class Crew(msgspec.Struct, eq=False):
 
 class Place(msgspec.Struct, eq=False):
     key: PlaceKey
-    preferred: str  # worker
     crews: dict[int, Crew] = {}  # by identity
     parked: dict[Parked, None] = {}  # queues that no worker takes now
     tries: list[int] = []  # numbers of arrival at each look in vain, while nobody can serve it
@@ -198,6 +197,8 @@ class Roster:
                     self._bound = self._bound or worker.tenants is not None
                     self._announced.update(worker.labels)
                     self._regroup()
+                    if worker.tenants is not None:
+                        self.places = {}  # their keys may be without tenants
                 if not worker.takes_work:
                     self.leave(worker)
                     continue
@@ -220,15 +221,18 @@ class Roster:
             heappop(heap)
 
     def _offer(self, crew: Crew, worker: Worker, rng: Random) -> None:
-        can_take = crew.push(worker, rng)
-        if can_take:
+        if crew.push(worker, rng):
             self._idle[id(crew)] = crew
-        if can_take or not worker.attempts:  # a run can start, or there is none whose end others could wait for
-            for place in crew.places:
-                if place.parked:
-                    self.open[id(place)] = place
-                    if can_take:
-                        place.tries.clear()
+            self._open(crew.places, served=True)
+        elif not worker.attempts:
+            self._open(one for one in crew.places if one.alarm == inf)  # nobody may be left to wait for
+
+    def _open(self, places: Iterable[Place], served: bool = False) -> None:
+        for place in places:
+            if place.parked:
+                self.open[id(place)] = place
+                if served:
+                    place.tries.clear()
 
     def has_room(self, rooms: Sequence[Room], rng: Random) -> bool:
         """Return whether a look at the waiting runs makes sense: a worker can take a run in one of these rooms, or no
@@ -244,9 +248,9 @@ class Roster:
             del self._idle[name]
         return found or not any(worker.attempts for worker in self.workers.values())
 
-    def pick(self, place: Place, room: Room, rng: Random) -> Worker | None:
+    def pick(self, place: Place, room: Room, rng: Random, preferred: str = "") -> Worker | None:
         """Return the preferred worker if it can take the run, or else the one that has the least to do."""
-        if place.preferred and (worker := self.workers.get(place.preferred)) is not None:
+        if preferred and (worker := self.workers.get(preferred)) is not None:
             crew = place.crews.get(id(worker.crew))
             if crew is not None and worker.obstacle(room, crew.pool) is None:
                 return worker
@@ -276,7 +280,7 @@ class Roster:
             self.settle(rng)
         if len(self.places) >= self._most_places:
             self._drop_places()
-        found = self.places[name] = Place(name, key[3][4])
+        found = self.places[name] = Place(name)
         for crew in self._crews.values():
             self._join(found, crew)
         return found
@@ -295,7 +299,7 @@ class Roster:
 
     def misfit(self, worker: Worker, key: PlaceKey) -> tuple[Obstacle, str] | None:
         """Return why a worker never gets a run with these needs, while both stay as they are."""
-        job_id, (topic, capabilities, labels, pool, _), tenant = key
+        job_id, (topic, capabilities, labels, pool), tenant = key
         spec = self.pools.get(worker.pool, UNDECLARED) if self.pools else ONE_POOL
         if why := _closed(spec, topic) or (pool not in ("", worker.pool) and f"and not in {pool}"):
             return Obstacle.POOL, f"is in pool {worker.pool}, {why}"
@@ -351,15 +355,16 @@ class Roster:
             self._idle.pop(id(crew), None)
             for place in crew.places:
                 place.crews.pop(id(crew), None)
-                if place.parked:  # nobody may be left to wait for
-                    self.open[id(place)] = place
+            self._open(one for one in crew.places if one.alarm == inf)  # as above
 
     def _regroup(self) -> None:
-        """Form all crews and places anew, and let every parked queue try again."""
+        """Form all crews anew, and let every parked queue try again. The tries of a place still count."""
+        self._drop_places()
         for place in self.places.values():
-            if place.parked:
-                self.open[id(place)] = place
-        self.places = {}
+            place.crews = {}
+        self._open(self.places.values())
+        wanted = {label for key in self.places for label, _ in key[1][2]}
+        self._asked += sorted(filter(self._is_announced, wanted.difference(self._asked)))
         self._crews = {}
         self._idle = {}
         for worker in self.workers.values():

@@ -177,11 +177,13 @@ def unpark(p: Pass) -> bool:
     state, found = p.state, False
     places, state.roster.open = state.roster.open, {}
     for place in places.values():
-        parked, place.parked = place.parked, {}
+        parked, place.parked, waits = place.parked, {}, False
         for lane_name, line_key, key in parked:
             lane = state.lanes.get(lane_name)
             line = None if lane is None else lane.lines.get(line_key)
             if line is not None and key in line.queues:
                 state.stir(lane_name).add_head(line, (line.queues[key][0][0], key))
-                found = True
+                found = waits = True
+        if not waits:
+            place.tries.clear()  # its runs have ended, and the next one begins anew
     return found

@@ -28,10 +28,7 @@ def current(p: Pass, worker_id: str, run_id: str, fence: int) -> Attempt | None:
     worker = p.state.workers.get(worker_id)
     attempt = None
     if worker is not None:
-        worker.heard = p.elapsed
-        if worker.silent:
-            worker.silent = False
-            p.state.roster.changed(worker)
+        p.state.hear(worker, p.elapsed)
         attempt = worker.attempts.get(run_id)
     if attempt is None or attempt.run.fence != fence:
         p.state.stale_messages += 1

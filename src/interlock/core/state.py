@@ -24,7 +24,7 @@ from interlock.core.gates import (
 )
 from interlock.core.job_guard import JobGuard
 from interlock.core.lane import Lane, LineKey, Needs, Offer, Room, RouteKey
-from interlock.core.roster import ANYWHERE, PLACE, PREFERRED_POOL, PREFERRED_WORKER, PREFIXES, Roster
+from interlock.core.roster import ANYWHERE, PLACE, PREFERRED_POOL, PREFIXES, Roster, Worker
 from interlock.core.schedule_table import Series, Table
 from interlock.core.session import Session, memo_name, read_memo
 from interlock.core.tenant import Tenant
@@ -347,6 +347,14 @@ class SchedulerState:
             used = {run.job_version for run in self.runs.values()} | {job.version for job in self.jobs.values()}
             self.versions = {version: job for version, job in self.versions.items() if version in used}
 
+    def hear(self, worker: Worker, elapsed: float) -> None:
+        """Note a sign of life of a worker."""
+        worker.heard = elapsed
+        if worker.silent:
+            worker.silent = False
+            self.roster.changed(worker)
+            self.watch_silence(elapsed)
+
     def watch_silence(self, since: float) -> None:
         due = since + self.limits.silence
         if self.liveness_due is None or due < self.liveness_due:
@@ -357,7 +365,7 @@ def needs_of(job: Job, labels: Mapping[str, str]) -> Needs:
     """Return what a run of a job with these labels demands of its worker."""
     wanted = tuple(sorted((name, value) for name, value in labels.items() if name.startswith(PREFIXES)))
     required = tuple(sorted(one.casefold() for one in job.requires))
-    return job.policy_topic, required, wanted, labels.get(PREFERRED_POOL, ""), labels.get(PREFERRED_WORKER, "")
+    return job.policy_topic, required, wanted, labels.get(PREFERRED_POOL, "")
 
 
 def unknown_job(job_id: str, names: Iterable[str]) -> UnknownJob:

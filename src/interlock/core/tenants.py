@@ -11,9 +11,9 @@ from interlock.core.transition import Pass
 from interlock.model.error import BadValue, Forbidden, TenantLimit
 from interlock.model.field import copy_fields
 from interlock.model.lane import shown_rate
+from interlock.model.lane_request import AskTenants, TenantsReport
 from interlock.model.state import HOLDS_SLOT
 from interlock.model.tenant import TenantInfo, TenantList, TenantSpec
-from interlock.model.tenant_request import AskTenants, TenantsReport
 
 SOON = 1.0  # seconds after which to submit again, if nobody knows when a run will have ended
 

@@ -1,7 +1,7 @@
 """Workers as they are shown, and what a person does with them: drain, resume and remove.
 
-A drained worker keeps its mark over broken links, and over restarts of the scheduler, which the snapshot of the workers
-outlasts. The mark goes when somebody resumes the worker, or when it is forgotten.
+A drain outlasts broken links and, in the snapshot of the workers, restarts of the scheduler. It ends when somebody
+resumes the worker, or when the worker is forgotten.
 """
 
 from interlock.core.lane import Room

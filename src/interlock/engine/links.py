@@ -10,6 +10,7 @@ from interlock.model import message as m
 from interlock.model.command import WorkerDown, WorkerUp
 from interlock.model.error import BadUse, InterlockError, Refused
 from interlock.model.field_types import Place
+from interlock.model.frames import MOST_UNREAD
 from interlock.model.new_run import check_name
 from interlock.model.pool import (
     CAPABILITIES,
@@ -30,24 +31,9 @@ logger = logging.getLogger("interlock.links")
 WORTH_SAYING = 60.0  # seconds by which a worker's clock must differ for a warning
 
 WORKER_MESSAGES = frozenset(
-    {
-        m.Started,
-        m.Finished,
-        m.Lost,
-        m.Returned,
-        m.Heartbeat,
-        m.Load,
-        m.Progress,
-        m.Usage,
-        m.LogLine,
-        m.Checkpoint,
-        m.Leaving,
-        m.Unread,
-    }
+    {m.Started, m.Finished, m.Lost, m.Returned, m.Heartbeat, m.Load}
+    | {m.Progress, m.Usage, m.LogLine, m.Checkpoint, m.Leaving, m.Unread}
 )
-
-
-MOST_UNREAD = 100  # unreadable messages on one link, before it is closed
 
 
 class Links(Endpoint):
@@ -84,17 +70,16 @@ class Links(Endpoint):
             self._engine.requests.gone(name)
 
     def received(self, peer: Peer, messages: Sequence[m.Message]) -> None:
-        name = self._names.get(peer)
+        if peer not in self._names and type(messages[0]) is not m.Unread:
+            self._introduce(peer, messages[0])
+            messages = messages[1:]  # a worker that joins again repeats its outcomes in the same frame
+            if peer not in self._names:
+                return
+        name = self._names.get(peer, "")
         if bad := [one for one in messages if type(one) is m.Unread]:
             self._unread[peer] += len(bad)
-            if self._workers.get(name or "") is not peer or self._unread[peer] > MOST_UNREAD:
+            if self._workers.get(name) is not peer or self._unread[peer] > MOST_UNREAD:
                 raise Refused(f"link: a frame that cannot be read ({bad[0].error})")
-        if name is None:
-            self._introduce(peer, messages[0])
-            name = self._names.get(peer)
-            messages = messages[1:]
-            if name is None:
-                return
         if name in self._clients:
             self._from_client(name, peer, messages)
         elif self._workers.get(name) is peer:

@@ -244,74 +244,35 @@ class Metrics:
             ("counter", "runs_dispatched_total", "Attempts dispatched to a worker.", "job", counts["dispatched"]),
             ("counter", "runs_retried_total", "Failed attempts that were retried.", "job", counts["retried"]),
             ("counter", "runs_crashed_total", "Attempts lost with their process or worker.", "job", counts["crashed"]),
-            (
-                "counter",
-                "constraints_violated_total",
-                "Violations of constraints, and checks and actions that failed.",
-                "constraint",
-                counts["violated"],
-            ),
-            (
-                "counter",
-                "deliveries_total",
-                "Webhooks by event: owed, retried, delivered, failed.",
-                "event",
-                counts["deliveries"],
-            ),
-            (
-                "counter",
-                "input_fail_open_total",
-                "Runs that started without a verdict, because the policy could not be reached.",
-                "topic",
-                counts["bypassed"],
-            ),
+            ("counter", "constraints_violated_total", "Violations of constraints, and checks and actions that failed.",
+             "constraint", counts["violated"]),
+            ("counter", "deliveries_total", "Webhooks by event: owed, retried, delivered, failed.",
+             "event", counts["deliveries"]),
+            ("counter", "input_fail_open_total", "Runs that started without a verdict: the policy was out of reach.",
+             "topic", counts["bypassed"]),
             ("counter", "output_checked_total", "Results that the output policy checked, by phase.", "phase", checked),
-            (
-                "counter",
-                "output_quarantined_total",
-                "Results that were quarantined, by phase.",
-                "phase",
-                counts["quarantined"],
-            ),
-            (
-                "counter",
-                "stale_runs_total",
-                "Runs that the scheduler had missed, by the state that a sweep found them in.",
-                "state",
-                counts["stale"],
-            ),
-            (
-                "counter",
-                "orphan_replayed_total",
-                "Runs that the scheduler had missed and a sweep has put back.",
-                "topic",
-                counts["replayed"],
-            ),
+            ("counter", "output_quarantined_total", "Results that were quarantined, by phase.",
+             "phase", counts["quarantined"]),
+            ("counter", "stale_runs_total", "Runs that the scheduler had missed, by their state.",
+             "state", counts["stale"]),
+            ("counter", "orphan_replayed_total", "The same runs, put back by a sweep.",
+             "topic", counts["replayed"]),
             ("counter", "dead_letters_total", "Dead letters by reason code.", "reason", counts["letters"]),
             ("counter", "submits_refused_total", "Submits that were refused.", "code", counts["refused"]),
             ("counter", "occurrences_skipped_total", "Occurrences that were skipped.", "job", counts["skipped"]),
             ("gauge", "runs_live", "Runs that have not ended.", "state", live),
             *_of_pools(workers),
-            ("counter", "dispatch_waits_total", "Looks for a worker in vain.", "reason", counts["lacks"]),
+            ("counter", "dispatch_waits_total", "Tries that found no worker.", "reason", counts["lacks"]),
             ("counter", "pool_dispatches_total", "Attempts dispatched to workers.", "pool", counts["sent"]),
             ("gauge", "lane_active", "Runs that hold a slot.", "lane", {k: len(v.holding) for k, v in lanes.items()}),
             ("gauge", "lane_limit", "Slots.", "lane", {k: v.limit for k, v in lanes.items()}),
             ("gauge", "lane_waiting", "Runs that wait for a slot.", "lane", {k: v.waiting for k, v in lanes.items()}),
-        )
-        tenants = state.tenants
-        labelled += (
-            (
-                "gauge", "tenant_running", "Runs of a declared tenant that hold a slot.", "tenant",
-                {name: len(one.holders) for name, one in tenants.items()},
-            ),
-            (
-                "gauge", "tenant_waiting", "Its runs that have not ended and hold no slot.", "tenant",
-                {name: one.waiting for name, one in tenants.items()},
-            ),
-            (
-                "counter", "tenant_refused_total", "Requests refused with `tenant_limit`.", "tenant",
-                {name: one.refused for name, one in tenants.items()},
-            ),
+            ("gauge", "tenant_running", "Runs of a declared tenant that hold a slot.", "tenant",
+             {name: len(one.holders) for name, one in state.tenants.items()}),
+            ("gauge", "tenant_waiting", "Its runs that have not ended and hold no slot.", "tenant",
+             {name: one.waiting for name, one in state.tenants.items()}),
+            ("counter", "tenant_refused_total", "Requests refused with `tenant_limit`.", "tenant",
+             {name: one.refused for name, one in state.tenants.items()}),
         )  # fmt: skip
         durations = [sample for job_id, one in self._durations.items() for sample in one.samples({"job": job_id})]
         checks = [sample for phase, one in self._output.items() for sample in one.samples({"phase": phase})]
@@ -356,7 +317,7 @@ def _of_pools(workers: Iterable[Worker]) -> Iterator[Labelled]:
         pools[worker.pool].append(worker)
     figures: tuple[tuple[str, str, Callable[[list[Worker]], float]], ...] = (
         ("pool_slots", "Slots of connected workers.", lambda some: sum(one.slots for one in some)),
-        ("pool_active", "Attempts on connected workers.", lambda some: sum(len(one.attempts) for one in some)),
+        ("pool_active", "Attempts of connected workers.", lambda some: sum(len(one.attempts) for one in some)),
         ("pool_cpu_percent", "Mean load of processors.", lambda some: sum(one.cpu for one in some) / len(some)),
     )
     for name, text, figure in figures:

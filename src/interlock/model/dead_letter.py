@@ -13,7 +13,7 @@ LONGEST_ERROR = 2000  # characters of an error in a letter; its run has the rest
 
 
 class LetterCode(StrEnum):
-    """Why there is a letter."""
+    """The reason of a dead letter."""
 
     FAILED = "failed"  # a fatal failure, or no retry left
     TIMEOUT = "timeout"  # past its deadline, or ran too long
@@ -45,7 +45,7 @@ class DeadLetter(msgspec.Struct, frozen=True):
     error: str
     job_id: str = ""  # empty for a message that cannot be read, and so is the tenant
     tenant: str = ""
-    replayed_as: str | None = None  # the latest run that repeats it
+    replayed_as: str | None = None  # the latest run that replays it
     worker_id: str | None = None  # who sent a message that cannot be read
     raw: bytes | None = None  # beginning of that message
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from functools import reduce
 from operator import or_
+from typing import Annotated
 
 import msgspec
 
@@ -14,26 +15,27 @@ from interlock.model import (
     letter_request,
     output_request,
     request,
-    tenant_request,
     worker_request,
 )
 from interlock.model.error import InterlockError, Refused
 from interlock.model.message import Message, Unread, sent_kinds
 
 DECLARED = (
-    request, lane_request, tenant_request, delivery_request, audit_request, approval_request, output_request,
+    request, lane_request, delivery_request, audit_request, approval_request, output_request,
     worker_request, letter_request,
 )  # fmt: skip
 """modules with messages, which must be loaded before all are listed"""
 MESSAGES = tuple(kind for kind in sent_kinds(Message) if kind is not Unread)
 LARGEST = 32 * 1024 * 1024  # bytes of one frame; a longer one is an error of the other side
+MOST_PARTS = 100_000  # messages of a frame that is read one by one
+MOST_UNREAD = 100  # unreadable messages of a frame, and of a link before it is closed
 _HEADER = 4
 
 _encoder = msgspec.msgpack.Encoder()
 _any = reduce(or_, MESSAGES)
 _decoder = msgspec.msgpack.Decoder(list[_any])  # type: ignore[valid-type] # a union made at run time
 _one_decoder = msgspec.msgpack.Decoder(_any)
-_parts_decoder = msgspec.msgpack.Decoder(list[msgspec.Raw])
+_parts_decoder = msgspec.msgpack.Decoder(Annotated[list[msgspec.Raw], msgspec.Meta(max_length=MOST_PARTS)])
 _UNREADABLE = (msgspec.MsgspecError, InterlockError, UnicodeDecodeError, RecursionError)
 
 
@@ -52,13 +54,18 @@ def encode(messages: Sequence[Message]) -> bytes:
 
 
 def _read_each(body: bytes) -> list[Message]:
-    """Read the messages of a frame one by one, with an `Unread` for each that cannot be."""
+    """Read the messages of a frame one by one, with an `Unread` for each that cannot be. Raise if they are many: each
+    costs far more than its bytes."""
     found: list[Message] = []
+    left = MOST_UNREAD
     for part in _parts_decoder.decode(body):
         try:
             found.append(_one_decoder.decode(part))
         except _UNREADABLE as error:
             found.append(Unread(bytes(part), str(error)))
+            left -= 1
+            if left < 0:
+                raise
     return found
 
 

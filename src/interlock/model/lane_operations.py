@@ -10,7 +10,6 @@ from interlock.model.operation import API, Operation
 from interlock.model.session import SessionAction
 from interlock.model.session_info import ActedOnSession, SessionInfo, SessionPage
 from interlock.model.tenant import TenantList
-from interlock.model.tenant_request import AskTenants
 
 LANE = f"{API}/lanes/{{lane}}"
 SESSION = f"{API}/sessions/{{session}}"
@@ -55,6 +54,7 @@ lane_actions = {
         LaneInfo,
         name=f"{action}_lane",
         asks=r.ActOnLane,
+        action=action,
         every_tenant="lanes",
     )
     for action, meaning in _LANE_ACTIONS.items()
@@ -64,7 +64,7 @@ tenants = Operation(
     f"GET {API}/tenants",
     "List tenants. Tenants that are declared, with their limits and runs; callers of one tenant see only their own.",
     TenantList,
-    asks=AskTenants,
+    asks=r.AskTenants,
     name="tenants",
 )
 sessions = Operation(

@@ -1,4 +1,4 @@
-"""Requests about lanes and sessions, each with its answer, as those in `request.py`."""
+"""Requests about lanes, tenants and sessions, each with its answer, as those in `request.py`."""
 
 from typing import ClassVar
 
@@ -8,6 +8,7 @@ from interlock.model.message import Count
 from interlock.model.request import Answer, Change, Request
 from interlock.model.session import SessionAction
 from interlock.model.session_info import SessionInfo
+from interlock.model.tenant import TenantList
 
 
 class LanesReport(Answer, frozen=True):
@@ -42,6 +43,14 @@ class ActOnLane(Change[LaneReport], frozen=True):
     lane: str
     action: LaneAction
     actor: str = ""
+
+
+class TenantsReport(Answer, frozen=True):
+    found: TenantList
+
+
+class AskTenants(Request[TenantsReport], frozen=True):
+    only_tenant: str | None = None  # the only tenant that the answer may name
 
 
 class SessionReport(Answer, frozen=True):

@@ -44,7 +44,7 @@ replay = Operation(
 replay_many = Operation(
     f"POST {LETTERS}/replay",
     "Replay many dead letters. Those that match every field given and were not replayed. The answer comes once the "
-    "request is durable: a bulk request that retries their runs, and goes on after a restart.",
+    "request is durable: a bulk request that retries their runs, and is finished even after a restart.",
     BulkInfo,
     name="replay_many",
     status=202,
@@ -55,7 +55,7 @@ replay_many = Operation(
 )
 drop_letter = Operation(
     f"DELETE {LETTER}",
-    "Drop a dead letter. Its run stays as long as any other.",
+    "Drop a dead letter. Its run is kept like any other.",
     Dropped,
     asks=DropLetters,
     name="drop_letter",
@@ -63,7 +63,7 @@ drop_letter = Operation(
 drop_letters = Operation(
     f"POST {LETTERS}/drop",
     "Drop many dead letters. Those that match every field given, up to 1,000 in one request: repeat it while `more` is "
-    "true. Their runs stay as long as any other.",
+    "true. Their runs are kept like any other.",
     Dropped,
     body=LettersBody,
     asks=DropLetters,

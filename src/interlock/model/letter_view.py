@@ -17,14 +17,14 @@ from interlock.model.run_view import HistoryEntry, RunDetail
 class LetterInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A dead letter."""
 
-    id: Annotated[str, doc("Id: that of its run. A message that cannot be read has one of its own.")]
+    id: Annotated[str, doc("Id of its run; a message that cannot be read has an id of its own.")]
     run_id: Annotated[str | None, doc("Run that ended; null for a message that cannot be read.")]
     job_id: Annotated[str, doc("Job of the run; empty without one.")]
     tenant: Annotated[str, doc("Tenant of the run; empty without one.")]
     at: Annotated[Time, doc("Time.")]
     code: Annotated[LetterCode, doc("Reason code.")]
     error: Annotated[str, doc("Error, at most its first 2,000 characters.")]
-    replayed_as: Annotated[str | None, doc("Latest run that repeats it.")]
+    replayed_as: Annotated[str | None, doc("Latest run that replays it.")]
     worker_id: Annotated[str | None, doc("Worker that sent a message that cannot be read.")]
 
 

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import KW_ONLY, dataclass
+from enum import StrEnum
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from interlock.model import error as e
@@ -61,6 +62,7 @@ class Operation(Generic[A]):
     body_required: bool = True
     key: Key | None = None
     asks: type[Request[Any]] | None = None  # the request to the scheduler; it gives permission, patience and `once`
+    action: StrEnum | None = None  # the field `action` of that request
     permission: Permission | None = Permission.READ  # if no request gives it; None: no token needed
     every_tenant: str = ""  # things that belong to all tenants; if given, only callers who see every tenant get them
     raises: tuple[type[e.InterlockError], ...] = ()  # its own errors, besides those of path, body and HTTP

@@ -266,6 +266,7 @@ service_actions = {
         ChildInfo,
         name=f"{action}_service",
         asks=r.ActOnService,
+        action=action,
         every_tenant="services",
         raises=(e.WrongStatus,),
     )

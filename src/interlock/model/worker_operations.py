@@ -38,6 +38,7 @@ worker_actions = {
         WorkerInfo,
         name=f"{action}_worker",
         asks=r.ActOnWorker,
+        action=action,
         every_tenant="workers",
         raises=(WrongStatus,) if action is WorkerAction.RESUME else (),
     )

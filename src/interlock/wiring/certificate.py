@@ -17,7 +17,9 @@ def have_certificate(certificate: Path, key: Path, hosts: Sequence[str]) -> bool
     """Make a certificate of its own for these hosts, unless there is one; return whether it was made."""
     there = [path for path in (certificate, key) if os.path.lexists(path)]
     if len(there) == 1:
-        raise BadConfig(f"worker_cert, worker_key: there is {there[0]}, and not the other; restore it, or remove both")
+        raise BadConfig(
+            f"worker_cert, worker_key: {there[0]} exists, but the other file does not; restore it, or remove both"
+        )
     if there:
         return False
     new = [path.with_name(f"{path.name}.new") for path in (certificate, key)]

@@ -24,7 +24,7 @@ def bus_for_workers(settings: Settings) -> TlsBus | None:
         return None
     grants = [token.grant() for token in settings.tokens if token.role is Role.WORKER]
     if not grants:
-        raise BadConfig(f"listen_workers: tokens has none of role worker; make one with: {MAKE}")
+        raise BadConfig(f"listen_workers: there is no token of the role worker; make one with: {MAKE}")
     certificate, key = settings.worker_files()
     for field, name in (("worker_cert", certificate), ("worker_key", key)):
         if not Path(name).is_file():
@@ -55,7 +55,7 @@ def _token(settings: ClientSettings) -> str:
     if settings.worker_token is not None:
         return settings.worker_token
     if settings.worker_token_file is None:
-        raise BadUse("worker_token", f"connect needs one: set {WORKER_TOKEN} or --worker-token-file")
+        raise BadUse("worker_token", f"missing, but connect needs it; set {WORKER_TOKEN} or --worker-token-file")
     try:
         text = Path(settings.worker_token_file).read_text(errors="replace").strip()
     except OSError as error:

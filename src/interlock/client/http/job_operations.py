@@ -241,12 +241,12 @@ class JobOperations(RunAccess):
         return await self._call(letter_table.replay_many, body=body, key=os.urandom(16).hex())
 
     async def drop_dead_letter(self, letter_id: str) -> None:
-        """Drop a dead letter. Its run stays as long as any other."""
+        """Drop a dead letter. Its run is kept like any other."""
         await self._call(letter_table.drop_letter, letter_id)
 
     async def drop_dead_letters(self, *, everything: bool = False, **asked: Unpack[LetterOptions]) -> int:
         """Drop the dead letters that match the filter, or all with `everything`; return their number. They go 1,000 at
-        a time: if this fails half-way, the rest is left."""
+        a time: if this fails halfway, the others remain."""
         body, total, more = filled(LettersBody, everything=everything, **_letters(asked)), 0, True
         while more:
             page = await self._call(letter_table.drop_letters, body=body)
