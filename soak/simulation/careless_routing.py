@@ -40,8 +40,8 @@ def _for_any_tenant(roster: Roster, worker: Worker, key: PlaceKey) -> tuple[Obst
 
 
 def _with_any_labels(roster: Roster, worker: Worker, key: PlaceKey) -> tuple[Obstacle, str] | None:
-    job_id, (topic, capabilities, _, pool, preferred), tenant = key
-    return _misfit(roster, worker, (job_id, (topic, capabilities, (), pool, preferred), tenant))
+    job_id, (topic, capabilities, _, pool), tenant = key
+    return _misfit(roster, worker, (job_id, (topic, capabilities, (), pool), tenant))
 
 
 def _wake_nobody(roster: Roster, crew: Crew, worker: Worker, rng: Random) -> None:
