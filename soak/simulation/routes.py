@@ -227,7 +227,7 @@ class Routes:
 
     def _hear(self, known: Known, origin: str, content: Any, elapsed: float) -> None:
         if origin == known.up.worker_id and not isinstance(content, WorkerDown):
-            known.heard = elapsed
+            known.heard, known.silent = elapsed, False
         if isinstance(content, WorkerDown):
             known.connected = False
         elif isinstance(content, Leaving) or (
@@ -235,7 +235,7 @@ class Routes:
         ):
             known.leaves = True
         elif isinstance(content, Load):
-            known.loaded, known.silent, known.cpu, known.gpu = elapsed, False, content.cpu, content.gpu
+            known.loaded, known.cpu, known.gpu = elapsed, content.cpu, content.gpu
 
     def _note_drains(self, state: SchedulerState, commands: Sequence[Command], decisions: Decisions) -> None:
         drained = self._view.drained
