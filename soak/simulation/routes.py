@@ -216,7 +216,10 @@ class Routes:
                 self._view.pools, self._view.tenants = content.pools, content.tenants
         elif isinstance(content, WorkerUp):
             before = state.workers[content.worker_id]  # whose load counts until the worker says something else
-            known = Known(content, now.elapsed, now.elapsed, leaves=content.draining, cpu=before.cpu, gpu=before.gpu)
+            known = self._view.workers.get(content.worker_id)
+            # One that was leaving still is, unless it was forgotten in between.
+            leaves = content.draining or (known is not None and known.leaves and (known.connected or before.draining))
+            known = Known(content, now.elapsed, now.elapsed, leaves=leaves, cpu=before.cpu, gpu=before.gpu)
             self._view.workers[content.worker_id] = known
         elif isinstance(content, Stalled):
             for one in self._view.workers.values():
