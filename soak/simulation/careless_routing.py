@@ -17,7 +17,7 @@ _decide, _misfit, _room = step.step, Roster.misfit, LimitGate.room
 
 
 def careless_routing_step(sabotage: Sabotage) -> Callable[..., Decisions]:
-    exchanged = {
+    exchanged: dict[str, Any] = {
         "route_ignores_tenants": patch.object(Roster, "misfit", _for_any_tenant),
         "route_ignores_labels": patch.object(Roster, "misfit", _with_any_labels),
         "route_ignores_drain": patch.object(Worker, "takes_work", property(lambda self: self.connected)),
@@ -40,8 +40,8 @@ def _for_any_tenant(roster: Roster, worker: Worker, key: PlaceKey) -> tuple[Obst
 
 
 def _with_any_labels(roster: Roster, worker: Worker, key: PlaceKey) -> tuple[Obstacle, str] | None:
-    job_id, (topic, capabilities, _, pool, preferred), tenant = key
-    return _misfit(roster, worker, (job_id, (topic, capabilities, (), pool, preferred), tenant))
+    job_id, (topic, capabilities, _, pool), tenant = key
+    return _misfit(roster, worker, (job_id, (topic, capabilities, (), pool), tenant))
 
 
 def _wake_nobody(roster: Roster, crew: Crew, worker: Worker, rng: Random) -> None:

@@ -451,7 +451,7 @@ class Cluster:
         self.trace.add(f"{process.name} starts as {name}")
         known = {job.id: job.code for job in (*JOBS, *OF_LANES, *SCHEDULED, *GUARDED_JOBS)}
         kind = EagerHost if self.sabotage.worker_begins_late else Host
-        measure = m.Load
+        measure: Callable[[], m.Load] = m.Load
         if profile is not None:
             known |= {job.id: job.code for job in ROUTED_JOBS if job.id != profile.forgets}
             settings = profile.announced(settings)

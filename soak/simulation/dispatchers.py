@@ -26,7 +26,6 @@ from soak.simulation.routes import (
     ROUTED_JOBS,
     TENANTS,
     WITHOUT_GPU,
-    last_profile_of,
     overloaded,
     without_gpu,
 )
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
 
 AWAY = (StoreUnavailable, NotRunning, ConnectionLost, Draining)
 MOST_REFUSED = 20
+CALM = 10.0  # seconds after the faults in which every worker has been replaced
 _ENDS = (e.SUCCEED, e.SUCCEED, e.SUCCEED, e.FAIL, e.CRASH, e.RETURN)
 
 
@@ -60,9 +60,10 @@ class Dispatchers:
         """Submit runs of one tenant, more than it may have."""
         self._clients.busy += 1
         rng = self._rng
-        # The drought begins early, so that runs wait for as long as they may.
-        span = 100.0 if self._cluster.scenario.drought else self._cluster.scenario.duration
-        await asyncio.sleep(rng.uniform(0, span))
+        if self._cluster.scenario.drought:  # early, so that runs wait for as long as they may
+            await asyncio.sleep(rng.uniform(40, 140))
+        else:
+            await asyncio.sleep(rng.uniform(0, self._cluster.scenario.duration))
         tenant = rng.choice((None, *TENANTS[0]))
         for _ in range(rng.randint(2, 6)):
             run = self._run(tenant)
@@ -98,7 +99,7 @@ class Dispatchers:
                 refused += 1
                 if refused == MOST_REFUSED:
                     return []
-                await asyncio.sleep(error.retry_after * self._rng.uniform(0.5, 1.5))
+                await asyncio.sleep((error.retry_after or 1.0) * self._rng.uniform(0.5, 1.5))
             except AWAY:
                 await asyncio.sleep(self._rng.uniform(0.05, 1))
 
@@ -126,8 +127,7 @@ class Dispatchers:
             if cluster.workers:
                 name = rng.choice(list(cluster.workers.values())).name
                 await self._act(connection, name, rng.choice(actions))
-        while cluster.profile_for is not last_profile_of or len(cluster.workers) < cluster.scenario.workers:
-            await asyncio.sleep(1.0)
+        await asyncio.sleep(CALM)
         for worker in list(cluster.workers.values()):
             await self._act(connection, worker.name, WorkerAction.RESUME)
         self._clients.busy -= 1
@@ -147,7 +147,9 @@ class Dispatchers:
         await self._declare()
 
     async def _declare(self) -> None:
-        while not await self._cluster.declare():
+        while True:
+            if await self._cluster.declare():
+                return
             await asyncio.sleep(0.5)
 
     async def _go_dry(self) -> None:

@@ -52,10 +52,7 @@ POOLS: tuple[Mapping[str, PoolSpec], ...] = (
     {},
 )
 """declarations, one after the other; the first is the one with which every run can end"""
-WITHOUT_GPU: Mapping[str, PoolSpec] = {
-    "main": PoolSpec(topics=("a*", "pl*", "na*", "t*")),
-    "gpu": PoolSpec(topics=("none",)),
-}
+WITHOUT_GPU: Mapping[str, PoolSpec] = {"main": replace(_MAIN, topics=("a*", "pl*", "na*", "t*"))}
 
 _TENANTS: Mapping[str, TenantSpec] = {
     "tight": TenantSpec(max_running=1),
@@ -121,7 +118,8 @@ class Known(msgspec.Struct):
     """A worker as it has introduced itself, and what has happened to it since."""
 
     up: WorkerUp
-    heard: float
+    heard: float  # when it has sent anything
+    loaded: float  # when it last said what its load is
     connected: bool = True
     leaves: bool = False
     silent: bool = False
@@ -212,28 +210,35 @@ class Routes:
             self._passes[id(decisions.batch)] = decisions.batch, self._view.tenants
 
     def _take_in(self, state: SchedulerState, origin: str, content: Any, now: Now, decisions: Decisions) -> None:
-        known = self._view.workers.get(getattr(content, "worker_id", origin))
         if isinstance(content, Define):
             failed = [(who, one.request) for who, one in decisions.answers if isinstance(one, Failed)]
             if (origin, content.request) not in failed:
                 self._view.pools, self._view.tenants = content.pools, content.tenants
         elif isinstance(content, WorkerUp):
             before = state.workers[content.worker_id]  # whose load counts until the worker says something else
-            load = {"cpu": before.cpu, "gpu": before.gpu}
-            self._view.workers[content.worker_id] = Known(content, now.elapsed, leaves=content.draining, **load)
+            known = self._view.workers.get(content.worker_id)
+            # One that was leaving still is, unless it was forgotten in between.
+            leaves = content.draining or (known is not None and known.leaves and (known.connected or before.draining))
+            known = Known(content, now.elapsed, now.elapsed, leaves=leaves, cpu=before.cpu, gpu=before.gpu)
+            self._view.workers[content.worker_id] = known
         elif isinstance(content, Stalled):
             for one in self._view.workers.values():
                 one.heard += content.seconds
-        elif known is None:
-            return
-        elif isinstance(content, WorkerDown):
+                one.loaded += content.seconds
+        elif (sender := self._view.workers.get(getattr(content, "worker_id", origin))) is not None:
+            self._hear(sender, origin, content, now.elapsed)
+
+    def _hear(self, known: Known, origin: str, content: Any, elapsed: float) -> None:
+        if origin == known.up.worker_id and not isinstance(content, WorkerDown):
+            known.heard, known.silent = elapsed, False
+        if isinstance(content, WorkerDown):
             known.connected = False
         elif isinstance(content, Leaving) or (
             isinstance(content, ActOnWorker) and content.action is WorkerAction.REMOVE and known.connected
         ):
             known.leaves = True
         elif isinstance(content, Load):
-            known.heard, known.silent, known.cpu, known.gpu = now.elapsed, False, content.cpu, content.gpu
+            known.loaded, known.cpu, known.gpu = elapsed, content.cpu, content.gpu
 
     def _note_drains(self, state: SchedulerState, commands: Sequence[Command], decisions: Decisions) -> None:
         drained = self._view.drained
@@ -255,22 +260,17 @@ class Routes:
     def misfit(self, known: Known, job: Job, run: Run) -> str:
         """Return why a worker may not have a run; empty if it may."""
         up, labels = known.up, run.labels
-        if not known.connected or known.leaves or known.silent or up.worker_id in self._view.drained:
-            drained = up.worker_id in self._view.drained
-            return (
-                f"is connected: {known.connected}, leaves: {known.leaves}, silent: {known.silent}, drained: {drained}"
-            )
+        drained = up.worker_id in self._view.drained
+        if not known.connected or known.leaves or known.silent or drained:
+            standing = f"connected: {known.connected}, leaves: {known.leaves}, silent: {known.silent}"
+            return f"takes no work ({standing}, drained: {drained})"
         if self._view.pools and not _takes(self._view.pools.get(up.pool), job):
             return f"is in pool {up.pool}"
         if labels.get("preferred_pool", up.pool) != up.pool:
             return "is in another pool than the preferred one"
         spec = self._view.pools.get(up.pool)
-        has = {*up.capabilities, *(() if spec is None else (*spec.offers, *spec.requires))}
-        if (
-            self._view.pools
-            and "*" not in has
-            and not {one.lower() for one in job.requires} <= {one.lower() for one in has}
-        ):
+        has = {one.lower() for one in (*up.capabilities, *(() if spec is None else (*spec.offers, *spec.requires)))}
+        if self._view.pools and "*" not in has and not {one.lower() for one in job.requires} <= has:
             return f"has only {sorted(has)}"
         for name, value in labels.items():
             prefix, _, rest = name.partition(".")
@@ -356,9 +356,8 @@ class Routes:
         for name in +begun:
             most = tenants[name].max_running
             live = [one for one in self._disk.runs_by_id.values() if one.tenant == name and one.state in HOLDS_SLOT]
-            self._require(
-                most is None or len(live) <= most, f"tenant {name} has {len(live)} active runs, {most} allowed"
-            )
+            fits = most is None or len(live) <= most
+            self._require(fits, f"tenant {name} has {len(live)} active runs, {most} allowed")
             self.seen["at its limit"] += len(live) == most
 
     # ── runs that nobody takes ──────────────────────────────────────────────────────────────────────────────────────
@@ -380,7 +379,7 @@ class Routes:
         held = Counter(run.lane for run in state.runs.values() if run.state in HOLDS_SLOT)
         active = Counter(run.tenant for run in state.runs.values() if run.state in HOLDS_SLOT)
         unserved: dict[str, float] = {}
-        workers = [replace(one, heard=0.0) for one in self._view.workers.values()]
+        workers = [replace(one, heard=0.0, loaded=0.0) for one in self._view.workers.values()]
         facts = workers, self._view.pools, set(self._view.drained)
         if facts != self._view.facts:
             self._view.facts, self._view.lacks = facts, {}
@@ -403,16 +402,18 @@ class Routes:
             if state.draining or rated or closed or (most is not None and active[run.tenant] >= most):
                 continue
             free = [
-                w.up.worker_id
-                for w in self._view.workers.values()
-                if not self.misfit(w, job, run) and self._can_take(w, room)
+                one.up.worker_id
+                for one in self._view.workers.values()
+                if elapsed < one.loaded + state.limits.silence
+                and not self.misfit(one, job, run)
+                and self._can_take(one, room)
             ]
             self._require(not free, f"{run.id} waits, and {', '.join(free)} could take it")
             self.seen["waits for a slot"] += 1
         self._view.unserved = unserved
 
     def _check_ends(self, decisions: Decisions, elapsed: float) -> None:
-        codes = {letter.id: letter.code for letter in decisions.batch.dead_letters}
+        codes = {letter.id: str(letter.code) for letter in decisions.batch.dead_letters}
         for run in decisions.ended:
             code = codes.get(run.id)
             if code is None or code not in list(Lack):

@@ -219,7 +219,7 @@ class Scenario(msgspec.Struct, kw_only=True):
 
 def scenario_of(seed: int, faults: Faults | None = None) -> Scenario:
     rng = Random(f"{seed}/scenario")
-    routes, drought = seed % 7 == 4, seed % 70 == 11
+    routes, drought = seed % 7 == 4, seed % 70 == 67
     scenario = Scenario(
         runs=rng.randint(20, 50),
         clients=rng.randint(1, 3),
@@ -251,5 +251,9 @@ def scenario_of(seed: int, faults: Faults | None = None) -> Scenario:
     if drought:
         scenario.duration, scenario.fault_every, scenario.timetable = 1700.0, 500.0, False
         scenario.heartbeat = 10.0
-        scenario.faults.crash_at_commit = scenario.faults.fail_store = False  # each start counts anew
+        # After a restart, and with a new worker, the count begins anew.
+        for name in ("crash_at_commit", "fail_store", "restart_scheduler", "replace_scheduler"):
+            setattr(scenario.faults, name, False)
+        scenario.faults.kill_worker = scenario.faults.stop_worker = False
+        scenario.faults.kill_scheduler = scenario.faults.kill_scheduler and seed % 3 == 0
     return scenario

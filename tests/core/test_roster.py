@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
 from interlock.core.lane import Room, RouteKey
-from interlock.core.roster import ANYWHERE, Attempt, Roster, Worker
+from interlock.core.roster import ANYWHERE, Attempt, Crew, Roster, Worker
 from interlock.model.pool import PoolSpec, PoolStatus
 from interlock.model.state import State
 from tests.core.test_state_table import run_in
@@ -172,3 +172,11 @@ def test_ties_are_broken_at_random_and_what_was_just_sent_counts() -> None:
         assert len(set(order)) == 10, "each got one before any got two"
         orders.append(order)
     assert len({tuple(order) for order in orders}) == 3
+
+
+def test_a_worker_that_can_take_a_run_in_a_room_that_nobody_has_asked_for_yet_is_offered() -> None:
+    worker, rng = Worker("one", slots=1, processes=1, connected=True), Random(1)
+    crew = Crew(("", frozenset(), frozenset(), None, ()), None, members={"one": worker})
+    worker.apart["a"] = Room.OWN
+    assert crew.best(Room.OWN, rng) is None
+    assert crew.push(worker, rng)

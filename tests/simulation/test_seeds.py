@@ -1,6 +1,7 @@
 """The whole system under every fault, a few hundred times; each time what must always hold does."""
 
 from collections import Counter
+from functools import cache
 from itertools import pairwise
 
 import pytest
@@ -149,6 +150,38 @@ def test_nothing_starts_against_the_policy_and_every_approval_has_one_outcome(re
     for what, least in (often | dict.fromkeys(rare, 5)).items():
         assert seen[what] > least, what
     assert (seen["bypassed"] > 20) == remote
+
+
+@pytest.mark.behaviour("ROU-1", "ROU-2", "ROU-3", "ROU-4", "ROU-6", "ROU-7", "ROU-8", "ROU-10", "LAN-5")
+def test_runs_go_only_where_they_may_and_no_tenant_exceeds_its_limits() -> None:
+    """Workers are not alike, join, leave, drain and lie about their load, and pools and tenants change."""
+    seen: Counter[str] = Counter()
+    for seed in range(7004, 7060, 7):
+        simulation = Simulation(seed)
+        assert simulation.cluster.scenario.routes
+        report = simulation.run()
+        assert report.violation is None, describe(report)
+        seen += simulation.cluster.invariants.routes.seen
+    for what in ("pool main", "pool gpu", "placed", "at its limit", "rated", "refused", "waits for a slot"):
+        assert seen[what] > 20, what
+    for what in ("bound", "waiting at the limit"):
+        assert seen[what] > 0, what
+
+
+@pytest.mark.behaviour("ROU-7")
+@pytest.mark.parametrize(("seed", "lack"), [(277, "no_pool_mapping"), (67, "no_workers"), (67, "pool_overloaded")])
+def test_a_run_that_nobody_takes_for_too_long_is_given_up(seed: int, lack: str) -> None:
+    seen = given_up(seed)
+    assert seen[lack] > 1
+
+
+@cache
+def given_up(seed: int) -> Counter[str]:
+    simulation = Simulation(seed)
+    assert simulation.cluster.scenario.drought
+    report = simulation.run()
+    assert report.violation is None, describe(report)
+    return simulation.cluster.invariants.routes.seen
 
 
 @pytest.mark.behaviour("SEC-7")

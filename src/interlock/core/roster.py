@@ -138,7 +138,7 @@ class Crew(msgspec.Struct, eq=False):
             if len(heap) > 16 + 4 * len(self.members):
                 heap[:] = [one for one in heap if one[3] == one[4].stamp]
                 heapify(heap)
-        return found or not self.heaps
+        return found or any(worker.obstacle(room, self.pool) is None for room in Room if room not in self.heaps)
 
     def _push(self, heap: list[HeapEntry], room: Room, worker: Worker, rng: Random) -> bool:
         if worker.obstacle(room, self.pool) is not None:
