@@ -13,7 +13,7 @@ from interlock.core.tenant import Tenant
 from interlock.model.explanation import Obstacle
 from soak.simulation.scenario import Sabotage
 
-_decide, _misfit, _room = step.step, Roster.misfit, LimitGate.room
+_decide, _misfit, _offer, _room = step.step, Roster.misfit, Roster._offer, LimitGate.room
 
 
 def careless_routing_step(sabotage: Sabotage) -> Callable[..., Decisions]:
@@ -45,8 +45,9 @@ def _with_any_labels(roster: Roster, worker: Worker, key: PlaceKey) -> tuple[Obs
 
 
 def _wake_nobody(roster: Roster, crew: Crew, worker: Worker, rng: Random) -> None:
-    if crew.push(worker, rng):
-        roster._idle[id(crew)] = crew
+    before, roster.open = roster.open, {}
+    _offer(roster, crew, worker, rng)
+    roster.open = before
 
 
 def _one_more(gate: LimitGate, elapsed: float) -> int:

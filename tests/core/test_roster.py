@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
 from interlock.core.lane import Room, RouteKey
-from interlock.core.roster import ANYWHERE, Attempt, Crew, Roster, Worker
+from interlock.core.roster import ANYWHERE, Attempt, Roster, Worker
 from interlock.model.pool import PoolSpec, PoolStatus
 from interlock.model.state import State
 from tests.core.test_state_table import run_in
@@ -174,9 +174,16 @@ def test_ties_are_broken_at_random_and_what_was_just_sent_counts() -> None:
     assert len({tuple(order) for order in orders}) == 3
 
 
-def test_a_worker_that_can_take_a_run_in_a_room_that_nobody_has_asked_for_yet_is_offered() -> None:
-    worker, rng = Worker("one", slots=1, processes=1, connected=True), Random(1)
-    crew = Crew(("", frozenset(), frozenset(), None, ()), None, members={"one": worker})
+def test_a_worker_without_a_free_place_for_a_process_takes_runs_that_need_none() -> None:
+    roster, rng = Roster(), Random(1)
+    worker = roster.workers["one"] = Worker("one", slots=1, processes=1, connected=True)
     worker.apart["a"] = Room.OWN
-    assert crew.best(Room.OWN, rng) is None
-    assert crew.push(worker, rng)
+    roster.changed(worker)
+    roster.settle(rng)
+    place = roster.place((ANYWHERE, Room.OWN, (), ("video", (), (), "")), "default", rng)
+    assert roster.pick(place, Room.OWN, rng) is None
+    assert not roster.has_room((Room.OWN,), rng) or not worker.attempts
+    roster.changed(worker)
+    roster.settle(rng)
+    assert roster.has_room((Room.SHARED,), rng)
+    assert roster.pick(place, Room.SHARED, rng) is worker

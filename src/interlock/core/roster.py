@@ -117,7 +117,7 @@ class Crew(msgspec.Struct, eq=False):
         if heap is None:
             heap = self.heaps[room] = []
             for worker in self.members.values():
-                self._push(heap, room, worker, rng)
+                self.push(heap, room, worker, rng)
         while heap:
             score, _, _, stamp, worker = heap[0]
             if stamp == worker.stamp and score == (true := worker.score):
@@ -129,21 +129,14 @@ class Crew(msgspec.Struct, eq=False):
                 heappop(heap)
         return None
 
-    def push(self, worker: Worker, rng: Random) -> bool:
-        """Note a change of a worker; return whether it can take a run somewhere."""
-        worker.stamp += 1
-        found = False
-        for room, heap in self.heaps.items():
-            found = self._push(heap, room, worker, rng) or found
-            if len(heap) > 16 + 4 * len(self.members):
-                heap[:] = [one for one in heap if one[3] == one[4].stamp]
-                heapify(heap)
-        return found or any(worker.obstacle(room, self.pool) is None for room in Room if room not in self.heaps)
-
-    def _push(self, heap: list[HeapEntry], room: Room, worker: Worker, rng: Random) -> bool:
+    def push(self, heap: list[HeapEntry], room: Room, worker: Worker, rng: Random) -> bool:
+        """Add a worker to the heap of a room if it can take a run there; return whether it can."""
         if worker.obstacle(room, self.pool) is not None:
             return False
         heappush(heap, (worker.score, rng.random(), worker.id, worker.stamp, worker))
+        if len(heap) > 16 + 4 * len(self.members):
+            heap[:] = [one for one in heap if one[3] == one[4].stamp]
+            heapify(heap)
         return True
 
 
@@ -168,7 +161,8 @@ class Roster:
         self.open: dict[int, Place] = {}  # places with parked queues that a worker may take now
         self.alarms: dict[str, Place] = {}  # name of a span → the place to look at when it ends
         self._crews: dict[CrewKey, Crew] = {}
-        self._idle: dict[int, Crew] = {}  # crews that may have a worker that can take a run
+        self._idle: dict[Room, dict[int, Crew]] = {room: {} for room in Room}
+        """crews that may have a worker that can take a run there"""
         self._changed: dict[str, Worker] = {}
         self._announced: set[str] = set()  # names of labels of workers
         self._asked: list[str] = []  # those that runs have asked for
@@ -215,8 +209,13 @@ class Roster:
                 self._offer(worker.crew, worker, rng)
 
     def _offer(self, crew: Crew, worker: Worker, rng: Random) -> None:
-        if crew.push(worker, rng):
-            self._idle[id(crew)] = crew
+        worker.stamp += 1
+        can_take = False
+        for room, heap in crew.heaps.items():
+            if crew.push(heap, room, worker, rng):
+                self._idle[room][id(crew)] = crew
+                can_take = True
+        if can_take or any(worker.obstacle(room, crew.pool) is None for room in Room if room not in crew.heaps):
             self._open(crew.places, served=True)
         elif not worker.attempts:
             self._open(one for one in crew.places if one.alarm == inf)  # nobody may be left to wait for
@@ -231,16 +230,14 @@ class Roster:
     def has_room(self, rooms: Sequence[Room], rng: Random) -> bool:
         """Return whether a look at the waiting runs makes sense: a worker can take a run in one of these rooms, or no
         worker has any, so that nothing is about to end that they could wait for."""
-        tired, found = [], False
-        for name, crew in self._idle.items():
-            found = any(crew.best(room, rng) is not None for room in rooms)
-            if found:
-                break
-            if all(crew.best(room, rng) is None for room in Room):
-                tired.append(name)
-        for name in tired:
-            del self._idle[name]
-        return found or not any(worker.attempts for worker in self.workers.values())
+        for room in rooms:
+            idle = self._idle[room]
+            while idle:
+                name, crew = next(iter(idle.items()))
+                if crew.best(room, rng) is not None:
+                    return True
+                del idle[name]
+        return not any(worker.attempts for worker in self.workers.values())
 
     def pick(self, place: Place, room: Room, rng: Random, preferred: str = "") -> Worker | None:
         """Return the preferred worker if it can take the run, or else the one that has the least to do."""
@@ -254,7 +251,8 @@ class Roster:
                 best = crew.best(room, rng)
             return None if best is None else best[4]
         # Whichever are fewer: the crews that fit, or those that may have room.
-        crews, others = (place.crews, self._idle) if len(place.crews) <= len(self._idle) else (self._idle, place.crews)
+        idle = self._idle[room]
+        crews, others = (place.crews, idle) if len(place.crews) <= len(idle) else (idle, place.crews)
         for name, crew in crews.items():
             found = crew.best(room, rng) if name in others else None
             if found is not None and (best is None or found < best):
@@ -326,6 +324,8 @@ class Roster:
         crew = self._crews.get(key)
         if crew is None:
             crew = self._crews[key] = Crew(key, self.pools.get(worker.pool))
+            for idle in self._idle.values():
+                idle[id(crew)] = crew
             crew.members[worker.id] = worker
             for place in self.places.values():
                 self._join(place, crew)
@@ -346,7 +346,8 @@ class Roster:
         crew.members.pop(worker.id, None)
         if not crew.members:
             self._crews.pop(crew.key, None)
-            self._idle.pop(id(crew), None)
+            for idle in self._idle.values():
+                idle.pop(id(crew), None)
             for place in crew.places:
                 place.crews.pop(id(crew), None)
             self._open(one for one in crew.places if one.alarm == inf)  # as above
@@ -360,7 +361,7 @@ class Roster:
         wanted = {label for key in self.places for label, _ in key[1][2]}
         self._asked += sorted(filter(self._is_announced, wanted.difference(self._asked)))
         self._crews = {}
-        self._idle = {}
+        self._idle = {room: {} for room in Room}
         for worker in self.workers.values():
             worker.crew = None
             worker.stamp += 1
