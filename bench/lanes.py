@@ -70,13 +70,13 @@ def _end_to_end(folder: Path, sessions: bool) -> float:
     keys = (f"chat:{number % SESSIONS}" if sessions else None for number in range(runs))
     with running(folder, workers=1) as server:
         begin = time.perf_counter()
-        runtime.run(_submit(server, runs, lambda: new_run("bench.noop", session=next(keys))))
+        runtime.run(submit(server, runs, lambda: new_run("bench.noop", session=next(keys))))
         _until_ended(server)
         server.check("succeeded", runs)
         return runs / (time.perf_counter() - begin)
 
 
-async def _submit(server: Server, runs: int, make: Callable[[], NewRun]) -> None:
+async def submit(server: Server, runs: int, make: Callable[[], NewRun]) -> None:
     async with app.connected(server.socket):
         await submit_batches(runs, make)
 
@@ -91,7 +91,7 @@ def _backlog(folder: Path, runs: int) -> tuple[float, float, float]:
     seconds until the scheduler answers, and the runs a second from the first start on."""
     with running(folder, workers=0) as server:
         before = server.resident()
-        runtime.run(_submit(server, runs, lambda: new_run("bench.noop")))
+        runtime.run(submit(server, runs, lambda: new_run("bench.noop")))
         memory = (server.resident() - before) / runs
         os.kill(server.pid, signal.SIGKILL)
     begin = time.perf_counter()

@@ -62,7 +62,7 @@ def test_jobs_as_a_table(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_job_in_facts() -> None:
     found = job_facts(SOON, lambda at: f"{at - NOW:+g}", [NOW + 105, NOW + 165])
     assert [name.partition(".")[0] for name, _ in found if name in JobInfo.__struct_fields__] == [
-        name for name in JobInfo.__struct_fields__ if name not in ("schedule_text", "other_code", "guards")
+        name for name in JobInfo.__struct_fields__ if name not in ("schedule_text", "other_code", "guards", "labels")
     ]
     assert ("capabilities", "network, files") in found
     guarded = job("a", guards={"constraints": {"max_concurrent_runs": 2}})

@@ -191,6 +191,7 @@ def test_a_full_worker_is_passed_over_and_the_emptiest_comes_first() -> None:
 def test_work_that_was_lost_in_silence_goes_to_a_worker_that_speaks() -> None:
     machine = Machine()
     lost = machine.running(worker_id="silent")
+    machine.mute.add("silent")
     machine.worker_up("speaks", slots=1)
     machine.advance(30)
     assert machine.run(lost).worker_id == "speaks"

@@ -289,6 +289,10 @@ def test_a_worker_without_a_link_is_known_until_it_has_been_silent_for_long() ->
     join(machine)
     assert machine.state.workers["one"].drained
     machine.worker_down()
+    machine.advance(60)
+    assert list(machine.state.workers) == ["one"], "a person has drained it, and it may come back"
+    machine.state.workers["one"].drained = False
+    machine.state.watch_silence(machine.elapsed)
     machine.advance(30)
     assert not machine.state.workers
 

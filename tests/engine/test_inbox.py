@@ -26,5 +26,21 @@ def test_what_workers_say_goes_before_what_clients_submit_and_both_get_a_share()
     assert (inbox.runs, inbox.bytes, inbox.weight) == (0, 0, 0)
 
 
+@pytest.mark.behaviour("LAN-5")
+def test_submits_of_tenants_take_turns_and_a_pass_after_a_large_one_is_short() -> None:
+    inbox = Inbox()
+    for _ in range(5):
+        inbox.add("client-1", flood(1000))
+    small = Create(2, [r.NewRun("job", b"{}", tenant="small")], "client", 2)
+    assert inbox.take(2000) == [("client-1", flood(1000))]
+    inbox.add("client-2", small)
+    inbox.add("client-2", small)
+    assert inbox.runs_of == {"client-1": 4000, "client-2": 2}
+    assert inbox.take(2000) == [("client-2", small)] * 2
+    assert inbox.take(2000) == [("client-1", flood(1000))]
+    assert inbox.take(2000) == [("client-1", flood(1000))], "nothing else waits"
+    assert inbox.runs_of == {"client-1": 2000}
+
+
 def flood(runs: int) -> Create:
     return Create(1, [r.NewRun("job", b"{}")] * runs, "client", 2 * runs)

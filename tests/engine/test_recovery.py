@@ -54,17 +54,17 @@ def test_a_worker_that_dies_while_the_store_fails_is_known_to_be_gone_when_it_wo
 def test_a_dispatch_that_waits_for_a_slow_store_is_not_yet_silent() -> None:
     async def body() -> None:
         store = SlowStore()
-        bench = Bench(store, limits=Limits(heartbeat_interval=1.0), batch_runs=4)
+        bench = Bench(store, limits=Limits(heartbeat_interval=1.0), batch_runs=13)
         await bench.start()
-        worker = bench.worker("w")
+        worker = bench.worker("w", slots=30)
         await until(lambda: bool(worker.of(m.Welcome)))
         store.takes = 8.0
-        for _ in range(9):  # more than one batch, so that passes happen while the first is being written
+        for _ in range(29):  # more than one batch, so that passes happen while the first is being written
             bench.submit()
-        while len(worker.of(m.Dispatch)) < 9:
+        while len(worker.of(m.Dispatch)) < 29:
             held = [m.Held(one.run_id, one.fence) for one in worker.of(m.Dispatch)]
             worker.say(m.Load(), m.Heartbeat(held))
-            await pass_time(0.1)
+            await pass_time(2.0)
         assert {one.fence for one in worker.of(m.Dispatch)} == {1}
         await bench.stop()
 

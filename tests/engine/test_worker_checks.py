@@ -46,6 +46,18 @@ def test_a_worker_that_announces_something_wrong_is_refused(fields: dict[str, An
     on_virtual_time(body)
 
 
+def test_a_worker_with_runs_comes_back_although_its_pool_is_gone() -> None:
+    async def body() -> None:
+        bench = Bench(SlowStore(), POOLS)
+        await bench.start()
+        link = bench.worker("w", m.Held("run", 1), pool="gone")
+        assert link.open
+        assert link.of(m.Welcome)
+        await bench.stop()
+
+    on_virtual_time(body)
+
+
 @pytest.mark.behaviour("ROU-10")
 def test_the_core_learns_what_a_worker_announces_and_how_busy_it_is(caplog: pytest.LogCaptureFixture) -> None:
     async def body() -> None:

@@ -19,6 +19,7 @@ from interlock.worker.identity import process_of
 logger = logging.getLogger("interlock.links")
 
 LAST_WORDS = 2.0  # seconds after the end of a process in which its link should end too
+MOST_KNOCKING = 1024  # links that may wait to be accepted: after a restart all workers come at once
 
 
 class _SocketPeer(StreamPeer):
@@ -70,7 +71,8 @@ class SocketBus(Bus):
 
     async def listen(self, endpoint: Endpoint) -> None:
         make = partial(_SocketPeer, self, endpoint)
-        self._server = await asyncio.get_running_loop().create_unix_server(make, sock=bind_unix(self.path))
+        listener, loop = bind_unix(self.path), asyncio.get_running_loop()
+        self._server = await loop.create_unix_server(make, sock=listener, backlog=MOST_KNOCKING)
 
     async def connect(self, endpoint: Endpoint) -> Peer:
         make = partial(_SocketPeer, self, endpoint)

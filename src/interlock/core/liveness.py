@@ -176,7 +176,7 @@ def check_silence(p: Pass) -> None:
         elif worker.connected:
             worker.silent = True
             p.state.roster.changed(worker)
-        elif not worker.attempts:
+        elif not worker.attempts and not worker.drained:
             p.state.roster.forget(worker)
     p.state.liveness_due = None if oldest is None else oldest + silence
 

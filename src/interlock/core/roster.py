@@ -99,7 +99,7 @@ class Worker(msgspec.Struct, eq=False):
         return Obstacle.OVERLOADED if is_high or is_busy else None
 
 
-HeapEntry = tuple[float, float, str, int, Worker]  # score, random number, id, stamp
+HeapEntry = tuple[float, float, str, int, Worker]  # score, or a lower one, random number, id, stamp
 CrewKey = tuple[str, Set[str], Set[str], Set[str] | None, tuple[str | None, ...]]
 PlaceKey = tuple[str, Needs, str]  # job id or `ANYWHERE`, needs, tenant
 
@@ -118,9 +118,16 @@ class Crew(msgspec.Struct, eq=False):
             heap = self.heaps[room] = []
             for worker in self.members.values():
                 self._push(heap, room, worker, rng)
-        while heap and heap[0][3] != heap[0][4].stamp:
-            heappop(heap)
-        return heap[0] if heap else None
+        while heap:
+            score, _, _, stamp, worker = heap[0]
+            if stamp == worker.stamp and score == (true := worker.score):
+                return heap[0]
+            # Since its entry was made, the worker may have got runs: it has more to do, or no room left.
+            if stamp == worker.stamp and worker.obstacle(room, self.pool) is None:
+                heapreplace(heap, (true, rng.random(), worker.id, stamp, worker))
+            else:
+                heappop(heap)
+        return None
 
     def push(self, worker: Worker, rng: Random) -> bool:
         """Note a change of a worker; return whether it can take a run somewhere."""
@@ -206,19 +213,6 @@ class Roster:
                     worker.crew = self._crew_of(worker)
                     worker.crew.members[worker.id] = worker
                 self._offer(worker.crew, worker, rng)
-
-    def took(self, worker: Worker, room: Room, rng: Random) -> None:
-        """Note that a worker got a run."""
-        crew = worker.crew
-        if crew is None:
-            return
-        heap = crew.heaps.get(room)
-        if not heap or len(crew.heaps) > 1 or heap[0][4] is not worker or heap[0][3] != worker.stamp:
-            crew.push(worker, rng)
-        elif worker.obstacle(room, crew.pool) is None:
-            heapreplace(heap, (worker.score, rng.random(), worker.id, worker.stamp, worker))
-        else:
-            heappop(heap)
 
     def _offer(self, crew: Crew, worker: Worker, rng: Random) -> None:
         if crew.push(worker, rng):

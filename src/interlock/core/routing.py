@@ -31,7 +31,6 @@ def dispatch(p: Pass, run: Run, worker: Worker, room: Room, order: int) -> None:
     worker.attempts[run.id] = Attempt(run, NOT_OUT, False, order)
     if room is not Room.SHARED:
         worker.apart[run.id] = room
-    p.state.roster.took(worker, room, p.rng)
     if run.payload is None or run.has_checkpoint or run.has_collected:
         ask(p, ReadInputs(run.id, run.seq))
     else:

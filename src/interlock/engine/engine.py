@@ -44,6 +44,7 @@ logger = logging.getLogger("interlock.engine")
 
 AFTER_FAULT = 0.2  # seconds of rest after an internal error, in case it repeats
 MOST_WAITING = 20_000  # runs and messages that may wait for a pass before clients must wait
+MOST_OF_ONE = 4000  # runs of one client that may wait before it must, so that it does not keep the loop busy
 MOST_BYTES = 64 * 1024 * 1024  # bytes of payloads that may wait likewise
 
 
@@ -125,9 +126,11 @@ class Engine:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    def is_behind(self, share: float = 1.0) -> bool:
-        """Return whether the waiting commands exceed this share of the limit, so that clients should wait."""
-        return self._inbox.weight > MOST_WAITING * share or self._inbox.bytes > MOST_BYTES * share
+    def is_behind(self, name: str, share: float = 1.0) -> bool:
+        """Return whether waiting commands, or those of one client, exceed this share of a limit, so that it waits."""
+        inbox = self._inbox
+        own = inbox.runs_of.get(name, 0)
+        return own > MOST_OF_ONE * share or inbox.weight > MOST_WAITING * share or inbox.bytes > MOST_BYTES * share
 
     def status(self, request: int) -> StatusReport:
         now = self._clock.now().elapsed

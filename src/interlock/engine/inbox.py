@@ -1,6 +1,7 @@
 """Commands that wait for the next pass. Those of workers precede submits, so that a flood of new work does not make
-running work look silent."""
+running work look silent. Submits of several tenants take turns, so that a tenant's flood does not delay the others."""
 
+from collections import deque
 from collections.abc import Sequence
 
 from interlock.core.step import Command
@@ -28,9 +29,11 @@ class Inbox:
         self.answers: list[Command] = []  # answers to effects; their own pass rarely needs a commit
         self._first: list[Command] = []
         self._first_weight = 0
-        self._submits: list[Command] = []
+        self._submits: dict[str, deque[tuple[str, Create]]] = {}  # tenant → its submits; the next in turn is first
         self.runs = 0  # runs in the submits
+        self.runs_of: dict[str, int] = {}  # client → those in its submits
         self.bytes = 0  # size of their payloads
+        self._had_large = False  # whether the latest pass took a large submit
 
     def __bool__(self) -> bool:
         return bool(self._first or self._submits or self.answers)
@@ -41,9 +44,8 @@ class Inbox:
 
     def add(self, origin: str, content: object) -> None:
         if type(content) is Create:
-            self._submits.append((origin, content))
-            self.runs += len(content.runs)
-            self.bytes += content.size
+            self._submits.setdefault(content.runs[0].tenant, deque()).append((origin, content))
+            self._count(origin, len(content.runs), content.size)
         elif type(content) is Answered:
             self.answers.append((origin, content))
         else:
@@ -65,17 +67,35 @@ class Inbox:
         if self.answers:
             answers, self.answers = self.answers, []
             return answers
-        if self.weight <= most:
-            taken = [*self._first, *self._submits] if self._submits else self._first
-            self._first, self._first_weight = [], 0
-            self._submits, self.runs, self.bytes = [], 0, 0
-            return taken
         count, weight = _fit(self._first, most)
         taken, self._first = self._first[:count], self._first[count:]
         self._first_weight -= weight
         # Submits always get a share, even under a flood of messages from workers.
-        count, runs = _fit(self._submits, max(most - weight, most // 4))
-        submits, self._submits = self._submits[:count], self._submits[count:]
-        self.runs -= runs
-        self.bytes -= sum(create.size for _, create in submits)
-        return taken + submits
+        share = max(most // 2 - weight, most // 4)
+        # A pass after a large submit is short if a little else waits, because that has waited for long already.
+        has_others = (len(taken) > 0 and weight <= most // 8) or len(self._submits) > 1
+        rests, self._had_large = self._had_large and has_others, False
+        resting = {}
+        while self._submits and share > 0:
+            tenant = next(iter(self._submits))
+            waiting = self._submits.pop(tenant)
+            is_large = len(waiting[0][1].runs) > most // 8
+            if is_large and rests:
+                resting[tenant] = waiting
+                continue
+            origin, create = waiting.popleft()
+            if waiting:
+                self._submits[tenant] = waiting
+            taken.append((origin, create))
+            share -= len(create.runs)
+            self._count(origin, -len(create.runs), -create.size)
+            self._had_large = self._had_large or is_large
+        self._submits |= resting
+        return taken
+
+    def _count(self, origin: str, runs: int, size: int) -> None:
+        self.runs += runs
+        self.bytes += size
+        left = self.runs_of[origin] = self.runs_of.get(origin, 0) + runs
+        if not left:
+            del self.runs_of[origin]

@@ -49,7 +49,7 @@ class Links(Endpoint):
         self._links: dict[str, int] = {}  # worker → the number of its latest link
         self._unread: Counter[Peer] = Counter()
         self._clients: dict[str, Peer] = {}
-        self._paused: list[Peer] = []
+        self._paused: dict[Peer, list[m.Message]] = {}  # peers that must wait, with what they have sent already
         self._count = 0
         self.faults: dict[str, m.Unready] = {}  # worker without its pid → why it cannot start processes
 
@@ -65,8 +65,7 @@ class Links(Endpoint):
             self._engine.post(name, WorkerDown(name, False, f"worker {name} is not connected"))
         elif self._clients.get(name) is peer:
             del self._clients[name]
-            if peer in self._paused:
-                self._paused.remove(peer)
+            self._paused.pop(peer, None)
             self._engine.requests.gone(name)
 
     def received(self, peer: Peer, messages: Sequence[m.Message]) -> None:
@@ -149,7 +148,8 @@ class Links(Endpoint):
         POOL_NAME.check(pool, Place("pool"))
         CAPABILITIES.check(hello.capabilities, Place("capabilities"))
         WORKER_LABELS.check(hello.labels, Place("labels"))
-        check_member(self._engine.catalog.pools, pool, hello.capabilities)
+        if not hello.held:  # its pool may have changed while it was away, and it may finish its runs
+            check_member(self._engine.catalog.pools, pool, hello.capabilities)
         return pool
 
     def _skew(self, hello: m.Hello) -> float:
@@ -179,26 +179,31 @@ class Links(Endpoint):
                 logs.beat(name, cast(m.Heartbeat, message), self._engine.state)
             elif kind not in WORKER_MESSAGES:
                 logger.warning("worker %s sent a %s", name, kind.__name__)
-        if self._engine.is_behind(10.0):
+        if self._engine.is_behind(name, 10.0):
             self._hold(peer)
 
     def _from_client(self, name: str, peer: Peer, messages: Sequence[m.Message]) -> None:
-        for message in messages:
+        for place, message in enumerate(messages):
+            if self._engine.is_behind(name):
+                self._hold(peer)
+            if peer in self._paused:
+                self._paused[peer] += messages[place:]
+                return
             self._engine.requests.take(name, message)
-        if self._engine.is_behind():
-            self._hold(peer)
 
     def _hold(self, peer: Peer) -> None:
         if peer not in self._paused:
             peer.pause()
-            self._paused.append(peer)
+            self._paused[peer] = []
 
     def relieve(self) -> None:
-        """Let paused peers continue once the backlog is small."""
-        if self._paused and not self._engine.is_behind(0.5):
-            for peer in self._paused:
+        """Let paused peers continue once their backlog is small."""
+        for peer in list(self._paused):
+            if not self._engine.is_behind(self._names.get(peer, ""), 0.5):
+                messages = self._paused.pop(peer)
                 peer.resume()
-            self._paused.clear()
+                if messages:
+                    self.received(peer, messages)
 
     def drop_workers(self) -> None:
         """Break the links of workers; each reconnects and lists its attempts."""

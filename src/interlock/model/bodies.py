@@ -85,7 +85,7 @@ class LaneChangeBody(Body, frozen=True, kw_only=True):
     limit: Annotated[LaneCount | UnsetType, doc("Runs that may execute in it at once.")] = UNSET
     rate: Annotated[
         RateText | UnsetType | None,
-        doc("Maximum start rate, such as `10/s`; null for no bound."),
+        doc("Maximum start rate, such as `10/s`; null for no limit."),
     ] = UNSET
     burst: Annotated[LaneCount | UnsetType, doc("Starts allowed at once after an idle period.")] = UNSET
 

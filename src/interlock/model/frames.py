@@ -27,6 +27,7 @@ DECLARED = (
 """modules with messages, which must be loaded before all are listed"""
 MESSAGES = tuple(kind for kind in sent_kinds(Message) if kind is not Unread)
 LARGEST = 32 * 1024 * 1024  # bytes of one frame; a longer one is an error of the other side
+LARGE = 256 * 1024  # bytes of a frame with several messages: the other side reads others in between
 MOST_PARTS = 100_000  # messages of a frame that is read one by one
 MOST_UNREAD = 100  # unreadable messages of a frame, and of a link before it is closed
 _HEADER = 4
@@ -44,9 +45,9 @@ def encode(messages: Sequence[Message]) -> bytes:
     body = bytearray(_HEADER)
     _encoder.encode_into(messages, body, _HEADER)
     size = len(body) - _HEADER
-    if size > LARGEST:
-        if len(messages) == 1:
-            raise Refused(f"link: a message of {size:,} bytes is larger than {LARGEST:,}")
+    if size > LARGEST and len(messages) == 1:
+        raise Refused(f"link: a message of {size:,} bytes is larger than {LARGEST:,}")
+    if size > LARGE and len(messages) > 1:
         half = len(messages) // 2
         return encode(messages[:half]) + encode(messages[half:])
     body[:_HEADER] = size.to_bytes(_HEADER, "big")

@@ -186,7 +186,7 @@ class Job(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     capabilities: Annotated[Tags, doc("Abilities that its runs use, for policies."), TAGS] = ()
     risk_tags: Annotated[Tags, doc("Risks of its runs, for policies."), TAGS] = ()
     requires: Annotated[Tags, doc("Capabilities that its runs need of a worker; for policies too."), TAGS] = ()
-    labels: Annotated[dict[str, str] | None, doc("Labels that its runs start with."), LABELS] = None
+    labels: Annotated[dict[str, str] | None, doc("Labels of its runs."), LABELS] = None
     sensitivity: Annotated[
         Sensitivity, doc("Sensitivity of its results: `public`, `internal`, `confidential` or `secret`.")
     ] = Sensitivity.INTERNAL

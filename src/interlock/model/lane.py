@@ -84,7 +84,7 @@ class LaneOptions(TypedDict, total=False):
 
 class LaneValues(msgspec.Struct, frozen=True, kw_only=True):
     limit: Annotated[int, doc("Runs that may execute in it at once.")]
-    rate: Annotated[str | None, doc("Maximum start rate, such as `10/s`; null for no bound.")] = None
+    rate: Annotated[str | None, doc("Maximum start rate, such as `10/s`; null for no limit.")] = None
     burst: Annotated[int, doc("Starts allowed at once after an idle period.")] = 1
 
 

@@ -62,7 +62,7 @@ class PoolSpec(Checked, frozen=True, kw_only=True):
     status: Annotated[PoolStatus, doc("`active`, `draining` or `inactive`.")] = PoolStatus.ACTIVE
     max_load: Annotated[
         float | None,
-        doc("CPU or GPU load, in percent, at which its workers get nothing; null for no bound."),
+        doc("CPU or GPU load, in percent, at which its workers get nothing; null for no limit."),
         Number(1, 100),
     ] = 90
 

@@ -28,7 +28,7 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
     debounce: Annotated[float, doc("Seconds without a further arrival before a run starts.")]
     cap: Annotated[int, doc("Most runs that wait.")]
     drop: Annotated[Drop, doc("Run to drop at `cap`: `old` cancels the oldest waiting run, `new` refuses the new one.")]
-    rate: Annotated[str | None, doc("Maximum start rate, such as `10/s`; null for no bound.")]
+    rate: Annotated[str | None, doc("Maximum start rate, such as `10/s`; null for no limit.")]
     burst: Annotated[int, doc("Starts allowed at once after an idle period.")]
     paused: Annotated[bool, doc("Whether waiting runs stay until it is resumed.")]
     generation: Annotated[int, doc("Number of resets so far.")]

@@ -1,4 +1,4 @@
-"""A tenant as it is declared and shown: what its runs may use of a shared scheduler."""
+"""A tenant as it is declared and shown: limits of its runs in a shared scheduler."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -39,7 +39,7 @@ class TenantSpec(Checked, frozen=True, kw_only=True):
         Tags, doc("Lanes that it may use; default: all."), Texts(Word(NAME.pattern, NAME_RULE.format(64)), make=tuple)
     ] = ()
     labels: Annotated[
-        Mapping[str, str], doc("Labels that its runs start with; those of the job and of the submit win."), LABELS
+        Mapping[str, str], doc("Labels of its runs; those of the job and of the submit win."), LABELS
     ] = {}
 
     def __post_init__(self) -> None:
@@ -53,9 +53,9 @@ class TenantInfo(msgspec.Struct, frozen=True, kw_only=True):
     running: Annotated[int, doc("Its runs that hold a slot.")]
     waiting: Annotated[int, doc("Its runs that have not ended and hold no slot.")]
     refused: Annotated[int, doc("Requests refused with `tenant_limit` since the scheduler began.")]
-    max_running: Annotated[int | None, doc("Most runs that may hold a slot; null for no bound.")]
-    max_waiting: Annotated[int | None, doc("Most runs that may wait; null for no bound.")]
-    rate: Annotated[str | None, doc("Maximum rate, such as `10/s`; null for no bound.")]
+    max_running: Annotated[int | None, doc("Most runs that may hold a slot; null for no limit.")]
+    max_waiting: Annotated[int | None, doc("Most runs that may wait; null for no limit.")]
+    rate: Annotated[str | None, doc("Maximum rate, such as `10/s`; null for no limit.")]
     burst: Annotated[int, doc("Runs allowed at once after an idle period.")]
     over_limit: Annotated[OverLimit, doc("`wait` or `refuse`.")]
     lanes: Annotated[list[str], doc("Lanes that it may use; empty for all.")]
