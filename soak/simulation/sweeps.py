@@ -20,6 +20,8 @@ def leads(engine: Engine, disk: Disk) -> bool:
 async def watch(engine: Engine, clock: Clock, invariants: Invariants) -> None:
     while True:
         await asyncio.sleep(EVERY)
+        if clock.now().elapsed < invariants.lanes.jumped + engine.settings.longest_wait:
+            continue  # it sees the new wall time with its next pass
         if engine.available and engine.is_settled and engine.writing is None and leads(engine, invariants.disk):
             coming = Coming(engine.state, clock.now(), slack=0.0, patience=0.0)
             for run in invariants.disk.runs_by_id.values():

@@ -73,6 +73,8 @@ def waits_for_span(run: Run) -> bool:
 
 def _go_on(p: Pass, run: Run) -> None:
     run.due_at = None
+    if run.deadline_at is not None:
+        p.state.set_timer(run.deadline_at, run)  # a clock that was set back may have passed it before
     p.move(run, State.PENDING, "due")
 
 
