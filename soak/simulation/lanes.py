@@ -143,7 +143,7 @@ class Lanes:
 
     def _goes_anywhere(self, run: Run) -> bool:
         job = self._disk.job_versions[run.job_version]
-        gated = job.rate is not None or job.limit is not None
+        gated = job.rate is not None or job.limit is not None or run.limits.max_concurrent is not None
         return job.executor is not ExecutorKind.PROCESS and not gated and not run.crashes and not self.routed
 
     def check_rest(self) -> None:

@@ -44,3 +44,12 @@ def test_submits_of_tenants_take_turns_and_a_pass_after_a_large_one_is_short() -
 
 def flood(runs: int) -> Create:
     return Create(1, [r.NewRun("job", b"{}")] * runs, "client", 2 * runs)
+
+
+def test_everything_can_be_taken_however_little_at_a_time() -> None:
+    inbox = Inbox()
+    inbox.add("client", flood(1))
+    inbox.add("worker", m.Heartbeat([]))
+    assert inbox.every() == [("worker", m.Heartbeat([])), ("client", flood(1))]
+    while inbox:
+        assert inbox.take(1)

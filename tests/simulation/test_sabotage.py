@@ -49,7 +49,7 @@ WORKERS_AWAY = Faults.only("pause_worker", "isolate_worker")
         ("engine_frees_twice", Faults.only(), "are not those of the runs"),
         ("engine_ignores_delays", Faults.only(), "elapsed time"),
         ("engine_ignores_types", Faults.only(), "against its rules|failed for good"),
-        ("engine_counts_wall_time", JUMPS, "elapsed time"),
+        ("engine_counts_wall_time", JUMPS, "elapsed time|was said to wait"),
         ("engine_explains_once", Faults.only(), "was said to"),
         ("engine_explains_late", Faults.only(), "was said to wait"),
         ("engine_forgets_places", DEATHS, "passed, |may be"),

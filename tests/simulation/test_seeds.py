@@ -15,7 +15,7 @@ from soak.simulation.simulate import Simulation, simulate
 from tests.core.machine import at_once
 
 CHUNK = 20
-SEEDS = 120
+SEEDS = 80
 
 
 @pytest.mark.behaviour("REC-6", "RUN-17", "RUN-3", "RUN-4", "LAN-4", "TIM-5", "TIM-9")
@@ -55,7 +55,7 @@ def test_of_schedulers_that_race_each_occurrence_is_created_once_and_none_is_los
     """One stands still while another takes over, and comes back believing that nothing has happened."""
     faults = Faults.only("replace_scheduler", "kill_scheduler", "crash_at_commit", "jump_clock")
     starts = checked = occurrences = 0
-    for seed in range(2000, 2040):
+    for seed in range(2000, 2020):
         simulation = Simulation(seed, faults)
         simulation.cluster.scenario.timetable = simulation.cluster.timetable = True
         report = simulation.run()
@@ -63,9 +63,9 @@ def test_of_schedulers_that_race_each_occurrence_is_created_once_and_none_is_los
         starts += simulation.cluster.starts - simulation.cluster.scenario.workers
         checked += simulation.cluster.invariants.occurrences.checked
         occurrences += sum(run.origin is not None for run in simulation.cluster.disk.runs_by_id.values())
-    assert starts > 80
-    assert checked > 240, "schedules were looked at from their beginning to their end"
-    assert occurrences > 3000
+    assert starts > 40
+    assert checked > 120, "schedules were looked at from their beginning to their end"
+    assert occurrences > 1500
 
 
 @pytest.mark.behaviour("RUN-25")
@@ -73,7 +73,7 @@ def test_a_bulk_request_that_was_acknowledged_reaches_every_run_it_is_for() -> N
     """A request ends one run a pass, so that schedulers die in the middle of it."""
     faults = Faults.only("kill_scheduler", "crash_at_commit", "replace_scheduler", "fail_store", "jump_clock")
     starts = reached = 0
-    for seed in range(3000, 3030):
+    for seed in range(3000, 3015):
         simulation = Simulation(seed, faults)
         simulation.cluster.scenario.bulks, simulation.cluster.scenario.bulk_runs = 4, 1
         report = simulation.run()
@@ -81,8 +81,8 @@ def test_a_bulk_request_that_was_acknowledged_reaches_every_run_it_is_for() -> N
         starts += simulation.cluster.starts - simulation.cluster.scenario.workers
         reached += simulation.cluster.invariants.bulks.reached
         assert sum(bulk.action is RunAction.CANCEL for bulk, _ in simulation.cluster.disk.bulks.values()) == 4
-    assert starts > 60
-    assert reached > 250
+    assert starts > 30
+    assert reached > 120
 
 
 @pytest.mark.behaviour("RUN-23", "RUN-25", "RUN-6")
@@ -104,7 +104,7 @@ def test_no_request_retries_a_run_twice_and_a_unique_key_has_one_live_run() -> N
 @pytest.mark.behaviour("LAN-1", "LAN-4", "LAN-5", "LAN-8", "LAN-9", "SES-6")
 def test_lanes_that_are_changed_exceed_nothing_and_starve_nobody() -> None:
     rated = limited = waited = ordered = 0
-    for seed in range(5001, 5120, 6):
+    for seed in range(5001, 5120, 12):
         simulation = Simulation(seed)
         assert simulation.cluster.scenario.lanes
         report = simulation.run()
@@ -112,16 +112,16 @@ def test_lanes_that_are_changed_exceed_nothing_and_starve_nobody() -> None:
         lanes = simulation.cluster.invariants.lanes
         rated, limited, waited = rated + lanes.rated, limited + lanes.limited, waited + lanes.waited
         ordered += simulation.cluster.invariants.sessions.ordered
-    assert rated > 300
-    assert limited > 200
-    assert waited > 50, "runs that others overtook"
-    assert ordered > 30
+    assert rated > 150
+    assert limited > 100
+    assert waited > 20, "runs that others overtook"
+    assert ordered > 15
 
 
 @pytest.mark.behaviour("CON-1", "CON-2", "CON-4", "CON-5", "CON-6", "CON-7", "RUN-9", "REC-6")
 def test_guarded_runs_exceed_nothing_and_every_delivery_arrives() -> None:
     waited = killed = requests = 0
-    for seed in range(6003, 6300, 5):
+    for seed in range(6003, 6150, 5):
         simulation = Simulation(seed)
         assert simulation.cluster.scenario.guards
         report = simulation.run()
@@ -129,9 +129,9 @@ def test_guarded_runs_exceed_nothing_and_every_delivery_arrives() -> None:
         guards = simulation.cluster.invariants.guards
         waited, killed = waited + guards.waited, killed + guards.killed
         requests += 0 if guards.receivers is None else len(guards.receivers.got)
-    assert waited > 500
-    assert killed > 80
-    assert requests > 500
+    assert waited > 240
+    assert killed > 40
+    assert requests > 240
 
 
 @pytest.mark.behaviour("POL-1", "POL-4", "POL-5", "POL-7", "POL-8", "POL-11")
@@ -139,17 +139,17 @@ def test_guarded_runs_exceed_nothing_and_every_delivery_arrives() -> None:
 def test_nothing_starts_against_the_policy_and_every_approval_has_one_outcome(remote: bool) -> None:
     """Policies change, a service restarts, people answer twice, late and for themselves, and schedulers die."""
     seen: Counter[str] = Counter()
-    for seed in range(9 if remote else 2, 350, 14):
+    for seed in range(9 if remote else 2, 180, 14):
         simulation = Simulation(seed)
         assert simulation.cluster.scenario.remote_policy == remote
         report = simulation.run()
         assert report.violation is None, describe(report)
         seen += simulation.cluster.invariants.policies.seen
-    often = {"denied": 100, "asked": 80, "approved": 20, "started as approved": 20, "limited": 40}
+    often = {"denied": 50, "asked": 40, "approved": 10, "started as approved": 10, "limited": 20}
     rare = ("throttled", "rejected", "approval_expired", "already_resolved", "stale", "self_approval")
-    for what, least in (often | dict.fromkeys(rare, 5)).items():
+    for what, least in (often | dict.fromkeys(rare, 1)).items():
         assert seen[what] > least, what
-    assert (seen["bypassed"] > 20) == remote
+    assert (seen["bypassed"] > 10) == remote
 
 
 @pytest.mark.behaviour("ROU-1", "ROU-2", "ROU-3", "ROU-4", "ROU-6", "ROU-7", "ROU-8", "ROU-10", "LAN-5")
@@ -210,7 +210,7 @@ def attempts_taken_for_lost(simulation: Simulation) -> list[str]:
 def test_however_often_the_scheduler_dies_running_work_is_not_started_twice() -> None:
     faults = Faults.only("kill_scheduler", "crash_at_commit", "pause_scheduler", "fail_store", "duplicate_messages")
     restarts = 0
-    for seed in range(1000, 1050):
+    for seed in range(1000, 1025):
         simulation = Simulation(seed, faults)
         # Workers of one start of the scheduler leave when there is a new one, and that is their end.
         simulation.cluster.scenario.own_workers = False
@@ -223,7 +223,7 @@ def test_however_often_the_scheduler_dies_running_work_is_not_started_twice() ->
             for earlier, later in pairwise(one for one in executions if one.run_id == run_id):
                 assert earlier.ended is not None
                 assert earlier.ended <= later.began, f"seed {seed}: {run_id} was started while it executed"
-    assert restarts > 30
+    assert restarts > 15
 
 
 @pytest.mark.behaviour("LIV-2")

@@ -352,8 +352,7 @@ class Engine:
         self.available = False
         self.trouble = _refusal(error)
         waiting, self._inbox = self._inbox, Inbox()
-        while waiting:
-            self.delivery.refuse(waiting.take(waiting.weight), self.trouble)
+        self.delivery.refuse(waiting.every(), self.trouble)
         self.delivery.take_sent()
         self.links.drop_workers()
         self.requests.settled()

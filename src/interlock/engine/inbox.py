@@ -71,7 +71,7 @@ class Inbox:
         taken, self._first = self._first[:count], self._first[count:]
         self._first_weight -= weight
         # Submits always get a share, even under a flood of messages from workers.
-        share = max(most // 2 - weight, most // 4)
+        share = max(most // 2 - weight, most // 4, 1)
         # A pass after a large submit is short if a little else waits, because that has waited for long already.
         has_others = (len(taken) > 0 and weight <= most // 8) or len(self._submits) > 1
         rests, self._had_large = self._had_large and has_others, False
@@ -92,6 +92,11 @@ class Inbox:
             self._had_large = self._had_large or is_large
         self._submits |= resting
         return taken
+
+    def every(self) -> list[Command]:
+        """Return all commands, for an end without another pass."""
+        submits: list[Command] = [one for waiting in self._submits.values() for one in waiting]
+        return [*self.answers, *self._first, *submits]
 
     def _count(self, origin: str, runs: int, size: int) -> None:
         self.runs += runs
