@@ -53,6 +53,7 @@ bench: $(VENV)/ready
 
 soak: $(VENV)/ready
 	$(BIN)/pytest -n $(PARALLEL) -m hypothesis --hypothesis-profile random
+	SOAK=1 $(BIN)/pytest tests/api/test_schemathesis.py
 	$(BIN)/python -m soak.zones
 	$(BIN)/python -m soak.seeds --seeds $(SEEDS)
 	$(BIN)/python -m tests.chaos --seconds 600 --seed $(SEED)

@@ -167,7 +167,7 @@ class Scheduler:
         return [entry.after for entry in await self._store.history(run_id)]
 
     async def ended(self, run_id: str) -> Run:
-        await until(lambda: self.live(run_id) is None, f"{run_id} has ended")
+        await until(lambda: self._store.runs_by_id[run_id].ended_at is not None, f"{run_id} has ended")
         found = await self._store.run(run_id)
         assert found is not None
         return found
