@@ -251,3 +251,16 @@ def test_an_attempt_that_had_to_be_killed_for_running_too_long_is_a_failure_and_
     machine.advance(10)
     machine.lost(run_id, "its process was killed by SIGKILL")
     assert (machine.state_of(run_id), machine.run(run_id).outcome) == (State.TIMEOUT, "timeout")
+
+
+def test_a_deadline_that_a_wrong_clock_had_passed_before_the_run_was_due_still_counts() -> None:
+    machine = Machine(Job(id="work"))
+    run_id = machine.submit(delay=60.0, deadline_at=START + 100)
+    for jump in (1000.0, -1000.0):
+        machine.wall += jump
+        machine.step()
+    assert machine.state_of(run_id) is State.PRERUN
+    machine.advance(61)
+    assert machine.state_of(run_id) is State.SCHEDULED
+    machine.advance(40)
+    assert machine.state_of(run_id) is State.TIMEOUT
