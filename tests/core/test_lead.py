@@ -2,7 +2,9 @@
 
 import pytest
 
+from interlock.core.explain import explain
 from interlock.core.state import Limits
+from interlock.model.explanation import ReasonKind
 from interlock.model.guard import Constraints
 from interlock.model.job import Job
 from interlock.model.message import Dispatch, Returned
@@ -95,3 +97,15 @@ def test_what_was_handed_out_ahead_and_lost_does_not_begin_before_its_time() -> 
     assert machine.dispatched() == [run_id]
     machine.advance(LEAD / 2)
     assert machine.dispatched() == [run_id, run_id]
+
+
+@pytest.mark.behaviour("RUN-21")
+@pytest.mark.parametrize(("jump", "kind"), [(0.0, ReasonKind.SCHEDULED_TIME), (-10.0, ReasonKind.SENT)])
+def test_the_explanation_of_one_that_its_worker_keeps(jump: float, kind: ReasonKind) -> None:
+    """Its worker counts elapsed time, so a clock that is set back does not make the wait longer."""
+    machine = machine_of(job("work", 20))
+    machine.advance(15)
+    machine.advance(4.96)
+    machine.wall += jump
+    run = machine.run(f"work:{int(START) + 20}")
+    assert [one.kind for one in explain(machine.state, run, machine.now).reasons] == [kind]

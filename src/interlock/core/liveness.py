@@ -259,7 +259,8 @@ def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
             f"has been executing on worker {worker.id} for {lasts} (attempt {run.attempt}, last heard from {heard} ago)"
         )
         yield Reason(kind=ReasonKind.EXECUTING, text=text, name=worker.id, since=run.attempt_started_at)
-    elif run.due_at is not None and run.due_at > now.wall:
+    elif run.due_at is not None and 0 < run.due_at - now.wall <= state.limits.lead:
+        # More would be left only if the wall clock was set back, and its worker counts elapsed time.
         text = f"waits on worker {worker.id} for its time, due in {span(run.due_at - now.wall)}"
         yield Reason(kind=ReasonKind.SCHEDULED_TIME, text=text, name=worker.id, at=run.due_at)
     elif not is_pending(state, run):
