@@ -227,7 +227,7 @@ class Cluster:
             self.invariants.policies.service = PolicyService(self.random("policy"))
         self.invariants.routes.is_on = self.invariants.lanes.routed = scenario.routes
         self.pools, self.tenants = (POOLS[0], TENANTS[0]) if scenario.routes else ({}, {})
-        self.profile_for: Callable[[int], Profile] | None = None  # by place; drawn if there is none
+        self.profile_for: Callable[[int], Profile] | None = None  # by place; without it, profiles are random
         self.sender: Process | None = None
         self.receivers: Receivers | None = None
         self._rng = self.random("cluster")

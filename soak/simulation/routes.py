@@ -77,7 +77,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     slots: int
     capabilities: list[str] = []
     tenants: frozenset[str] | None = None
-    loads: tuple[float, ...] = ()  # any of which it says it has
+    loads: tuple[float, ...] = ()  # values that it may report
     forgets: str = ""  # the job that it does not know
 
     def announced(self, settings: HostSettings) -> HostSettings:
@@ -281,7 +281,7 @@ class Routes:
         return "" if job.work is not None or job.id in up.jobs else "does not know the job"
 
     def _can_take(self, known: Known, room: str, more: int = 1) -> bool:
-        """Return whether a worker has room for so many more runs."""
+        """Return whether a worker has room for this many more runs."""
         up, more = known.up, more - 1
         if room == "own":
             free = max(1, up.processes) - known.own

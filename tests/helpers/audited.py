@@ -1,6 +1,5 @@
 """An audit in a database, before a server starts with it."""
 
-import asyncio
 import time
 from pathlib import Path
 
@@ -10,8 +9,7 @@ from msgspec.structs import replace
 from interlock.core.audit import HEAD
 from interlock.core.decisions import Batch
 from interlock.model.audit import AuditEntry, AuditHead, AuditKind, chained
-from interlock.stores.sqlite import SqliteStore
-from tests.contract.samples import NAME, take
+from tests.helpers.written import write
 
 KINDS = {
     "red-run": (AuditKind.VERDICT, "clerk", "red"),
@@ -42,14 +40,5 @@ def audit(database: Path, count: int = 0) -> list[AuditEntry]:
     """Store these entries, and return them."""
     entries = audited(count)
     head = msgspec.json.encode(AuditHead(entries[-1].number, entries[-1].hash))
-
-    async def store() -> None:
-        store = SqliteStore(database)
-        await store.open()
-        lease = await take(store, now=time.time())
-        await store.commit(Batch(audit=entries, memos={HEAD: head}), NAME, lease.epoch)
-        await store.release(lease)
-        await store.close()
-
-    asyncio.run(store())
+    write(database, Batch(audit=entries, memos={HEAD: head}), time.time())
     return entries

@@ -1,13 +1,12 @@
 """Dead letters in a database, before a server starts with it."""
 
-import asyncio
 import time
 from pathlib import Path
 
 from interlock.model.dead_letter import DeadLetter, LetterCode
 from interlock.model.state import State
-from interlock.stores.sqlite import SqliteStore
-from tests.contract.samples import NAME, created, entry, make_run, take
+from tests.contract.samples import created, entry, make_run
+from tests.helpers.written import write
 
 POISON = "poison-0a1b2c"
 
@@ -34,13 +33,4 @@ def bury(database: Path, many: int = 0) -> None:
     poison = DeadLetter(POISON, now - 50, LetterCode.POISON, "bad", worker_id="w-1", raw=b"\xc1")
     dead = [DeadLetter(run_id, now - 60, code, "boom", job, tenant) for run_id, job, tenant, code, _ in rows]
     batch.dead_letters = [*dead, poison]
-
-    async def store() -> None:
-        store = SqliteStore(database)
-        await store.open()
-        lease = await take(store, now=now)
-        await store.commit(batch, NAME, lease.epoch)
-        await store.release(lease)
-        await store.close()
-
-    asyncio.run(store())
+    write(database, batch, now)

@@ -1,6 +1,5 @@
 """Deliveries in a database, before a server starts with it."""
 
-import asyncio
 import time
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,8 @@ from interlock.model.delivery import Delivery, Outgoing
 from interlock.model.facets import Facets, Guarded
 from interlock.model.guard import Violation
 from interlock.model.state import State
-from interlock.stores.sqlite import SqliteStore
-from tests.contract.samples import NAME, created, entry, make_run, take
+from tests.contract.samples import created, entry, make_run
+from tests.helpers.written import write
 
 URL = "http://127.0.0.1:1/in"  # nobody answers there
 PENDING, FAILED, DELIVERED, OTHER = ("0aaaaaaa" * 4, "0bbbbbbb" * 4, "0ccccccc" * 4, "0ddddddd" * 4)
@@ -47,13 +46,4 @@ def owe(database: Path) -> None:
         owed(FAILED, **ended, status=503, answer="busy", error="answered 503"),
         owed(PENDING, tries=1, error="answered 500", status=500),
     ]
-
-    async def store() -> None:
-        store = SqliteStore(database)
-        await store.open()
-        lease = await take(store, now=now)
-        await store.commit(batch, NAME, lease.epoch)
-        await store.release(lease)
-        await store.close()
-
-    asyncio.run(store())
+    write(database, batch, now)

@@ -101,7 +101,7 @@ class RateGate(Gate, eq=False, kw_only=True):
         return self.due - (self.burst - 1) * self.interval
 
     def wait_for(self, starts: int, elapsed: float) -> float:
-        """Return the seconds until so many may start."""
+        """Return the seconds until this many runs may start."""
         due = min(self.due, elapsed + self.burst * self.interval)
         return max(0.0, due - (self.burst - starts) * self.interval - elapsed)
 

@@ -1,4 +1,4 @@
-"""Routing: dispatch a run to its worker under a new fence, and look for a worker again if there is none."""
+"""Routing: dispatch runs to their workers under new fences, and try again later when no worker fits."""
 
 from collections.abc import Iterator, Mapping
 from heapq import heappush

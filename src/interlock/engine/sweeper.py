@@ -20,7 +20,7 @@ logger = logging.getLogger("interlock.sweeps")
 EVERY = 30.0  # seconds between two sweeps
 PAGE = 200  # runs read at a time
 MOST_PAGES = 100  # pages of one sweep; the next one continues there
-REST = 0.01  # seconds between two pages, each of which takes about two milliseconds of this process
+REST = 0.01  # seconds of rest after each page, which takes about two milliseconds
 SETTLE = 1.0  # seconds for the end of a run to reach the store
 LIVE = RunFilter(live=True)
 
