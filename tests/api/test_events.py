@@ -63,6 +63,22 @@ def test_what_happens_is_told_as_it_happens(server: Server) -> None:
     assert positions[0] > stream.position
 
 
+@pytest.mark.behaviour("RUN-20")
+def test_the_last_progress_and_line_come_before_the_end(server: Server) -> None:
+    http = server.http
+    with http.events() as stream:
+        for _ in range(5):
+            run_id = http.submit("last-words")
+            told = [
+                one for one in stream.until(ends([run_id])) if one.name != "run" or one.data["state"] == "succeeded"
+            ]
+            # The end closes the stretch of the stream, so both came before it.
+            assert {(one.name, one.data.get("text")) for one in told} == {
+                ("log", "the last line"), ("progress", "done"), ("run", None),
+            }  # fmt: skip
+            assert http.ended(run_id)["progress"] == {"percent": 100.0, "text": "done"}
+
+
 def test_filters(server: Server) -> None:
     http = server.http
 

@@ -1,9 +1,10 @@
 """Facets: properties of some runs. A new one is a struct and a field here; no table, store or interface changes."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
+from interlock.model.doc import doc
 from interlock.model.failure import Failure
 from interlock.model.guard import Decision, Violation
 from interlock.model.job import Priority
@@ -120,6 +121,11 @@ def seen(judged: Judged) -> str:
     return "" if judged.approval is None else f"{judged.approval.request}:{judged.policy}"
 
 
+class ProgressInfo(msgspec.Struct, frozen=True):
+    percent: Annotated[float, doc("Progress from 0 to 100.")]
+    text: Annotated[str, doc("Current activity of the attempt.")]
+
+
 class Facets(msgspec.Struct, frozen=True, omit_defaults=True):
     """The facets of a run by name, None where it has none. Stored as one value in one column."""
 
@@ -139,9 +145,11 @@ class Facets(msgspec.Struct, frozen=True, omit_defaults=True):
     behind: tuple[str, ...] | None = None  # who submitted the runs that this one runs again, or that caused it
     policy: Judged | None = None
     output: OutputRecord | None = None
+    progress: ProgressInfo | None = None  # latest one of an ended run
 
 
 def shown(facets: Facets | None) -> dict[str, Any]:
-    """Return the facets of a run by name, each with its fields or its value."""
+    """Return the facets of a run by name, each with its fields or its value; its progress is shown as a field."""
     found: dict[str, Any] = {} if facets is None else msgspec.to_builtins(facets)
+    found.pop("progress", None)
     return found
