@@ -340,17 +340,18 @@ class Store(Reader):
 
     @abstractmethod
     async def prune_letters(self, before: float, most: int) -> int:
-        """Delete the oldest dead letters that were written before `before`, or are beyond the `most` newest. Returns
-        how many; fewer than `MOST_PRUNED` means that none is left. After the clock was set back, letters may stay
-        longer by as much."""
+        """Delete the oldest dead letters that were written before `before`, or are beyond the `most` newest. Those that
+        a bulk retry under way has not reached stay. Returns how many; fewer than `MOST_PRUNED` means that none is left.
+        After the clock was set back, letters may stay longer by as much."""
 
     @abstractmethod
     async def prune_runs(self, limits: PruneLimits) -> Pruned:
         """Delete ended runs with all their rows but their keys: those that ended before `ended_before`, those beyond
-        the `most` newest of their job, and then the oldest until `total` are left.
+        the `most` newest ended ones of their job, and then those beyond the `total` newest ended ones.
 
-        These stay: runs with a dead letter or a pending delivery, occurrences created at `occurrences_before` or
-        later, the run created last and the run of the highest position, so that no number or position is used twice.
+        These stay: runs with a dead letter or a pending delivery, runs that a bulk retry under way has not reached,
+        occurrences created at `occurrences_before` or later, the run created last and the run of the highest position,
+        so that no number or position is used twice.
         One call deletes `limits.runs` runs at most, fewer where they have many rows, and none in part; others may write
         in between, and wait longer for a hurried call. After the clock was set back, runs may stay longer by as much.
         """

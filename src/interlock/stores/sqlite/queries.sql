@@ -264,11 +264,24 @@ SELECT number FROM runs NOT INDEXED
 WHERE number <= :last AND ended_at < :ended_before AND {may_go} ORDER BY number LIMIT :limit;
 
 -- name: find_oldest_runs
-SELECT number FROM runs NOT INDEXED
-WHERE number >= :first AND ended_at IS NOT NULL AND {may_go} ORDER BY number LIMIT :limit;
+SELECT number FROM (
+  SELECT number, {may_go} AS may_go FROM runs NOT INDEXED
+  WHERE number >= :first AND ended_at IS NOT NULL AND number NOT IN (SELECT value FROM json_each(:found))
+  ORDER BY number LIMIT :surplus
+) AS oldest
+WHERE may_go LIMIT :limit;
 
 -- name: count_runs
 SELECT count(*) FROM runs INDEXED BY runs_of_job;
+
+-- name: count_all_live
+SELECT count(*) FROM runs INDEXED BY runs_live WHERE ended_at IS NULL;
+
+-- A retry under way has yet to look at the rows below this number.
+-- name: get_unreached
+SELECT coalesce(max(retry ->> '$.before'), 0) FROM (SELECT CAST(request AS TEXT) AS retry FROM bulk_requests)
+WHERE retry ->> '$.action' = 'retry' AND retry ->> '$.ended_at' IS NULL
+AND (retry ->> '$.wanted.letters' IS NOT NULL) = :of_letters;
 
 -- name: find_surplus_runs
 WITH RECURSIVE found (job_id) AS (
@@ -282,6 +295,7 @@ WHERE runs.ended_at IS NOT NULL AND {may_go} LIMIT :limit;
 
 -- name: newest_surplus_run
 SELECT others.number FROM runs AS others INDEXED BY runs_of_job WHERE others.job_id = found.job_id
+AND others.number NOT IN (SELECT number FROM runs INDEXED BY runs_live WHERE ended_at IS NULL)
 ORDER BY others.number DESC LIMIT 1 OFFSET :most
 
 -- name: get_number_at
@@ -298,7 +312,8 @@ SELECT number, 1 + (SELECT count(*) FROM history INDEXED BY history_of_run WHERE
 FROM runs WHERE number IN (SELECT value FROM json_each(:numbers)) ORDER BY number;
 
 -- name: may_go
-(runs.created_at < :occurrences_before OR runs.origin IS NULL OR runs.origin NOT IN ('schedule', 'catch_up'))
+runs.number >= :unreached
+AND (runs.created_at < :occurrences_before OR runs.origin IS NULL OR runs.origin NOT IN ('schedule', 'catch_up'))
 AND NOT EXISTS (SELECT 1 FROM dead_letters WHERE dead_letters.id = runs.id)
 AND NOT EXISTS (SELECT 1 FROM deliveries WHERE deliveries.run_id = runs.id AND deliveries.ended_at IS NULL)
 
@@ -381,8 +396,8 @@ AND (:until IS NULL OR at < :until)
 AND (:replayed IS NULL OR (replayed_as IS NOT NULL) = :replayed)
 
 -- name: find_old_letters
-SELECT id FROM (SELECT number, id, at FROM dead_letters ORDER BY number LIMIT :limit) WHERE at < :before
-OR number <= (SELECT number FROM dead_letters ORDER BY number DESC LIMIT 1 OFFSET :most);
+SELECT id FROM (SELECT number, id, at FROM dead_letters ORDER BY number LIMIT :limit) WHERE number >= :unreached
+AND (at < :before OR number <= (SELECT number FROM dead_letters ORDER BY number DESC LIMIT 1 OFFSET :most));
 
 -- name: insert_delivery
 INSERT INTO deliveries ({delivery_columns}) VALUES {rows}
