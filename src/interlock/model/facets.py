@@ -1,12 +1,14 @@
 """Facets: properties of some runs. A new one is a struct and a field here; no table, store or interface changes."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
+from interlock.model.doc import doc
 from interlock.model.failure import Failure
 from interlock.model.guard import Decision, Violation
 from interlock.model.job import Priority
+from interlock.model.json_form import Time
 from interlock.model.output import OutputRecord
 from interlock.model.policy import Ruling, RunLimits
 
@@ -120,6 +122,13 @@ def seen(judged: Judged) -> str:
     return "" if judged.approval is None else f"{judged.approval.request}:{judged.policy}"
 
 
+class Note(msgspec.Struct, frozen=True):
+    """A line about a run that tells of no transition, such as a try in vain."""
+
+    at: Annotated[Time, doc("Time.")]
+    text: Annotated[str, doc("Note.")]
+
+
 class Facets(msgspec.Struct, frozen=True, omit_defaults=True):
     """The facets of a run by name, None where it has none. Stored as one value in one column."""
 
@@ -139,6 +148,7 @@ class Facets(msgspec.Struct, frozen=True, omit_defaults=True):
     behind: tuple[str, ...] | None = None  # who submitted the runs that this one runs again, or that caused it
     policy: Judged | None = None
     output: OutputRecord | None = None
+    notes: tuple[Note, ...] | None = None  # the latest, in order
 
 
 def shown(facets: Facets | None) -> dict[str, Any]:
