@@ -48,7 +48,7 @@ from interlock.model.work import JobRun, ProcessWork, Work
 JOB_ID = re.compile(JOB_NAME)
 NAME = re.compile(SHORT_NAME)
 LONGEST_VALUE = 128  # bytes of a value that a limit counts; a longer one counts by its digest
-RETRIES_OF_SCHEDULED = 3  # retries of a run of a job with a schedule, unless the job says otherwise
+RETRIES_OF_SCHEDULED = 3  # retries of a run of a job with a schedule other than `once`, unless the job says otherwise
 
 if TYPE_CHECKING:
     Exceptions = Sequence[type[BaseException] | str]  # as you may give them
@@ -94,7 +94,7 @@ class Retry(Checked, frozen=True, kw_only=True):
 
     where: ClassVar[str] = "retry"
 
-    max_retries: Annotated[int | None, doc("Number of retries; default 3 with a schedule, 0 without."), Whole(0)] = None
+    max_retries: Annotated[int | None, doc("Number of retries; default 3 with `every`, `cron` or `at`, 0 otherwise."), Whole(0)] = None
     initial_delay: Annotated[float | str, doc("First delay."), Span()] = 2.0
     multiplier: Annotated[float, doc("Factor from each delay to the next."), Number(1, 1000)] = 2.0
     max_delay: Annotated[float | str, doc("Longest delay."), Span()] = 30.0
@@ -258,7 +258,7 @@ class Job(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False):
         """How often a run is tried again, whatever it was created by: its schedule, a trigger or a submit."""
         if self.retry.max_retries is not None:
             return self.retry.max_retries
-        return 0 if self.schedule is None else RETRIES_OF_SCHEDULED
+        return 0 if self.schedule is None or self.schedule.once else RETRIES_OF_SCHEDULED
 
 
 def guards_of(job: Job) -> dict[str, Any]:
