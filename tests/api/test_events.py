@@ -117,6 +117,30 @@ def test_filters(server: Server) -> None:
     assert {one.name for one in told["both"]} == {"run", "log"}
 
 
+@pytest.mark.behaviour("CON-1", "OBS-4")
+def test_violations_are_events_of_their_run_and_of_their_job(server: Server) -> None:
+    http, given = server.http, {"folder": str(server.folder), "name": "alone"}
+    first, second = (http.submit("alone", given, tenant="crowd") for _ in range(2))
+    assert http.ended(second)["state"] == "skipped"
+    tell_to_go(server.folder, "alone")
+    http.ended(first)
+    wishes: list[dict[str, Any]] = [
+        {"type": "violation"}, {"job": "alone"}, {"run": second}, {"tenant": "crowd", "job": "alone"},
+        {"run": second, "type": ["violation", "log"]}, {"tenant": "crowd", "type": "violation"},
+    ]  # fmt: skip
+    with ExitStack() as stack:
+        live = [stack.enter_context(http.events(**wish)) for wish in wishes if "run" not in wish]
+        stored = [stack.enter_context(http.events(after="start", **wish)) for wish in wishes]
+        third, fourth = (http.submit("alone", given | {"name": "more"}, tenant="crowd") for _ in range(2))
+        http.ended(fourth)
+        tell_to_go(server.folder, "more")
+        for stream, run_id in [*((one, fourth) for one in live), *((one, second) for one in stored)]:
+            told = stream.until(lambda one: one.name == "violation")[-1].data
+            assert (told["run_id"], told["job_id"], told["tenant"]) == (run_id, "alone", "crowd")
+            assert told["constraint"] == "max_concurrent_runs"
+        http.ended(third)
+
+
 def test_a_stream_of_what_does_not_exist_is_silent(http: Http) -> None:
     with http.events(run="nope") as silent, http.events() as witness:
         witness.until(ends([http.submit("echo")]))

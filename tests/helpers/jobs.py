@@ -316,6 +316,11 @@ async def progress(ctx: il.Context, folder: str, name: str) -> None:
     await go_ahead(folder, name)
 
 
+@app.job("alone", constraints=il.Constraints(max_concurrent_runs=1), on_constraint_violation="skip")
+async def alone(folder: str, name: str) -> None:
+    await go_ahead(folder, name)
+
+
 @app.job("last-words")
 def last_words(ctx: il.Context) -> None:
     ctx.log("the last line")

@@ -8,6 +8,7 @@ from interlock.model.doc import doc
 from interlock.model.failure import Failure
 from interlock.model.guard import Decision, Violation
 from interlock.model.job import Priority
+from interlock.model.json_form import Time
 from interlock.model.output import OutputRecord
 from interlock.model.policy import Ruling, RunLimits
 
@@ -16,7 +17,7 @@ class Hold(msgspec.Struct, frozen=True):
     """A run that waits until a person releases it."""
 
     by: str
-    at: float
+    at: Time
 
 
 class Unique(msgspec.Struct, frozen=True):
@@ -41,7 +42,7 @@ class SessionFacet(msgspec.Struct, frozen=True, omit_defaults=True):
     """Its place in its session."""
 
     options: dict[str, Any] | None = None  # those that the submit gave
-    stamp: float | None = None  # when its message was sent
+    stamp: Time | None = None  # when its message was sent
     place: int = 0  # in the order of arrival in the session
     detached: bool = False  # whether the session was reset after its turn came
     stepped_back: bool = False  # whether it waits again, because it was held after its turn came
@@ -76,7 +77,7 @@ class Guarded(msgspec.Struct, frozen=True, omit_defaults=True):
     asked: dict[str, str] = {}  # check → run that answers it
     decision: Decision | None = None  # the action under way
     step: int = 0  # number of actions of this violation that were carried out
-    since: float | None = None  # first of the violations that the run waits to end
+    since: Time | None = None  # first of the violations that the run waits to end
     late: bool = False
 
 
@@ -95,11 +96,11 @@ class Approval(msgspec.Struct, frozen=True, omit_defaults=True):
     """The question to a person whether a run may start, and the answer."""
 
     request: str  # hash of what was asked about
-    asked_at: float
-    expires_at: float
+    asked_at: Time
+    expires_at: Time
     approved: bool | None = None  # None while nobody has answered
     by: str = ""
-    at: float | None = None
+    at: Time | None = None
     reason: str = ""
 
 

@@ -8,10 +8,10 @@ from interlock.model.bulk import BulkRequest
 from interlock.model.child_info import ChildInfo
 from interlock.model.dead_letter import LetterFilter
 from interlock.model.doc import doc
-from interlock.model.facets import ProgressInfo, shown
+from interlock.model.facets import Facets, ProgressInfo, shown
 from interlock.model.guard import ViolationEvent
 from interlock.model.job_info import Cursor, ErrorText, ExitCode, Origin, RunId
-from interlock.model.json_form import Time
+from interlock.model.json_form import Time, shape_of
 from interlock.model.lane import LaneEvent
 from interlock.model.run import Run, RunStats, Transition, update_id
 from interlock.model.run_action import RunAction
@@ -66,7 +66,9 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     origin: Origin
     internals: Annotated[RunInternals, doc("Figures by which the scheduler keeps the run in order.")]
     error: ErrorText
-    facets: Annotated[dict[str, Any], doc("Parts that only some runs have, such as `hold`, by name.")] = {}
+    facets: Annotated[
+        dict[str, Any], doc("Parts that only some runs have, such as `hold`, by name."), shape_of(Facets)
+    ] = {}
     progress: Annotated[ProgressInfo | None, doc("Latest progress. A list has it only for ended runs.")] = None
 
 

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Sequence
 from math import inf
 
 import msgspec
+from msgspec.json import decode
 
 from interlock.core.decisions import Batch
 from interlock.core.rebuild import Snapshot as Snapshot
@@ -18,6 +19,7 @@ from interlock.model.bulk import BulkRequest
 from interlock.model.child_info import Change, Kept
 from interlock.model.dead_letter import DeadLetter, LetterFilter
 from interlock.model.delivery import Delivery, DeliveryFilter
+from interlock.model.guard import ViolationEvent
 from interlock.model.job import Job
 from interlock.model.run import Run, Transition
 from interlock.model.run_filter import RunFilter as RunFilter
@@ -81,10 +83,15 @@ class ServiceEntry(msgspec.Struct, frozen=True):
     text: str
     change: Change | None = None
 
+    @property
+    def violation(self) -> ViolationEvent | None:
+        """The violation that it stands for; None for any other row."""
+        return decode(self.text, type=ViolationEvent) if self.stream == ViolationEvent.stream else None
+
 
 class EventFilter(msgspec.Struct, frozen=True):
-    """The wanted events: those that match every given field. Events of services have no run, job or tenant; those in
-    the log of the sessions of a tenant have this tenant."""
+    """The wanted events: those that match every given field. Violations have a run, a job and a tenant. Other events of
+    services have none; those in the log of the sessions of a tenant have this tenant."""
 
     run_id: str | None = None
     job_id: str | None = None

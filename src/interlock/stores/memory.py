@@ -157,6 +157,8 @@ class MemoryStore(port.Store, Leases):
                 decoded = None if change is None else _change_decoder.decode(change)
                 entry = rows[number] = port.ServiceEntry(position, service, at, stream, text, decoded)
                 insort(self._events, entry, key=_POSITION)
+                if (violation := entry.violation) is not None:
+                    insort(self._events_of.setdefault(violation.run_id, []), entry, key=_POSITION)
 
     def _apply_timetable(self, batch: Batch) -> None:
         for job_id in batch.dropped_schedules:
@@ -435,6 +437,8 @@ class MemoryStore(port.Store, Leases):
 
 def _fits(wanted: port.EventFilter, one: port.StoredEvent | port.ServiceEntry) -> bool:
     if isinstance(one, port.ServiceEntry):
+        if wanted.service is None and (violation := one.violation) is not None:
+            return wanted.job_id in (None, violation.job_id) and wanted.tenant in (None, violation.tenant)
         if wanted.of_tenant is not None:
             return one.service == SessionEvent.LOGS + wanted.of_tenant
         return wanted.job_id is wanted.tenant is None and wanted.service in (None, one.service)

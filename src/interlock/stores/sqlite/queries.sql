@@ -109,6 +109,20 @@ WHERE position > :after AND position <= :until ORDER BY position LIMIT :limit;
 SELECT position, service, at, stream, text, change FROM service_log INDEXED BY service_log_of_service
 WHERE service = :service AND position > :after ORDER BY position LIMIT :limit;
 
+-- name: get_violations
+SELECT position, service, at, stream, text, change FROM service_log
+WHERE position > :after AND position <= :until AND stream = 'violation'
+AND CASE stream WHEN 'violation' THEN (:job_id IS NULL OR json_extract(text, '$.job_id') = :job_id)
+  AND (:tenant IS NULL OR json_extract(text, '$.tenant') = :tenant) END
+ORDER BY position LIMIT :limit;
+
+-- name: get_violations_of_run
+SELECT position, service, at, stream, text, change FROM service_log INDEXED BY violations_of_run
+WHERE stream = 'violation' AND json_extract(text, '$.run_id') = :run_id AND position > :after
+AND (:job_id IS NULL OR json_extract(text, '$.job_id') = :job_id)
+AND (:tenant IS NULL OR json_extract(text, '$.tenant') = :tenant)
+ORDER BY position LIMIT :limit;
+
 -- name: get_last_of_service
 SELECT position, service, at, stream, text, change FROM service_log INDEXED BY service_log_of_service
 WHERE service = :service AND position > :after ORDER BY position DESC LIMIT :limit;
