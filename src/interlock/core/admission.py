@@ -14,7 +14,7 @@ from interlock.core.tenants import check_tenants
 from interlock.core.transition import Pass
 from interlock.model import payload
 from interlock.model.command import Create
-from interlock.model.error import Draining, IdempotencyConflict
+from interlock.model.error import Draining, Forbidden, IdempotencyConflict
 from interlock.model.facets import Facets, RetryOf, SessionFacet, Unique
 from interlock.model.job import Job, Priority
 from interlock.model.lane import MAIN
@@ -46,11 +46,7 @@ def create(p: Pass, origin: str, command: Create) -> None:
     for place, new in enumerate(command.runs):
         job = p.state.job(new.job_id)
         if new.idempotency_key is not None or new.occurrence is not None:
-            digest = digests[place] = payload.digest(new.job_id, new.payload)
-            if new.idempotency_key is not None:
-                _check_key(p, (new.tenant, new.idempotency_key), digest, taken)
-            if new.occurrence is not None:
-                _check_occurrence(p, new, new.occurrence, digest, taken)
+            digests[place] = _check_identity(p, new, taken, command.only_tenant is None)
         if p.state.draining_lanes:
             lane, _ = lane_of(p, new.lane or job.lane or MAIN)
             if lane in p.state.draining_lanes and _existing(p, new) is None:
@@ -75,6 +71,18 @@ def _check_tenants(p: Pass, runs: list[NewRun]) -> None:
         )
 
 
+def _check_identity(p: Pass, new: NewRun, taken: dict[object, bytes], may_pause: bool) -> bytes:
+    """Check key and occurrence of a new run, and return its digest."""
+    digest = payload.digest(new.job_id, new.payload)
+    if new.idempotency_key is not None:
+        _check_key(p, (new.tenant, new.idempotency_key), digest, taken)
+    if new.occurrence is not None:
+        _check_occurrence(p, new, new.occurrence, digest, taken)
+        if not may_pause:
+            _check_schedule(p, new)
+    return digest
+
+
 def _check_key(p: Pass, key: tuple[str, str], digest: bytes, taken: dict[object, bytes]) -> None:
     known = p.run_of_key(key)
     if known is not None and known[1] != digest:
@@ -91,6 +99,13 @@ def _check_occurrence(p: Pass, new: NewRun, at: float, digest: bytes, taken: dic
         known = payload.digest(run.job_id, run.payload or payload.EMPTY)
     if known not in (None, digest) or taken.setdefault(run_id, digest) != digest:
         raise IdempotencyConflict(f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%SZ}", run_id, "occurrence")
+
+
+def _check_schedule(p: Pass, new: NewRun) -> None:
+    """Refuse to take the place of an occurrence that a schedule is to create."""
+    if new.tenant == "default" and new.job_id in p.state.timetable.entries and _existing(p, new) is None:
+        why = "needs a token of every tenant, as pausing the job does"
+        raise Forbidden(f"occurrence: job {new.job_id!r} has a schedule; to submit its occurrences {why}")
 
 
 def _existing(p: Pass, new: NewRun) -> str | None:
