@@ -17,7 +17,7 @@ class Hold(msgspec.Struct, frozen=True):
     """A run that waits until a person releases it."""
 
     by: str
-    at: float
+    at: Time
 
 
 class Unique(msgspec.Struct, frozen=True):
@@ -42,7 +42,7 @@ class SessionFacet(msgspec.Struct, frozen=True, omit_defaults=True):
     """Its place in its session."""
 
     options: dict[str, Any] | None = None  # those that the submit gave
-    stamp: float | None = None  # when its message was sent
+    stamp: Time | None = None  # when its message was sent
     place: int = 0  # in the order of arrival in the session
     detached: bool = False  # whether the session was reset after its turn came
     stepped_back: bool = False  # whether it waits again, because it was held after its turn came
@@ -77,7 +77,7 @@ class Guarded(msgspec.Struct, frozen=True, omit_defaults=True):
     asked: dict[str, str] = {}  # check → run that answers it
     decision: Decision | None = None  # the action under way
     step: int = 0  # number of actions of this violation that were carried out
-    since: float | None = None  # first of the violations that the run waits to end
+    since: Time | None = None  # first of the violations that the run waits to end
     late: bool = False
 
 
@@ -96,11 +96,11 @@ class Approval(msgspec.Struct, frozen=True, omit_defaults=True):
     """The question to a person whether a run may start, and the answer."""
 
     request: str  # hash of what was asked about
-    asked_at: float
-    expires_at: float
+    asked_at: Time
+    expires_at: Time
     approved: bool | None = None  # None while nobody has answered
     by: str = ""
-    at: float | None = None
+    at: Time | None = None
     reason: str = ""
 
 
@@ -129,6 +129,11 @@ class Note(msgspec.Struct, frozen=True):
     text: Annotated[str, doc("Note.")]
 
 
+class ProgressInfo(msgspec.Struct, frozen=True):
+    percent: Annotated[float, doc("Progress from 0 to 100.")]
+    text: Annotated[str, doc("Current activity of the attempt.")]
+
+
 class Facets(msgspec.Struct, frozen=True, omit_defaults=True):
     """The facets of a run by name, None where it has none. Stored as one value in one column."""
 
@@ -149,9 +154,11 @@ class Facets(msgspec.Struct, frozen=True, omit_defaults=True):
     policy: Judged | None = None
     output: OutputRecord | None = None
     notes: tuple[Note, ...] | None = None  # the latest, in order
+    progress: ProgressInfo | None = None  # latest one of an ended run
 
 
 def shown(facets: Facets | None) -> dict[str, Any]:
-    """Return the facets of a run by name, each with its fields or its value."""
+    """Return the facets of a run by name, each with its fields or its value; its progress is shown as a field."""
     found: dict[str, Any] = {} if facets is None else msgspec.to_builtins(facets)
+    found.pop("progress", None)
     return found

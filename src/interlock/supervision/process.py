@@ -110,8 +110,10 @@ class ProcessInstance(NativeInstance):
             self.settle(self._exit(ended.code, signal=ended.signal, error=ended.error))
 
     async def stop(self, timeout: float) -> None:
-        assert self._process is not None
         self._is_asked = True
+        if self._process is None:
+            self.settle(self._exit(0))
+            return
         if timeout > 0:
             self._send(signal.SIGTERM)
             # A suspended process could not end.
