@@ -177,10 +177,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     log_lines: Annotated[int, doc("Log lines kept for each run and service."), Whole(0, 10_000_000)] = 10_000
     log_bytes: Annotated[int, doc("Log text kept for each run and service."), Size(0, 2**30)] = 4 * 2**20
     prerun: Annotated[float, doc("Time before its due time at which a run is created."), Span("0s", "1h")] = 10.0
-    keep_runs: Annotated[int, doc("Newest runs kept for each job; 0 keeps all."), COUNT] = 100_000
+    keep_runs: Annotated[int, doc("Newest ended runs kept for each job; 0 keeps all."), COUNT] = 100_000
     keep_for: Annotated[float, doc("Time a run is kept after its end; 0s is for ever."), KEEP] = 90 * 86400.0
     """live runs and those with a dead letter stay in any case"""
-    keep_runs_total: Annotated[int, doc("Newest runs kept over all jobs; 0 keeps all."), COUNT] = 10_000_000
+    keep_runs_total: Annotated[int, doc("Newest ended runs kept over all jobs; 0 keeps all."), COUNT] = 10_000_000
     keep_keys: Annotated[
         float, doc("Time an idempotency key is kept, even if its run is pruned; 0s is for ever."), KEEP
     ] = 30 * 86400.0

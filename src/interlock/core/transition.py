@@ -190,7 +190,8 @@ class Pass(Decisions, kw_only=True):
         if state.tenants and run.tenant in state.tenants:
             state.tenants[run.tenant].live.discard(run.id)
         del state.runs[run.id]
-        state.progress.pop(run.id, None)
+        if state.progress and (progress := state.progress.pop(run.id, None)) is not None:
+            self.set_facet(run, progress=progress)
         state.log_sizes.pop(run.id, None)
         state.lines.pop(run.id, None)
 

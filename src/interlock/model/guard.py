@@ -334,7 +334,7 @@ class Violation(msgspec.Struct, frozen=True):
 
     constraint: str
     message: str
-    at: float
+    at: Time
 
 
 def check_actions(field: str, actions: Sequence[Action], decides: bool) -> None:

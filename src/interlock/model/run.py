@@ -149,6 +149,11 @@ class Run(msgspec.Struct, gc=False):
         return self.started_at is not None or self.crashes > 0
 
     @property
+    def is_occurrence(self) -> bool:
+        """Whether its schedule created it, in time, late or for a backfill."""
+        return self.origin in (SCHEDULE, CATCH_UP) or parallel_of(self.origin) is not None
+
+    @property
     def is_held(self) -> bool:
         return self.facets is not None and self.facets.hold is not None
 

@@ -114,8 +114,10 @@ class ProcessInstance(NativeInstance):
         return self._around.spares and self._spec.outlives
 
     async def stop(self, timeout: float) -> None:
-        assert self._process is not None
         self._is_asked = True
+        if self._process is None:
+            self.settle(self._exit(0))
+            return
         if self._is_spared:
             self._guard.let_go(self._process)
             return
