@@ -93,7 +93,7 @@ class Runs:
             raise e.Overloaded("the scheduler has not taken earlier submits yet; try again")
         self._submitting += size
         try:
-            return await ask(self._connection, r.Submit(0, runs, caller.name, len(runs) == 1))
+            return await ask(self._connection, r.Submit(0, runs, caller.name, len(runs) == 1, caller.only_tenant))
         finally:
             self._submitting -= size
 

@@ -183,6 +183,7 @@ class Submit(Change[Accepted], frozen=True):
     runs: list[NewRun]
     actor: str = ""  # the caller behind the client; empty for the client itself
     show: bool = False  # whether the answer is to have the run, of a single one
+    only_tenant: str | None = None  # the one tenant for which the caller acts; None for every tenant
 
     permission: ClassVar = Permission.SUBMIT
 
