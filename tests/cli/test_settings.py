@@ -122,6 +122,7 @@ def test_every_setting_can_be_written_in_the_file_and_in_the_environment() -> No
         "capabilities": ("cuda, ssd", ["cuda", "ssd"]),
         "heartbeat": ("500ms", 0.5),
         "drain": ("2m", 120.0),
+        "keep_workers": ("true", True),
         "memory_limit": ("1.5GiB", 3 * 2**29),
         "lifespan_timeout": ("90s", 90.0),
         "log_level": ("info", "info"),

@@ -31,6 +31,7 @@ from interlock.core.tenant import Tenant
 from interlock.model.bulk import BulkRequest
 from interlock.model.effect import Effect
 from interlock.model.error import UnknownJob
+from interlock.model.facets import ProgressInfo
 from interlock.model.job import RANKS, ExecutorKind, Job
 from interlock.model.lane import LaneMemo, LaneSpec, LaneStatus
 from interlock.model.run import Now, Run, RunIds
@@ -159,7 +160,7 @@ class SchedulerState:
         self.spans: list[Span] = []  # heap; runs also record these ends in wall time, for a restart
         self.wall_ahead = 0.0  # wall clock minus elapsed time, in the recorded ends of waits
         self.unsettled: list[str] = []  # runs to look at in the next step regardless of time
-        self.progress: dict[str, tuple[float, str]] = {}
+        self.progress: dict[str, ProgressInfo] = {}  # live run → its latest progress
         self.log_sizes: dict[str, tuple[int, int]] = {}  # run with a log → its lines, and bytes of their text
         self.lines: dict[str, Lines] = {}
         self.log_lines_dropped = 0
