@@ -829,6 +829,21 @@ def test_after_a_restart_a_remote_policy_is_asked_before_anything_is_dispatched(
     assert machine.state_of(run_id) is S.DENIED
 
 
+@pytest.mark.behaviour("POL-7", "RUN-21")
+def test_a_run_that_leaves_its_window_to_be_judged_again_does_not_wait_for_its_end() -> None:
+    machine = Machine(limits=replace(DEBOUNCED, remote_policy=True))
+    machine.remote = lambda _: YES
+    run_id = machine.submit(session="s")
+    assert machine.run(run_id).due_at is not None, "it collects others"
+    machine.remote = None
+    machine.restart()
+    machine.restart()
+    asked = len(machine.checked)
+    machine.restart()
+    assert machine.state_of(run_id) is S.PENDING
+    assert [one.run_id for one in machine.checked[asked:]] == [run_id]
+
+
 def test_a_session_that_becomes_busy_also_takes_back_the_turn_of_a_run_that_is_judged_again() -> None:
     patterns = {"*": {"debounce": 0.0, "max_concurrent": 3, "cap": 1000}}
     machine = Machine(limits=Limits(session_patterns=patterns, remote_policy=True))
