@@ -274,7 +274,9 @@ class Routes:
             return f"has only {sorted(has)}"
         for name, value in labels.items():
             prefix, _, rest = name.partition(".")
-            if prefix in ("placement", "constraint", "node") and up.labels.get(name, up.labels.get(rest)) != value:
+            is_able = prefix == "constraint" and value == "true" and not has.isdisjoint((rest.lower(), "*"))
+            is_equal = up.labels.get(name, up.labels.get(rest)) == value
+            if prefix in ("placement", "constraint", "node") and not is_able and not is_equal:
                 return f"has no {name}={value}"
         if up.tenants is not None and run.tenant not in up.tenants:
             return f"is for {sorted(up.tenants)}"
