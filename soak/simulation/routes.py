@@ -427,7 +427,9 @@ class Routes:
             self._require(waited >= SHORTEST - SLACK, text)
 
     def explains_end(self, run: Run) -> bool:
-        """Return whether a run was given up because nobody took it, with a dead letter that says so."""
+        """Return whether a run was given up because nobody took or began it, with a dead letter that says so."""
+        if run.reason.startswith("dispatch_failed: "):
+            return run.attempt >= 50 and run.started_at is None and not run.crashes
         return run.id in self._given_up and run.reason.startswith(f"{self._given_up[run.id]}: ")
 
 

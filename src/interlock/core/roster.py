@@ -30,7 +30,7 @@ CONSTRAINT = "constraint."
 PREFIXES = ("placement.", CONSTRAINT, "node.")  # of the labels of runs that a worker must have
 UNDECLARED = PoolSpec(topics=(EVERYTHING,))
 MOST_PLACES = 10_000
-MOST_TRIES = 50  # looks for a worker before a run that none can take is given up
+MOST_TRIES = 50  # looks for a worker, or dispatches that none begins, before a run is given up
 
 Parked = tuple[str, LineKey, RouteKey]  # lane, line and key of a queue
 
