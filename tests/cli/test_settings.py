@@ -124,6 +124,7 @@ def test_every_setting_can_be_written_in_the_file_and_in_the_environment() -> No
         "missed_heartbeats": ("5", 5),
         "sweep_interval": ("5s", 5.0),
         "drain": ("2m", 120.0),
+        "keep_workers": ("true", True),
         "memory_limit": ("1.5GiB", 3 * 2**29),
         "lifespan_timeout": ("90s", 90.0),
         "log_level": ("info", "info"),

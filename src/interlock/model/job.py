@@ -179,7 +179,11 @@ class Job(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     deadline: Annotated[
         float | None, doc("Time from its due time within which a run must end."), Span(positive=True)
     ] = None
-    max_runtime: Annotated[float | None, doc("Longest time from the first start of a run."), Span(positive=True)] = None
+    max_runtime: Annotated[
+        float | None,
+        doc("Longest time from the first start of a run; `grace` to stop comes on top."),
+        Span(positive=True),
+    ] = None
     max_runtime_per_attempt: Annotated[bool, doc("Whether `max_runtime` counts anew for each attempt.")] = False
     max_crashes: Annotated[int, doc("Times a run may lose its process."), Whole(0)] = 3
     grace: Annotated[
