@@ -279,7 +279,9 @@ class Routes:
             return f"has only {sorted(has)}"
         for name, value in labels.items():
             prefix, _, rest = name.partition(".")
-            if prefix in ("placement", "constraint", "node") and up.labels.get(name, up.labels.get(rest)) != value:
+            is_able = prefix == "constraint" and value == "true" and not has.isdisjoint((rest.lower(), "*"))
+            is_equal = up.labels.get(name, up.labels.get(rest)) == value
+            if prefix in ("placement", "constraint", "node") and not is_able and not is_equal:
                 return f"has no {name}={value}"
         if up.tenants is not None and run.tenant not in up.tenants:
             return f"is for {sorted(up.tenants)}"
@@ -430,7 +432,9 @@ class Routes:
             self._require(waited >= SHORTEST - SLACK, text)
 
     def explains_end(self, run: Run) -> bool:
-        """Return whether a run was given up because nobody took it, with a dead letter that says so."""
+        """Return whether a run was given up because nobody took or began it, with a dead letter that says so."""
+        if run.reason.startswith("dispatch_failed: "):
+            return run.attempt >= 50 and run.started_at is None and not run.crashes
         return run.id in self._given_up and run.reason.startswith(f"{self._given_up[run.id]}: ")
 
 

@@ -79,6 +79,7 @@ class Pass(Decisions, kw_only=True):
     schedules: dict[str, ScheduleRow | None] = {}  # job → its new row, None to delete it
     put_jobs: dict[str, Job | None] = {}  # id → the new definition of a stored job, None to delete it
     adopting: set[str] = set()  # jobs that have changed
+    judging_cost: int = 0  # of the policy's expressions
     passed: set[str] = set()  # runs that the remote policy let pass in this pass
     passed_because: dict[str, str] = {}  # run → the verdict that let it pass
     payloads: dict[str, tuple[bytes, ...]] = {}  # run to be judged → all its payloads, if only the store has them
