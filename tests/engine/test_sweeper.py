@@ -33,14 +33,16 @@ class ReadStore(SlowStore):
 
 
 def with_sweeps(
-    body: Callable[[Bench, ReadStore], Coroutine[Any, Any, None]], make: type[ReadStore] = ReadStore
+    body: Callable[[Bench, ReadStore], Coroutine[Any, Any, None]],
+    make: type[ReadStore] = ReadStore,
+    every: float = EVERY,
 ) -> None:
     async def whole() -> None:
         store = make()
         bench = Bench(store)
         await bench.start()
         await until(lambda: bench.engine.is_settled)
-        sweeps = asyncio.ensure_future(Sweeper(bench.engine, store, LoopClock()).run())
+        sweeps = asyncio.ensure_future(Sweeper(bench.engine, store, LoopClock(), every).run())
         await body(bench, store)
         sweeps.cancel()
         await bench.stop()
@@ -138,3 +140,12 @@ def test_a_scheduler_without_its_lease_does_not_sweep() -> None:
         await until(lambda: len(store.pages) == 2, EVERY + 2.0)
 
     with_sweeps(body)
+
+
+@pytest.mark.behaviour("REC-1")
+def test_the_interval_of_sweeps_is_a_setting() -> None:
+    async def body(bench: Bench, store: ReadStore) -> None:
+        await pass_time(11.0)
+        assert [at // 1 for at, _ in store.pages] == [0, 5, 10]
+
+    with_sweeps(body, every=5.0)
