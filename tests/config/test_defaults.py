@@ -1,7 +1,6 @@
 """The numbers of the contract that are defaults, written out: what holds if nobody says otherwise."""
 
 import inspect
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -49,13 +48,13 @@ NUMBERS: tuple[tuple[str, Any, str, object], ...] = (
 )
 
 
-def cases() -> Iterator[Any]:
-    for behaviour, owner, field, value in NUMBERS:
-        name = f"{behaviour}-{type(owner).__name__}.{field}"
-        yield pytest.param(owner, field, value, id=name, marks=pytest.mark.behaviour(behaviour))
-
-
-@pytest.mark.parametrize(("owner", "field", "value"), cases())
+@pytest.mark.parametrize(
+    ("owner", "field", "value"),
+    [
+        pytest.param(owner, field, value, id=f"{behaviour}-{field}", marks=pytest.mark.behaviour(behaviour))
+        for behaviour, owner, field, value in NUMBERS
+    ],
+)
 def test_a_default_has_the_number_of_the_contract(owner: Any, field: str, value: object) -> None:
     assert getattr(owner, field) == value
 
