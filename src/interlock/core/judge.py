@@ -84,8 +84,8 @@ def _verdict(p: Pass, run: Run, payloads: Sequence[bytes]) -> tuple[PolicyReques
     if p.state.limits.remote_policy or policy is None:
         return request, Verdict(ruling=Ruling.DENY, reason=JOINED, policy=p.state.policy_digest)
     if len(payloads) == 1:
-        return request, policy.judge(request, windows, p.now)
-    verdicts = [policy.judge(replace(request, payload=one), windows, p.now) for one in payloads]
+        return request, policy.judge(request, windows, p.elapsed)
+    verdicts = [policy.judge(replace(request, payload=one), windows, p.elapsed) for one in payloads]
     strictest = max(verdicts, key=lambda one: STRICTNESS.index(one.ruling))
     if strictest.ruling is Ruling.ASK or any(one.limits != strictest.limits for one in verdicts):
         # Nobody would see what they approve, and one run cannot obey several limits.

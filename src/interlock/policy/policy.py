@@ -54,7 +54,7 @@ class Policy:
         self.default = Verdict(ruling=document.default_decision, reason=NO_RULE, policy=self.digest)
         self._index = Index(document.rules)
 
-    def judge(self, request: PolicyRequest, windows: Windows | None, now: float) -> Verdict:
+    def judge(self, request: PolicyRequest, windows: Windows | None, elapsed: float) -> Verdict:
         """Return the verdict on a request. Without `windows` it is a run judged again: rules with a velocity do not
         match, and nothing is counted."""
         facts: Facts | None = None
@@ -72,7 +72,7 @@ class Policy:
                     facts = facts or Facts(request)
                     if not _evaluate(one, facts, notes):
                         continue
-                if one.rule.velocity is not None and not _too_fast(one, request, windows, now):
+                if one.rule.velocity is not None and not _too_fast(one, request, windows, elapsed):
                     continue
                 return self._narrowed(one.verdict, one.rule.tools, request, notes)
         return self._narrowed(self.default, None, request, notes)
@@ -142,11 +142,11 @@ def _evaluate(one: CompiledRule, facts: Facts, notes: list[str]) -> bool:
         return False
 
 
-def _too_fast(one: CompiledRule, request: PolicyRequest, windows: Windows | None, now: float) -> bool:
+def _too_fast(one: CompiledRule, request: PolicyRequest, windows: Windows | None, elapsed: float) -> bool:
     velocity = one.rule.velocity
     if windows is None or velocity is None:
         return False
-    return windows.exceeds(one.rule.id, one.key(request), velocity.max_requests, checked(velocity.window), now)
+    return windows.exceeds(one.rule.id, one.key(request), velocity.max_requests, checked(velocity.window), elapsed)
 
 
 def _compiled(rule: Rule, digest: str) -> CompiledRule:
