@@ -63,6 +63,22 @@ def test_what_happens_is_told_as_it_happens(server: Server) -> None:
     assert positions[0] > stream.position
 
 
+@pytest.mark.behaviour("RUN-20")
+def test_the_last_progress_and_line_come_before_the_end(server: Server) -> None:
+    http = server.http
+    with http.events() as stream:
+        for _ in range(5):
+            run_id = http.submit("last-words")
+            told = [
+                one for one in stream.until(ends([run_id])) if one.name != "run" or one.data["state"] == "succeeded"
+            ]
+            # The end closes the stretch of the stream, so both came before it.
+            assert {(one.name, one.data.get("text")) for one in told} == {
+                ("log", "the last line"), ("progress", "done"), ("run", None),
+            }  # fmt: skip
+            assert http.ended(run_id)["progress"] == {"percent": 100.0, "text": "done"}
+
+
 def test_filters(server: Server) -> None:
     http = server.http
 
@@ -99,6 +115,30 @@ def test_filters(server: Server) -> None:
     assert runs["both"] == runs["tenant"]
     assert {one.name for one in told["log"]} == {"log"}
     assert {one.name for one in told["both"]} == {"run", "log"}
+
+
+@pytest.mark.behaviour("CON-1", "OBS-4")
+def test_violations_are_events_of_their_run_and_of_their_job(server: Server) -> None:
+    http, given = server.http, {"folder": str(server.folder), "name": "alone"}
+    first, second = (http.submit("alone", given, tenant="crowd") for _ in range(2))
+    assert http.ended(second)["state"] == "skipped"
+    tell_to_go(server.folder, "alone")
+    http.ended(first)
+    wishes: list[dict[str, Any]] = [
+        {"type": "violation"}, {"job": "alone"}, {"run": second}, {"tenant": "crowd", "job": "alone"},
+        {"run": second, "type": ["violation", "log"]}, {"tenant": "crowd", "type": "violation"},
+    ]  # fmt: skip
+    with ExitStack() as stack:
+        live = [stack.enter_context(http.events(**wish)) for wish in wishes if "run" not in wish]
+        stored = [stack.enter_context(http.events(after="start", **wish)) for wish in wishes]
+        third, fourth = (http.submit("alone", given | {"name": "more"}, tenant="crowd") for _ in range(2))
+        http.ended(fourth)
+        tell_to_go(server.folder, "more")
+        for stream, run_id in [*((one, fourth) for one in live), *((one, second) for one in stored)]:
+            told = stream.until(lambda one: one.name == "violation")[-1].data
+            assert (told["run_id"], told["job_id"], told["tenant"]) == (run_id, "alone", "crowd")
+            assert told["constraint"] == "max_concurrent_runs"
+        http.ended(third)
 
 
 def test_a_stream_of_what_does_not_exist_is_silent(http: Http) -> None:

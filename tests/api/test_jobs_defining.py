@@ -230,7 +230,17 @@ def test_who_may_not_trigger(timed: Server, name: str) -> None:
     assert (answer.status, answer.json["detail"].endswith("may not submit")) == (403, True)
 
 
-@pytest.mark.parametrize("name", ["chief", "clerk", "guest", "judge", "stranger"])
+@pytest.mark.behaviour("SEC-2")
+def test_who_may_not_pause_may_not_submit_what_the_schedule_is_to_create(timed: Server) -> None:
+    soon = {"job": "nightly", "occurrence": time.time() + 1e6}
+    answer = as_(timed, "porter").post("/api/v1/runs", soon)
+    assert (answer.status, answer.code) == (403, "forbidden")
+    assert "'nightly' has a schedule" in answer.json["detail"]
+    assert as_(timed, "clerk").post("/api/v1/runs", soon).status == 201, "an occurrence of its own tenant is no harm"
+    assert as_(timed, "boss").post("/api/v1/runs", soon).status == 201
+
+
+@pytest.mark.parametrize("name", ["chief", "clerk", "guest", "judge", "porter", "stranger"])
 def test_who_may_not_change_jobs(timed: Server, http: Http, name: str) -> None:
     before = http.get(f"{JOBS}/nightly").json
     for method, path, body in CHANGING:

@@ -311,7 +311,7 @@ def test_progress_and_logs_of_a_run_under_way(server: Server) -> None:
     (line,) = http.get(f"{RUNS}/{run_id}/logs").json["lines"]
     assert (line["level"], line["text"]) == ("warning", "a line")
     tell_to_go(server.folder, "seen-live")
-    assert http.ended(run_id)["progress"] is None
+    assert http.ended(run_id)["progress"] == {"percent": 42.0, "text": "under way"}
 
 
 # ── probes and trouble ──────────────────────────────────────────────────────────────────────────────────────────────

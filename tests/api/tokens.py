@@ -18,6 +18,7 @@ TOKENS = {
     "clerk": Token("operator", "red", "clerk-0a9b8c7d6e5f"),
     "guest": Token("viewer", "red", "guest-1122334455667"),
     "judge": Token("approver", "red", "judge-7766554433221"),
+    "porter": Token("operator", "default", "porter-5566778899aa"),
     "stranger": Token("operator", "blue", "stranger-99aabbccdd"),
 }
 

@@ -14,8 +14,10 @@ from hypothesis import given, settings
 from msgspec.structs import replace
 
 from interlock.core.decisions import Batch
+from interlock.model.dead_letter import LetterFilter
 from interlock.model.error import StoreUnavailable
 from interlock.model.run import CALL_KEY, CATCH_UP, SCHEDULE, TRIGGER, Run, backfill
+from interlock.model.run_action import RunAction
 from interlock.model.state import State
 from interlock.ports.store import MOST_PRUNED, EventFilter, Inputs, Pruned, PruneLimits, RunFilter
 from interlock.stores.memory import MemoryStore
@@ -25,6 +27,7 @@ from interlock.stores.sqlite.pruning import MOST_IN_A_CALL, PARTS
 from interlock.stores.sqlite.queries import QUERIES
 from tests.contract.conftest import AnyStore, WithStore, run_with
 from tests.contract.samples import (
+    BULK,
     DELIVERY,
     JOB,
     LETTER,
@@ -118,15 +121,13 @@ def test_one_goes_after_the_other_as_the_limit_passes_them(with_store: WithStore
 
 
 @pytest.mark.behaviour("TIM-16")
-def test_what_is_live_or_has_a_dead_letter_stays_and_counts(with_store: WithStore) -> None:
+def test_live_runs_and_dead_letters_stay_and_only_ended_runs_count(with_store: WithStore) -> None:
     async def body(store: AnyStore) -> None:
         old = [make_run("live 1"), ended("dead 1"), ended("done 1"), make_run("live 2"), ended("dead 2")]
         await put(store, *old, ended("done 2"), letters=["dead 1", "dead 2"])
         await put(store, make_run("other", job_id="other"))
-        assert (await store.prune_runs(PruneLimits(4, 0.0))).runs == 0, (
-            "beyond the newest four are a live one and a dead letter"
-        )
-        assert (await store.prune_runs(PruneLimits(3, 0.0))).runs == 1
+        assert (await store.prune_runs(PruneLimits(3, 0.0))).runs == 0, "beyond the newest three is a dead letter"
+        assert (await store.prune_runs(PruneLimits(2, 0.0))).runs == 1
         assert (await store.states(["done 1", "done 2"])).keys() == {"done 2"}
         assert (await store.prune_runs(PruneLimits(0, LATER))).runs == 1
         assert await listed(store) == ["other", "dead 2", "live 2", "dead 1", "live 1"]
@@ -140,7 +141,7 @@ def test_what_is_live_or_has_a_dead_letter_stays_and_counts(with_store: WithStor
 
 
 @pytest.mark.behaviour("TIM-16")
-@pytest.mark.parametrize("total", [0, 1, 3, 5, 8, 9, 10])
+@pytest.mark.parametrize("total", [0, 1, 3, 5, 7, 8, 9, 10])
 def test_beyond_the_total_the_oldest_of_all_jobs_go(with_store: WithStore, total: int) -> None:
     runs = [ended(f"r{number}", 1000.0 + number, job_id=f"job {number % 4}") for number in range(9)]
 
@@ -149,12 +150,78 @@ def test_beyond_the_total_the_oldest_of_all_jobs_go(with_store: WithStore, total
         await put(store, make_run("live", job_id="job 1"), *runs[2:])
         # One is too old by itself, and counts no more.
         pruned = await store.prune_runs(PruneLimits(ALL, 1001.5, total))
-        left = ["r0", "live", *(f"r{number}" for number in range(2, 9))]
-        while len(left) > total and (may_go := [one for one in left[:-1] if one not in ("r0", "live")]):
-            left.remove(may_go[0])
-        assert await listed(store) == left[::-1]
-        assert pruned == Pruned(10 - len(left), False)
+        newest = [f"r{number}" for number in range(2, 9)][-max(1, total) :]
+        assert await listed(store) == [*newest[::-1], "live", "r0"]
+        assert pruned == Pruned(8 - len(newest), False)
         assert await store.prune_runs(PruneLimits(ALL, 1001.5, total)) == Pruned(0, False)
+
+    with_store(body)
+
+
+@pytest.mark.behaviour("TIM-16")
+@pytest.mark.parametrize("limits", [(3, 0.0), (ALL, 0.0, 3)], ids=["of its job", "of all"])
+def test_nothing_that_stays_for_another_reason_pushes_a_result_out(
+    with_store: WithStore, limits: tuple[int, float, int]
+) -> None:
+    """However many runs wait, are dead letters or owe a webhook, the newest ended ones keep their results."""
+
+    async def body(store: AnyStore) -> None:
+        owing = [ended(f"owing {number}") for number in range(5)]
+        await put(
+            store, *owing, *(ended(f"dead {number}") for number in range(5)), letters=[f"dead {n}" for n in range(5)]
+        )
+        lease = await take(store)
+        owed = [replace(DELIVERY, id=f"owed by {run.id}", run_id=run.id, ended_at=None) for run in owing]
+        await store.commit(Batch(deliveries=owed), NAME, lease.epoch)
+        await put(store, *(ended(f"done {number}") for number in range(4)))
+        await put(store, *(make_run(f"waits {number}") for number in range(20)))
+        assert await store.prune_runs(PruneLimits(*limits)) == Pruned(1, False)
+        left = await listed(store)
+        assert [run_id for run_id in left if run_id.startswith("done")] == ["done 3", "done 2", "done 1"]
+        assert len(left) == 5 + 5 + 3 + 20
+
+    with_store(body)
+
+
+@pytest.mark.behaviour("RUN-25")
+def test_a_bulk_retry_finds_every_run_that_it_has_not_reached(with_store: WithStore) -> None:
+    retry = replace(BULK, action=RunAction.RETRY, wanted=RunFilter(live=False), left=None)
+
+    async def body(store: AnyStore) -> None:
+        await put(store, *(ended(f"r{number}") for number in range(6)))
+        await put(store, make_run("last"))
+        page = await store.runs(retry.wanted, None, 2)
+        assert [run.id for run in page.runs] == ["r5", "r4"]
+        lease = await take(store)
+        await store.commit(Batch(bulks=[replace(retry, before=page.next)]), NAME, lease.epoch)
+        for limits in (PruneLimits(0, LATER), PruneLimits(ALL, 0.0, 0)):
+            await store.prune_runs(limits)
+            assert await listed(store) == ["last", "r3", "r2", "r1", "r0"]
+        page = await store.runs(retry.wanted, page.next, 2)
+        await store.commit(Batch(bulks=[replace(retry, before=page.next, seq=2)]), NAME, lease.epoch)
+        assert (await store.prune_runs(PruneLimits(0, LATER))).runs == 2
+        await store.commit(Batch(bulks=[replace(retry, before=page.next, ended_at=1.0, seq=3)]), NAME, lease.epoch)
+        assert (await store.prune_runs(PruneLimits(0, LATER))).runs == 2
+        assert await listed(store) == ["last"]
+
+    with_store(body)
+
+
+@pytest.mark.behaviour("RUN-25")
+def test_a_retry_of_dead_letters_finds_every_letter_that_it_has_not_reached(with_store: WithStore) -> None:
+    wanted = LetterFilter()
+    retry = replace(BULK, action=RunAction.RETRY, wanted=RunFilter(letters=wanted), left=None)
+
+    async def body(store: AnyStore) -> None:
+        names = [f"r{number}" for number in range(4)]
+        await put(store, *map(ended, names), make_run("last"), letters=names)
+        page = await store.letters(wanted, None, 2)
+        lease = await take(store)
+        await store.commit(Batch(bulks=[replace(retry, before=page.next)]), NAME, lease.epoch)
+        assert await store.prune_letters(LATER, 0) == 2
+        assert [letter.id for letter in (await store.letters(wanted, page.next, 9)).letters] == ["r1", "r0"]
+        await store.commit(Batch(bulks=[replace(retry, ended_at=1.0, seq=2)]), NAME, lease.epoch)
+        assert await store.prune_letters(LATER, 0) == 2
 
     with_store(body)
 
@@ -213,7 +280,8 @@ def test_whatever_the_clock_did_nothing_goes_too_early_and_everything_goes_in_th
         runs.append(make_run(f"{number}", job_id=job, created_at=float(at), ended_at=end))
         if is_dead and end is not None:
             letters.add(f"{number}")
-    newer = [sum(other.job_id == run.job_id for other in runs[place + 1 :]) for place, run in enumerate(runs)]
+    done = [(place, run) for place, run in enumerate(runs) if run.ended_at is not None]
+    newer = [sum(one.job_id == run.job_id and at > place for at, one in done) for place, run in enumerate(runs)]
     may_go = [run.id not in letters and run.ended_at is not None for run in runs]
     surplus = {run.id for run, count, may in zip(runs, newer, may_go, strict=True) if may and count >= most}
     old = {run.id for run, may in zip(runs, may_go, strict=True) if may and (run.ended_at or 0.0) < ended_before}
@@ -492,7 +560,14 @@ def test_where_nothing_can_be_written_nothing_is_deleted_and_it_works_again_late
 
 def test_looking_for_them_and_deleting_them_goes_through_no_table(database: Path) -> None:
     values = {"most": 1, "limit": 1, "first": 1, "last": 1, "ended_before": 1.0, "position": 1, "numbers": "[1]"}
-    values |= {"occurrences_before": 1.0, "created_before": 1.0, "run_id": "r"}
+    values |= {
+        "occurrences_before": 1.0,
+        "created_before": 1.0,
+        "run_id": "r",
+        "unreached": 0,
+        "surplus": 1,
+        "found": "[]",
+    }
     names = ["get_number_range", "get_number_at", "get_created", "find_old_runs", "find_surplus_runs", "weigh_runs"]
     names += ["find_oldest_runs", "get_key_range", "get_key_created", "find_old_keys", "find_old_calls", "prune_keys"]
     names += ["get_digest", "get_tenant_of_pruned", "get_first_time"]
@@ -500,5 +575,5 @@ def test_looking_for_them_and_deleting_them_goes_through_no_table(database: Path
         for name in [*names, *PARTS]:
             given_values = (1,) if "?" in QUERIES[name] else values
             plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {QUERIES[name]}", given_values)]
-            scans = [step for step in plan if step.startswith("SCAN")]
-            assert not [one for one in scans if one.split()[1] not in ("found", "json_each", "CONSTANT")], (name, plan)
+            scans = {step.split()[1] for step in plan if step.startswith("SCAN")}
+            assert scans <= {"found", "oldest", "json_each", "CONSTANT"}, (name, plan)

@@ -5,6 +5,7 @@ import itertools
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import hypothesis.strategies as st
 import msgspec
@@ -15,6 +16,7 @@ from interlock.core.decisions import Batch
 from interlock.model.child_info import Exit, Kept
 from interlock.model.command import ServiceRow
 from interlock.model.error import StaleEpoch, StoreUnavailable
+from interlock.model.guard import ViolationEvent
 from interlock.model.state import State
 from interlock.ports.store import (
     MOST_EVENT_BYTES,
@@ -146,6 +148,41 @@ def test_events_of_the_sessions_of_a_tenant_have_that_tenant(with_store: WithSto
             assert await found(EventFilter(tenant="red", **none)) == []
 
     with_store(body)
+
+
+@pytest.mark.behaviour("CON-1", "OBS-4")
+def test_a_violation_has_its_run_its_job_and_its_tenant(with_store: WithStore) -> None:
+    async def body(store: AnyStore) -> None:
+        epoch = await fill(store)
+        violations = [("a", "work", "blue"), ("b", "work", "red"), ("c", "other", "red")]
+        rows: list[ServiceRow] = [
+            (f"@sessions:{tenant}", number, 1.0, "violation", text_of(run_id, job_id, tenant), None)
+            for number, (run_id, job_id, tenant) in enumerate(violations, start=1)
+        ]
+        await store.commit(Batch(service_log=[*rows, row("web", 9, "no JSON")], position=11), NAME, epoch)
+
+        async def found(after: int = 10, limit: int = 10, **wanted: Any) -> list[int]:
+            return [one.position for one in (await store.events(after, limit, EventFilter(**wanted))).events]
+
+        assert await found() == [11, 12, 13, 14]
+        assert await found(job_id="work") == [11, 12]
+        assert await found(job_id="work", limit=1) == [11]
+        assert await found(run_id="c") == [13]
+        assert await found(0, run_id="a") == [1, 4, 5, 11]
+        assert await found(tenant="red") == await found(service="@sessions:red") == [12, 13]
+        assert await found(tenant="red", job_id="work") == [12]
+        assert await found(tenant="red", run_id="b", job_id="work") == [12]
+        nothing: tuple[dict[str, Any], ...]
+        nothing = ({"tenant": "blue", "run_id": "b"}, {"job_id": "other", "run_id": "b"}, {"run_id": "work"})
+        for none in nothing:
+            assert await found(**none) == []
+
+    with_store(body)
+
+
+def text_of(run_id: str, job_id: str, tenant: str) -> str:
+    event = ViolationEvent(run_id=run_id, job_id=job_id, tenant=tenant, at=1.0, constraint="checks", message="no")
+    return msgspec.json.encode(event).decode()
 
 
 def test_what_is_handed_out_of_kept_is_a_copy(with_store: WithStore) -> None:

@@ -303,7 +303,7 @@ def test_a_file_that_is_not_ours_in_its_place_makes_the_store_unavailable(databa
 
 def test_no_statement_of_a_reader_goes_through_a_whole_table(database: Path) -> None:
     names = ["run", "history", "logs", "positions", "transitions", "transitions_of_run", "lines", "lines_of_run"]
-    names += ["services", "services_of_service", "last_of_service"]
+    names += ["services", "services_of_service", "last_of_service", "violations", "violations_of_run"]
     statements = {name: QUERIES[f"get_{name}"] for name in names}
     for place, (find, find_floor) in LISTINGS.items():
         statements |= {place: find, f"floor of {place}": find_floor}

@@ -344,6 +344,47 @@ def test_the_newest_of_several_wins_and_no_newer_run_is_killed() -> None:
     assert machine.state_of(newest) is S.DISPATCHED
 
 
+@pytest.mark.behaviour("CON-2")
+@pytest.mark.parametrize("restart", [False, True])
+def test_kill_old_touches_no_run_of_another_tenant_and_waits_for_its_place(restart: bool) -> None:
+    machine = guarded("kill_old", max_concurrent_runs=2)
+    theirs, mine = machine.submit(tenant="blue"), machine.submit(tenant="red")
+    machine.started(theirs)
+    machine.started(mine)
+    later = machine.submit(tenant="red")
+    assert (machine.run(theirs).stop, machine.run(mine).stop) == (None, "cancel")
+    theirs_too = machine.submit(tenant="blue", at=machine.wall + 1)
+    machine.finished(mine, "cancelled")
+    assert machine.state_of(later) is S.DISPATCHED
+    machine.advance(1)
+    assert (machine.run(theirs).stop, machine.run(later).stop) == ("cancel", None)
+    green = machine.submit(tenant="green")
+    assert machine.state_of(green) is S.ACTION_RUNNING, "both places are taken by others, whose runs it leaves alone"
+    if restart:
+        machine.restart()
+        machine.worker_up(held=[machine.held(theirs), machine.held(later)])
+    machine.advance(5)
+    assert {machine.state_of(one) for one in (theirs_too, green)} == {S.ACTION_RUNNING}
+    assert machine.run(later).stop is None
+    machine.finished(theirs, "cancelled")
+    first, second = (theirs_too, green) if machine.state_of(theirs_too) is S.DISPATCHED else (green, theirs_too)
+    assert (machine.state_of(first), machine.state_of(second)) == (S.DISPATCHED, S.ACTION_RUNNING)
+    machine.started(later)
+    machine.finished(later)
+    assert machine.state_of(second) is S.DISPATCHED
+
+
+@pytest.mark.behaviour("CON-2")
+def test_a_newer_run_of_another_tenant_overtakes_nothing() -> None:
+    machine = guarded("kill_old", max_concurrent_runs=1)
+    newer = machine.submit(tenant="blue")
+    machine.started(newer)
+    older = machine.submit(tenant="red", at=machine.wall - 1000)
+    assert (machine.run(newer).stop, machine.state_of(older)) == (None, S.ACTION_RUNNING)
+    machine.finished(newer)
+    assert machine.state_of(older) is S.DISPATCHED
+
+
 @pytest.mark.behaviour("CON-2", "CON-7")
 def test_a_webhook_informs_and_then_decides() -> None:
     actions = [Action(action="webhook", url="https://one.example/x?key=1", ordered=True),

@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 
+from interlock.model.facets import ProgressInfo
 from interlock.model.message import (
     Checkpoint,
     Dispatch,
@@ -165,7 +166,7 @@ def test_the_current_attempts_messages_do_count() -> None:
         ("one", Heartbeat([Held(run_id, fence)])),
     )
     assert machine.state.stale_messages == 0
-    assert machine.state.progress == {run_id: (50.0, "half")}
+    assert machine.state.progress == {run_id: ProgressInfo(50.0, "half")}
     assert machine.store.checkpoints == {run_id: b"1"}
     assert [line.text for line in machine.store.lines[run_id].values()] == ["line"]
     assert machine.state.workers["one"].attempts[run_id].heard == machine.elapsed

@@ -3,11 +3,14 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from interlock.core.decisions import Failed
 from interlock.core.series import OVERTAKEN
 from interlock.model.command import Define, Put, StartDraining
+from interlock.model.error import Forbidden
 from interlock.model.job import Job
+from interlock.model.request import Accepted, NewRun
 from interlock.model.run import SCHEDULE
 from interlock.model.schedule import Schedule
 from interlock.model.state import State
@@ -43,6 +46,25 @@ def test_cron_fires_strictly_after_now() -> None:
     assert machine.dispatched() == []
     pass_time(machine, 1)
     assert times(machine) == [80]
+
+
+@pytest.mark.behaviour("RUN-5", "SEC-2")
+def test_who_may_not_pause_a_schedule_cannot_take_the_place_of_its_occurrences() -> None:
+    machine = machine_of(job(every=60, wait=30), Job(id="plain"))
+    at = START + 90
+    ours = NewRun("work", b'{"mine":1}', occurrence=at)
+    answer = machine.step(("client", replace(machine.command(ours), only_tenant="default"))).answers[-1][1]
+    assert isinstance(answer, Failed)
+    assert isinstance(answer.error, Forbidden)
+    assert "needs a token of every tenant" in str(answer.error)
+    pass_time(machine, 100)
+    run = machine.run(f"work:{int(at)}")
+    assert (run.payload, run.origin, run.state) == (b"{}", SCHEDULE, State.SUCCEEDED)
+    # Another tenant's occurrences, those of a job without a schedule, and one that exists are no harm.
+    for new in (replace(ours, tenant="red"), replace(ours, job_id="plain"), replace(ours, payload=b"{}")):
+        answer = machine.step(("client", replace(machine.command(new), only_tenant=new.tenant))).answers[-1][1]
+        assert isinstance(answer, Accepted)
+    assert isinstance(machine.ask(replace(ours, occurrence=at + 60)), Accepted), "who may pause it may"
 
 
 @pytest.mark.behaviour("TIM-4", "RUN-5")

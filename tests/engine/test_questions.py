@@ -5,7 +5,9 @@ import pytest
 from interlock.model import message as m
 from interlock.model import request as r
 from interlock.model.explanation import Obstacle, ReasonKind
-from interlock.model.state import State
+from interlock.model.facets import ProgressInfo
+from interlock.model.run_view import info_of
+from interlock.model.state import TERMINAL, State
 from tests.engine.bench import Bench, SlowStore, on_virtual_time, pass_time, running, until
 
 
@@ -131,9 +133,32 @@ def test_progress_is_told_at_once_even_while_a_write_hangs() -> None:
         await pass_time(0.1)
         bench.client.say(r.AskProgress(70, sent.run_id), r.AskProgress(71, "unknown"))
         assert bench.client.of(r.ProgressReport) == [
-            r.ProgressReport(70, (40.0, "far")),
+            r.ProgressReport(70, ProgressInfo(40.0, "far")),
             r.ProgressReport(71, None),
         ]
+        await bench.stop()
+
+    on_virtual_time(body)
+
+
+@pytest.mark.behaviour("RUN-20")
+@pytest.mark.parametrize("outcome", ["succeeded", "failed_fatal", "cancelled"])
+def test_progress_right_before_the_end_is_told_and_kept(outcome: str) -> None:
+    async def body() -> None:
+        bench = Bench(SlowStore())
+        await bench.start()
+        worker = bench.worker("one")
+        bench.client.say(r.Watch(60, True))
+        bench.submit()
+        await until(lambda: bool(worker.of(m.Dispatch)))
+        sent = worker.of(m.Dispatch)[0]
+        key = sent.run_id, sent.fence
+        worker.say(m.Progress(*key, 50.0, "half"), m.Progress(*key, 100.0, "done"), m.Finished(*key, outcome, b"1"))
+        await until(lambda: bench.store.runs_by_id[sent.run_id].state in TERMINAL)
+        await pass_time(0.2)
+        told = [one for news in bench.client.of(r.News) for one in news.progress]
+        assert told == [(sent.run_id, "job", "default", 100.0, "done")]
+        assert info_of(bench.store.runs_by_id[sent.run_id]).progress == ProgressInfo(100.0, "done")
         await bench.stop()
 
     on_virtual_time(body)

@@ -1,7 +1,8 @@
 """A real container engine for tests: a Podman service of their own, with a small image, or one that is named.
 
 `INTERLOCK_TEST_CONTAINERS` names the socket of an engine to use instead, `INTERLOCK_TEST_IMAGE` an image in it that has
-a shell and the usual small programs in `/bin`.
+a shell and the usual small programs in `/bin`. With `INTERLOCK_TEST_CONTAINERS=required`, tests that find no engine
+fail instead of being skipped.
 """
 
 import hashlib
@@ -157,19 +158,20 @@ class Podman(ContainerEngine):
 
 @contextmanager
 def container_engine() -> Iterator[ContainerEngine]:
-    """Skips whatever needs it where there is none that works."""
+    """Skips whatever needs it where there is none that works, or fails it if an engine is required."""
     named = os.environ.get("INTERLOCK_TEST_CONTAINERS")
-    if named:
+    no_engine = pytest.fail if named == "required" else pytest.skip
+    if named and named != "required":
         yield ContainerEngine(Path(named), os.environ.get("INTERLOCK_TEST_IMAGE", "busybox"))
         return
-    missing = [program for program in ("podman", "runc", "busybox") if shutil.which(program) is None]
+    missing = [program for program in ("podman", "runc", "busybox", "catatonit") if shutil.which(program) is None]
     if missing:
-        pytest.skip(f"no containers without {', '.join(missing)}")
+        no_engine(f"no containers without {', '.join(missing)}")
     with clean_folder() as folder:
         podman = Podman(folder)
         try:
             if why := podman.why_not():
-                pytest.skip(f"containers do not work here: {why}")
+                no_engine(f"containers do not work here: {why}")
             podman.start()
             yield podman
         finally:

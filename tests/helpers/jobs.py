@@ -316,6 +316,17 @@ async def progress(ctx: il.Context, folder: str, name: str) -> None:
     await go_ahead(folder, name)
 
 
+@app.job("alone", constraints=il.Constraints(max_concurrent_runs=1), on_constraint_violation="skip")
+async def alone(folder: str, name: str) -> None:
+    await go_ahead(folder, name)
+
+
+@app.job("last-words")
+def last_words(ctx: il.Context) -> None:
+    ctx.log("the last line")
+    ctx.progress(100, "done")
+
+
 @app.job("records")
 async def records(ctx: il.Context, folder: str, name: str) -> None:
     """Records of every kind once it is told to go; it ends when it is told again."""

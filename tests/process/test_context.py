@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import interlock as il
-from interlock.model.run_view import ProgressInfo
+from interlock.model.facets import ProgressInfo
 from tests.helpers.jobs import app
 from tests.helpers.places import lines_of, run_async, tell_to_go, until, until_true
 from tests.helpers.server import Server

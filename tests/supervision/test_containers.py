@@ -279,7 +279,7 @@ def test_never_started_it_is_stopped_at_once(play: Callable[[Body], None]) -> No
         instance = stage.make()
         await instance.stop(1000.0)
         assert stage.requests == []
-        assert instance.ended.done()
+        assert instance.ended.result().ok
 
     play(body)
 
@@ -375,7 +375,7 @@ def test_an_image_that_is_not_there(play: Callable[[Body], None]) -> None:
     async def body(stage: Stage) -> None:
         with pytest.raises(CannotStart) as caught:
             await stage.start(image=image)
-        assert f"the image {image} is not here and cannot be pulled: " in str(caught.value)
+        assert f"the image {image} is missing and cannot be pulled: " in str(caught.value)
         assert "\n" not in str(caught.value)
 
     play(body)

@@ -8,7 +8,11 @@ import pytest
 
 from interlock.model.child_info import Exit, Status
 from interlock.model.error import CannotStart, Fatal
-from interlock.supervision import Backoff, ChildContext, Function, ServiceAction
+from interlock.supervision import Backoff, ChildContext, Function, Process, ServiceAction
+from interlock.supervision.function import FunctionInstance
+from interlock.supervision.instance import Birth
+from interlock.supervision.process import ProcessInstance
+from interlock.supervision.surroundings import Surroundings
 from tests.supervision.stage import AFTER_1, at, now, quiet, running, status, supervisor, virtually
 
 
@@ -52,6 +56,19 @@ def test_whatever_a_function_raises_is_how_it_ended(error: BaseException, exit: 
             assert info.last_exit == exit
             assert info.status is (Status.FINISHED if exit.ok else Status.FAILED)
             assert status(tree, "b") is Status.RUNNING
+
+    virtually(body)
+
+
+@pytest.mark.behaviour("SUP-11")
+def test_one_that_never_started_is_stopped_at_once() -> None:
+    async def body() -> None:
+        birth, around = Birth(path="a", name="a", resume_id="the-id"), Surroundings(now=now)
+        process = ProcessInstance(Process(name="a", command=("true",)), birth, around)
+        for instance in (FunctionInstance(child(forever), birth, around), process):
+            await instance.stop(1000.0)
+            assert (instance.ended.result(), instance.forced) == (Exit(at=0, code=0), False)
+        await at(0)
 
     virtually(body)
 

@@ -269,22 +269,28 @@ class Feed:
         return True
 
     async def _round(self) -> None:
-        behind = self._newest - self._position
+        # Progress precedes the end of its run, so events of which there was no news yet wait for it.
+        newest = self._newest
+        self._send_progress()
+        behind = newest - self._position
         plain = sum(1 for _ in self._subscribers_of(EVERYTHING))
         most = max(FEWEST, min(ROUND, ROUND_BYTES // (EVENT_BYTES * max(1, plain))))
         self._rest = REST_AFTER_SKIP if behind > most else REST
         if behind > most:
             # Even then the newest events are sent, so that a person watching sees progress.
-            await self._skip(self._newest - most // 4)
+            await self._skip(newest - most // 4)
         if behind > 0:
-            self._send_stored(await self._reader.events(self._position, most), ROUND_BYTES // max(1, plain))
-        self._send_progress()
+            rows = await self._reader.events(self._position, most)
+            self._send_stored(rows, newest, ROUND_BYTES // max(1, plain))
         self._show_life()
 
-    def _send_stored(self, rows: EventRows, most_bytes: int) -> None:
+    def _send_stored(self, rows: EventRows, newest: int, most_bytes: int) -> None:
         chunks: dict[Wish, list[Told]] = {}
         reached, size = rows.reached, 0
         for stored in rows.events:
+            if stored.position > newest:
+                reached = newest
+                break
             of = whose(stored)
             if not (wishes := self._wishes_for(of)):
                 continue

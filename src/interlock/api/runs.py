@@ -24,6 +24,7 @@ from interlock.model.access import EVERY_TENANT, Caller
 from interlock.model.bodies import ActedOn, BatchBody, BulkBody, ReasonBody, SubmittedBatch
 from interlock.model.delivery import DeliveryFilter
 from interlock.model.explanation import MOST_NAMED, Explanation, explain_end, with_deliveries
+from interlock.model.facets import ProgressInfo
 from interlock.model.new_run import NewRunBody, RunOptions, TriggerBody
 from interlock.model.run import TRIGGER, Run, stats_of
 from interlock.model.run_action import RunAction
@@ -92,7 +93,7 @@ class Runs:
             raise e.Overloaded("the scheduler has not taken earlier submits yet; try again")
         self._submitting += size
         try:
-            return await ask(self._connection, r.Submit(0, runs, caller.name, len(runs) == 1))
+            return await ask(self._connection, r.Submit(0, runs, caller.name, len(runs) == 1, caller.only_tenant))
         finally:
             self._submitting -= size
 
@@ -175,13 +176,13 @@ class Runs:
         finally:
             task.cancel()
 
-    async def _progress(self, run_id: str) -> v.ProgressInfo | None:
+    async def _progress(self, run_id: str) -> ProgressInfo | None:
         """Ask the scheduler, which alone knows it. Without an answer the run is shown without."""
         try:
             report = await ask(self._connection, r.AskProgress(0, run_id))
         except e.InterlockError:
             return None
-        return None if report.progress is None else v.ProgressInfo(*report.progress)
+        return report.progress
 
     async def payload_of(self, run: Run) -> Any:
         """Return the payload without its secrets."""

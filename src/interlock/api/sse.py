@@ -6,7 +6,6 @@ import msgspec
 
 from interlock.api.cursors import EVENTS, cursor_of
 from interlock.model import run_view as v
-from interlock.model.guard import ViolationEvent
 from interlock.model.json_form import encode
 from interlock.model.lane import LaneEvent
 from interlock.model.session_info import SessionEvent
@@ -49,6 +48,8 @@ class Whose(msgspec.Struct, frozen=True, gc=False):
 
 def whose(stored: StoredEvent | ServiceEntry) -> Whose:
     if isinstance(stored, ServiceEntry):
+        if (violation := stored.violation) is not None:
+            return Whose("violation", violation.run_id, violation.job_id, violation.tenant)
         of_tenant = stored.service.startswith(SessionEvent.LOGS)
         tenant = stored.service.removeprefix(SessionEvent.LOGS) if of_tenant else None
         return Whose(v.EVENT_NAMES[_kind(stored)], None, None, tenant, stored.service)
@@ -59,7 +60,7 @@ def _kind(stored: ServiceEntry) -> type:
     if stored.service == LaneEvent.log:
         return LaneEvent
     if stored.service.startswith(SessionEvent.LOGS):
-        return ViolationEvent if stored.stream == ViolationEvent.stream else SessionEvent
+        return SessionEvent
     return v.ServiceLogEvent if stored.change is None else v.ServiceEvent
 
 
@@ -71,7 +72,9 @@ def data_of(stored: StoredEvent | ServiceEntry) -> bytes:
 def _event(stored: StoredEvent | ServiceEntry) -> Any:
     of: dict[str, Any]
     if isinstance(stored, ServiceEntry):
-        if (kind := _kind(stored)) in (LaneEvent, SessionEvent, ViolationEvent):
+        if (violation := stored.violation) is not None:
+            return violation
+        if (kind := _kind(stored)) in (LaneEvent, SessionEvent):
             return msgspec.json.decode(stored.text, type=kind)
         of = {"service": stored.service, "at": stored.at, "text": stored.text}
         if (change := stored.change) is None:

@@ -107,7 +107,11 @@ async def _serve(
         count += 1
         asked.set()
         if count == 1:
-            _say(f"stopping: runs have {scheduler.settings.drain:g}s to end; Ctrl-C again stops them now")
+            _say(
+                "stopping: workers continue their runs, and the next start adopts them"
+                if scheduler.keeps_workers
+                else f"stopping: runs have {scheduler.settings.drain:g}s to end; Ctrl-C again stops them now"
+            )
         else:
             scheduler.stop_at_once()
 

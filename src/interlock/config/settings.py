@@ -127,7 +127,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         Given(in_environment=False),
     ] = {}
     heartbeat: Annotated[float, doc("Interval of a worker's heartbeats."), Span("1ms", "1d")] = 10.0
+    missed_heartbeats: Annotated[
+        int, doc("Heartbeats that may be missing in a row before a worker's runs are lost."), Whole(1, 1000)
+    ] = 3
+    sweep_interval: Annotated[
+        float, doc("Time between two searches for runs that the scheduler has missed."), Span("100ms", "1d")
+    ] = 30.0
     drain: Annotated[float, doc("Time for runs to finish after the first Ctrl-C."), Span("0s", "30d")] = 30.0
+    keep_workers: Annotated[
+        bool, doc("Leave the workers running when the scheduler stops; the next one adopts their runs.")
+    ] = False
     memory_limit: Annotated[
         int, doc("Memory an executor process may allocate, like 2GiB; 0 is no limit."), Size(0, 2**60)
     ] = 0
@@ -174,10 +183,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     log_lines: Annotated[int, doc("Log lines kept for each run and service."), Whole(0, 10_000_000)] = 10_000
     log_bytes: Annotated[int, doc("Log text kept for each run and service."), Size(0, 2**30)] = 4 * 2**20
     prerun: Annotated[float, doc("Time before its due time at which a run is created."), Span("0s", "1h")] = 10.0
-    keep_runs: Annotated[int, doc("Newest runs kept for each job; 0 keeps all."), COUNT] = 100_000
+    keep_runs: Annotated[int, doc("Newest ended runs kept for each job; 0 keeps all."), COUNT] = 100_000
     keep_for: Annotated[float, doc("Time a run is kept after its end; 0s is for ever."), KEEP] = 90 * 86400.0
     """live runs and those with a dead letter stay in any case"""
-    keep_runs_total: Annotated[int, doc("Newest runs kept over all jobs; 0 keeps all."), COUNT] = 10_000_000
+    keep_runs_total: Annotated[int, doc("Newest ended runs kept over all jobs; 0 keeps all."), COUNT] = 10_000_000
     keep_keys: Annotated[
         float, doc("Time an idempotency key is kept, even if its run is pruned; 0s is for ever."), KEEP
     ] = 30 * 86400.0

@@ -19,6 +19,7 @@ from interlock.model.job import Job
 from interlock.model.message import Message
 from interlock.model.policy import Ruling
 from interlock.model.reload_report import Difference
+from interlock.model.request import ProgressRow
 from interlock.model.run import Run, Transition
 from interlock.model.state import State
 
@@ -101,7 +102,7 @@ class Decisions(msgspec.Struct, kw_only=True):
     warnings: list[str] = []
     put_back: list[tuple[State, str]] = []  # state and topic of each run that a sweep has put back
     problems: list[str] = []  # refused attempts to break the state table, and runs that sweeps cannot help
-    progressed: dict[str, Run] = {}  # runs that reported progress; the state has the reports
+    progressed: dict[str, ProgressRow] = {}  # run → its latest progress
     lags: list[float] = []  # lateness of each occurrence in seconds
     effects: list[Effect] = []  # effects to carry out
     wake_at: float | None = None  # wall time of the next timer or occurrence; now if the timetable waits for facts

@@ -22,6 +22,7 @@ from interlock.model import payload
 from interlock.model.command import Define, Put, Refill
 from interlock.model.error import BadSchedule, BadValue, Draining, NotPut
 from interlock.model.job import Job, check_lane
+from interlock.model.lane import CRON
 from interlock.model.reload_report import Difference
 from interlock.model.request import BackfillReport, DropJob, SetPaused
 from interlock.model.run import backfill, occurrence_id
@@ -279,7 +280,7 @@ def refill(p: Pass, origin: str, command: Refill) -> None:
     if p.state.draining:
         raise Draining
     job = p.state.job(command.job_id)
-    lane, _ = lane_of(p, job.lane)
+    lane, _ = lane_of(p, job.lane or CRON)
     if lane in p.state.draining_lanes:
         raise Draining(lane)
     created: list[str] = []

@@ -17,6 +17,7 @@ from interlock.core.transition import Pass
 from interlock.model.command import HandedOver, Stalled, WorkerDown, WorkerUp
 from interlock.model.duration import span
 from interlock.model.explanation import Reason, ReasonKind
+from interlock.model.facets import ProgressInfo
 from interlock.model.message import (
     Checkpoint,
     Dispatch,
@@ -194,8 +195,9 @@ def stalled(p: Pass, origin: str, command: Stalled) -> None:
 def progress(p: Pass, worker_id: str, message: Progress) -> None:
     attempt = current(p, worker_id, message.run_id, message.fence)
     if attempt is not None:
-        p.state.progress[message.run_id] = (message.percent, message.text)
-        p.progressed[message.run_id] = attempt.run
+        run = attempt.run
+        p.state.progress[run.id] = ProgressInfo(message.percent, message.text)
+        p.progressed[run.id] = (run.id, run.job_id, run.tenant, message.percent, message.text)
 
 
 def log_line(p: Pass, worker_id: str, message: LogLine) -> None:

@@ -31,6 +31,7 @@ from interlock.core.tenant import Tenant
 from interlock.model.bulk import BulkRequest
 from interlock.model.effect import Effect
 from interlock.model.error import UnknownJob
+from interlock.model.facets import ProgressInfo
 from interlock.model.job import RANKS, ExecutorKind, Job
 from interlock.model.lane import LaneMemo, LaneSpec, LaneStatus
 from interlock.model.run import Now, Run, RunIds
@@ -142,6 +143,7 @@ class SchedulerState:
         self.scanned: int | None = None  # position up to which results are scanned; None if none are
         self.asking: dict[str, Run] = {}  # runs that wait for an approval
         self.put_off: dict[str, Run] = {}  # pending runs that are judged again later
+        self.to_judge: dict[str, Run] = {}  # pending runs that the next pass judges
         self.unjudged: set[str] = set()  # runs to judge again when their constraints or their worker let them go
         self.gates: dict[str, Gate] = {}  # those with runs behind them, and rates
         self.open_gates: dict[str, Gate] = {}  # those that may have room for queues behind them
@@ -158,7 +160,7 @@ class SchedulerState:
         self.spans: list[Span] = []  # heap; runs also record these ends in wall time, for a restart
         self.wall_ahead = 0.0  # wall clock minus elapsed time, in the recorded ends of waits
         self.unsettled: list[str] = []  # runs to look at in the next step regardless of time
-        self.progress: dict[str, tuple[float, str]] = {}
+        self.progress: dict[str, ProgressInfo] = {}  # live run → its latest progress
         self.log_sizes: dict[str, tuple[int, int]] = {}  # run with a log → its lines, and bytes of their text
         self.lines: dict[str, Lines] = {}
         self.log_lines_dropped = 0
@@ -172,6 +174,11 @@ class SchedulerState:
         self.put_back: dict[str, int] = {}  # run that a sweep has put back → how often
         self._arrivals = 0
         self.settle_lanes()
+
+    @property
+    def has_more(self) -> bool:
+        """Whether another pass has something to do even if nothing arrives."""
+        return bool(self.walks or self.to_judge)
 
     def settle_lanes(self) -> list[Lane]:
         """Make the lanes that are declared or were created, with the values that count now; return removed ones."""

@@ -19,6 +19,7 @@ from interlock.core.transition import Pass
 from interlock.model import payload
 from interlock.model.facets import Facets
 from interlock.model.job import Job
+from interlock.model.lane import CRON
 from interlock.model.run import CATCH_UP, SCHEDULE, Run, occurrence_id
 from interlock.model.schedule import CatchUp
 from interlock.model.state import State
@@ -176,7 +177,7 @@ def occurrence(
     """Return a new run in prerun for one fire time of a job; the caller begins it."""
     p.occurrences += 1
     due = at if job.schedule is None else at + job.schedule.offset(job.id)
-    lane, reason = lane_of(p, job.lane)
+    lane, reason = lane_of(p, job.lane or CRON)
     return Run(
         run_id or occurrence_id(job.id, at, tenant),
         job.id,

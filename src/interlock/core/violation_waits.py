@@ -56,10 +56,17 @@ def park(p: Pass, run: Run, decision: Decision) -> Refused | None:
 
 
 def _others(guard: JobGuard, run: Run, action: str) -> list[Run]:
-    """Return the runs that a run waits for: those with a place, or the older ones that are being killed."""
+    """Return the runs that a run waits for: those with a place, or the older ones that are being killed and those of
+    other tenants with a place."""
     if action == ActionKind.KILL_OLD:
-        return [one for one in (guard.holding | guard.pending).values() if one is not run and _is_older(one, run)]
+        return [*_old(guard, run), *(one for one in guard.holding.values() if one.tenant != run.tenant)]
     return [one for one in guard.holding.values() if one is not run]
+
+
+def _old(guard: JobGuard, run: Run) -> list[Run]:
+    """Return the older runs of the same tenant."""
+    both = (guard.holding | guard.pending).values()
+    return [one for one in both if one is not run and one.tenant == run.tenant and _is_older(one, run)]
 
 
 def _is_older(one: Run, run: Run) -> bool:
@@ -67,12 +74,12 @@ def _is_older(one: Run, run: Run) -> bool:
 
 
 def _kill_old(p: Pass, run: Run, guard: JobGuard) -> bool:
-    """Cancel the older runs; return False for a run that is an old one itself."""
+    """Cancel the older runs of its tenant; return False for a run that is an old one itself."""
     most = p.state.job_of(run).constraints.max_concurrent_runs
-    newer = [one for one in guard.holding.values() if one is not run and not _is_older(one, run)]
-    if most is not None and len(newer) >= most:
+    own = [one for one in guard.holding.values() if one is not run and one.tenant == run.tenant]
+    if most is not None and sum(not _is_older(one, run) for one in own) >= most:
         return False
-    for one in _others(guard, run, ActionKind.KILL_OLD):
+    for one in _old(guard, run):
         cancel_run(p, one, KILLED, "kill_old")
     return True
 
@@ -121,8 +128,15 @@ def ready_runs(state: SchedulerState, guard: JobGuard) -> list[Run]:
     """Return the runs whose wait may be over: those that waited for others to end, and the first of those that wait for
     a place, as many as have room."""
     asking = [(one, one.guarded.decision) for one in guard.asking.values() if waits(one)]
-    ended = [one for one, wanted in asking if wanted is not None and not _others(guard, one, wanted.action)]
-    return [*ended, *islice(_with_room(state, guard), MOST_WOKEN)]
+    ready = [one for one, wanted in asking if wanted is not None and _is_ready(state, guard, one, wanted.action)]
+    return [*ready, *islice(_with_room(state, guard), MOST_WOKEN)]
+
+
+def _is_ready(state: SchedulerState, guard: JobGuard, run: Run, action: str) -> bool:
+    most = state.job_of(run).constraints.max_concurrent_runs
+    if action == ActionKind.KILL_OLD and most is not None and len(guard.holding) < most:
+        return not _old(guard, run)
+    return not _others(guard, run, action)
 
 
 def _with_room(state: SchedulerState, guard: JobGuard) -> Iterator[Run]:
@@ -147,7 +161,7 @@ def explain_wait(state: SchedulerState, run: Run, decision: Decision, now: Now) 
         return Reason(kind=kind, text=f"{why}; constraints are checked again {left}", name=violated.constraint, at=at)
     others = _others(guard_of(state, run.job_id), run, decision.action)
     is_killing = decision.action is ActionKind.KILL_OLD
-    what = "older runs of its job have stopped" if is_killing else "another run of its job ends"
+    what = "older runs of its job and tenant have stopped" if is_killing else "another run of its job ends"
     holders = [one.id for one in others[:MOST_NAMED]]
     text = f"{why}, and waits until {what}"
     return Reason(kind=kind, text=text, name=violated.constraint, since=since, holders=holders, at=at)

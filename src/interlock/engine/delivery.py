@@ -47,7 +47,7 @@ class Delivery:
                 if type(content) is NoteServices:
                     engine.on_noted(content)
         if decisions.batch or decisions.progressed:
-            engine.requests.news(position, decisions.progressed.values())
+            engine.requests.news(position, list(decisions.progressed.values()))
         engine.links.relieve()
 
     def _send(self, decisions: Decisions) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -19,6 +19,7 @@ from interlock.model.delivery import DeliveryFilter
 from interlock.model.delivery_request import BecomeSender, HookAnswered
 from interlock.model.error import InterlockError, Refused, RunPruned, StoreUnavailable, UnknownRun
 from interlock.model.explanation import MOST_NAMED, Explanation, explain_end, with_deliveries
+from interlock.model.facets import ProgressInfo
 from interlock.model.frames import LARGEST
 from interlock.model.lane_request import AskSession, SessionsReport
 from interlock.model.letter_request import Replay
@@ -113,12 +114,10 @@ class Requests:
         (self._watchers.add if message.on else self._watchers.discard)(name)
         return self.engine.status(message.request)
 
-    def news(self, position: int, progressed: Iterable[Run]) -> None:
+    def news(self, position: int, progress: list[r.ProgressRow]) -> None:
         """Send the stored position and new progress to the watching clients, which read the store themselves."""
         if not self._watchers:
             return
-        known = self.engine.state.progress
-        progress = [(run.id, run.job_id, run.tenant, *known[run.id]) for run in progressed if run.id in known]
         news = r.News(position, progress)
         for name in self._watchers:
             self.tell(name, news)
@@ -207,10 +206,10 @@ class Requests:
         await self._tasks.end()
 
 
-def _report(request: int, run: Run, progress: tuple[float, str] | None = None) -> r.RunReport:
+def _report(request: int, run: Run, progress: ProgressInfo | None = None) -> r.RunReport:
     fields = as_fields(run)
     if progress is not None:
-        fields["progress"] = {"percent": progress[0], "text": progress[1]}
+        fields["progress"] = msgspec.structs.asdict(progress)
     return r.RunReport(request, run.id, run.state, run.reason, run.shown_result, run.error, fields)
 
 

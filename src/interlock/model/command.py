@@ -23,6 +23,7 @@ class Create(msgspec.Struct, frozen=True, gc=False):
     actor: str
     size: int  # bytes of all payloads
     show: bool = False  # whether the answer is to have the run, of a single one
+    only_tenant: str | None = None  # the one tenant for which the caller acts; None for every tenant
 
 
 class Define(msgspec.Struct, frozen=True, gc=False):

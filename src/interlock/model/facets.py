@@ -1,12 +1,14 @@
 """Facets: properties of some runs. A new one is a struct and a field here; no table, store or interface changes."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
+from interlock.model.doc import doc
 from interlock.model.failure import Failure
 from interlock.model.guard import Decision, Violation
 from interlock.model.job import Priority
+from interlock.model.json_form import Time
 from interlock.model.output import OutputRecord
 from interlock.model.policy import Ruling, RunLimits
 
@@ -15,7 +17,7 @@ class Hold(msgspec.Struct, frozen=True):
     """A run that waits until a person releases it."""
 
     by: str
-    at: float
+    at: Time
 
 
 class Unique(msgspec.Struct, frozen=True):
@@ -40,7 +42,7 @@ class SessionFacet(msgspec.Struct, frozen=True, omit_defaults=True):
     """Its place in its session."""
 
     options: dict[str, Any] | None = None  # those that the submit gave
-    stamp: float | None = None  # when its message was sent
+    stamp: Time | None = None  # when its message was sent
     place: int = 0  # in the order of arrival in the session
     detached: bool = False  # whether the session was reset after its turn came
     stepped_back: bool = False  # whether it waits again, because it was held after its turn came
@@ -75,7 +77,7 @@ class Guarded(msgspec.Struct, frozen=True, omit_defaults=True):
     asked: dict[str, str] = {}  # check → run that answers it
     decision: Decision | None = None  # the action under way
     step: int = 0  # number of actions of this violation that were carried out
-    since: float | None = None  # first of the violations that the run waits to end
+    since: Time | None = None  # first of the violations that the run waits to end
     late: bool = False
 
 
@@ -94,11 +96,11 @@ class Approval(msgspec.Struct, frozen=True, omit_defaults=True):
     """The question to a person whether a run may start, and the answer."""
 
     request: str  # hash of what was asked about
-    asked_at: float
-    expires_at: float
+    asked_at: Time
+    expires_at: Time
     approved: bool | None = None  # None while nobody has answered
     by: str = ""
-    at: float | None = None
+    at: Time | None = None
     reason: str = ""
 
 
@@ -120,6 +122,18 @@ def seen(judged: Judged) -> str:
     return "" if judged.approval is None else f"{judged.approval.request}:{judged.policy}"
 
 
+class Note(msgspec.Struct, frozen=True):
+    """A line about a run that tells of no transition, such as a try in vain."""
+
+    at: Annotated[Time, doc("Time.")]
+    text: Annotated[str, doc("Note.")]
+
+
+class ProgressInfo(msgspec.Struct, frozen=True):
+    percent: Annotated[float, doc("Progress from 0 to 100.")]
+    text: Annotated[str, doc("Current activity of the attempt.")]
+
+
 class Facets(msgspec.Struct, frozen=True, omit_defaults=True):
     """The facets of a run by name, None where it has none. Stored as one value in one column."""
 
@@ -139,9 +153,12 @@ class Facets(msgspec.Struct, frozen=True, omit_defaults=True):
     behind: tuple[str, ...] | None = None  # who submitted the runs that this one runs again, or that caused it
     policy: Judged | None = None
     output: OutputRecord | None = None
+    notes: tuple[Note, ...] | None = None  # the latest, in order
+    progress: ProgressInfo | None = None  # latest one of an ended run
 
 
 def shown(facets: Facets | None) -> dict[str, Any]:
-    """Return the facets of a run by name, each with its fields or its value."""
+    """Return the facets of a run by name, each with its fields or its value; its progress is shown as a field."""
     found: dict[str, Any] = {} if facets is None else msgspec.to_builtins(facets)
+    found.pop("progress", None)
     return found

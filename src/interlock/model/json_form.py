@@ -27,6 +27,11 @@ def _seconds(text: object) -> object:
     return datetime.fromisoformat(text).timestamp() if isinstance(text, str) else text
 
 
+def shape_of(kind: type) -> Meta:
+    """Return the mark of a mapping with the fields of a struct, so that times in it change their form too."""
+    return Meta(extra={"shape": kind})
+
+
 def encode(value: Any) -> bytes:
     """A value that an interface shows, as JSON."""
     return _encode(_shown(value))
@@ -34,7 +39,7 @@ def encode(value: Any) -> bytes:
 
 def _shown(value: Any) -> Any:
     if isinstance(value, msgspec.Struct):
-        change = _change(type(value), outward=True)
+        change = _change(type(value), rfc3339, are_structs=True)
         return value if change is None else change(value)
     if isinstance(value, list | tuple):
         return [_shown(one) for one in value]
@@ -43,7 +48,7 @@ def _shown(value: Any) -> Any:
 
 def decode(data: bytes | str, kind: type[T]) -> T:
     """Read what `encode` wrote."""
-    change: Change | None = _change(kind, outward=False)  # type: ignore[arg-type] # a class can be hashed
+    change: Change | None = _change(kind, _seconds, are_structs=False)  # type: ignore[arg-type] # a class can be hashed
     if change is None:
         return msgspec.json.decode(data, type=kind)
     try:
@@ -53,40 +58,43 @@ def decode(data: bytes | str, kind: type[T]) -> T:
 
 
 @cache
-def _change(kind: Any, outward: bool) -> Change | None:
+def _change(kind: Any, of_time: Change, are_structs: bool) -> Change | None:
     from msgspec.inspect import type_info
 
-    return _change_of(type_info(kind), outward, ())
+    return _change_of(type_info(kind), of_time, are_structs, ())
 
 
-def _change_of(info: Any, outward: bool, above: tuple[type, ...]) -> Change | None:
-    """Return the function that changes the form of every time in a value; None if the value has none."""
+def _change_of(info: Any, of_time: Change, are_structs: bool, above: tuple[type, ...]) -> Change | None:
+    """Return the function that changes every time in a value by `of_time`; None if the value has none. Structs in the
+    value are structs, or mappings as in JSON."""
     import msgspec.inspect as types  # only here: it takes a while, and programs that only submit have no use for it
 
     match info:
         case types.Metadata():
             if info.extra == {"time": True}:
-                return rfc3339 if outward else _seconds
-            return _change_of(info.type, outward, above)
+                return of_time
+            if info.extra is not None and "shape" in info.extra:
+                return _change(info.extra["shape"], of_time, are_structs=False)
+            return _change_of(info.type, of_time, are_structs, above)
         case types.UnionType():
-            found = [change for one in info.types if (change := _change_of(one, outward, above)) is not None]
+            found = [one for kind in info.types if (one := _change_of(kind, of_time, are_structs, above)) is not None]
             return (lambda value: None if value is None else found[0](value)) if found else None
-        case types.ListType():
-            change = _change_of(info.item_type, outward, above)
+        case types.ListType() | types.VarTupleType():
+            change = _change_of(info.item_type, of_time, are_structs, above)
             return None if change is None else lambda value: [change(one) for one in value]
         case types.StructType() if info.cls in above:
             # A branch of a tree changes like its top.
-            return lambda value: _change(info.cls, outward)(value)  # type: ignore[misc] # a tree with times has one
+            return lambda value: _change(info.cls, of_time, are_structs)(value)  # type: ignore[misc] # a tree has one
         case types.StructType():
             above = (*above, info.cls)
-            fields = [(one, _change_of(one.type, outward, above)) for one in info.fields]
+            fields = [(one, _change_of(one.type, of_time, are_structs, above)) for one in info.fields]
             if all(change is None for _, change in fields):
                 return None
-            return _outward(info.cls, fields) if outward else _inward(fields)
+            return _of_struct(info.cls, fields) if are_structs else _of_mapping(fields)
     return None
 
 
-def _outward(kind: Any, fields: list[tuple[Any, Change | None]]) -> Change:
+def _of_struct(kind: Any, fields: list[tuple[Any, Change | None]]) -> Change:
     plain = [(one.encode_name, one.name, change) for one, change in fields]
     omitted = {one.encode_name: one.default for one, _ in fields} if kind.__struct_config__.omit_defaults else {}
 
@@ -102,13 +110,12 @@ def _outward(kind: Any, fields: list[tuple[Any, Change | None]]) -> Change:
     return change
 
 
-def _inward(fields: list[tuple[Any, Change | None]]) -> Change:
+def _of_mapping(fields: list[tuple[Any, Change | None]]) -> Change:
     timed = [(one.encode_name, change) for one, change in fields if change is not None]
 
     def change(value: Any) -> Any:
-        for name, inner in timed if isinstance(value, dict) else ():
-            if value.get(name) is not None:
-                value[name] = inner(value[name])
-        return value
+        if not isinstance(value, dict):
+            return value
+        return value | {name: inner(value[name]) for name, inner in timed if value.get(name) is not None}
 
     return change

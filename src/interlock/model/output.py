@@ -11,6 +11,7 @@ from interlock.model.field import Checked, Part, Several
 from interlock.model.field_types import JOB_NAME, NAME_RULE, Size, Span, Texts, Whole, Word
 from interlock.model.guard import AnyTime
 from interlock.model.job import Sensitivity
+from interlock.model.json_form import Time
 from interlock.model.policy import LARGEST_OUTPUT
 from interlock.model.scanner import OutputAction, ScannerSpec
 
@@ -39,14 +40,14 @@ class OutputRecord(msgspec.Struct, frozen=True, omit_defaults=True):
 
     phase: int  # 1: its metadata, before the end; 2: its content, after it
     decision: OutputAction
-    at: float
+    at: Time
     rule: str = ""
     reason: str = ""
     findings: tuple[Finding, ...] = ()  # the first of them
     found: int = 0  # how many there are
     took: float = 0.0  # seconds
     released_by: str = ""
-    released_at: float | None = None
+    released_at: Time | None = None
     release_reason: str = ""
 
 

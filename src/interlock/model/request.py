@@ -12,6 +12,7 @@ from interlock.model.bulk import BulkRequest
 from interlock.model.child_info import ChildInfo, ServiceAction
 from interlock.model.explanation import Explanation
 from interlock.model.exposition import Family
+from interlock.model.facets import ProgressInfo
 from interlock.model.job import Job
 from interlock.model.job_info import JobInfo
 from interlock.model.message import Count, Message
@@ -109,7 +110,7 @@ class LogReport(Answer, frozen=True):
 
 
 class ProgressReport(Answer, frozen=True):
-    progress: tuple[float, str] | None
+    progress: ProgressInfo | None
 
 
 class BulkReport(Answer, frozen=True):
@@ -165,11 +166,14 @@ class BackfillReport(Answer, frozen=True):
     existing: list[str]  # runs that already existed
 
 
+ProgressRow = tuple[str, str, str, float, str]  # run, job, tenant, percent, text
+
+
 class News(Message, frozen=True):
     """The stored position, and the progress reported since the last news."""
 
     position: int
-    progress: list[tuple[str, str, str, float, str]]  # run, job, tenant, percent, text
+    progress: list[ProgressRow]
 
 
 MOST_RUNS, MOST_RUNS_OVER_HTTP = 10_000, 1000  # in one submit
@@ -179,6 +183,7 @@ class Submit(Change[Accepted], frozen=True):
     runs: list[NewRun]
     actor: str = ""  # the caller behind the client; empty for the client itself
     show: bool = False  # whether the answer is to have the run, of a single one
+    only_tenant: str | None = None  # the one tenant for which the caller acts; None for every tenant
 
     permission: ClassVar = Permission.SUBMIT
 

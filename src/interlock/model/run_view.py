@@ -8,10 +8,10 @@ from interlock.model.bulk import BulkRequest
 from interlock.model.child_info import ChildInfo
 from interlock.model.dead_letter import LetterFilter
 from interlock.model.doc import doc
-from interlock.model.facets import shown
+from interlock.model.facets import Facets, ProgressInfo, shown
 from interlock.model.guard import ViolationEvent
 from interlock.model.job_info import Cursor, ErrorText, ExitCode, Origin, RunId
-from interlock.model.json_form import Time
+from interlock.model.json_form import Time, shape_of
 from interlock.model.lane import LaneEvent
 from interlock.model.run import Run, RunStats, Transition, update_id
 from interlock.model.run_action import RunAction
@@ -20,11 +20,6 @@ from interlock.model.state import State
 
 JobOf = Annotated[str, doc("Job of the run.")]
 TenantOf = Annotated[str, doc("Tenant of the run.")]
-
-
-class ProgressInfo(msgspec.Struct, frozen=True):
-    percent: Annotated[float, doc("Progress from 0 to 100.")]
-    text: Annotated[str, doc("Current activity of the attempt.")]
 
 
 class RunInternals(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,8 +66,10 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     origin: Origin
     internals: Annotated[RunInternals, doc("Figures by which the scheduler keeps the run in order.")]
     error: ErrorText
-    facets: Annotated[dict[str, Any], doc("Parts that only some runs have, such as `hold`, by name.")] = {}
-    progress: Annotated[ProgressInfo | None, doc("Latest progress of the attempt; only for a single run.")] = None
+    facets: Annotated[
+        dict[str, Any], doc("Parts that only some runs have, such as `hold`, by name."), shape_of(Facets)
+    ] = {}
+    progress: Annotated[ProgressInfo | None, doc("Latest progress. A list has it only for ended runs.")] = None
 
 
 class RunDetail(RunInfo, frozen=True, kw_only=True):
@@ -241,7 +238,7 @@ def info_of(run: Run, progress: ProgressInfo | None = None) -> RunInfo:
         has_checkpoint=bool(run.has_checkpoint),
         origin=origin_of(run.origin),
         facets=shown(run.facets),
-        progress=progress,
+        progress=progress or (None if run.facets is None else run.facets.progress),
     )
 
 

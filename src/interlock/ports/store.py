@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Sequence
 from math import inf
 
 import msgspec
+from msgspec.json import decode
 
 from interlock.core.decisions import Batch
 from interlock.core.rebuild import Snapshot as Snapshot
@@ -18,6 +19,7 @@ from interlock.model.bulk import BulkRequest
 from interlock.model.child_info import Change, Kept
 from interlock.model.dead_letter import DeadLetter, LetterFilter
 from interlock.model.delivery import Delivery, DeliveryFilter
+from interlock.model.guard import ViolationEvent
 from interlock.model.job import Job
 from interlock.model.run import Run, Transition
 from interlock.model.run_filter import RunFilter as RunFilter
@@ -81,10 +83,15 @@ class ServiceEntry(msgspec.Struct, frozen=True):
     text: str
     change: Change | None = None
 
+    @property
+    def violation(self) -> ViolationEvent | None:
+        """The violation that it stands for; None for any other row."""
+        return decode(self.text, type=ViolationEvent) if self.stream == ViolationEvent.stream else None
+
 
 class EventFilter(msgspec.Struct, frozen=True):
-    """The wanted events: those that match every given field. Events of services have no run, job or tenant; those in
-    the log of the sessions of a tenant have this tenant."""
+    """The wanted events: those that match every given field. Violations have a run, a job and a tenant. Other events of
+    services have none; those in the log of the sessions of a tenant have this tenant."""
 
     run_id: str | None = None
     job_id: str | None = None
@@ -337,17 +344,18 @@ class Store(Reader):
 
     @abstractmethod
     async def prune_letters(self, before: float, most: int) -> int:
-        """Delete the oldest dead letters that were written before `before`, or are beyond the `most` newest. Returns
-        how many; fewer than `MOST_PRUNED` means that none is left. After the clock was set back, letters may stay
-        longer by as much."""
+        """Delete the oldest dead letters that were written before `before`, or are beyond the `most` newest. Those that
+        a bulk retry under way has not reached stay. Returns how many; fewer than `MOST_PRUNED` means that none is left.
+        After the clock was set back, letters may stay longer by as much."""
 
     @abstractmethod
     async def prune_runs(self, limits: PruneLimits) -> Pruned:
         """Delete ended runs with all their rows but their keys: those that ended before `ended_before`, those beyond
-        the `most` newest of their job, and then the oldest until `total` are left.
+        the `most` newest ended ones of their job, and then those beyond the `total` newest ended ones.
 
-        These stay: runs with a dead letter or a pending delivery, occurrences created at `occurrences_before` or
-        later, the run created last and the run of the highest position, so that no number or position is used twice.
+        These stay: runs with a dead letter or a pending delivery, runs that a bulk retry under way has not reached,
+        occurrences created at `occurrences_before` or later, the run created last and the run of the highest position,
+        so that no number or position is used twice.
         One call deletes `limits.runs` runs at most, fewer where they have many rows, and none in part; others may write
         in between, and wait longer for a hurried call. After the clock was set back, runs may stay longer by as much.
         """

@@ -21,6 +21,7 @@ from interlock.model.delivery import Delivery, DeliveryFilter
 from interlock.model.error import StaleEpoch, StoreUnavailable
 from interlock.model.job import Job
 from interlock.model.run import CALL_KEY, CATCH_UP, SCHEDULE, UPDATES, Run, Transition
+from interlock.model.run_action import RunAction
 from interlock.model.session_info import SessionEvent
 from interlock.model.state import State
 from interlock.ports import store as port
@@ -156,6 +157,8 @@ class MemoryStore(port.Store, Leases):
                 decoded = None if change is None else _change_decoder.decode(change)
                 entry = rows[number] = port.ServiceEntry(position, service, at, stream, text, decoded)
                 insort(self._events, entry, key=_POSITION)
+                if (violation := entry.violation) is not None:
+                    insort(self._events_of.setdefault(violation.run_id, []), entry, key=_POSITION)
 
     def _apply_timetable(self, batch: Batch) -> None:
         for job_id in batch.dropped_schedules:
@@ -272,21 +275,28 @@ class MemoryStore(port.Store, Leases):
     def _prunable(self, limits: port.PruneLimits) -> list[Run]:
         """Return the runs to prune, oldest first."""
         kept = set(self.dead.rows) | self._deliveries.runs() | {self._numbered[-1][1].id if self._numbered else ""}
+        kept.update(run.id for number, run in self._numbered if number < self._unreached(of_letters=False))
         if self._events and isinstance(newest := self._events[-1], port.StoredEvent):
             kept.add(newest.run_id)
-        left = Counter(run.job_id for _, run in self._numbered)
-        found: dict[str, Run] = {}
+        ended = [(run, run.ended_at) for _, run in self._numbered if run.ended_at is not None]
+        left = Counter(run.job_id for run, _ in ended)
+        found: set[str] = set()
         others: list[Run] = []
-        for _, run in self._numbered:
-            is_recent = run.origin in (SCHEDULE, CATCH_UP) and run.created_at >= limits.occurrences_before
-            if run.ended_at is not None and run.id not in kept and not is_recent:
-                if left[run.job_id] > limits.most or run.ended_at < limits.ended_before:
-                    found[run.id] = run
-                else:
-                    others.append(run)
+        for run, ended_at in ended:
+            if run.origin in (SCHEDULE, CATCH_UP) and run.created_at >= limits.occurrences_before:
+                kept.add(run.id)
+            if run.id not in kept and (left[run.job_id] > limits.most or ended_at < limits.ended_before):
+                found.add(run.id)
+            else:
+                others.append(run)
             left[run.job_id] -= 1
-        found |= {run.id: run for run in others[: max(0, len(self._numbered) - len(found) - limits.total)]}
+        found.update(run.id for run in others[: max(0, len(others) - limits.total)] if run.id not in kept)
         return [run for _, run in self._numbered if run.id in found]
+
+    def _unreached(self, of_letters: bool) -> int:
+        """Return the number below which retries under way have not looked at runs, or letters."""
+        retries = (bulk for bulk, _ in self.bulks.values() if bulk.action is RunAction.RETRY and bulk.ended_at is None)
+        return max((one.before or 0 for one in retries if (one.wanted.letters is not None) == of_letters), default=0)
 
     def _forget(self, run: Run) -> None:
         del self.runs_by_id[run.id]
@@ -403,7 +413,7 @@ class MemoryStore(port.Store, Leases):
         return self.dead.counts(wanted)
 
     async def prune_letters(self, before: float, most: int) -> int:
-        return self.dead.prune(before, most)
+        return self.dead.prune(before, most, self._unreached(of_letters=True))
 
     async def audit(
         self, after: int, limit: int, wanted: AuditFilter = port.EVERY_ENTRY, last: bool = False
@@ -430,6 +440,8 @@ class MemoryStore(port.Store, Leases):
 
 def _fits(wanted: port.EventFilter, one: port.StoredEvent | port.ServiceEntry) -> bool:
     if isinstance(one, port.ServiceEntry):
+        if wanted.service is None and (violation := one.violation) is not None:
+            return wanted.job_id in (None, violation.job_id) and wanted.tenant in (None, violation.tenant)
         if wanted.of_tenant is not None:
             return one.service == SessionEvent.LOGS + wanted.of_tenant
         return wanted.job_id is wanted.tenant is None and wanted.service in (None, one.service)

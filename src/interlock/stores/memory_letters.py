@@ -38,10 +38,14 @@ class Letters:
     def counts(self, wanted: LetterFilter) -> dict[str, int]:
         return dict(Counter(str(one.code) for _, one in self.rows.values() if wanted.fits(one)))
 
-    def prune(self, before: float, most: int) -> int:
+    def prune(self, before: float, most: int, unreached: int) -> int:
         surplus = len(self.rows) - most
         oldest = list(self.rows.items())[:MOST_PRUNED]
-        old = [letter_id for place, (letter_id, (_, one)) in enumerate(oldest) if one.at < before or place < surplus]
+        old = [
+            letter_id
+            for place, (letter_id, (number, one)) in enumerate(oldest)
+            if (one.at < before or place < surplus) and number >= unreached
+        ]
         for letter_id in old:
             del self.rows[letter_id]
         return len(old)

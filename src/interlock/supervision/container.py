@@ -220,6 +220,9 @@ class ContainerInstance(NativeInstance):
 
     async def stop(self, timeout: float) -> None:
         self._is_asked = True
+        if self._living is None:
+            self.settle(self._exit(0))
+            return
         # Not by the engine's own stop: it takes whole seconds only, and Podman answers nothing else meanwhile and
         # refuses it for a suspended container.
         if timeout > 0 and not self._over.done():

@@ -87,6 +87,9 @@ class FunctionInstance(NativeInstance):
             self.settle(task.result())
 
     async def stop(self, timeout: float) -> None:
+        if self._task is None:
+            self.settle(self._exit(0))
+            return
         self._ask()
         await asyncio.wait([self.ended], timeout=timeout)
         self._abandon()

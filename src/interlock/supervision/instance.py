@@ -57,7 +57,8 @@ class Instance(ABC):
 
     @abstractmethod
     async def stop(self, timeout: float) -> None:
-        """Ask it to end, kill it at `timeout`, and return when `ended` is settled and nothing is left."""
+        """Ask it to end, kill it at `timeout`, and return when `ended` is settled and nothing is left. An instance that
+        never started ends at once."""
 
     @abstractmethod
     def kill(self) -> None:

@@ -9,9 +9,10 @@ from interlock.client.submission import instant
 from interlock.model import payload
 from interlock.model.duration import Duration, seconds
 from interlock.model.error import BadValue
+from interlock.model.facets import ProgressInfo
 from interlock.model.message import Checkpoint, Dispatch, Message, Progress, Usage
 from interlock.model.message import LogLine as LogMessage
-from interlock.model.run_view import LogLine, ProgressInfo
+from interlock.model.run_view import LogLine
 from interlock.model.secret import from_json
 from interlock.model.session import check_key
 from interlock.worker.context import Context

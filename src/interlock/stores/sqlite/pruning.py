@@ -54,9 +54,10 @@ def _find(limits: PruneLimits, first: int, last: int, counted: Counted, connecti
     owner = connection.execute(QUERIES["get_number_at"], {"position": read_position(connection)}).fetchone()
     stays = {last} if owner is None else {last, owner[0]}
     enough = limits.runs + 1 + len(stays)
+    unreached = _unreached(connection)
 
-    def find(name: str, limit: int, **values: float) -> set[int]:
-        values |= {"limit": limit, "occurrences_before": limits.occurrences_before}
+    def find(name: str, limit: int, **values: float | str) -> set[int]:
+        values |= {"limit": limit, "occurrences_before": limits.occurrences_before, "unreached": unreached}
         return {row[0] for row in connection.execute(QUERIES[name], values)} - stays
 
     last_old = _last_created_before(connection, "get_created", limits.ended_before, first, last)
@@ -65,9 +66,14 @@ def _find(limits: PruneLimits, first: int, last: int, counted: Counted, connecti
         found |= find("find_surplus_runs", enough + len(found), most=limits.most)
     surplus = counted.runs - len(found) - limits.total
     if len(found) <= limits.runs and surplus > 0:
-        others = find("find_oldest_runs", len(found) + len(stays) + min(surplus, enough), first=first) - found
-        found.update(sorted(others)[:surplus])
+        surplus -= connection.execute(QUERIES["count_all_live"]).fetchone()[0]
+        found |= find("find_oldest_runs", enough, first=first, found=_json(sorted(found)), surplus=max(0, surplus))
     return sorted(found)
+
+
+def _unreached(connection: sqlite3.Connection, of_letters: bool = False) -> int:
+    """Return the number below which retries under way have not looked at runs, or letters."""
+    return int(connection.execute(QUERIES["get_unreached"], {"of_letters": of_letters}).fetchone()[0])
 
 
 def _last_created_before(connection: sqlite3.Connection, query: str, instant: float, low: int, high: int) -> int:
@@ -114,10 +120,19 @@ def prune_keys(numbers: Sequence[int], connection: sqlite3.Connection) -> int:
 
 
 def prune(numbers: Sequence[int], connection: sqlite3.Connection) -> int:
-    values = {"numbers": _json(numbers)}
+    unreached = _unreached(connection)  # of a retry that may have begun after the search
+    values = {"numbers": _json([number for number in numbers if number >= unreached])}
     for name in PARTS:
         deleted = connection.execute(QUERIES[name], values).rowcount
     return deleted
+
+
+def prune_letters(before: float, most: int, connection: sqlite3.Connection) -> int:
+    unreached = _unreached(connection, of_letters=True)
+    values = {"before": before, "most": most, "limit": MOST_PRUNED, "unreached": unreached}
+    ids = connection.execute(QUERIES["find_old_letters"], values).fetchall()
+    connection.executemany(QUERIES["drop_letter"], ids)
+    return len(ids)
 
 
 def find_service_cuts(most_lines: int, most_bytes: int, connection: sqlite3.Connection) -> dict[str, int]:

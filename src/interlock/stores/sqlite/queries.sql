@@ -109,6 +109,20 @@ WHERE position > :after AND position <= :until ORDER BY position LIMIT :limit;
 SELECT position, service, at, stream, text, change FROM service_log INDEXED BY service_log_of_service
 WHERE service = :service AND position > :after ORDER BY position LIMIT :limit;
 
+-- name: get_violations
+SELECT position, service, at, stream, text, change FROM service_log
+WHERE position > :after AND position <= :until AND stream = 'violation'
+AND CASE stream WHEN 'violation' THEN (:job_id IS NULL OR json_extract(text, '$.job_id') = :job_id)
+  AND (:tenant IS NULL OR json_extract(text, '$.tenant') = :tenant) END
+ORDER BY position LIMIT :limit;
+
+-- name: get_violations_of_run
+SELECT position, service, at, stream, text, change FROM service_log INDEXED BY violations_of_run
+WHERE stream = 'violation' AND json_extract(text, '$.run_id') = :run_id AND position > :after
+AND (:job_id IS NULL OR json_extract(text, '$.job_id') = :job_id)
+AND (:tenant IS NULL OR json_extract(text, '$.tenant') = :tenant)
+ORDER BY position LIMIT :limit;
+
 -- name: get_last_of_service
 SELECT position, service, at, stream, text, change FROM service_log INDEXED BY service_log_of_service
 WHERE service = :service AND position > :after ORDER BY position DESC LIMIT :limit;
@@ -250,11 +264,24 @@ SELECT number FROM runs NOT INDEXED
 WHERE number <= :last AND ended_at < :ended_before AND {may_go} ORDER BY number LIMIT :limit;
 
 -- name: find_oldest_runs
-SELECT number FROM runs NOT INDEXED
-WHERE number >= :first AND ended_at IS NOT NULL AND {may_go} ORDER BY number LIMIT :limit;
+SELECT number FROM (
+  SELECT number, {may_go} AS may_go FROM runs NOT INDEXED
+  WHERE number >= :first AND ended_at IS NOT NULL AND number NOT IN (SELECT value FROM json_each(:found))
+  ORDER BY number LIMIT :surplus
+) AS oldest
+WHERE may_go LIMIT :limit;
 
 -- name: count_runs
 SELECT count(*) FROM runs INDEXED BY runs_of_job;
+
+-- name: count_all_live
+SELECT count(*) FROM runs INDEXED BY runs_live WHERE ended_at IS NULL;
+
+-- A retry under way has yet to look at the rows below this number.
+-- name: get_unreached
+SELECT coalesce(max(retry ->> '$.before'), 0) FROM (SELECT CAST(request AS TEXT) AS retry FROM bulk_requests)
+WHERE retry ->> '$.action' = 'retry' AND retry ->> '$.ended_at' IS NULL
+AND (retry ->> '$.wanted.letters' IS NOT NULL) = :of_letters;
 
 -- name: find_surplus_runs
 WITH RECURSIVE found (job_id) AS (
@@ -268,6 +295,7 @@ WHERE runs.ended_at IS NOT NULL AND {may_go} LIMIT :limit;
 
 -- name: newest_surplus_run
 SELECT others.number FROM runs AS others INDEXED BY runs_of_job WHERE others.job_id = found.job_id
+AND others.number NOT IN (SELECT number FROM runs INDEXED BY runs_live WHERE ended_at IS NULL)
 ORDER BY others.number DESC LIMIT 1 OFFSET :most
 
 -- name: get_number_at
@@ -284,7 +312,8 @@ SELECT number, 1 + (SELECT count(*) FROM history INDEXED BY history_of_run WHERE
 FROM runs WHERE number IN (SELECT value FROM json_each(:numbers)) ORDER BY number;
 
 -- name: may_go
-(runs.created_at < :occurrences_before OR runs.origin IS NULL OR runs.origin NOT IN ('schedule', 'catch_up'))
+runs.number >= :unreached
+AND (runs.created_at < :occurrences_before OR runs.origin IS NULL OR runs.origin NOT IN ('schedule', 'catch_up'))
 AND NOT EXISTS (SELECT 1 FROM dead_letters WHERE dead_letters.id = runs.id)
 AND NOT EXISTS (SELECT 1 FROM deliveries WHERE deliveries.run_id = runs.id AND deliveries.ended_at IS NULL)
 
@@ -367,8 +396,8 @@ AND (:until IS NULL OR at < :until)
 AND (:replayed IS NULL OR (replayed_as IS NOT NULL) = :replayed)
 
 -- name: find_old_letters
-SELECT id FROM (SELECT number, id, at FROM dead_letters ORDER BY number LIMIT :limit) WHERE at < :before
-OR number <= (SELECT number FROM dead_letters ORDER BY number DESC LIMIT 1 OFFSET :most);
+SELECT id FROM (SELECT number, id, at FROM dead_letters ORDER BY number LIMIT :limit) WHERE number >= :unreached
+AND (at < :before OR number <= (SELECT number FROM dead_letters ORDER BY number DESC LIMIT 1 OFFSET :most));
 
 -- name: insert_delivery
 INSERT INTO deliveries ({delivery_columns}) VALUES {rows}

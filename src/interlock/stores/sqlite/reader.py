@@ -192,6 +192,8 @@ class SqliteReader(port.Reader):
         elif wanted.of_tenant is not None:
             values["service"] = SessionEvent.LOGS + wanted.of_tenant
             kinds.append(("services_of_service", _service_entry))
+        elif wanted.service is None:
+            kinds.append(("violations" if wanted.run_id is None else "violations_of_run", _service_entry))
 
         def work(connection: sqlite3.Connection) -> port.EventRows:
             with one_view(connection):

@@ -19,7 +19,7 @@ from interlock.core.schedule_table import ScheduleRow
 from interlock.model import error as e
 from interlock.model.state import State
 from interlock.ports.leases import L, Lease, Leases
-from interlock.ports.store import MOST_PRUNED, Inputs, Pruned, PruneLimits, Snapshot, Store
+from interlock.ports.store import Inputs, Pruned, PruneLimits, Snapshot, Store
 from interlock.stores.sqlite import database, pruning
 from interlock.stores.sqlite.batch import write_batch
 from interlock.stores.sqlite.queries import QUERIES
@@ -331,11 +331,7 @@ class SqliteStore(SqliteReader, Store, Leases):
         return await self._write(partial(pruning.prune_keys, numbers)) if numbers else 0
 
     async def prune_letters(self, before: float, most: int) -> int:
-        values = {"before": before, "most": most, "limit": MOST_PRUNED}
-        ids = await self._rows("find_old_letters", values, lambda row: (row[0],))
-        if ids:
-            await self._write(lambda connection: connection.executemany(QUERIES["drop_letter"], ids))
-        return len(ids)
+        return await self._write(partial(pruning.prune_letters, before, most))
 
     async def prune_runs(self, limits: PruneLimits) -> Pruned:
         found = await self._read(partial(pruning.find_prunable, limits, self._counted))

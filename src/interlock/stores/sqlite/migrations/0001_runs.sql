@@ -192,6 +192,9 @@ CREATE UNIQUE INDEX service_log_numbers ON service_log (service, number);
 -- A service's rows in order, and how much they are, without reading them.
 CREATE INDEX service_log_of_service ON service_log (service, position, size);
 
+-- The violations of a run in order. Only they are JSON with a run.
+CREATE INDEX violations_of_run ON service_log (json_extract(text, '$.run_id'), position) WHERE stream = 'violation';
+
 -- The cursor of a job moves in the commit that creates its occurrences. identity is what its times are made of; next may be
 -- found from the others, and is here so that a start need not look for it. Up to reached there may be runs of other schedules.
 CREATE TABLE schedules (
