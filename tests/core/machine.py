@@ -104,7 +104,7 @@ class Machine:
         """One pass, and those that follow from it at once. As in the shell, facts are read before it, its decisions
         stored, and its effects answered."""
         self.last = decisions = self._pass(commands)
-        while self.state.timetable.unsure or (self.answers and not self.holds_answers):
+        while self.state.timetable.unsure or self.state.to_judge or (self.answers and not self.holds_answers):
             answers, self.answers = self.answers, []
             self._pass([("", Answered(answers))])
             decisions.wake_at = self.last.wake_at

@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from interlock.engine import sweeper
-from interlock.engine.sweeper import EVERY, Sweeper
+from interlock.engine.sweeper import Sweeper
 from interlock.model import message as m
 from interlock.model import request as r
 from interlock.model.run_filter import RunFilter
 from interlock.ports.store import RunRows
 from tests.engine.bench import Bench, LoopClock, SlowStore, on_virtual_time, pass_time, running, until
+
+EVERY = 30.0
 
 
 class ReadStore(SlowStore):
@@ -31,13 +33,13 @@ class ReadStore(SlowStore):
         return page
 
 
-def with_sweeps(body: Callable[[Bench, ReadStore], Coroutine[Any, Any, None]]) -> None:
+def with_sweeps(body: Callable[[Bench, ReadStore], Coroutine[Any, Any, None]], every: float = EVERY) -> None:
     async def whole() -> None:
         store = ReadStore()
         bench = Bench(store)
         await bench.start()
         await until(lambda: bench.engine.is_settled)
-        sweeps = asyncio.ensure_future(Sweeper(bench.engine, store, LoopClock()).run())
+        sweeps = asyncio.ensure_future(Sweeper(bench.engine, store, LoopClock(), every).run())
         await body(bench, store)
         sweeps.cancel()
         await bench.stop()
@@ -121,3 +123,12 @@ def test_a_scheduler_without_its_lease_does_not_sweep() -> None:
         await until(lambda: len(store.pages) == 2, EVERY + 2.0)
 
     with_sweeps(body)
+
+
+@pytest.mark.behaviour("REC-1")
+def test_the_interval_of_sweeps_is_a_setting() -> None:
+    async def body(bench: Bench, store: ReadStore) -> None:
+        await pass_time(11.0)
+        assert [at // 1 for at, _ in store.pages] == [0, 5, 10]
+
+    with_sweeps(body, every=5.0)
