@@ -557,6 +557,19 @@ def test_a_dispatch_that_waits_for_its_payload_is_judged_again() -> None:
     assert machine.dispatched() == []
 
 
+@pytest.mark.behaviour("POL-5", "RUN-22")
+@pytest.mark.parametrize("jump", [3600.0, -3600.0])
+def test_a_window_counts_elapsed_time_whatever_the_clock_shows(jump: float) -> None:
+    fast = rule(Ruling.DENY, velocity=Velocity(max_requests=1, window=60))
+    machine = judged_by(policy(fast, default=Ruling.ALLOW))
+    machine.submit()
+    machine.wall += jump
+    machine.advance(59)
+    assert machine.state_of(machine.submit()) is S.DENIED
+    machine.advance(1)
+    assert machine.state_of(machine.submit()) is S.DISPATCHED
+
+
 @pytest.mark.behaviour("POL-5", "POL-8")
 def test_a_change_of_the_policy_does_not_replace_the_approval_of_a_run_that_came_too_fast() -> None:
     fast = rule(velocity=Velocity(max_requests=1, window=60))
@@ -865,6 +878,21 @@ def test_after_a_restart_a_remote_policy_is_asked_before_anything_is_dispatched(
     machine.remote = lambda _: NO
     machine.advance(10)
     assert machine.state_of(run_id) is S.DENIED
+
+
+@pytest.mark.behaviour("POL-7", "RUN-21")
+def test_a_run_that_leaves_its_window_to_be_judged_again_does_not_wait_for_its_end() -> None:
+    machine = Machine(limits=replace(DEBOUNCED, remote_policy=True))
+    machine.remote = lambda _: YES
+    run_id = machine.submit(session="s")
+    assert machine.run(run_id).due_at is not None, "it collects others"
+    machine.remote = None
+    machine.restart()
+    machine.restart()
+    asked = len(machine.checked)
+    machine.restart()
+    assert machine.state_of(run_id) is S.PENDING
+    assert [one.run_id for one in machine.checked[asked:]] == [run_id]
 
 
 def test_a_session_that_becomes_busy_also_takes_back_the_turn_of_a_run_that_is_judged_again() -> None:

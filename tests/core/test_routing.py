@@ -229,6 +229,14 @@ def test_a_placement_that_nobody_can_serve_does_not_hold_up_those_behind_it() ->
         ({"constraint.disk": "ssd"}, {"b"}),
         ({"placement.disk": "ssd", "placement.region": "eu"}, set()),
         ({"region": "nowhere"}, {"a", "b"}),
+        ({"constraint.cuda": "true"}, {"a"}),
+        ({"constraint.CUDA": "true"}, {"a"}),
+        ({"constraint.cuda": "yes"}, set()),
+        ({"constraint.cuda": "True"}, set()),
+        ({"placement.cuda": "true"}, set()),
+        ({"node.cuda": "true"}, set()),
+        ({"constraint.fast": "true"}, {"b"}),
+        ({"constraint.slow": "true"}, {"a", "b"}),
         ({"preferred_worker_id": "b"}, {"b"}),
         ({"preferred_worker_id": "gone"}, {"a", "b"}),
         ({"preferred_pool": "rest"}, {"a", "b"}),
@@ -237,10 +245,20 @@ def test_a_placement_that_nobody_can_serve_does_not_hold_up_those_behind_it() ->
 )
 def test_labels_of_a_run_and_of_workers(labels: dict[str, str], expected: set[str]) -> None:
     machine = made({"rest": REST, "gpu": GPU})
-    join(machine, "a", slots=100, pool="rest", labels={"region": "eu"})
-    join(machine, "b", slots=100, pool="rest", labels={"region": "us", "constraint.disk": "ssd"})
+    join(machine, "a", slots=100, pool="rest", labels={"region": "eu", "slow": "true"}, capabilities=["Cuda"])
+    labels_of_b = {"region": "us", "constraint.disk": "ssd", "fast": "true", "slow": "false"}
+    join(machine, "b", slots=100, pool="rest", labels=labels_of_b, capabilities=["slow"])
     runs = [machine.submit("mail", labels=labels) for _ in range(12)]
     assert {taken_by(machine, one) for one in runs} - {None} == expected
+
+
+@pytest.mark.behaviour("ROU-4")
+def test_without_pools_a_constraint_still_asks_for_the_capability() -> None:
+    machine = made({})
+    join(machine, "a", slots=100, capabilities=["cuda"])
+    join(machine, "b", slots=100)
+    runs = [machine.submit("mail", labels={"constraint.cuda": "true"}) for _ in range(12)]
+    assert {taken_by(machine, one) for one in runs} == {"a"}
 
 
 @pytest.mark.behaviour("ROU-6")

@@ -6,9 +6,10 @@ from math import inf
 from interlock.core import output
 from interlock.core.hooks import call_after
 from interlock.core.lanes import enqueue
-from interlock.core.roster import Attempt
+from interlock.core.roster import MOST_TRIES, Attempt
 from interlock.core.state import ATTEMPT_RUNTIME, LATE, RUNTIME, WAIT
 from interlock.core.transition import Pass
+from interlock.model.dead_letter import LetterCode
 from interlock.model.duration import brief, checked
 from interlock.model.failure import TIMED_OUT, Failure
 from interlock.model.field_types import Span
@@ -231,7 +232,10 @@ def give_back(p: Pass, attempt: Attempt, reason: str) -> None:
     _detach(p, run)
     if _stopped(p, run, reason):
         return
-    if run.state is State.DISPATCHED:
+    if run.state is State.DISPATCHED and run.attempt >= MOST_TRIES and not run.may_have_begun:
+        text = f"handed out {run.attempt} times and never begun; the last time: {reason}"
+        p.give_up(run, LetterCode.DISPATCH_FAILED, text)
+    elif run.state is State.DISPATCHED:
         run.stop = None
         p.move(run, State.SCHEDULED, reason)
         enqueue(p.state, run, attempt.order)
