@@ -556,6 +556,19 @@ def test_a_dispatch_that_waits_for_its_payload_is_judged_again() -> None:
     assert machine.dispatched() == []
 
 
+@pytest.mark.behaviour("POL-5", "RUN-22")
+@pytest.mark.parametrize("jump", [3600.0, -3600.0])
+def test_a_window_counts_elapsed_time_whatever_the_clock_shows(jump: float) -> None:
+    fast = rule(Ruling.DENY, velocity=Velocity(max_requests=1, window=60))
+    machine = judged_by(policy(fast, default=Ruling.ALLOW))
+    machine.submit()
+    machine.wall += jump
+    machine.advance(59)
+    assert machine.state_of(machine.submit()) is S.DENIED
+    machine.advance(1)
+    assert machine.state_of(machine.submit()) is S.DISPATCHED
+
+
 @pytest.mark.behaviour("POL-5", "POL-8")
 def test_a_change_of_the_policy_does_not_replace_the_approval_of_a_run_that_came_too_fast() -> None:
     fast = rule(velocity=Velocity(max_requests=1, window=60))

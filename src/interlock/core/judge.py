@@ -103,7 +103,7 @@ def _verdict(p: Pass, run: Run, payloads: Sequence[bytes]) -> tuple[PolicyReques
     if p.state.limits.remote_policy or policy is None:
         return request, Verdict(ruling=Ruling.DENY, reason=JOINED, policy=p.state.policy_digest)
     meter = Meter()
-    verdicts = [policy.judge(replace(request, payload=one), windows, p.now, meter) for one in payloads]
+    verdicts = [policy.judge(replace(request, payload=one), windows, p.elapsed, meter) for one in payloads]
     p.judging_cost += meter.cost
     if len(verdicts) == 1:
         return request, verdicts[0]
@@ -395,7 +395,7 @@ def _stays_allowed(p: Pass, run: Run) -> bool:
     if policy.needs_payload and (run.payload is None or run.has_collected):
         return False
     meter = Meter()
-    verdict = policy.judge(request_of(state.job_of(run), run, (run.payload or EMPTY,)), None, p.now, meter)
+    verdict = policy.judge(request_of(state.job_of(run), run, (run.payload or EMPTY,)), None, p.elapsed, meter)
     p.judging_cost += meter.cost
     return verdict.ruling is Ruling.ALLOW
 
