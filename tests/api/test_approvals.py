@@ -115,7 +115,8 @@ def test_a_verdict_is_in_the_explanation(own: Server) -> None:
     )
     assert (found[denied]["verdict"]["rule"], found[denied]["verdict"]["decision"]) == ("never", "deny")
     assert found[limited]["verdict"]["limits"] == {"max_runtime": 90, "tools": ["grep", "sed"]}
-    assert found[plain]["verdict"] is None
+    allowed = found[plain]["verdict"]
+    assert (allowed["decision"], allowed["rule"], allowed["policy"]) == ("allow", "", policy)
 
 
 @pytest.mark.behaviour("POL-8", "SEC-2")

@@ -18,8 +18,11 @@ from interlock.model.audit import NO_HASH, AuditEntry, AuditHead, AuditKind, cha
 from interlock.model.audit_request import NoteRefusals, Refusal, RefusalsReport
 from interlock.model.command import Define, NoteTokens, Put
 from interlock.model.job import Job
+from interlock.model.policy import Ruling
+from interlock.model.policy_document import PolicyDocument
 from interlock.model.request import DropJob
 from interlock.model.work import ProcessWork
+from interlock.policy.policy import compile_policy
 from tests.core.machine import START, WORK, Machine, at_once
 
 REFUSED = AuditKind.TOKEN_REFUSED
@@ -195,7 +198,18 @@ def test_beyond_a_thousand_keys_refusals_of_a_kind_share_a_count() -> None:
 
 def changes(m: Machine) -> list[tuple[str, str, dict[str, Any]]]:
     entries = at_once(m.store.audit(0, 10_000)).entries
-    return [(one.actor, one.subject, one.detail) for one in entries if one.kind is AuditKind.JOB_CHANGED]
+    return [(one.actor, one.subject, without(one.detail)) for one in entries if one.kind is AuditKind.JOB_CHANGED]
+
+
+def without(detail: dict[str, Any], *names: str) -> dict[str, Any]:
+    """Details of an entry but for digests."""
+    return {name: value for name, value in detail.items() if name not in ("before", "after")}
+
+
+def digests(m: Machine, kind: AuditKind) -> list[tuple[str, str, str]]:
+    """Actor, and digests before and after each change of a kind."""
+    entries = at_once(m.store.audit(0, 10_000)).entries
+    return [(one.actor, one.detail["before"], one.detail["after"]) for one in entries if one.kind is kind]
 
 
 @pytest.mark.behaviour("SEC-7")
@@ -236,6 +250,44 @@ def test_jobs_that_are_put_and_deleted_are_audited_with_the_change_and_refused_o
     ]
 
 
+def assert_each_follows(changes: list[tuple[str, str, str]]) -> None:
+    assert all(before != after for _, before, after in changes)
+    assert [after for _, _, after in changes[:-1]] == [before for _, before, _ in changes[1:]]
+
+
+@pytest.mark.behaviour("SEC-7")
+def test_each_change_of_the_policy_and_of_jobs_is_an_entry_by_whoever_made_it() -> None:
+    """Only refusals are summed: seven changes within a minute, some of them back and forth, are seven entries."""
+    m = Machine(WORK)
+    policies = [
+        compile_policy(PolicyDocument(id="p", default_decision=Ruling(one))) for one in ("allow", "deny", "allow")
+    ]
+    for number, policy in enumerate((*policies, None, *policies)):
+        changed = replace(WORK, lane=("main", "team")[number % 2], version="")
+        m.step(("", Define(number + 1, [changed], f"token-{number}", policy=policy)))
+    found = digests(m, AuditKind.POLICY_CHANGED)
+    assert [actor for actor, _, _ in found] == [f"token-{number}" for number in range(7)]
+    assert [after for _, _, after in found] == [
+        "" if one is None else one.digest for one in (*policies, None, *policies)
+    ]
+    assert found[0][1] == ""
+    assert_each_follows(found)
+    jobs = digests(m, AuditKind.JOB_CHANGED)
+    assert [actor for actor, _, _ in jobs] == ["scheduler", *(f"token-{number}" for number in range(7))]
+    assert_each_follows(jobs)
+
+
+@pytest.mark.behaviour("SEC-7")
+def test_a_job_that_is_put_is_audited_with_its_versions() -> None:
+    m = Machine()
+    made = Job(id="made", work=ProcessWork(command=("true",)))
+    other = replace(made, lane="team", version="")
+    m.step(("client", Put(1, [made], "ann")), ("client", Put(2, [other], "bob")), ("client", DropJob(3, "made", "cid")))
+    assert digests(m, AuditKind.JOB_CHANGED)[1:] == [
+        ("ann", "", made.version), ("bob", made.version, other.version), ("cid", other.version, ""),
+    ]  # fmt: skip
+
+
 @pytest.mark.behaviour("SEC-7")
 def test_other_tokens_are_noticed_at_a_start() -> None:
     m = Auditor()
@@ -244,7 +296,8 @@ def test_other_tokens_are_noticed_at_a_start() -> None:
     for tokens in ({"ann": "1", "bob": "1"}, {"ann": "1", "bob": "1"}, {"ann": "2", "cid": "1"}, {}):
         m.restart()
         m.step(("", NoteTokens(tokens)))
-    found = [one.detail for one in m.entries[m.begun :]]
+    found = [without(one.detail) for one in m.entries[m.begun :]]
+    assert_each_follows(digests(m, AuditKind.TOKENS_CHANGED))
     assert found == [
         {"added": 2, "changed": 0, "removed": 0, "names": ["ann", "bob"]},
         {"added": 1, "changed": 1, "removed": 1, "names": ["cid", "ann", "bob"]},

@@ -422,6 +422,11 @@ def test_a_triggered_job_names_its_cause_and_a_chain_ends() -> None:
     assert {run.tenant for run in runs} == {"red"}
     assert runs[-1].guarded.failed == 1
     assert any("a chain of 16 runs" in text for text in machine.warned)
+    (note,) = machine.run(machine.ended[-1].id).notes
+    assert note.text == (
+        "trigger_job after run.succeeded failed: job 'work' is not started: "
+        "a chain of 16 runs has already caused each other"
+    )
 
 
 @pytest.mark.behaviour("CON-2", "CON-4")

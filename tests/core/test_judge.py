@@ -13,7 +13,8 @@ from interlock.core.state import Limits
 from interlock.model.approval_request import Resolve
 from interlock.model.audit import AuditEntry, AuditFilter
 from interlock.model.command import PolicyMoved, Refill, StartDraining
-from interlock.model.facets import seen
+from interlock.model.explanation import explain_end
+from interlock.model.facets import Allowed, Facets, seen
 from interlock.model.guard import Action, Constraints
 from interlock.model.job import Job
 from interlock.model.lane_request import ActOnSession
@@ -912,6 +913,59 @@ def test_a_session_that_becomes_busy_also_takes_back_the_turn_of_a_run_that_is_j
     assert machine.state_of(second) is machine.state_of(third) is S.SCHEDULED
     machine.finished(first)
     assert machine.dispatched() == [first, second]
+
+
+@pytest.mark.behaviour("POL-7")
+def test_the_rule_and_the_policy_of_a_plain_allow_are_kept_with_the_run() -> None:
+    found = policy(rule(Ruling.ALLOW, id="fine", topics=("work",)))
+    machine = judged_by(found, Job(id="work"), Job(id="other"))
+    run_id = machine.submit()
+    verdict = explain(machine.state, machine.run(run_id), machine.now).verdict
+    assert verdict is not None
+    assert (verdict.decision, verdict.rule, verdict.policy) == (Ruling.ALLOW, "fine", found.digest)
+    machine.finished(run_id)
+    assert explain_end(machine.run(run_id)).verdict == verdict
+    machine.restart()
+    assert explain_end(machine.run(run_id)).verdict == verdict
+
+
+@pytest.mark.behaviour("POL-7")
+def test_the_verdict_of_a_run_that_is_judged_again_replaces_its_plain_allow() -> None:
+    machine = Machine(policy=ALLOWS)
+    run_id = machine.submit()
+    assert machine.run(run_id).facets == Facets(allowed=Allowed("", ALLOWS.digest))
+    change(machine, ASKS)
+    assert machine.run(run_id).allowed is None
+    change(machine, None)
+    assert machine.run(run_id).facets is None
+
+
+@pytest.mark.behaviour("SEC-7", "POL-4", "POL-11")
+def test_only_refusals_are_summed_in_the_audit() -> None:
+    machine = judged_by(policy(rule(Ruling.CONSTRAIN, limits=SMALL)), limits=LIMITS)
+    ids = machine.submit_many(3)
+    assert [(one.subject, one.count) for one in audited(machine, "verdict")] == [(one, 1) for one in ids]
+    machine = judged_by(None, limits=replace(REMOTE, policy_fails_open=True))
+    machine.remote = lambda request: "away"
+    ids = machine.submit_many(3)
+    assert [(one.subject, one.count) for one in audited(machine, "bypassed")] == [(one, 1) for one in ids]
+    machine = judged_by(DENIES)
+    ids = machine.submit_many(3)
+    machine.advance(60)
+    assert [one.count for one in audited(machine, "verdict")] == [1, 2]
+
+
+@pytest.mark.behaviour("CON-6")
+def test_why_an_action_failed_is_on_its_run() -> None:
+    job = Job(id="work", on_failure=(Action(action="trigger_job", job="gone"),))
+    machine = judged_by(None, job)
+    run_id = machine.submit()
+    machine.started(run_id)
+    machine.finished(run_id, "failed_fatal")
+    text = "trigger_job after run.failed failed: no job has the id 'gone'"
+    assert [one.text for one in machine.run(run_id).notes] == [text]
+    assert [one.text for one in explain_end(machine.run(run_id)).notes] == [text]
+    assert machine.state_of(run_id) is S.FAILED
 
 
 @pytest.mark.behaviour("POL-2", "SEC-5")

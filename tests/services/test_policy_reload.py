@@ -6,6 +6,7 @@ import pytest
 
 from interlock.config import Settings
 from interlock.config.sources import load
+from interlock.model.audit import AuditFilter, AuditKind
 from interlock.model.error import BadConfig
 from interlock.model.reload_report import Difference
 from interlock.wiring.scheduler import Scheduler
@@ -13,7 +14,7 @@ from tests.config.test_policy_documents import POLICY, RULE
 from tests.helpers.places import run_async
 
 
-@pytest.mark.behaviour("POL-12")
+@pytest.mark.behaviour("POL-12", "SEC-7")
 def test_a_reload_takes_a_policy_and_a_bad_one_leaves_the_old(folder: Path) -> None:
     file = folder / "a.yaml"
     file.write_text(POLICY)
@@ -31,6 +32,13 @@ def test_a_reload_takes_a_policy_and_a_bad_one_leaves_the_old(folder: Path) -> N
             file.write_text(RULE)
             assert (await scheduler.services.reload("test")).policy == Difference(changed=["main"])
             assert rules() == ["a", "b"]
+            file.write_text(POLICY)
+            await scheduler.services.reload("ann")
+            file.write_text(RULE)
+            await scheduler.services.reload("bob")
+            changes = (await scheduler.store.audit(0, 100, AuditFilter(kind=AuditKind.POLICY_CHANGED))).entries
+            assert [one.actor for one in changes] == ["scheduler", "test", "ann", "bob"]
+            assert [one.detail["before"] for one in changes] == ["", *(one.detail["after"] for one in changes[:-1])]
             file.write_text(RULE + "  when: tenant == 1\n")
             with pytest.raises(BadConfig, match=r"a\.yaml:7: rules\[1\]\.when: "):
                 await scheduler.services.reload("test")

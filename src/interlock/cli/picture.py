@@ -15,7 +15,7 @@ from interlock.cli.format import COLOURS, LEVELS, ago, clock, exact, local, span
 from interlock.cli.tables import columns_of, json_text, on_one_line, plain, rich_table, tabbed
 from interlock.model.approval import VerdictInfo, verdict_of
 from interlock.model.delivery import DeliveryInfo
-from interlock.model.facets import Judged
+from interlock.model.facets import Allowed, Judged
 from interlock.model.output import OutputRecord
 from interlock.model.run_view import HistoryEntry, LogLine, RunDetail, ServiceLine
 from interlock.model.safe_text import safe
@@ -24,7 +24,7 @@ from interlock.model.state import TERMINAL, State
 
 BAR = 30  # characters of the timeline's bar
 LAST_LINES = 10
-APART = ("failure", "policy", "output", "notes")  # facets with a form of their own
+APART = ("failure", "policy", "allowed", "output", "notes")  # facets with a form of their own
 LAST_NOTES = 10
 PLAIN = ("", "root", "stdout", "stderr")  # loggers that are not shown
 
@@ -110,8 +110,8 @@ def facts(run: RunDetail, when: Callable[[float | None], str]) -> list[tuple[str
 
 
 def _verdict(run: RunDetail) -> VerdictInfo | None:
-    judged = run.facets.get("policy")
-    return None if judged is None else verdict_of(msgspec.convert(judged, Judged))
+    judged, allowed = run.facets.get("policy"), run.facets.get("allowed")
+    return verdict_of(msgspec.convert(judged, Judged | None), msgspec.convert(allowed, Allowed | None))
 
 
 def output_of(run: RunDetail) -> OutputRecord | None:

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from heapq import heappush
 from typing import TYPE_CHECKING, Any
 
@@ -126,8 +126,9 @@ def note_tokens(p: "Pass", origin: str, command: NoteTokens) -> None:
     """Audit the difference from the tokens of the previous start."""
     audit = p.state.audit
     if command.tokens != audit.tokens:
-        found = Difference.between(audit.tokens, command.tokens)
-        _write(p, AuditKind.TOKENS_CHANGED, "scheduler", "", "tokens", _named(found), 1)
+        detail = _named(Difference.between(audit.tokens, command.tokens))
+        detail |= {"before": _digest_of(audit.tokens), "after": _digest_of(command.tokens)}
+        _write(p, AuditKind.TOKENS_CHANGED, "scheduler", "", "tokens", detail, 1)
         audit.tokens = command.tokens
         p.batch.memos[TOKENS] = msgspec.json.encode(command.tokens)
 
@@ -139,16 +140,21 @@ def note_declared(p: "Pass", actor: str, before: Mapping[str, str] | None, after
     digest = _digest_of(after) if after else ""
     if digest != audit.declared:
         detail = {"jobs": len(after)} if before is None else _named(Difference.between(before, after))
-        _write(p, AuditKind.JOB_CHANGED, actor, "", "declared jobs", {"action": "declared", **detail}, 1)
+        detail |= {"action": "declared", "before": audit.declared, "after": digest}
+        _write(p, AuditKind.JOB_CHANGED, actor, "", "declared jobs", detail, 1)
         audit.declared = digest
         p.batch.memos[DECLARED] = digest.encode()
 
 
-def note_jobs(p: "Pass", actor: str, action: str, names: Sequence[str]) -> None:
-    """Audit a change of jobs by a request."""
-    subject, detail = (names[0], {}) if len(names) == 1 else (f"{len(names)} jobs", {"names": list(names[:MOST_NAMES])})
-    if names:
-        _write(p, AuditKind.JOB_CHANGED, actor, "", subject, {"action": action, **detail}, 1)
+def note_jobs(p: "Pass", actor: str, action: str, before: Mapping[str, str], after: Mapping[str, str]) -> None:
+    """Audit a change of jobs by a request, given by their versions or what else has changed."""
+    names = list({**after, **before})
+    if len(names) == 1:
+        detail: dict[str, Any] = {"before": before.get(names[0], ""), "after": after.get(names[0], "")}
+        _write(p, AuditKind.JOB_CHANGED, actor, "", names[0], {"action": action, **detail}, 1)
+    elif names:
+        detail = {"names": names[:MOST_NAMES], "before": _digest_of(before), "after": _digest_of(after)}
+        _write(p, AuditKind.JOB_CHANGED, actor, "", f"{len(names)} jobs", {"action": action, **detail}, 1)
 
 
 def _named(found: Difference) -> dict[str, Any]:

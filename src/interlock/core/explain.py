@@ -74,7 +74,7 @@ def explain(
         workers=workers,
         next_at=next_at,
         estimate_at=estimate_at,
-        verdict=verdict_of(run.judged),
+        verdict=verdict_of(run.judged, run.allowed),
         notes=run.notes,
     )
 

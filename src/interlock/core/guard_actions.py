@@ -74,6 +74,13 @@ def inform(p: Pass, run: Run, action: Action, kind: str, place: int, check: str 
     return cause(p, run, str(action.job), about(run, kind), check, limit, f"called because of run.{kind}")
 
 
+def note_failure(p: Pass, run: Run, action: Action, kind: str, error: ActionFailed) -> None:
+    """Say on the run, and in the log, why an action failed."""
+    text = f"{action.action} after run.{kind} failed: {error}"
+    p.note(run, text)
+    p.warnings.append(f"run {run.id}: {text}")
+
+
 def inform_all(p: Pass, run: Run, field: str, kind: str) -> None:
     """Carry out the actions after an event. One that fails is recorded, and changes nothing else."""
     actions, failed = p.state.job_of(run).actions(field), 0
@@ -84,7 +91,7 @@ def inform_all(p: Pass, run: Run, field: str, kind: str) -> None:
             inform(p, run, action, kind, place)
         except ActionFailed as error:
             failed += 1
-            p.warnings.append(f"run {run.id}: {action.action} after run.{kind} failed: {error}")
+            note_failure(p, run, action, kind, error)
     guarded = run.guarded
     changed = replace(guarded, actions=guarded.actions + len(actions), failed=guarded.failed + failed)
     p.set_facet(run, constraints=changed)

@@ -70,7 +70,7 @@ def define(p: Pass, origin: str, command: Define) -> None:
     adopt_lanes(p, command.lanes)
     state.roster.adopt(command.pools)
     adopt_tenants(p, command.tenants)
-    adopt_policy(p, command.policy, not command.request)
+    adopt_policy(p, command.policy, not command.request, command.actor)
     adopt_output(p, command.position)
     before, state.declared = state.declared, {job.id: job.version for job in jobs}
     state.sources = command.sources
@@ -108,8 +108,9 @@ def put(p: Pass, origin: str, command: Put) -> None:
         check_lane(job, state.lanes)
         if (late := _too_late(state, job, p.now)) is not None:
             raise BadSchedule(late)
-    changed = [job.id for job in command.jobs if state.jobs.get(job.id) != job]
-    note_jobs(p, command.actor or origin, "put", changed)
+    changed = {job.id: job.version for job in command.jobs if state.jobs.get(job.id) != job}
+    known_versions = {job_id: state.jobs[job_id].version for job_id in changed if job_id in state.jobs}
+    note_jobs(p, command.actor or origin, "put", known_versions, changed)
     for job in command.jobs:
         known = state.jobs.get(job.id)
         if known != job:
@@ -128,7 +129,7 @@ def drop(p: Pass, origin: str, command: DropJob) -> None:
     _leave_table(p, command.job_id, REMOVED)
     del p.state.jobs[command.job_id]
     p.put_jobs[command.job_id] = None
-    note_jobs(p, command.actor or origin, "deleted", [command.job_id])
+    note_jobs(p, command.actor or origin, "deleted", {job.id: job.version}, {})
     p.answers.append((origin, report(p.state, command.request)))
 
 
@@ -250,7 +251,9 @@ def pause(p: Pass, origin: str, command: SetPaused) -> None:
         else:
             _resume(p, entry)
         entry.paused = command.paused
-        note_jobs(p, command.actor or origin, "paused" if command.paused else "resumed", [command.job_id])
+        before, after = ("active", "paused") if command.paused else ("paused", "active")
+        action = "paused" if command.paused else "resumed"
+        note_jobs(p, command.actor or origin, action, {command.job_id: before}, {command.job_id: after})
         p.schedules[entry.job.id] = entry.row()
         p.state.timetable.place(entry)
     p.answers.append((origin, report(p.state, command.request, command.job_id)))

@@ -11,6 +11,7 @@ one; the run stays pending meanwhile. A throttled run, and one whose policy cann
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 
@@ -19,7 +20,7 @@ from msgspec.structs import replace
 from interlock.core import effects
 from interlock.core.facts import Needs
 from interlock.core.gates import POLICY_LIMIT
-from interlock.core.guard_actions import ActionFailed, inform
+from interlock.core.guard_actions import ActionFailed, inform, note_failure
 from interlock.core.state import JUMP, RUNTIME, WAIT, SchedulerState
 from interlock.core.transition import Pass
 from interlock.model.access import OWNER
@@ -30,7 +31,7 @@ from interlock.model.duration import checked, span
 from interlock.model.effect import CheckPolicy, Effect, ReadPayload
 from interlock.model.error import AlreadyResolved, NoApproval, RunPruned, SelfApproval, StaleApproval, UnknownRun
 from interlock.model.explanation import Reason, ReasonKind
-from interlock.model.facets import Approval, Judged, seen
+from interlock.model.facets import Allowed, Approval, Facets, Judged, seen
 from interlock.model.job import Job
 from interlock.model.labels import BYPASSED
 from interlock.model.payload import EMPTY
@@ -50,6 +51,8 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds until a policy that was not re
 LONGEST_REASON = 500
 MEMO = "policy"  # digest of the policy that judged the waiting runs
 CHANGED = "the policy has changed"
+SERVICE = "policy service"  # actor of its changes
+REFUSALS = (Ruling.DENY, Ruling.THROTTLE)
 JOINED = "it has the payloads of several runs, which the policy now judges one by one; submit them again"
 STRICTNESS = (Ruling.ALLOW, Ruling.CONSTRAIN, Ruling.THROTTLE, Ruling.ASK, Ruling.DENY)  # the mildest first
 UNSURE = GUARDED | {State.DISPATCHED}
@@ -59,8 +62,8 @@ def judge(p: Pass, run: Run) -> bool:
     """Judge a run that is due; a stage of the entry."""
     state = p.state
     if state.policy is None and not state.limits.remote_policy:
-        if run.facets is not None and run.judged is not None:
-            p.set_facet(run, policy=None)
+        if run.facets is not None and (run.judged is not None or run.allowed is not None):
+            p.set_facet(run, policy=None, allowed=None)
         return False
     if run.id in p.passed:
         return False
@@ -175,7 +178,7 @@ def policy_answered(p: Pass, run: Run, answer: tuple[PolicyRequest, Verdict | st
 def _unanswered(p: Pass, run: Run, request: PolicyRequest, why: str) -> bool:
     """Let a run pass without a verdict if the settings say so, but not while the scheduler stops; else ask later."""
     if p.state.limits.policy_fails_open and not p.state.draining:
-        p.set_facet(run, labels={**run.labels, BYPASSED: "true"}, policy=None)
+        p.set_facet(run, labels={**run.labels, BYPASSED: "true"}, policy=None, allowed=None)
         p.warnings.append(f"run {run.id} starts without a verdict: {why}")
         _audit(p, run, AuditKind.BYPASSED, why=why, topic=request.topic)
         p.bypassed.append(request.topic)
@@ -215,10 +218,16 @@ def _apply(p: Pass, run: Run, request: PolicyRequest, verdict: Verdict) -> bool:
     given = given if given is not None and given.approved else None
     judged = Judged(ruling, verdict.rule, verdict.reason, verdict.policy, verdict.limits, given)
     if ruling is Ruling.ALLOW:
-        if known is not None:
-            p.set_facet(run, policy=None if given is None else judged)
+        facets = _allowed(verdict.rule, verdict.policy)
+        if run.facets is None:
+            run.facets = facets
+            p.touch(run)
+        elif known is not None or run.allowed != facets.allowed:
+            p.set_facet(run, policy=None if given is None else judged, allowed=facets.allowed)
         p.passed_because[run.id] = f"allowed by {_source(verdict)}"
         return True
+    if run.allowed is not None:
+        p.set_facet(run, allowed=None)
     if ruling is Ruling.CONSTRAIN:
         if known != judged:
             p.set_facet(run, policy=judged)
@@ -235,6 +244,12 @@ def _apply(p: Pass, run: Run, request: PolicyRequest, verdict: Verdict) -> bool:
         p.set_facet(run, policy=judged)
         _deny(p, run, f"denied by {_source(verdict)}: {verdict.reason}")
     return False
+
+
+@lru_cache(1024)
+def _allowed(rule: str, policy: str) -> Facets:
+    """Return the facets of a run that a rule allows and that has no others: most have these."""
+    return Facets(allowed=Allowed(rule, policy))
 
 
 def _limit_run_time(p: Pass, run: Run, before: RunLimits | None) -> None:
@@ -264,8 +279,8 @@ def _record(p: Pass, run: Run, verdict: Verdict) -> None:
 
 
 def _audit(p: Pass, run: Run, kind: AuditKind, repeats: tuple[str, ...] = (), **detail: Any) -> None:
-    """Audit something about a run. The same about its job again, for the same submitter, only counts."""
-    key = (kind, run.job_id, run.tenant, run.created_by, *repeats)
+    """Audit something about a run. A refusal that repeats one of its job, for the same submitter, only counts."""
+    key = (kind, run.job_id, run.tenant, run.created_by, *repeats) if detail.get("decision") in REFUSALS else None
     p.audit(kind, run.created_by, run.tenant, run.id, repeats=key, job=run.job_id, **detail)
 
 
@@ -290,7 +305,7 @@ def _ask(p: Pass, run: Run, request: PolicyRequest, judged: Judged) -> bool:
         try:
             inform(p, run, action, "approval_required", place)
         except ActionFailed as error:
-            p.warnings.append(f"run {run.id}: {action.action} after run.approval_required failed: {error}")
+            note_failure(p, run, action, "approval_required", error)
     return False
 
 
@@ -352,7 +367,7 @@ def _end_pause(p: Pass, run: Run) -> None:
     p.entering.append(run)
 
 
-def adopt_policy(p: Pass, policy: Policy | None, is_start: bool) -> None:
+def adopt_policy(p: Pass, policy: Policy | None, is_start: bool, actor: str) -> None:
     """Take the declared policy, and judge waiting runs again if it is another one. The store cannot show which policy
     judged a run that its constraints or its worker have: it is judged again if they let it go. Nor can it show whether
     a remote policy has changed before a start."""
@@ -361,7 +376,7 @@ def adopt_policy(p: Pass, policy: Policy | None, is_start: bool) -> None:
     if policy is not None or state.limits.remote_policy:
         state.unjudged = {run.id for run in state.runs.values() if run.state in UNSURE}
     if not state.limits.remote_policy:
-        _note_digest(p, "" if policy is None else policy.digest)
+        _note_digest(p, "" if policy is None else policy.digest, actor)
     elif is_start:
         for run in [run for run in state.runs.values() if run.state is State.SCHEDULED]:
             p.move(run, State.PENDING, "the policy may have changed")
@@ -369,15 +384,14 @@ def adopt_policy(p: Pass, policy: Policy | None, is_start: bool) -> None:
 
 def policy_moved(p: Pass, origin: str, command: PolicyMoved) -> None:
     """Judge waiting runs again because the remote policy has changed."""
-    _note_digest(p, command.digest)
+    _note_digest(p, command.digest, SERVICE)
 
 
-def _note_digest(p: Pass, digest: str) -> None:
+def _note_digest(p: Pass, digest: str, actor: str) -> None:
     state = p.state
     if digest == state.policy_digest:
         return
-    key = (AuditKind.POLICY_CHANGED, digest)
-    p.audit(AuditKind.POLICY_CHANGED, "scheduler", "", digest, repeats=key, before=state.policy_digest)
+    p.audit(AuditKind.POLICY_CHANGED, actor, "", digest, before=state.policy_digest, after=digest)
     state.policy_digest = digest
     p.batch.memos[MEMO] = digest.encode() or None
     for name, gate in state.gates.items():

@@ -7,7 +7,7 @@ from msgspec import Meta
 
 from interlock.model.doc import doc
 from interlock.model.error import NoApproval
-from interlock.model.facets import Approval, Judged, seen
+from interlock.model.facets import Allowed, Approval, Judged, seen
 from interlock.model.field import copy_fields
 from interlock.model.job_info import Cursor
 from interlock.model.json_form import Time
@@ -33,7 +33,7 @@ class AnswerInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VerdictInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """The latest verdict of the policy on a run, unless it is a plain `allow`."""
+    """The latest verdict of the policy on a run."""
 
     decision: Annotated[Ruling, doc("Decision.")]
     rule: RuleId
@@ -109,9 +109,11 @@ class ResolveBody(ReleaseBody, frozen=True, kw_only=True):
     ] = None
 
 
-def verdict_of(judged: Judged | None) -> VerdictInfo | None:
+def verdict_of(judged: Judged | None, allowed: Allowed | None) -> VerdictInfo | None:
     if judged is None:
-        return None
+        if allowed is None:
+            return None
+        return VerdictInfo(decision=Ruling.ALLOW, rule=allowed.rule, reason="", policy=allowed.policy)
     asked = judged.approval
     return copy_fields(
         VerdictInfo,

@@ -120,7 +120,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
         Time | None, doc("Rough time of the next start, from recent starts in the lane; null if unknown.")
     ] = None
     end: Annotated[End | None, doc("The end; null for a run that has not ended.")] = None
-    verdict: Annotated[VerdictInfo | None, doc("Latest verdict of the policy; null if it is a plain `allow`.")] = None
+    verdict: Annotated[VerdictInfo | None, doc("Latest verdict of the policy; null without a policy.")] = None
     notes: Annotated[tuple[Note, ...], doc("Latest notes, oldest first, such as tries in vain.")] = ()
 
 
@@ -165,7 +165,7 @@ def explain_end(run: Run) -> Explanation:
         other = facets.retried_as.run_id
         reasons.append(Reason(kind=ReasonKind.RETRIED, text=f"was run again as {other}", runs=[other]))
     end = copy_fields(End, run, at=run.ended_at, error=error[0] if error else None, attempts=run.attempt)
-    sentence, verdict = sentence_of(reasons), verdict_of(run.judged)
+    sentence, verdict = sentence_of(reasons), verdict_of(run.judged, run.allowed)
     return Explanation(
         run_id=run.id, state=run.state, sentence=sentence, reasons=reasons, end=end, verdict=verdict, notes=run.notes
     )

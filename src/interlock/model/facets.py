@@ -117,6 +117,13 @@ class Judged(msgspec.Struct, frozen=True, omit_defaults=True):
     tries: int = 0  # how often in a row the policy was not reachable
 
 
+class Allowed(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The latest verdict of the policy on a run, if it is a plain `allow`."""
+
+    rule: str = ""
+    policy: str = ""  # digest of the policy
+
+
 def seen(judged: Judged) -> str:
     """Return what an approver has seen: the request, and the policy that asked."""
     return "" if judged.approval is None else f"{judged.approval.request}:{judged.policy}"
@@ -152,6 +159,7 @@ class Facets(msgspec.Struct, frozen=True, omit_defaults=True):
     caused_by: CausedBy | None = None
     behind: tuple[str, ...] | None = None  # who submitted the runs that this one runs again, or that caused it
     policy: Judged | None = None
+    allowed: Allowed | None = None
     output: OutputRecord | None = None
     notes: tuple[Note, ...] | None = None  # the latest, in order
     progress: ProgressInfo | None = None  # latest one of an ended run

@@ -6,7 +6,17 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 
 from interlock.model.doc import doc
-from interlock.model.facets import NOT_GUARDED, PLAIN_SESSION, Facets, Guarded, Judged, Note, SessionFacet, shown
+from interlock.model.facets import (
+    NOT_GUARDED,
+    PLAIN_SESSION,
+    Allowed,
+    Facets,
+    Guarded,
+    Judged,
+    Note,
+    SessionFacet,
+    shown,
+)
 from interlock.model.failure import Failure
 from interlock.model.policy import NO_LIMITS, RunLimits
 from interlock.model.state import ENTRY, EXECUTION, State
@@ -112,6 +122,10 @@ class Run(msgspec.Struct, gc=False):
     @property
     def judged(self) -> Judged | None:
         return None if self.facets is None else self.facets.policy
+
+    @property
+    def allowed(self) -> Allowed | None:
+        return None if self.facets is None else self.facets.allowed
 
     @property
     def submitters(self) -> tuple[str, ...]:
