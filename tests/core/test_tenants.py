@@ -492,9 +492,16 @@ def test_limits_of_tenants_under_random_commands() -> None:
 # ── everybody else ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def with_everybody(usual: TenantSpec, **tenants: TenantSpec) -> Machine:
+    machine = machine_with(**tenants)
+    machine.tenants["*"] = usual
+    machine.step(("", machine.define()))
+    return machine
+
+
 @pytest.mark.behaviour("ROU-8")
 def test_every_tenant_without_a_document_has_the_limits_of_the_star_for_itself() -> None:
-    machine = machine_with(**{"a": TenantSpec(max_running=3), "*": TenantSpec(max_running=1, max_waiting=2)})
+    machine = with_everybody(TenantSpec(max_running=1, max_waiting=2), a=TenantSpec(max_running=3))
     for tenant in ("a", "b", "c", "default"):
         machine.submit_many(3, tenant=tenant)
     active = Counter(machine.run(run_id).tenant for run_id in executing(machine))
@@ -502,13 +509,7 @@ def test_every_tenant_without_a_document_has_the_limits_of_the_star_for_itself()
     assert str(refusal(machine, NewRun("work", b"{}", tenant="b"))).startswith("tenant: 'b' is at its max_waiting of 2")
     assert isinstance(machine.ask(NewRun("work", b"{}", tenant="a")), Accepted)
     shown = {one.id: (one.running, one.waiting, one.refused, one.max_running) for one in info(machine)}
-    assert shown == {
-        "a": (3, 1, 0, 3),
-        "*": (3, 6, 1, 1),
-        "b": (1, 2, 0, 1),
-        "c": (1, 2, 0, 1),
-        "default": (1, 2, 0, 1),
-    }
+    assert shown == {"a": (3, 1, 0, 3), "*": (3, 6, 1, 1)} | dict.fromkeys(("b", "c", "default"), (1, 2, 0, 1))
     assert [one.id for one in info(machine, "b")] == ["b"]
     assert [(one.id, one.max_running) for one in info(machine, "nobody")] == [("nobody", 1)]
     machine.restart()
@@ -521,7 +522,7 @@ def test_every_tenant_without_a_document_has_the_limits_of_the_star_for_itself()
 
 @pytest.mark.behaviour("ROU-8", "LAN-8")
 def test_the_rate_of_a_tenant_without_a_document_holds_over_idle_times_and_restarts_and_is_then_forgotten() -> None:
-    machine = machine_with(**{"*": TenantSpec(rate=0.1, burst=2)})
+    machine = with_everybody(TenantSpec(rate=0.1, burst=2))
     for _ in range(2):
         machine.submit(tenant="b")
         machine.finished(executing(machine)[0])
@@ -539,14 +540,11 @@ def test_the_rate_of_a_tenant_without_a_document_holds_over_idle_times_and_resta
 
 @pytest.mark.behaviour("ROU-8")
 def test_a_reload_changes_who_has_the_limits_of_the_star() -> None:
-    machine = machine_with(**{"*": TenantSpec(max_running=1)})
+    machine = with_everybody(TenantSpec(max_running=1))
     machine.submit_many(4, tenant="b")
     assert len(executing(machine)) == 1
-    for declared, most in (
-        ({"*": TenantSpec(max_running=2)}, 2),
-        ({"*": TenantSpec(), "b": TenantSpec(max_running=3)}, 3),
-        ({}, 4),
-    ):
+    two, three = {"*": TenantSpec(max_running=2)}, {"*": TenantSpec(), "b": TenantSpec(max_running=3)}
+    for declared, most in ((two, 2), (three, 3), ({}, 4)):
         machine.tenants = declared
         machine.step(("", machine.define()))
         assert len(executing(machine)) == most

@@ -7,11 +7,11 @@ from typing import Any
 from interlock.cli.approvals import verdict_facts
 from interlock.cli.format import ago, exact, when
 from interlock.cli.options import FINDING, Flags, JsonOption, takes
-from interlock.cli.output import safe
 from interlock.cli.picture import LAST_NOTES
 from interlock.cli.server import RunArgument, client_of, run_of
 from interlock.cli.tables import Column, plain, present, rich_table, tabbed
 from interlock.model.explanation import Explanation, Reason
+from interlock.model.safe_text import safe
 
 
 @takes(*FINDING)

@@ -141,10 +141,8 @@ class Pass(Decisions, kw_only=True):
         if effect & REWRITES:
             self.rewritten.add(run.id)
             self._write_letter(run)
-        if before is State.SCHEDULED and effect & ENTERS and run.facets is not None and run.guarded.cleared:
-            self._give_up_place(run)
-        if before is State.SCHEDULED and effect & (ENTERS | ENDS) and not self.state.waits_in_session(run):
-            self.state.stir(run.lane).remove(self.state.line_key(run), run)
+        if before is State.SCHEDULED and effect & (ENTERS | ENDS):
+            self._leave_queue(run, effect)
         if before is State.APPROVAL_REQUIRED:
             self.state.asking.pop(run.id, None)
         elif self.state.put_off:
@@ -153,6 +151,14 @@ class Pass(Decisions, kw_only=True):
             self.entering.append(run)
         elif effect & ENDS:
             self._end(run)
+
+    def _leave_queue(self, run: Run, effect: int) -> None:
+        if effect & ENTERS and run.facets is not None and run.guarded.cleared:
+            self._give_up_place(run)
+        if self.state.waits_in_session(run):
+            run.due_at = None  # the end of its time to collect others, for which a pending run does not wait
+        else:
+            self.state.stir(run.lane).remove(self.state.line_key(run), run)
 
     def _write_letter(self, run: Run) -> None:
         """Write the dead letter of a run that has ended, unless its end needs none."""

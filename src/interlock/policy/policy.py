@@ -50,11 +50,16 @@ class Policy:
             one.when is not None or one.rule.match.payload_over is not None or one.rule.match.secrets is not None
             for one in self.rules
         )
+        self.needs_secrets = any(
+            one.rule.match.secrets is not None or "secrets" in (one.rule.when or "") for one in self.rules
+        )
         self.output = None if document.output is None else Output(document.output)
         self.default = Verdict(ruling=document.default_decision, reason=NO_RULE, policy=self.digest)
         self._index = Index(document.rules)
 
-    def judge(self, request: PolicyRequest, windows: Windows | None, now: float, meter: Meter | None = None) -> Verdict:
+    def judge(
+        self, request: PolicyRequest, windows: Windows | None, elapsed: float, meter: Meter | None = None
+    ) -> Verdict:
         """Return the verdict on a request. Without `windows` it is a run judged again: rules with a velocity do not
         match, and nothing is counted. A request whose expressions cost too much is denied: another rule might allow
         what the one that was not evaluated forbids."""
@@ -78,7 +83,7 @@ class Policy:
                         reason = f"its expression could not be evaluated: {error}"
                         denied = Verdict(ruling=Ruling.DENY, rule=one.rule.id, reason=reason, policy=self.digest)
                         return self._narrowed(denied, None, request, notes)
-                if one.rule.velocity is not None and not _too_fast(one, request, windows, now):
+                if one.rule.velocity is not None and not _too_fast(one, request, windows, elapsed):
                     continue
                 return self._narrowed(one.verdict, one.rule.tools, request, notes)
         return self._narrowed(self.default, None, request, notes)
@@ -150,11 +155,11 @@ def _evaluate(one: CompiledRule, facts: Facts, notes: list[str]) -> bool:
         return False
 
 
-def _too_fast(one: CompiledRule, request: PolicyRequest, windows: Windows | None, now: float) -> bool:
+def _too_fast(one: CompiledRule, request: PolicyRequest, windows: Windows | None, elapsed: float) -> bool:
     velocity = one.rule.velocity
     if windows is None or velocity is None:
         return False
-    return windows.exceeds(one.rule.id, one.key(request), velocity.max_requests, checked(velocity.window), now)
+    return windows.exceeds(one.rule.id, one.key(request), velocity.max_requests, checked(velocity.window), elapsed)
 
 
 def _compiled(rule: Rule, digest: str) -> CompiledRule:
