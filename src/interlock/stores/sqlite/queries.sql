@@ -53,7 +53,7 @@ runs INDEXED BY runs_of_job WHERE job_id = :job_id
 -- name: unsuccessful_runs
 runs INDEXED BY runs_unsuccessful WHERE ended_at IS NOT NULL AND state <> 'succeeded'
 
--- name: count_live
+-- name: count_unended
 SELECT job_id, count(*) FROM {live_runs} AND (:tenant IS NULL OR tenant = :tenant) GROUP BY job_id;
 
 -- name: insert_run
@@ -71,7 +71,14 @@ SELECT entries FROM history INDEXED BY history_of_run WHERE run_id = :run_id ORD
 
 -- name: get_positions
 SELECT coalesce((SELECT max(position) FROM history), 0), coalesce((SELECT max(position) FROM logs), 0),
-coalesce((SELECT max(position) FROM service_log), 0);
+coalesce((SELECT max(position) FROM service_log), 0),
+coalesce((SELECT CAST(value AS INTEGER) FROM memos WHERE name = 'restored:position'), 0);
+
+-- name: count_live
+SELECT count(*) FROM runs WHERE ended_at IS NULL;
+
+-- name: raise_fences
+UPDATE runs SET fence = ? WHERE ended_at IS NULL;
 
 -- name: get_transitions
 SELECT history.position, history.run_id, runs.job_id, runs.tenant, history.entries
