@@ -121,6 +121,8 @@ def test_every_setting_can_be_written_in_the_file_and_in_the_environment() -> No
         "worker_labels": ("region=eu, zone=a", {"region": "eu", "zone": "a"}),
         "capabilities": ("cuda, ssd", ["cuda", "ssd"]),
         "heartbeat": ("500ms", 0.5),
+        "missed_heartbeats": ("5", 5),
+        "sweep_interval": ("5s", 5.0),
         "drain": ("2m", 120.0),
         "keep_workers": ("true", True),
         "memory_limit": ("1.5GiB", 3 * 2**29),

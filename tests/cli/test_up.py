@@ -13,9 +13,9 @@ import pytest
 
 import interlock as il
 from interlock.buses.socket import SocketBus
-from interlock.cli.log_lines import TextFormatter
 from interlock.client.connection import Connection
 from interlock.client.submission import new_run, submit
+from interlock.log_lines import TextFormatter
 from tests.cli.terminal import Terminal
 from tests.helpers.jobs import app
 from tests.helpers.places import lines_of, run_async, tell_to_go, until

@@ -154,6 +154,7 @@ def _enter(p: Pass, job: Job, is_start: bool = False) -> None:
     entry = Entry(job, table.orders, anchor, cursor, next_time, paused, done, reached)
     table.entries[job.id] = entry
     turn_back(p, entry)
+    table.wall = max(table.wall, entry.cursor - p.state.limits.prerun)  # the clock showed this before a restart
     if done:
         p.state.jobs.pop(job.id, None)
     if entry.row() != row:

@@ -184,7 +184,7 @@ class Engine:
     async def _run(self) -> None:
         while True:
             await self._wait()
-            if self.state.walks:
+            if self.state.has_more:
                 # A pass without rows does not await, but other tasks need the loop.
                 await asyncio.sleep(0)
             self._passed_at = self._clock.now().elapsed
@@ -241,10 +241,10 @@ class Engine:
             return 0.0
         if self._flight is not None:
             # Deciding ahead pays only for a batch that is worth its own commit.
-            ahead = self._inbox.weight >= self.settings.batch_runs // 4 or (self.state.walks and not self._stopping)
+            ahead = self._inbox.weight >= self.settings.batch_runs // 4 or (self.state.has_more and not self._stopping)
             is_due = self._flight.commit.done() or ahead or self._inbox.answers
             return 0.0 if is_due else self.settings.longest_wait
-        if self._inbox or self._stopping or self.state.walks:
+        if self._inbox or self._stopping or self.state.has_more:
             return 0.0
         now = self._clock.now()
         delay = min(self.settings.longest_wait, self._owner.renew_at - now.elapsed)

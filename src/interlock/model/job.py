@@ -133,8 +133,12 @@ class KeyLimit(Checked, frozen=True, kw_only=True, gc=False):
 
     def value_of(self, payload: bytes | None) -> str:
         """Return what a run with this payload counts as."""
-        found = msgspec.json.decode(payload) if payload else None
-        value = found.get(self.key) if isinstance(found, dict) else None
+        try:
+            # The other arguments stay unread: those of a large payload would hold up the scheduler.
+            found = msgspec.json.decode(payload or b"{}", type=dict[str, msgspec.Raw]).get(self.key)
+        except msgspec.ValidationError:
+            found = None
+        value = None if found is None else msgspec.json.decode(found)
         content = msgspec.json.encode(value)
         return content.decode() if len(content) <= LONGEST_VALUE else hashlib.blake2b(content).hexdigest()
 
@@ -179,7 +183,11 @@ class Job(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     deadline: Annotated[
         float | None, doc("Time from its due time within which a run must end."), Span(positive=True)
     ] = None
-    max_runtime: Annotated[float | None, doc("Longest time from the first start of a run."), Span(positive=True)] = None
+    max_runtime: Annotated[
+        float | None,
+        doc("Longest time from the first start of a run; `grace` to stop comes on top."),
+        Span(positive=True),
+    ] = None
     max_runtime_per_attempt: Annotated[bool, doc("Whether `max_runtime` counts anew for each attempt.")] = False
     max_crashes: Annotated[int, doc("Times a run may lose its process."), Whole(0)] = 3
     grace: Annotated[

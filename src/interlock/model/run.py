@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 
 from interlock.model.doc import doc
-from interlock.model.facets import NOT_GUARDED, PLAIN_SESSION, Facets, Guarded, Judged, SessionFacet, shown
+from interlock.model.facets import NOT_GUARDED, PLAIN_SESSION, Facets, Guarded, Judged, Note, SessionFacet, shown
 from interlock.model.failure import Failure
 from interlock.model.policy import NO_LIMITS, RunLimits
 from interlock.model.state import ENTRY, EXECUTION, State
@@ -96,6 +96,10 @@ class Run(msgspec.Struct, gc=False):
     @property
     def labels(self) -> dict[str, str]:
         return {} if self.facets is None or self.facets.labels is None else self.facets.labels
+
+    @property
+    def notes(self) -> tuple[Note, ...]:
+        return () if self.facets is None or self.facets.notes is None else self.facets.notes
 
     @property
     def session_facet(self) -> SessionFacet:
@@ -218,7 +222,7 @@ def stats_of(run: Run, history: list[Transition], now: float) -> RunStats:
         spent.pop(run.state, None)
     return RunStats(
         seconds_in=spent,
-        transitions=sum(entry.before != entry.after for entry in history),
+        transitions=len(history),
         constraints_checked=run.guarded.checked,
         constraints_violated=run.guarded.violated,
         actions_run=run.guarded.actions,

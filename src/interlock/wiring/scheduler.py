@@ -108,6 +108,7 @@ class Scheduler:
             settings=EngineSettings(
                 limits=Limits(
                     heartbeat_interval=settings.heartbeat,
+                    missed_heartbeats=settings.missed_heartbeats,
                     log_lines=settings.log_lines,
                     log_bytes=settings.log_bytes,
                     prerun=settings.prerun,
@@ -124,7 +125,7 @@ class Scheduler:
         )
         keep = copy_fields(Keep, settings)
         self._housekeeping = Housekeeping(self.store, keep, self.engine.metrics, SystemClock())
-        self._sweeper = Sweeper(self.engine, self.store, SystemClock())
+        self._sweeper = Sweeper(self.engine, self.store, SystemClock(), settings.sweep_interval)
         self.front = Front(settings, self.store)
         self.book = ServiceBook(self.engine)
         handover = TreeHandover(self.book)

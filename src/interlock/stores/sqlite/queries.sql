@@ -53,7 +53,7 @@ runs INDEXED BY runs_of_job WHERE job_id = :job_id
 -- name: unsuccessful_runs
 runs INDEXED BY runs_unsuccessful WHERE ended_at IS NOT NULL AND state <> 'succeeded'
 
--- name: count_unended
+-- name: count_live
 SELECT job_id, count(*) FROM {live_runs} AND (:tenant IS NULL OR tenant = :tenant) GROUP BY job_id;
 
 -- name: insert_run
@@ -74,7 +74,7 @@ SELECT coalesce((SELECT max(position) FROM history), 0), coalesce((SELECT max(po
 coalesce((SELECT max(position) FROM service_log), 0),
 coalesce((SELECT CAST(value AS INTEGER) FROM memos WHERE name = 'restored:position'), 0);
 
--- name: count_live
+-- name: count_unended
 SELECT count(*) FROM runs WHERE ended_at IS NULL;
 
 -- name: raise_fences
@@ -454,6 +454,10 @@ SELECT host, min(next_at) FROM (
   SELECT host, next_at FROM first_in_order CROSS JOIN deliveries USING (number)
 )
 GROUP BY host;
+
+-- name: get_owed_tries
+SELECT tries, max(next_at) FROM (SELECT tries, next_at FROM {unordered} UNION ALL SELECT tries, next_at FROM {ordered})
+GROUP BY tries;
 
 -- name: get_owed
 WITH RECURSIVE {first_in_order}
