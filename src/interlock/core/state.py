@@ -35,6 +35,7 @@ from interlock.model.facets import ProgressInfo
 from interlock.model.job import RANKS, ExecutorKind, Job
 from interlock.model.lane import LaneMemo, LaneSpec, LaneStatus
 from interlock.model.run import Now, Run, RunIds
+from interlock.model.secret import SECRET_NAMES
 from interlock.model.work import JobWork, ProcessWork
 from interlock.policy.policy import Policy
 from interlock.policy.velocity import Windows
@@ -61,6 +62,8 @@ class Limits(msgspec.Struct, frozen=True):
     approval_timeout: float = 86_400.0
     remote_policy: bool = False  # whether a service judges runs, and not this process
     policy_fails_open: bool = False  # whether a run may start if that service cannot be reached
+    policy_cost: int = 10_000_000  # of the expressions that one pass evaluates; the next pass judges the other runs
+    secret_names: tuple[str, ...] = SECRET_NAMES  # words that mark a text as a secret when its name ends in one
     bulk_runs: int = 1000  # runs that bulk requests act on in one pass
 
     @property

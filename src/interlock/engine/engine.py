@@ -35,7 +35,6 @@ from interlock.model.error import InterlockError, LeaseLost, StaleEpoch, StoreUn
 from interlock.model.exposition import Family
 from interlock.model.lane import LaneStatus
 from interlock.model.request import StatusReport
-from interlock.model.secret import SECRET_NAMES
 from interlock.ports.clock import Clock
 from interlock.ports.leases import Leases
 from interlock.ports.store import Store
@@ -56,7 +55,6 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     holder: str = "scheduler"
     instance: str = ""  # id of this start; a worker of an earlier start finishes its work and leaves
     longest_wait: float = 1.0  # seconds until a jump of the wall clock is noticed
-    secret_names: tuple[str, ...] = SECRET_NAMES
 
 
 class _Flight(msgspec.Struct):

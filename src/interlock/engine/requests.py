@@ -282,7 +282,7 @@ async def _run(requests: Requests, question: r.Ask) -> Message:
     history, job = await requests.store.history(run.id), await requests.store.definition(run.job_version)
     stats = stats_of(run, history, requests.engine.now())
     secrets = () if job is None else job.secrets
-    detail = r.Detail(run.payload, secrets, requests.engine.settings.secret_names, stats)
+    detail = r.Detail(run.payload, secrets, requests.engine.settings.limits.secret_names, stats)
     return msgspec.structs.replace(_report(question.request, run, state.progress.get(run.id)), detail=detail)
 
 
