@@ -138,7 +138,8 @@ class GateMachine(RuleBasedStateMachine):
         counted = Counter(self.who[run_id] for run_id in self.executing())
         for job in JOBS:
             if job.limit is not None:
-                assert all(number <= job.limit.max for (job_id, _), number in counted.items() if job_id == job.id)
+                most = job.limit.max or 0
+                assert all(number <= most for (job_id, _), number in counted.items() if job_id == job.id)
             if job.rate is not None:
                 check_rate(self.starts[job.id], job.rate, job.burst)
         check_rate(self.starts["slow"], SLOW.rate, SLOW.burst)

@@ -493,8 +493,8 @@ def test_limits_of_tenants_under_random_commands() -> None:
 
 
 def with_everybody(usual: TenantSpec, **tenants: TenantSpec) -> Machine:
-    machine = machine_with(**tenants)
-    machine.tenants["*"] = usual
+    machine = machine_with()
+    machine.tenants = {**tenants, "*": usual}
     machine.step(("", machine.define()))
     return machine
 
