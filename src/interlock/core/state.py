@@ -170,6 +170,8 @@ class SchedulerState:
         self.ids = RunIds()
         self.plain_keys: dict[tuple[str, str], tuple[LineKey, RouteKey]] = {}  # version and tenant → `keys_of`
         self.draining = False
+        self.restored_at = 0.0  # wall time of the last restore of the store
+        self.first_fence = 0  # number after which the fences of new runs begin
         self.liveness_due: float | None = None  # elapsed time of the next check for silence
         self.effects: dict[Effect, float] = {}  # effect without an answer → elapsed time at which to ask again
         self.effects_due = inf  # no later than the earliest of these

@@ -98,7 +98,7 @@ class Pass(Decisions, kw_only=True):
             self._begin_in_tenant(run)
         self.state.runs[run.id] = run
         self.created[run.id] = run
-        run.seq = 1
+        run.seq, run.fence = 1, self.state.first_fence
         if run.state is State.PENDING:
             self.entering.append(run)
         self.history[run.id] = [Transition(1, None, run.state, self.now, 0, run.reason, run.actor)]
