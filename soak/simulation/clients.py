@@ -38,7 +38,7 @@ from soak.simulation.retriers import Retriers
 from soak.simulation.scenario import JOBS, LANES, SCHEDULED, WALL
 from soak.simulation.sessions import NAMES
 
-AWAY = (StoreUnavailable, ConnectionLost, NotRunning)
+AWAY = (StoreUnavailable, ConnectionLost, NotRunning, Draining)
 
 _ENDS = (
     (e.SUCCEED, 40), (e.COMPLETE, 4), (e.FAIL, 16), (e.LATER, 4), (e.WRONG, 3), (e.GARBLED, 3), (e.FATAL, 4),

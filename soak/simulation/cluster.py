@@ -307,7 +307,7 @@ class Cluster:
         process.spawn(watch_sweeps(engine, self.clock, self.invariants))
         chance = self.random(f"{process.name}/sweeps")
         own = FaultyStore(self.disk, process, chance, self.store_faults, self.trace, store.sabotage)
-        process.spawn(Sweeper(engine, own, self.clock).run())
+        process.spawn(Sweeper(engine, own, self.clock, 30.0).run())
         if (service := self.invariants.policies.service) is not None:
             client = ServiceClient(service, lambda digest: engine.post("", PolicyMoved(digest)), engine.now)
             engine.effects.check = client.check

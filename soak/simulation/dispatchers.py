@@ -80,6 +80,8 @@ class Dispatchers:
         if rng.random() < 0.4:
             prefix = "placement" if tenant == "placed" else rng.choice(("placement", "constraint", "node"))
             labels[f"{prefix}.zone"] = rng.choice("ab")
+        if rng.random() < 0.1:
+            labels["constraint.big"] = "true"
         if rng.random() < 0.2:
             labels["preferred_pool"] = "main" if job.id == "anywhere" else rng.choice(("main", "gpu"))
         if rng.random() < 0.3 and self._cluster.workers:

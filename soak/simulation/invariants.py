@@ -155,8 +155,7 @@ class Invariants(Ledger):
         held = run.facets is not None and run.facets.hold is not None
         for entry in history[len(before) :]:
             self.check(not held or entry.after is not State.DISPATCHED, f"{run.id} is held and was dispatched")
-            is_note = entry.before is entry.after is State.SCHEDULED
-            allowed = is_note or entry.before is None or entry.after in ALLOWED[entry.before]
+            allowed = entry.before is None or entry.after in ALLOWED[entry.before]
             self.check(allowed, f"run {run.id} went from {entry.before} to {entry.after}")
         self._histories[run.id] = list(history)
 

@@ -24,7 +24,7 @@ from interlock.model.pool import Lack, PoolSpec, PoolStatus
 from interlock.model.run import Now, Run
 from interlock.model.state import HOLDS_SLOT, ON_WORKER, TERMINAL, State
 from interlock.model.tenant import OverLimit, TenantSpec
-from interlock.model.worker_info import WorkerAction
+from interlock.model.worker_info import WorkerAction, WorkerState
 from interlock.model.worker_request import ActOnWorker, WorkerReport
 from interlock.worker.host import HostSettings
 from soak.simulation.lanes import Lanes
@@ -242,9 +242,14 @@ class Routes:
 
     def _note_drains(self, state: SchedulerState, commands: Sequence[Command], decisions: Decisions) -> None:
         drained = self._view.drained
-        for _, answer in decisions.answers:
+        asked = {(origin, one.request): one.action for origin, one in commands if isinstance(one, ActOnWorker)}
+        for origin, answer in decisions.answers:
             if isinstance(answer, WorkerReport):
-                (drained.add if answer.worker.drained else drained.discard)(answer.worker.id)
+                action = asked.get((origin, answer.request))
+                # An absent one is forgotten, and its mark with it: it may have come back in the same pass.
+                is_forgotten = action is WorkerAction.REMOVE and answer.worker.state is WorkerState.AWAY
+                stays = answer.worker.drained and not is_forgotten
+                (drained.add if stays else drained.discard)(answer.worker.id)
         ended = {content.worker_id for _, content in commands if isinstance(content, WorkerDown)}
         drained -= {name for name in drained if name not in state.workers}  # the mark goes with the worker
         drained -= {name for name in ended & drained if not state.workers[name].drained}
@@ -274,7 +279,9 @@ class Routes:
             return f"has only {sorted(has)}"
         for name, value in labels.items():
             prefix, _, rest = name.partition(".")
-            if prefix in ("placement", "constraint", "node") and up.labels.get(name, up.labels.get(rest)) != value:
+            is_able = prefix == "constraint" and value == "true" and not has.isdisjoint((rest.lower(), "*"))
+            is_equal = up.labels.get(name, up.labels.get(rest)) == value
+            if prefix in ("placement", "constraint", "node") and not is_able and not is_equal:
                 return f"has no {name}={value}"
         if up.tenants is not None and run.tenant not in up.tenants:
             return f"is for {sorted(up.tenants)}"
@@ -425,7 +432,9 @@ class Routes:
             self._require(waited >= SHORTEST - SLACK, text)
 
     def explains_end(self, run: Run) -> bool:
-        """Return whether a run was given up because nobody took it, with a dead letter that says so."""
+        """Return whether a run was given up because nobody took or began it, with a dead letter that says so."""
+        if run.reason.startswith("dispatch_failed: "):
+            return run.attempt >= 50 and run.started_at is None and not run.crashes
         return run.id in self._given_up and run.reason.startswith(f"{self._given_up[run.id]}: ")
 
 

@@ -10,7 +10,7 @@ from interlock.model.guard import Constraints
 from interlock.model.job import ExecutorKind, Job, KeyLimit, Retry
 from interlock.model.schedule import Schedule
 
-LANES = {"main": 4, "narrow": 1, "wide": 8}
+LANES = {"main": 4, "narrow": 1, "wide": 8, "cron": 3}
 HEARTBEAT = 2.0
 LEASE_TTL = 4.0
 LEAD = 0.05
@@ -47,7 +47,7 @@ OF_LANES = (
 
 
 def _scheduled(
-    job_id: str, plan: list[tuple[str, float]], lane: str = "wide", most: int | None = None, **schedule: Any
+    job_id: str, plan: list[tuple[str, float]], lane: str | None = "wide", most: int | None = None, **schedule: Any
 ) -> Job:
     return Job(
         id=job_id,
@@ -62,10 +62,10 @@ def _scheduled(
 SCHEDULED = (
     _scheduled("ticking", [("succeed", 0.2)], every=3.0),
     _scheduled("crowding", [("succeed", 4.5)], most=2, every=2.0, wait=1.5, catch_up="none"),
-    _scheduled("making_up", [("fail", 0.5)], "main", every=7.0, catch_up="all", catch_up_window=25.0, catch_up_max=3),
+    _scheduled("making_up", [("fail", 0.5)], None, every=7.0, catch_up="all", catch_up_window=25.0, catch_up_max=3),
     _scheduled("minutely", [("crash", 0.5), ("succeed", 1.0)], cron="* * * * *", jitter=20.0),
     _scheduled("moving", [("succeed", 6.0)], every=5.0),
-    _scheduled("single", [("succeed", 1.0)], "main", once=True, wait=4.0),
+    _scheduled("single", [("succeed", 1.0)], None, once=True, wait=4.0),
 )
 MOVED = _scheduled("moving", [("succeed", 6.0)], every=4.0, wait=1.0)
 

@@ -326,6 +326,10 @@ class FaultyStore(Store, Leases):
         await self._work(self._faults.longest_read)
         return await self._disk.owed_hosts()
 
+    async def owed_tries(self) -> dict[int, float]:
+        await self._work(self._faults.longest_read)
+        return await self._disk.owed_tries()
+
     async def owed(self, host: str, now: float, limit: int) -> list[Delivery]:
         await self._work(self._faults.longest_read)
         return await self._disk.owed(host, now, limit)

@@ -81,7 +81,7 @@ class App:
         self,
         job_id: str,
         *,
-        lane: str = "main",
+        lane: str | None = None,
         priority: Literal["critical", "interactive", "batch"] = "interactive",
         rate: str | None = None,
         burst: int = 1,

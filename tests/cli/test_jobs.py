@@ -142,7 +142,7 @@ def test_a_wrong_lane_command_is_refused(command: Run, arguments: tuple[str, ...
 def test_one_job_as_a_line_for_each_field(command: Run, timed: Server) -> None:
     found = dict(command("jobs", "hourly").rows)
     info = printed(command, "jobs", "hourly")
-    assert (found["id"], found["kind"], found["command"], found["lane"]) == ("hourly", "process", "cat", "main")
+    assert (found["id"], found["kind"], found["command"], found["lane"]) == ("hourly", "process", "cat", "cron")
     assert (found["source"], found["version"]) == (info["source"], info["version"])
     assert (found["max_concurrent_runs"], found["paused"], found["live"]) == ("3", "no", str(info["live"]))
     assert (found["schedule"], found["schedule.jitter"]) == ("cron 0 * * * *", "600s")

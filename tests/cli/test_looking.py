@@ -7,8 +7,15 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from rich.console import Console
 
-from interlock.cli.picture import facts
+from interlock.cli.explain import drawing as explain_drawing
+from interlock.cli.explain import lines_of as explain_lines
+from interlock.cli.picture import Picture, drawing, facts
+from interlock.cli.picture import lines_of as show_lines
+from interlock.model.explanation import Explanation
+from interlock.model.facets import Note
+from interlock.model.state import State
 from tests.cli.asking import ask, detail, printed, refused
 from tests.cli.conftest import serving
 from tests.cli.terminal import BACK, Terminal, in_a_terminal
@@ -209,6 +216,22 @@ def test_each_facet_of_a_run_is_a_fact_under_its_name() -> None:
     run = msgspec.structs.replace(DETAIL, facets={"hold": {"by": "ann", "at": 5.5}, "later": {"count": 3}})
     found = dict(facts(run, str))
     assert (found["hold"], found["later"]) == ("by ann, at 5.5", "count 3")
+
+
+@pytest.mark.behaviour("RUN-3")
+def test_notes_are_lines_of_their_own_kind() -> None:
+    run = msgspec.structs.replace(DETAIL, facets={"notes": [{"at": 5.5, "text": "try 2\tof 50"}]})
+    picture = Picture(run, [], [], [])
+    line = "note\t1970-01-01T00:00:05.500Z\ttry 2 of 50"
+    assert [one for one in show_lines(picture) if one.startswith("note")] == [line]
+    explanation = Explanation(
+        run_id="r1", state=State.SCHEDULED, sentence="", reasons=[], notes=(Note(5.5, "try 2\tof 50"),)
+    )
+    assert list(explain_lines(explanation))[-1] == line
+    for drawn in (drawing(picture), explain_drawing(explanation, 6.0)):
+        with (console := Console(width=100)).capture() as capture:
+            console.print(drawn)
+        assert "try 2 of 50" in capture.get()
 
 
 def test_a_run_in_json(server: Server) -> None:

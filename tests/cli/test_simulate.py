@@ -135,7 +135,7 @@ def test_the_jobs_of_an_app(tmp_path: Path) -> None:
     )
     ended = interlock(tmp_path, "simulate", "-A", "nightly:app", "--from", "2026-03-28T00:00", "--for", "1h")
     assert (ended.returncode, ended.stderr) == (0, "")
-    assert ended.stdout.splitlines()[0] == "job\tclean\tevery 30m\tmain\t1\tassumed\t2\t0\t0\t0\t0\t1\t2"
+    assert ended.stdout.splitlines()[0] == "job\tclean\tevery 30m\tcron\t1\tassumed\t2\t0\t0\t0\t0\t1\t2"
 
 
 def test_where_each_figure_comes_from(place: Path, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """`interlock up` as a person uses it: start, look, Ctrl-C."""
 
+import asyncio
 import logging
 import signal
 import sqlite3
@@ -11,7 +12,10 @@ from pathlib import Path
 import pytest
 
 import interlock as il
-from interlock.cli.log_lines import TextFormatter
+from interlock.buses.socket import SocketBus
+from interlock.client.connection import Connection
+from interlock.client.submission import new_run, submit
+from interlock.log_lines import TextFormatter
 from tests.cli.terminal import Terminal
 from tests.helpers.jobs import app
 from tests.helpers.places import lines_of, run_async, tell_to_go, until
@@ -65,23 +69,30 @@ def test_ctrl_c_right_after_the_start(folder: Path) -> None:
     assert processes_of(folder) == []
 
 
-@pytest.mark.behaviour("LAN-7")
-def test_work_that_ends_in_time_is_let_go_on(folder: Path) -> None:
+@pytest.mark.behaviour("LAN-7", "RUN-28")
+def test_work_that_ends_in_time_is_let_go_on_and_a_submit_waits_for_the_next_start(folder: Path) -> None:
     server = Server(folder, "--drain", "300s")
     server.start()
     run_id = hold_one(server)
     server.send(signal.SIGINT)
     wait_until(lambda: "stopping" in server.said, "it says that it is stopping")
 
-    async def refused() -> None:
-        async with app.connected(str(server.socket)):
+    async def submit_meanwhile() -> None:
+        impatient = Connection(SocketBus(server.socket))
+        async with app.connected(str(server.socket)) as connected:
+            submitting = asyncio.create_task(connected.submit("echo", {"value": 7}))
             with pytest.raises(il.Draining):
-                await app.submit("echo")
+                await submit(impatient, [new_run("echo", {"value": 1})])
+            await impatient.close()
+            assert not submitting.done()
+            tell_to_go(folder, "work")
+            assert await asyncio.to_thread(server.ended) == 0
+            assert stored(server, run_id) == ("succeeded", 0, 0)
+            await asyncio.to_thread(server.start)
+            assert await (await submitting).result() == 7
 
-    run_async(refused())
-    tell_to_go(folder, "work")
-    assert server.ended() == 0
-    assert stored(server, run_id) == ("succeeded", 0, 0)
+    run_async(submit_meanwhile())
+    assert server.stop() == 0
 
 
 def test_work_in_memory_is_lost_and_said_to_be(folder: Path) -> None:

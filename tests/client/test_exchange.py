@@ -72,16 +72,23 @@ def test_what_repeating_does_not_mend_is_raised_at_once(trouble: Response | Fail
     assert pauses == []
 
 
-@pytest.mark.behaviour("RUN-17")
+@pytest.mark.behaviour("RUN-17", "RUN-28")
 @pytest.mark.parametrize("trouble", [failure("lost"), failure("silent"), status(503)])
-def test_a_server_that_was_there_may_be_away_for_half_a_minute(trouble: Response | Failure) -> None:
+def test_a_server_that_was_there_may_be_away_for_longer_than_a_stop_takes(trouble: Response | Failure) -> None:
     error, pauses = play([trouble, failure("unreachable")])
     assert error.code == "not_running"
-    assert 27.5 < sum(pauses) <= 30.0
+    assert 87.5 < sum(pauses) <= 90.0
     error, pauses = play([failure("unreachable")], reached=True)
-    assert 27.5 < sum(pauses) <= 30.0
+    assert 87.5 < sum(pauses) <= 90.0
     away = [failure("unreachable")] * (len(pauses) - 1)
     assert play([trouble, *away, OK])[0] is OK, "it comes back just in time"
+
+
+@pytest.mark.behaviour("RUN-28")
+def test_who_is_refused_by_a_server_that_stops_waits_for_the_next() -> None:
+    stopping = 30 + 17  # seconds of the drain, and for workers to end after it
+    _, pauses = play([status(503)], reached=True)
+    assert sum(pauses) > stopping + 30, "time to start is left"
 
 
 def test_a_server_that_never_answered_is_an_error_soon_that_says_where() -> None:

@@ -28,6 +28,22 @@ def test_it_has_the_fields_that_are_read_each_with_its_meaning() -> None:
         assert all(one.get("description") for name, one in part["properties"].items() if name != "kind")
 
 
+def defaults(schema: Any) -> list[tuple[Any, Any]]:
+    """Each part of a schema that has a default, and the default."""
+    parts = schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ()
+    found = [one for part in parts for one in defaults(part)]
+    return [*found, (schema, schema["default"])] if isinstance(schema, dict) and "default" in schema else found
+
+
+@pytest.mark.parametrize("name", ["documents", "interlock"])
+def test_every_default_fits_its_own_schema(name: str) -> None:
+    schema = json.loads((ROOT / "docs" / f"{name}.schema.json").read_text())
+    found = defaults(schema)
+    assert len(found) > 20
+    for part, default in found:
+        jsonschema_rs.validator_for({"$defs": schema.get("$defs", {}), **part}).validate(default)
+
+
 @pytest.mark.parametrize(
     ("document", "fits"),
     [

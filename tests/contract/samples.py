@@ -187,7 +187,7 @@ async def everything(store: AnyStore) -> dict[str, Any]:
         "bulks": (snapshot.bulks, await store.bulk("b1"), await store.bulk("unknown")),
         "deliveries": await store.deliveries(DeliveryFilter(), None, 1000),
         "audit": await store.audit(0, 1000),
-        "owed": (await store.owed_hosts(), await store.owed("one.test", 1e9, 10)),
+        "owed": (await store.owed_hosts(), await store.owed_tries(), await store.owed("one.test", 1e9, 10)),
         "kept": await store.kept(),
         "service log": {one: await store.service_log(one) for one in ("web", "unknown")},
     }

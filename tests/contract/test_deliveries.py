@@ -156,6 +156,7 @@ def test_what_is_owed_to_each_host_and_when(with_store: WithStore) -> None:
         assert await due(store, host="c") == await due(store, host="") == []
         await put(store, results=(sent("a1", next_at=2000.0), sent("tie", next_at=3000.0)))
         assert await store.owed_hosts() == {"a": 1002.0, "b": 500.0}
+        assert await store.owed_tries() == {0: 1003.0, 1: 3000.0}
         assert await due(store, host="a") == ["a2", "a3", "a1", "tie"]
 
     with_store(body)
@@ -174,6 +175,7 @@ def test_deliveries_of_one_order_go_one_after_the_other(with_store: WithStore) -
         await put(store, results=(sent("x0", next_at=5000.0), sent("free", ended_at=2.0), sent("y0", ended_at=2.0)))
         assert await due(store, 4999.0) == []
         assert await store.owed_hosts() == {"one.test": 5000.0, "two.test": 1.0}
+        assert await store.owed_tries() == {0: 999.0, 1: 5000.0}
         await put(store, results=(sent("x0", tries=2, ended_at=2.0),))
         assert await due(store) == ["x1"]
         assert (await store.owed_hosts())["one.test"] == 999.0

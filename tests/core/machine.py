@@ -19,7 +19,7 @@ from interlock.model.policy import PolicyRequest, Verdict
 from interlock.model.request import Accepted, ActOnRun, NewRun
 from interlock.model.run import Now, Run, Transition
 from interlock.model.run_action import RunAction
-from interlock.model.state import State
+from interlock.model.state import ALLOWED, State
 from interlock.model.tenant import TenantSpec
 from interlock.policy.policy import Policy
 from interlock.stores.memory import MemoryStore
@@ -32,6 +32,8 @@ AT_ONCE = {"*": {"debounce": 0.0, "max_concurrent": 1000, "cap": 1000}}
 START = 1_000_000.0
 """wall time at which every machine begins; elapsed time begins at another value, so that mixing them up shows"""
 ELAPSED = 500.0
+FIRST = {State.PRERUN, State.PENDING, State.SKIPPED}
+"""states of a new run"""
 
 
 def specs(lanes: Mapping[str, int | LaneSpec]) -> dict[str, LaneSpec]:
@@ -102,7 +104,7 @@ class Machine:
         """One pass, and those that follow from it at once. As in the shell, facts are read before it, its decisions
         stored, and its effects answered."""
         self.last = decisions = self._pass(commands)
-        while self.state.timetable.unsure or (self.answers and not self.holds_answers):
+        while self.state.timetable.unsure or self.state.to_judge or (self.answers and not self.holds_answers):
             answers, self.answers = self.answers, []
             self._pass([("", Answered(answers))])
             decisions.wake_at = self.last.wake_at
@@ -119,6 +121,10 @@ class Machine:
         self.last = self.decide(self.state, [*self._out, *commands], self.now, self.rng, found)
         self.last.batch.position = self._position
         self._position = self.last.batch.last_position + 1
+        for run_id, entries in self.last.batch.history:
+            for entry in entries:
+                is_allowed = entry.after in (FIRST if entry.before is None else ALLOWED[entry.before])
+                assert is_allowed, f"{run_id}: {entry.before} → {entry.after} is not in the table"
         self.store.apply(self.last.batch)
         for run in self.last.changed.values():
             stored = self.store.runs_by_id[run.id]

@@ -14,7 +14,7 @@ from interlock.model.run import TRIGGER
 from interlock.model.schedule import Schedule
 from interlock.model.state import State
 from tests.core.machine import START, Machine
-from tests.core.scheduling import begun, check_records, job, machine_of, pass_time, pause, stop_for, times
+from tests.core.scheduling import begun, check_records, declare, job, machine_of, pass_time, pause, stop_for, times
 
 HOUR = 3600.0
 
@@ -148,3 +148,36 @@ def test_the_tenant_of_a_run_is_never_taken_for_a_second_try() -> None:
     pass_time(machine, 4)
     assert 20 in times(machine, State.SKIPPED)
     assert backfill(machine, 15, 25).created == [f"work:{int(START) + 20}~again"]
+
+
+@pytest.mark.behaviour("LAN-1")
+@pytest.mark.parametrize(("named", "of_occurrences", "of_others"), [(None, "cron", "main"), ("team", "team", "team")])
+def test_occurrences_go_to_lane_cron_unless_their_job_names_a_lane(
+    named: str | None, of_occurrences: str, of_others: str
+) -> None:
+    machine = machine_of(Job(id="work", lane=named, schedule=Schedule(every=60)))
+    pass_time(machine, 30, length=1)
+    backfill(machine, -300, 0, max_parallel=2)
+    stop_for(machine, 50)
+    pass_time(machine, 20)
+    machine.submit()
+    machine.submit(origin=TRIGGER)
+    machine.submit(occurrence=START - 600)
+    machine.submit(lane="subagent", origin="asked")
+    lanes = {(run.origin, run.lane) for run in machine.store.runs_by_id.values()}
+    assert lanes == {
+        ("schedule", of_occurrences), ("catch_up", of_occurrences), ("backfill:2", of_occurrences),
+        (None, of_others), ("trigger", of_others), ("asked", "subagent"),
+    }  # fmt: skip
+
+
+@pytest.mark.behaviour("LAN-1", "RUN-14")
+def test_waiting_occurrences_and_submits_take_the_lane_of_a_changed_job_each_its_own() -> None:
+    machine = machine_of(Job(id="work", schedule=Schedule(every=60, wait=5)))
+    occurrence, submitted = f"work:{int(START) + 5}", machine.submit(delay=5)
+
+    def lanes_with(lane: str | None) -> tuple[str, str]:
+        declare(machine, Job(id="work", lane=lane, schedule=Schedule(every=60, wait=5)))
+        return machine.run(occurrence).lane, machine.run(submitted).lane
+
+    assert [lanes_with(lane) for lane in (None, "team", None)] == [("cron", "main"), ("team", "team"), ("cron", "main")]

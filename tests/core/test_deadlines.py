@@ -4,9 +4,14 @@ import math
 
 import pytest
 
+from interlock.model.explanation import explain_end
+from interlock.model.guard import Constraints
 from interlock.model.job import ExecutorKind, Job, Retry
 from interlock.model.message import Stop
+from interlock.model.policy import Ruling, RunLimits
+from interlock.model.policy_document import PolicyDocument, Rule
 from interlock.model.state import State
+from interlock.policy.policy import compile_policy
 from tests.core.machine import START, Machine, retrying_job
 
 RETRY = Retry(max_retries=5, initial_delay=4, multiplier=1, jitter=0)
@@ -200,6 +205,62 @@ def test_the_last_attempt_that_ran_too_long_ends_the_run_as_timeout() -> None:
     machine.finished(run_id, "failed")
     assert machine.state_of(run_id) is State.TIMEOUT
     assert machine.run(run_id).outcome == "timeout"
+
+
+PER_ATTEMPT = Job(id="work", max_runtime=2.0, max_runtime_per_attempt=True, retry=Retry(max_retries=1, jitter=0))
+ALLOWED = Constraints(max_allowed_run_time=2.0)
+
+
+@pytest.mark.behaviour("RUN-22", "CON-5", "POL-4")
+@pytest.mark.parametrize(
+    ("job", "limits", "deadline_in", "limit"),
+    [
+        (Job(id="work"), None, 2.0, "deadline"),
+        (Job(id="work", max_runtime=2.0), None, 60.0, "max_runtime of 2s"),
+        (Job(id="work", max_runtime=7200.0), None, None, "max_runtime of 2h"),
+        (Job(id="work", constraints=ALLOWED), None, None, "max_allowed_run_time of 2s"),
+        (Job(id="work", max_runtime=60.0), "2s", None, "the policy's max_runtime of 2s"),
+        (Job(id="work", max_runtime=2.0), "60s", None, "max_runtime of 2s"),
+        (PER_ATTEMPT, None, None, "max_runtime of 2s per attempt"),
+        (PER_ATTEMPT, "1s", None, "the policy's max_runtime of 1s"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("end", ["failed", "lost"])
+def test_a_timeout_names_its_limit_and_the_grace(
+    job: Job, limits: str | None, deadline_in: float | None, limit: str, end: str
+) -> None:
+    policy = None
+    if limits is not None:
+        rule = Rule(id="limited", decision=Ruling.CONSTRAIN, limits=RunLimits(max_runtime=limits))
+        policy = compile_policy(PolicyDocument(id="test", rules=(rule,)))
+    machine = Machine(job, policy=policy)
+    run_id = machine.running(deadline_at=None if deadline_in is None else START + deadline_in)
+    at(machine, START + (7200 if "2h" in limit else 2))
+    reason = f"{limit} passed, with a grace of 10s on top"
+    assert machine.run(run_id).stop_reason == reason
+    machine.advance(9)
+    if end == "lost":
+        machine.lost(run_id, "killed by SIGKILL")
+    else:
+        machine.finished(run_id, "failed")
+    entry = machine.history(run_id)[-1]
+    assert (entry.after is State.RETRYING) is limit.endswith("per attempt")
+    assert entry.reason.startswith(reason)
+    if entry.after is State.TIMEOUT:
+        sentence = explain_end(machine.run(run_id)).sentence
+        assert limit in sentence
+        assert "grace of 10s" in sentence
+    violated = [one.constraint for one in machine.run(run_id).guarded.violations]
+    assert violated == ["max_allowed_run_time"] * limit.startswith("max_allowed")
+
+
+@pytest.mark.behaviour("RUN-22")
+def test_a_runtime_that_passes_while_a_retry_waits_names_its_limit() -> None:
+    machine = Machine(Job(id="work", max_runtime=3, retry=RETRY))
+    run_id = machine.running()
+    machine.finished(run_id, "failed")
+    at(machine, START + 3)
+    assert machine.history(run_id)[-1].reason == "max_runtime of 3s passed while retrying"
 
 
 @pytest.mark.behaviour("RUN-22")

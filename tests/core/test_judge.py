@@ -18,6 +18,7 @@ from interlock.model.guard import Action, Constraints
 from interlock.model.job import Job
 from interlock.model.lane_request import ActOnSession
 from interlock.model.message import Dispatch, Returned, Stop, Usage
+from interlock.model.new_run import NewRun
 from interlock.model.policy import PolicyRequest, Ruling, RunLimits, Verdict
 from interlock.model.policy_document import Match, PolicyDocument, Rule, Velocity
 from interlock.model.request import ActOnRun, StateReport
@@ -208,6 +209,42 @@ def test_a_large_payload_is_read_before_the_run_is_judged() -> None:
     machine.step()
     assert machine.state_of(later) is S.DENIED
     assert machine.dispatched() == []
+
+
+COSTLY = policy(
+    rule(Ruling.DENY, when="payload.xs.exists(x, x == 2)" + " || payload.n == 2" * 40), default=Ruling.ALLOW
+)
+
+
+def of_size(count: int) -> bytes:
+    """A payload for which the expression costs 1,000 and 789 for each byte."""
+    return b'{"n":1,"xs":[%b1]}' % (b"1," * count)
+
+
+@pytest.mark.behaviour("POL-2")
+@pytest.mark.parametrize(("count", "left"), [(10, 0), (1000, 23)])
+def test_one_pass_evaluates_expressions_of_a_bounded_cost(count: int, left: int) -> None:
+    """A pass has 10 million; the next ones judge the other runs, in order."""
+    machine = judged_by(COSTLY)
+    machine._pass([("client", machine.command(*(NewRun("work", of_size(count)) for _ in range(30))))])
+    ids = list(machine.state.runs)
+    assert list(machine.state.to_judge) == ids[30 - left :]
+    assert all(machine.state_of(one) is S.PENDING for one in machine.state.to_judge)
+    machine.step()
+    assert machine.state.to_judge == {}
+    assert machine.dispatched() == ids[: len(machine.dispatched())]
+    assert [machine.state_of(one) for one in ids] == [S.DISPATCHED] * 30
+
+
+@pytest.mark.behaviour("POL-7")
+def test_a_new_policy_judges_a_backlog_in_several_passes() -> None:
+    machine = Machine(policy=ALLOWS)
+    ids = [machine.submit(payload=of_size(100)) for _ in range(200)]
+    machine.policy = COSTLY
+    machine._pass([("", machine.define())])
+    assert 100 < len(machine.state.to_judge) < 200
+    machine.step()
+    assert [machine.state_of(one) for one in ids] == [S.SCHEDULED] * 200
 
 
 # ── approvals ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -519,6 +556,19 @@ def test_a_dispatch_that_waits_for_its_payload_is_judged_again() -> None:
     assert machine.dispatched() == []
 
 
+@pytest.mark.behaviour("POL-5", "RUN-22")
+@pytest.mark.parametrize("jump", [3600.0, -3600.0])
+def test_a_window_counts_elapsed_time_whatever_the_clock_shows(jump: float) -> None:
+    fast = rule(Ruling.DENY, velocity=Velocity(max_requests=1, window=60))
+    machine = judged_by(policy(fast, default=Ruling.ALLOW))
+    machine.submit()
+    machine.wall += jump
+    machine.advance(59)
+    assert machine.state_of(machine.submit()) is S.DENIED
+    machine.advance(1)
+    assert machine.state_of(machine.submit()) is S.DISPATCHED
+
+
 @pytest.mark.behaviour("POL-5", "POL-8")
 def test_a_change_of_the_policy_does_not_replace_the_approval_of_a_run_that_came_too_fast() -> None:
     fast = rule(velocity=Velocity(max_requests=1, window=60))
@@ -827,6 +877,21 @@ def test_after_a_restart_a_remote_policy_is_asked_before_anything_is_dispatched(
     machine.remote = lambda _: NO
     machine.advance(10)
     assert machine.state_of(run_id) is S.DENIED
+
+
+@pytest.mark.behaviour("POL-7", "RUN-21")
+def test_a_run_that_leaves_its_window_to_be_judged_again_does_not_wait_for_its_end() -> None:
+    machine = Machine(limits=replace(DEBOUNCED, remote_policy=True))
+    machine.remote = lambda _: YES
+    run_id = machine.submit(session="s")
+    assert machine.run(run_id).due_at is not None, "it collects others"
+    machine.remote = None
+    machine.restart()
+    machine.restart()
+    asked = len(machine.checked)
+    machine.restart()
+    assert machine.state_of(run_id) is S.PENDING
+    assert [one.run_id for one in machine.checked[asked:]] == [run_id]
 
 
 def test_a_session_that_becomes_busy_also_takes_back_the_turn_of_a_run_that_is_judged_again() -> None:

@@ -8,21 +8,23 @@ import pytest
 from msgspec.structs import replace
 
 from interlock.core.decisions import Failed
+from interlock.core.explain import explain
 from interlock.core.state import Limits
 from interlock.core.step import Command
 from interlock.core.transition import Pass
 from interlock.model.command import Define
 from interlock.model.dead_letter import DeadLetter, LetterCode, LetterFilter
 from interlock.model.error import UnknownJob
-from interlock.model.job import Job
+from interlock.model.job import Job, Retry
 from interlock.model.letter_request import DropLetters, DroppedReport, Replay
-from interlock.model.message import Settled, Unread
+from interlock.model.message import Returned, Settled, Unread
 from interlock.model.policy import Ruling
 from interlock.model.request import ActOnRun, StartBulk
 from interlock.model.run import Run
 from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter
 from interlock.model.state import State
+from interlock.model.tenant import TenantSpec
 from tests.core.machine import START, Machine, at_once
 from tests.core.test_judge import policy, rule
 
@@ -238,3 +240,49 @@ def test_a_long_message_is_kept_in_part() -> None:
     m.step(("one", Unread(bytes(100_000), "e" * 5000)))
     (letter,) = letters(m)
     assert (len(letter.raw or b""), len(letter.error)) == (64 * 1024, 2000)
+
+
+def hand_out(m: Machine, run_id: str, times: int) -> None:
+    """Let the worker give a run back, this many times."""
+    for _ in range(times):
+        assert m.state_of(run_id) is State.DISPATCHED
+        m.step(("one", Returned(run_id, m.run(run_id).fence, "cannot start a process")))
+
+
+@pytest.mark.behaviour("ROU-7", "REC-4")
+def test_a_run_that_was_handed_out_50_times_and_never_begun_is_given_up() -> None:
+    machine = Machine(lanes={"main": 1})
+    machine.worker_up()
+    run_id, after = machine.submit(), machine.submit()
+    hand_out(machine, run_id, 20)
+    machine.restart()
+    machine.worker_up()  # which does not hold it: the 21st time
+    hand_out(machine, run_id, 28)
+    assert (machine.state_of(run_id), letters(machine)) == (State.DISPATCHED, [])
+    hand_out(machine, run_id, 1)
+    (letter,) = letters(machine)
+    expected = "handed out 50 times and never begun; the last time: cannot start a process"
+    assert (letter.id, letter.code, letter.error) == (run_id, "dispatch_failed", expected)
+    assert (machine.state_of(run_id), machine.state_of(after)) == (State.FAILED, State.DISPATCHED)
+
+
+@pytest.mark.behaviour("ROU-7")
+def test_a_run_that_has_begun_once_is_handed_out_as_often_as_it_takes() -> None:
+    machine = Machine(Job(id="work", retry=Retry(max_retries=1)))
+    run_id = machine.running()
+    machine.finished(run_id, "failed")
+    machine.advance(3)
+    hand_out(machine, run_id, 60)
+    assert (machine.state_of(run_id), letters(machine)) == (State.DISPATCHED, [])
+
+
+@pytest.mark.behaviour("ROU-7", "ROU-8")
+def test_a_wait_for_the_tenant_never_gives_a_run_up_and_explain_says_why() -> None:
+    machine = Machine(tenants={"default": TenantSpec(max_running=1)})
+    runs, waits = machine.running(), machine.submit()
+    for _ in range(200):
+        machine.advance(10)
+        machine.heartbeat("one", runs)
+    kinds = [str(one.kind) for one in explain(machine.state, machine.run(waits), machine.now).reasons]
+    assert (machine.state_of(waits), kinds) == (State.SCHEDULED, ["tenant_limit"])
+    assert "tenant_limit" not in set(LetterCode)

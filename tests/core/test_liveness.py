@@ -43,6 +43,17 @@ def test_an_attempt_is_lost_at_three_intervals_of_silence_and_not_before() -> No
 
 
 @pytest.mark.behaviour("LIV-2")
+@pytest.mark.parametrize(("interval", "missed", "silence"), [(10.0, 5, 50.0), (2.0, 1, 2.0)])
+def test_the_number_of_missed_heartbeats_is_a_setting(interval: float, missed: int, silence: float) -> None:
+    machine = Machine(limits=Limits(heartbeat_interval=interval, missed_heartbeats=missed))
+    run_id = machine.running()
+    elapse_to(machine, math.nextafter(ELAPSED + silence, 0.0))
+    assert machine.run(run_id).crashes == 0
+    elapse_to(machine, ELAPSED + silence)
+    assert machine.run(run_id).crashes == 1
+
+
+@pytest.mark.behaviour("LIV-2")
 def test_a_heartbeat_begins_the_silence_anew() -> None:
     machine = Machine()
     run_id = machine.running()

@@ -75,14 +75,21 @@ def test_max_retries_bounds_the_attempts(max_retries: int, attempts: int) -> Non
         (HOURLY, SCHEDULE, Retry(max_retries=0), 0),
         (HOURLY, TRIGGER, Retry(), 3),
         (HOURLY, None, Retry(), 3),
+        (Schedule(cron="47 13 * * *"), SCHEDULE, Retry(), 3),
+        (Schedule(at=START + 20), SCHEDULE, Retry(), 3),
+        (Schedule(once=True), SCHEDULE, Retry(), 0),
+        (Schedule(once=True), TRIGGER, Retry(), 0),
+        (Schedule(once=True), SCHEDULE, Retry(max_retries=1), 1),
     ],
 )
 def test_jobs_with_a_schedule_are_retried_unless_they_say_otherwise(
     schedule: Schedule | None, origin: str | None, retry: Retry, retries: int
 ) -> None:
     machine = Machine(Job(id="work", schedule=schedule, retry=retry))
-    run_id = f"work:{START:.0f}" if origin == SCHEDULE else machine.submit(origin=origin)
     machine.worker_up()
+    machine.advance(20)
+    occurrence = next((run.id for run in machine.state.runs.values() if run.origin == SCHEDULE), "")
+    run_id = occurrence if origin == SCHEDULE else machine.submit(origin=origin)
     for count in range(retries):
         machine.finished(run_id, "failed")
         wait = float(machine.run(run_id).due_at or 0.0) - machine.wall

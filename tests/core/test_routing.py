@@ -66,7 +66,7 @@ def test_a_run_that_nobody_can_take_is_tried_fifty_times_and_then_a_dead_letter(
     assert run.state is State.FAILED
     assert run.reason.startswith(f"{lack}: ")
     assert machine.store.dead.rows[run_id][1].code.value == lack.value
-    notes = [entry.reason for entry in machine.history(run_id) if entry.before is entry.after]
+    notes = [note.text for note in machine.run(run_id).notes]
     assert [note.split(", ")[1] for note in notes] == [f"try {n} of 50" for n in range(2, 51)]
     assert all(note.startswith(f"{lack}: ") for note in notes)
     assert machine.state_of(later) is State.SCHEDULED, "it came later, and its own tries count"
@@ -118,18 +118,19 @@ def test_a_worker_that_joins_at_the_last_look_gets_the_run() -> None:
     assert machine.state_of(run_id) is State.DISPATCHED
 
 
-def test_only_a_counted_look_is_in_the_history() -> None:
+def test_only_a_counted_look_is_noted() -> None:
     machine = made({"rest": REST})
     join(machine, pool="rest")
     machine.mute.add("one")
     machine.step(("one", Load(95.0)))
     run_id = machine.submit("mail")
     look_in_vain(machine, run_id, 3)
-    before = len(machine.history(run_id))
+    before = machine.run(run_id).notes
     for _ in range(5):
         machine.advance(0.1)
         machine.step(("one", Load(95.0)))
-    assert len(machine.history(run_id)) == before
+    assert len(before) == 3
+    assert machine.run(run_id).notes == before
 
 
 @pytest.mark.behaviour("ROU-7", "RUN-21")
@@ -212,11 +213,11 @@ def test_a_placement_that_nobody_can_serve_does_not_hold_up_those_behind_it() ->
     passing = machine.submit_many(20, "mail")
     assert {machine.state_of(one) for one in passing} == {State.DISPATCHED}
     assert {machine.state_of(one) for one in (*stuck, *odd)} == {State.SCHEDULED}
-    before = [len(machine.history(one)) for one in (*stuck, *odd)]
+    before = [machine.run(one).notes for one in (*stuck, *odd)]
     assert sum(len(place.parked) for place in machine.state.roster.places.values()) == 21
     machine.finished(passing[0])
     assert sum(len(place.parked) for place in machine.state.roster.places.values()) == 21
-    assert before == [len(machine.history(one)) for one in (*stuck, *odd)]
+    assert before == [machine.run(one).notes for one in (*stuck, *odd)]
 
 
 @pytest.mark.behaviour("ROU-3", "ROU-4")
@@ -228,6 +229,14 @@ def test_a_placement_that_nobody_can_serve_does_not_hold_up_those_behind_it() ->
         ({"constraint.disk": "ssd"}, {"b"}),
         ({"placement.disk": "ssd", "placement.region": "eu"}, set()),
         ({"region": "nowhere"}, {"a", "b"}),
+        ({"constraint.cuda": "true"}, {"a"}),
+        ({"constraint.CUDA": "true"}, {"a"}),
+        ({"constraint.cuda": "yes"}, set()),
+        ({"constraint.cuda": "True"}, set()),
+        ({"placement.cuda": "true"}, set()),
+        ({"node.cuda": "true"}, set()),
+        ({"constraint.fast": "true"}, {"b"}),
+        ({"constraint.slow": "true"}, {"a", "b"}),
         ({"preferred_worker_id": "b"}, {"b"}),
         ({"preferred_worker_id": "gone"}, {"a", "b"}),
         ({"preferred_pool": "rest"}, {"a", "b"}),
@@ -236,10 +245,20 @@ def test_a_placement_that_nobody_can_serve_does_not_hold_up_those_behind_it() ->
 )
 def test_labels_of_a_run_and_of_workers(labels: dict[str, str], expected: set[str]) -> None:
     machine = made({"rest": REST, "gpu": GPU})
-    join(machine, "a", slots=100, pool="rest", labels={"region": "eu"})
-    join(machine, "b", slots=100, pool="rest", labels={"region": "us", "constraint.disk": "ssd"})
+    join(machine, "a", slots=100, pool="rest", labels={"region": "eu", "slow": "true"}, capabilities=["Cuda"])
+    labels_of_b = {"region": "us", "constraint.disk": "ssd", "fast": "true", "slow": "false"}
+    join(machine, "b", slots=100, pool="rest", labels=labels_of_b, capabilities=["slow"])
     runs = [machine.submit("mail", labels=labels) for _ in range(12)]
     assert {taken_by(machine, one) for one in runs} - {None} == expected
+
+
+@pytest.mark.behaviour("ROU-4")
+def test_without_pools_a_constraint_still_asks_for_the_capability() -> None:
+    machine = made({})
+    join(machine, "a", slots=100, capabilities=["cuda"])
+    join(machine, "b", slots=100)
+    runs = [machine.submit("mail", labels={"constraint.cuda": "true"}) for _ in range(12)]
+    assert {taken_by(machine, one) for one in runs} == {"a"}
 
 
 @pytest.mark.behaviour("ROU-6")
@@ -374,7 +393,7 @@ def test_the_tries_of_runs_that_are_gone_do_not_count_for_later_ones() -> None:
 
 
 @pytest.mark.behaviour("ROU-7")
-def test_the_loads_of_a_busy_machine_add_no_tries_to_the_history() -> None:
+def test_the_loads_of_a_busy_machine_add_no_tries() -> None:
     machine = made({"rest": REST})
     join(machine, "busy", pool="rest")
     machine.mute.add("busy")
@@ -383,7 +402,7 @@ def test_the_loads_of_a_busy_machine_add_no_tries_to_the_history() -> None:
     for _ in range(300):
         machine.advance(1)
         machine.step(("busy", Load(cpu=99.0)))
-    notes = [entry.reason for entry in machine.history(run_id) if entry.before is entry.after]
+    notes = [note.text for note in machine.run(run_id).notes]
     assert [note.split(", ")[1] for note in notes] == [f"try {n} of 50" for n in range(2, len(notes) + 2)]
 
 

@@ -325,6 +325,7 @@ def test_the_apps_own_complaint_is_told_with_secrets_left_out() -> None:
 # ── shown as a payload ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.behaviour("SEC-5")
 def test_a_payload_is_shown_without_its_secrets() -> None:
     value = {
         "user": "reader",

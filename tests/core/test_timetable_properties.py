@@ -16,7 +16,8 @@ from interlock.model.run import CATCH_UP, SCHEDULE
 from interlock.model.schedule import CatchUp, Schedule
 from interlock.model.state import GUARDED, TERMINAL, State
 from tests.core.machine import START, Machine
-from tests.core.scheduling import LIMITS
+from tests.core.scheduling import LIMITS, check_records, machine_of, pass_time, stop_for, times
+from tests.core.scheduling import job as scheduled_job
 
 ANCHORS = st.floats(1e9, 2e9)
 INTERVALS = st.integers(1, 100_000).map(float) | st.floats(1.0, 1e6)
@@ -230,3 +231,38 @@ def test_catching_up_runs_exactly_what_it_should_whatever_the_stop(
     assert [at for at in missed if at not in skipped] == wanted
     assert all(runs[at].reason.startswith("missed") for at in skipped)
     assert all(runs[at].origin == CATCH_UP for at in wanted)
+
+
+CLOCK_STEPS = st.tuples(
+    st.sampled_from([-4000.0, -600.0, -80.0, -59.0, -30.0, 30.0, 59.0, 80.0, 600.0]),
+    st.sampled_from([0.0, 5.0, 30.0]),  # seconds until the next step
+    st.booleans(),  # whether the scheduler restarts as the clock is set
+)
+
+
+@pytest.mark.behaviour("TIM-9")
+@example([(600.0, 0.0, False), (-600.0, 0.0, False)] * 3, 0.0)
+@example([(80.0, 5.0, False), (-80.0, 5.0, True)] * 3, 3.0)
+@example([(-59.0, 0.0, True), (-59.0, 0.0, False)], 0.0)
+@example([(600.0, 5.0, False), *[(-59.0, 0.0, False)] * 10], 0.0)
+@settings(max_examples=15, deadline=None)
+@given(steps=st.lists(CLOCK_STEPS, max_size=8), length=st.sampled_from([0.0, 3.0]))
+def test_no_step_of_the_clock_silences_a_schedule(steps: list[tuple[float, float, bool]], length: float) -> None:
+    """A minute and the ten seconds of prerun after the last step, each second has a run, and none is only skipped
+    unless the run before still executed."""
+    machine = machine_of(scheduled_job(every=1))
+    pass_time(machine, 5, length)
+    for step, seconds, restarts in steps:
+        pass_time(machine, 0)  # the work ends; it counts in wall time here
+        machine.wall += step
+        stop_for(machine, 0) if restarts else machine.step()
+        pass_time(machine, seconds, length)
+    pass_time(machine, 71, length)
+    first = floor(machine.wall - START)
+    pass_time(machine, 30, length)
+    due = range(first, first + 30)
+    executed = [int(at) for at in times(machine, State.SUCCEEDED, State.RUNNING)]
+    assert len(set(executed)) == len(executed), "no occurrence executes twice"
+    missed = [at for at in due if at not in executed]
+    assert all(length and set(executed) & set(range(at - 4, at)) for at in missed), missed
+    check_records(machine)

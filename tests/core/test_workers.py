@@ -197,6 +197,18 @@ def test_a_worker_that_is_away_is_removed_with_its_runs() -> None:
     assert "crash 1: worker one was removed by ann" in [entry.reason for entry in machine.history(run_id)]
 
 
+@pytest.mark.behaviour("ROU-10")
+def test_a_drain_ends_with_the_removal_of_its_absent_worker_even_if_that_returns_in_the_same_pass() -> None:
+    machine = Machine()
+    machine.worker_up()
+    act(machine, DRAIN)
+    machine.worker_down()
+    run_id = machine.submit()
+    joining = WorkerUp("one", 1, 1, {"work": ""}, [], False)
+    machine.step(("client", ActOnWorker(1, "one", REMOVE, "ann")), ("", joining))
+    assert machine.dispatched() == [run_id]
+
+
 @pytest.mark.parametrize("action", list(WorkerAction))
 def test_an_unknown_worker_is_named_with_a_close_one(action: WorkerAction) -> None:
     machine = Machine()

@@ -12,6 +12,7 @@ from tests.helpers.processes import processes_of, wait_until
 from tests.helpers.receiver import Receiver, receiving
 from tests.helpers.server import Server
 
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 SLEEP = "run: {process: [sleep, '987']}\ngrace: 1s\nlane: team\n"
 
 
@@ -23,8 +24,8 @@ id: sleeper
 {SLEEP}---
 kind: Job
 id: hooked
-constraints: {{pre_run_hook: {{url: "{url}/before", timeout: 60s}}}}
-on_success: {{action: webhook, url: "{url}/done"}}
+constraints: {{pre_run_hook: {{url: "{url}/before", secret_env: WEBHOOK_SECRET, timeout: 60s}}}}
+on_success: {{action: webhook, url: "{url}/done", secret_env: WEBHOOK_SECRET}}
 run: {{process: ["true"]}}
 ---
 kind: Job
@@ -42,7 +43,7 @@ on_constraint_violation: {{action: call, job: sleeper, then: wait}}
 {SLEEP}---
 kind: Job
 id: ending
-constraints: {{post_run_hook: {{url: "{url}/after", timeout: 60s}}}}
+constraints: {{post_run_hook: {{url: "{url}/after", secret_env: WEBHOOK_SECRET, timeout: 60s}}}}
 run: {{process: ["true"]}}
 ---
 kind: Job
@@ -64,7 +65,9 @@ lane: narrow
 
 def serve(folder: Path, receiver: Receiver) -> Server:
     (folder / "jobs.yaml").write_text(jobs(receiver))
-    return Server(folder, str(folder / "jobs.yaml"), "--http", "local", target=None)
+    server = Server(folder, str(folder / "jobs.yaml"), "--http", "local", target=None)
+    server.extra = {"WEBHOOK_SECRET": SECRET}
+    return server
 
 
 def client_of(server: Server) -> il.Client:
@@ -81,7 +84,7 @@ def sleeping(folder: Path) -> list[int]:
 
 @pytest.mark.behaviour("RUN-10", "RUN-11", "SES-11", "CON-7")
 def test_cancel_in_every_state_with_work_behind_it(folder: Path) -> None:
-    with receiving() as receiver, serve(folder, receiver) as server, client_of(server) as client:
+    with receiving(SECRET) as receiver, serve(folder, receiver) as server, client_of(server) as client:
         receiver.statuses = {"/before": None, "/after": None}
         begun = {job: client.submit(job).id for job in ("single", "calling", "crowded")}
         for run_id in begun.values():
@@ -104,6 +107,7 @@ def test_cancel_in_every_state_with_work_behind_it(folder: Path) -> None:
         in_state(client, by_check, State.CONDITION_RUNNING)
         in_state(client, by_call, State.ACTION_RUNNING)
         wait_until(lambda: len(sleeping(folder)) == 5, "three runs, a check and a called run execute")
+        wait_until(lambda: {path for path, _, _ in receiver.got} == {"/before", "/after"}, "both hooks are asked")
         every = [*found.values(), by_check, by_call, begun["calling"], begun["crowded"]]
         for run_id in [*found.values(), by_check, by_call, *every]:
             client.cancel(run_id)
@@ -121,7 +125,7 @@ def test_cancel_in_every_state_with_work_behind_it(folder: Path) -> None:
 
 @pytest.mark.behaviour("CON-1", "CON-5", "CON-7", "RUN-17", "REC-6")
 def test_hooks_and_webhooks_outlast_the_death_of_scheduler_and_sender(folder: Path) -> None:
-    with receiving() as receiver:
+    with receiving(SECRET) as receiver:
         receiver.statuses = {"/before": None, "/after": None, "/done": 503}
         server = serve(folder, receiver)
         try:
@@ -160,7 +164,7 @@ def test_hooks_and_webhooks_outlast_the_death_of_scheduler_and_sender(folder: Pa
 
 @pytest.mark.behaviour("LAN-7", "CON-5")
 def test_a_run_that_waits_for_its_hook_ends_before_the_server_stops(folder: Path) -> None:
-    with receiving() as receiver:
+    with receiving(SECRET) as receiver:
         receiver.statuses = {"/after": None}
         with serve(folder, receiver) as server, client_of(server) as client:
             run_id = client.submit("ending").id

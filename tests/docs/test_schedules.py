@@ -86,6 +86,7 @@ def test_every_field_of_a_job_is_shown_with_its_default(folder: Path) -> None:
     assert differs == {
         "schedule",
         "payload",
+        "lane",
         "rate",
         "limit",
         "sessions",

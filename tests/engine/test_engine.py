@@ -243,6 +243,33 @@ def test_nobody_hears_of_what_is_not_stored() -> None:
     on_virtual_time(body)
 
 
+@pytest.mark.behaviour("ROU-9")
+def test_a_dispatch_is_stored_before_it_is_sent_and_taken_back_if_its_worker_is_gone_by_then() -> None:
+    async def body() -> None:
+        store = SlowStore()
+        bench = Bench(store)
+        await bench.start()
+        worker = bench.worker("w")
+        await until(lambda: "w" in bench.engine.state.workers)
+        store.takes = 1.0
+        bench.submit()
+        await until(lambda: State.DISPATCHED in [run.state for run in bench.engine.state.runs.values()])
+        assert not store.runs_by_id
+        assert worker.of(m.Dispatch) == []
+        worker.close()
+        await until(lambda: State.DISPATCHED in [run.state for run in store.runs_by_id.values()])
+        await until(lambda: State.SCHEDULED in [run.state for run in store.runs_by_id.values()])
+        (run,) = store.runs_by_id.values()
+        assert [one.after for one in await store.history(run.id)][-2:] == [State.DISPATCHED, State.SCHEDULED]
+        assert (run.crashes, run.failures) == (0, 0)
+        assert worker.of(m.Dispatch) == []
+        again = bench.worker("x")
+        await until(lambda: [one.run_id for one in again.of(m.Dispatch)] == [run.id])
+        await bench.stop()
+
+    on_virtual_time(body)
+
+
 @pytest.mark.behaviour("RUN-2", "RUN-3")
 def test_a_cancel_of_running_work_is_recorded_with_its_reason_and_actor() -> None:
     async def body() -> None:

@@ -156,7 +156,7 @@ class Server(Command):
         return False
 
     def _served(self) -> str | None:
-        found = re.search(r"^interlock: .*(http://\S+)$", self.said[self._said_before :], re.MULTILINE)
+        found = re.search(r"interlock: .*(http://[^\s\"]+)", self.said[self._said_before :], re.MULTILINE)
         return None if found is None else found[1]
 
     @property

@@ -40,6 +40,17 @@ def test_each_condition_that_fails_is_named_with_its_values(match: dict[str, Any
 
 
 @pytest.mark.behaviour("POL-12")
+def test_an_expression_that_costs_too_much_decides() -> None:
+    policy = policy_of(Rule(id="a", when="payload.a == ''", decision=Ruling.ASK), Rule(id="b", decision=Ruling.ALLOW))
+    (step,) = explain(policy, request(payload=b'{"a":"%b"}' % (b"x" * 40_000)))
+    assert (step.place, step.decides) == ("a", True)
+    assert step.text == (
+        "when: payload.a == '' could not be evaluated: it reads 40,002 bytes of the payload; "
+        "at most 32,768 are allowed: deny"
+    )
+
+
+@pytest.mark.behaviour("POL-12")
 def test_expressions_velocities_the_default_lists_and_filters() -> None:
     policy = policy_of(
         Rule(id="a", when="payload.amount > 100", decision=Ruling.DENY),

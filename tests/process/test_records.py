@@ -1,6 +1,10 @@
 """What is kept and told of a run: history, figures, log lines, the scheduler's own log."""
 
 import json
+import re
+import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -12,9 +16,34 @@ from interlock.model.state import ALLOWED
 from soak.simulation.history import replay
 from tests.helpers.jobs import app
 from tests.helpers.places import lines_of, run_async, tell_to_go, until, until_true
+from tests.helpers.processes import wait_until
 from tests.helpers.server import Server
 
 S = il.State
+NOISE = Path(__file__).parents[1] / "helpers" / "noisy_policy.yaml"
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")  # RFC 3339
+
+
+LAST_WORDS = """
+import sys, threading, warnings
+from interlock.cli.output import say_error
+from interlock.log_lines import log_to_stderr
+log_to_stderr("info", "json")
+print("printed", file=sys.stderr)
+print("unfinished", end="", file=sys.stderr, flush=True)
+warnings.warn("warned")
+def fail():
+    raise ValueError("in a thread")
+thread = threading.Thread(target=fail)
+thread.start()
+thread.join()
+class Dying:
+    def __del__(self):
+        raise KeyError("in a finalizer")
+Dying()
+say_error("refused", "bad_config")
+raise RuntimeError("at last")
+"""
 
 
 @pytest.mark.behaviour("RUN-3")
@@ -110,17 +139,53 @@ def test_the_log_has_every_transition_with_its_fields(folder: Path) -> None:
 
         histories: dict[str, list[str]] = {}
         good, bad, held = run_async(body())
-    entries = [json.loads(line) for line in server.said.splitlines() if line.startswith("{")]
+    entries = [json.loads(line) for line in server.said.splitlines()]
     of_good = [one for one in entries if one.get("run_id") == good.id and one["level"] == "INFO"]
     assert [one["state"] for one in of_good] == histories[good.id]
-    assert all(one["job_id"] == "flaky" and one["scheduled_at"] > 0 for one in of_good)
+    assert all(one["job_id"] == "flaky" and TIME.fullmatch(one["scheduled_at"]) for one in of_good)
     assert [one["attempt"] for one in of_good] == [0, 0, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2]
+    assert all(TIME.fullmatch(one["at"]) for one in entries)
     errors = [one for one in entries if one["level"] == "ERROR"]
     assert [(one["run_id"], one["state"]) for one in errors] == [(bad.id, "failed")]
     assert errors[0]["message"].endswith("a reason")
     beats = [one for one in entries if one["level"] == "DEBUG" and one.get("run_id") == held.id]
     assert beats != []
     assert all("heartbeat" in one["message"] and one["state"] == "running" and one["attempt"] == 1 for one in beats)
+
+
+@pytest.mark.behaviour("RUN-19")
+def test_every_line_of_every_process_is_json_if_asked_for(folder: Path) -> None:
+    options = ("--http", "127.0.0.1:0", "--log-level", "info", "--log-format", "json", "--echo", str(NOISE))
+    with Server(folder, *options, target="tests.helpers.noisy_jobs:app") as server:
+        run_id = server.http.submit("noise")
+        assert server.http.ended(run_id)["state"] == "succeeded"
+        wait_until(lambda: "a scanner prints" in server.said, "its result is scanned")
+        crashed = server.http.submit("crash")
+        assert server.http.ended(crashed)["state"] == "orphaned"
+        server.send(signal.SIGHUP)
+        wait_until(lambda: "reloaded" in server.said, "it has reloaded")
+    entries = [json.loads(line) for line in server.said.splitlines()]
+    assert all(isinstance(one, dict) and TIME.fullmatch(one["at"]) for one in entries)
+    said = "\n".join(one["message"] for one in entries)
+    for text in ("import prints", "import warns", "import logs", "lifespan prints", "interlock: ", "stopped: "):
+        assert text in said
+    (echoed,) = [one for one in entries if one["message"] == "a line of the run"]
+    assert (echoed["run_id"], echoed["level"], echoed["logger"]) == (run_id, "WARNING", "noise")
+
+
+@pytest.mark.behaviour("RUN-19")
+def test_the_last_words_of_a_process_are_json_too() -> None:
+    done = subprocess.run([sys.executable, "-c", LAST_WORDS], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    entries = [json.loads(line) for line in done.stderr.splitlines()]
+    assert [one["message"].splitlines()[0] for one in entries] == [
+        "printed", "unfinished", "<string>:8: UserWarning: warned", "an error ends the process or thread",
+        "an error ends the process or thread", "refused [bad_config]", "an error ends the process or thread",
+    ]  # fmt: skip
+    assert [one["exception"].splitlines()[-1] for one in entries if "exception" in one] == [
+        "ValueError: in a thread", "KeyError: 'in a finalizer'", "RuntimeError: at last",
+    ]  # fmt: skip
+    assert [one["level"] for one in entries[-2:]] == ["ERROR", "CRITICAL"]
 
 
 def test_by_default_the_log_is_quiet(folder: Path) -> None:

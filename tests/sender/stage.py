@@ -64,6 +64,9 @@ class Outbox:
             raise StoreUnavailable("test", asked=True)
         return {row.host: row.next_at for row in sorted(self.first_in_order(), key=lambda row: -row.next_at)}
 
+    async def owed_tries(self) -> dict[int, float]:
+        return {row.tries: row.next_at for row in sorted(self.pending(), key=lambda row: row.next_at)}
+
     def first_in_order(self) -> list[Delivery]:
         orders: set[str] = set()
         found = []

@@ -342,3 +342,48 @@ def test_a_sender_that_starts_after_the_clock_was_set_back_by_a_year_does_not_wa
     stage.start()
     stage.run(1)
     assert stage.outbox.pending() == []
+
+
+@pytest.mark.behaviour("CON-7", "RUN-22")
+@pytest.mark.parametrize("back", [HOUR, 24 * 365 * HOUR])
+@pytest.mark.parametrize("tries", [0, 1, 3])
+def test_a_sender_that_restarts_after_a_clock_error_waits_no_longer_than_the_delay(
+    stage: Stage, back: float, tries: int
+) -> None:
+    stage.set_back = -back
+    stage.receivers._script = lambda host, id, nth: (0.0, REFUSED)
+    stage.start()
+    stage.run(1)
+    if not tries:
+        stage.stop()
+    stage.owe("d1", order="o")
+    stage.owe("d2")
+    if tries:
+        stage.run({1: 0.5, 3: 9.0}[tries])
+        stage.stop()
+    stage.set_back = 0.0
+    assert {row.tries for row in stage.outbox.rows.values()} == {tries}
+    answered(stage, {})
+    stage.start()
+    stage.run({0: 0.5, 1: 1.5, 3: 21.0}[tries])
+    assert stage.outbox.pending() == []
+
+
+@pytest.mark.behaviour("CON-7", "RUN-22")
+def test_a_clock_that_jumps_ahead_gives_nothing_up(stage: Stage) -> None:
+    answered(stage, {"a": (0.0, REFUSED), "bad": (0.0, BROKEN)})
+    stage.owe("d1")
+    stage.owe(*(f"b{number}" for number in range(30)), host="bad")
+    stage.start()
+    stage.run(10)
+    stage.set_back = -30 * 24 * HOUR
+    stage.run(2 * HOUR)
+    assert len(stage.outbox.pending()) == 31
+    answered(stage, {})
+    stage.run(2 * HOUR)
+    assert stage.outbox.pending() == []
+    assert {row.state for row in stage.outbox.rows.values()} == {DeliveryState.DELIVERED}
+    stage.owe("late")
+    answered(stage, {"a": (0.0, REFUSED)})
+    stage.run(25 * HOUR)
+    assert stage.outbox.rows["late"].state is DeliveryState.FAILED, "what is owed after the jump has its own day"

@@ -5,6 +5,7 @@ import logging
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,9 @@ from interlock.config.sources import Loaded
 from interlock.model.child_info import ChildInfo, ServiceAction, Status
 from interlock.model.error import WrongStatus
 from interlock.model.reload_report import Difference, Reloaded
+from interlock.model.run_filter import RunFilter
+from interlock.ports.store import RunRows
+from interlock.stores.memory import MemoryStore
 from interlock.supervision import Budget, Group, Process
 from interlock.wiring.scheduler import Scheduler
 from tests.helpers.places import lines_of, run_async, until
@@ -115,5 +119,35 @@ def test_a_reload_that_comes_too_early_or_too_late(folder: Path) -> None:
             await scheduler.stop()
         with pytest.raises(WrongStatus):
             await scheduler.services.reload("test")
+
+    run_async(body())
+
+
+class CountingStore(MemoryStore):
+    """Counts the pages of live runs that are read."""
+
+    sweeps = 0
+
+    async def runs(self, wanted: RunFilter, before: int | None, limit: int) -> RunRows:
+        self.sweeps += wanted.only_live
+        return await super().runs(wanted, before, limit)
+
+
+@pytest.mark.behaviour("LIV-2", "REC-1")
+def test_missed_heartbeats_and_the_interval_of_sweeps_come_from_the_settings(folder: Path) -> None:
+    usual = Settings(database=":memory:")
+    assert (usual.missed_heartbeats, usual.sweep_interval) == (3, 30.0)
+    options: dict[str, Any] = {"missed_heartbeats": 7, "heartbeat": "100ms", "sweep_interval": "100ms"}
+    settings = Settings(database=str(folder / "interlock.db"), http="off", workers=0, **options)
+    store = CountingStore()
+    scheduler = Scheduler(app.definitions, app.target(), settings, store)
+
+    async def body() -> None:
+        await scheduler.start()
+        try:
+            await until(lambda: store.sweeps >= 3, "it sweeps every tenth of a second")
+            assert scheduler.engine.state.limits.silence == pytest.approx(0.7)
+        finally:
+            await scheduler.stop()
 
     run_async(body())

@@ -10,7 +10,7 @@ import typer
 
 from interlock.cli.format import ago, exact, when
 from interlock.cli.options import Flags, JsonOption, argument, switch, takes
-from interlock.cli.output import WrongUsage, safe, say
+from interlock.cli.output import WrongUsage, say
 from interlock.cli.tables import columns_of, present, print_json, rich_table, tabbed
 from interlock.cli.zones import ZoneOption, zone_for, zone_name
 from interlock.config.documents import read
@@ -19,6 +19,7 @@ from interlock.config.sources import NO_APP, build, of_app
 from interlock.core.fire_times import first_time
 from interlock.model.error import BadConfig, ExitCode
 from interlock.model.job import Job
+from interlock.model.safe_text import safe
 
 
 @takes("app", "strict", "lanes")

@@ -7,8 +7,8 @@ from typing import get_type_hints
 import msgspec
 
 from interlock import runtime
-from interlock.cli.log_lines import log_to_stderr
 from interlock.cli.output import one_line_errors
+from interlock.log_lines import log_to_stderr
 
 
 def main() -> None:

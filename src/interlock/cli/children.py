@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from interlock.cli.format import ago, exact, span
-from interlock.cli.output import safe
 from interlock.cli.tables import GAP, LEAST, Column, columns_of, console, plain, rich_table, tabbed
 from interlock.model.child_info import UP, ChildInfo, Status
+from interlock.model.safe_text import safe
 
 STATUS_COLOURS = {
     Status.RUNNING: "green",

@@ -6,11 +6,11 @@ from typing import Any
 from interlock.cli.format import ago, local
 from interlock.cli.letters import LetterArgument, id_of, line
 from interlock.cli.options import FINDING, Flags, JsonOption, takes
-from interlock.cli.output import safe
 from interlock.cli.picture import Picture, drawing, lines_of
 from interlock.cli.server import client_of
 from interlock.cli.tables import Column, present, rich_table
 from interlock.model.letter_view import LetterDetail
+from interlock.model.safe_text import safe
 
 
 @takes(*FINDING)

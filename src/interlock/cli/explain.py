@@ -7,10 +7,11 @@ from typing import Any
 from interlock.cli.approvals import verdict_facts
 from interlock.cli.format import ago, exact, when
 from interlock.cli.options import FINDING, Flags, JsonOption, takes
-from interlock.cli.output import safe
+from interlock.cli.picture import LAST_NOTES
 from interlock.cli.server import RunArgument, client_of, run_of
 from interlock.cli.tables import Column, plain, present, rich_table, tabbed
 from interlock.model.explanation import Explanation, Reason
+from interlock.model.safe_text import safe
 
 
 @takes(*FINDING)
@@ -20,7 +21,7 @@ def command(flags: Flags, run: RunArgument, json: JsonOption = False) -> None:
 
     Piped: the sentence; then a line for each reason with kind, name, place, time and text; then a line for each worker
     with `worker`, id, `fits` or what is in the way, and text; then `verdict`, `limits` and `approval`, each with its
-    text; separated by tabs."""
+    text; then a line for each note with `note`, time and text; separated by tabs."""
     with client_of(flags) as client:
         found = client.explain(run_of(client, run))
     present(json, lambda: found, lambda: lines_of(found), lambda: drawing(found, time.time()))
@@ -34,6 +35,8 @@ def lines_of(found: Explanation) -> Iterator[str]:
         yield tabbed("worker", worker.id, worker.obstacle or "fits", worker.text)
     for pair in verdict_facts(found.verdict, exact):
         yield tabbed(*pair)
+    for note in found.notes:
+        yield tabbed("note", exact(note.at), note.text)
 
 
 def drawing(found: Explanation, now: float) -> Any:
@@ -52,6 +55,7 @@ def drawing(found: Explanation, now: float) -> Any:
         rows.append(["estimate_at", f"about {when(found.estimate_at, now)} ({ago(found.estimate_at, now)})"])
     for name, text in verdict_facts(found.verdict, lambda at: "" if at is None else ago(at, now)):
         rows.append([name, plain(text)])
+    rows += [["note", f"{ago(note.at, now)}: {plain(note.text)}"] for note in found.notes[-LAST_NOTES:]]
     for name in ("reason", "actor", "outcome", "error", "exit_code", "attempts", "failures", "crashes"):
         if (value := getattr(found.end, name, None)) not in (None, "", 0):
             rows.append([name, plain(value)])

@@ -5,9 +5,9 @@ from datetime import tzinfo
 from typing import Any
 
 from interlock.cli.format import COLOURS, counted, exact, span
-from interlock.cli.output import safe
 from interlock.cli.tables import Column, columns_of, rich_table, tabbed
 from interlock.cli.zones import wall
+from interlock.model.safe_text import safe
 from interlock.model.state import State
 from interlock.simulation.forecast_model import Forecast
 

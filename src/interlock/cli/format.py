@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 
-from interlock.cli.output import safe
 from interlock.cli.tables import columns_of, console, on_one_line, out, plain, rich_table, tabbed
 from interlock.model.duration import brief
 from interlock.model.duration import span as span
@@ -16,6 +15,7 @@ from interlock.model.json_form import rfc3339
 from interlock.model.labels import LABELS
 from interlock.model.reload_report import Reloaded
 from interlock.model.run_view import RunInfo
+from interlock.model.safe_text import safe
 from interlock.model.state import TERMINAL, State
 from interlock.policy.policy import Policy
 

@@ -3,8 +3,8 @@
 import sys
 
 from interlock import runtime
-from interlock.cli.log_lines import log_to_stderr
 from interlock.cli.output import one_line_errors
+from interlock.log_lines import log_to_stderr
 from interlock.wiring.gateway import read_options, run_gateway
 
 

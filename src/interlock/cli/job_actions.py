@@ -8,11 +8,11 @@ from typing import Annotated
 from interlock.cli.completion import jobs as job_ids
 from interlock.cli.format import job_line, next_fire
 from interlock.cli.options import FINDING, Flags, JsonOption, argument, takes
-from interlock.cli.output import safe
 from interlock.cli.server import client_of
 from interlock.cli.tables import each, report_each
 from interlock.model.error import BadSchedule, UnknownJob
 from interlock.model.job_info import JobInfo
+from interlock.model.safe_text import safe
 
 MEANINGS = {
     "pause": "Pause the schedules of jobs. Active runs continue, and paused jobs can be triggered.",

@@ -1,10 +1,13 @@
-"""Output of the command line: text that is safe to print, and errors on one line with their code."""
+"""Output of the command line: errors on one line with their code."""
 
+import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from interlock.log_lines import JsonLines
 from interlock.model.error import ERRORS, BadInput, CannotImport, ExitCode, InterlockError
+from interlock.model.safe_text import safe, safe_json
 
 
 class WrongUsage(BadInput, code="usage"):
@@ -17,29 +20,6 @@ class NotUp(InterlockError, code="service_not_up", exit_code=ExitCode.NOT_SUCCEE
 
 class AuditBroken(InterlockError, code="audit_broken"):
     """An entry of the audit was altered, removed or reordered."""
-
-
-_DIRECTIONS = {
-    number: f"\\u{number:04x}" for number in (0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
-}
-"""marks of writing direction, which can disguise a text"""
-_CONTROLS = _DIRECTIONS | {
-    number: f"\\x{number:02x}" for number in (*range(32), *range(127, 160)) if chr(number) not in "\n\t"
-}
-
-
-def safe(text: str) -> str:
-    """Escape control characters: a terminal would obey those of a job or a submitter."""
-    return text.translate(_CONTROLS)
-
-
-_RARE = _DIRECTIONS | {number: f"\\u{number:04x}" for number in range(127, 160)}
-"""control characters that JSON allows unescaped"""
-
-
-def safe_json(text: str) -> str:
-    """Escape control characters in JSON without changing its meaning."""
-    return text.translate(_RARE)
 
 
 def say(text: str) -> None:
@@ -59,7 +39,9 @@ def ask(question: str) -> None:
 
 def say_error(message: str, code: str, in_json: bool = False) -> ExitCode:
     """Print an error, and return its exit code."""
-    if in_json:
+    if isinstance(sys.stderr, JsonLines):
+        logging.getLogger("interlock").error("%s [%s]", message, code)
+    elif in_json:
         import json
 
         say(safe_json(json.dumps({"error": {"code": code, "message": message}}, ensure_ascii=False)))

@@ -1,5 +1,5 @@
-"""One run as `show` presents it: facts, the timeline of its states, violations, findings, deliveries, error, result,
-log."""
+"""One run as `show` presents it: facts, the timeline of its states, notes, violations, findings, deliveries, error,
+result, log."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -12,18 +12,20 @@ from interlock.cli.deliveries import COLOURS as DELIVERY_COLOURS
 from interlock.cli.deliveries import line as delivery_line
 from interlock.cli.deliveries import outcome
 from interlock.cli.format import COLOURS, LEVELS, ago, clock, exact, local, span
-from interlock.cli.output import safe
 from interlock.cli.tables import columns_of, json_text, on_one_line, plain, rich_table, tabbed
 from interlock.model.approval import VerdictInfo, verdict_of
 from interlock.model.delivery import DeliveryInfo
 from interlock.model.facets import Judged
 from interlock.model.output import OutputRecord
 from interlock.model.run_view import HistoryEntry, LogLine, RunDetail, ServiceLine
+from interlock.model.safe_text import safe
 from interlock.model.session import SOME_OPTIONS
 from interlock.model.state import TERMINAL, State
 
 BAR = 30  # characters of the timeline's bar
 LAST_LINES = 10
+APART = ("failure", "policy", "output", "notes")  # facets with a form of their own
+LAST_NOTES = 10
 PLAIN = ("", "root", "stdout", "stderr")  # loggers that are not shown
 
 
@@ -40,6 +42,12 @@ class Picture(NamedTuple):
     def violations(self) -> list[dict[str, Any]]:
         """The latest violations, each with constraint, message and time."""
         found: list[dict[str, Any]] = self.run.facets.get("constraints", {}).get("violations", [])
+        return found
+
+    @property
+    def notes(self) -> list[dict[str, Any]]:
+        """The latest notes, each with time and text."""
+        found: list[dict[str, Any]] = self.run.facets.get("notes", [])
         return found
 
 
@@ -93,7 +101,7 @@ def facts(run: RunDetail, when: Callable[[float | None], str]) -> list[tuple[str
         ("progress", None if run.progress is None else f"{run.progress.percent:.0f}% {run.progress.text}".strip()),
         ("stop", None if run.stop is None else f"{run.stop}: {run.stop_reason} (by {run.internals.stop_actor})"),
         ("exit code", run.exit_code),
-        *((name, facet(fields)) for name, fields in run.facets.items() if name not in ("failure", "policy", "output")),
+        *((name, facet(fields)) for name, fields in run.facets.items() if name not in APART),
         *verdict_facts(_verdict(run), when),
         *_output_facts(output_of(run), when),
         ("payload", json_text(run.payload)),
@@ -140,8 +148,8 @@ def lines_of(picture: Picture) -> Iterator[str]:
     for entry, _, seconds in stays(picture.history, time.time()):
         lasted = "" if seconds is None else f"{seconds:.3f}"
         yield tabbed("state", entry.after, exact(entry.at), lasted, entry.attempt, entry.reason)
-    for violation in picture.violations:
-        yield tabbed("violation", violation["constraint"], exact(violation["at"]), violation["message"])
+    yield from (tabbed("note", exact(one["at"]), one["text"]) for one in picture.notes)
+    yield from (tabbed("violation", one["constraint"], exact(one["at"]), one["message"]) for one in picture.violations)
     for row in _findings(output_of(run)):
         yield tabbed("finding", *row)
     for delivery in picture.deliveries:
@@ -173,9 +181,9 @@ def drawing(picture: Picture) -> Any:
     if run.progress is not None and run.state not in TERMINAL:
         parts.append(ProgressBar(total=100, completed=run.progress.percent, width=BAR))
     parts += [Text(""), _timeline(picture.history, now)]
-    if picture.violations:
-        parts.append(Text("\nviolations", style="bold"))
-        parts += [_violation_text(one) for one in picture.violations]
+    parts += _titled("notes", [_remark(one["at"], "", one["text"]) for one in picture.notes[-LAST_NOTES:]])
+    violations = [_remark(one["at"], f"{safe(one['constraint'])} ", one["message"]) for one in picture.violations]
+    parts += _titled("violations", violations)
     if rows := _findings(record := output_of(run)):
         more = (
             f" (the first {len(rows)} of {record.found:,})" if record is not None and record.found > len(rows) else ""
@@ -184,9 +192,7 @@ def drawing(picture: Picture) -> Any:
         parts.append(
             rich_table(columns_of("scanner, kind, ~place, note"), [[plain(cell) for cell in row] for row in rows])
         )
-    if picture.deliveries:
-        parts.append(Text("\ndeliveries", style="bold"))
-        parts += [_delivery_text(one, now) for one in picture.deliveries]
+    parts += _titled("deliveries", [_delivery_text(one, now) for one in picture.deliveries])
     if _has_result(run):
         parts += [Text("\nresult", style="bold"), Text(json_text(run.result, indent=True))]
     if run.error and run.error.strip():
@@ -212,12 +218,16 @@ def _timeline(history: list[HistoryEntry], now: float) -> Any:
     return rich_table(columns_of("state, >after, >for, timeline, >try, ~why"), rows)
 
 
-def _violation_text(one: dict[str, Any]) -> Any:
+def _titled(title: str, lines: list[Any]) -> list[Any]:
     from rich.text import Text
 
-    return Text.assemble(
-        (f"{clock(one['at'])} ", "dim"), (f"{safe(one['constraint'])} ", "yellow"), plain(one["message"])
-    )
+    return [Text(f"\n{title}", style="bold"), *lines] if lines else []
+
+
+def _remark(at: float, name: str, text: str) -> Any:
+    from rich.text import Text
+
+    return Text.assemble((f"{clock(at)} ", "dim"), (name, "yellow"), plain(text))
 
 
 def _delivery_text(one: DeliveryInfo, now: float) -> Any:

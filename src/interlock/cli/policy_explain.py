@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Annotated, Any
 
 from interlock.cli.options import FINDING, Flags, JsonOption, argument, option, takes
-from interlock.cli.output import WrongUsage, safe, say
+from interlock.cli.output import WrongUsage, say
 from interlock.cli.payloads import read_one
 from interlock.cli.policy_files import policy_of
 from interlock.cli.policy_runs import MASKED_NOTE, request_of_run
@@ -14,6 +14,7 @@ from interlock.cli.submit import ParameterOption, PayloadOption
 from interlock.cli.tables import Column, plain, present, rich_table, tabbed
 from interlock.model.policy import PolicyRequest, Ruling, Verdict
 from interlock.model.policy_document import Case
+from interlock.model.safe_text import safe
 from interlock.policy.cases import request_of
 from interlock.policy.explain import Step, explain
 from interlock.policy.policy import Policy

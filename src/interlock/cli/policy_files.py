@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from contextlib import redirect_stdout
 
 from interlock.cli.options import Flags
-from interlock.cli.output import WrongUsage, safe, say
+from interlock.cli.output import WrongUsage, say
 from interlock.config.sources import NO_APP, Loaded, load, of_app
 from interlock.model.error import BadConfig
 from interlock.model.job import Job
+from interlock.model.safe_text import safe
 from interlock.policy.policy import Policy
 
 

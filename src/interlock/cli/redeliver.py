@@ -5,11 +5,11 @@ from typing import Annotated
 
 from interlock.cli.deliveries import ID_HELP, delivery_of, line
 from interlock.cli.options import FINDING, Flags, JsonOption, argument, takes
-from interlock.cli.output import safe
 from interlock.cli.server import client_of
 from interlock.cli.tables import each, report_each
 from interlock.model.delivery import DeliveryInfo
 from interlock.model.error import UnknownDelivery
+from interlock.model.safe_text import safe
 
 
 @takes(*FINDING)

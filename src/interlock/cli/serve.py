@@ -14,13 +14,13 @@ import msgspec
 from interlock.cli.doctor_checks import settings_file
 from interlock.cli.format import policy_line, reload_line
 from interlock.cli.live import HeldErrors, show_live, summary
-from interlock.cli.log_lines import log_to_stderr
 from interlock.cli.next_steps import next_steps
 from interlock.cli.output import say
 from interlock.cli.tables import console
 from interlock.client.submission import new_run, submit
 from interlock.config import Resolved
 from interlock.config.sources import NO_APP, Loaded, load, of_app
+from interlock.log_lines import log_to_stderr
 from interlock.model import payload
 from interlock.model.error import BadConfig, CannotStart, InterlockError, UnknownJob
 from interlock.runtime import run
@@ -107,7 +107,11 @@ async def _serve(
         count += 1
         asked.set()
         if count == 1:
-            _say(f"stopping: runs have {scheduler.settings.drain:g}s to end; Ctrl-C again stops them now")
+            _say(
+                "stopping: workers continue their runs, and the next start adopts them"
+                if scheduler.keeps_workers
+                else f"stopping: runs have {scheduler.settings.drain:g}s to end; Ctrl-C again stops them now"
+            )
         else:
             scheduler.stop_at_once()
 

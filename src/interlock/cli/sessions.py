@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 from interlock.cli import completion
 from interlock.cli.format import span
 from interlock.cli.options import FINDING, Flags, JsonOption, argument, option, takes
-from interlock.cli.output import safe, say
+from interlock.cli.output import say
 from interlock.cli.server import client_of
 from interlock.cli.tables import Column, columns_of, present, rich_table, tabbed
 from interlock.model.field_types import Place, Span, Whole
 from interlock.model.json_form import rfc3339
+from interlock.model.safe_text import safe
 from interlock.model.session_info import SessionInfo
 
 if TYPE_CHECKING:

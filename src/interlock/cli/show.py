@@ -23,8 +23,8 @@ def command(
     wait: Annotated[str | None, option("[=DURATION]", "Wait for the run to end first, at most this long.")] = None,
     json: JsonOption = False,
 ) -> None:
-    """Show a run: its facts, the timeline of its states, violated constraints, webhooks, error, result and last log
-    lines.
+    """Show a run: its facts, the timeline of its states, notes, violated constraints, webhooks, error, result and last
+    log lines.
 
     With `--wait`, the exit code says whether it succeeded."""
     limit = seconds(wait, "--wait") if wait else None

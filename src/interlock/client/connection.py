@@ -12,7 +12,7 @@ from interlock.client.handle import Ending, RunAccess, RunHandle
 from interlock.model import frames, payload
 from interlock.model import message as m
 from interlock.model import request as r
-from interlock.model.error import BadValue, ConnectionLost, InterlockError, NotRunning, WaitTimeout, rebuild
+from interlock.model.error import BadValue, ConnectionLost, Draining, InterlockError, NotRunning, WaitTimeout, rebuild
 from interlock.model.explanation import Explanation
 from interlock.model.lineage import present_claim
 from interlock.model.run import RunStats
@@ -24,7 +24,7 @@ from interlock.ports.bus import Bus, Endpoint, Peer
 
 T = TypeVar("T", bound=m.Message)
 
-PATIENCE = 30.0  # seconds for which a request that is safe to repeat is sent again to a scheduler that went away
+PATIENCE = 90.0  # seconds for which a request is sent again to a scheduler that restarts; more than its stop takes
 STEADY = 1.0  # seconds after which the end of a link counts as a new loss
 
 
@@ -40,9 +40,11 @@ def _check_sendable(message: m.Message) -> None:
 class Connection(Endpoint, RunAccess):
     """One link, which is replaced when it breaks. Requests that are safe to repeat survive that."""
 
-    def __init__(self, bus: Bus, patience: float = PATIENCE) -> None:
+    def __init__(self, bus: Bus, patience: float = PATIENCE, outlasts_stop: bool = False) -> None:
+        """With `outlasts_stop`, a request that is refused because the scheduler is stopping waits for the next one."""
         self._bus = bus
         self._patience = patience
+        self._outlasts_stop = outlasts_stop
         self._peer: Peer | None = None
         self._connecting: asyncio.Lock = asyncio.Lock()
         self._waiting: dict[int, asyncio.Future[m.Message]] = {}
@@ -71,16 +73,19 @@ class Connection(Endpoint, RunAccess):
                 if self._peer is None:
                     await self.open()
                 answer = await self._send(message)
-            except (ConnectionLost, NotRunning):
+                if isinstance(answer, m.Problem):
+                    raise rebuild(answer.code, answer.text, answer.retry_after)
+            except (ConnectionLost, NotRunning, Draining) as error:
                 if lost_at is None or loop.time() - asked_at > STEADY:
                     lost_at, delay = loop.time(), 0.02
-                if not message.repeatable or self._closed or loop.time() - lost_at > self._patience:
+                # Of these, only a lost link leaves in doubt whether the request was carried out.
+                is_safe = self._outlasts_stop and not isinstance(error, ConnectionLost)
+                is_safe = is_safe or (message.repeatable and not isinstance(error, Draining))
+                if not is_safe or self._closed or loop.time() - lost_at > self._patience:
                     raise
                 await asyncio.sleep(delay)
                 delay = min(delay * 2, 0.5)
                 continue
-            if isinstance(answer, m.Problem):
-                raise rebuild(answer.code, answer.text, answer.retry_after)
             if not isinstance(answer, message.answer):
                 raise InterlockError(f"link: {type(message).__name__} was answered with {type(answer).__name__}")
             return cast(T, answer)

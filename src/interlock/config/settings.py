@@ -127,7 +127,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         Given(in_environment=False),
     ] = {}
     heartbeat: Annotated[float, doc("Interval of a worker's heartbeats."), Span("1ms", "1d")] = 10.0
+    missed_heartbeats: Annotated[
+        int, doc("Heartbeats that may be missing in a row before a worker's runs are lost."), Whole(1, 1000)
+    ] = 3
+    sweep_interval: Annotated[
+        float, doc("Time between two searches for runs that the scheduler has missed."), Span("100ms", "1d")
+    ] = 30.0
     drain: Annotated[float, doc("Time for runs to finish after the first Ctrl-C."), Span("0s", "30d")] = 30.0
+    keep_workers: Annotated[
+        bool, doc("Leave the workers running when the scheduler stops; the next one adopts their runs.")
+    ] = False
     memory_limit: Annotated[
         int, doc("Memory an executor process may allocate, like 2GiB; 0 is no limit."), Size(0, 2**60)
     ] = 0

@@ -182,7 +182,7 @@ def _bound(document: Document, job: Job, definitions: Mapping[str, Definition]) 
 
 def _lane_fault(job: Job, lanes: Collection[str] | None) -> str | None:
     try:
-        check_lane(job, [job.lane] if lanes is None else lanes)
+        check_lane(job, job.lanes if lanes is None else lanes)
     except BadValue as error:
         return str(error)
     return None

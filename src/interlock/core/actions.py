@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from interlock.core import constraints, rerun
 from interlock.core.facts import Needs
-from interlock.core.settle import ATTEMPT_TIMEOUT, TIMEOUT, runtimes
+from interlock.core.settle import ATTEMPT_TIMEOUT, DEADLINE, TIMEOUT, as_written, limit_name, runtimes
 from interlock.core.state import ATTEMPT_RUNTIME, SchedulerState
 from interlock.core.stop import ask_to_stop, cancel_run
 from interlock.core.transition import Pass
@@ -82,29 +82,36 @@ def has_expired(p: Pass, run: Run) -> bool:
     """Stop a run past its deadline; also a stage of the entry."""
     if run.deadline_at is None or run.deadline_at > p.now or run.state is State.TERMINATING:
         return False
-    _time_out(p, run)
+    _time_out(p, run, DEADLINE)
     return True
 
 
 def overrun(p: Pass, run: Run, kind: str) -> None:
     """Stop a run if it or its attempt has run for too long. One that has done its work waits only for its hook,
     and a verdict may have lifted the limit."""
-    if run.state is State.TERMINATING or kind not in dict(runtimes(p.state.job_of(run), run)):
+    job = p.state.job_of(run)
+    if run.state is State.TERMINATING or kind not in dict(runtimes(job, run)):
         return
-    if (allowed := p.state.job_of(run).constraints.max_allowed_run_time) is not None:
-        p.violate(run, ALLOWED, f"stopped after {span(checked(allowed))} of run time")
+    name = limit_name(job, run, kind)
+    if name.startswith(ALLOWED):
+        p.violate(run, ALLOWED, f"stopped after {span(checked(job.constraints.max_allowed_run_time))} of run time")
     if kind != ATTEMPT_RUNTIME:
-        _time_out(p, run)
+        _time_out(p, run, f"{name} passed")
     elif run.state in ON_WORKER and run.stop is None:
-        ask_to_stop(p, run, ATTEMPT_TIMEOUT, "attempt ran too long", "scheduler")
+        _ask_to_stop(p, run, ATTEMPT_TIMEOUT, f"{name} passed")
 
 
-def _time_out(p: Pass, run: Run) -> None:
+def _time_out(p: Pass, run: Run, why: str) -> None:
     if run.state not in ON_WORKER:
         run.outcome = Outcome.TIMEOUT
-        p.move(run, State.TIMEOUT, f"deadline passed while {run.state}")
+        p.move(run, State.TIMEOUT, f"{why} while {run.state}")
     elif run.stop in (None, ATTEMPT_TIMEOUT):
-        ask_to_stop(p, run, TIMEOUT, "deadline passed", "scheduler")
+        _ask_to_stop(p, run, TIMEOUT, why)
+
+
+def _ask_to_stop(p: Pass, run: Run, stop: str, why: str) -> None:
+    grace = as_written(p.state.job_of(run).grace)
+    ask_to_stop(p, run, stop, f"{why}, with a grace of {grace} on top", "scheduler")
 
 
 ACTIONS: dict[RunAction, Callable[[Pass, Run, str, str], bool]] = {

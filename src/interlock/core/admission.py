@@ -19,6 +19,7 @@ from interlock.model.command import Create
 from interlock.model.error import Draining, Forbidden, IdempotencyConflict
 from interlock.model.facets import Facets, RetryOf, SessionFacet, Unique
 from interlock.model.job import Job, Priority
+from interlock.model.lane import MAIN
 from interlock.model.request import Accepted, NewRun
 from interlock.model.run import Run, occurrence_id
 from interlock.model.state import State
@@ -51,7 +52,7 @@ def create(p: Pass, origin: str, command: Create) -> None:
         if new.idempotency_key is not None or new.occurrence is not None:
             digests[place] = _check_identity(p, new, taken, may_pause)
         if p.state.draining_lanes:
-            lane, _ = lane_of(p, new.lane or job.lane)
+            lane, _ = lane_of(p, new.lane or job.lane or MAIN)
             if lane in p.state.draining_lanes and _existing(p, new) is None:
                 raise Draining(lane)
         if new.session is not None and _existing(p, new) is None:
@@ -74,7 +75,9 @@ def create(p: Pass, origin: str, command: Create) -> None:
 def _check_tenants(p: Pass, runs: list[NewRun]) -> None:
     if p.state.tenants:
         new_ones = (new for new in runs if _existing(p, new) is None)
-        check_tenants(p, ((new.tenant, lane_of(p, new.lane or p.state.jobs[new.job_id].lane)[0]) for new in new_ones))
+        check_tenants(
+            p, ((new.tenant, lane_of(p, new.lane or p.state.jobs[new.job_id].lane or MAIN)[0]) for new in new_ones)
+        )
 
 
 def _check_identity(p: Pass, new: NewRun, taken: dict[object, bytes], may_pause: bool) -> bytes:
@@ -143,7 +146,7 @@ def create_run(
     deadline = new.deadline_at
     if deadline is None:
         deadline = _deadline(job, max(due, now))
-    lane, reason = lane_of(p, new.lane or job.lane)
+    lane, reason = lane_of(p, new.lane or job.lane or MAIN)
     ahead = due > now
     run = Run(
         run_id,
@@ -204,7 +207,7 @@ def note_reached(p: Pass, job_id: str, occurrence: float) -> None:
 
 def lane_of(p: Pass, wanted: str) -> tuple[str, str]:
     """Return the lane for a run, and a warning if it is not the wanted one."""
-    return (wanted, "") if wanted in p.state.lanes else ("main", f"unknown lane {wanted!r}: uses main")
+    return (wanted, "") if wanted in p.state.lanes else (MAIN, f"unknown lane {wanted!r}: uses main")
 
 
 def _deadline(job: Job, since: float) -> float | None:
@@ -235,8 +238,9 @@ def adopt(p: Pass, run: Run, job: Job) -> None:
         if key is not None and run.payload is None:
             return
         p.set_facet(run, limit_value=None if job.limit is None else job.limit.value_of(run.payload))
-    if run.lane == previous.lane and job.lane in p.state.lanes:
-        run.lane = job.lane
+    lane, previous_lane = (one.lanes[not run.is_occurrence] for one in (job, previous))
+    if run.lane == previous_lane and lane in p.state.lanes:
+        run.lane = lane
     since = run.scheduled_at if run.due_at is None or run.delay is not None else run.due_at
     if run.deadline_at == _deadline(previous, since):
         run.deadline_at = _deadline(job, since)

@@ -75,6 +75,7 @@ def explain(
         next_at=next_at,
         estimate_at=estimate_at,
         verdict=verdict_of(run.judged),
+        notes=run.notes,
     )
 
 

@@ -23,6 +23,7 @@ from interlock.model import payload
 from interlock.model.command import Define, Put, Refill
 from interlock.model.error import BadSchedule, BadValue, Draining, NotPut
 from interlock.model.job import Job, check_lane
+from interlock.model.lane import CRON
 from interlock.model.reload_report import Difference
 from interlock.model.request import BackfillReport, DropJob, SetPaused
 from interlock.model.run import backfill, occurrence_id
@@ -155,6 +156,7 @@ def _enter(p: Pass, job: Job, is_start: bool = False) -> None:
     entry = Entry(job, table.orders, anchor, cursor, next_time, paused, done, reached)
     table.entries[job.id] = entry
     turn_back(p, entry)
+    table.wall = max(table.wall, entry.cursor - p.state.limits.prerun)  # the clock showed this before a restart
     if done:
         p.state.jobs.pop(job.id, None)
     if entry.row() != row:
@@ -280,7 +282,7 @@ def refill(p: Pass, origin: str, command: Refill) -> None:
     if p.state.draining:
         raise Draining
     job = p.state.job(command.job_id)
-    lane, _ = lane_of(p, job.lane)
+    lane, _ = lane_of(p, job.lane or CRON)
     if lane in p.state.draining_lanes:
         raise Draining(lane)
     created: list[str] = []

@@ -55,7 +55,7 @@ def _info(job: Job, state: SchedulerState) -> JobInfo:
         source=state.sources.get(job.id, PUT),
         kind=work.get(type(job.work), "handler"),  # type: ignore[arg-type] # a job without work is in no kind
         command=None if job.work is None else command_of(job.work),
-        lane=job.lane,
+        lane=job.lanes[job.schedule is None],
         priority=job.priority,
         version=job.version,
         max_concurrent_runs=job.constraints.max_concurrent_runs,

@@ -10,7 +10,8 @@ one; the run stays pending meanwhile. A throttled run, and one whose policy cann
 `due_at`. When the policy changes, every run that has not been dispatched is judged again.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 from msgspec.structs import replace
@@ -40,8 +41,11 @@ from interlock.model.run import Now, Run
 from interlock.model.secret import is_marked
 from interlock.model.state import GUARDED, State
 from interlock.policy.digest import request_hash
+from interlock.policy.expression import Meter
 from interlock.policy.policy import Policy
 
+MOST_COST = 10_000_000  # of the expressions that one pass evaluates; the next pass judges the other runs
+MOST_RESUMED = 100  # runs that a pass takes up which the one before left: the payload of each may have to be read
 THROTTLED = 5.0  # seconds until a throttled run is judged again
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds until a policy that was not reachable is asked again
 LONGEST_REASON = 500
@@ -65,6 +69,9 @@ def judge(p: Pass, run: Run) -> bool:
     state.unjudged.discard(run.id)
     if run.judged is not None and run.judged.waits and run.due_at is not None:
         return True
+    if p.judging_cost >= MOST_COST:
+        state.to_judge[run.id] = run
+        return True
     payloads = p.payloads.get(run.id) or (() if run.payload is None or run.has_collected else (run.payload,))
     effect: Effect
     if not payloads:
@@ -78,6 +85,18 @@ def judge(p: Pass, run: Run) -> bool:
     return True
 
 
+def resume(p: Pass, enter: Callable[[Pass], None]) -> None:
+    """Judge runs that were left to this pass, before those that have just come."""
+    waiting = p.state.to_judge
+    if waiting:
+        later, p.entering = p.entering, []
+        for run_id in list(islice(waiting, MOST_RESUMED)):
+            if p.judging_cost < MOST_COST:
+                p.entering.append(waiting.pop(run_id))
+                enter(p)
+        p.entering += later
+
+
 def _verdict(p: Pass, run: Run, payloads: Sequence[bytes]) -> tuple[PolicyRequest, Verdict]:
     """Return the strictest verdict on a run, which may have collected the payloads of others. Deny it if the policy
     cannot judge these together."""
@@ -85,12 +104,15 @@ def _verdict(p: Pass, run: Run, payloads: Sequence[bytes]) -> tuple[PolicyReques
     request = request_of(p.state.job_of(run), run, payloads)
     if p.state.limits.remote_policy or policy is None:
         return request, Verdict(ruling=Ruling.DENY, reason=JOINED, policy=p.state.policy_digest)
-    submitters = run.submitters
-    if len(payloads) == len(submitters) == 1:
-        return request, policy.judge(request, windows, p.now)
     # It has no right that one of its submitters lacks.
-    each = [replace(request, actor=actor, payload=one) for actor in submitters for one in payloads]
-    verdicts = [policy.judge(one, windows, p.now) for one in each]
+    requests = [request] if len(run.submitters) == 1 else [replace(request, actor=one) for one in run.submitters]
+    meter = Meter()
+    verdicts = [
+        policy.judge(replace(one, payload=data), windows, p.elapsed, meter) for one in requests for data in payloads
+    ]
+    p.judging_cost += meter.cost
+    if len(verdicts) == 1:
+        return request, verdicts[0]
     strictest = max(verdicts, key=lambda one: STRICTNESS.index(one.ruling))
     if len(payloads) > 1:
         if strictest.ruling is Ruling.ASK or any(one.limits != strictest.limits for one in verdicts):
@@ -366,7 +388,7 @@ def _note_digest(p: Pass, digest: str) -> None:
         if run.state is State.APPROVAL_REQUIRED:
             run.due_at = None
             p.move(run, State.PENDING, CHANGED)
-        elif run.state is State.SCHEDULED and not _stays_allowed(state, run, p.now):
+        elif run.state is State.SCHEDULED and not _stays_allowed(p, run):
             p.move(run, State.PENDING, CHANGED)
         elif run.state in UNSURE:
             state.unjudged.add(run.id)
@@ -374,17 +396,19 @@ def _note_digest(p: Pass, digest: str) -> None:
             _end_pause(p, run)
 
 
-def _stays_allowed(state: SchedulerState, run: Run, now: float) -> bool:
+def _stays_allowed(p: Pass, run: Run) -> bool:
     """Return whether the policy certainly still allows a scheduled run without conditions."""
-    policy = state.policy
-    if state.limits.remote_policy or run.judged is not None:
+    state, policy = p.state, p.state.policy
+    if state.limits.remote_policy or run.judged is not None or p.judging_cost >= MOST_COST:
         return False
     if policy is None:
         return True
     if policy.needs_payload and (run.payload is None or run.has_collected):
         return False
-    request = request_of(state.job_of(run), run, (run.payload or EMPTY,))
-    return policy.judge(request, None, now).ruling is Ruling.ALLOW
+    meter = Meter()
+    verdict = policy.judge(request_of(state.job_of(run), run, (run.payload or EMPTY,)), None, p.elapsed, meter)
+    p.judging_cost += meter.cost
+    return verdict.ruling is Ruling.ALLOW
 
 
 def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:

@@ -85,8 +85,8 @@ def retry_page(p: Pass, bulk: BulkRequest) -> BulkRequest:
     runs, before = p.facts.pages.pop(bulk.id)
     done = bulk.done
     for old in runs:
-        facets = old.facets or Facets()
-        is_done = old.id in p.marked or facets.retried_as is not None or facets.collapsed_into is not None
+        facets = p.marked.get(old.id, old).facets or Facets()
+        is_done = facets.retried_as is not None or facets.collapsed_into is not None
         lane, _ = lane_of(p, old.lane)
         is_done = is_done or old.job_id not in p.state.jobs or lane in p.state.draining_lanes
         if not is_done and _is_allowed(p, old.tenant, lane):
@@ -131,17 +131,6 @@ def _run_again(
     if old.facets is not None and old.facets.collected is not None and not changed:
         p.set_facet(again, collected=old.facets.collected)
         p.batch.copied.append((again.id, old.id, False))
-    _mark(p, old, RetriedAs(run_id=again.id))
+    p.batch.replayed.append((again.id, old.id))
+    p.mark(old, retried_as=RetriedAs(run_id=again.id))
     return again
-
-
-def _mark(p: Pass, old: Run, retried_as: RetriedAs) -> None:
-    """Name the new run in the old one, and in its dead letter. An ended run that only the store has gets no update of
-    its other fields."""
-    p.batch.replayed.append((retried_as.run_id, old.id))
-    changed = p.changed.get(old.id) or p.created.get(old.id)
-    if changed is not None:
-        p.set_facet(changed, retried_as=retried_as)
-    else:
-        old.facets = replace(old.facets or Facets(), retried_as=retried_as)
-        p.marked[old.id] = old

@@ -26,10 +26,11 @@ ANYWHERE = ""  # stands for the job id if the dispatch carries the work, so that
 NOT_OUT = inf  # `Attempt.heard` before the attempt is sent: it cannot be silent
 PLACE = "place"  # the kind of a span that ends with another look for a worker
 PREFERRED_POOL, PREFERRED_WORKER = "preferred_pool", "preferred_worker_id"  # names of labels
-PREFIXES = ("placement.", "constraint.", "node.")  # of the labels of runs that a worker must have
+CONSTRAINT = "constraint."
+PREFIXES = ("placement.", CONSTRAINT, "node.")  # of the labels of runs that a worker must have
 UNDECLARED = PoolSpec(topics=(EVERYTHING,))
 MOST_PLACES = 10_000
-MOST_TRIES = 50  # looks for a worker before a run that none can take is given up
+MOST_TRIES = 50  # looks for a worker, or dispatches that none begins, before a run is given up
 
 Parked = tuple[str, LineKey, RouteKey]  # lane, line and key of a queue
 
@@ -299,8 +300,13 @@ class Roster:
         if EVERYTHING not in has and (missing := [one for one in capabilities if one not in has]):
             return Obstacle.CAPABILITY, f"lacks {', '.join(missing)}"
         for name, value in labels:
-            if value_of(worker.labels, name) != value:
+            if value_of(worker.labels, name) == value:
+                continue
+            ability = name.removeprefix(CONSTRAINT) if value == "true" and name.startswith(CONSTRAINT) else ""
+            if not ability:
                 return Obstacle.LABEL, f"has no label {name}={value}"
+            if ability.casefold() not in has and (EVERYTHING not in has or spec is ONE_POOL):
+                return Obstacle.LABEL, f"has neither label {name}={value} nor capability {ability}"
         if worker.tenants is not None and tenant not in worker.tenants:
             return Obstacle.TENANT, "is for other tenants"
         if job_id != ANYWHERE and job_id not in worker.jobs:

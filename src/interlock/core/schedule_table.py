@@ -65,7 +65,7 @@ class Table:
         self.rows: dict[str, ScheduleRow] = {}  # stored rows of jobs that are not defined, or not yet
         self.unsure: dict[str, list[str]] = {}  # job → possible runs whose states the next pass needs
         self.recorded = 0  # missed occurrences recorded one by one in an unbroken sequence of passes
-        self.wall = 0.0  # wall time of the last pass
+        self.wall = 0.0  # latest wall time since the clock was last set back
         self.orders = 0
 
     def place(self, entry: Entry) -> None:

@@ -85,7 +85,7 @@ def queue(p: Pass, run: Run) -> None:
         enqueue(p.state, run)
     elif run.id in session.waiting:
         if run is session.collecting(p.elapsed):
-            p.state.set_span(session.window, run, WAIT)  # the one it had ended when it was held
+            _open_window(p, session, run, session.window - p.elapsed)  # it ended when the run was held or judged again
         _proceed(p, session)
     else:
         session.waiting[run.id] = run

@@ -6,11 +6,14 @@ from math import inf
 from interlock.core import output
 from interlock.core.hooks import call_after
 from interlock.core.lanes import enqueue
-from interlock.core.roster import Attempt
+from interlock.core.roster import MOST_TRIES, Attempt
 from interlock.core.state import ATTEMPT_RUNTIME, LATE, RUNTIME, WAIT
 from interlock.core.transition import Pass
+from interlock.model.dead_letter import LetterCode
 from interlock.model.duration import brief, checked
 from interlock.model.failure import TIMED_OUT, Failure
+from interlock.model.field_types import Span
+from interlock.model.guard import ALLOWED
 from interlock.model.job import Job
 from interlock.model.message import Finished, Lost, Returned, Settled, Started
 from interlock.model.outcome import Outcome, read_outcome
@@ -21,6 +24,8 @@ CANCEL = "cancel"
 TIMEOUT = "timeout"
 ATTEMPT_TIMEOUT = "attempt_timeout"  # values of `Run.stop`: why a running attempt was asked to stop
 LONGEST_REASON = 200
+as_written = Span().show  # 7200.0 → 2h
+DEADLINE = "deadline passed"
 
 
 def current(p: Pass, worker_id: str, run_id: str, fence: int) -> Attempt | None:
@@ -77,6 +82,16 @@ def runtimes(job: Job, run: Run) -> Iterator[tuple[str, float]]:
         yield RUNTIME, longest
 
 
+def limit_name(job: Job, run: Run, kind: str) -> str:
+    """Name the limit behind a span of `runtimes`, with its value."""
+    name, longest = "max_runtime", dict(runtimes(job, run))[kind]
+    if job.constraints.max_allowed_run_time is not None:
+        name = ALLOWED
+    if kind != ATTEMPT_RUNTIME and (longest != job.max_runtime or job.max_runtime_per_attempt):
+        name = "the policy's max_runtime"
+    return f"{name} of {as_written(longest)}{' per attempt' * (kind == ATTEMPT_RUNTIME)}"
+
+
 def most_retries(job: Job, run: Run) -> int:
     allowed = run.limits.max_retries
     return job.max_retries if allowed is None else min(allowed, job.max_retries)
@@ -110,7 +125,7 @@ def finished(p: Pass, worker_id: str, message: Finished) -> None:
         p.move(run, State.CANCELLED, run.stop_reason or "stopped by itself", run.stop_actor or worker_id, at)
     elif run.stop == TIMEOUT:
         run.outcome = Outcome.TIMEOUT
-        p.move(run, State.TIMEOUT, "deadline passed", at=at)
+        p.move(run, State.TIMEOUT, run.stop_reason or DEADLINE, at=at)
     elif outcome is Outcome.FAILED_FATAL:
         run.failures += 1
         p.move(run, State.FAILED, "fatal", at=at)
@@ -126,7 +141,9 @@ def _retry_or(p: Pass, run: Run, end: State, failure: Failure | None = None, at:
     job = p.state.job_of(run)
     most = most_retries(job, run)
     run.failures += 1
-    why = "failed" if end is State.FAILED else "attempt ran too long"
+    why = "failed"
+    if end is State.TIMEOUT:
+        why = run.stop_reason if run.stop == ATTEMPT_TIMEOUT and run.stop_reason else "attempt ran too long"
     types = TIMED_OUT if end is State.TIMEOUT else () if failure is None else failure.types
     delay = None if failure is None else failure.retry_after
     if run.failures > most:
@@ -196,7 +213,7 @@ def _stopped(p: Pass, run: Run, reason: str) -> bool:
         p.move(run, State.CANCELLED, f"{run.stop_reason}: {reason}", run.stop_actor or "scheduler")
     elif run.stop == TIMEOUT:
         run.outcome = Outcome.TIMEOUT
-        p.move(run, State.TIMEOUT, f"deadline passed: {reason}")
+        p.move(run, State.TIMEOUT, f"{run.stop_reason}: {reason}")
     else:
         return False
     return True
@@ -215,7 +232,10 @@ def give_back(p: Pass, attempt: Attempt, reason: str) -> None:
     _detach(p, run)
     if _stopped(p, run, reason):
         return
-    if run.state is State.DISPATCHED:
+    if run.state is State.DISPATCHED and run.attempt >= MOST_TRIES and not run.may_have_begun:
+        text = f"handed out {run.attempt} times and never begun; the last time: {reason}"
+        p.give_up(run, LetterCode.DISPATCH_FAILED, text)
+    elif run.state is State.DISPATCHED:
         run.stop = None
         p.move(run, State.SCHEDULED, reason)
         enqueue(p.state, run, attempt.order)

@@ -144,6 +144,7 @@ class SchedulerState:
         self.scanned: int | None = None  # position up to which results are scanned; None if none are
         self.asking: dict[str, Run] = {}  # runs that wait for an approval
         self.put_off: dict[str, Run] = {}  # pending runs that are judged again later
+        self.to_judge: dict[str, Run] = {}  # pending runs that the next pass judges
         self.unjudged: set[str] = set()  # runs to judge again when their constraints or their worker let them go
         self.gates: dict[str, Gate] = {}  # those with runs behind them, and rates
         self.open_gates: dict[str, Gate] = {}  # those that may have room for queues behind them
@@ -175,6 +176,11 @@ class SchedulerState:
         self.put_back: dict[str, int] = {}  # run that a sweep has put back → how often
         self._arrivals = 0
         self.settle_lanes()
+
+    @property
+    def has_more(self) -> bool:
+        """Whether another pass has something to do even if nothing arrives."""
+        return bool(self.walks or self.to_judge)
 
     def settle_lanes(self) -> list[Lane]:
         """Make the lanes that are declared or were created, with the values that count now; return removed ones."""

@@ -92,6 +92,7 @@ def step(
     timers.fire(p)
     _release(p)
     timetable.fire_ahead(p)
+    judge.resume(p, _enter)
     while p.entering or min(p.released, p.settled) < len(p.ended):
         _enter(p)
         _release(p)

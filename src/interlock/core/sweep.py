@@ -49,7 +49,7 @@ class Coming:
         """The runs that this pass or the next one looks at."""
         due = {run_id for when, _, run_id in self.state.timers if when <= self._now.wall}
         unsure = (run_id for runs in self.state.timetable.unsure.values() for run_id in runs)
-        return due.union(self.state.unsettled, unsure, (run.id for run in self._entering))
+        return due.union(self.state.unsettled, self.state.to_judge, unsure, (run.id for run in self._entering))
 
     @cached_property
     def spans(self) -> set[tuple[str, str, float]]:

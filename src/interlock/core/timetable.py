@@ -5,6 +5,7 @@ scheduler that continues from the store creates each occurrence exactly once. A 
 """
 
 from heapq import heappop
+from itertools import count
 
 import msgspec
 
@@ -18,17 +19,18 @@ from interlock.core.transition import Pass
 from interlock.model import payload
 from interlock.model.facets import Facets
 from interlock.model.job import Job
+from interlock.model.lane import CRON
 from interlock.model.run import CATCH_UP, SCHEDULE, Run, occurrence_id
 from interlock.model.schedule import CatchUp
 from interlock.model.state import State
 
-AGAIN = "~again"  # suffix to the id of a skipped occurrence, for its replacement; no tenant has such a name
+AGAIN = "~again"  # in the id of a run that replaces a skipped one; no job and no tenant has such a name
 LATE = 1.0  # seconds of lateness from which an occurrence counts as missed
 MOST_A_PASS = 2000  # most occurrences that one pass creates, so that commands get their turn
 EARLIER = 1.0  # seconds by which an occurrence may be created too early
 MOST_MISSED = 1000  # missed occurrences of a job recorded one by one; one record covers all older ones
 MOST_RECORDED = 100_000  # the same over all jobs after long downtime; each further job gets one record
-SET_BACK = 60.0  # least seconds that a clock set back makes times come again
+SET_BACK = 60.0  # seconds by which a clock must be set back, at once or step by step, for times to come again
 MOST_ASKED = 5000  # occurrences that one pass asks the store about
 MISSED = "missed: the scheduler could not start it in time"
 UNREACHED = "missed: the clock was set back before its time came"
@@ -40,7 +42,8 @@ def fire(p: Pass) -> None:
     if p.now < table.wall - SET_BACK:
         for entry in list(table.entries.values()):
             turn_back(p, entry)
-    table.wall = p.now
+        table.wall = p.now
+    table.wall = max(table.wall, p.now)
     for job_id in table.unsure:
         if job_id in table.entries:
             table.place(table.entries[job_id])
@@ -97,11 +100,13 @@ def _id_for(p: Pass, entry: Entry) -> str | None:
         return run_id
     # An `at` job put again for the same instant runs again, even if its run was cancelled.
     free = (State.SKIPPED, State.CANCELLED) if entry.schedule.at is not None else (State.SKIPPED,)
-    for one in (run_id, run_id + AGAIN):
+    # A clock that is set again and again makes a time come, and its run be skipped, as often.
+    for turn in count():
+        one = _id_of_turn(run_id, turn)
         found = p.state_of(one)
         if found is None:
             if one not in p.facts.states:
-                _ask(p, entry)
+                _ask(p, entry, max(2, 2 * turn))
                 return None
             found = p.facts.states[one]
         if found is None:
@@ -111,14 +116,18 @@ def _id_for(p: Pass, entry: Entry) -> str | None:
     return ""
 
 
-def _ask(p: Pass, entry: Entry) -> None:
-    """Ask for the states of the runs that the next times of a job may have."""
+def _id_of_turn(run_id: str, turn: int) -> str:
+    return run_id if not turn else f"{run_id}{AGAIN}" if turn == 1 else f"{run_id}{AGAIN}{turn}"
+
+
+def _ask(p: Pass, entry: Entry, turns: int) -> None:
+    """Ask for the states of the runs that the next times of a job may have, each by so many ids."""
     soon = p.now + p.state.limits.prerun
     at = entry.next
     ids: list[str] = []
     while at is not None and int(at) <= int(entry.reached) and at <= soon and len(ids) < MOST_A_PASS:
         run_id = occurrence_id(entry.job.id, at, "default")
-        ids += [run_id, run_id + AGAIN]
+        ids += [_id_of_turn(run_id, turn) for turn in range(turns)]
         at = following(entry.schedule, entry.anchor, at)
     p.state.timetable.unsure[entry.job.id] = ids
 
@@ -168,7 +177,7 @@ def occurrence(
     """Return a new run in prerun for one fire time of a job; the caller begins it."""
     p.occurrences += 1
     due = at if job.schedule is None else at + job.schedule.offset(job.id)
-    lane, reason = lane_of(p, job.lane)
+    lane, reason = lane_of(p, job.lane or CRON)
     return Run(
         run_id or occurrence_id(job.id, at, tenant),
         job.id,
@@ -230,13 +239,14 @@ def _catch_up(p: Pass, entry: Entry) -> None:
             return
         if run_id:
             is_chosen = entry.next in chosen
-            run = occurrence(p, entry.job, entry.next, CATCH_UP if is_chosen else SCHEDULE, run_id)
-            p.begin(run)
-            if is_chosen:
-                go(p, run)
-            else:
-                skip(p, run, _why_missed(p, entry, entry.next))
-                table.recorded += 1
+            if is_chosen or AGAIN not in run_id:  # a time that was skipped before is on record
+                run = occurrence(p, entry.job, entry.next, CATCH_UP if is_chosen else SCHEDULE, run_id)
+                p.begin(run)
+                if is_chosen:
+                    go(p, run)
+                else:
+                    skip(p, run, _why_missed(p, entry, entry.next))
+                    table.recorded += 1
         _advance(entry)
 
 
@@ -273,7 +283,7 @@ def _skip_unrecorded(p: Pass, entry: Entry, before: float, chosen: list[float]) 
     if first in (entry.next, following(entry.schedule, entry.anchor, entry.next)):
         return
     run_id = _id_for(p, entry)
-    if run_id:
+    if run_id and AGAIN not in run_id:
         run = occurrence(p, entry.job, entry.next, SCHEDULE, run_id)
         p.begin(run)
         skip(p, run, f"{MISSED}; stands for all of {first - entry.next:.0f}s, too many to record one by one")

@@ -18,7 +18,7 @@ from interlock.model.audit import AuditKind
 from interlock.model.dead_letter import CODE_OF, LONGEST_ERROR, DeadLetter, LetterCode
 from interlock.model.effect import Effect as Asked
 from interlock.model.error import InvalidTransition
-from interlock.model.facets import CollapsedInto, Collected, Facets
+from interlock.model.facets import CollapsedInto, Collected, Facets, Note
 from interlock.model.guard import Violation, ViolationEvent
 from interlock.model.job import Job
 from interlock.model.lane import LaneEvent
@@ -38,6 +38,8 @@ REWRITES = int(Effect.REWRITES)
 MOST_COLLECTED = 16 * LIMIT  # bytes of the payloads that a run collects: they go to a worker in one message
 
 MOST_VIOLATIONS = 10  # latest ones that a run keeps
+MOST_NOTES = 50  # latest ones that a run keeps
+LONGEST_NOTE = 500  # characters
 
 _DEFAULTS = Run.__struct_defaults__[Run.PLAIN - len(Run.__struct_fields__) :]
 UPDATE_ROW = {group: attrgetter("id", *columns) for group, columns in UPDATES.items()}
@@ -65,7 +67,7 @@ class Pass(Decisions, kw_only=True):
     history: dict[str, list[Transition]] = {}
     keys: dict[tuple[str, str], tuple[str, bytes]] = {}
     freed: set[str] = set()  # runs whose keys are free again
-    marked: dict[str, Run] = {}  # ended runs with new facets and no other change
+    marked: dict[str, Run] = {}  # runs with new facets, live or ended
     answered: list[tuple[Asked, Any]] = []  # answers to effects of earlier passes
     entering: list[Run] = []  # runs that became pending, in order, for the entry
     stepping_back: list[Run] = []  # runs of sessions that are held although their turn has come
@@ -77,6 +79,7 @@ class Pass(Decisions, kw_only=True):
     schedules: dict[str, ScheduleRow | None] = {}  # job → its new row, None to delete it
     put_jobs: dict[str, Job | None] = {}  # id → the new definition of a stored job, None to delete it
     adopting: set[str] = set()  # jobs that have changed
+    judging_cost: int = 0  # of the policy's expressions
     passed: set[str] = set()  # runs that the remote policy let pass in this pass
     passed_because: dict[str, str] = {}  # run → the verdict that let it pass
     payloads: dict[str, tuple[bytes, ...]] = {}  # run to be judged → all its payloads, if only the store has them
@@ -137,10 +140,8 @@ class Pass(Decisions, kw_only=True):
         if effect & REWRITES:
             self.rewritten.add(run.id)
             self._write_letter(run)
-        if before is State.SCHEDULED and effect & ENTERS and run.facets is not None and run.guarded.cleared:
-            self._give_up_place(run)
-        if before is State.SCHEDULED and effect & (ENTERS | ENDS) and not self.state.waits_in_session(run):
-            self.state.stir(run.lane).remove(self.state.line_key(run), run)
+        if before is State.SCHEDULED and effect & (ENTERS | ENDS):
+            self._leave_queue(run, effect)
         if before is State.APPROVAL_REQUIRED:
             self.state.asking.pop(run.id, None)
         elif self.state.put_off:
@@ -150,6 +151,14 @@ class Pass(Decisions, kw_only=True):
         elif effect & ENDS:
             self._end(run)
 
+    def _leave_queue(self, run: Run, effect: int) -> None:
+        if effect & ENTERS and run.facets is not None and run.guarded.cleared:
+            self._give_up_place(run)
+        if self.state.waits_in_session(run):
+            run.due_at = None  # the end of its time to collect others, for which a pending run does not wait
+        else:
+            self.state.stir(run.lane).remove(self.state.line_key(run), run)
+
     def _write_letter(self, run: Run) -> None:
         """Write the dead letter of a run that has ended, unless its end needs none."""
         code = CODE_OF.get(run.state)
@@ -157,12 +166,16 @@ class Pass(Decisions, kw_only=True):
             error = (run.error or run.reason)[:LONGEST_ERROR]
             self.batch.dead_letters.append(DeadLetter(run.id, self.now, code, error, run.job_id, run.tenant))
 
-    def note(self, run: Run, reason: str) -> None:
-        """Add an entry to the history of a run whose state stays as it is."""
-        run.previous, run.reason, run.seq = run.state, reason, run.seq + 1
-        entry = Transition(run.seq, run.state, run.state, self.now, run.attempt, reason, "scheduler")
-        self.history.setdefault(run.id, []).append(entry)
-        self.changed[run.id] = run
+    def note(self, run: Run, text: str) -> None:
+        """Keep a note on a run, which may have ended. It is no transition, so the history stays as it is."""
+        notes = (*self.marked.get(run.id, run).notes, Note(self.now, text[:LONGEST_NOTE]))
+        self.mark(run, notes=notes[-MOST_NOTES:])
+
+    def mark(self, run: Run, **facets: object) -> None:
+        """Give these facets to a run that may have ended: its other fields are written only if they change."""
+        marked = self.marked.setdefault(run.id, self.find(run.id) or run)
+        marked.facets = replace(marked.facets or Facets(), **facets)
+        self.rewritten.add(run.id)
 
     def give_up(self, run: Run, code: str, text: str) -> None:
         """End a run that could not be done; its dead letter has this code."""
@@ -297,7 +310,7 @@ class Pass(Decisions, kw_only=True):
             if run_id not in created:
                 group = "all" if run_id in self.rewritten else UPDATE_AFTER[run.state]
                 batch.updated.setdefault(group, []).append(UPDATE_ROW[group](run))
-        if marked := [run for run in self.marked.values() if run.id not in self.changed]:
+        if marked := [run for run in self.marked.values() if run.id not in self.changed and run.id not in created]:
             batch.updated["facets"] = [UPDATE_ROW["facets"](run) for run in marked]
         batch.history = list(self.history.items())
         if self.freed:

@@ -32,7 +32,7 @@ from interlock.engine.requests import Requests
 from interlock.engine.sender_link import SenderLink
 from interlock.engine.stall import StallWatch
 from interlock.model.command import NoteServices, StartDraining
-from interlock.model.error import InterlockError, LeaseLost, StaleEpoch, StoreUnavailable
+from interlock.model.error import Draining, InterlockError, LeaseLost, StaleEpoch, StoreUnavailable, Unavailable
 from interlock.model.exposition import Family
 from interlock.model.lane import LaneStatus
 from interlock.model.request import StatusReport
@@ -103,7 +103,7 @@ class Engine:
         self._stopping = False
         self.available = False
         self._has_led = False  # whether `state` was ever loaded from the store
-        self.trouble = StoreUnavailable("it is being recovered")  # reason while the store is unavailable
+        self.trouble: Unavailable = StoreUnavailable("it is being recovered")  # reason while it is unavailable
         self.is_settled = False
         self.declarations = Declarations(self)
         self.metrics = Metrics()
@@ -184,7 +184,7 @@ class Engine:
     async def _run(self) -> None:
         while True:
             await self._wait()
-            if self.state.walks:
+            if self.state.has_more:
                 # A pass without rows does not await, but other tasks need the loop.
                 await asyncio.sleep(0)
             self._passed_at = self._clock.now().elapsed
@@ -198,6 +198,8 @@ class Engine:
                 if self._flight is not None and self._flight.commit.done():
                     await self._land()
                 elif self._stopping and not self._inbox and self._flight is None:
+                    # Every request has its answer; later ones get one too, so that nobody is in doubt.
+                    self.available, self.trouble = False, Draining()
                     break
                 else:
                     if await self._owner.renew(self._clock.now()):
@@ -240,10 +242,10 @@ class Engine:
             return 0.0
         if self._flight is not None:
             # Deciding ahead pays only for a batch that is worth its own commit.
-            ahead = self._inbox.weight >= self.settings.batch_runs // 4 or (self.state.walks and not self._stopping)
+            ahead = self._inbox.weight >= self.settings.batch_runs // 4 or (self.state.has_more and not self._stopping)
             is_due = self._flight.commit.done() or ahead or self._inbox.answers
             return 0.0 if is_due else self.settings.longest_wait
-        if self._inbox or self._stopping or self.state.walks:
+        if self._inbox or self._stopping or self.state.has_more:
             return 0.0
         now = self._clock.now()
         delay = min(self.settings.longest_wait, self._owner.renew_at - now.elapsed)

@@ -17,7 +17,6 @@ from interlock.ports.store import Store
 
 logger = logging.getLogger("interlock.sweeps")
 
-EVERY = 30.0  # seconds between two sweeps
 PAGE = 200  # runs read at a time
 MOST_PAGES = 100  # pages of one sweep; the next one continues there
 REST = 0.01  # seconds of rest after each page, which takes about two milliseconds
@@ -26,7 +25,9 @@ LIVE = RunFilter(live=True)
 
 
 class Sweeper:
-    def __init__(self, engine: Engine, store: Store, clock: Clock) -> None:
+    def __init__(self, engine: Engine, store: Store, clock: Clock, every: float) -> None:
+        """`every` is the number of seconds between two sweeps."""
+        self._every = every
         self._engine = engine
         self._store = store
         self._clock = clock
@@ -38,7 +39,7 @@ class Sweeper:
                 await self.once()
             except StoreUnavailable as error:
                 logger.debug("a sweep was left out: %s", error)
-            await asyncio.sleep(EVERY)
+            await asyncio.sleep(self._every)
 
     async def once(self) -> int:
         """Compare one sweep's share of the stored runs with the memory; return how many seem to be missed."""

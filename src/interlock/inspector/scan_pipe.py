@@ -28,11 +28,12 @@ class ScanOptions(msgspec.Struct, frozen=True, kw_only=True):
     policy: OutputPolicy
     app: str | None  # with scanners of one's own
     path: Sequence[str]
+    log_format: str = "text"
 
 
 class ScanPipe:
-    def __init__(self, app: str | None, path: Sequence[str]) -> None:
-        self._app, self._path = app, path
+    def __init__(self, app: str | None, path: Sequence[str], log_format: str = "text") -> None:
+        self._app, self._path, self._log_format = app, path, log_format
         self._policy: OutputPolicy | None = None
         self._process: Process | None = None
 
@@ -70,7 +71,7 @@ class ScanPipe:
         return answers, ""
 
     async def _start(self, policy: OutputPolicy) -> Process:
-        options = ScanOptions(policy=policy, app=self._app, path=self._path)
+        options = ScanOptions(policy=policy, app=self._app, path=self._path, log_format=self._log_format)
         command = [sys.executable, "-m", "interlock.inspector.scan_process"]
         # In a group of its own, to be killed with everything that scanners have started.
         process = self._process = await asyncio.create_subprocess_exec(

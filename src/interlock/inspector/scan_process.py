@@ -10,6 +10,7 @@ from typing import BinaryIO
 import msgspec
 
 from interlock.inspector.scan_pipe import ScanOptions, framed
+from interlock.log_lines import print_as_json
 from interlock.model.output import MOST_KEPT, Scanned
 from interlock.model.payload import LIMIT
 from interlock.model.scanner import OutputAction
@@ -31,6 +32,8 @@ def main() -> None:
     os.dup2(2, 1)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     options = msgspec.msgpack.decode(_read(given), type=ScanOptions)
+    if options.log_format == "json":
+        print_as_json()
     sys.path[:] = options.path
     own = {} if options.app is None else load_app(options.app).scanners
     scanners = compile_scanners(options.policy.scanners, own)

@@ -94,7 +94,7 @@ class PolicyServer(PolicyServiceServicer):
         return to_output_answer(digest, scan)
 
     def _judge(self, request: wire.Request, windows: Windows | None) -> wire.Verdict:
-        return to_verdict(self.policy.judge(from_request(request), windows, self._clock.now().wall))
+        return to_verdict(self.policy.judge(from_request(request), windows, self._clock.now().elapsed))
 
 
 @lru_cache(maxsize=1)

@@ -23,8 +23,7 @@ class LetterCode(StrEnum):
     NO_POOL_MAPPING = "no_pool_mapping"  # no pool takes its topic
     NO_WORKERS = "no_workers"  # no worker could take it
     POOL_OVERLOADED = "pool_overloaded"  # every worker was overloaded for too long
-    TENANT_LIMIT = "tenant_limit"  # its tenant was at its limit for too long
-    DISPATCH_FAILED = "dispatch_failed"  # it could not be sent to a worker
+    DISPATCH_FAILED = "dispatch_failed"  # handed out 50 times, and never begun
     POISON = "poison"  # a message of a worker that cannot be read
 
 

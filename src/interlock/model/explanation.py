@@ -10,6 +10,7 @@ from interlock.model.approval import VerdictInfo, verdict_of
 from interlock.model.delivery import Delivery, DeliveryState
 from interlock.model.doc import doc
 from interlock.model.duration import span
+from interlock.model.facets import Note
 from interlock.model.field import copy_fields
 from interlock.model.json_form import Time
 from interlock.model.run import Run
@@ -120,6 +121,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     end: Annotated[End | None, doc("The end; null for a run that has not ended.")] = None
     verdict: Annotated[VerdictInfo | None, doc("Latest verdict of the policy; null if it is a plain `allow`.")] = None
+    notes: Annotated[tuple[Note, ...], doc("Latest notes, oldest first, such as tries in vain.")] = ()
 
 
 def sentence_of(reasons: Iterable[Reason]) -> str:
@@ -164,7 +166,9 @@ def explain_end(run: Run) -> Explanation:
         reasons.append(Reason(kind=ReasonKind.RETRIED, text=f"was run again as {other}", runs=[other]))
     end = copy_fields(End, run, at=run.ended_at, error=error[0] if error else None, attempts=run.attempt)
     sentence, verdict = sentence_of(reasons), verdict_of(run.judged)
-    return Explanation(run_id=run.id, state=run.state, sentence=sentence, reasons=reasons, end=end, verdict=verdict)
+    return Explanation(
+        run_id=run.id, state=run.state, sentence=sentence, reasons=reasons, end=end, verdict=verdict, notes=run.notes
+    )
 
 
 _ENDS = {

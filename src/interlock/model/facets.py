@@ -122,6 +122,13 @@ def seen(judged: Judged) -> str:
     return "" if judged.approval is None else f"{judged.approval.request}:{judged.policy}"
 
 
+class Note(msgspec.Struct, frozen=True):
+    """A line about a run that tells of no transition, such as a try in vain."""
+
+    at: Annotated[Time, doc("Time.")]
+    text: Annotated[str, doc("Note.")]
+
+
 class ProgressInfo(msgspec.Struct, frozen=True):
     percent: Annotated[float, doc("Progress from 0 to 100.")]
     text: Annotated[str, doc("Current activity of the attempt.")]
@@ -148,6 +155,7 @@ class Facets(msgspec.Struct, frozen=True, omit_defaults=True):
     cascade: bool | None = None  # whether it is cancelled with all runs that it makes
     policy: Judged | None = None
     output: OutputRecord | None = None
+    notes: tuple[Note, ...] | None = None  # the latest, in order
     progress: ProgressInfo | None = None  # latest one of an ended run
 
 

@@ -31,9 +31,10 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
 
     def schema(self) -> Schema:
         found = {"description": self.description, **self.kind.schema()} if self.description else self.kind.schema()
-        if isinstance(self.default, (str, int, float)):
+        if isinstance(self.default, (str, int, float)) and self.default != "":
             text = self.kind.show(self.default)
-            found["default"] = self.default if isinstance(self.default, (str, int)) or text.isdigit() else text
+            is_json = isinstance(self.default, (str, int)) or text == str(self.default)
+            found["default"] = self.default if is_json else text
         return found
 
 

@@ -194,7 +194,9 @@ class Constraints(Checked, frozen=True, kw_only=True, omit_defaults=True):
         AnyTime | None, doc("Run time after which a run counts as late."), Span(positive=True)
     ] = None
     max_allowed_run_time: Annotated[
-        AnyTime | None, doc("Run time after which a run is stopped; the same as `max_runtime`."), Span(positive=True)
+        AnyTime | None,
+        doc("Run time after which a run is asked to stop; the same as `max_runtime`."),
+        Span(positive=True),
     ] = None
     post_run_hook: Annotated[AnyHook, doc("Request after a run has done its work."), Part(Hook, "url")] = None
 

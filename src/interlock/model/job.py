@@ -41,6 +41,7 @@ from interlock.model.guard import (
 )
 from interlock.model.interning import shared
 from interlock.model.labels import LABELS
+from interlock.model.lane import CRON, MAIN
 from interlock.model.schedule import Schedule
 from interlock.model.session import SOME_OPTIONS
 from interlock.model.work import JobRun, ProcessWork, Work
@@ -48,7 +49,7 @@ from interlock.model.work import JobRun, ProcessWork, Work
 JOB_ID = re.compile(JOB_NAME)
 NAME = re.compile(SHORT_NAME)
 LONGEST_VALUE = 128  # bytes of a value that a limit counts; a longer one counts by its digest
-RETRIES_OF_SCHEDULED = 3  # retries of a run of a job with a schedule, unless the job says otherwise
+RETRIES_OF_SCHEDULED = 3  # retries of a run of a job with a schedule other than `once`, unless the job says otherwise
 
 if TYPE_CHECKING:
     Exceptions = Sequence[type[BaseException] | str]  # as you may give them
@@ -94,7 +95,9 @@ class Retry(Checked, frozen=True, kw_only=True):
 
     where: ClassVar[str] = "retry"
 
-    max_retries: Annotated[int | None, doc("Number of retries; default 3 with a schedule, 0 without."), Whole(0)] = None
+    max_retries: Annotated[
+        int | None, doc("Number of retries; default 3 with `every`, `cron` or `at`, 0 otherwise."), Whole(0)
+    ] = None
     initial_delay: Annotated[float | str, doc("First delay."), Span()] = 2.0
     multiplier: Annotated[float, doc("Factor from each delay to the next."), Number(1, 1000)] = 2.0
     max_delay: Annotated[float | str, doc("Longest delay."), Span()] = 30.0
@@ -130,8 +133,12 @@ class KeyLimit(Checked, frozen=True, kw_only=True, gc=False):
 
     def value_of(self, payload: bytes | None) -> str:
         """Return what a run with this payload counts as."""
-        found = msgspec.json.decode(payload) if payload else None
-        value = found.get(self.key) if isinstance(found, dict) else None
+        try:
+            # The other arguments stay unread: those of a large payload would hold up the scheduler.
+            found = msgspec.json.decode(payload or b"{}", type=dict[str, msgspec.Raw]).get(self.key)
+        except msgspec.ValidationError:
+            found = None
+        value = None if found is None else msgspec.json.decode(found)
         content = msgspec.json.encode(value)
         return content.decode() if len(content) <= LONGEST_VALUE else hashlib.blake2b(content).hexdigest()
 
@@ -158,7 +165,11 @@ class Job(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     id: Annotated[str, doc("Name of the job."), Word(JOB_ID.pattern, NAME_RULE.format(128))]
     schedule: Annotated[Schedule | None, doc("When it runs; without one, when it is submitted or triggered.")] = None
     payload: Annotated[dict[str, Any] | None, doc("Default arguments of its runs."), Payload()] = None
-    lane: Annotated[str, doc("Lane whose slots its runs take."), Word(NAME.pattern, NAME_RULE.format(64))] = "main"
+    lane: Annotated[
+        str | None,
+        doc("Lane whose slots its runs take; default `cron` for occurrences of its schedule, `main` for other runs."),
+        Word(NAME.pattern, NAME_RULE.format(64)),
+    ] = None
     priority: Annotated[Priority, doc("Its runs' place in the lane: `critical`, `interactive` or `batch`.")] = (
         Priority.INTERACTIVE
     )
@@ -172,7 +183,11 @@ class Job(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     deadline: Annotated[
         float | None, doc("Time from its due time within which a run must end."), Span(positive=True)
     ] = None
-    max_runtime: Annotated[float | None, doc("Longest time from the first start of a run."), Span(positive=True)] = None
+    max_runtime: Annotated[
+        float | None,
+        doc("Longest time from the first start of a run; `grace` to stop comes on top."),
+        Span(positive=True),
+    ] = None
     max_runtime_per_attempt: Annotated[bool, doc("Whether `max_runtime` counts anew for each attempt.")] = False
     max_crashes: Annotated[int, doc("Times a run may lose its process."), Whole(0)] = 3
     grace: Annotated[
@@ -254,11 +269,16 @@ class Job(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False):
         return 1 if self.constraints.max_concurrent_runs is None else inf
 
     @property
+    def lanes(self) -> tuple[str, str]:
+        """The lanes of its occurrences, and of other runs."""
+        return self.lane or CRON, self.lane or MAIN
+
+    @property
     def max_retries(self) -> int:
         """How often a run is tried again, whatever it was created by: its schedule, a trigger or a submit."""
         if self.retry.max_retries is not None:
             return self.retry.max_retries
-        return 0 if self.schedule is None else RETRIES_OF_SCHEDULED
+        return 0 if self.schedule is None or self.schedule.once else RETRIES_OF_SCHEDULED
 
 
 def guards_of(job: Job) -> dict[str, Any]:
@@ -277,7 +297,7 @@ def _without_queries(value: Any) -> Any:
 
 def check_lane(job: Job, lanes: Iterable[str]) -> None:
     """Refuse a job in a lane that is not declared."""
-    if job.lane not in (declared := list(lanes)):
+    if job.lane is not None and job.lane not in (declared := list(lanes)):
         raise BadValue(
             "lane", job.lane, f"declared; use one of {', '.join(declared)}{did_you_mean(job.lane, declared)}"
         )

@@ -28,7 +28,7 @@ class JobInfo(msgspec.Struct, frozen=True, kw_only=True):
     command: Annotated[
         str | None, doc("Program, function or job of the app, in words; null for a handler under its own id.")
     ]
-    lane: Annotated[str, doc("Lane whose slots the job's runs use.")]
+    lane: Annotated[str, doc("Lane whose slots the job's runs use: those of its schedule, if it has one.")]
     priority: Annotated[Priority, doc("Place of its runs in the lane.")] = Priority.INTERACTIVE
     version: Annotated[str, doc("Hash of the definition.")]
     max_concurrent_runs: Annotated[

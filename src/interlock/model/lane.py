@@ -13,6 +13,7 @@ from interlock.model.field_types import Rate, Whole
 from interlock.model.json_form import Time
 
 LIMIT = Whole(1, 999_999_999)
+MAIN, CRON = "main", "cron"  # lanes of jobs that name none: of runs that a client asks for, and of occurrences
 
 
 class LaneSpec(Checked, frozen=True, kw_only=True):

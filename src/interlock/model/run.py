@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 
 from interlock.model.doc import doc
-from interlock.model.facets import NOT_GUARDED, PLAIN_SESSION, Facets, Guarded, Judged, SessionFacet, shown
+from interlock.model.facets import NOT_GUARDED, PLAIN_SESSION, Facets, Guarded, Judged, Note, SessionFacet, shown
 from interlock.model.failure import Failure
 from interlock.model.policy import NO_LIMITS, RunLimits
 from interlock.model.state import ENTRY, EXECUTION, State
@@ -105,6 +105,10 @@ class Run(msgspec.Struct, gc=False):
         return {} if self.facets is None or self.facets.labels is None else self.facets.labels
 
     @property
+    def notes(self) -> tuple[Note, ...]:
+        return () if self.facets is None or self.facets.notes is None else self.facets.notes
+
+    @property
     def session_facet(self) -> SessionFacet:
         return PLAIN_SESSION if self.facets is None or self.facets.session is None else self.facets.session
 
@@ -164,6 +168,11 @@ class Run(msgspec.Struct, gc=False):
     def may_have_begun(self) -> bool:
         """Whether an attempt has begun, as far as anybody knows: a lost one may not have said so."""
         return self.started_at is not None or self.crashes > 0
+
+    @property
+    def is_occurrence(self) -> bool:
+        """Whether its schedule created it, in time, late or for a backfill."""
+        return self.origin in (SCHEDULE, CATCH_UP) or parallel_of(self.origin) is not None
 
     @property
     def is_held(self) -> bool:
@@ -230,7 +239,7 @@ def stats_of(run: Run, history: list[Transition], now: float) -> RunStats:
         spent.pop(run.state, None)
     return RunStats(
         seconds_in=spent,
-        transitions=sum(entry.before != entry.after for entry in history),
+        transitions=len(history),
         constraints_checked=run.guarded.checked,
         constraints_violated=run.guarded.violated,
         actions_run=run.guarded.actions,

@@ -6,7 +6,7 @@ import msgspec
 
 from interlock.model.duration import brief, checked
 from interlock.model.policy import PolicyRequest, Ruling
-from interlock.policy.expression import Facts, Unevaluated
+from interlock.policy.expression import Facts, TooCostly, Unevaluated
 from interlock.policy.policy import CompiledRule, Condition, Policy
 
 
@@ -25,7 +25,10 @@ def explain(policy: Policy, request: PolicyRequest) -> list[Step]:
     facts = Facts(request)
     decided: CompiledRule | None = None
     for one in policy.rules:
-        failing = _failing(one, request, facts)
+        try:
+            failing = _failing(one, request, facts)
+        except TooCostly as error:
+            return [*steps, Step(one.rule.id, True, f"when: {one.rule.when} could not be evaluated: {error}: deny")]
         steps.append(Step(one.rule.id, not failing, failing or f"matches: {one.rule.decision}"))
         if not failing:
             decided = one
@@ -48,6 +51,8 @@ def _failing(one: CompiledRule, request: PolicyRequest, facts: Facts) -> str:
         try:
             if not one.when(facts):
                 return f"when: {one.rule.when} is false"
+        except TooCostly:
+            raise
         except Unevaluated as error:
             return f"when: {one.rule.when} could not be evaluated: {error}"
     velocity = one.rule.velocity

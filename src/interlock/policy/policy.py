@@ -10,7 +10,7 @@ from interlock.model.duration import checked
 from interlock.model.policy import PolicyRequest, Ruling, Verdict
 from interlock.model.policy_document import TOOL_LABELS, PolicyDocument, Rule, ToolFilter
 from interlock.policy.digest import policy_digest
-from interlock.policy.expression import Facts, Unevaluated, compiled
+from interlock.policy.expression import Facts, Meter, TooCostly, Unevaluated, compiled
 from interlock.policy.glob import first_match, matcher
 from interlock.policy.index import ANY_OF, SINGLE, Index
 from interlock.policy.output import Output
@@ -54,9 +54,12 @@ class Policy:
         self.default = Verdict(ruling=document.default_decision, reason=NO_RULE, policy=self.digest)
         self._index = Index(document.rules)
 
-    def judge(self, request: PolicyRequest, windows: Windows | None, now: float) -> Verdict:
+    def judge(
+        self, request: PolicyRequest, windows: Windows | None, elapsed: float, meter: Meter | None = None
+    ) -> Verdict:
         """Return the verdict on a request. Without `windows` it is a run judged again: rules with a velocity do not
-        match, and nothing is counted."""
+        match, and nothing is counted. A request whose expressions cost too much is denied: another rule might allow
+        what the one that was not evaluated forbids."""
         facts: Facts | None = None
         notes: list[str] = []
         places = self._index.places(request)
@@ -69,10 +72,15 @@ class Policy:
                     break
             else:
                 if one.when is not None:
-                    facts = facts or Facts(request)
-                    if not _evaluate(one, facts, notes):
-                        continue
-                if one.rule.velocity is not None and not _too_fast(one, request, windows, now):
+                    facts = facts or Facts(request, meter)
+                    try:
+                        if not _evaluate(one, facts, notes):
+                            continue
+                    except TooCostly as error:
+                        reason = f"its expression could not be evaluated: {error}"
+                        denied = Verdict(ruling=Ruling.DENY, rule=one.rule.id, reason=reason, policy=self.digest)
+                        return self._narrowed(denied, None, request, notes)
+                if one.rule.velocity is not None and not _too_fast(one, request, windows, elapsed):
                     continue
                 return self._narrowed(one.verdict, one.rule.tools, request, notes)
         return self._narrowed(self.default, None, request, notes)
@@ -137,16 +145,18 @@ def _evaluate(one: CompiledRule, facts: Facts, notes: list[str]) -> bool:
     assert one.when is not None
     try:
         return one.when(facts)
+    except TooCostly:
+        raise
     except Unevaluated as error:
         notes.append(f"rule {one.rule.id!r} could not be evaluated: {error}")
         return False
 
 
-def _too_fast(one: CompiledRule, request: PolicyRequest, windows: Windows | None, now: float) -> bool:
+def _too_fast(one: CompiledRule, request: PolicyRequest, windows: Windows | None, elapsed: float) -> bool:
     velocity = one.rule.velocity
     if windows is None or velocity is None:
         return False
-    return windows.exceeds(one.rule.id, one.key(request), velocity.max_requests, checked(velocity.window), now)
+    return windows.exceeds(one.rule.id, one.key(request), velocity.max_requests, checked(velocity.window), elapsed)
 
 
 def _compiled(rule: Rule, digest: str) -> CompiledRule:

@@ -260,6 +260,10 @@ class Reader(ABC):
         counts only when it is the first of it."""
 
     @abstractmethod
+    async def owed_tries(self) -> dict[int, float]:
+        """Return, for each number of tries that pending deliveries have had, the latest time of a next try."""
+
+    @abstractmethod
     async def owed(self, host: str, now: float, limit: int) -> list[Delivery]:
         """Return at most `limit` pending deliveries to a host whose next try is due by `now`, earliest first. One that
         must keep its order is left out while an earlier one of the same order is pending."""

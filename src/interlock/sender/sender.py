@@ -26,6 +26,7 @@ from interlock.model.delivery_request import (
     SentReport,
 )
 from interlock.model.error import NotRunning, StoreUnavailable
+from interlock.model.run import Now
 from interlock.ports.bus import Bus, Endpoint, Peer
 from interlock.ports.clock import Clock
 from interlock.ports.store import Reader
@@ -41,11 +42,17 @@ FETCHED = 500  # deliveries of one host fetched at once
 MOST_REPORTED = 500  # results in one report; with as many unreported, no further delivery begins
 BETWEEN_REPORTS = 0.1  # seconds
 SPREAD = 0.25  # part of a delay by which it varies
+LEAST_STEP, MOST_STEPS = 1.0, 100  # seconds of a step ahead of the wall clock that counts, and steps to remember
 LONGEST_SLEEP = 60.0  # seconds after which the store is looked at in any case
 REST = 4.0  # times the length of a look that must pass before the next
 AFTER_FAULT = 1.0
 FIRST_PAUSE, LONGEST_PAUSE, STEADY = 0.05, 5.0, 10.0  # seconds between connections; a link that lasts is steady
 GONE = 410
+
+
+def _delay(tries: int) -> float:
+    """Return the seconds after so many tries until the next, before they vary."""
+    return min(FACTOR ** min(tries - 1, 10), LONGEST_DELAY) if tries else 0.0
 
 
 class _Target:
@@ -77,6 +84,8 @@ class Sender(Endpoint):
         self._registered = False
         self._requests = 0
         self._offset = -inf  # highest difference seen between wall clock and elapsed time
+        self._seen: Now | None = None
+        self._steps: deque[tuple[float, float]] = deque(maxlen=MOST_STEPS)  # of the clock ahead: when, and how far
         self._look_at = 0.0  # elapsed time, like the next two
         self._rested_at = 0.0
         self._connected_at = -inf
@@ -115,9 +124,17 @@ class Sender(Endpoint):
 
     def _time(self) -> float:
         """Return the wall clock as it would be if it had never been set back: next tries must not wait for longer."""
-        now = self._clock.now()
+        now, seen = self._clock.now(), self._seen
+        if seen is not None and (step := now.wall - now.elapsed - (seen.wall - seen.elapsed)) > LEAST_STEP:
+            self._steps.append((seen.wall, step))
+        self._seen = now
         self._offset = max(self._offset, now.wall - now.elapsed)
         return self._offset + now.elapsed
+
+    def _is_over(self, delivery: Delivery, delay: float) -> bool:
+        """Return whether a delivery has had its time, by a clock that was not set ahead while it was owed."""
+        time = self._clock.now().wall + delay
+        return time - sum(step for at, step in self._steps if at >= delivery.created_at) > delivery.give_up_at
 
     # ── the store ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -126,6 +143,8 @@ class Sender(Endpoint):
         began = self._clock.now().elapsed
         self._look_at = began + LONGEST_SLEEP
         try:
+            if self._seen is None:
+                await self._see_past_clock()
             owed = await self._reader.owed_hosts()
             for host, due in owed.items():
                 await self._look_at_host(host, due)
@@ -138,12 +157,17 @@ class Sender(Endpoint):
         self._rested_at = ended + REST * (ended - began)
         self._begin()
 
+    async def _see_past_clock(self) -> None:
+        """Learn from the store what the clock has shown: a later next try than its delay explains was written before
+        the clock was set back."""
+        for tries, next_at in (await self._reader.owed_tries()).items():
+            written = next_at - _delay(tries) * (1 + SPREAD)
+            self._offset = max(self._offset, written - self._clock.now().elapsed)
+
     async def _look_at_host(self, host: str, due: float) -> None:
         time, elapsed = self._time(), self._clock.now().elapsed
-        wait = due - time
-        # A later time than any delay explains was written before the clock was set back.
-        if 0 < wait <= LONGEST_DELAY * (1 + SPREAD):
-            return self._look_by(elapsed + wait)
+        if due > time:
+            return self._look_by(elapsed + (due - time))
         target = self._targets.setdefault(host, _Target())
         if not target.circuit.lets(elapsed):
             # The result of a probe under way leads to a look anyway.
@@ -151,7 +175,7 @@ class Sender(Endpoint):
         if len(target.waiting) < FETCHED // 4:
             # A result that is stored during the fetch does not show in it.
             held = set(target.held)
-            for one in await self._reader.owed(host, max(due, time), FETCHED):
+            for one in await self._reader.owed(host, time, FETCHED):
                 if one.id not in held and one.order not in self._orders:
                     self._take(target, one)
         return None
@@ -159,7 +183,7 @@ class Sender(Endpoint):
     def _take(self, target: _Target, delivery: Delivery) -> None:
         target.held.add(delivery.id)
         self._orders |= {delivery.order} - {None}
-        if target.circuit.is_open and self._clock.now().wall > delivery.give_up_at:
+        if target.circuit.is_open and self._is_over(delivery, 0.0):
             # A host that is gone gets few tries: those of all its deliveries would take for ever.
             error = delivery.error or "the host does not answer"
             self._note(delivery, Answer(delivery.status, delivery.answer, error), delivery.tries)
@@ -215,8 +239,8 @@ class Sender(Endpoint):
         """Keep the result for the next report."""
         wall, time = self._clock.now().wall, self._time()
         spread = self._random.uniform(1 - SPREAD, 1 + SPREAD)
-        delay = min(FACTOR ** min(tries - 1, 10), LONGEST_DELAY) * spread
-        given_up = bool(answer.error) and (answer.status == GONE or wall + delay > delivery.give_up_at)
+        delay = _delay(tries) * spread
+        given_up = bool(answer.error) and (answer.status == GONE or self._is_over(delivery, delay))
         if given_up:
             said = delivery.id, delivery.event, delivery.job_id, delivery.host, tries, answer.error
             logger.warning("gave up on delivery %s (%s of %s to %s) after %d tries: %s", *said)

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from interlock.model.duration import span
 from interlock.model.job import Job
+from interlock.model.lane import MAIN
 from interlock.model.state import TERMINAL, State
 from interlock.simulation.forecast_model import (
     CONSTRAINTS,
@@ -45,7 +46,7 @@ def _job(job: Job, runs: Sequence[RunForecast], plan: Plan) -> JobForecast:
     return JobForecast(
         id=job.id,
         schedule="" if job.schedule is None else str(job.schedule),
-        lane=job.lane if job.lane in plan.lanes else "main",
+        lane=next((lane for lane in job.lanes if lane in plan.lanes), MAIN),
         length=plan.lengths[job.id],
         max_concurrent_runs=job.constraints.max_concurrent_runs,
         runs=len(runs),

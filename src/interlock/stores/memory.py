@@ -424,6 +424,9 @@ class MemoryStore(port.Store, Leases):
         owed = sorted(self._deliveries.owed(), key=attrgetter("next_at"), reverse=True)
         return {one.host: one.next_at for one in owed}
 
+    async def owed_tries(self) -> dict[int, float]:
+        return {one.tries: one.next_at for one in sorted(self._deliveries.pending(), key=attrgetter("next_at"))}
+
     async def owed(self, host: str, now: float, limit: int) -> list[Delivery]:
         due = (one for one in self._deliveries.owed() if one.host == host and one.next_at <= now)
         return sorted(due, key=attrgetter("next_at"))[:limit]

@@ -52,9 +52,12 @@ class Deliveries:
                 if one.order is not None:
                     seen.add(one.order)
 
+    def pending(self) -> Iterator[Delivery]:
+        return (one for _, one in self._rows.values() if one.ended_at is None)
+
     def runs(self) -> set[str]:
         """Return the runs with a pending delivery."""
-        return {one.run_id for _, one in self._rows.values() if one.ended_at is None}
+        return {one.run_id for one in self.pending()}
 
     def forget(self, runs: set[str]) -> None:
         self._rows = {id: row for id, row in self._rows.items() if row[1].run_id not in runs}

@@ -223,8 +223,9 @@ class _Guard:
     def _disregard(self, key: str) -> None:
         self._last_words.pop(key, None)
 
-    def _close(self) -> None:
-        self._over = self._in_order = True
+    def _close(self, spare: bool) -> None:
+        self._over, self._in_order = True, not spare
+        self._last_words.clear()
 
     def _reap(self) -> None:
         """Deal with every process that has died."""

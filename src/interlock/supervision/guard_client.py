@@ -143,6 +143,11 @@ class Guard:
             logger.error("%s; it is left alone", why)
             process.fail(NotSpawned("kill", 0, why))
 
+    def let_go(self, process: Spawned) -> None:
+        """Report the end of a process that lives on."""
+        self._spawned.pop(process.number, None)
+        process.settle(Ended(code=0))
+
     def remember(self, key: str, path: str, request: bytes) -> None:
         """Make the guard send a request to the socket at `path` if the supervisor is killed."""
         self._last_words[key] = (path, request)
@@ -153,13 +158,14 @@ class Guard:
         if self._last_words.pop(key, None) is not None and self._link is not None:
             self._link.send(("disregard", key))
 
-    async def close(self) -> None:
-        """End the guard for good with everything that it has started, including processes that outlive a supervisor."""
+    async def close(self, spare: bool = False) -> None:
+        """End the guard for good with everything that it has started, including processes that outlive a supervisor
+        unless they are spared."""
         self._is_closed = True
         self._last_words.clear()
         link = self._link
         if link is not None:
-            link.send(("close",))
+            link.send(("close", spare))
             await asyncio.wait([link.over], timeout=PATIENCE)
             link.kill()
             await asyncio.wait([link.over])

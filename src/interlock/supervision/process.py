@@ -109,10 +109,17 @@ class ProcessInstance(NativeInstance):
         finally:
             self.settle(self._exit(ended.code, signal=ended.signal, error=ended.error))
 
+    @property
+    def _is_spared(self) -> bool:
+        return self._around.spares and self._spec.outlives
+
     async def stop(self, timeout: float) -> None:
         self._is_asked = True
         if self._process is None:
             self.settle(self._exit(0))
+            return
+        if self._is_spared:
+            self._guard.let_go(self._process)
             return
         if timeout > 0:
             self._send(signal.SIGTERM)
@@ -127,6 +134,8 @@ class ProcessInstance(NativeInstance):
             await asyncio.wait([self.ended])
 
     def kill(self) -> None:
+        if self._is_spared and self._process is not None:
+            return
         self._is_killed.set()
         if not self.ended.done():
             self.forced = self.forced or self._is_asked

@@ -27,6 +27,7 @@ class Surroundings(msgspec.Struct, kw_only=True):
     guard: Guard = msgspec.field(default_factory=Guard)
     abandoned: dict[str, asyncio.Task[Exit]] = {}
     """functions that did not end when they were cancelled, by path: they must not run twice at once"""
+    spares: bool = False  # whether a stop leaves processes alone that outlive the supervisor
 
     def publish(self, change: Change) -> None:
         if self.on_change is not None:
@@ -48,6 +49,6 @@ class Surroundings(msgspec.Struct, kw_only=True):
         """End the guard, once nothing of the tree runs any more."""
         guard, self.guard = self.guard, Guard()
         try:
-            await guard.close()
+            await guard.close(self.spares)
         except Exception:
             logger.exception("the guard could not be closed")

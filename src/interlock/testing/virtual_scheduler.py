@@ -114,7 +114,7 @@ class VirtualScheduler:
         definitions = self._app.definitions
         jobs = [one.job if schedules else _unscheduled(one.job) for one in definitions.values()]
         checks = [(one.check, one.mark if one.job.secrets else None) for one in definitions.values()]
-        lanes = with_limits({job.lane: 30 for job in jobs} | DEFAULT_LANES | limits)
+        lanes = with_limits({job.lane: 30 for job in jobs if job.lane is not None} | DEFAULT_LANES | limits)
         catalog = Catalog([Entry(job, *check) for job, check in zip(jobs, checks, strict=True)], lanes)
         self._cluster = VirtualCluster(
             self._store, catalog, self._start, _Middle(0), prerun=0.0, session_patterns=patterns

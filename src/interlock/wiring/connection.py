@@ -7,6 +7,6 @@ from interlock.client.connection import Connection
 
 
 async def connect(path: str | Path) -> Connection:
-    connection = Connection(SocketBus(path))
+    connection = Connection(SocketBus(path), outlasts_stop=True)
     await connection.open()
     return connection

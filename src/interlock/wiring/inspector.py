@@ -36,6 +36,6 @@ async def inspect(reader: Reader, options: InspectorOptions) -> None:
     """Scan until cancelled."""
     connection = Connection(SocketBus(options.socket))
     try:
-        await Inspector(reader, connection, ScanPipe(options.app, options.path)).run()
+        await Inspector(reader, connection, ScanPipe(options.app, options.path, options.log_format)).run()
     finally:
         await connection.close()

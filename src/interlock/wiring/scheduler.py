@@ -24,6 +24,7 @@ from interlock.model.child_info import Change, ChildInfo, ServiceAction
 from interlock.model.command import NoteTokens
 from interlock.model.error import BadConfig, CannotImport, InterlockError
 from interlock.model.field import copy_fields
+from interlock.model.message import Drain
 from interlock.model.pool import check_member
 from interlock.model.reload_report import Difference, Reloaded
 from interlock.model.state import State
@@ -107,6 +108,7 @@ class Scheduler:
             settings=EngineSettings(
                 limits=Limits(
                     heartbeat_interval=settings.heartbeat,
+                    missed_heartbeats=settings.missed_heartbeats,
                     log_lines=settings.log_lines,
                     log_bytes=settings.log_bytes,
                     prerun=settings.prerun,
@@ -123,7 +125,7 @@ class Scheduler:
         )
         keep = copy_fields(Keep, settings)
         self._housekeeping = Housekeeping(self.store, keep, self.engine.metrics, SystemClock())
-        self._sweeper = Sweeper(self.engine, self.store, SystemClock())
+        self._sweeper = Sweeper(self.engine, self.store, SystemClock(), settings.sweep_interval)
         self.front = Front(settings, self.store)
         self.book = ServiceBook(self.engine)
         handover = TreeHandover(self.book)
@@ -144,6 +146,7 @@ class Scheduler:
         self._policy: RemotePolicy | None = None  # the policy service
         self._own_workers: set[str] = set()  # `name-pid` of every worker started here
         self._bringing_up: asyncio.Task[None] | None = None
+        self.keeps_workers = settings.keep_workers and settings.database != MEMORY
 
     def _children(self) -> list[Child]:
         """Return the children in starting order. They stop in reverse: first the workers finish, and HTTP ends last."""
@@ -297,8 +300,9 @@ class Scheduler:
             await asyncio.wait([running])
         finally:
             if not running.done():
-                await self._wait_for_workers()
-                await self._wait_for_hooks()
+                if not self.keeps_workers:
+                    await self._wait_for_workers()
+                    await self._wait_for_hooks()
                 # First the last output of services is stored, then everything else that has arrived.
                 await self.book.flush()
             self.engine.stop()
@@ -309,9 +313,12 @@ class Scheduler:
         """Wait until the workers are gone and their runs returned. At a kill they end only now."""
         end = asyncio.get_running_loop().time() + HEARING
         while asyncio.get_running_loop().time() < end:
-            if not any(one.rpartition("-")[0] in self._own_workers for one in self.engine.state.workers):
+            if not any(map(self._is_own, self.engine.state.workers)):
                 break
             await asyncio.sleep(0.005)
+
+    def _is_own(self, worker_id: str) -> bool:
+        return worker_id.rpartition("-")[0] in self._own_workers
 
     async def _wait_for_hooks(self) -> None:
         """Let runs end that have done their work and wait for their hook."""
@@ -379,8 +386,13 @@ class Scheduler:
         return self.tree.child(WORKERS).children
 
     async def stop(self) -> None:
-        """Refuse new work, let workers finish or return their runs, stop the rest, store what is left, close."""
+        """Refuse new work, let workers finish or return their runs, stop the rest, store what is left, close. Workers
+        that are kept finish their runs meanwhile or later, and report to the next scheduler."""
         self.engine.drain()
+        if self.keeps_workers:
+            self.tree.around.spares = True
+            for name in filter(self._is_own, self.engine.links.worker_names()):
+                self.engine.links.send_to_worker(name, [Drain()])
         self._tasks.cancel()
         try:
             await self.tree.stop()

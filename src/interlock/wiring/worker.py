@@ -82,7 +82,7 @@ async def run_worker(options: WorkerOptions, elsewhere: TlsBus | None = None) ->
     if elsewhere is not None:
         settings = msgspec.structs.replace(settings, patience=inf, pace=ELSEWHERE)
     host: Host | None = None
-    echo = Echo() if options.echo else None
+    echo = Echo(options.log_format == "json") if options.echo else None
 
     def report(message: Message) -> None:
         if host is not None:

@@ -1,5 +1,6 @@
 """The log lines of a worker's runs on its standard error."""
 
+import logging
 import queue
 import sys
 import threading
@@ -16,7 +17,8 @@ ID = 16  # first characters of a run's id, which come from its time; enough to n
 class Echo:
     """Prints in a separate thread: a terminal that blocks delays neither runs nor heartbeats."""
 
-    def __init__(self) -> None:
+    def __init__(self, as_json: bool = False) -> None:
+        self._as_json = as_json
         self._lines: queue.Queue[LogLine | None] = queue.Queue(MOST)
         self._left_out = 0
         self._thread = threading.Thread(target=self._print, name="echo", daemon=True)
@@ -39,7 +41,16 @@ class Echo:
             left_out, self._left_out = self._left_out, 0
             if left_out:
                 sys.stderr.write(f"… {left_out:,} lines left out\n")
-            sys.stderr.write(text_of(line))
+            if self._as_json:
+                logging.getLogger().handle(record_of(line))
+            else:
+                sys.stderr.write(text_of(line))
+
+
+def record_of(line: LogLine) -> logging.LogRecord:
+    """Return the line as a record, which is shown whatever the level of the log."""
+    fields = {"name": line.logger or "run", "levelname": line.level.upper(), "msg": line.text, "created": line.at}
+    return logging.makeLogRecord(fields | {"levelno": logging.INFO, "run_id": line.run_id})
 
 
 def text_of(line: LogLine) -> str:

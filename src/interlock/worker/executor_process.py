@@ -339,7 +339,7 @@ def main() -> None:
     link.set_inheritable(False)
     end_with_parent()
     prefer_for_oom()
-    output_capture.install(options.isolated)
+    output_capture.install(options.isolated, options.log_format == "json")
     sys.path.extend(part for part in options.path if part not in sys.path)
 
     def give_up(error: InterlockError) -> NoReturn:

@@ -17,6 +17,7 @@ from contextvars import ContextVar
 from functools import partialmethod
 from typing import Any, TextIO
 
+from interlock.log_lines import JsonLines
 from interlock.model.lineage import Claim, find_claims_with, read_claim
 from interlock.model.message import Dispatch, Message
 from interlock.supervision.output import readable_text
@@ -104,13 +105,13 @@ find_claims_with(_claim)
 class Writer:
     """`sys.stdout` or `sys.stderr`: adds lines to the present attempt; outside attempts, writes to the original."""
 
-    def __init__(self, name: str, original: TextIO) -> None:
+    def __init__(self, name: str, original: Any) -> None:
         self._name = name
         self._original = original
 
     def write(self, text: str) -> int:
         if (capture := present()) is None:
-            return self._original.write(text)
+            return int(self._original.write(text))
         if not isinstance(text, str):
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
         if not _is_handling.get():
@@ -169,13 +170,16 @@ class _Bytes:
         return getattr(self._original, name)
 
 
-def install(is_isolated: bool) -> None:
-    """Capture the output of every attempt in this process, which has one at a time if it is isolated."""
+def install(is_isolated: bool, as_json: bool = False) -> None:
+    """Capture the output of every attempt in this process, which has one at a time if it is isolated. Print anything
+    else as it comes, or as JSON."""
     global _terminal
     streams = {"stdout": sys.stdout, "stderr": sys.stderr}
     if is_isolated:
         _terminal = streams = {name: reopen(stream) for name, stream in streams.items()}
-    sys.stdout, sys.stderr = (Writer(name, stream) for name, stream in streams.items())
+    sys.stdout, sys.stderr = (
+        Writer(name, JsonLines(stream, name) if as_json else stream) for name, stream in streams.items()
+    )
     _capture_records()
     _capture_warnings()
     _carry_to_threads()

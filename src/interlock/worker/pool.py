@@ -41,6 +41,7 @@ class ExecutorOptions(msgspec.Struct, frozen=True, kw_only=True):
     path: Sequence[str] = ()
     secret_names: Sequence[str] = SECRET_NAMES
     lifespan_timeout: float = 60.0
+    log_format: str = "text"
     isolated: bool = False  # one attempt at a time, on the main thread
 
 

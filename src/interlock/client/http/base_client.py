@@ -15,7 +15,7 @@ class BaseClient(ABC):
         *,
         token: str | None = None,
         timeout: Duration = "30s",
-        patience: Duration = "30s",
+        patience: Duration = "90s",
         first_contact: Duration = "2s",
         connections: int = 8,
     ) -> None:

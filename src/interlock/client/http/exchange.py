@@ -79,7 +79,7 @@ class Policy(msgspec.Struct, frozen=True):
 
     address: Address
     timeout: float = 30.0
-    patience: float = 30.0  # seconds of retries while a server that has answered before is away
+    patience: float = 90.0  # seconds of retries while a server that has answered before is away or stopping
     first_contact: float = 2.0  # seconds of retries for a server that has never answered
     connections: int = 8
     random: Random = msgspec.field(default_factory=Random)

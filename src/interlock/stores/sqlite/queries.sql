@@ -454,6 +454,10 @@ SELECT host, min(next_at) FROM (
 )
 GROUP BY host;
 
+-- name: get_owed_tries
+SELECT tries, max(next_at) FROM (SELECT tries, next_at FROM {unordered} UNION ALL SELECT tries, next_at FROM {ordered})
+GROUP BY tries;
+
 -- name: get_owed
 WITH RECURSIVE {first_in_order}
 SELECT {delivery_columns} FROM (

@@ -296,6 +296,9 @@ class SqliteReader(port.Reader):
     async def owed_hosts(self) -> dict[str, float]:
         return dict(await self._rows("get_owed_hosts", {}, lambda row: (row[0], row[1])))
 
+    async def owed_tries(self) -> dict[int, float]:
+        return dict(await self._rows("get_owed_tries", {}, lambda row: (row[0], row[1])))
+
     async def owed(self, host: str, now: float, limit: int) -> list[Delivery]:
         return await self._rows("get_owed", {"host": host, "now": now, "limit": limit}, _delivery)
 
