@@ -44,7 +44,10 @@ def act(p: Pass, origin: str, command: ActOnRun) -> None:
     if run is not None and command.action is RunAction.CANCEL:
         below = RunFilter(under=run.id, tenant=run.tenant)
         given = f"{p.rng.getrandbits(96):024x}", command.action, below, command.reason
-        _begin(p, StartBulk(0, *given), command.actor or origin)
+        found = _begin(p, StartBulk(0, *given), command.actor or origin)
+        # The request covers the runs that were stored before it.
+        for one in [one for one in p.created.values() if one.is_under(run.id)]:
+            cancel_with_children(p, one, found.reason, found.actor)
     actions.act(p, origin, command)
 
 
