@@ -62,6 +62,7 @@ CHANGES = (
     Change("RET-5", "model/job.py", "Whole(0)] = 3", "Whole(0)] = 4"),
     Change("RET-5", "app.py", "max_crashes: int = 3", "max_crashes: int = 4"),
     Change("LIV-1", "config/settings.py", 'Span("1ms", "1d")] = 10.0', 'Span("1ms", "1d")] = 11.0'),
+    Change("LIV-1", "worker/host.py", "heartbeat_interval: float = 10.0", "heartbeat_interval: float = 11.0"),
     Change("LIV-1", "core/state.py", "heartbeat_interval: float = 10.0", "heartbeat_interval: float = 11.0"),
     Change("LIV-2", "config/settings.py", "Whole(1, 1000)\n    ] = 3", "Whole(1, 1000)\n    ] = 4"),
     Change("LIV-2", "core/state.py", "missed_heartbeats: int = 3", "missed_heartbeats: int = 4"),
@@ -96,6 +97,7 @@ CHANGES = (
     Change("LEA-1", "engine/ownership.py", "self._ttl / 3\n        try:", "self._ttl / 2\n        try:"),
     Change("LEA-2", "engine/ownership.py", "MOST_FAILURES = 3", "MOST_FAILURES = 4"),
     Change("SUP-4", "supervision/spec.py", "MOST_JITTER = 0.1", "MOST_JITTER = 0.2"),
+    Change("SUP-7", "supervision/instance.py", "return -1 if", "return -2 if"),
     Change("SEC-1", "buses/listener.py", "0o600", "0o666"),
     Change("SEC-4", "stores/sqlite/database.py", "flags, 0o600)\n", "flags, 0o644)\n"),
     Change(
@@ -127,11 +129,13 @@ def _name(change: Change) -> str:
     return f"{change.behaviour} {change.file} {change.text.strip()!r} → {change.changed.strip()!r}"
 
 
-def files_of(behaviour: str) -> list[str]:
-    """Return the test files that name a behaviour, those of the pure parts first."""
-    found = [path for path in (ROOT / "tests").rglob("test_*.py") if f'"{behaviour}"' in path.read_text()]
-    found.sort(key=lambda path: (path.relative_to(ROOT / "tests").parts[0] in SLOW, path))
-    return [str(path.relative_to(ROOT)) for path in found]
+def files_of(behaviour: str) -> tuple[list[str], list[str]]:
+    """Return the test files that name a behaviour, quick and slow ones."""
+    files = [path for path in (ROOT / "tests").rglob("test_*.py") if f'"{behaviour}"' in path.read_text()]
+    found: tuple[list[str], list[str]] = [], []
+    for path in sorted(file.relative_to(ROOT) for file in files):
+        found[path.parts[1] in SLOW].append(str(path))
+    return found
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
@@ -142,6 +146,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Confi
 
 def failed_test(copy: Path, behaviour: str, tests: list[str]) -> str | None:
     """Run the tests of a behaviour in the copy until one fails; return its id, or None if none fails."""
+    if not tests:
+        return None
     words = ["-x", "-q", "--no-header", "--tb=no", "-p", "no:cacheprovider", "-p", "tools.contract_numbers"]
     own = {"PYTHONPATH": f"{copy / 'src'}:{copy}", "PYTHONDONTWRITEBYTECODE": "1", BEHAVIOUR: behaviour}
     done = subprocess.run(
@@ -168,8 +174,8 @@ def unnoticed(changes: list[Change]) -> Iterator[Change]:
             path = copy / "src" / "interlock" / change.file
             before = path.read_text()
             path.write_text(before.replace(change.text, change.changed))
-            tests = files_of(change.behaviour)
-            failed = failed_test(copy, change.behaviour, tests) if tests else None
+            quick, slow = files_of(change.behaviour)
+            failed = failed_test(copy, change.behaviour, quick) or failed_test(copy, change.behaviour, slow)
             path.write_text(before)
             # A test that fails without the change as well proves nothing.
             if failed is not None and failed_test(copy, change.behaviour, [failed]) is not None:

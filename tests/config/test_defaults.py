@@ -15,6 +15,7 @@ from interlock.model.pool import PoolSpec
 from interlock.model.queries import JobLogQuery
 from interlock.model.schedule import Schedule
 from interlock.model.session import SessionOptions
+from interlock.worker.host import HostSettings
 
 DAY = 86_400.0
 JOB = inspect.signature(il.App.job).parameters
@@ -35,6 +36,7 @@ NUMBERS: tuple[tuple[str, Any, str, object], ...] = (
     ("RET-5", Job(id="a"), "max_crashes", 3),
     ("RET-5", JOB["max_crashes"], "default", 3),
     ("LIV-1", Settings(), "heartbeat", 10.0),
+    ("LIV-1", HostSettings(worker_id="w"), "heartbeat_interval", 10.0),
     ("LIV-1", Limits(), "heartbeat_interval", 10.0),
     ("LIV-2", Settings(), "missed_heartbeats", 3),
     ("REC-1", Settings(), "sweep_interval", 30.0),
