@@ -183,6 +183,7 @@ def policy_answered(p: Pass, run: Run, answer: tuple[PolicyRequest, Verdict | st
 
 def _unanswered(p: Pass, run: Run, request: PolicyRequest, why: str) -> bool:
     """Let a run pass without a verdict if the settings say so, but not while the scheduler stops; else ask later."""
+    p.unavailable.append(request.topic)
     if p.state.limits.policy_fails_open and not p.state.draining:
         p.set_facet(run, labels={**run.labels, BYPASSED: "true"}, policy=None)
         p.warnings.append(f"run {run.id} starts without a verdict: {why}")
