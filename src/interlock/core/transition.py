@@ -22,6 +22,7 @@ from interlock.model.error import InvalidTransition
 from interlock.model.facets import CollapsedInto, Collected, Facets, Note
 from interlock.model.guard import Violation, ViolationEvent
 from interlock.model.job import Job
+from interlock.model.job_info import JobEvent
 from interlock.model.lane import LaneEvent
 from interlock.model.message import Message
 from interlock.model.payload import LIMIT
@@ -267,7 +268,7 @@ class Pass(Decisions, kw_only=True):
         may come often: one entry, and then the sum of each minute."""
         audit.note(self, kind, actor, tenant, subject, repeats, count, detail)
 
-    def announce(self, event: LaneEvent | SessionEvent | ViolationEvent) -> None:
+    def announce(self, event: LaneEvent | JobEvent | SessionEvent | ViolationEvent) -> None:
         """Store an event as a row of the services' log, so that it is streamed and kept within the same limits."""
         self.state.events += 1
         stream = event.stream if isinstance(event, ViolationEvent) else "event"
