@@ -43,10 +43,11 @@ check: $(VENV)/ready
 
 # Hundreds of processes are started by the tests, and none of them is to compile the sources for itself. A file of tests stays
 # together, because its tests share a server, and files are taken in their order: some of the longest come first.
-# Tests that failed beside two others get one more try alone: a machine that stood still for seconds is no defect. Both are printed.
+# Tests that are marked as depending on the speed of the machine get one more try, alone. Both are printed. If any other test has
+# failed, there is no second try (tests/second_try.py).
 unit: $(VENV)/ready
 	$(BIN)/python -m compileall -q src tests bench soak tools
-	$(BIN)/pytest -n $(PARALLEL) --dist loadfile --no-loadscope-reorder --cache-clear || $(BIN)/pytest --last-failed --last-failed-no-failures none
+	$(BIN)/pytest -n $(PARALLEL) --dist loadfile --no-loadscope-reorder --cache-clear || $(BIN)/pytest --last-failed --last-failed-no-failures none --second-try
 
 bench: $(VENV)/ready
 	$(BIN)/python -m bench --output bench.json

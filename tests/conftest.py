@@ -7,6 +7,7 @@ import os
 import pytest
 from hypothesis import settings
 
+pytest_plugins = ["tests.second_try"]
 # Some tests use gRPC, as `interlock.kernel` does, in the process that starts all others.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 settings.register_profile("same", deadline=None, derandomize=True)

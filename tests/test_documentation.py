@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tools.contract_numbers import faults
+
 ROOT = Path(__file__).resolve().parent.parent
 ID = r"[A-Z]{3}-\d+"
 
@@ -28,6 +30,10 @@ def test_every_listed_behaviour_is_carried_by_a_test() -> None:
 
 def test_every_behaviour_a_test_carries_is_listed() -> None:
     assert carried() - listed() == set()
+
+
+def test_every_change_to_a_number_of_the_contract_can_still_be_made() -> None:
+    assert faults() == []
 
 
 def blocks(document: str) -> list[str]:

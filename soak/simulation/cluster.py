@@ -40,7 +40,7 @@ from soak.simulation.invariants import Invariants
 from soak.simulation.link import Network, SimulatedBus
 from soak.simulation.loop import Process, VirtualLoop
 from soak.simulation.negligent import NegligentEngine
-from soak.simulation.policies import POLICIES, PolicyService, ServiceClient
+from soak.simulation.policies import COST, POLICIES, PolicyService, ServiceClient
 from soak.simulation.routes import POOLS, ROUTED_JOBS, TENANTS, Profile, profile_of
 from soak.simulation.scenario import (
     APPROVAL_TIMEOUT,
@@ -284,6 +284,7 @@ class Cluster:
                     approval_timeout=APPROVAL_TIMEOUT,
                     remote_policy=self.scenario.remote_policy,
                     policy_fails_open=self.scenario.policy_fails_open,
+                    policy_cost=COST,
                 ),
                 lease_ttl=LEASE_TTL,
                 batch_runs=self.scenario.batch_runs,

@@ -24,6 +24,7 @@ from soak.simulation.loop import Process
 from soak.simulation.routes import (
     POOLS,
     ROUTED_JOBS,
+    SUBMITTING,
     TENANTS,
     WITHOUT_GPU,
     overloaded,
@@ -64,7 +65,7 @@ class Dispatchers:
             await asyncio.sleep(rng.uniform(40, 140))
         else:
             await asyncio.sleep(rng.uniform(0, self._cluster.scenario.duration))
-        tenant = rng.choice((None, *TENANTS[0]))
+        tenant = rng.choice(SUBMITTING)
         for _ in range(rng.randint(2, 6)):
             run = self._run(tenant)
             for handle in await self._submit(connection, run):

@@ -213,7 +213,7 @@ def _holders(state: SchedulerState, run: Run) -> dict[K, tuple[int, set[str]]]:
     if session is not None:
         found[K.SESSION_TURN] = session.room + len(session.active), session.active.keys() - {run.id}
     job = state.job_of(run)
-    if job.limit is not None:
+    if job.limit is not None and job.limit.max is not None:
         found[K.LIMIT] = job.limit.max, state.limit_gate(limit_names(run)[0]).holders - {run.id}
     if (tenant := state.tenants.get(run.tenant)) is not None:
         found[K.TENANT_LIMIT] = tenant.most, tenant.holders - {run.id}

@@ -38,7 +38,7 @@ class Lanes:
         self._starts: dict[str, list[float]] = {}  # rate → elapsed times of starts, as they were decided
         self._waits: dict[str, dict[str, Wait]] = {}  # lane → runs that wait in it undisturbed
         self.routed = False  # whether not every worker takes every run
-        self.rated = self.limited = self.waited = 0
+        self.rated = self.rated_values = self.limited = self.waited = 0
 
     def restarted(self) -> None:
         """Forget who waits how long: a start, or one after a failed commit, makes a new order of those that wait."""
@@ -78,7 +78,11 @@ class Lanes:
 
     def _count_start(self, run: Run, elapsed: float) -> None:
         job, (lane, _) = self._disk.job_versions[run.job_version], self.values_of(run.lane)
-        for name, rate, burst in ((f"lane:{run.lane}", lane.rate, lane.burst), (f"job:{job.id}", job.rate, job.burst)):
+        rates = [(f"lane:{run.lane}", lane.rate, lane.burst), (f"job:{job.id}", job.rate, job.burst)]
+        if job.limit is not None:
+            rates.append((f"{job.id} for {job.limit.value_of(run.payload)}", job.limit.rate, job.limit.burst))
+            self.rated_values += job.limit.rate is not None
+        for name, rate, burst in rates:
             if rate is not None:
                 self.count_start(name, rate, burst, elapsed)
 
@@ -93,7 +97,7 @@ class Lanes:
 
     def _check_value(self, run: Run) -> None:
         limit = self._disk.job_versions[run.job_version].limit
-        if limit is None or run.state not in HOLDS_SLOT:
+        if limit is None or limit.max is None or run.state not in HOLDS_SLOT:
             return
         value = limit.value_of(run.payload)
         others = [one for one in self._disk.runs_by_id.values() if one.job_id == run.job_id and one.state in HOLDS_SLOT]

@@ -80,7 +80,7 @@ class Operators:
         plain = rng.random() < 0.5
         runs = [new_run("quick", _plan(0.05), lane=lane, priority="batch", tenant="patient")]
         for _ in range(24):
-            job = "quick" if plain else rng.choice(("rated", "limited"))
+            job = "quick" if plain else rng.choice(("rated", "limited", "metered", "both"))
             options: dict[str, Any] = {"lane": lane, "priority": "critical", "tenant": rng.choice("ab")}
             runs.append(new_run(job, _plan(0.05 if plain else 0.5) | {"customer": rng.choice("xy")}, **options))
         while True:

@@ -53,11 +53,16 @@ def _small(most: int) -> Rule:
     return _rule("small", Ruling.CONSTRAIN, limits=RunLimits(max_concurrent=most, max_retries=1, max_runtime=4.0))
 
 
+COSTLY = Rule(id="costly", when="has(payload.nothing)", decision=Ruling.DENY)
+COST = 3000  # of the expressions that one pass evaluates: one or two
+
+
 _DOCUMENTS = (
     PolicyDocument(
         id="mild",
         default_decision=Ruling.ALLOW,
         rules=(
+            COSTLY,
             _rule("denied", Ruling.DENY),
             _rule("asked", Ruling.ASK),
             _rule("fast", Ruling.THROTTLE, velocity=Velocity(max_requests=2, window=6.0)),
@@ -81,6 +86,7 @@ _DOCUMENTS = (
         id="other",
         default_decision=Ruling.ALLOW,
         rules=(
+            COSTLY,
             _rule("denied", Ruling.ASK),
             _rule("asked", Ruling.ASK, "another reason"),
             _rule("fast", Ruling.ASK, velocity=Velocity(max_requests=1, window=6.0)),
@@ -217,7 +223,7 @@ class Policies:
         return ""
 
     def _request(self, run: Run) -> PolicyRequest:
-        request = request_of(self._disk.job_versions[run.job_version], run, (run.payload or b"{}",))
+        request = request_of(self._disk.job_versions[run.job_version], run, (run.payload or b"{}",), False)
         labels = {name: value for name, value in request.labels.items() if name != BYPASSED}
         return msgspec.structs.replace(request, labels=labels)
 

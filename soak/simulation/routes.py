@@ -61,11 +61,14 @@ _TENANTS: Mapping[str, TenantSpec] = {
     "paced": TenantSpec(rate=2.0, burst=2),
     "metered": TenantSpec(rate=1.0, burst=3, max_running=2, over_limit=OverLimit.REFUSE),
     "placed": TenantSpec(labels={"placement.zone": "a"}),
+    "*": TenantSpec(max_running=2, rate=2.0, burst=2),
+    "default": TenantSpec(),
 }
+SUBMITTING = (None, "guest", "visitor", *(name for name in _TENANTS if name not in ("*", "default")))
 TENANTS: tuple[Mapping[str, TenantSpec], ...] = (
     _TENANTS,
     {**_TENANTS, "tight": TenantSpec(max_running=2), "roomy": TenantSpec(max_running=1, max_waiting=6)},
-    {name: spec for name, spec in _TENANTS.items() if name != "strict"},
+    {**{name: spec for name, spec in _TENANTS.items() if name != "strict"}, "*": TenantSpec(rate=2.0, burst=2)},
 )
 
 
@@ -327,7 +330,9 @@ class Routes:
     def _check_refusals(self, decisions: Decisions) -> None:
         """Check that no submit was accepted that a tenant had no room for, whatever else the pass took in."""
         new = [decisions.changed[row[0]] for row in decisions.batch.created]
-        for name, spec in self._view.tenants.items():
+        for name in {*self._view.tenants, *(run.tenant for run in new)} - {"*"}:
+            if (spec := _spec_of(self._view.tenants, name)) is None:
+                continue
             before = self._before.get(name) or Standing()
             count = sum(run.tenant == name and run.state not in TERMINAL for run in new)
             ended = {run.id for run in decisions.ended if run.tenant == name}
@@ -350,7 +355,7 @@ class Routes:
         begun = Counter[str]()
         for run_id, entries in batch.history:
             run = self._disk.runs_by_id[run_id]
-            spec = tenants.get(run.tenant)
+            spec = _spec_of(tenants, run.tenant)
             if spec is None:
                 continue
             for entry in entries:
@@ -361,7 +366,9 @@ class Routes:
                     name = f"tenant:{run.tenant}"
                     self._lanes.count_start(name, spec.rate, spec.burst or 1, self._lanes.elapsed[entry.at])
         for name in +begun:
-            most = tenants[name].max_running
+            spec = _spec_of(tenants, name)
+            most = None if spec is None else spec.max_running
+            self.seen["not declared"] += name not in tenants
             live = [one for one in self._disk.runs_by_id.values() if one.tenant == name and one.state in HOLDS_SLOT]
             fits = most is None or len(live) <= most
             self._require(fits, f"tenant {name} has {len(live)} active runs, {most} allowed")
@@ -401,7 +408,7 @@ class Routes:
             if lacks[run.id, room] is not None:
                 unserved[run.id] = self._view.unserved.get(run.id, elapsed)
                 continue
-            spec, lane = self._view.tenants.get(run.tenant), state.lanes[run.lane]
+            spec, lane = _spec_of(self._view.tenants, run.tenant), state.lanes[run.lane]
             rated = lane.rate is not None or job.rate is not None or job.limit is not None
             rated = rated or (spec is not None and spec.rate is not None and spec.over_limit is OverLimit.WAIT)
             most = None if spec is None else spec.max_running
@@ -436,6 +443,10 @@ class Routes:
         if run.reason.startswith("dispatch_failed: "):
             return run.attempt >= 50 and run.started_at is None and not run.crashes
         return run.id in self._given_up and run.reason.startswith(f"{self._given_up[run.id]}: ")
+
+
+def _spec_of(tenants: Mapping[str, TenantSpec], name: str) -> TenantSpec | None:
+    return tenants.get(name) or tenants.get("*")
 
 
 def _takes(spec: PoolSpec | None, job: Job) -> bool:

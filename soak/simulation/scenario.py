@@ -42,6 +42,8 @@ OF_LANES = (
     Job(id="quick", lane="narrow"),
     Job(id="rated", lane="wide", rate=0.5, burst=4),
     Job(id="limited", lane="wide", limit=KeyLimit(key="customer", max=2)),
+    Job(id="metered", lane="wide", limit=KeyLimit(key="customer", rate=0.5, burst=2)),
+    Job(id="both", lane="wide", limit=KeyLimit(key="customer", max=1, rate=1.0, burst=2)),
 )
 """for seeds that change lanes"""
 

@@ -15,15 +15,20 @@ import uvloop
 
 import interlock as il
 from tests.chaos import jobs, stepped
-from tests.chaos.checks import Row, check, read_executions
+from tests.chaos.checks import check, read_executions
 from tests.chaos.faults import Disk, Faults, WallClock, succeeds
 from tests.chaos.load import Load
+from tests.chaos.people import TOKEN, Elsewhere, People
+from tests.chaos.promises import Row
 from tests.chaos.record import Record
 from tests.helpers.processes import processes_of, wait_until
+from tests.helpers.receiver import Receiver
 from tests.helpers.server import Server
+from tests.remote.elsewhere import free_port
 
-LANES = {"main": 30, "narrow": 10}
-OPTIONS = ("--workers=2", "--slots=16", "--heartbeat=1s", "--keep-runs=5", "--http", "local", "--drain", "1s")
+LANES = {"main": 30, "narrow": 10, "cron": 10}
+LIMITS = {"lane": LANES, "tenant": {"small": jobs.OF_TENANT}, "guarded job": {"guarded": jobs.AT_ONCE}}
+OPTIONS = ("--workers=2", "--slots=16", "--heartbeat=1s", "--keep-runs=5", "--drain", "1s")
 CLIENTS = 3
 """over HTTP, and as many over the socket"""
 PATIENCE = 60.0
@@ -77,33 +82,55 @@ class Chaos:
         self._disk = Disk(data)
         self._clock = WallClock(folder / "clock")
         lanes = [f"--lane={name}={limit}" for name, limit in LANES.items()]
-        self._server = Server(data, *OPTIONS, *lanes, str(jobs.lay_out(folder)), target="tests.chaos.jobs:app")
+        self._elsewhere = Elsewhere(folder, data)
+        self._receiver = Receiver()
+        self._address = f"127.0.0.1:{free_port()}"
+        options = (*OPTIONS, *lanes, "--http", self._address, "--webhook-allow", "127.0.0.1")
+        self._server = Server(data, *options, str(jobs.lay_out(folder)), target="tests.chaos.jobs:app")
         self._server.output = folder / "server.log"
-        self._server.extra = {jobs.FOLDER: str(folder), stepped.CLOCK: str(self._clock.file)}
+        self._server.extra = {
+            jobs.FOLDER: str(folder), jobs.RECEIVER: self._receiver.url, stepped.CLOCK: str(self._clock.file),
+        }  # fmt: skip
         self._server.arguments = ("tests.chaos.stepped", *self._server.arguments[1:])
-        self._record = Record(self._server.database, LANES)
+        self._record = Record(self._server.database, LIMITS)
         self._load = Load(seed, self._record)
-        self._faults = Faults(self._server, seed, self._disk, self._clock, lambda: self._load.burst(jobs.app))
-        self._executed = 0
+        self._people = People(seed, self._load)
+        self._faults = Faults(
+            self._server,
+            self._elsewhere,
+            seed,
+            self._disk,
+            self._clock,
+            lambda: self._load.burst(jobs.app),
+            self._refuse,
+        )
+        self._executed = self._elsewhere_had = 0
         self._peace = 0.0
 
     async def run(self, seconds: float) -> list[Row]:
         task = asyncio.current_task()
         assert task is not None
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-        await asyncio.to_thread(self._server.start)
+        await self._faults.start()
+        self._elsewhere.begin()
         self._record.open()
         async with (
             jobs.app.connected(str(self._server.socket)) as app,
             il.AsyncClient(f"unix:{self._server.http_socket}", timeout="3s") as client,
+            il.AsyncClient(f"http://{self._address}", token=TOKEN, timeout="3s") as approver,
             asyncio.TaskGroup() as group,
         ):
-            looking = group.create_task(self._look())
+            lasting = [
+                group.create_task(self._look()),
+                group.create_task(self._people.approve(approver, client)),
+                group.create_task(self._people.read_withheld(client)),
+            ]
             clients = [
                 *(group.create_task(self._load.submit(app, f"socket {number}")) for number in range(CLIENTS)),
                 *(group.create_task(self._load.submit(client, f"http {number}")) for number in range(CLIENTS)),
                 group.create_task(self._load.repeat_fire_times(app)),
                 group.create_task(self._load.cancel(client)),
+                group.create_task(self._people.submit_too_fast(client)),
             ]
             await self._faults.go_on(seconds)
             self._load.stopping = True
@@ -112,7 +139,8 @@ class Chaos:
             await asyncio.wait(clients)
             await self._wait_for_peace()
             self._peace = time.monotonic() - since
-            looking.cancel()
+            for task in lasting:
+                task.cancel()
         return await asyncio.to_thread(self._check)
 
     async def _wait_for_peace(self) -> None:
@@ -122,6 +150,19 @@ class Chaos:
             await asyncio.sleep(0.2)
             if (now := self._load.unfinished()) < left:
                 left, since = now, time.monotonic()
+        while (owed := self._untold()) and time.monotonic() < since + PATIENCE:
+            await asyncio.sleep(0.5)
+            if self._untold() < owed:
+                since = time.monotonic()
+
+    def _untold(self) -> int:
+        """How many webhooks have not arrived."""
+        return len(self._record.told() - self._receiver.accepted)
+
+    async def _refuse(self, seconds: float) -> None:
+        self._receiver.statuses["/"] = 503
+        await asyncio.sleep(seconds)
+        self._receiver.statuses["/"] = 200
 
     async def _look(self) -> None:
         while True:
@@ -133,15 +174,18 @@ class Chaos:
         faults = self._faults
         executions = read_executions(self._folder / "executions")
         self._executed = len(executions)
+        every = self._record.runs(is_pruned=True) + self._record.runs(is_pruned=False)
+        self._elsewhere_had = sum((run.worker_id or "").startswith("site:") for run in every)
         return [
-            *check(self._load, self._record, executions, faults.cuts),
+            *check(self._load, self._record, executions, faults.cuts, self._people, self._receiver.accepted),
+            Row("webhooks are as the standards say", len(self._receiver.got), self._receiver.faults),
             Row("the scheduler ended only when it was made to", faults.done.total(), faults.deaths),
             Row("nothing is left running", 1, left),
         ]
 
     def _end(self) -> list[str]:
         """Stop in order; return what is left then."""
-        left: list[str] = []
+        left = self._elsewhere.stop()
         try:
             self._server.wait_for_strays()
             if (code := self._server.stop()) != 0:
@@ -157,7 +201,7 @@ class Chaos:
         lines = [
             f"seed {self._seed}, {seconds:g} s: {len(load.acknowledged):,} runs acknowledged, {self._executed:,} "
             f"executions, {load.repeated:,} keys repeated after the end of their run",
-            f"all had ended {self._peace:.0f} s after the last fault",
+            f"{self._elsewhere_had:,} on a worker elsewhere; all had ended {self._peace:.0f} s after the last fault",
             f"faults: {done}",
             f"refused: {dict(load.refused)}",
         ]
@@ -170,7 +214,9 @@ class Chaos:
         for process in processes_of(self._folder):
             with suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGKILL)
+        self._elsewhere.kill()
         self._server.kill()
+        self._receiver.close()
         self._disk.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 

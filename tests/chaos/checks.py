@@ -3,37 +3,20 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from interlock.model.run import Transition
 from interlock.model.state import ALLOWED, TERMINAL, State
 from soak.simulation.history import replay
 from tests.chaos.faults import Cut
 from tests.chaos.load import PASSING, Load
+from tests.chaos.people import People
+from tests.chaos.promises import Execution, Row, check_promises
 from tests.chaos.record import Record, Run
 
 SCHEDULED = ("tick", "beat")
 MAX_CRASHES = 3
 CERTAIN = 0.05
 """seconds after the noted end of a run from which a begin counts as late: notes of programs are that coarse"""
-
-
-class Execution(NamedTuple):
-    run_id: str
-    attempt: int
-    begin: float
-    host: int
-    alone: bool
-    end: float | None
-
-    def __str__(self) -> str:
-        return f"{self.run_id} attempt {self.attempt}"
-
-
-class Row(NamedTuple):
-    invariant: str
-    checked: int
-    violations: list[str]
 
 
 def read_executions(folder: Path) -> list[Execution]:
@@ -51,7 +34,9 @@ def read_executions(folder: Path) -> list[Execution]:
     return sorted(found, key=lambda one: one.begin)
 
 
-def check(load: Load, record: Record, executions: list[Execution], cuts: list[Cut]) -> Iterator[Row]:
+def check(
+    load: Load, record: Record, executions: list[Execution], cuts: list[Cut], people: People, told: set[str]
+) -> Iterator[Row]:
     pruned, kept = record.runs(is_pruned=True), record.runs(is_pruned=False)
     histories = record.histories()
     runs: dict[str, list[Run]] = defaultdict(list)
@@ -63,10 +48,13 @@ def check(load: Load, record: Record, executions: list[Execution], cuts: list[Cu
     yield from _check_overlaps(executions, cuts)
     yield _check_keys(load, pruned + kept)
     yield from _check_schedules(pruned + kept)
-    yield Row("no lane was overfull at any look", record.looks, record.overfull)
+    for kind, overfull in record.overfull.items():
+        yield Row(f"no {kind} had more than its limit at any look", len(record.looks), overfull)
+    yield from check_promises(pruned + kept, record.looks, executions, people, told)
     yield Row("the database is intact", 1, record.damage())
-    codes = [f"{count} × {code}" for code, count in load.refused.items() if code not in PASSING]
-    yield Row("clients were refused only what was away", load.refused.total(), codes)
+    refused = load.refused + people.refused
+    codes = [f"{count} × {code}" for code, count in refused.items() if code not in PASSING]
+    yield Row("clients were refused only what was away", refused.total(), codes)
 
 
 def _check_record(load: Load, runs: dict[str, list[Run]], histories: dict[str, list[Transition]]) -> Iterator[Row]:

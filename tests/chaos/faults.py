@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.chaos.people import Elsewhere
 from tests.helpers.processes import processes_of
 from tests.helpers.server import Server
 
@@ -21,6 +22,8 @@ DYING = 1.0
 """seconds that the system may take to end executors whose worker was killed"""
 
 Fault = Callable[[], Coroutine[Any, Any, None]]
+Refuse = Callable[[float], Coroutine[Any, Any, None]]
+"""refuses every webhook for some seconds"""
 
 
 def succeeds(*command: str) -> bool:
@@ -69,6 +72,9 @@ class WallClock:
         self._offset = 0
         self.step(0)
 
+    def reset(self) -> None:
+        self.step(-self._offset)
+
     def step(self, seconds: int) -> None:
         self._offset += seconds
         new = self.file.with_suffix(".new")
@@ -77,8 +83,18 @@ class WallClock:
 
 
 class Faults:
-    def __init__(self, server: Server, seed: int, disk: Disk, clock: WallClock, burst: Fault) -> None:
+    def __init__(
+        self,
+        server: Server,
+        elsewhere: Elsewhere,
+        seed: int,
+        disk: Disk,
+        clock: WallClock,
+        burst: Fault,
+        refuse: Refuse,
+    ) -> None:
         self._server = server
+        self._elsewhere = elsewhere
         self._chance = random.Random(f"{seed}/faults")
         self._clock = clock
         self._lasting: set[asyncio.Task[None]] = set()
@@ -99,6 +115,9 @@ class Faults:
             "stop executor": (6, lambda: self._stop(self._find("interlock.worker.executor_process"))),
             "full disk": (2 * disk.works, lambda: self._last(disk.fill_for(self._chance.choice((0.5, 1, 3))))),
             "clock step": (2, self._step_clock),
+            "kill worker elsewhere": (3, self._kill_elsewhere),
+            "stop worker elsewhere": (3, lambda: self._stop(elsewhere.pid, (0.3, 5, 8))),
+            "webhooks refused": (2, lambda: self._last(refuse(self._chance.choice((0.5, 2))))),
         }
 
     async def go_on(self, seconds: float) -> None:
@@ -114,8 +133,9 @@ class Faults:
             await self._kinds[name][1]()
 
     async def end(self) -> None:
-        """Wait for what lasts, and have a scheduler."""
+        """Wait for what lasts, set the clock right, and have a scheduler."""
         await asyncio.gather(*self._lasting)
+        self._clock.reset()
         await self._revive()
 
     async def _last(self, fault: Coroutine[Any, Any, None]) -> None:
@@ -134,6 +154,13 @@ class Faults:
             self.cuts.append(Cut(pid, "killed", now, now + DYING))
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+
+    async def _kill_elsewhere(self) -> None:
+        now = time.monotonic()
+        if (pid := self._elsewhere.pid) is not None:
+            self.cuts.append(Cut(pid, "killed", now, now + DYING))
+            self._elsewhere.kill()
+        self._elsewhere.begin()
 
     async def _stop(self, pid: int | None, seconds: tuple[float, ...] = (0.3, 1, 4)) -> None:
         if pid is not None:
@@ -160,24 +187,24 @@ class Faults:
     async def _kill_scheduler(self) -> None:
         self._server.kill()
         await asyncio.sleep(self._chance.choice((0, 0, 0.5, 3)))
-        await self._start()
+        await self.start()
 
     async def _restart_scheduler(self) -> None:
         self._server.send(signal.SIGINT)
         code = await asyncio.to_thread(self._server.ended, 60)
         if code != 0:
             self.deaths.append(f"exit {code} after Ctrl-C: {self._server.said[-500:]}")
-        await self._start()
+        await self.start()
 
     async def _revive(self) -> None:
         process = self._server.process
         if process is not None and process.poll() is not None:
             self.deaths.append(f"exit {process.returncode}: {self._server.said[-500:]}")
             self._server.kill()
-            await self._start()
+            await self.start()
 
-    async def _start(self, patience: int = 30) -> None:
-        """Start until it answers: with a full disk, that may take until there is room again."""
+    async def start(self, patience: int = 30) -> None:
+        """Start until it answers: with a full disk, or beside much other work, that takes a while."""
         try:
             await asyncio.to_thread(self._server.start)
         except AssertionError:
@@ -185,4 +212,4 @@ class Faults:
             if not patience:
                 raise
             await asyncio.sleep(0.5)
-            await self._start(patience - 1)
+            await self.start(patience - 1)

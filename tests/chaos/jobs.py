@@ -29,7 +29,26 @@ id: beat
 schedule: {every: 1s, catch_up: all}
 constraints: {max_concurrent_runs: 20}
 run: {process: [sh, FOLDER/program.sh]}
+---
+kind: Policy
+id: chaos
+default_decision: allow
+rules:
+- {id: never, match: {topics: [forbidden]}, decision: deny, reason: it is forbidden}
+- {id: agreed, match: {topics: [asked]}, decision: require_approval, reason: somebody must agree}
+output:
+  rules:
+  - {id: withheld, match: {topics: [secretive]}, decision: quarantine, reason: nobody may read it}
+---
+kind: Tenant
+id: small
+max_running: 2
 """
+RECEIVER = "CHAOS_RECEIVER"
+"""the variable that names the URL that webhooks go to"""
+WITHHELD = "nobody-may-read-"
+RATE, AT_ONCE, OF_TENANT = 4, 2, 2
+"""starts of `paced` a second; runs of `guarded`, and of the tenant `small`, at once"""
 PROGRAM = """\
 exec 9>>"$CHAOS_FOLDER/locks/$INTERLOCK_RUN_ID"
 flock -n 9 && alone=1 || alone=0
@@ -91,9 +110,21 @@ def block(ctx: il.Context, seconds: float) -> None:
         time.sleep(seconds)
 
 
+async def tell(ctx: il.Context, seconds: float = 0.05) -> str:
+    await wait(ctx, seconds)
+    return f"{WITHHELD}{ctx.run_id}"
+
+
 app.job("quick")(wait)
 app.job("slow", lane="narrow")(wait)
 app.job("flaky", retry=il.Retry(max_retries=2, initial_delay="50ms"))(wait)
 app.job("tick", schedule=il.every("1s"))(wait)
 app.job("thread")(block)
 app.job("process", processes=True)(block)
+app.job("forbidden")(wait)
+app.job("asked")(wait)
+app.job("secretive")(tell)
+app.job("talk", sessions={"debounce": "0s"})(wait)
+app.job("guarded", constraints=il.Constraints(max_concurrent_runs=AT_ONCE))(wait)
+app.job("paced", rate=f"{RATE}/s")(wait)
+app.job("telling", on_success=il.Action(action="webhook", url_env=RECEIVER))(wait)

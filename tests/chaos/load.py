@@ -10,7 +10,8 @@ from interlock.model.request import NewRun
 from tests.chaos.record import Record
 
 BURST = 40
-JOBS = ("quick", "quick", "quick", "thread", "thread", "slow", "process", "flaky", "program")
+PLAIN = ("quick", "quick", "quick", "thread", "thread", "slow", "process", "flaky", "program")
+JOBS = (*PLAIN, *PLAIN, "forbidden", "asked", "secretive", "talk", "talk", "guarded", "telling")
 PASSING = ("connection_lost", "not_running", "store_unavailable", "draining", "overloaded", "request_timeout")
 """what a client may be told while parts of the server are away"""
 
@@ -30,6 +31,7 @@ class Load:
         self.repeated = 0
         """keys that were sent again after their run had ended"""
         self.refused: Counter[str] = Counter()
+        self.job_of: dict[str, str] = {}
 
     def unfinished(self) -> int:
         """How many acknowledged runs have not ended yet."""
@@ -41,7 +43,13 @@ class Load:
         chance = random.Random(f"{self._seed}/{number}")
         job = chance.choice(JOBS)
         payload = {} if job == "program" else {"seconds": round(chance.uniform(0, 0.15), 3)}
-        return il.run(job, payload, idempotency_key=f"key-{number}" if is_keyed else None)
+        return il.run(
+            job,
+            payload,
+            idempotency_key=f"key-{number}" if is_keyed else None,
+            session=f"s{chance.randrange(3)}" if job == "talk" else None,
+            tenant="small" if job == "quick" and chance.random() < 0.2 else "default",
+        )
 
     async def submit(self, door: Door, name: str) -> None:
         """Submit batch after batch until stopped: new runs, some with keys, and keys that were used before."""
@@ -53,20 +61,21 @@ class Load:
                 old = chance.choice(list(self.keys))
                 self.repeated += any(run_id in self._record.ended for run_id in self.keys[old])
                 runs.append(self._run_of(int(old.removeprefix("key-")), True))
-            await self._send(door, runs)
+            await self.send(door, runs)
             await asyncio.sleep(chance.uniform(0.1, 0.6))
 
     async def burst(self, door: Door) -> None:
         """Submit many runs at once, so that every worker gets some."""
-        await self._send(door, [self._run_of(number, False) for number in islice(self._numbers, BURST)])
+        await self.send(door, [self._run_of(number, False) for number in islice(self._numbers, BURST)])
 
-    async def _send(self, door: Door, runs: list[NewRun]) -> None:
+    async def send(self, door: Door, runs: list[NewRun]) -> None:
         try:
             handles = await door.submit_many(runs)
         except il.InterlockError as error:
             self.refused[error.code] += 1
             return
         for run, handle in zip(runs, handles, strict=True):
+            self.job_of[handle.id] = run.job_id
             self.acknowledged[handle.id] = None
             self._unfinished.append(handle.id)
             if run.idempotency_key is not None:
@@ -79,7 +88,7 @@ class Load:
             await asyncio.sleep(chance.uniform(0.2, 1))
             past = [run_id for run_id in list(self._record.ended) if run_id.startswith("tick:") and "~" not in run_id]
             if past:
-                await self._send(door, [il.run("tick", occurrence=int(chance.choice(past).removeprefix("tick:")))])
+                await self.send(door, [il.run("tick", occurrence=int(chance.choice(past).removeprefix("tick:")))])
 
     async def cancel(self, client: il.AsyncClient) -> None:
         """Cancel runs that were submitted a moment ago, and now and then one that has long ended."""

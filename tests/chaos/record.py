@@ -2,6 +2,7 @@
 
 import sqlite3
 import time
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -9,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from interlock.model.run import Transition
-from interlock.model.state import HOLDS_SLOT, TERMINAL
+from interlock.model.state import HOLDS_SLOT, TERMINAL, State
 
 ASIDE = """
 CREATE TABLE chaos_runs AS SELECT * FROM runs WHERE 0;
@@ -24,9 +25,13 @@ CREATE TRIGGER chaos_keep_history BEFORE DELETE ON history BEGIN
 END;
 """
 HISTORY = "SELECT position, run_id, entries FROM chaos_entries WHERE position > ? ORDER BY position"
-RUNS = "SELECT id, job_id, idempotency_key, state, attempt, crashes, ended_at, scheduled_at FROM {}"
+LOOK = HISTORY.replace("entries FROM", "entries, (SELECT job_id FROM runs WHERE id = run_id) FROM")
+COLUMNS = "id, job_id, idempotency_key, state, attempt, crashes, ended_at, scheduled_at, session, number, worker_id"
+RUNS = f"SELECT {COLUMNS} FROM {{}}"
+TELLING = "SELECT id FROM {} WHERE job_id = 'telling' AND state = 'succeeded'"
+TELLING = f"{TELLING.format('runs')} UNION ALL {TELLING.format('chaos_runs')}"
 SLOTS = ", ".join(f"'{state}'" for state in sorted(HOLDS_SLOT))
-LANES = f"SELECT lane, count(*) FROM runs WHERE ended_at IS NULL AND state IN ({SLOTS}) GROUP BY lane"
+HELD = f"SELECT lane, tenant, job_id FROM runs WHERE ended_at IS NULL AND state IN ({SLOTS})"
 
 
 class Run(NamedTuple):
@@ -38,17 +43,28 @@ class Run(NamedTuple):
     crashes: int
     ended_at: float | None
     scheduled_at: float
+    session: str | None
+    number: int
+    worker_id: str | None
+
+
+class Look(NamedTuple):
+    before: float
+    after: float
+    paced: int
+    """starts of the paced job since the look before"""
 
 
 class Record:
-    def __init__(self, database: Path, lanes: dict[str, int]) -> None:
+    def __init__(self, database: Path, limits: dict[str, dict[str, int]]) -> None:
+        """`limits` are the most runs that may hold a slot at once: of lanes, tenants and jobs, by name."""
         self._database = database
-        self._lanes = lanes
+        self._limits = limits
         self._position = 0
         self.ended: dict[str, float] = {}
         """when each run was first seen to have ended, by the monotonic clock"""
-        self.looks = 0
-        self.overfull: list[str] = []
+        self.looks: list[Look] = []
+        self.overfull: dict[str, list[str]] = {kind: [] for kind in limits}
 
     def open(self) -> None:
         connection = sqlite3.connect(self._database, timeout=10)
@@ -60,18 +76,30 @@ class Record:
     def look(self) -> None:
         """Note which runs have ended since the last look, and how full the lanes are in this instant."""
         with suppress(sqlite3.OperationalError):
-            lanes = self._connection.execute(LANES).fetchall()
-            rows = self._connection.execute(HISTORY, (self._position,)).fetchall()
+            before, paced = time.monotonic(), 0
+            held = self._connection.execute(HELD).fetchall()
+            rows = self._connection.execute(LOOK, (self._position,)).fetchall()
             now = time.monotonic()
-            self.looks += 1
-            self.overfull += [f"{lane}: {held} at {now:.3f}" for lane, held in lanes if held > self._lanes[lane]]
-            for position, run_id, entries in rows:
+            for place, (kind, limits) in enumerate(self._limits.items()):
+                counts = Counter(row[place] for row in held)
+                wrong = [f"{name}: {counts[name]} at {now:.3f}" for name, most in limits.items() if counts[name] > most]
+                self.overfull[kind] += wrong
+            for position, run_id, found, job_id in rows:
                 self._position = position
-                if _decode(entries)[-1].after in TERMINAL:
+                entries = _decode(found)
+                if entries[-1].after in TERMINAL:
                     self.ended.setdefault(run_id, now)
+                paced += sum(entry.after is State.DISPATCHED for entry in entries) if job_id == "paced" else 0
+            self.looks.append(Look(before, now, paced))
 
     def runs(self, is_pruned: bool) -> list[Run]:
         return [Run(*row) for row in self._connection.execute(RUNS.format("chaos_runs" if is_pruned else "runs"))]
+
+    def told(self) -> set[str]:
+        """The runs of which a webhook tells: they succeed, and their job informs somebody of it."""
+        with suppress(sqlite3.OperationalError):
+            return {run_id for (run_id,) in self._connection.execute(TELLING)}
+        return set()
 
     def histories(self) -> dict[str, list[Transition]]:
         """Of every run there ever was."""

@@ -332,3 +332,17 @@ def test_a_database_that_others_may_open(folder: Path, mode: int, name: str, lev
     findings = found(folder, "--db", "file.db", "--http", "local")
     assert findings[name]["level"] == level
     assert "chmod 600 file.db" in findings[name]["detail"] + findings[name]["fix"]
+
+
+@pytest.mark.behaviour("LAN-1", "OUT-1")
+def test_variables_that_only_other_programs_read_are_named_with_ours(folder: Path) -> None:
+    foreign = {"GOCLAW_LANE_TEAM": "50", "OUTPUT_POLICY_ENABLED": "true", "OUTPUT_POLICY": "x", "GOCLAW_LANES": "y"}
+    instead = {
+        "GOCLAW_LANE_TEAM is not read": "set INTERLOCK_LANE_TEAM",
+        "OUTPUT_POLICY_ENABLED is not read": "write output: into the document 'kind: Policy' instead",
+    }
+    ended = interlock(folder, "up", "-A", "nowhere:app", **foreign)
+    warned = [line.split(" ", 2)[2] for line in ended.stderr.splitlines() if "not read" in line]
+    assert warned == [f"{what}; {fix}" for what, fix in instead.items()]
+    checks = json.loads(interlock(folder, "doctor", "--json", "--http", "local", **foreign).stdout)["checks"]
+    assert {one["detail"]: one["fix"] for one in checks if one["level"] == "warning"} == instead

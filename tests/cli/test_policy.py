@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import interlock as il
 from interlock.cli.group import run
 from interlock.cli.main import COMMANDS
 from tests.cli.asking import ask, printed
@@ -195,6 +196,18 @@ def test_the_start_doctor_and_reload_say_which_policy_is_in_force(folder: Path) 
         assert "main.yaml:14: rules[2].decision: 'throtle' is not one of" in refused.stderr
         file.write_text(POLICY)
         assert "unchanged\tpolicy\tmain\n" in interlock(folder, "reload").stdout
+        # The policy in force decides on recorded runs, whose secrets are masked, as it has decided.
+        hides = "- {id: hides, match: {secrets: true}, decision: deny}"
+        file.write_text(f"kind: Policy\nid: main\nrules:\n{hides}\n- {{id: rest, decision: allow}}\n")
+        interlock(folder, "reload")
+        values = {"password": "x"}, [{"api_key": "x"}], "see ••• below", {"$secret": "x"}, {"token": None}
+        with il.Client(f"unix:{server.http_socket}") as client:
+            reasons = [client.submit("echo", {"value": value}).info().reason for value in values]
+        assert ["rule hides" in one for one in reasons] == [True, True, False, True, False]
+        found = json.loads(interlock(folder, "policy", "diff", "--json", str(file)).stdout)
+        assert (found["judged"], found["changes"]) == (5, [])
+        file.write_text(POLICY)
+        interlock(folder, "reload")
     finally:
         server.stop()
     assert by_doctor().endswith("4 rules; deny if none matches")

@@ -129,7 +129,9 @@ OUTPUT = POLICY + "output:\n"
     [
         (POLICY + "output_fail_mode: maybe\n", "a.yaml:5: output_fail_mode: 'maybe' is not one of open, closed"),
         (OUTPUT + "  rule: []\n", "a.yaml:6: output.rule: unknown field; did you mean 'rules'?"),
-        (OUTPUT + "  timeout: 31s\n", "a.yaml:6: output.timeout: '31s' is not"),
+        pytest.param(
+            OUTPUT + "  timeout: 31s\n", "a.yaml:6: output.timeout: '31s' is not", marks=pytest.mark.behaviour("OUT-3")
+        ),
         (OUTPUT + "  rules:\n  - {id: a, decision: redact}\n",
          "a.yaml:7: output.rules[0].decision: 'redact' is not possible only for a scanner"),
         (OUTPUT + "  rules:\n  - {id: a, decision: block}\n", "a.yaml:7: output.rules[0].decision: 'block' is not"),

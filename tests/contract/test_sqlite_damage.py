@@ -299,8 +299,10 @@ def test_a_log_that_was_cut_or_removed_is_noticed(database: Path, loss: str) -> 
 def test_a_log_whose_database_is_missing_is_kept(database: Path) -> None:
     left = crashed(database)
     os.rename(left, aside := left.with_name("aside.db"))
-    with pytest.raises(DatabaseBehind):
+    with pytest.raises(DatabaseBehind) as caught:
         run_with(SqliteStore(left), nothing)
+    assert f"{left} was removed, but its log {left}-wal is there" in str(caught.value)
+    assert "position" not in str(caught.value)
     os.rename(aside, left)
 
     async def all_there(store: AnyStore) -> None:

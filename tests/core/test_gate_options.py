@@ -34,6 +34,8 @@ def test_a_limit_in_python() -> None:
     app = il.App()
     app.job("limited", limit={"key": "who", "max": 2})(lambda who: None)
     assert app.definitions["limited"].job.limit == KeyLimit(key="who", max=2)
+    app.job("rated", limit={"key": "who", "rate": "120/m", "burst": 3})(lambda who: None)
+    assert app.definitions["rated"].job.limit == KeyLimit(key="who", rate=2.0, burst=3)
 
 
 @pytest.mark.behaviour("LAN-9")
@@ -44,10 +46,12 @@ def test_a_limit_in_python() -> None:
         ({"key": "who", "max": "many"}, "limit.max: 'many' is not"),
         ({"key": "", "max": 1}, "limit.key: '' is not"),
         ({"max": 2}, "limit.key: missing"),
-        ({"key": "who"}, "limit.max: missing"),
-        ({"key": "who", "max": None}, "limit.max: None is not"),
-        ({"key": "who", "max": 2, "most": 3}, "limit: 'most' is not one of key, max"),
-        (2, "limit: 2 is not a mapping of key, max"),
+        ({"key": "who"}, "limit: needs max, rate or both"),
+        ({"key": "who", "max": None}, "limit: needs max, rate or both"),
+        ({"key": "who", "rate": "often"}, "limit.rate: 'often' is not"),
+        ({"key": "who", "rate": "1/s", "burst": 0}, "limit.burst: 0 is not"),
+        ({"key": "who", "max": 2, "most": 3}, "limit: 'most' is not one of key, max, rate, burst"),
+        (2, "limit: 2 is not a mapping of key, max, rate, burst"),
     ],
 )
 def test_a_bad_limit_in_python_is_named(limit: Any, says: str) -> None:

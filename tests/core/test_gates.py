@@ -16,6 +16,7 @@ from hypothesis.stateful import (
 )
 from msgspec import to_builtins
 
+from interlock.core.explain import explain
 from interlock.core.gates import REST, SESSION_RATE
 from interlock.core.state import Limits
 from interlock.model.command import Define
@@ -137,7 +138,8 @@ class GateMachine(RuleBasedStateMachine):
         counted = Counter(self.who[run_id] for run_id in self.executing())
         for job in JOBS:
             if job.limit is not None:
-                assert all(number <= job.limit.max for (job_id, _), number in counted.items() if job_id == job.id)
+                most = job.limit.max or 0
+                assert all(number <= most for (job_id, _), number in counted.items() if job_id == job.id)
             if job.rate is not None:
                 check_rate(self.starts[job.id], job.rate, job.burst)
         check_rate(self.starts["slow"], SLOW.rate, SLOW.burst)
@@ -334,3 +336,45 @@ def test_a_run_that_has_collected_others_counts_by_its_last_payload() -> None:
     machine.submit(payload=b'{"customer": 2}', session="chat")
     machine.advance(1)
     assert machine.state_of(collector) is State.SCHEDULED
+
+
+@pytest.mark.behaviour("LAN-9")
+@pytest.mark.parametrize(("most", "at_once"), [(None, 3), (2, 2)])
+def test_no_more_runs_with_one_value_start_than_the_rate_of_their_limit(most: int | None, at_once: int) -> None:
+    """Two starts a second for each value, and three at once; others pass by, restarts included."""
+    machine = Machine(Job(id="work", limit=KeyLimit(key="who", max=most, rate=2.0, burst=3)))
+    machine.worker_up()
+    for _ in range(20):
+        machine.submit(payload=payload("a"))
+    machine.submit(payload=payload("b"))
+    started: list[tuple[float, bytes]] = []
+
+    def work() -> None:
+        for run in [one for one in machine.state.runs.values() if one.state is State.DISPATCHED]:
+            started.append((machine.elapsed, run.payload or b""))
+            machine.finished(run.id)
+
+    active = [run for run in machine.state.runs.values() if run.state in ON_WORKER]
+    assert Counter(run.payload for run in active) == {payload("a"): at_once, payload("b"): 1}
+    waits = next(run for run in machine.state.runs.values() if run.state is State.SCHEDULED)
+    reasons = [(str(one.kind), one.text) for one in explain(machine.state, waits, machine.now).reasons]
+    if most is None:
+        assert ("rate", 'waits for the rate of job work for "a", which allows the next start in 0.5s') in reasons
+    else:
+        assert reasons[0][0] == "limit"
+    while machine.state.runs:
+        work()
+        if len(started) == 9:
+            machine.restart()
+            machine.worker_up()
+        if machine.state.runs and not any(run.state in ON_WORKER for run in machine.state.runs.values()):
+            assert machine.last.wake_at is not None, "it would sleep for ever"
+            machine.advance_to(machine.last.wake_at)
+    times = [at for at, who in started if who == payload("a")]
+    assert len(times) == 20
+    check_rate(times, 2.0, 3)
+    assert times[-1] - times[0] == pytest.approx(8.5), "three at once, and then one every half second"
+    machine.advance(70)
+    machine.advance(70)
+    assert [name for name in machine.state.gates if "work:" in name] == [], "idle values take no memory"
+    assert [name for name in machine.store.memos_by_name if "work:" in name] == [], "nor room in the store"

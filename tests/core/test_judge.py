@@ -26,6 +26,7 @@ from interlock.model.run_action import RunAction
 from interlock.model.schedule import Schedule
 from interlock.model.session import SessionAction
 from interlock.model.state import State
+from interlock.model.work import ProcessWork
 from interlock.policy.policy import Policy, compile_policy
 from tests.core.machine import AT_ONCE, Machine, at_once, retrying_job
 from tests.core.scheduling import LIMITS
@@ -911,6 +912,38 @@ def test_a_session_that_becomes_busy_also_takes_back_the_turn_of_a_run_that_is_j
     assert machine.state_of(second) is machine.state_of(third) is S.SCHEDULED
     machine.finished(first)
     assert machine.dispatched() == [first, second]
+
+
+@pytest.mark.behaviour("POL-2", "SEC-5")
+@pytest.mark.parametrize(
+    ("payload", "has"),
+    [
+        (b'{"password":"x"}', True),
+        (b'{"to":[{"api_key":"x"}]}', True),
+        (b'{"to":{"dbPassword":["x"]}}', True),
+        (b'{"text":{"$secret":"x"}}', True),
+        (b'{"pin":"x"}', True),
+        (b'{"pin":1234}', True),
+        (b'{"pin":null,"password":null}', False),
+        (b'{"token_count":"5","password":true,"text":"a password"}', False),
+        (b'{"kennwort":"x"}', True),
+        (b'{"x":' * 201 + b"1" + b"}" * 201, True),
+        (b'{"x":' * 1500 + b"1" + b"}" * 1500, True),
+    ],
+)
+@pytest.mark.parametrize("work", [None, ProcessWork(command=("true",))])
+@pytest.mark.parametrize("by", ["match", "when", "remote"])
+def test_the_policy_sees_the_secrets_that_are_masked(payload: bytes, has: bool, work: Any, by: str) -> None:
+    words = ("password", "api_key", "kennwort")
+    job = Job(id="work", secrets=("pin",), **({} if work is None else {"work": work}))
+    condition: dict[str, Any] = {"secrets": True} if by == "match" else {"when": "secrets"}
+    found = policy(rule(Ruling.DENY, **condition), default=Ruling.ALLOW)
+    is_remote = by == "remote"
+    machine = judged_by(
+        None if is_remote else found, job, limits=replace(LIMITS, secret_names=words, remote_policy=is_remote)
+    )
+    machine.remote = lambda request: found.judge(request, None, 0.0)
+    assert machine.state_of(machine.submit(payload=payload)) is (S.DENIED if has else S.DISPATCHED)
 
 
 def test_a_request_has_what_a_rule_may_ask_for() -> None:

@@ -200,7 +200,7 @@ def test_work_of_a_worker_that_never_comes_back_is_lost_after_a_full_silence() -
     assert machine.run(run_id).worker_id == "other"
 
 
-@pytest.mark.behaviour("LIV-4")
+@pytest.mark.behaviour("LIV-4", "ROU-9")
 def test_a_dispatch_that_was_stored_but_never_sent_goes_out_again() -> None:
     machine = Machine()
     machine.worker_up()

@@ -174,6 +174,33 @@ def test_ties_are_broken_at_random_and_what_was_just_sent_counts() -> None:
     assert len({tuple(order) for order in orders}) == 3
 
 
+@pytest.mark.behaviour("ROU-5")
+@pytest.mark.parametrize(
+    ("runs", "cpu", "gpu", "chosen"),
+    [
+        (1, 50.0, 49.5, "loaded"),
+        (1, 50.0, 50.5, "busy"),
+        (1, 99.5, 0.0, "loaded"),
+        (1, 0.0, 100.5, "busy"),
+        (2, 100.0, 99.5, "loaded"),
+        (2, 100.0, 100.5, "busy"),
+    ],
+)
+def test_the_lowest_sum_of_runs_and_hundredths_of_load_wins(runs: int, cpu: float, gpu: float, chosen: str) -> None:
+    roster, rng = Roster(), Random(1)
+    busy, loaded = Worker("busy", slots=10, connected=True), Worker("loaded", slots=10, connected=True)
+    busy.attempts.update({str(number): Attempt(RUN, 0.0, True, 0) for number in range(runs)})
+    loaded.cpu, loaded.gpu = cpu, gpu
+    for worker in (busy, loaded):
+        roster.workers[worker.id] = worker
+        roster.changed(worker)
+    roster.settle(rng)
+    place = roster.place((ANYWHERE, Room.SHARED, (), ("video", (), (), "")), "default", rng)
+    found = roster.pick(place, Room.SHARED, rng)
+    assert found is not None
+    assert found.id == chosen
+
+
 def test_a_worker_without_a_free_place_for_a_process_takes_runs_that_need_none() -> None:
     roster, rng = Roster(), Random(1)
     worker = roster.workers["one"] = Worker("one", slots=1, processes=1, connected=True)

@@ -73,6 +73,20 @@ def test_a_run_that_nobody_can_take_is_tried_fifty_times_and_then_a_dead_letter(
 
 
 @pytest.mark.behaviour("ROU-7")
+def test_a_pause_is_up_to_half_a_second_longer_at_random() -> None:
+    machine = made({})
+    machine.submit("work")
+    (place,) = machine.state.roster.places.values()
+    extra = []
+    for _ in range(100):
+        place.tries.clear()
+        machine.advance(place.alarm - machine.elapsed)
+        extra.append(place.alarm - machine.elapsed - 1.0)
+    assert 0.0 <= min(extra) < 0.05
+    assert 0.45 < max(extra) < 0.5
+
+
+@pytest.mark.behaviour("ROU-7")
 def test_a_worker_that_joins_wakes_exactly_the_runs_that_it_could_take() -> None:
     machine = made({"gpu": GPU, "rest": REST})
     cut, mail = machine.submit("video.cut"), machine.submit("mail")

@@ -22,7 +22,7 @@ from interlock.model.error import BadPayload, InterlockError, NotJson, PayloadTo
 from interlock.model.job import Job
 from interlock.model.message import Dispatch
 from interlock.model.request import Submit
-from interlock.model.secret import MASK, SECRET_NAMES, Secret, mask, matcher
+from interlock.model.secret import MASK, SECRET_NAMES, Secret, has_secret, mask, matcher
 from interlock.wiring.scheduler import entries_of
 from interlock.worker.context import Context
 from interlock.worker.definition import Definition
@@ -325,6 +325,7 @@ def test_the_apps_own_complaint_is_told_with_secrets_left_out() -> None:
 # ── shown as a payload ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.behaviour("SEC-5")
 def test_a_payload_is_shown_without_its_secrets() -> None:
     value = {
         "user": "reader",
@@ -399,3 +400,25 @@ def test_the_words_may_be_others() -> None:
         "card_pin",
         "client_key",
     ]
+
+
+SAFE = st.sampled_from(["a", "user", "token_count", "passwordless", "value"])
+ANY = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.sampled_from(["", "x", "hunter2", MASK]),
+    lambda below: (
+        st.lists(below, max_size=3)
+        | st.dictionaries(
+            SAFE | st.sampled_from(["password", "apiKey", "API_KEY", "$secret", "X-Token"]), below, max_size=3
+        )
+    ),
+    max_leaves=6,
+)
+
+
+@pytest.mark.behaviour("SEC-5", "POL-2")
+@given(ANY, st.sets(SAFE, max_size=1))
+def test_a_payload_has_a_secret_exactly_if_something_in_it_is_masked(value: Any, names: set[str]) -> None:
+    data, shown = msgspec.json.encode(value), mask(value, names)
+    assert has_secret(data, names) == (MASK in str(shown))
+    assert has_secret(msgspec.json.encode(shown), names) == has_secret(data, names)
+    assert has_secret(msgspec.json.encode(shown)) == has_secret(data, names)

@@ -1,5 +1,6 @@
 """Tenants: their limits hold, whatever happens; nobody waits for another's flood; and every run comes to its end."""
 
+from collections import Counter
 from typing import Any
 
 import hypothesis.strategies as st
@@ -26,7 +27,7 @@ from interlock.model.explanation import ReasonKind
 from interlock.model.job import Job
 from interlock.model.lane_request import AskTenants, TenantsReport
 from interlock.model.message import Dispatch
-from interlock.model.request import BulkReport, NewRun, StartBulk
+from interlock.model.request import Accepted, BulkReport, NewRun, StartBulk
 from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter
 from interlock.model.schedule import Schedule
@@ -486,3 +487,64 @@ def test_limits_of_tenants_under_random_commands() -> None:
         TenantMachine,
         settings=settings(max_examples=100, stateful_step_count=40, suppress_health_check=list(HealthCheck)),
     )
+
+
+# ── everybody else ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def with_everybody(usual: TenantSpec, **tenants: TenantSpec) -> Machine:
+    machine = machine_with()
+    machine.tenants = {**tenants, "*": usual}
+    machine.step(("", machine.define()))
+    return machine
+
+
+@pytest.mark.behaviour("ROU-8")
+def test_every_tenant_without_a_document_has_the_limits_of_the_star_for_itself() -> None:
+    machine = with_everybody(TenantSpec(max_running=1, max_waiting=2), a=TenantSpec(max_running=3))
+    for tenant in ("a", "b", "c", "default"):
+        machine.submit_many(3, tenant=tenant)
+    active = Counter(machine.run(run_id).tenant for run_id in executing(machine))
+    assert active == {"a": 3, "b": 1, "c": 1, "default": 1}
+    assert str(refusal(machine, NewRun("work", b"{}", tenant="b"))).startswith("tenant: 'b' is at its max_waiting of 2")
+    assert isinstance(machine.ask(NewRun("work", b"{}", tenant="a")), Accepted)
+    shown = {one.id: (one.running, one.waiting, one.refused, one.max_running) for one in info(machine)}
+    assert shown == {"a": (3, 1, 0, 3), "*": (3, 6, 1, 1)} | dict.fromkeys(("b", "c", "default"), (1, 2, 0, 1))
+    assert [one.id for one in info(machine, "b")] == ["b"]
+    assert [(one.id, one.max_running) for one in info(machine, "nobody")] == [("nobody", 1)]
+    machine.restart()
+    machine.worker_up(held=[machine.held(one) for one in executing(machine)])
+    assert Counter(machine.run(run_id).tenant for run_id in executing(machine)) == active
+    finish_all(machine)
+    assert [run.state for run in machine.ended] == [State.SUCCEEDED] * 13
+    assert set(machine.state.tenants) == {"a", "*"}, "tenants without runs take no memory"
+
+
+@pytest.mark.behaviour("ROU-8", "LAN-8")
+def test_the_rate_of_a_tenant_without_a_document_holds_over_idle_times_and_restarts_and_is_then_forgotten() -> None:
+    machine = with_everybody(TenantSpec(rate=0.1, burst=2))
+    for _ in range(2):
+        machine.submit(tenant="b")
+        machine.finished(executing(machine)[0])
+    assert set(machine.state.tenants) == {"*"}
+    machine.restart()
+    machine.worker_up()
+    waits = machine.submit(tenant="b")
+    assert machine.state_of(waits) is State.SCHEDULED
+    machine.advance(10)
+    machine.finished(waits)
+    for _ in range(3):
+        machine.advance(60)
+    assert [name for name in (*machine.state.gates, *machine.store.memos_by_name) if "tenant:b" in name] == []
+
+
+@pytest.mark.behaviour("ROU-8")
+def test_a_reload_changes_who_has_the_limits_of_the_star() -> None:
+    machine = with_everybody(TenantSpec(max_running=1))
+    machine.submit_many(4, tenant="b")
+    assert len(executing(machine)) == 1
+    two, three = {"*": TenantSpec(max_running=2)}, {"*": TenantSpec(), "b": TenantSpec(max_running=3)}
+    for declared, most in ((two, 2), (three, 3), ({}, 4)):
+        machine.tenants = declared
+        machine.step(("", machine.define()))
+        assert len(executing(machine)) == most

@@ -126,6 +126,20 @@ def test_an_outcome_that_could_not_be_written_is_written_later() -> None:
     on_virtual_time(body)
 
 
+@pytest.mark.behaviour("LEA-1")
+def test_an_idle_scheduler_renews_its_lease_every_third_of_its_term() -> None:
+    async def body() -> None:
+        store = SlowStore()
+        bench = Bench(store, lease_ttl=9.0)
+        await bench.start()
+        await until(lambda: store.renewals == 1)
+        await pass_time(30)
+        assert store.renewals == 11
+        await bench.stop()
+
+    on_virtual_time(body)
+
+
 @pytest.mark.behaviour("LEA-2")
 def test_three_failed_renewals_in_a_row_stop_the_scheduler_from_writing() -> None:
     async def body() -> None:
@@ -238,6 +252,33 @@ def test_nobody_hears_of_what_is_not_stored() -> None:
         sizes = [len(batch.created) for batch in store.commits if batch.created]
         assert sum(sizes) == 12
         assert max(sizes) <= 4
+        await bench.stop()
+
+    on_virtual_time(body)
+
+
+@pytest.mark.behaviour("ROU-9")
+def test_a_dispatch_is_stored_before_it_is_sent_and_taken_back_if_its_worker_is_gone_by_then() -> None:
+    async def body() -> None:
+        store = SlowStore()
+        bench = Bench(store)
+        await bench.start()
+        worker = bench.worker("w")
+        await until(lambda: "w" in bench.engine.state.workers)
+        store.takes = 1.0
+        bench.submit()
+        await until(lambda: State.DISPATCHED in [run.state for run in bench.engine.state.runs.values()])
+        assert not store.runs_by_id
+        assert worker.of(m.Dispatch) == []
+        worker.close()
+        await until(lambda: State.DISPATCHED in [run.state for run in store.runs_by_id.values()])
+        await until(lambda: State.SCHEDULED in [run.state for run in store.runs_by_id.values()])
+        (run,) = store.runs_by_id.values()
+        assert [one.after for one in await store.history(run.id)][-2:] == [State.DISPATCHED, State.SCHEDULED]
+        assert (run.crashes, run.failures) == (0, 0)
+        assert worker.of(m.Dispatch) == []
+        again = bench.worker("x")
+        await until(lambda: [one.run_id for one in again.of(m.Dispatch)] == [run.id])
         await bench.stop()
 
     on_virtual_time(body)

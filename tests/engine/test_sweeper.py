@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from interlock.engine import sweeper
 from interlock.engine.sweeper import Sweeper
 from interlock.model import message as m
 from interlock.model import request as r
@@ -33,9 +32,13 @@ class ReadStore(SlowStore):
         return page
 
 
-def with_sweeps(body: Callable[[Bench, ReadStore], Coroutine[Any, Any, None]], every: float = EVERY) -> None:
+def with_sweeps(
+    body: Callable[[Bench, ReadStore], Coroutine[Any, Any, None]],
+    make: type[ReadStore] = ReadStore,
+    every: float = EVERY,
+) -> None:
     async def whole() -> None:
-        store = ReadStore()
+        store = make()
         bench = Bench(store)
         await bench.start()
         await until(lambda: bench.engine.is_settled)
@@ -74,21 +77,35 @@ def test_a_lost_run_is_found_within_a_period_counted_and_logged(caplog: pytest.L
     ]
 
 
-@pytest.mark.behaviour("REC-1", "REC-2")
-def test_a_sweep_reads_pages_up_to_its_share_and_the_next_one_continues(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sweeper, "PAGE", 2)
-    monkeypatch.setattr(sweeper, "MOST_PAGES", 2)
-
+@pytest.mark.behaviour("REC-1")
+def test_a_sweep_begins_at_the_start_and_every_30_seconds() -> None:
     async def body(bench: Bench, store: ReadStore) -> None:
-        for _ in range(5):
-            bench.submit()
-        await until(lambda: len(bench.client.of(r.Accepted)) == 5)
-        await pass_time(3.5 * EVERY)
-        assert [(at // EVERY, count) for at, count in store.pages] == [
-            (0, 0), (1, 2), (1, 2), (2, 1), (3, 2), (3, 2),
-        ]  # fmt: skip
+        await until(lambda: len(store.pages) == 4, 91.0)
+        first = store.pages[0][0]
+        assert [at - first for at, _ in store.pages] == pytest.approx([0, 30, 60, 90])
 
     with_sweeps(body)
+
+
+class EndlessStore(ReadStore):
+    """Has another page after every page."""
+
+    async def runs(self, wanted: RunFilter, before: int | None, limit: int) -> RunRows:
+        assert limit == 200
+        self.pages.append((asyncio.get_running_loop().time(), before or 0))
+        return RunRows([], (before or 0) + 1)
+
+
+@pytest.mark.behaviour("REC-1")
+def test_a_sweep_reads_100_pages_of_200_runs_and_the_next_one_continues() -> None:
+    async def body(bench: Bench, store: ReadStore) -> None:
+        await until(lambda: len(store.pages) == 300, 70.0)
+        assert [number for _, number in store.pages] == list(range(300))
+        times = [at for at, _ in store.pages]
+        pauses = [number for number in range(1, 300) if times[number] - times[number - 1] > 10]
+        assert pauses == [100, 200]
+
+    with_sweeps(body, EndlessStore)
 
 
 def test_runs_whose_end_is_being_stored_are_not_lost(caplog: pytest.LogCaptureFixture) -> None:

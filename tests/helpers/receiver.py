@@ -21,6 +21,7 @@ class Receiver:
         self.faults: list[str] = []  # of requests that a library does not accept
         self.statuses: dict[str, int | None] = {}
         self.got: list[tuple[str, str, dict[str, Any]]] = []  # path, id and event of each request
+        self.accepted: set[str] = set()  # subjects of the requests that were accepted
         self._released = threading.Event()
         receiver = self
 
@@ -34,6 +35,8 @@ class Receiver:
                 if status is None:
                     receiver._released.wait(60)
                     status = 200
+                if status < 300:
+                    receiver.accepted.add(event["subject"])
                 self.send_response(status)
                 self.send_header("content-length", "0")
                 self.end_headers()

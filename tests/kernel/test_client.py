@@ -92,13 +92,9 @@ def _answer(ruling: Any = wire.RULING_ALLOW, digest: str = "d", count: int = 1, 
 
 
 GARBAGE: list[tuple[Any, str]] = [
-    (_answer(0), "0 is not a decision"),
-    (_answer(99), "99 is not a decision"),
     (_answer(digest=""), "no digest"),
     (_answer(count=0), "expected 1 verdicts"),
     (_answer(count=2), "expected 1 verdicts"),
-    (_answer(max_runtime=-1.0), "max_runtime"),
-    (_answer(max_retries=-1), "max_retries"),
     ([], "expected 1 verdicts"),
     ([_answer(), _answer()], "expected 1 verdicts"),
     (wire.Verdict(reason="another message"), "invalid answer"),
@@ -112,6 +108,28 @@ def test_garbage_is_no_verdict(reply: Any, why: str) -> None:
     assert why in refused_by_script(lambda frame: reply)
 
 
+@pytest.mark.behaviour("POL-1")
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [
+        (_answer(0), "0 is not a decision"),
+        (_answer(99), "99 is not a decision"),
+        (_answer(max_runtime=-1.0), "invalid limit: max_runtime"),
+        (_answer(max_retries=-1), "invalid limit: max_retries"),
+    ],
+)
+def test_a_verdict_that_is_none_of_the_known_ones_denies(reply: wire.Answers, why: str) -> None:
+    """Failing open is for no answer only, and this is one."""
+
+    async def body() -> list[Verdict]:
+        async with scripted(lambda frame: reply) as (_, _, address), asking(address) as remote:
+            return await remote.check([ONE])
+
+    [verdict] = runtime.run(body())
+    assert (verdict.ruling, verdict.policy) == (Ruling.DENY, "d")
+    assert verdict.reason.startswith(why)
+
+
 def refused_by_script(reply: Callable[[wire.Frame], Any]) -> str:
     async def body() -> str:
         async with scripted(reply) as (_, _, address):
@@ -120,8 +138,8 @@ def refused_by_script(reply: Callable[[wire.Frame], Any]) -> str:
     return runtime.run(body())
 
 
-async def refusal(address: str, access: Access = PLAIN, limit: float = 2.0) -> str:
-    async with asking(address, access, limit=limit) as remote:
+async def refusal(address: str, access: Access = PLAIN, **more: float) -> str:
+    async with asking(address, access, **more) as remote:
         with pytest.raises(PolicyUnavailable) as caught:
             await remote.check([ONE])
         return caught.value.why
@@ -177,11 +195,11 @@ def test_a_late_answer_does_not_count() -> None:
     async def body() -> str:
         async with scripted(allow) as (service, _, address):
             service.may_answer.clear()
-            why = await refusal(address, limit=SHORT)
+            why = await refusal(address)
             service.may_answer.set()
             return why
 
-    assert runtime.run(body()) == "no answer within 0.05s"
+    assert runtime.run(body()) == "no answer within 2s"
 
 
 async def _kill(service: Any, server: Any, remote: Any, checking: "asyncio.Task[Any]") -> None:

@@ -61,7 +61,7 @@ def test_a_log_that_is_too_long_is_cut_and_the_program_goes_on() -> None:
     run_async(body())
 
 
-@pytest.mark.behaviour("EXE-2")
+@pytest.mark.behaviour("EXE-2", "SEC-5")
 def test_secrets_of_the_payload_and_of_variables_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SITE_TOKEN", "of-the-worker")
     monkeypatch.setenv("TOKENS_IN_USE", "true")

@@ -39,6 +39,7 @@ def assert_clean(text: str) -> None:
         assert part not in text
 
 
+@pytest.mark.behaviour("SEC-5")
 def test_what_a_careless_handler_says_is_kept_and_shown_without_its_secrets(folder: Path) -> None:
     async def body() -> None:
         async with app.connected(str(server.socket)):
@@ -68,10 +69,21 @@ def test_what_a_careless_handler_says_is_kept_and_shown_without_its_secrets(fold
                     assert "ValueError: cannot log in with '•••'" in str(info.error)
                     assert info.attempt == 2
 
-    with Server(folder, "--log-level", "debug", target=TARGET) as server:
+    with Server(folder, "--log-level", "debug", "--http", "local", target=TARGET) as server:
         run_async(body())
+        with il.Client(f"unix:{server.http_socket}") as client:
+            runs, letters, audit = list(client.runs()), list(client.dead_letters()), list(client.audit())
+            events = [event for run in runs for event in client.events(run=run.id)]
+            shown = f"{runs} {letters} {audit} {events} {[client.get(run.id) for run in runs]}"
+        assert {"RunEvent", "LogEvent"} <= {type(event).__name__ for _, event in events}
+        assert len(letters) == len(runs) == 3
+        assert_clean(shown)
     assert "run ended as failed" in server.said
     assert_clean(server.said)
+    with sqlite3.connect(server.database) as connection:
+        payloads = [json.loads(row[0]) for row in connection.execute("SELECT payload FROM runs")]
+    connection.close()
+    assert payloads == [{"password": {"$secret": PASSWORD}, "options": OPTIONS}] * 3
     kept = tables_without_payloads(server.database)
     assert "careless.thread" in kept
     assert_clean(kept)

@@ -191,7 +191,7 @@ def test_a_right_token_makes_a_link(loop: str) -> None:
             (here,) = recorder.opened_by
             assert here.caller is not None
             assert (here.caller.name, here.process) == ("site", "token site")
-            large = m.Checkpoint("run", 1, bytes(5_000_000))
+            large = m.Finished("run", 1, "succeeded", bytes(5_000_000))
             there.send([HELLO, large])
             here.send([m.Welcome(1.0), large])
             await until(lambda: (len(recorder.heard), len(other.heard)) == (2, 2), "all has arrived")

@@ -103,7 +103,7 @@ def test_no_request_retries_a_run_twice_and_a_unique_key_has_one_live_run() -> N
 
 @pytest.mark.behaviour("LAN-1", "LAN-4", "LAN-5", "LAN-8", "LAN-9", "SES-6")
 def test_lanes_that_are_changed_exceed_nothing_and_starve_nobody() -> None:
-    rated = limited = waited = ordered = 0
+    rated = rated_values = limited = waited = ordered = 0
     for seed in range(5001, 5120, 12):
         simulation = Simulation(seed)
         assert simulation.cluster.scenario.lanes
@@ -111,8 +111,10 @@ def test_lanes_that_are_changed_exceed_nothing_and_starve_nobody() -> None:
         assert report.violation is None, describe(report)
         lanes = simulation.cluster.invariants.lanes
         rated, limited, waited = rated + lanes.rated, limited + lanes.limited, waited + lanes.waited
+        rated_values += lanes.rated_values
         ordered += simulation.cluster.invariants.sessions.ordered
     assert rated > 150
+    assert rated_values > 50
     assert limited > 100
     assert waited > 20, "runs that others overtook"
     assert ordered > 15
@@ -162,9 +164,18 @@ def test_runs_go_only_where_they_may_and_no_tenant_exceeds_its_limits() -> None:
         report = simulation.run()
         assert report.violation is None, describe(report)
         seen += simulation.cluster.invariants.routes.seen
-    for what in ("pool main", "pool gpu", "placed", "at its limit", "rated", "refused", "waits for a slot"):
+    for what in (
+        "pool main",
+        "pool gpu",
+        "placed",
+        "at its limit",
+        "not declared",
+        "rated",
+        "refused",
+        "waits for a slot",
+    ):
         assert seen[what] > 20, what
-    for what in ("bound", "waiting at the limit"):
+    for what in ("bound", "not declared", "waiting at the limit"):
         assert seen[what] > 0, what
 
 

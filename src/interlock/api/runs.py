@@ -231,7 +231,7 @@ class Runs:
                 raise e.ConnectionLost("the list")
             found = await self._reader.runs(wanted, before, query.limit)
         return v.RunPage(
-            runs=[v.info_of(run) for run in found.runs],
+            runs=[v.info_of(run, cut=True) for run in found.runs],
             next=None if found.next is None else cursor_of(RUNS, found.next),
         )
 

@@ -31,7 +31,8 @@ def command(
 
     try:
         resolved = flags.resolve()
-        findings = [doctor_checks.settings_file(resolved)]
+        unread = [doctor_checks.warn("settings", f"{one} is not read", fix) for one, fix in resolved.unread.items()]
+        findings = [doctor_checks.settings_file(resolved), *unread]
     except InterlockError as error:
         fix = "fix it; the other checks use the defaults"
         resolved, findings = defaults(), [doctor_checks.fail("settings", str(error), fix)]

@@ -54,6 +54,8 @@ COMMANDS = {
     "config": "Check",
     "doctor": "Check",
     "bench": "Check",
+    "backup": "Keep",
+    "restore": "Keep",
 }
 """command → its panel in the help; those of a group have names of two words"""
 

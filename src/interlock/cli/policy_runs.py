@@ -11,7 +11,7 @@ from interlock.model.job import Job
 from interlock.model.job_info import JobInfo
 from interlock.model.policy import PolicyRequest, Ruling, Verdict
 from interlock.model.run_view import RunDetail
-from interlock.model.secret import MASK
+from interlock.model.secret import has_secret
 
 MASKED_NOTE = "note: secrets in payloads are masked, so rules that look at the payload may decide otherwise for the run"
 
@@ -23,7 +23,7 @@ def request_of_run(client: Client, run: RunDetail) -> PolicyRequest:
         PolicyRequest, run, job=run.job_id, topic=job.topic or job.id, actor=run.created_by,
         priority=str(run.facets.get("priority") or job.priority), origin=None if run.origin == "submit" else run.origin,
         capabilities=job.capabilities, risk_tags=job.risk_tags, requires=job.requires, labels=labels, payload=payload,
-        secrets=MASK.encode() in payload,
+        secrets=has_secret(payload),
     )  # fmt: skip
 
 

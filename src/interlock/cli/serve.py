@@ -36,7 +36,7 @@ def serve(resolved: Resolved, jobs: list[str], table: bool) -> None:
     """Run the scheduler until it is stopped; submit `jobs` at the start."""
     settings = resolved.settings
     log_to_stderr(settings.log_level, settings.log_format)
-    _check_file(resolved)
+    _check_settings(resolved)
     app = NO_APP if settings.app is None else of_app(settings.app)
 
     def read() -> Loaded:
@@ -75,13 +75,16 @@ def serve(resolved: Resolved, jobs: list[str], table: bool) -> None:
             errors.close()
 
 
-def _check_file(resolved: Resolved) -> None:
-    """Refuse a settings file that another user can change; warn about one whose secrets others can read."""
+def _check_settings(resolved: Resolved) -> None:
+    """Refuse a settings file that another user can change. Warn about one whose secrets others can read, and about
+    variables that only other programs read."""
     found = settings_file(resolved)
     if found.level == "failed":
         raise BadConfig(f"{found.detail}; {found.fix}")
     if found.level == "warning":
         logger.warning("%s; %s", found.detail, found.fix)
+    for name, instead in resolved.unread.items():
+        logger.warning("%s is not read; %s", name, instead)
 
 
 def _check_submits(jobs: list[str], definitions: Mapping[str, Definition], read: Callable[[], Loaded]) -> None:

@@ -1,5 +1,6 @@
 """What files or Python declare, and the tree of services."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
@@ -42,9 +43,16 @@ class Named(msgspec.Struct, Generic[T], frozen=True):
         return self.document.spot("id")
 
 
-def spec_kind(what: str, spec: type[Checked]) -> tuple[Mapping[str, Field], Callable[[Document], Checked]]:
-    """Return the fields of documents that consist of a name and a spec, and the function that reads the spec."""
-    name = Field(name="id", kind=Word(NAME.pattern, NAME_RULE.format(64)), description=f"Name of the {what}.")
+def spec_kind(
+    what: str, spec: type[Checked], everybody: str = ""
+) -> tuple[Mapping[str, Field], Callable[[Document], Checked]]:
+    """Return the fields of documents that consist of a name and a spec, and the function that reads the spec. One
+    document may be for `everybody` without one."""
+    pattern, rule = NAME.pattern, NAME_RULE.format(64)
+    if everybody:
+        pattern, rule = f"{pattern}|{re.escape(everybody)}", f"{rule}, or {everybody!r}"
+        what += f", or `{everybody}` for all without a document"
+    name = Field(name="id", kind=Word(pattern, rule), description=f"Name of the {what}.")
     fields = {"id": name, **settable(spec)}
 
     def read(document: Document) -> Checked:

@@ -36,6 +36,12 @@ NOT_OURS = re.compile(
 )
 """variables of tests, and those that Kubernetes sets in each container for a service interlock or interlock-…"""
 
+FOREIGN = {
+    re.compile("GOCLAW_LANE_(.+)"): rf"set {LANE_PREFIX}\1",
+    re.compile("OUTPUT_POLICY_ENABLED"): "write output: into the document 'kind: Policy' instead",
+}
+"""variables of other programs that people carry over and Interlock does not read, each with its own setting"""
+
 DEFAULT = "default"
 
 
@@ -47,6 +53,7 @@ class Resolved(msgspec.Struct, frozen=True):
     client: ClientSettings
     sources: dict[str, str]
     file: str | None  # the settings file, if any
+    unread: dict[str, str] = {}  # variable of another program → what to do instead
 
 
 def defaults() -> Resolved:
@@ -82,6 +89,12 @@ def _resolve(given: Mapping[str, Any], environment: Mapping[str, str], found: fi
         ClientSettings(**{name: values[name] for name in CLIENT_SETTINGS}),
         sources,
         found.name if found else None,
+        {
+            name: match.expand(instead)
+            for name in sorted(environment)
+            for pattern, instead in FOREIGN.items()
+            if (match := pattern.fullmatch(name)) is not None
+        },
     )
 
 

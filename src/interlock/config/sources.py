@@ -19,7 +19,7 @@ from interlock.model.field_types import Refused, did_you_mean
 from interlock.model.job import JOB_FIELDS, Job, check_lane
 from interlock.model.lane import LaneSpec
 from interlock.model.pool import PoolSpec
-from interlock.model.tenant import TenantSpec
+from interlock.model.tenant import EVERYBODY, TenantSpec
 from interlock.model.work import JobWork
 from interlock.policy.policy import Policy
 from interlock.supervision.spec import Child, Group
@@ -32,7 +32,7 @@ KINDS: Mapping[str, tuple[Mapping[str, Field], Callable[[Document], Any]]] = {
     "Job": (JOB_FIELDS, job_documents.read_document),
     "Lane": spec_kind("lane", LaneSpec),
     "Pool": spec_kind("pool", PoolSpec),
-    "Tenant": spec_kind("tenant", TenantSpec),
+    "Tenant": spec_kind("tenant", TenantSpec, EVERYBODY),
     "Policy": (policy_documents.POLICY_FIELDS, policy_documents.read_policy),
 }
 """kind of document → its fields, and the function that reads it"""

@@ -30,12 +30,23 @@ TENANT_LIMIT = "tenant:"  # prefix of the names of tenants that are declared
 POLICY_LIMIT = "policy:"  # prefix of the names of rules that limit how many runs execute at once
 SESSION_RATE = "rate:session:"
 TENANT_RATE = "rate:tenant:"
-REST = 60.0  # seconds that the rate of an idle session is kept after all its starts are paid for
+VALUE_RATE = "rate:limit:"  # prefix of the names of rates of a job for each value of an argument
+PASSING = (SESSION_RATE, TENANT_RATE, VALUE_RATE)  # rates of which there may be any number: idle ones are forgotten
+REST = 60.0  # seconds that such a rate is kept after all its starts are paid for
 
 
 def gate_names(job: Job, run: Run) -> tuple[str, ...]:
     rate = (f"{RATE}job:{job.id}",) if job.rate is not None else ()
-    return (*rate, *limit_names(run))
+    rate_of_value = () if (name := value_rate(job, run)) is None else (name,)
+    return (*rate, *rate_of_value, *limit_names(run))
+
+
+def value_rate(job: Job, run: Run) -> str | None:
+    """Return the name of the rate that a run obeys for the value of its argument."""
+    value = None if run.facets is None else run.facets.limit_value
+    if value is None or job.limit is None or job.limit.rate is None:
+        return None
+    return f"{VALUE_RATE}{job.id}:{value}"
 
 
 def session_rate(tenant: str, session: str) -> str:
@@ -111,7 +122,10 @@ class RateGate(Gate, eq=False, kw_only=True):
         left = due - (burst - 1) / rate - now.elapsed
         if left > 1e-9 / rate:
             what, _, name = self.name.removeprefix(RATE).partition(":")
-            name = name.partition(":")[2] if what == "session" else name  # without its tenant
+            if what == "session":
+                name = name.partition(":")[2]  # without its tenant
+            elif what == "limit":
+                what, name = "job", "{} for {}".format(*name.split(":", 1))
             text = f"waits for the rate of {what} {name}, which allows the next start in {span(left)}"
             yield Reason(kind=ReasonKind.RATE, text=text, name=self.name, at=now.wall + left)
 
@@ -133,8 +147,8 @@ class RateGate(Gate, eq=False, kw_only=True):
             heappush(p.state.spans, (at, p.state.arrival(), self.name, GATE, at))
 
     def rest(self, p: "Pass") -> None:
-        """Forget the rate of a session without runs behind it, at once or later."""
-        if self.name.startswith(SESSION_RATE) and not self.parked:
+        """Forget the rate of a session, a tenant or a value without runs behind it, at once or later."""
+        if self.name.startswith(PASSING) and not self.parked:
             if self.due + REST <= p.elapsed:
                 del p.state.gates[self.name]
                 if self.due:
@@ -199,7 +213,9 @@ def explain(state: "SchedulerState", run: Run, now: Now) -> Iterator[Reason]:
     if rate is not None and isinstance(gate, RateGate):
         yield from gate.explain(*rate, now)
     for gate in map(state.gates.get, gate_names(job, run)):
-        if isinstance(gate, RateGate) and job.rate is not None:
+        if isinstance(gate, RateGate) and gate.name.startswith(VALUE_RATE) and job.limit is not None:
+            yield from gate.explain(job.limit.rate or inf, job.limit.burst, now)
+        elif isinstance(gate, RateGate) and job.rate is not None:
             yield from gate.explain(job.rate, job.burst, now)
         elif isinstance(gate, LimitGate):
             yield from gate.explain(gate.most)

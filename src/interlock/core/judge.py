@@ -37,13 +37,13 @@ from interlock.model.payload import EMPTY
 from interlock.model.policy import PolicyRequest, Ruling, RunLimits, Verdict
 from interlock.model.request import StateReport
 from interlock.model.run import Now, Run
-from interlock.model.secret import is_marked
+from interlock.model.secret import has_secret
 from interlock.model.state import GUARDED, State
 from interlock.policy.digest import request_hash
 from interlock.policy.expression import Meter
 from interlock.policy.policy import Policy
 
-MOST_COST = 10_000_000  # of the expressions that one pass evaluates; the next pass judges the other runs
+SEARCHED = 10  # cost of the search for secrets in one byte
 MOST_RESUMED = 100  # runs that a pass takes up which the one before left: the payload of each may have to be read
 THROTTLED = 5.0  # seconds until a throttled run is judged again
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds until a policy that was not reachable is asked again
@@ -67,7 +67,7 @@ def judge(p: Pass, run: Run) -> bool:
     state.unjudged.discard(run.id)
     if run.judged is not None and run.judged.waits and run.due_at is not None:
         return True
-    if p.judging_cost >= MOST_COST:
+    if p.judging_cost >= p.state.limits.policy_cost:
         state.to_judge[run.id] = run
         return True
     payloads = p.payloads.get(run.id) or (() if run.payload is None or run.has_collected else (run.payload,))
@@ -75,7 +75,7 @@ def judge(p: Pass, run: Run) -> bool:
     if not payloads:
         effect = ReadPayload(run.id, run.seq)
     elif state.limits.remote_policy and len(payloads) == 1:
-        effect = CheckPolicy(run.id, run.seq, request_of(state.job_of(run), run, payloads), again=not _is_new(run))
+        effect = CheckPolicy(run.id, run.seq, _request(p, run, payloads), again=not _is_new(run))
     else:
         return not _apply(p, run, *_verdict(p, run, payloads))
     if effect not in state.effects:
@@ -89,7 +89,7 @@ def resume(p: Pass, enter: Callable[[Pass], None]) -> None:
     if waiting:
         later, p.entering = p.entering, []
         for run_id in list(islice(waiting, MOST_RESUMED)):
-            if p.judging_cost < MOST_COST:
+            if p.judging_cost < p.state.limits.policy_cost:
                 p.entering.append(waiting.pop(run_id))
                 enter(p)
         p.entering += later
@@ -99,7 +99,7 @@ def _verdict(p: Pass, run: Run, payloads: Sequence[bytes]) -> tuple[PolicyReques
     """Return the strictest verdict on a run, which may have collected the payloads of others. Deny it if the policy
     cannot judge these together."""
     policy, windows = p.state.policy, p.state.windows if _is_new(run) else None
-    request = request_of(p.state.job_of(run), run, payloads)
+    request = _request(p, run, payloads)
     if p.state.limits.remote_policy or policy is None:
         return request, Verdict(ruling=Ruling.DENY, reason=JOINED, policy=p.state.policy_digest)
     meter = Meter()
@@ -122,7 +122,17 @@ def _is_new(run: Run) -> bool:
     return run.attempt == 0 and run.previous in (None, State.PRERUN)
 
 
-def request_of(job: Job, run: Run, payloads: Sequence[bytes]) -> PolicyRequest:
+def _request(p: Pass, run: Run, payloads: Sequence[bytes]) -> PolicyRequest:
+    """Return what the policy sees of a run. Look for secrets only for a policy that asks for them."""
+    job, policy = p.state.job_of(run), p.state.policy
+    secrets = False
+    if p.state.limits.remote_policy or (policy is not None and policy.needs_secrets):
+        secrets = any(has_secret(one, job.secrets, p.state.limits.secret_names) for one in payloads)
+        p.judging_cost += SEARCHED * sum(map(len, payloads))
+    return request_of(job, run, payloads, secrets)
+
+
+def request_of(job: Job, run: Run, payloads: Sequence[bytes], secrets: bool) -> PolicyRequest:
     """Return what the policy sees of a run; several payloads are one list."""
     facets = run.facets
     data = payloads[0] if len(payloads) == 1 else b"[%b]" % b",".join(payloads)
@@ -142,7 +152,7 @@ def request_of(job: Job, run: Run, payloads: Sequence[bytes]) -> PolicyRequest:
         labels=run.labels,
         job_version=run.job_version,
         payload=data,
-        secrets=bool(job.secrets) or is_marked(data),
+        secrets=secrets,
     )
 
 
@@ -388,14 +398,14 @@ def _note_digest(p: Pass, digest: str) -> None:
 def _stays_allowed(p: Pass, run: Run) -> bool:
     """Return whether the policy certainly still allows a scheduled run without conditions."""
     state, policy = p.state, p.state.policy
-    if state.limits.remote_policy or run.judged is not None or p.judging_cost >= MOST_COST:
+    if state.limits.remote_policy or run.judged is not None or p.judging_cost >= p.state.limits.policy_cost:
         return False
     if policy is None:
         return True
     if policy.needs_payload and (run.payload is None or run.has_collected):
         return False
     meter = Meter()
-    verdict = policy.judge(request_of(state.job_of(run), run, (run.payload or EMPTY,)), None, p.elapsed, meter)
+    verdict = policy.judge(_request(p, run, (run.payload or EMPTY,)), None, p.elapsed, meter)
     p.judging_cost += meter.cost
     return verdict.ruling is Ruling.ALLOW
 

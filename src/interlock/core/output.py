@@ -32,6 +32,7 @@ from interlock.model.message import Finished
 from interlock.model.outcome import Outcome
 from interlock.model.output import MOST_KEPT, FailMode, OutputRecord, OutputStatus, Scanned, ScanTime
 from interlock.model.output_request import ReportScans, ScansStored
+from interlock.model.payload import fault_of
 from interlock.model.request import StateReport
 from interlock.model.run import Now, Run
 from interlock.model.scanner import OutputAction
@@ -95,12 +96,15 @@ def _audit_quarantine(p: Pass, run: Run, record: OutputRecord) -> None:
 
 
 def narrowed(state: SchedulerState, run: Run, message: Finished) -> Finished:
-    """Return the report of an attempt as it may be kept: a result that is too large is a failure, and the output policy
-    takes secrets out of errors."""
-    allowed, size = run.limits.max_output, len(message.result or b"")
-    if allowed is not None and size > allowed:
-        error = f"the result has {size:,} bytes, and the policy allows {allowed:,}"
-        return replace(message, outcome=Outcome.FAILED_FATAL, result=None, error=error)
+    """Return the report of an attempt as it may be kept: a result that is too large or no JSON is a failure, and the
+    output policy takes secrets out of errors."""
+    allowed, result = run.limits.max_output, message.result
+    if result is not None:
+        fault = fault_of(result, "result")
+        if allowed is not None and len(result) > allowed:
+            fault = f"the result has {len(result):,} bytes, and the policy allows {allowed:,}"
+        if fault is not None:
+            return replace(message, outcome=Outcome.FAILED_FATAL, result=None, error=fault)
     output, failure = output_of(state), message.failure
     if output is None or message.error is None:
         return message

@@ -5,7 +5,7 @@ from math import inf
 
 import msgspec
 
-from interlock.core import audit, sessions, warm_start
+from interlock.core import audit, restored, sessions, warm_start
 from interlock.core.gates import RATE, RateGate
 from interlock.core.job_guard import guard_of, rebuild_guards
 from interlock.core.judge import LONGEST_PAUSE, MEMO, UNSURE
@@ -57,6 +57,7 @@ def rebuild(
     warm_start.expect(state, snapshot.memos.get(warm_start.MEMO), now)
     sessions.open_all(state, snapshot, now)
     audit.rebuild(state, snapshot, now)
+    restored.rebuild(state, snapshot.memos)
     known = {} if before is None else {span[2:]: span[0] for span in before.spans}
     for run in snapshot.runs:
         _add(state, run, now, known)

@@ -24,6 +24,7 @@ CANCEL = "cancel"
 TIMEOUT = "timeout"
 ATTEMPT_TIMEOUT = "attempt_timeout"  # values of `Run.stop`: why a running attempt was asked to stop
 LONGEST_REASON = 200
+LONGEST_KEPT = 2000  # characters of a worker's own reason
 as_written = Span().show  # 7200.0 → 2h
 DEADLINE = "deadline passed"
 
@@ -107,7 +108,7 @@ def finished(p: Pass, worker_id: str, message: Finished) -> None:
     # The report may be late, but no event precedes its cause.
     at = None if not message.ago else max(run.changed_at, p.now - message.ago)
     begin(p, run, at if at is None else max(run.changed_at, at - message.took))
-    if message.error is not None or run.limits.max_output is not None:
+    if message.error is not None or message.result is not None:
         message = output.narrowed(p.state, run, message)
     outcome = read_outcome(message.outcome)
     run.outcome = outcome
@@ -181,7 +182,7 @@ def lost(p: Pass, worker_id: str, message: Lost) -> None:
     attempt = current(p, worker_id, message.run_id, message.fence)
     p.send(worker_id, Settled(message.run_id, message.fence))
     if attempt is not None:
-        lose(p, attempt.run, message.reason, message.exit_code)
+        lose(p, attempt.run, message.reason[:LONGEST_KEPT], message.exit_code)
 
 
 def lose(p: Pass, run: Run, reason: str, exit_code: int | None = None) -> None:
@@ -235,7 +236,7 @@ def returned(p: Pass, worker_id: str, message: Returned) -> None:
     attempt = current(p, worker_id, message.run_id, message.fence)
     p.send(worker_id, Settled(message.run_id, message.fence))
     if attempt is not None:
-        give_back(p, attempt, message.reason)
+        give_back(p, attempt, message.reason[:LONGEST_KEPT])
 
 
 def give_back(p: Pass, attempt: Attempt, reason: str) -> None:

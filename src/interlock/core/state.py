@@ -14,6 +14,7 @@ from interlock.core.gates import (
     GATE,
     POLICY_LIMIT,
     RATE,
+    TENANT_LIMIT,
     TENANT_RATE,
     Gate,
     LimitGate,
@@ -21,6 +22,7 @@ from interlock.core.gates import (
     gate_names,
     limit_names,
     session_rate,
+    value_rate,
 )
 from interlock.core.job_guard import JobGuard
 from interlock.core.lane import Lane, LineKey, Needs, Offer, Room, RouteKey
@@ -35,12 +37,15 @@ from interlock.model.facets import ProgressInfo
 from interlock.model.job import RANKS, ExecutorKind, Job
 from interlock.model.lane import LaneMemo, LaneSpec, LaneStatus
 from interlock.model.run import Now, Run, RunIds
+from interlock.model.secret import SECRET_NAMES
+from interlock.model.tenant import EVERYBODY
 from interlock.model.work import JobWork, ProcessWork
 from interlock.policy.policy import Policy
 from interlock.policy.velocity import Windows
 
 MOST_COMPARED = 10_000  # job names compared with an unknown one to suggest the closest
 MOST_KEYS = 10_000
+UNLIMITED = 10**9  # runs at once with one value of an argument, for a job that limits only their rate
 DEFAULT_LANES = {"main": 30, "subagent": 50, "team": 100, "cron": 30}
 
 
@@ -61,6 +66,8 @@ class Limits(msgspec.Struct, frozen=True):
     approval_timeout: float = 86_400.0
     remote_policy: bool = False  # whether a service judges runs, and not this process
     policy_fails_open: bool = False  # whether a run may start if that service cannot be reached
+    policy_cost: int = 10_000_000  # of the expressions that one pass evaluates; the next pass judges the other runs
+    secret_names: tuple[str, ...] = SECRET_NAMES  # words that mark a text as a secret when its name ends in one
     bulk_runs: int = 1000  # runs that bulk requests act on in one pass
 
     @property
@@ -148,7 +155,7 @@ class SchedulerState:
         self.unjudged: set[str] = set()  # runs to judge again when their constraints or their worker let them go
         self.gates: dict[str, Gate] = {}  # those with runs behind them, and rates
         self.open_gates: dict[str, Gate] = {}  # those that may have room for queues behind them
-        self.tenants: dict[str, Tenant] = {}  # those that are declared
+        self.tenants: dict[str, Tenant] = {}  # those that are declared, and those with runs under the limits of `*`
         self.sessions: dict[tuple[str, str], Session] = {}  # (tenant, name) → session with live runs
         self.has_session_memos = False
         self.audit = Audit()
@@ -168,6 +175,8 @@ class SchedulerState:
         self.ids = RunIds()
         self.plain_keys: dict[tuple[str, str], tuple[LineKey, RouteKey]] = {}  # version and tenant → `keys_of`
         self.draining = False
+        self.restored_at = 0.0  # wall time of the last restore of the store
+        self.first_fence = 0  # number after which the fences of new runs begin
         self.liveness_due: float | None = None  # elapsed time of the next check for silence
         self.effects: dict[Effect, float] = {}  # effect without an answer → elapsed time at which to ask again
         self.effects_due = inf  # no later than the earliest of these
@@ -302,16 +311,26 @@ class SchedulerState:
             found += [] if rate is None else [self.rate_gate(name, *rate)]
         if job.rate is not None:
             found.append(self.rate_gate(f"{RATE}job:{job.id}", job.rate, job.burst))
+        if (rated_value := value_rate(job, run)) is not None and job.limit is not None and job.limit.rate is not None:
+            found.append(self.rate_gate(rated_value, job.limit.rate, job.limit.burst))
         for name in limit_names(run):
             limit, allowed = self.limit_gate(name), run.limits.max_concurrent
             if not name.startswith(POLICY_LIMIT):
-                limit.most = limit.most if job.limit is None else job.limit.max
+                limit.most = limit.most if job.limit is None else job.limit.max or UNLIMITED
             elif allowed is not None:
                 limit.most = allowed
             found.append(limit)
         if (tenant := self.tenants.get(run.tenant)) is not None:
             rated = self.tenant_rate(tenant)
             found += [one for one in (rated, tenant) if one is not None and one.name in tenant.gate_names]
+        return found
+
+    def tenant(self, name: str) -> Tenant | None:
+        """Return a tenant with limits: its own, or those of `*`. One that is not in memory stays out of it."""
+        found, usual = self.tenants.get(name), self.tenants.get(EVERYBODY)
+        if found is None and usual is not None:
+            found = Tenant(name=TENANT_LIMIT + name, spec=usual.spec, is_declared=False)
+            found.adopt(usual.spec)
         return found
 
     def tenant_rate(self, tenant: Tenant) -> RateGate | None:

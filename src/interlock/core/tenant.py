@@ -12,6 +12,7 @@ class Tenant(LimitGate, eq=False, kw_only=True):
     spec: TenantSpec
     live: set[str] = set()  # its runs that have not ended; `holders` are those of them that hold a slot
     refused: int = 0
+    is_declared: bool = True  # or has the limits of `*`, and is in memory while it has runs
     gate_names: tuple[str, ...] = ()  # gates that its runs pass to start
 
     @property

@@ -161,7 +161,11 @@ def turn_back(p: Pass, entry: Entry) -> None:
 
 
 def _missed_before(p: Pass, entry: Entry) -> float:
-    return p.now - LATE - entry.schedule.offset(entry.job.id)
+    return _late_before(p) - entry.schedule.offset(entry.job.id)
+
+
+def _late_before(p: Pass) -> float:
+    return max(p.now - LATE, p.state.restored_at)
 
 
 def _advance(entry: Entry) -> None:
@@ -206,7 +210,7 @@ def occurrence(
 def fall_due(p: Pass, run: Run) -> None:
     """Let an occurrence in prerun continue: its time has come, or passed."""
     entry = p.state.timetable.entries.get(run.job_id)
-    is_late = run.due_at is not None and run.due_at < p.now - LATE
+    is_late = run.due_at is not None and run.due_at < _late_before(p)
     if entry is not None and not entry.paused and is_late and run.origin == SCHEDULE:
         _look_at(p, entry, p.now + p.state.limits.prerun)
         if run.state is not State.PRERUN or run.due_at is None:
@@ -219,7 +223,7 @@ def _catch_up(p: Pass, entry: Entry) -> None:
     """Run the missed occurrences that `catch_up` selects, and record the others as missed."""
     before, table = _missed_before(p, entry), p.state.timetable
     ahead = table.ahead.get(entry.job.id, ())
-    late = [run for run in ahead if run.due_at is not None and run.due_at < p.now - LATE]
+    late = [run for run in ahead if run.due_at is not None and run.due_at < _late_before(p)]
     oldest = min([run.scheduled_at for run in late], default=entry.next)
     if oldest is None or (not late and oldest >= before):
         return
@@ -251,11 +255,14 @@ def _catch_up(p: Pass, entry: Entry) -> None:
 
 
 def _catch_up_since(p: Pass, entry: Entry) -> float:
-    return p.now - entry.schedule.catch_up_window - entry.schedule.offset(entry.job.id)
+    since = max(p.now - entry.schedule.catch_up_window, p.state.restored_at)
+    return since - entry.schedule.offset(entry.job.id)
 
 
 def _why_missed(p: Pass, entry: Entry, at: float) -> str:
     """Return the reason with the option that keeps a missed occurrence from running late."""
+    if at + entry.schedule.offset(entry.job.id) < p.state.restored_at:
+        return f"{MISSED} (before the restore: it may have run)"
     if entry.schedule.catch_up is CatchUp.NONE:
         return f"{MISSED} (catch_up: none)"
     if at < _catch_up_since(p, entry):

@@ -14,6 +14,7 @@ from interlock.core.decisions import Decisions, Row
 from interlock.core.facts import Facts
 from interlock.core.schedule_table import ScheduleRow, goes_early
 from interlock.core.state import SchedulerState
+from interlock.core.tenant import Tenant
 from interlock.model.audit import AuditKind
 from interlock.model.dead_letter import CODE_OF, LONGEST_ERROR, DeadLetter, LetterCode
 from interlock.model.effect import Effect as Asked
@@ -95,17 +96,17 @@ class Pass(Decisions, kw_only=True):
             run.facets = replace(run.facets or Facets(), limit_value=limit.value_of(run.payload))
         if run.session is not None:
             self.state.open_session(run.tenant, run.session, self.memo).live += 1
-        if self.state.tenants and run.tenant in self.state.tenants:
-            self._begin_in_tenant(run)
+        if self.state.tenants and (tenant := self.state.tenant(run.tenant)) is not None:
+            self._begin_in_tenant(run, tenant)
         self.state.runs[run.id] = run
         self.created[run.id] = run
-        run.seq = 1
+        run.seq, run.fence = 1, self.state.first_fence
         if run.state is State.PENDING:
             self.entering.append(run)
         self.history[run.id] = [Transition(1, None, run.state, self.now, 0, run.reason, run.actor)]
 
-    def _begin_in_tenant(self, run: Run) -> None:
-        tenant = self.state.tenants[run.tenant]
+    def _begin_in_tenant(self, run: Run, tenant: Tenant) -> None:
+        self.state.tenants[run.tenant] = tenant
         tenant.live.add(run.id)
         if tenant.spec.labels:
             run.facets = replace(run.facets or Facets(), labels={**tenant.spec.labels, **run.labels})
@@ -203,8 +204,10 @@ class Pass(Decisions, kw_only=True):
             self._let_out(run)
         if run.facets is not None and run.facets.unique is not None:
             self.freed.add(run.id)
-        if state.tenants and run.tenant in state.tenants:
-            state.tenants[run.tenant].live.discard(run.id)
+        if state.tenants and (tenant := state.tenants.get(run.tenant)) is not None:
+            tenant.live.discard(run.id)
+            if not tenant.live and not tenant.is_declared:
+                del state.tenants[run.tenant]
         del state.runs[run.id]
         if state.progress and (progress := state.progress.pop(run.id, None)) is not None:
             self.set_facet(run, progress=progress)

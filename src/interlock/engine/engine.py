@@ -31,11 +31,10 @@ from interlock.engine.requests import Requests
 from interlock.engine.sender_link import SenderLink
 from interlock.engine.stall import StallWatch
 from interlock.model.command import NoteServices, StartDraining
-from interlock.model.error import Draining, InterlockError, LeaseLost, StaleEpoch, StoreUnavailable, Unavailable
+from interlock.model.error import InterlockError, LeaseLost, StaleEpoch, StoreUnavailable
 from interlock.model.exposition import Family
 from interlock.model.lane import LaneStatus
 from interlock.model.request import StatusReport
-from interlock.model.secret import SECRET_NAMES
 from interlock.ports.clock import Clock
 from interlock.ports.leases import Leases
 from interlock.ports.store import Store
@@ -56,7 +55,6 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     holder: str = "scheduler"
     instance: str = ""  # id of this start; a worker of an earlier start finishes its work and leaves
     longest_wait: float = 1.0  # seconds until a jump of the wall clock is noticed
-    secret_names: tuple[str, ...] = SECRET_NAMES
 
 
 class _Flight(msgspec.Struct):
@@ -100,9 +98,10 @@ class Engine:
         self._stall = StallWatch(clock)
         self._draining = False
         self._stopping = False
+        self.is_over = False  # whether it has carried out everything, and looks at nothing more
         self.available = False
         self._has_led = False  # whether `state` was ever loaded from the store
-        self.trouble: Unavailable = StoreUnavailable("it is being recovered")  # reason while it is unavailable
+        self.trouble = StoreUnavailable("it is being recovered")  # reason while the store is unavailable
         self.is_settled = False
         self.declarations = Declarations(self)
         self.metrics = Metrics()
@@ -197,8 +196,7 @@ class Engine:
                 if self._flight is not None and self._flight.commit.done():
                     await self._land()
                 elif self._stopping and not self._inbox and self._flight is None:
-                    # Every request has its answer; later ones get one too, so that nobody is in doubt.
-                    self.available, self.trouble = False, Draining()
+                    self.is_over = True
                     break
                 else:
                     if await self._owner.renew(self._clock.now()):

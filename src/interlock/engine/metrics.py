@@ -12,6 +12,7 @@ from operator import attrgetter, itemgetter
 from interlock.core.decisions import Decisions
 from interlock.core.roster import Worker
 from interlock.core.state import Limits, SchedulerState
+from interlock.core.tenants import runs_of
 from interlock.core.workers import state_of
 from interlock.model.error import InterlockError, LeaseLost, StaleEpoch
 from interlock.model.exposition import Family
@@ -215,6 +216,7 @@ class Metrics:
     def families(self, *, available: bool, position: int) -> list[Family]:
         state, counts = self._state, self._counts
         workers = [worker for worker in state.workers.values() if worker.connected]
+        tenants = {name: runs_of(state, one) for name, one in state.tenants.items() if one.is_declared}
         lanes, entries = state.lanes, state.timetable.entries.values()
         states = Counter(run.state for run in state.runs.values())
         live = {str(one): states[one] for one in State if one not in TERMINAL}
@@ -268,11 +270,11 @@ class Metrics:
             ("gauge", "lane_limit", "Slots.", "lane", {k: v.limit for k, v in lanes.items()}),
             ("gauge", "lane_waiting", "Runs that wait for a slot.", "lane", {k: v.waiting for k, v in lanes.items()}),
             ("gauge", "tenant_running", "Runs of a declared tenant that hold a slot.", "tenant",
-             {name: len(one.holders) for name, one in state.tenants.items()}),
+             {name: running for name, (running, _) in tenants.items()}),
             ("gauge", "tenant_waiting", "Its runs that have not ended and hold no slot.", "tenant",
-             {name: one.waiting for name, one in state.tenants.items()}),
+             {name: waiting for name, (_, waiting) in tenants.items()}),
             ("counter", "tenant_refused_total", "Requests refused with `tenant_limit`.", "tenant",
-             {name: one.refused for name, one in state.tenants.items()}),
+             {name: one.refused for name, one in state.tenants.items() if one.is_declared}),
         )  # fmt: skip
         durations = [sample for job_id, one in self._durations.items() for sample in one.samples({"job": job_id})]
         checks = [sample for phase, one in self._output.items() for sample in one.samples({"phase": phase})]

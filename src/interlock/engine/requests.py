@@ -17,7 +17,7 @@ from interlock.model import request as r
 from interlock.model.access import OWNER
 from interlock.model.delivery import DeliveryFilter
 from interlock.model.delivery_request import BecomeSender, HookAnswered
-from interlock.model.error import InterlockError, Refused, RunPruned, StoreUnavailable, UnknownRun
+from interlock.model.error import Draining, InterlockError, Refused, RunPruned, StoreUnavailable, UnknownRun
 from interlock.model.explanation import MOST_NAMED, Explanation, explain_end, with_deliveries
 from interlock.model.facets import ProgressInfo
 from interlock.model.frames import LARGEST
@@ -73,6 +73,9 @@ class Requests:
         way = WAYS.get(type(message), POSTED if isinstance(message, r.Change) else None)
         if way is None or not isinstance(message, r.Request):
             raise Refused(f"link: a client does not send {type(message).__name__}")
+        if self.engine.is_over and not message.repeatable:
+            # Nobody would answer, and its sender would be in doubt.
+            raise Draining
         needs, carry_out = way
         if needs is not NOTHING and not self.engine.available:
             trouble = self.engine.trouble
@@ -279,7 +282,7 @@ async def _run(requests: Requests, question: r.Ask) -> Message:
     history, job = await requests.store.history(run.id), await requests.store.definition(run.job_version)
     stats = stats_of(run, history, requests.engine.now())
     secrets = () if job is None else job.secrets
-    detail = r.Detail(run.payload, secrets, requests.engine.settings.secret_names, stats)
+    detail = r.Detail(run.payload, secrets, requests.engine.settings.limits.secret_names, stats)
     return msgspec.structs.replace(_report(question.request, run, state.progress.get(run.id)), detail=detail)
 
 

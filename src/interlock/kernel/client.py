@@ -17,7 +17,7 @@ from interlock.kernel.access import Access
 from interlock.kernel.codec import from_verdict, to_request
 from interlock.kernel.policy_pb2_grpc import PolicyServiceStub
 from interlock.model.effect import CALL
-from interlock.model.error import InterlockError, PolicyClosed, PolicyUnavailable
+from interlock.model.error import PolicyClosed, PolicyUnavailable
 from interlock.model.policy import PolicyRequest, Verdict
 from interlock.policy.circuit import PAUSE
 from interlock.ports.circuit_state import CircuitState, LocalCircuit
@@ -109,12 +109,7 @@ class RemotePolicy:
         digest = answer.digest
         if not digest:
             raise PolicyUnavailable("invalid answer: no digest of its policy")
-        try:
-            verdicts = [from_verdict(one, digest) for one in answer.verdicts]
-        except KeyError as error:
-            raise PolicyUnavailable(f"invalid answer: {error.args[0]} is not a decision") from None
-        except InterlockError as error:
-            raise PolicyUnavailable(f"invalid answer: {error}") from None
+        verdicts = [from_verdict(one, digest) for one in answer.verdicts]
         if call > self._shown_by:
             is_new, self.digest, self._shown_by = digest != self.digest, digest, call
             if is_new or count == 0:

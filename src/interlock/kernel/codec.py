@@ -5,6 +5,7 @@ from typing import Any
 from msgspec.structs import asdict
 
 from interlock.kernel import policy_pb2 as wire
+from interlock.model.error import InterlockError
 from interlock.model.policy import PolicyRequest, Ruling, RunLimits, Verdict
 from interlock.policy.output import Metadata
 from interlock.policy.scan import Scan
@@ -39,14 +40,21 @@ def to_verdict(verdict: Verdict) -> wire.Verdict:
 
 
 def from_verdict(message: wire.Verdict, digest: str) -> Verdict:
-    """Raise `KeyError` for an unknown ruling, `BadValue` for a limit that cannot be."""
+    """An unknown ruling, and a limit that cannot be, deny."""
     limits = None
+    if message.ruling not in _RULINGS:
+        return Verdict(
+            ruling=Ruling.DENY, rule=message.rule, reason=f"{message.ruling} is not a decision", policy=digest
+        )
     if message.HasField("limits"):
         given = {name: getattr(message.limits, name) for name in _OPTIONAL if message.limits.HasField(name)}
         for name in ("environment", "tools"):
             if message.limits.HasField(name):
                 given[name] = tuple(getattr(message.limits, name).names)
-        limits = RunLimits(**given)
+        try:
+            limits = RunLimits(**given)
+        except InterlockError as error:
+            return Verdict(ruling=Ruling.DENY, rule=message.rule, reason=f"invalid limit: {error}", policy=digest)
     return Verdict(
         ruling=_RULINGS[message.ruling],
         rule=message.rule,

@@ -37,6 +37,7 @@ class AuditKind(StrEnum):
     JOB_CHANGED = "job_changed"
     POLICY_CHANGED = "policy_changed"
     WORKER_CHANGED = "worker_changed"  # a worker was drained, resumed or removed
+    RESTORED = "restored"  # the database went back to a backup
     UNREADABLE = "unreadable"  # stands for a row that somebody else has damaged; never written
 
 

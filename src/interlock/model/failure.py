@@ -18,13 +18,17 @@ _NAME = r"[^\W\d]\w*(?:\.(?:[^\W\d]\w*|<locals>)){0,20}"
 _MAIN = re.compile(r"__interlock_main(?:_\d+)?__")
 
 Seconds = Annotated[float, Meta(ge=0, le=1e11)]
+TypeName = Annotated[str, Meta(max_length=LONGEST_MESSAGE)]
 
 
 class Failure(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A facet: the latest attempt of a run failed with this exception."""
 
-    types: Annotated[list[str], doc("Qualified names of the exception's class and its bases.", min_length=1)]
-    message: Annotated[str, doc("Text of the exception, without secrets.")] = ""
+    types: Annotated[
+        list[TypeName],
+        doc("Qualified names of the exception's class and its bases.", min_length=1, max_length=MOST_TYPES),
+    ]
+    message: Annotated[str, doc("Text of the exception, without secrets.", max_length=LONGEST_MESSAGE)] = ""
     retry_after: Annotated[Seconds | None, doc("Delay in seconds that `RetryAfter` asked for.")] = None
 
 

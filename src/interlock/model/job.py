@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from math import inf
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NotRequired, TypedDict
 
 import msgspec
 
@@ -124,12 +124,19 @@ class Retry(Checked, frozen=True, kw_only=True):
 
 
 class KeyLimit(Checked, frozen=True, kw_only=True, gc=False):
-    """A bound on the runs of a job with one value in their payload."""
+    """A bound on the runs of a job with one value in their payload: how many execute at once, and how often one starts.
+    At least one of both."""
 
     where: ClassVar[str] = "limit"
 
     key: Annotated[str, doc("Argument whose value is counted. Runs without it count as those with null."), Text()]
-    max: Annotated[int, doc("Runs with one value that may execute at once."), Whole(1)]
+    max: Annotated[int | None, doc("Runs with one value that may execute at once."), Whole(1)] = None
+    rate: Annotated[float | None, doc("Maximum rate of starts with one value, such as `10/s`."), Rate()] = None
+    burst: Annotated[int, doc("Starts with one value allowed at once after an idle period."), Whole(1)] = 1
+
+    def check(self) -> None:
+        if self.max is None and self.rate is None:
+            raise BadUse(self.where, "needs max, rate or both")
 
     def value_of(self, payload: bytes | None) -> str:
         """Return what a run with this payload counts as."""
@@ -147,14 +154,15 @@ class KeyLimitFields(TypedDict):
     """A bound on the runs of a job with one value in their payload, as you give it with the job."""
 
     key: str
-    max: int
+    max: NotRequired[int]
+    rate: NotRequired[str]  # such as `10/s`
+    burst: NotRequired[int]
 
 
 def key_limit(given: KeyLimitFields) -> KeyLimit:
     found = Some(KeyLimit).check(given, Place(KeyLimit.where))
-    for name in KeyLimitFields.__annotations__:
-        if name not in found:
-            raise MissingField(f"{KeyLimit.where}.{name}")
+    if "key" not in found:
+        raise MissingField(f"{KeyLimit.where}.key")
     return KeyLimit(**found)
 
 
@@ -176,7 +184,9 @@ class Job(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     retry: Annotated[Retry, doc("How often and when a failed run is tried again.")] = Retry()
     rate: Annotated[float | None, doc("Maximum start rate, such as `10/s`."), Rate()] = None
     burst: Annotated[int, doc("Starts allowed at once after an idle period."), Whole(1)] = 1
-    limit: Annotated[KeyLimit | None, doc("Most runs at once for each value of an argument.")] = None
+    limit: Annotated[
+        KeyLimit | None, doc("Most runs at once, and the highest rate of starts, for each value of an argument.")
+    ] = None
     sessions: Annotated[
         dict[str, Any] | None, doc("Options of the sessions that its runs are submitted to."), SOME_OPTIONS
     ] = None

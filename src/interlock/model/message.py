@@ -13,15 +13,23 @@ import msgspec
 from msgspec import Meta
 
 from interlock.model.failure import Failure
-from interlock.model.payload import EMPTY
+from interlock.model.payload import EMPTY, LIMIT
 from interlock.model.policy import RunLimits
 from interlock.model.work import JobWork, Work
 
 PROTOCOL = 1
 
+# Bounds of what others send. A message beyond one cannot be read: it is kept as a dead letter.
+Id = Annotated[str, Meta(max_length=1000)]
+Word = Annotated[str, Meta(max_length=64)]
+Name = Annotated[str, Meta(max_length=256)]
+Text = Annotated[str, Meta(max_length=128 * 1024)]  # a log line with its escapes, an error with its traceback
+Json = Annotated[bytes, Meta(max_length=LIMIT)]
+MOST_HELD = 1_000_000  # attempts that a worker may list
 ExitCode = Annotated[int, Meta(ge=-(2**31), lt=2**31)]
 Count = Annotated[int, Meta(ge=0, lt=2**31)]
-Tokens = Annotated[int, Meta(ge=0, lt=2**53)]
+Number = Annotated[int, Meta(ge=0, lt=2**53)]
+Tokens = Number
 Instant = Annotated[float, Meta(ge=0, le=1e11)]
 Span = Annotated[float, Meta(ge=0, le=1e11)]
 Percent = Annotated[float, Meta(ge=0, le=100)]
@@ -39,8 +47,8 @@ def sent_kinds(parent: type[Message]) -> Iterator[type[Message]]:
 
 
 class OfAttempt(Message, frozen=True):
-    run_id: str
-    fence: int
+    run_id: Id
+    fence: Number
 
 
 class Unread(Message, frozen=True):
@@ -53,42 +61,42 @@ class Unread(Message, frozen=True):
 class Held(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """An attempt that a worker has, finished or not, until the scheduler has settled it."""
 
-    run_id: str
-    fence: int
+    run_id: Id
+    fence: Number
     begun: bool = False  # it executes, or has; repeated with every heartbeat, because `Started` may be lost with a link
 
 
 class Credential(Message, frozen=True):
     """Before `Hello`, from a worker elsewhere. The answer is `Seen`, or the end of the connection."""
 
-    token: str
+    token: Annotated[str, Meta(max_length=4096)]
 
     def __repr__(self) -> str:
         return "Credential(…)"
 
 
 class Hello(Message, frozen=True):
-    worker_id: str
-    protocol: int
-    pid: int
+    worker_id: Name
+    protocol: Count
+    pid: Count
     slots: Count
     processes: Count
-    jobs: dict[str, str]  # of its app, with the digests of their code
-    held: list[Held]
-    instance: str  # the start of `interlock up` that the worker belongs to; empty for one that was started alone
-    pool: str = ""  # empty for the default one
-    capabilities: list[str] = []
-    labels: dict[str, str] = {}
+    jobs: Annotated[dict[Name, Name], Meta(max_length=100_000)]  # of its app, with the digests of their code
+    held: Annotated[list[Held], Meta(max_length=MOST_HELD)]
+    instance: Name  # the start of `interlock up` that the worker belongs to; empty for one that was started alone
+    pool: Name = ""  # empty for the default one
+    capabilities: Annotated[list[Name], Meta(max_length=1000)] = []
+    labels: Annotated[dict[Name, Id], Meta(max_length=1000)] = {}
     wall: Instant = 0.0  # the worker's wall clock
 
 
 class Unready(Message, frozen=True):
     """Instead of `Hello`, over a link of its own: the worker cannot start an executor process, or can again."""
 
-    worker_id: str
-    instance: str
-    reason: str  # empty if it can again
-    traceback: str
+    worker_id: Name
+    instance: Name
+    reason: Text  # empty if it can again
+    traceback: Text
 
 
 class Started(OfAttempt, frozen=True):
@@ -96,9 +104,9 @@ class Started(OfAttempt, frozen=True):
 
 
 class Finished(OfAttempt, frozen=True):
-    outcome: str
-    result: bytes | None = None
-    error: str | None = None
+    outcome: Word
+    result: Annotated[bytes, Meta(max_length=32 * LIMIT)] | None = None  # one of more than 1 MiB fails the run
+    error: Text | None = None
     exit_code: ExitCode | None = None
     ago: Span = 0.0  # seconds since it ended
     took: Span = 0.0  # seconds from its start to its end: its start may not have been reported
@@ -108,19 +116,19 @@ class Finished(OfAttempt, frozen=True):
 class Lost(OfAttempt, frozen=True):
     """The process that executed the attempt died under it."""
 
-    reason: str
+    reason: Text
     exit_code: ExitCode | None = None
 
 
 class Returned(OfAttempt, frozen=True):
     """The worker gives an attempt back that has not begun: it is leaving, or could not begin."""
 
-    reason: str
+    reason: Text
 
 
 class Heartbeat(Message, frozen=True):
-    held: list[Held]
-    at: float = 0.0  # the worker's elapsed time
+    held: Annotated[list[Held], Meta(max_length=MOST_HELD)]
+    at: Span = 0.0  # the worker's elapsed time
 
 
 class Load(Message, frozen=True):
@@ -133,7 +141,7 @@ class Load(Message, frozen=True):
 
 class Progress(OfAttempt, frozen=True):
     percent: Percent
-    text: str
+    text: Text
 
 
 class Usage(OfAttempt, frozen=True):
@@ -146,13 +154,13 @@ class Usage(OfAttempt, frozen=True):
 class LogLine(OfAttempt, frozen=True):
     number: Count
     at: Instant
-    level: str
-    text: str
-    logger: str = ""  # name of a Python logger, stdout or stderr; empty for `Context.log`
+    level: Word
+    text: Text
+    logger: Name = ""  # name of a Python logger, stdout or stderr; empty for `Context.log`
 
 
 class Checkpoint(OfAttempt, frozen=True):
-    value: bytes
+    value: Json
 
 
 class Leaving(Message, frozen=True):

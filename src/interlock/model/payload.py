@@ -44,6 +44,32 @@ def encode_result(value: Any) -> bytes:
     return data
 
 
+def fault_of(data: bytes, what: str) -> str | None:
+    """Return why a value that somebody else encoded cannot be kept: every reader must be able to read it."""
+    if data == b"null":
+        return None
+    if len(data) > LIMIT:
+        return str(PayloadTooLarge(what, len(data), LIMIT))
+    try:
+        value = msgspec.json.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        return f"{what}: not JSON that can be read ({error})"
+    # A value with few brackets needs no look at its levels.
+    if data.count(b"[") + data.count(b"{") > _DEPTH and _is_deep(value):
+        return str(NotJson(what, "this value", f"nested deeper than {_DEPTH}"))
+    return None
+
+
+def _is_deep(value: Any) -> bool:
+    level: list[Any] = [[value]]
+    for _ in range(_DEPTH + 1):
+        items = (item for one in level for item in (one.values() if type(one) is dict else one))
+        level = [item for item in items if type(item) is dict or type(item) is list]
+        if not level:
+            return False
+    return True
+
+
 def decode(data: bytes) -> Any:
     return msgspec.json.decode(data)
 

@@ -153,7 +153,7 @@ class Case(Checked, frozen=True, kw_only=True, omit_defaults=True):
     requires: Annotated[Names | None, doc("Requirements of the job."), TAGS] = None
     labels: Annotated[dict[str, str], doc("Labels of the run."), Pairs()] = {}
     payload: Annotated[dict[str, Any] | None, doc("Arguments."), Payload()] = None
-    secrets: Annotated[bool, doc("Whether the payload has secrets.")] = False
+    secrets: Annotated[bool, doc("Whether the payload has secrets, even if none can be seen in it.")] = False
     times: Annotated[int, doc("Number of such requests at once; the last verdict counts."), Whole(1, MOST_REQUESTS)] = 1
     expect: Annotated[Ruling, doc("Expected decision.")]
     rule: Annotated[str | None, doc("Rule that is expected to decide; empty for none."), FACT] = None

@@ -10,13 +10,16 @@ from interlock.model.dead_letter import LetterFilter
 from interlock.model.doc import doc
 from interlock.model.facets import Facets, ProgressInfo, shown
 from interlock.model.guard import ViolationEvent
-from interlock.model.job_info import Cursor, ErrorText, ExitCode, Origin, RunId
+from interlock.model.job_info import Cursor, ExitCode, Origin, RunId
 from interlock.model.json_form import Time, shape_of
 from interlock.model.lane import LaneEvent
 from interlock.model.run import Run, RunStats, Transition, update_id
 from interlock.model.run_action import RunAction
 from interlock.model.session_info import SessionEvent
 from interlock.model.state import State
+
+LISTED_ERROR = 1024  # characters of an error in a list
+CUT = "(cut) … "  # before what is left of it
 
 JobOf = Annotated[str, doc("Job of the run.")]
 TenantOf = Annotated[str, doc("Tenant of the run.")]
@@ -65,7 +68,10 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     has_checkpoint: Annotated[bool, doc("Whether an attempt left a checkpoint.")]
     origin: Origin
     internals: Annotated[RunInternals, doc("Figures by which the scheduler keeps the run in order.")]
-    error: ErrorText
+    error: Annotated[
+        str | None,
+        doc("Text and traceback of the latest failure, without secrets. A list has its last 1,024 characters."),
+    ]
     facets: Annotated[
         dict[str, Any], doc("Parts that only some runs have, such as `hold`, by name."), shape_of(Facets)
     ] = {}
@@ -230,8 +236,11 @@ EVENT_NAMES: dict[type, str] = {
 """type → name in the stream"""
 
 
-def info_of(run: Run, progress: ProgressInfo | None = None) -> RunInfo:
+def info_of(run: Run, progress: ProgressInfo | None = None, cut: bool = False) -> RunInfo:
+    """Return the run as it is shown; `cut` for a list, which has the end of a long error, where its cause stands."""
     fields = {name: getattr(run, name) for name in _SHOWN}
+    if cut and run.error is not None and len(run.error) > LISTED_ERROR:
+        fields["error"] = CUT + run.error[-LISTED_ERROR:]
     return RunInfo(
         **fields,
         internals=RunInternals(seq=run.seq, fence=run.fence, stop_actor=run.stop_actor),

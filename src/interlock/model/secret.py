@@ -9,6 +9,8 @@ from functools import lru_cache
 from hmac import compare_digest
 from typing import Any, NoReturn, final
 
+import msgspec
+
 from interlock.model.error import BadInput
 
 MARK = "$secret"
@@ -120,23 +122,45 @@ def mask(value: Any, names: Collection[str] = (), words: Sequence[str] = SECRET_
 
     Marked values, the arguments in `names`, and texts whose name ends in one of the words are masked.
     """
+    return _hide(value, names, words, lambda: MASK)
+
+
+def has_secret(data: bytes, names: Collection[str] = (), words: Sequence[str] = SECRET_NAMES) -> bool:
+    """Return whether JSON has anything that `mask` would hide, or has hidden."""
+    if is_marked(data):
+        return True
+    try:
+        _hide(msgspec.json.decode(data), names, words, _stop)
+    except (_Found, RecursionError):
+        return True
+    return False
+
+
+class _Found(Exception):
+    """A secret was found."""
+
+
+def _stop() -> NoReturn:
+    raise _Found
+
+
+def _hide(value: Any, names: Collection[str], words: Sequence[str], hidden: Callable[[], Any]) -> Any:
+    """Return a copy of a JSON value with what `hidden` returns in place of each secret."""
     is_secret = matcher(tuple(words))
+
+    def copy(value: Any, secret: bool, depth: int) -> Any:
+        kind = type(value)
+        if kind is Secret or depth > DEEPEST or (kind is dict and (secret or MARK in value)):
+            return hidden()
+        if kind is str:
+            return hidden() if secret or value == MASK else value
+        if kind is dict:
+            return {key: copy(item, is_secret(key), depth + 1) for key, item in value.items()}
+        if kind is list:
+            return [copy(item, secret, depth + 1) for item in value]
+        return value
+
     if type(value) is dict and MARK not in value:
-        hidden = {name for name in names if not isinstance(value.get(name), bool | None)}
-        return {
-            key: MASK if key in hidden else _mask(item, is_secret(key), is_secret, 1) for key, item in value.items()
-        }
-    return _mask(value, False, is_secret, 0)
-
-
-def _mask(value: Any, secret: bool, is_secret: NameTest, depth: int) -> Any:
-    kind = type(value)
-    if kind is Secret or depth > DEEPEST or (kind is dict and (secret or MARK in value)):
-        return MASK
-    if kind is str:
-        return MASK if secret else value
-    if kind is dict:
-        return {key: _mask(item, is_secret(key), is_secret, depth + 1) for key, item in value.items()}
-    if kind is list:
-        return [_mask(item, secret, is_secret, depth + 1) for item in value]
-    return value
+        wanted = {name for name in names if not isinstance(value.get(name), bool | None)}
+        return {key: hidden() if key in wanted else copy(item, is_secret(key), 1) for key, item in value.items()}
+    return copy(value, False, 0)

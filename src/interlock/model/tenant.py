@@ -14,6 +14,8 @@ from interlock.model.job import NAME, Tags
 from interlock.model.labels import LABELS
 from interlock.model.lane import LIMIT
 
+EVERYBODY = "*"  # id of the document for all tenants without one of their own
+
 
 class OverLimit(StrEnum):
     WAIT = "wait"
@@ -49,7 +51,7 @@ class TenantSpec(Checked, frozen=True, kw_only=True):
 
 
 class TenantInfo(msgspec.Struct, frozen=True, kw_only=True):
-    id: Annotated[str, doc("Name.")]
+    id: Annotated[str, doc("Name; `*` stands for all tenants without a document.")]
     running: Annotated[int, doc("Its runs that hold a slot.")]
     waiting: Annotated[int, doc("Its runs that have not ended and hold no slot.")]
     refused: Annotated[int, doc("Requests refused with `tenant_limit` since the scheduler began.")]
@@ -63,4 +65,7 @@ class TenantInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TenantList(msgspec.Struct, frozen=True, kw_only=True):
-    tenants: Annotated[list[TenantInfo], doc("Every declared tenant that the caller sees.")]
+    tenants: Annotated[
+        list[TenantInfo],
+        doc("Every declared tenant that the caller sees, and those that have runs under the limits of `*`."),
+    ]

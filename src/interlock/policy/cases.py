@@ -8,6 +8,7 @@ from interlock.model.field import copy_fields
 from interlock.model.job import Job
 from interlock.model.policy import PolicyRequest, Verdict
 from interlock.model.policy_document import Case
+from interlock.model.secret import has_secret
 from interlock.policy.policy import Policy
 from interlock.policy.velocity import Windows
 
@@ -27,8 +28,10 @@ def request_of(case: Case, jobs: Mapping[str, Job]) -> PolicyRequest:
     payload = case.payload if case.payload is not None else job.payload or {}
     own = {name: value for name in PolicyRequest.__struct_fields__ if (value := getattr(case, name, None)) is not None}
     own |= {"topic": case.topic or job.policy_topic, "session": case.session, "origin": None}
+    own["lane"] = case.lane or job.lanes[1]
     own |= {"labels": job.with_labels(case.labels) or {}}
-    own |= {"job_version": job.version, "payload": msgspec.json.encode(payload)}
+    data = msgspec.json.encode(payload)
+    own |= {"job_version": job.version, "payload": data, "secrets": case.secrets or has_secret(data, job.secrets)}
     return copy_fields(PolicyRequest, job, **own)
 
 

@@ -50,6 +50,9 @@ class Policy:
             one.when is not None or one.rule.match.payload_over is not None or one.rule.match.secrets is not None
             for one in self.rules
         )
+        self.needs_secrets = any(
+            one.rule.match.secrets is not None or "secrets" in (one.rule.when or "") for one in self.rules
+        )
         self.output = None if document.output is None else Output(document.output)
         self.default = Verdict(ruling=document.default_decision, reason=NO_RULE, policy=self.digest)
         self._index = Index(document.rules)

@@ -8,7 +8,7 @@ from interlock.core.decisions import Batch
 from interlock.model.job import Job
 from interlock.model.run import Run, Transition
 from interlock.model.state import HOLDS_SLOT, TERMINAL, State
-from interlock.model.tenant import TenantSpec
+from interlock.model.tenant import EVERYBODY, TenantSpec
 from interlock.ports.store import StoredEvent
 from interlock.simulation.forecast_model import (
     CONSTRAINTS,
@@ -125,7 +125,9 @@ class Record:
         self._until = plan.until
         self._offsets = {job.id: 0.0 if job.schedule is None else job.schedule.offset(job.id) for job in jobs.values()}
         self._lanes = {name: _Slots(name, spec.limit, plan.until) for name, spec in plan.lanes.items()}
-        self._most = plan.tenants.get("default", TenantSpec()).max_running or inf  # the tenant of occurrences
+        self._most = (
+            plan.tenants.get("default") or plan.tenants.get(EVERYBODY, TenantSpec())
+        ).max_running or inf  # the tenant of occurrences
         self._live: dict[str, _Life] = {}
         self._running: Counter[str] = Counter()  # job → runs that have started and not ended
         self.runs: list[RunForecast] = []

@@ -119,7 +119,9 @@ class ProcessInstance(NativeInstance):
             self.settle(self._exit(0))
             return
         if self._is_spared:
+            self._send(signal.SIGCONT)
             self._guard.let_go(self._process)
+            await asyncio.wait([self.ended])
             return
         if timeout > 0:
             self._send(signal.SIGTERM)

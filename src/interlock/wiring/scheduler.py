@@ -117,10 +117,10 @@ class Scheduler:
                     approval_timeout=settings.approval_timeout,
                     remote_policy=settings.policy_service is not None,
                     policy_fails_open=settings.policy_check_fail_mode == "open",
+                    secret_names=tuple(settings.secret_names),
                 ),
                 holder=f"process {os.getpid()}",
                 instance=self.instance,
-                secret_names=tuple(settings.secret_names),
             ),
         )
         keep = copy_fields(Keep, settings)

@@ -95,7 +95,7 @@ async def mistakes(client: il.Client, ctx: il.Context) -> None:
     client.submit(square.call(3), delay="5m")  # type: ignore[call-overload]
     square("3")  # type: ignore[arg-type]
     app.job("chat", merge=len)  # type: ignore[arg-type]
-    app.job("chat", limit={"key": "text"})  # type: ignore[arg-type]
+    app.job("chat", limit={"max": 1})  # type: ignore[arg-type]
     await report(DAY)  # type: ignore[arg-type, call-arg]
     text: str = client.submit(square.call(3)).result()  # type: ignore[assignment]
     print(text)  # noqa: T201 - the value must be used

@@ -39,12 +39,17 @@ class DatabaseDamaged(StoreUnavailable, code="database_damaged", status=500):
 
 
 class DatabaseBehind(InterlockError, code="database_behind"):
-    """The database holds less than was stored in it."""
+    """The database holds less than was stored in it, or was removed."""
 
-    def __init__(self, path: str, found: int, noted: int) -> None:
+    def __init__(self, path: str, found: int | None, noted: int) -> None:
+        """`found` is None if only the log is there."""
         super().__init__(
-            f"database: {path} ends at position {found}, but {noted} was stored: {path}-wal was cut or removed, or an "
-            f"older copy was put here; put the missing file back, or accept the loss by removing {path}.lock"
+            f"database: {path} was removed, but its log {path}-wal is there; put the file back, restore a backup with "
+            f"'interlock restore', or accept the loss by removing the log"
+            if found is None
+            else f"database: {path} ends at position {found}, but {noted} was stored: {path}-wal was cut or removed, "
+            "or an older copy was put here; put the missing file back, restore a backup with 'interlock restore', or "
+            f"accept the loss by removing {path}.lock"
         )
 
 

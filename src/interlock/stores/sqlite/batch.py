@@ -10,6 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from interlock.core.decisions import Batch
+from interlock.model.audit import AuditEntry
 from interlock.model.delivery import Outgoing
 from interlock.model.facets import Facets
 from interlock.model.outcome import Outcome
@@ -82,7 +83,11 @@ def _dropped_jobs(batch: Batch) -> list[tuple[str]]:
 
 
 def _audit_rows(batch: Batch) -> list[tuple[Any, ...]]:
-    return [msgspec.structs.astuple(replace(one, detail=_to_json(one.detail).decode())) for one in batch.audit]
+    return [audit_row(entry) for entry in batch.audit]
+
+
+def audit_row(entry: AuditEntry) -> tuple[Any, ...]:
+    return msgspec.structs.astuple(replace(entry, detail=_to_json(entry.detail).decode()))
 
 
 _WRITES: tuple[tuple[str, Callable[[Batch], Sequence[Sequence[Any]]]], ...] = (

@@ -71,7 +71,14 @@ SELECT entries FROM history INDEXED BY history_of_run WHERE run_id = :run_id ORD
 
 -- name: get_positions
 SELECT coalesce((SELECT max(position) FROM history), 0), coalesce((SELECT max(position) FROM logs), 0),
-coalesce((SELECT -min(position) FROM logs), 0), coalesce((SELECT max(position) FROM service_log), 0);
+coalesce((SELECT -min(position) FROM logs), 0), coalesce((SELECT max(position) FROM service_log), 0),
+coalesce((SELECT CAST(value AS INTEGER) FROM memos WHERE name = 'restored:position'), 0);
+
+-- name: count_unended
+SELECT count(*) FROM runs WHERE ended_at IS NULL;
+
+-- name: raise_fences
+UPDATE runs SET fence = ? WHERE ended_at IS NULL;
 
 -- name: get_transitions
 SELECT history.position, history.run_id, runs.job_id, runs.tenant, history.entries

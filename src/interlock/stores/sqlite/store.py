@@ -126,7 +126,7 @@ class SqliteStore(SqliteReader, Store, Leases):
         self._log_name, self._log_size = f"{os.path.realpath(self._path)}-wal", 0
         if is_new and not database.check_files(self._path) and _size_of(self._log_name):
             # SQLite would delete the log of a missing file, and with it runs that can still be saved.
-            raise e.DatabaseBehind(str(self._path), 0, self._lock.position)
+            raise e.DatabaseBehind(str(self._path), None, self._lock.position)
         self._connection = database.connect_writer(self._path)
         try:
             position = read_position(self._connection)
