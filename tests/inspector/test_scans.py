@@ -179,8 +179,8 @@ def test_scanners_that_were_killed_while_idle_are_started_again_and_leave_out_no
                 os.kill(pid, signal.SIGKILL)
                 if noticed:
                     await until(lambda pid=pid: not alive(pid), "its end is known")  # type: ignore[misc] # its own pid
-                (found,) = await pipe.scan(policy, {"run": f'"{KEYWORD}"'.encode()})
-                assert (found.run_id, found.found, found.error) == ("run", 1, "")
+                found = (await pipe.scan(policy, {"run": f'"{KEYWORD}"'.encode()}))["run"]
+                assert (found.found, found.error) == (1, "")
                 await pipe.close()
         finally:
             await pipe.close()

@@ -85,7 +85,10 @@ class Inspector:
                     await self._connection.ask(ReportScans(0, plan.position, plan.digest, 0, 0.0, []))
             return joined(unscanned, scanning.result())
         finally:
-            scanning.cancel()
+            if not scanning.done():
+                # The answers to come would be taken for those of the next results.
+                scanning.cancel()
+                await self._pipe.close()
 
     async def _report(self, report: ReportScans) -> bool:
         """Have a part of a page stored; return False if the policy has changed, and it must be scanned again."""
