@@ -126,6 +126,20 @@ def test_an_outcome_that_could_not_be_written_is_written_later() -> None:
     on_virtual_time(body)
 
 
+@pytest.mark.behaviour("LEA-1")
+def test_an_idle_scheduler_renews_its_lease_every_third_of_its_term() -> None:
+    async def body() -> None:
+        store = SlowStore()
+        bench = Bench(store, lease_ttl=9.0)
+        await bench.start()
+        await until(lambda: store.renewals == 1)
+        await pass_time(30)
+        assert store.renewals == 11
+        await bench.stop()
+
+    on_virtual_time(body)
+
+
 @pytest.mark.behaviour("LEA-2")
 def test_three_failed_renewals_in_a_row_stop_the_scheduler_from_writing() -> None:
     async def body() -> None:

@@ -1,6 +1,8 @@
 """The real inspector beside a real scheduler: what it finds, and scanners that misbehave."""
 
 import asyncio
+import os
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -19,7 +21,7 @@ from interlock.stores.memory import MemoryStore
 from interlock.wiring.scheduler import Scheduler
 from tests.helpers.http import Http
 from tests.helpers.places import clean_folder, run_async, until
-from tests.helpers.processes import wait_until
+from tests.helpers.processes import alive, children_of, wait_until
 from tests.helpers.scanned import (
     APP,
     KEYWORD,
@@ -155,6 +157,29 @@ def test_a_policy_larger_than_a_command_line_can_be() -> None:
         try:
             (found,) = await pipe.scan(policy, {"run": f'"{words[-1]}"'.encode(), "other": b'"fine"'})
             assert (found.run_id, found.found) == ("run", 1)
+        finally:
+            await pipe.close()
+
+    run_async(body())
+
+
+@pytest.mark.behaviour("OUT-3")
+def test_scanners_that_were_killed_while_idle_are_started_again_and_leave_out_no_result() -> None:
+    policy = OutputPolicy(scanners=(ScannerSpec(scanner=ScannerKind.KEYWORDS, words=(KEYWORD,)),))
+
+    async def body() -> None:
+        pipe = ScanPipe(None, sys.path)
+        try:
+            for noticed in (True, False):
+                before = set(children_of(os.getpid()))
+                await pipe.scan(policy, {"first": b'"fine"'})
+                (pid,) = set(children_of(os.getpid())) - before
+                os.kill(pid, signal.SIGKILL)
+                if noticed:
+                    await until(lambda pid=pid: not alive(pid), "its end is known")  # type: ignore[misc] # its own pid
+                (found,) = await pipe.scan(policy, {"run": f'"{KEYWORD}"'.encode()})
+                assert (found.run_id, found.found, found.error) == ("run", 1, "")
+                await pipe.close()
         finally:
             await pipe.close()
 

@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -64,7 +65,7 @@ def test_the_environment_is_the_workers_and_the_jobs_and_says_which_run_it_is(mo
                 "INTERLOCK_ATTEMPT": "2",
                 "INTERLOCK_SCHEDULED_AT": "2023-11-14T22:13:20Z",
                 "INTERLOCK_SOCKET": "/run/the.sock",
-                "INTERLOCK_CHILD": given["INTERLOCK_CHILD"],
+                **{name: given[name] for name in ("INTERLOCK_CHILD", "INTERLOCK_PAYLOAD", "INTERLOCK_RESULT")},
             }
             assert not {"TAKEN_AWAY", "NOTIFY_SOCKET"} & set(given)
 
@@ -291,3 +292,40 @@ def test_memory_processor_time_and_files_are_limited() -> None:
                 assert str(end.error).startswith(why)
 
     run_async(body())
+
+
+@pytest.mark.behaviour("EXE-9")
+@pytest.mark.parametrize(
+    ("script", "outcome", "result", "error"),
+    [
+        ("true", "succeeded", b"null", None),
+        ('rm "$INTERLOCK_RESULT"', "succeeded", b"null", None),
+        ('cat "$INTERLOCK_PAYLOAD" > "$INTERLOCK_RESULT"', "succeeded", b'{"a": [1, "x"]}', None),
+        ('echo nonsense > "$INTERLOCK_RESULT"', "failed_fatal", None, "it has 9 bytes, of 1,048,576 that are allowed"),
+        (
+            'head -c 1048577 /dev/zero > "$INTERLOCK_RESULT"',
+            "failed_fatal",
+            None,
+            "the result has 1,048,577 bytes; the limit is 1,048,576",
+        ),
+        ('rm "$INTERLOCK_RESULT"; ln -s /etc/passwd "$INTERLOCK_RESULT"', "failed_fatal", None, "cannot be read"),
+        ('echo 1 > "$INTERLOCK_RESULT"; exit 3', "failed", None, "exit code 3"),
+    ],
+)
+def test_a_program_writes_its_result_into_a_file(
+    script: str, outcome: str, result: bytes | None, error: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    kept = tmp_path / "interlock-programs-killed" / "run"
+    kept.mkdir(parents=True)
+
+    async def body() -> None:
+        async with executing() as stage:
+            modes = 'stat -c %a "$INTERLOCK_PAYLOAD" "$INTERLOCK_RESULT"; '
+            end, lines = await stage.run(program("sh", "-c", modes + script), {"a": [1, "x"]})
+            assert (str(end.outcome), lines[:2]) == (outcome, ["600", "600"])
+            assert (None if end.result is None else end.result.strip()) == result
+            assert (error or "") in (end.error or "")
+
+    run_async(body())
+    assert list(tmp_path.iterdir()) == [], "nothing is left, not even of a worker that was killed"

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 
 from interlock.model.child_info import Status
+from interlock.model.error import BadValue
 from interlock.supervision import Backoff, Budget, ChildContext, Function
 from interlock.supervision.restart import Restarts
 from tests.supervision.stage import AT_ONCE, Stage, at, now, running, status, virtually
@@ -42,6 +43,15 @@ def test_a_delay_grows_to_its_maximum_and_has_some_jitter_on_top(
     assert backoff.delay(restart, chance) == pytest.approx(expected * (1 + jitter * chance), rel=1e-9)
     assert backoff.delay(restart, 0.0) <= backoff.delay(restart, chance) <= backoff.delay(restart, 0.0) * 1.1 + 1e-9
     assert backoff.delay(restart, 0.0) <= backoff.delay(restart + 1, 0.0)
+
+
+@pytest.mark.behaviour("SUP-4")
+def test_the_jitter_is_ten_percent_at_most_and_the_multiplier_one_at_least() -> None:
+    assert Backoff(initial=10).delay(0, 1.0) == pytest.approx(11.0)
+    with pytest.raises(BadValue, match=r"backoff\.jitter: 0\.11"):
+        Backoff(jitter=0.11)
+    with pytest.raises(BadValue, match=r"backoff\.multiplier: 0\.99"):
+        Backoff(multiplier=0.99)
 
 
 @pytest.mark.behaviour("SUP-4")

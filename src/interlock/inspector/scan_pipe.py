@@ -55,6 +55,7 @@ class ScanPipe:
         """Return the scans of the first results, and why the next one could not be scanned."""
         answers: list[Scanned] = []
         limit = checked(policy.timeout)
+        was_idle = self._process is not None
         process = self._process or await self._start(policy)
         try:
             assert process.stdin is not None
@@ -65,9 +66,10 @@ class ScanPipe:
         except TimeoutError:
             await self.close()
             return answers, f"it took longer than {brief(limit)}"
-        except (OSError, EOFError, msgspec.MsgspecError):
+        except (OSError, RuntimeError, EOFError, msgspec.MsgspecError):  # RuntimeError: uvloop's closed pipe
             await self.close()
-            return answers, "the process that scanned it ended"
+            # A process that was killed while it was idle says nothing about the result: the next one decides.
+            return answers, "" if was_idle and not answers else "the process that scanned it ended"
         return answers, ""
 
     async def _start(self, policy: OutputPolicy) -> Process:

@@ -17,6 +17,7 @@ from interlock.model import payload
 from interlock.model.environment import Environment
 from interlock.model.error import InterlockError
 from interlock.model.field_types import Command, Place
+from interlock.model.lineage import VARIABLE, Claim
 from interlock.model.outcome import Outcome
 from interlock.model.policy import RunLimits
 from interlock.model.secret import Secret, from_json, is_marked, matcher
@@ -30,6 +31,7 @@ from interlock.task_set import TaskSet
 from interlock.worker.context import clean
 from interlock.worker.pool import how_ended
 from interlock.worker.process_log import ProcessLog, secrets_of
+from interlock.worker.program_files import ProgramFiles, ProgramFolder
 from interlock.worker.redaction import NO_SECRETS
 
 NOT_HANDED_ON = OWN_VARIABLES | {"INTERLOCK_URL", "INTERLOCK_TOKEN", "INTERLOCK_RESUME_ID", "INTERLOCK_PREV_EXIT"}
@@ -47,12 +49,14 @@ class Programs:
         self.is_secret = matcher(tuple(secret_names))
         self.is_closing = False
         self.guard = Guard()
+        self.folder = ProgramFolder()
         self.tasks = TaskSet()
 
     async def close(self) -> None:
         self.is_closing = True
         await self.guard.close()
         await self.tasks.end()
+        self.folder.close()
 
 
 class ProgramAttempt:
@@ -68,6 +72,7 @@ class ProgramAttempt:
         self._is_starting = False
         self._is_running = False
         self._process: Spawned | None = None
+        self._files: ProgramFiles | None = None
         self._task = programs.tasks.begin(self._run())
 
     def ask(self, reason: str) -> None:
@@ -96,6 +101,9 @@ class ProgramAttempt:
             message = self._finished(Outcome.CANCELLED)
         except Exception as error:  # noqa: BLE001 - no attempt may stay without an end
             message = self._failed(f"{type(error).__name__}: {error}")
+        finally:
+            if self._files is not None:
+                self._files.remove()
         self._programs.ended(self._key, message)
 
     def _tell(self, message: m.Message | None = None) -> None:
@@ -137,6 +145,8 @@ class ProgramAttempt:
         log = self._log = ProcessLog(self._dispatch, self._tell, self._redact)
         variables = {**_allowed({**inherited, **env}, self._dispatch.limits), **_variables(self._dispatch)}
         descriptors: dict[int, int] = {}
+        self._files = self._programs.folder.add(_line_of(payloads[-1]))
+        variables |= self._files.variables
         try:
             for number, stream in STREAMS.items():
                 descriptors[number] = log.open(stream)
@@ -173,7 +183,11 @@ class ProgramAttempt:
             # Many programs exit with 0 after TERM although their work is not done.
             return self._finished(Outcome.CANCELLED, None, exit_code)
         if exit_code == 0:
-            return self._finished(Outcome.SUCCEEDED, None, 0)
+            assert self._files is not None
+            try:
+                return m.Finished(*self._key, Outcome.SUCCEEDED, self._files.result(self._redact), None, 0)
+            except InterlockError as error:
+                return self._finished(Outcome.FAILED_FATAL, self._redact(clean(str(error))), 0)
         return self._failed(self._how(exit_code), exit_code, self._log.last_lines())
 
     def _how(self, exit_code: int) -> str:
@@ -190,8 +204,7 @@ class ProgramAttempt:
         return self._finished(Outcome.FAILED, error, exit_code)
 
     def _finished(self, outcome: Outcome, error: str | None = None, exit_code: int | None = None) -> m.Message:
-        result = b"null" if outcome is Outcome.SUCCEEDED else None
-        return m.Finished(*self._key, outcome, result, error, exit_code)
+        return m.Finished(*self._key, outcome, None, error, exit_code)
 
 
 def _variables(dispatch: m.Dispatch) -> dict[str, str]:
@@ -200,6 +213,8 @@ def _variables(dispatch: m.Dispatch) -> dict[str, str]:
         "INTERLOCK_RUN_ID": dispatch.run_id,
         "INTERLOCK_JOB_ID": dispatch.job_id,
         "INTERLOCK_ATTEMPT": str(dispatch.attempt),
+        "INTERLOCK_TENANT": dispatch.tenant,
+        VARIABLE: str(Claim(dispatch.proof, dispatch.fence, dispatch.tenant, dispatch.run_id)),
     }
     if dispatch.scheduled_at:
         scheduled_at = datetime.fromtimestamp(dispatch.scheduled_at, UTC)
