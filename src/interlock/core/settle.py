@@ -17,7 +17,7 @@ from interlock.model.guard import ALLOWED
 from interlock.model.job import Job
 from interlock.model.message import Finished, Lost, Returned, Settled, Started
 from interlock.model.outcome import Outcome, read_outcome
-from interlock.model.run import Run
+from interlock.model.run import SCHEDULE, Run
 from interlock.model.state import State
 
 CANCEL = "cancel"
@@ -59,9 +59,12 @@ def begin(p: Pass, run: Run, at: float | None = None) -> None:
     run.attempt_started_at = run.changed_at
     run.due_at = None
     is_first = run.started_at is None
+    job = p.state.job_of(run)
     if is_first:
         run.started_at = run.changed_at
-    job = p.state.job_of(run)
+        if run.origin == SCHEDULE:
+            offset = 0.0 if job.schedule is None else job.schedule.offset(job.id)
+            p.lags.append(run.changed_at - run.scheduled_at - offset)
     expected = job.constraints.max_expected_run_time if is_first else None
     if job.max_runtime is not None or expected is not None or run.facets is not None:
         began = p.elapsed - max(0.0, p.now - run.changed_at)

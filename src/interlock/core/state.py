@@ -1,5 +1,6 @@
 """The memory of the scheduler: live runs, lanes, workers, timers. `core/rebuild.py` makes it from the store."""
 
+import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from heapq import heapify, heappush
@@ -173,6 +174,7 @@ class SchedulerState:
         self.lines: dict[str, Lines] = {}
         self.log_lines_dropped = 0
         self.ids = RunIds()
+        self.prover: hashlib.blake2b | None = None  # hash with the key of proofs (`core/lineage.py`)
         self.plain_keys: dict[tuple[str, str], tuple[LineKey, RouteKey]] = {}  # version and tenant → `keys_of`
         self.draining = False
         self.restored_at = 0.0  # wall time of the last restore of the store

@@ -55,7 +55,7 @@ def created_row(run: Run) -> Row:
 
 def _seen_by_policy(run: Run) -> tuple[Any, ...]:
     facets = run.facets or Facets()
-    return run.job_version, run.created_by, run.lane, run.origin, facets.labels, facets.priority
+    return run.job_version, run.submitters, run.lane, run.origin, facets.labels, facets.priority
 
 
 class Pass(Decisions, kw_only=True):

@@ -150,7 +150,9 @@ class Facets(msgspec.Struct, frozen=True, omit_defaults=True):
     collapsed_into: CollapsedInto | None = None
     constraints: Guarded | None = None
     caused_by: CausedBy | None = None
-    behind: tuple[str, ...] | None = None  # who submitted the runs that this one runs again, or that caused it
+    behind: tuple[str, ...] | None = None  # who submitted the runs that this one comes from
+    above: tuple[str, ...] | None = None  # runs between its root and its parent, the nearest last
+    cascade: bool | None = None  # whether it is cancelled with all runs that it makes
     policy: Judged | None = None
     output: OutputRecord | None = None
     notes: tuple[Note, ...] | None = None  # the latest, in order

@@ -94,7 +94,7 @@ run_actions = {
         b.ActedOn,
         name=str(action),
         status=201 if action is RETRY else 200,
-        body=b.ReasonBody,
+        body=b.CancelBody if action is RunAction.CANCEL else b.ReasonBody,
         body_required=False,
         key=RETRY_KEY if action is RETRY else None,
         asks=r.ActOnRun,

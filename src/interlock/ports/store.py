@@ -189,7 +189,7 @@ class Reader(ABC):
         One call looks at `MOST_LOOKED_AT` runs at most, so a page may be short or empty and still have a `next`. It
         looks at the last `MOST_WITH_PREFIX` by id alone if the filter has `id_prefix`: of all tenants, anew for each
         page. It looks at no ended run if the filter is `only_live`, at unsuccessful ones alone if it is
-        `only_unsuccessful`, and otherwise at those of the job alone if it names one.
+        `only_unsuccessful`, and otherwise at those of the parent, root or job alone if it names one.
         """
 
     @abstractmethod

@@ -485,6 +485,10 @@ def _size(one: port.StoredEvent | port.ServiceEntry) -> int:
 
 def _is_passed_over(wanted: port.RunFilter, run: Run) -> bool:
     """Whether an index would leave the run out, so that it does not count as looked at."""
+    if wanted.parent is not None:
+        return run.parent != wanted.parent
+    if wanted.root is not None:
+        return run.root != wanted.root
     if wanted.only_live:
         return run.ended_at is not None
     if wanted.job_id is not None and not wanted.only_unsuccessful:

@@ -45,10 +45,16 @@ runs INDEXED BY runs_live WHERE ended_at IS NULL
 runs WHERE number IN (
   SELECT number FROM runs INDEXED BY sqlite_autoindex_runs_1
   WHERE id >= :id_prefix AND id < :id_prefix || char(1114111) ORDER BY id DESC LIMIT :most_with_prefix
-)
+) AND (:parent IS NULL OR parent = :parent) AND (:root IS NULL OR root = :root)
 
 -- name: runs_of_job
 runs INDEXED BY runs_of_job WHERE job_id = :job_id
+
+-- name: runs_of_parent
+runs INDEXED BY runs_of_parent WHERE parent = :parent AND (:root IS NULL OR root = :root)
+
+-- name: runs_of_root
+runs INDEXED BY runs_of_root WHERE root = :root
 
 -- name: unsuccessful_runs
 runs INDEXED BY runs_unsuccessful WHERE ended_at IS NOT NULL AND state <> 'succeeded'

@@ -428,6 +428,8 @@ def _take(rows: Iterable[Row], limit: int, until: int) -> tuple[list[Row], int]:
 def _place(wanted: port.RunFilter) -> str:
     if wanted.id_prefix is not None:
         return "runs_by_id"
+    if wanted.parent is not None or wanted.root is not None:
+        return "runs_of_root" if wanted.parent is None else "runs_of_parent"
     if wanted.only_live:
         return "live_runs"
     if wanted.only_unsuccessful:
