@@ -39,6 +39,7 @@ from interlock.ports.store import (
     ServiceEntry,
     Snapshot,
     Store,
+    Unscanned,
 )
 from interlock.stores.memory import MemoryStore
 from soak.simulation.loop import Process, VirtualLoop
@@ -226,9 +227,9 @@ class FaultyStore(Store, Leases):
         await self._work(self._faults.longest_read)
         return await self._disk.digests(run_ids)
 
-    async def results(self, run_ids: Sequence[str]) -> dict[str, bytes]:
+    async def unscanned(self, run_ids: Sequence[str]) -> list[Unscanned]:
         await self._work(self._faults.longest_read)
-        return await self._disk.results(run_ids)
+        return await self._disk.unscanned(run_ids)
 
     async def tenant_of_pruned(self, run_id: str) -> str | None:
         await self._work(self._faults.longest_read)

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from heapq import heappush
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from interlock.core.snapshot import Snapshot
 from interlock.model.audit import AuditEntry, AuditHead, AuditKind, chained
 from interlock.model.audit_request import NoteRefusals, RefusalsReport
 from interlock.model.command import NoteTokens
+from interlock.model.job_info import JobEvent
 from interlock.model.json_form import rfc3339
 from interlock.model.reload_report import Difference
 from interlock.model.run import Now
@@ -28,6 +29,7 @@ COUNT_FOR = 60.0  # seconds
 MOST_COUNTED = 1000  # keys of a group that are counted apart; any others share a count
 LONGEST = 1000  # characters of a text in an entry
 MOST_NAMES = 20  # names in an entry
+MOST_ANNOUNCED = 100  # names in an event
 
 _sorted = msgspec.json.Encoder(order="sorted").encode
 
@@ -139,7 +141,11 @@ def note_declared(p: "Pass", actor: str, before: Mapping[str, str] | None, after
     audit = p.state.audit
     digest = _digest_of(after) if after else ""
     if digest != audit.declared:
-        detail = {"jobs": len(after)} if before is None else _named(Difference.between(before, after))
+        detail: dict[str, Any] = {"jobs": len(after)}
+        if before is not None:
+            found = Difference.between(before, after)
+            detail = _named(found)
+            _announce(p, actor, "reloaded", [*found.added, *found.changed, *found.removed])
         detail |= {"action": "declared", "before": audit.declared, "after": digest}
         _write(p, AuditKind.JOB_CHANGED, actor, "", "declared jobs", detail, 1)
         audit.declared = digest
@@ -147,14 +153,21 @@ def note_declared(p: "Pass", actor: str, before: Mapping[str, str] | None, after
 
 
 def note_jobs(p: "Pass", actor: str, action: str, before: Mapping[str, str], after: Mapping[str, str]) -> None:
-    """Audit a change of jobs by a request, given by their versions or what else has changed."""
+    """Audit and announce a change of jobs by a request, given by their versions or what else has changed."""
     names = list({**after, **before})
-    if len(names) == 1:
-        detail: dict[str, Any] = {"before": before.get(names[0], ""), "after": after.get(names[0], "")}
-        _write(p, AuditKind.JOB_CHANGED, actor, "", names[0], {"action": action, **detail}, 1)
-    elif names:
-        detail = {"names": names[:MOST_NAMES], "before": _digest_of(before), "after": _digest_of(after)}
-        _write(p, AuditKind.JOB_CHANGED, actor, "", f"{len(names)} jobs", {"action": action, **detail}, 1)
+    if not names:
+        return
+    subject, detail = names[0], {"before": before.get(names[0], ""), "after": after.get(names[0], "")}
+    if len(names) > 1:
+        subject, detail = f"{len(names)} jobs", {"before": _digest_of(before), "after": _digest_of(after)}
+    more = {"names": names[:MOST_NAMES]} if len(names) > 1 else {}
+    _write(p, AuditKind.JOB_CHANGED, actor, "", subject, {"action": action, **more, **detail}, 1)
+    _announce(p, actor, action, names)
+
+
+def _announce(p: "Pass", actor: str, action: str, names: Sequence[str]) -> None:
+    named = list(names[:MOST_ANNOUNCED])
+    p.announce(JobEvent(at=p.now, action=action, actor=actor, jobs=named, count=len(names)))
 
 
 def _named(found: Difference) -> dict[str, Any]:

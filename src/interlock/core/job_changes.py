@@ -131,7 +131,7 @@ def drop(p: Pass, origin: str, command: DropJob) -> None:
     _leave_table(p, command.job_id, REMOVED)
     del p.state.jobs[command.job_id]
     p.put_jobs[command.job_id] = None
-    note_jobs(p, command.actor or origin, "deleted", {job.id: job.version}, {})
+    note_jobs(p, command.actor or origin, "dropped", {job.id: job.version}, {})
     p.answers.append((origin, report(p.state, command.request)))
 
 

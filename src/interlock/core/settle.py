@@ -122,8 +122,7 @@ def finished(p: Pass, worker_id: str, message: Finished) -> None:
     p.move(run, State.TERMINATING, message.outcome, worker_id, at)
     if outcome is Outcome.SUCCEEDED:
         run.result = message.result
-        if not output.withhold(p, run, at) and not call_after(p, run):
-            p.move(run, State.SUCCEEDED, "done", at=at)
+        _succeed(p, run, at)
     elif run.stop == CANCEL or (outcome is Outcome.CANCELLED and run.stop is None):
         run.outcome = Outcome.CANCELLED
         p.move(run, State.CANCELLED, run.stop_reason or "stopped by itself", run.stop_actor or worker_id, at)
@@ -138,6 +137,18 @@ def finished(p: Pass, worker_id: str, message: Finished) -> None:
         _retry_or(p, run, State.TIMEOUT, message.failure, at)
     else:
         _retry_or(p, run, State.FAILED, message.failure, at)
+
+
+def _succeed(p: Pass, run: Run, at: float | None) -> None:
+    """End a run that has done its work, unless its result is withheld, or it first waits for a scan or a hook."""
+    if output.withhold(p, run, at):
+        return
+    if not output.scan_first(p, run) and not call_after(p, run):
+        p.move(run, State.SUCCEEDED, "done", at=at)
+        output.scan_later(p, run)
+    elif run.id in p.state.runs and (progress := p.state.progress.get(run.id)) is not None:
+        # The wait may last over a restart.
+        p.set_facet(run, progress=progress)
 
 
 def _retry_or(p: Pass, run: Run, end: State, failure: Failure | None = None, at: float | None = None) -> None:

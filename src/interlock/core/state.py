@@ -149,6 +149,7 @@ class SchedulerState:
         self.policy_digest = ""  # of the policy that judged the waiting runs
         self.windows = Windows()  # of rules with a velocity
         self.scanned: int | None = None  # position up to which results are scanned; None if none are
+        self.scans_heard = 0.0  # elapsed time of the last sign of the scanners
         self.asking: dict[str, Run] = {}  # runs that wait for an approval
         self.put_off: dict[str, Run] = {}  # pending runs that are judged again later
         self.to_judge: dict[str, Run] = {}  # pending runs that the next pass judges

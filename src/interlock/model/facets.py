@@ -9,7 +9,7 @@ from interlock.model.failure import Failure
 from interlock.model.guard import Decision, Violation
 from interlock.model.job import Priority
 from interlock.model.json_form import Time
-from interlock.model.output import OutputRecord
+from interlock.model.output import OutputRecord, OutputStatus
 from interlock.model.policy import Ruling, RunLimits
 
 
@@ -165,6 +165,10 @@ class Facets(msgspec.Struct, frozen=True, omit_defaults=True):
     output: OutputRecord | None = None
     notes: tuple[Note, ...] | None = None  # the latest, in order
     progress: ProgressInfo | None = None  # latest one of an ended run
+
+    @property
+    def is_unscanned(self) -> bool:
+        return self.output is not None and self.output.status is OutputStatus.PENDING
 
 
 def shown(facets: Facets | None) -> dict[str, Any]:

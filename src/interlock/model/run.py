@@ -163,10 +163,16 @@ class Run(msgspec.Struct, gc=False):
 
     @property
     def shown_result(self) -> bytes | None:
-        """The result, unless it is quarantined and nobody has released it."""
+        """The result, unless it is quarantined and nobody has released it, or is to be scanned before its success."""
         record = None if self.facets is None else self.facets.output
         is_withheld = self.state is State.OUTPUT_QUARANTINED and (record is None or record.released_at is None)
-        return None if is_withheld else self.result
+        return None if is_withheld or self.is_held_back else self.result
+
+    @property
+    def is_held_back(self) -> bool:
+        """Whether nobody may see its result, log lines and progress before they are scanned. Only a run whose output
+        is to be scanned before its success has a record while it is live."""
+        return self.ended_at is None and self.facets is not None and self.facets.output is not None
 
     @property
     def late_since(self) -> float | None:

@@ -10,7 +10,7 @@ from interlock.model.dead_letter import LetterFilter
 from interlock.model.doc import doc
 from interlock.model.facets import Facets, ProgressInfo, shown
 from interlock.model.guard import ViolationEvent
-from interlock.model.job_info import Cursor, ExitCode, Origin, RunId
+from interlock.model.job_info import Cursor, ExitCode, JobEvent, Origin, RunId
 from interlock.model.json_form import Time, shape_of
 from interlock.model.lane import LaneEvent
 from interlock.model.run import Run, RunStats, Transition, update_id
@@ -222,6 +222,7 @@ Event = (
     | ServiceEvent
     | ServiceLogEvent
     | LaneEvent
+    | JobEvent
     | SessionEvent
     | ViolationEvent
     | GapEvent
@@ -235,6 +236,7 @@ EVENT_NAMES: dict[type, str] = {
     ServiceEvent: "service",
     ServiceLogEvent: "service_log",
     LaneEvent: "lane",
+    JobEvent: "job",
     SessionEvent: "session",
     ViolationEvent: "violation",
     GapEvent: "gap",
