@@ -99,7 +99,11 @@ CHANGES = (
     Change("SUP-4", "supervision/spec.py", "MOST_JITTER = 0.1", "MOST_JITTER = 0.2"),
     Change("SUP-7", "supervision/instance.py", "return -1 if", "return -2 if"),
     Change("SEC-1", "buses/listener.py", "0o600", "0o666"),
-    Change("SEC-4", "stores/sqlite/database.py", "flags, 0o600)\n", "flags, 0o644)\n"),
+    Change(
+        "SEC-4", "stores/sqlite/database.py", "descriptor, 0o600)\n        except", "descriptor, 0o644)\n        except"
+    ),
+    Change("SEC-4", "stores/sqlite/database.py", "os.chmod(name, 0o600)", "os.chmod(name, 0o640)"),
+    Change("REC-7", "stores/sqlite/backup.py", "O_NOFOLLOW, 0o600)", "O_NOFOLLOW, 0o644)"),
     Change(
         "SEC-5",
         "api/runs.py",

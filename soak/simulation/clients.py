@@ -30,6 +30,7 @@ from soak.simulation import executor as e
 from soak.simulation.approvers import Approvers
 from soak.simulation.cluster import Cluster
 from soak.simulation.dispatchers import Dispatchers
+from soak.simulation.families import Families
 from soak.simulation.guards import GuardClients
 from soak.simulation.link import SimulatedBus
 from soak.simulation.loop import Process
@@ -84,6 +85,8 @@ class Clients:
             Approvers(self).start()
         if self._scenario.routes:
             Dispatchers(self).start()
+        if self._scenario.families:
+            Families(self).start()
 
     def wait_for(self, name: str, on: bool = True) -> None:
         """Note something that a client waits for, or no longer does."""

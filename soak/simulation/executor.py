@@ -4,6 +4,7 @@ The payload holds a plan, one entry an attempt (the last one stands for all that
 seconds. Work outlives a pause of its worker, as processes do, and ends with its worker's death.
 """
 
+from collections.abc import Callable
 from random import Random
 from zlib import crc32
 
@@ -81,6 +82,7 @@ class Ledger:
     def __init__(self) -> None:
         self.executions: list[Execution] = []
         self.crashed: set[str] = set()  # runs that were in a process when it died alone
+        self.on_execution: Callable[[m.Dispatch], None] = lambda dispatch: None
 
     def began(self, execution: Execution) -> None:
         self.executions.append(execution)
@@ -187,6 +189,7 @@ class SimulatedExecutor(Executor):
             dispatch.run_id, dispatch.fence, dispatch.attempt, self._host.name, self._loop.time(), dispatch.checkpoint
         )
         self._ledger.began(one.execution)
+        self._ledger.on_execution(dispatch)
         self._tell(m.Started(*one.key))
         self._say_something(one)
         if one.how == STUBBORN or one.how == HANG:

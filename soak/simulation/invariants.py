@@ -22,6 +22,7 @@ from soak.simulation.executor import Execution, Ledger, Mark
 from soak.simulation.guards import Guards
 from soak.simulation.history import replay
 from soak.simulation.lanes import Lanes
+from soak.simulation.lineages import Lineages
 from soak.simulation.loop import VirtualLoop
 from soak.simulation.occurrences import Occurrences
 from soak.simulation.policies import Policies
@@ -81,6 +82,7 @@ class Invariants(Ledger):
         self.lanes = Lanes(disk, lanes, self.check)
         self.spans = Spans(loop, self.check)
         self.guards = Guards(disk, self.check)
+        self.lineages = Lineages(disk, self.check)
         self.policies = Policies(disk, self.lanes, self.check)
         self.routes = Routes(disk, self.lanes, self.check)
         disk.before_apply = self._before
@@ -105,6 +107,7 @@ class Invariants(Ledger):
         self.occurrences.before(batch)
         self.bulks.before(batch)
         self.reruns.before(batch)
+        self.lineages.before(batch)
         for row in batch.created:
             self.check(self.disk.found(row[0]) is None, f"run {row[0]} is created a second time")
 
@@ -137,6 +140,7 @@ class Invariants(Ledger):
         self.reruns.after(batch, touched)
         self.sessions.after(touched)
         self.guards.after(batch, touched)
+        self.lineages.after(batch)
         self.policies.after(batch)
         self.routes.after(batch)
         self._check_keys(batch)
@@ -215,6 +219,7 @@ class Invariants(Ledger):
         elif run.state is State.CANCELLED:
             gave_up = last is not None and last.how == Outcome.CANCELLED
             asked = run.id in self.cancels or self.bulks.asked_for(run) or self.sessions.gives_way(run)
+            asked = asked or self.lineages.asked_for(run)
             self.check(asked or gave_up, f"{run.id} is cancelled, and nobody asked for it")
         elif run.state is State.TIMEOUT:
             limited = run.deadline_at is not None or _longest(job, run) is not None

@@ -52,9 +52,11 @@ class Reruns:
         for bulk in batch.bulks:
             if bulk.ended_at is not None:
                 for run_id in self._meant.get(bulk.id, ()):
-                    old = self._disk.runs_by_id.get(run_id)
-                    facets = None if old is None else old.facets or Facets()
-                    done = facets is None or facets.retried_as is not None or facets.collapsed_into is not None
+                    # Nothing that it has not reached is pruned; what was read first may be.
+                    old = self._disk.found(run_id)
+                    facets = Facets() if old is None or old.facets is None else old.facets
+                    done = facets.retried_as is not None or facets.collapsed_into is not None
+                    done = done or any(of == run_id for _, of in self._retries)
                     self._require(done, f"bulk request {bulk.id} has finished, and {run_id} is not retried")
 
     def _check_retry(self, run: Run, old_id: str) -> None:

@@ -124,6 +124,7 @@ class Sabotage(msgspec.Struct, frozen=True, kw_only=True):
     store_loses_cursors: bool = False
     store_forgets_retries: bool = False  # keeps the new runs, and neither the marks of the old nor how far it has come
     store_loses_payloads: bool = False  # one of those that a batch collapses
+    store_loses_submitters: bool = False  # of the runs that a new one comes from
     store_keeps_unique_keys: bool = False  # beyond the end of their runs
     store_frees_keys_early: bool = False  # once their runs are running
     engine_ignores_fences: bool = False
@@ -215,6 +216,7 @@ class Scenario(msgspec.Struct, kw_only=True):
     policy_fails_open: bool = False
     prunes: bool = False  # hardly any run that has ended is kept
     routes: bool = False  # there are pools, tenants with limits, and workers that are not alike
+    families: bool = False  # the code of some attempts makes runs
     heartbeat: float = HEARTBEAT
     drought: bool = False  # for longer than a run waits for a worker, nobody takes the runs of some topics
 
@@ -246,6 +248,7 @@ def scenario_of(seed: int, faults: Faults | None = None) -> Scenario:
         policy_fails_open=seed % 42 == 23,
         retries=3 if seed % 3 == 1 and not routes else 0,  # not drawn, so that older seeds do what they did
         routes=routes,
+        families=seed % 8 == 5 and not routes,
         drought=drought,
     )
     if routes:

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import msgspec
 
-from interlock.core.decisions import Batch
+from interlock.core.decisions import Batch, Row
 from interlock.model.audit import AuditFilter
 from interlock.model.bulk import BulkRequest
 from interlock.model.child_info import Kept
@@ -39,6 +39,7 @@ from interlock.ports.store import (
     ServiceEntry,
     Snapshot,
     Store,
+    Unscanned,
 )
 from interlock.stores.memory import MemoryStore
 from soak.simulation.loop import Process, VirtualLoop
@@ -65,11 +66,15 @@ class StoreSabotage(msgspec.Struct, frozen=True):
     ignores_epochs: bool = False
     forgets_retries: bool = False  # keeps the new runs, and neither the marks of the old nor how far it has come
     loses_payloads: bool = False  # one of those that a batch collapses
+    loses_submitters: bool = False  # of the runs that a new one comes from
     keeps_unique_keys: bool = False
     frees_keys_early: bool = False
     loses_deliveries: bool = False
     loses_audit: bool = False  # one entry of some batches
     loses_cursors: bool = False  # keeps the occurrences of a batch, and sometimes not how far their jobs have come
+
+
+_FACETS = Run.__struct_fields__.index("facets")
 
 
 class Disk(MemoryStore):
@@ -170,6 +175,8 @@ class FaultyStore(Store, Leases):
             batch.bulks = [one for one in batch.bulks if one.action is not RunAction.RETRY or one.seq <= 2]
         if self.sabotage.loses_payloads:
             batch.copied = batch.copied[1:]
+        if self.sabotage.loses_submitters:
+            batch.created = [_without_submitters(row) for row in batch.created]
         if self.sabotage.loses_deliveries:
             batch.deliveries = batch.deliveries[1:]
         if self.sabotage.loses_audit and self._rng.random() < 0.1:
@@ -220,9 +227,9 @@ class FaultyStore(Store, Leases):
         await self._work(self._faults.longest_read)
         return await self._disk.digests(run_ids)
 
-    async def results(self, run_ids: Sequence[str]) -> dict[str, bytes]:
+    async def unscanned(self, run_ids: Sequence[str]) -> list[Unscanned]:
         await self._work(self._faults.longest_read)
-        return await self._disk.results(run_ids)
+        return await self._disk.unscanned(run_ids)
 
     async def tenant_of_pruned(self, run_id: str) -> str | None:
         await self._work(self._faults.longest_read)
@@ -340,3 +347,10 @@ class FaultyStore(Store, Leases):
 
     async def renew(self, lease: Lease, ttl: float, now: float) -> Lease:
         return lease if self.sabotage.ignores_epochs else await super().renew(lease, ttl, now)
+
+
+def _without_submitters(row: Row) -> Row:
+    facets = row[_FACETS] if len(row) > _FACETS else None
+    return (
+        row if facets is None else (*row[:_FACETS], msgspec.structs.replace(facets, behind=None), *row[_FACETS + 1 :])
+    )

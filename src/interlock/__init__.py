@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from interlock.model.delivery import DeliveryInfo, Notice
     from interlock.model.guard import Action, Check, Constraints, Decision, Hook, ViolationEvent
     from interlock.model.job import KeyLimitFields, Retry
+    from interlock.model.job_info import JobEvent
     from interlock.model.lane import LaneEvent, LaneInfo
     from interlock.model.letter_view import LetterDetail, LetterInfo
     from interlock.model.run_view import (
@@ -66,7 +67,7 @@ __all__ = [
     "DatabaseDamaged", "DatabaseGone", "DatabaseTooNew", "Decision", "DeliveryInfo", "Draining", "DuplicateChild",
     "DuplicateJob", "DuplicateService", "Event", "Explanation", "Fatal", "Forbidden", "GapEvent", "HeadTooLarge",
     "HelloEvent", "HistoryEntry", "Hook", "IdempotencyConflict", "InterlockError", "InvalidTransition", "ItemFailed",
-    "JobFunction", "KeyLimitFields", "LaneEvent", "LaneInfo", "LeaseLost", "LetterDetail", "LetterInfo",
+    "JobEvent", "JobFunction", "KeyLimitFields", "LaneEvent", "LaneInfo", "LeaseLost", "LetterDetail", "LetterInfo",
     "LifespanFailed", "Limits", "LogEvent", "LogLine", "MethodNotAllowed", "Missing", "MissingField", "MissingLibrary",
     "NeedsLinux", "NoApproval", "NoContainerEngine", "NotADatabase", "NotAllowed", "NotConnected", "NotFound",
     "NotJson", "NotPrivate", "NotPut", "NotQuarantined", "NotRunning", "Notice", "Overloaded", "PayloadTooLarge",
@@ -98,6 +99,7 @@ _MODULES = {
     "model.delivery": "DeliveryInfo Notice",
     "model.guard": "Action Check Constraints Decision Hook ViolationEvent",
     "model.job": "KeyLimitFields Retry",
+    "model.job_info": "JobEvent",
     "model.lane": "LaneEvent LaneInfo",
     "model.letter_view": "LetterDetail LetterInfo",
     "model.run_view": (

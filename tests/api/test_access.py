@@ -313,6 +313,7 @@ def test_origins_and_hosts_that_are_allowed(folder: Path) -> None:
 # ── the ways in ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.behaviour("SEC-1")
 def test_the_unix_socket_is_the_owners(guarded: Server, run: str) -> None:
     assert stat.S_IMODE(guarded.http_socket.stat().st_mode) == 0o600
     assert stat.S_IMODE(guarded.socket.stat().st_mode) == 0o600

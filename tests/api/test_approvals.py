@@ -74,7 +74,7 @@ def test_a_run_starts_once_it_is_approved(own: Server) -> None:
     assert seen == f"{request}:{policy}"
     assert shown == {
         "run_id": run_id, "job_id": ASKS, "tenant": "red", "rule": "money", "reason": "money moves",
-        "created_by": "clerk", "labels": {"ticket": "7"}, "state": "approval_required",
+        "created_by": "clerk", "submitters": ["clerk"], "labels": {"ticket": "7"}, "state": "approval_required",
         "payload": {"value": {"password": "•••", "amount": 5}}, "topic": ASKS, "capabilities": [], "risk_tags": [],
         "requires": [], "answer": None, "recent_complete": True,
     }  # fmt: skip

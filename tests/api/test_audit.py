@@ -117,6 +117,6 @@ def test_changes_of_jobs_are_in_it(own: Server) -> None:
     assert boss.post("/api/v1/jobs", {"jobs": many}).status == 200
     found = [one for one in entries(boss, kind="job_changed") if one["actor"] == "boss"]
     assert [(one["subject"], one["detail"]["action"]) for one in found] == [
-        ("made", "put"), ("made", "paused"), ("made", "resumed"), ("made", "deleted"), ("30 jobs", "put"),
+        ("made", "put"), ("made", "paused"), ("made", "resumed"), ("made", "dropped"), ("30 jobs", "put"),
     ]  # fmt: skip
     assert found[-1]["detail"]["names"] == [f"many{number}" for number in range(20)]

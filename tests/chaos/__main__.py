@@ -111,8 +111,8 @@ class Chaos:
         task = asyncio.current_task()
         assert task is not None
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        self._elsewhere.begin()  # it waits for its scheduler
         await self._faults.start()
-        self._elsewhere.begin()
         self._record.open()
         async with (
             jobs.app.connected(str(self._server.socket)) as app,

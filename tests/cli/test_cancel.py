@@ -1,6 +1,7 @@
 """`interlock cancel`: named runs, runs by filter, and being asked first."""
 
 import json
+import sys
 from pathlib import Path
 
 import msgspec
@@ -39,6 +40,47 @@ def test_running_work(server: Server) -> None:
     assert ask(server, "cancel", run_id).stdout == f"{run_id}\trunning\n"
     ended = ask(server, "show", run_id, "--wait")
     assert ended.stderr == f"error: run {run_id} ended as cancelled: cancelled [run_not_succeeded]\n"
+
+
+AGENT = """
+import time
+import interlock as il
+
+with il.Client() as client:
+    for number in range(2):
+        client.submit("echo", {"value": number}, delay="1d")
+while True:
+    time.sleep(3600)
+"""
+
+
+@pytest.mark.behaviour("RUN-26")
+def test_a_program_with_all_runs_that_it_has_made(server: Server) -> None:
+    env = {"INTERLOCK_URL": f"unix:{server.http_socket}"}
+    with Client(f"unix:{server.http_socket}") as client:
+        client.put_job("agent", {"run": {"process": [sys.executable, "-c", AGENT]}, "env": env})
+        agent = client.submit("agent", tenant="acme")
+        wait_until(lambda: len(list(client.runs(parent=agent.id))) == 2, "it has made two runs", 60)
+        two, one = client.runs(root=agent.id, live=True)
+        for made in (one, two):
+            assert (made.parent, made.root, made.tenant) == (agent.id, agent.id, "acme")
+            assert (made.created_by, made.facets["behind"]) == (f"run {agent.id}", ["local"])
+        tree = printed(server, "runs", "--tree", "--root", agent.id, "--json")["runs"]
+        assert [(branch["depth"], branch["run"]["id"]) for branch in tree] == [(0, agent.id), (1, one.id), (1, two.id)]
+        piped = ask(server, "runs", "--tree", "--root", agent.id).stdout.splitlines()
+        assert [line.split("\t")[:3] for line in piped] == [
+            ["0", agent.id, "agent"], ["1", one.id, "echo"], ["1", two.id, "echo"]
+        ]  # fmt: skip
+        shown = Terminal.plain(in_a_terminal(server.folder, "runs", "--tree", "--root", agent.id, size=(80, 24)))
+        assert max(map(len, shown.splitlines())) <= 80
+        assert ["├─ echo" in shown, "└─ echo" in shown, f"{agent.id}  agent" in shown] == [True] * 3
+        assert ask(server, "cancel", agent.id, "--cascade").stdout == f"{agent.id}\trunning\n"
+        assert agent.wait(60) == "cancelled"
+        wait_until(lambda: not list(client.runs(root=agent.id, live=True)), "those that it made are cancelled too")
+        assert {run.state for run in client.runs(root=agent.id)} == {"cancelled"}
+        assert client.cancel(agent.id, cascade=True) == "cancelled"
+    refused(server, "cancel", "--all", "--cascade", exit_code=2, says="--cascade", code="usage")
+    refused(server, "runs", "--tree", "--watch", exit_code=2, says="--tree", code="usage")
 
 
 def test_the_others_are_cancelled_though_one_is_not_there(server: Server) -> None:

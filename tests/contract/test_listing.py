@@ -26,6 +26,8 @@ def assorted() -> list[Run]:
     for number, ((job, tenant, session, lane), state) in enumerate(zip(itertools.cycle(places), [*State] * 4)):
         fields = {"job_id": job, "tenant": tenant, "session": session, "lane": lane, "state": state,
                   "created_by": ("ann", "bob", "eve")[number % 3]}  # fmt: skip
+        if number % 5 == 0:
+            fields |= {"parent": f"p{number % 4}", "root": f"p{number % 2}"}
         end = 2000.0 if state in TERMINAL else None
         # The clock goes back now and then, so the time of creation is not the order of creation.
         runs.append(make_run(f"r{number:03}", **fields, created_at=1000.0 + number * 7 % 50, ended_at=end))
@@ -50,6 +52,8 @@ FILTERS: dict[str, tuple[dict[str, Any], Any]] = {
     "session": ({"session": "s1"}, lambda run: run.session == "s1"),
     "lane": ({"lane": "team"}, lambda run: run.lane == "team"),
     "created by": ({"created_by": "bob"}, lambda run: run.created_by == "bob"),
+    "parent": ({"parent": "p1"}, lambda run: run.parent == "p1"),
+    "root": ({"root": "p1"}, lambda run: run.root == "p1"),
     "since": ({"since": 1020.0}, lambda run: run.created_at >= 1020.0),
     "until": ({"until": 1030.0}, lambda run: run.created_at < 1030.0),
     "live": ({"live": True}, lambda run: run.ended_at is None),

@@ -47,6 +47,7 @@ def runs_in(path: Path) -> dict[str, int]:
         return dict(connection.execute("SELECT id, fence FROM runs ORDER BY id"))
 
 
+@pytest.mark.behaviour("REC-7")
 def test_a_backup_has_what_was_stored_at_its_moment_and_is_for_its_owner(database: Path) -> None:
     target = database.with_name("copy.db")
 

@@ -310,7 +310,19 @@ def test_no_statement_of_a_reader_goes_through_a_whole_table(database: Path) -> 
     with closing(connect_writer(database)) as connection:
         for name, statement in statements.items():
             values = dict.fromkeys(
-                ["states", "job_id", "tenant", "created_by", "session", "lane", "since", "until", "live"]
+                [
+                    "states",
+                    "job_id",
+                    "tenant",
+                    "created_by",
+                    "session",
+                    "lane",
+                    "since",
+                    "until",
+                    "live",
+                    "parent",
+                    "root",
+                ]
             )
             numbers = dict.fromkeys(["before", "floor", "most", "most_with_prefix", "limit", "after"], 1)
             given = (

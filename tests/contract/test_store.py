@@ -9,12 +9,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from msgspec.structs import replace
 
+from interlock.core.decisions import Batch
 from interlock.model.child_info import Kept
 from interlock.model.error import StaleEpoch
 from interlock.model.facets import Facets, Hold
+from interlock.model.output import OutputRecord, OutputStatus
 from interlock.model.run import UPDATES, Run
 from interlock.model.state import State
 from interlock.ports.store import (
+    EventFilter,
     Inputs,
     LogEntry,
     Pruned,
@@ -24,6 +27,7 @@ from interlock.ports.store import (
     ServiceEntry,
     Snapshot,
     StoredEvent,
+    Unscanned,
 )
 from tests.contract.conftest import AnyStore, WithStore
 from tests.contract.samples import (
@@ -201,19 +205,55 @@ def test_a_batch_with_something_of_everything(with_store: WithStore) -> None:
     with_store(body)
 
 
-@pytest.mark.behaviour("RUN-15")
-@pytest.mark.behaviour("OUT-3")
-def test_results_are_read_of_runs_that_are_still_succeeded(with_store: WithStore) -> None:
+@pytest.mark.behaviour("OUT-3", "OUT-7")
+def test_what_is_to_be_scanned_is_read_of_runs_with_a_pending_record(with_store: WithStore) -> None:
     async def body(store: AnyStore) -> None:
         lease = await take(store)
-        ends = {"done": State.SUCCEEDED, "held": State.OUTPUT_QUARANTINED, "bad": State.FAILED, "none": State.SUCCEEDED}
         runs = [
-            make_run(name, state=state, result=None if name == "none" else b'"%b"' % name.encode())
-            for name, state in ends.items()
+            make_run(status, result=b'"out"', facets=Facets(output=OutputRecord(2, None, 1.0, status=status)))
+            for status in OutputStatus
         ]
-        await store.commit(created(*runs), NAME, lease.epoch)
-        assert await store.results([*ends, "unknown"]) == {"done": b'"done"'}
-        assert await store.results([]) == {}
+        await store.commit(created(*runs, make_run("plain", result=b'"out"')), NAME, lease.epoch)
+        found = await store.unscanned([*OutputStatus, "plain", "unknown"])
+        assert found == [Unscanned("pending", b'"out"', [])]
+        assert await store.unscanned([]) == []
+
+    with_store(body)
+
+
+@pytest.mark.behaviour("OUT-2", "RUN-15")
+def test_held_lines_are_read_by_nobody_until_they_are_published(with_store: WithStore) -> None:
+    async def body(store: AnyStore) -> None:
+        lease = await take(store)
+        pending = Facets(output=OutputRecord(2, None, 1.0, status=OutputStatus.PENDING))
+        first = created(make_run("r1", attempt=1, facets=pending), make_run("r2"))
+        first.position = 1
+        first.logs = [
+            ("r1", 1, 1, 1.0, "info", "one", ""), ("r2", 1, 1, 1.0, "info", "open", ""),
+            ("r1", 1, 2, 1.0, "info", "two", ""),
+        ]  # fmt: skip
+        first.held = {"r1"}
+        for _ in range(2):
+            await store.commit(first, NAME, lease.epoch)
+            assert await store.position() == 3, "no position is used twice"
+        assert [one.text for after in (0, -5) for one in await store.logs("r1", after)] == []
+        for wanted in (EventFilter(), EventFilter(run_id="r1"), EventFilter(job_id="work")):
+            events = (await store.events(0, 100, wanted)).events
+            assert [one.line.text for one in events if isinstance(one, StoredEvent) and one.line] in ([], ["open"])
+        assert await store.unscanned(["r1"]) == [Unscanned("r1", None, [(1, 1, "one"), (1, 2, "two")])]
+        assert (await store.load(10)).log_sizes["r1"] == (2, 6)
+        assert (await store.load(10)).log_marks["r1"] == (1, 2)
+
+        again = Batch(position=4, published=[("r1", 5)], redacted=[("TWO", "r1", 1, 2), ("shut", "r2", 1, 1)])
+        again.logs = [("r2", 1, 2, 2.0, "info", "later", "")]
+        assert again.last_position == 9
+        for _ in range(2):
+            await store.commit(again, NAME, lease.epoch)
+            assert [(one.position, one.text) for one in await store.logs("r1")] == [(4, "one"), (5, "TWO")]
+        assert [(one.position, one.text) for one in await store.logs("r2")] == [(2, "open"), (9, "later")]
+        rows = await store.events(3, 100, EventFilter(run_id="r1"))
+        assert [one.line.text for one in rows.events if isinstance(one, StoredEvent) and one.line] == ["one", "TWO"]
+        assert await store.position() == 9
 
     with_store(body)
 

@@ -92,7 +92,7 @@ class Machine:
         self.step(("", self.define(0)))
 
     def define(self, request: int = 1) -> Define:
-        return Define(request, self.jobs, policy=self.policy, tenants=self.tenants)
+        return Define(request, self.jobs, policy=self.policy, tenants=self.tenants, claim_key=b"key")
 
     # ── time and passes ─────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +19,9 @@ from interlock.model.audit import NO_HASH, AuditEntry, AuditHead, AuditKind, cha
 from interlock.model.audit_request import NoteRefusals, Refusal, RefusalsReport
 from interlock.model.command import Define, NoteTokens, Put
 from interlock.model.job import Job
-from interlock.model.request import DropJob
+from interlock.model.job_info import JobEvent
+from interlock.model.request import DropJob, SetPaused
+from interlock.model.schedule import Schedule
 from interlock.model.work import ProcessWork
 from tests.core.machine import START, WORK, Machine, at_once
 
@@ -230,9 +233,9 @@ def test_jobs_that_are_put_and_deleted_are_audited_with_the_change_and_refused_o
     assert changes(m)[start:] == [
         ("ann", "made", {"action": "put"}),
         ("ann", "other", {"action": "put"}),
-        ("ann", "made", {"action": "deleted"}),
+        ("ann", "made", {"action": "dropped"}),
         ("bob", "2 jobs", {"action": "put", "names": ["made", "other"]}),
-        ("client", "other", {"action": "deleted"}),
+        ("client", "other", {"action": "dropped"}),
     ]
 
 
@@ -376,3 +379,28 @@ def test_a_rewritten_chain_is_found_by_a_hash_that_was_kept(entries: list[AuditE
     assert [one.text for one in verify(rewritten, head_of(rewritten), kept).faults] == [
         f"no entry has the hash {kept}: the audit was rewritten or cut"
     ]
+
+
+@pytest.mark.behaviour("OBS-4")
+def test_changes_of_jobs_are_events_too() -> None:
+    machine = Machine(Job(id="work"))
+    made = [
+        Job(id=f"made{number}", schedule=Schedule(every=60), work=ProcessWork(command=("true",)))
+        for number in range(102)
+    ]
+    machine.step(("ann", Put(1, made, "ann")))
+    machine.step(("ann", Put(2, made, "ann")))
+    for paused in (True, True, False):
+        machine.step(("ann", SetPaused(3, "made0", paused, "ann")))
+    machine.step(("bob", DropJob(4, "made1", "bob")))
+    machine.jobs = [Job(id="work", lane="team"), Job(id="other")]
+    machine.step(("", machine.define()))
+    found = [msgspec.json.decode(row.text, type=JobEvent) for row in at_once(machine.store.service_log("@jobs"))]
+    assert [(one.actor, one.action, one.count, one.jobs[:2]) for one in found] == [
+        ("ann", "put", 102, ["made0", "made1"]),
+        ("ann", "paused", 1, ["made0"]),
+        ("ann", "resumed", 1, ["made0"]),
+        ("bob", "dropped", 1, ["made1"]),
+        ("scheduler", "reloaded", 2, ["other", "work"]),
+    ]
+    assert (len(found[0].jobs), found[0].at) == (100, machine.wall)

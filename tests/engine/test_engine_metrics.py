@@ -39,10 +39,10 @@ def test_an_engine_tells_what_it_has_committed_refused_and_lost() -> None:
         # What was just told is told again for a moment.
         await until(lambda: values(bench)["interlock_store_available", frozenset()] == 1)
         found = values(bench)
-        job = ("job", "job")
-        assert found["interlock_runs_received_total", frozenset({job})] == 1
-        assert found["interlock_runs_dispatched_total", frozenset({job})] == 1
-        assert found["interlock_runs_completed_total", frozenset({job, ("state", "succeeded")})] == 1
+        topic = ("topic", "job")
+        assert found["interlock_runs_received_total", frozenset({topic})] == 1
+        assert found["interlock_runs_dispatched_total", frozenset({topic})] == 1
+        assert found["interlock_runs_completed_total", frozenset({topic, ("status", "succeeded")})] == 1
         assert found["interlock_submits_refused_total", frozenset({("code", "unknown_job")})] == 1
         assert found["interlock_submits_refused_total", frozenset({("code", "store_unavailable")})] == 1
         assert found["interlock_recoveries_total", frozenset()] == 1

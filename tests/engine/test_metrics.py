@@ -1,7 +1,7 @@
 """What is counted of a scheduler's life, and that Prometheus can read it."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 from hypothesis import given
@@ -9,17 +9,21 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from interlock.core.decisions import Decisions
+from interlock.core.state import Limits
 from interlock.core.step import Command
 from interlock.engine.metrics import MOST_JOBS, OTHERS, SECONDS, Histogram, Metrics
 from interlock.model.command import Define, WorkerUp
 from interlock.model.error import LeaseLost, StoreUnavailable, TenantLimit
 from interlock.model.exposition import Family, exposition
+from interlock.model.guard import Action, Constraints
 from interlock.model.job import Job
 from interlock.model.message import Load, LogLine
-from interlock.model.policy import Ruling
+from interlock.model.policy import Ruling, Verdict
 from interlock.model.pool import PoolSpec
+from interlock.model.schedule import Schedule
 from interlock.model.state import TERMINAL, State
 from interlock.model.tenant import TenantSpec
+from interlock.policy.circuit import Circuit
 from tests.core.machine import Machine, retrying_job
 
 Labels = frozenset[tuple[str, str]]
@@ -34,8 +38,8 @@ class Counted(Machine):
         super().__init__(*jobs, lanes=lanes or None)
         self.metrics.begin(self.state)
 
-    def step(self, *commands: Command) -> Decisions:
-        decisions = super().step(*commands)
+    def _pass(self, commands: Sequence[Command]) -> Decisions:
+        decisions = super()._pass(commands)
         self.metrics.add(decisions, self.taken)
         return decisions
 
@@ -69,12 +73,12 @@ def test_the_life_of_runs_is_counted_by_job_and_end() -> None:
     machine.finished(second, "failed")
     machine.cancel(third)
     machine.finished(third, "cancelled")
-    assert machine.value("runs_received_total", job="work") == 2
-    assert machine.value("runs_received_total", job="other") == 1
-    assert machine.value("runs_dispatched_total", job="work") == 2
-    assert machine.value("runs_completed_total", job="work", state="succeeded") == 1
-    assert machine.value("runs_completed_total", job="work", state="failed") == 1
-    assert machine.value("runs_completed_total", job="other", state="cancelled") == 1
+    assert machine.value("runs_received_total", topic="work") == 2
+    assert machine.value("runs_received_total", topic="other") == 1
+    assert machine.value("runs_dispatched_total", topic="work") == 2
+    assert machine.value("runs_completed_total", topic="work", status="succeeded") == 1
+    assert machine.value("runs_completed_total", topic="work", status="failed") == 1
+    assert machine.value("runs_completed_total", topic="other", status="cancelled") == 1
     assert machine.metrics.submitted == 3
     assert machine.metrics.ended == {"succeeded": 1, "failed": 1, "cancelled": 1}
     assert [run.id for run in machine.metrics.recent] == [first, second, third]
@@ -95,9 +99,9 @@ def test_retries_and_crashes_are_told_apart() -> None:
     assert machine.state_of(run_id) is State.ORPHANED
     assert machine.value("runs_retried_total", job="work") == 1
     assert machine.value("runs_crashed_total", job="work") == 2
-    assert machine.value("runs_dispatched_total", job="work") == 3
+    assert machine.value("runs_dispatched_total", topic="work") == 3
     assert machine.value("dead_letters_total", reason="orphaned") == 1
-    assert machine.value("dispatch_latency_seconds_count") == 1
+    assert machine.value("dispatch_latency_seconds_count", topic="work") == 1
 
 
 @pytest.mark.behaviour("OBS-1")
@@ -110,16 +114,16 @@ def test_how_long_runs_wait_and_take_is_measured() -> None:
     machine.started(run_id)
     machine.advance(0.2)
     machine.finished(run_id)
-    assert machine.value("dispatch_latency_seconds_count") == 1
-    assert machine.value("dispatch_latency_seconds_sum") == 4
-    assert machine.value("dispatch_latency_seconds_bucket", le="2.5") == 0
-    assert machine.value("dispatch_latency_seconds_bucket", le="5") == 1
+    assert machine.value("dispatch_latency_seconds_count", topic="work") == 1
+    assert machine.value("dispatch_latency_seconds_sum", topic="work") == 4
+    assert machine.value("dispatch_latency_seconds_bucket", topic="work", le="2.5") == 0
+    assert machine.value("dispatch_latency_seconds_bucket", topic="work", le="5") == 1
     assert machine.value("run_duration_seconds_sum", job="work") == pytest.approx(0.2, abs=1e-6)
     assert machine.value("run_duration_seconds_bucket", job="work", le="+Inf") == 1
     machine.advance(55.8)
     assert machine.state_of(later) is State.DISPATCHED
-    assert machine.value("dispatch_latency_seconds_sum") == pytest.approx(4, abs=1e-6)
-    assert machine.value("dispatch_latency_seconds_count") == 2
+    assert machine.value("dispatch_latency_seconds_sum", topic="work") == pytest.approx(4, abs=1e-6)
+    assert machine.value("dispatch_latency_seconds_count", topic="work") == 2
 
 
 def test_a_run_that_never_began_has_no_duration_and_a_clock_set_back_no_negative_one() -> None:
@@ -215,7 +219,7 @@ def test_what_is_counted_in_the_state_is_not_lost_with_it() -> None:
     assert machine.value("recoveries_total") == 2
     assert machine.value("leases_lost_total") == 1
     assert machine.value("submits_refused_total", code="bad_payload") == 2
-    assert machine.value("runs_received_total", job="work") == 1
+    assert machine.value("runs_received_total", topic="work") == 1
 
 
 @pytest.mark.behaviour("OBS-1")
@@ -231,7 +235,8 @@ def test_no_label_is_the_id_of_a_run_or_a_worker() -> None:
     samples = machine.read()
     labels = {value for _, pairs in samples for _, value in pairs}
     assert labels.isdisjoint(ids)
-    assert {name for _, pairs in samples for name, _ in pairs} == {"job", "state", "lane", "pool", "le"}
+    names = {name for _, pairs in samples for name, _ in pairs}
+    assert names == {"job", "topic", "status", "state", "lane", "pool", "le"}
 
 
 @pytest.mark.behaviour("OBS-1")
@@ -309,3 +314,91 @@ def test_verdicts_are_counted_by_a_bounded_number_of_topics() -> None:
     assert machine.value("input_fail_open_total", topic="pay") == 1
     assert machine.value("input_fail_open_total", topic=OTHERS) == 2
     assert machine.value("approvals_waiting") == 0
+
+
+CONTRACT = """
+runs_received_total topic
+runs_dispatched_total topic
+runs_completed_total status topic
+runs_denied_total topic
+policy_unavailable_total topic
+input_fail_open_total topic
+policy_circuit
+dispatch_latency_seconds_count topic
+dispatch_latency_seconds_sum topic
+dispatch_latency_seconds_bucket le topic
+schedule_lag_seconds_count
+schedule_lag_seconds_sum
+schedule_lag_seconds_bucket le
+constraints_checked_total
+constraints_violated_total constraint
+actions_total
+actions_failed_total
+lane_active lane
+lane_limit lane
+lane_waiting lane
+sessions
+sessions_active_runs
+sessions_waiting_runs
+leases_lost_total
+stale_messages_total
+replays_total
+"""
+
+
+@pytest.mark.behaviour("OBS-1", "POL-10")
+def test_the_metrics_of_the_contract_have_these_names_and_labels() -> None:
+    """Where a family has no sample yet, this test makes one."""
+    one = Constraints(max_concurrent_runs=1)
+    machine = Counted(
+        Job(id="work", topic="mail.send", schedule=Schedule(every=60)),
+        Job(id="guarded", constraints=one, on_constraint_violation=(Action(action="skip"),)),
+    )
+    machine.worker_up()
+    machine.started("work:1000000")
+    machine.finished("work:1000000")
+    machine.limits = Limits(remote_policy=True)
+    machine.remote = lambda request: Verdict(ruling=Ruling.ALLOW, policy="p")
+    machine.restart()
+    machine.worker_up()
+    first = machine.submit("guarded", session="s")
+    machine.advance(2)
+    machine.started(first)
+    machine.submit("guarded")
+    machine.remote = lambda request: "no answer"
+    machine.submit("work")
+    machine.limits = Limits(remote_policy=True, policy_fails_open=True)
+    machine.restart()
+    machine.submit("work")
+    machine.remote = lambda request: Verdict(ruling=Ruling.DENY, policy="p")
+    machine.submit("work")
+    machine.finished(first)
+    found = machine.read()
+    shown = {" ".join([name.removeprefix("interlock_"), *sorted(dict(labels))]) for name, labels in found}
+    assert set(CONTRACT.split("\n")) - {""} - shown == set()
+    assert machine.value("policy_unavailable_total", topic="mail.send") >= 2
+    assert machine.value("runs_denied_total", topic="mail.send") == 1
+    assert machine.value("runs_completed_total", topic="mail.send", status="denied") == 1
+    assert machine.value("runs_completed_total", topic="guarded", status="skipped") == 1
+
+
+@pytest.mark.behaviour("OBS-1")
+def test_the_lag_of_a_schedule_counts_to_the_first_line_of_the_work() -> None:
+    machine = Counted(Job(id="work", schedule=Schedule(every=60)))
+    machine.worker_up()
+    machine.advance(0.75)
+    assert machine.value("schedule_lag_seconds_count") == 0, "it waits at its worker"
+    machine.started("work:1000000")
+    assert machine.value("schedule_lag_seconds_sum") == 0.75
+    machine.finished("work:1000000", "failed")
+    machine.advance(10)
+    machine.started("work:1000000")
+    assert machine.value("schedule_lag_seconds_count") == 1, "a retry does not count again"
+
+
+@pytest.mark.behaviour("POL-10")
+def test_the_level_of_a_circuit() -> None:
+    closed = Circuit()
+    opened = closed.fail(0, 1.0).fail(0, 1.0).fail(0, 1.0)
+    probing = opened.begin(40.0)
+    assert [one.level for one in (closed, opened, probing, probing.succeed(2).succeed(2))] == [0, 2, 1, 0]

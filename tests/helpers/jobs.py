@@ -54,6 +54,24 @@ def echo_process(value: Any = None) -> Any:
     return [value, os.getpid()]
 
 
+@app.job("family")
+async def family(ctx: il.Context, depth: int = 0, tenant: str | None = None) -> dict[str, Any]:
+    """Make runs: one itself, and one in a thread."""
+    found: dict[str, Any] = {"run": ctx.run_id, "parent": ctx.parent, "tenant": ctx.tenant, "labels": ctx.labels}
+    if depth:
+        child = await app.submit("family", {"depth": depth - 1}, tenant=tenant)
+        there: list[Any] = []
+        thread = threading.Thread(target=lambda: there.append(asyncio.run(_make_one())))
+        thread.start()
+        await asyncio.to_thread(thread.join)
+        found |= {"child": await child.result(), "in_thread": there[0]}
+    return found
+
+
+async def _make_one() -> Any:
+    return await (await app.submit("family")).result()
+
+
 @app.job("add")
 async def add(left: int, right: int = 1) -> int:
     return left + right

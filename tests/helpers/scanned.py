@@ -18,6 +18,7 @@ default_decision: allow
 output_fail_mode: {mode}
 output:
   timeout: {timeout}
+  scan: {scan}
   rules:
     - {{id: large, match: {{over: 2000}}, decision: deny, reason: too large}}
   scanners:
@@ -29,10 +30,12 @@ output:
 """
 
 
-def write_policy(place: Path, mode: str = "open", timeout: str = "30s", words: str = KEYWORD) -> str:
+def write_policy(
+    place: Path, mode: str = "open", timeout: str = "30s", words: str = KEYWORD, scan: str = "after_success"
+) -> str:
     """Write the policy and return the path of its file."""
     path = place / "policy.yaml"
-    path.write_text(POLICY.format(mode=mode, timeout=timeout, words=words))
+    path.write_text(POLICY.format(mode=mode, timeout=timeout, words=words, scan=scan))
     return str(path)
 
 

@@ -20,6 +20,13 @@ async def say(value: Any = None) -> Any:
     return value
 
 
+@app.job("mutter")
+async def mutter(ctx: il.Context, line: str, value: Any = None) -> Any:
+    ctx.log(line)
+    ctx.progress(50, line)
+    return value
+
+
 RECEIVER = os.environ.get("RECEIVER", "http://127.0.0.1:9")
 AFTER = il.Action(action="webhook", url=f"{RECEIVER}/end")
 

@@ -24,6 +24,8 @@ JOBS = "tests.helpers.jobs:app"
 def environment(**extra: str) -> dict[str, str]:
     """What a command is started with: this interpreter's, without settings of ours, and these sources and tests."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("INTERLOCK_")}
+    # Unbuffered, Python drops the rest of a write that a signal interrupts: a drawing then ends in the middle.
+    kept.pop("PYTHONUNBUFFERED", None)
     return kept | {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "COLUMNS": "200"} | extra
 
 

@@ -17,6 +17,7 @@ from interlock.inspector.scan_pipe import ScanPipe
 from interlock.model.output import OutputPolicy
 from interlock.model.scanner import ScannerKind, ScannerSpec
 from interlock.model.state import State
+from interlock.ports.store import Unscanned
 from interlock.stores.memory import MemoryStore
 from interlock.wiring.scheduler import Scheduler
 from tests.helpers.http import Http
@@ -71,7 +72,8 @@ def test_what_is_found(server: Server, value: Any, state: State, result: Any, ki
         assert (found.state, found.result) == (state, result)
         record = record_of(client, run.id)
         assert (record.get("findings") and sorted(one["kind"] for one in record["findings"])) == (kinds or None)
-        assert bool(record) is (kinds is not None)
+        status = "quarantined" if state is S.OUTPUT_QUARANTINED else "clean" if result == value else "redacted"
+        assert record["status"] == status
         if kinds is not None:
             assert record["phase"] == (2 if kinds else 1)
 
@@ -155,8 +157,8 @@ def test_a_policy_larger_than_a_command_line_can_be() -> None:
     async def body() -> None:
         pipe = ScanPipe(None, sys.path)
         try:
-            (found,) = await pipe.scan(policy, {"run": f'"{words[-1]}"'.encode(), "other": b'"fine"'})
-            assert (found.run_id, found.found) == ("run", 1)
+            found = await pipe.scan(policy, {"run": f'"{words[-1]}"'.encode(), "other": b'"fine"'})
+            assert {name: one.found for name, one in found.items()} == {"run": 1, "other": 0}
         finally:
             await pipe.close()
 
@@ -177,8 +179,8 @@ def test_scanners_that_were_killed_while_idle_are_started_again_and_leave_out_no
                 os.kill(pid, signal.SIGKILL)
                 if noticed:
                     await until(lambda pid=pid: not alive(pid), "its end is known")  # type: ignore[misc] # its own pid
-                (found,) = await pipe.scan(policy, {"run": f'"{KEYWORD}"'.encode()})
-                assert (found.run_id, found.found, found.error) == ("run", 1, "")
+                found = (await pipe.scan(policy, {"run": f'"{KEYWORD}"'.encode()}))["run"]
+                assert (found.found, found.error) == (1, "")
                 await pipe.close()
         finally:
             await pipe.close()
@@ -193,9 +195,9 @@ class Counting(MemoryStore):
         super().__init__()
         self.asked: list[int] = []
 
-    async def results(self, run_ids: Sequence[str]) -> dict[str, bytes]:
+    async def unscanned(self, run_ids: Sequence[str]) -> list[Unscanned]:
         self.asked.append(len(run_ids))
-        return await super().results(run_ids)
+        return await super().unscanned(run_ids)
 
 
 @pytest.mark.behaviour("OUT-3")

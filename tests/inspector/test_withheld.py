@@ -160,7 +160,7 @@ def test_a_released_result_is_handed_out(server: Server) -> None:
     done = interlock(server.folder, "release", run_id)
     assert (done.returncode, "add --reason" in done.stderr) == (2, True)
     shown = interlock(server.folder, "show", run_id).stdout
-    assert "output\tquarantine for its content, " in shown
+    assert "output\tquarantined for its content, " in shown
     assert "\nfinding\tkeywords\tkeyword\t$.text\t6 characters\n" in shown
     assert "result\t" not in shown
     explained = interlock(server.folder, "explain", run_id).stdout

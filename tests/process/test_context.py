@@ -50,6 +50,26 @@ def test_progress_and_log_are_seen_while_it_runs(server: Server, folder: Path) -
     run_async(body())
 
 
+@pytest.mark.behaviour("RUN-26")
+def test_runs_that_a_handler_makes_belong_to_its_run(server: Server) -> None:
+    async def body() -> None:
+        async with app.connected(str(server.socket)):
+            run = await app.submit("family", {"depth": 2}, tenant="acme", labels={"team": "data"})
+            top = await run.result(30)
+            assert (top["parent"], top["tenant"], top["labels"]) == (None, "acme", {"team": "data"})
+            made = top["child"], top["in_thread"], top["child"]["child"]
+            parents = run.id, run.id, top["child"]["run"]
+            assert [(one["parent"], one["tenant"]) for one in made] == [(parent, "acme") for parent in parents]
+            last = await (await app.handle(top["child"]["child"]["run"])).info()
+            assert (last.root, last.created_by) == (run.id, f"run {top['child']['run']}")
+            assert last.facets["behind"] == ["local"]
+            forged = await app.submit("family", {"depth": 1, "tenant": "other"}, tenant="acme")
+            with pytest.raises(il.RunFailed, match="tenant: 'other' is not that of run"):
+                await forged.result(30)
+
+    run_async(body())
+
+
 @pytest.mark.behaviour("EXE-5")
 def test_a_handler_knows_its_deadline(server: Server) -> None:
     async def body() -> None:

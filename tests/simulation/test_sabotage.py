@@ -32,6 +32,7 @@ RARE = {"engine_ignores_types": 73, "engine_kills_hastily": 28, "store_loses_pay
         ("store_loses_cursors", Faults(), "is created a second time|also ran at"),
         ("store_forgets_retries", DEATHS, "is retried twice by|is told of as"),
         ("store_loses_payloads", Faults.only(), "payloads of others"),
+        ("store_loses_submitters", Faults.only(), "and its parent"),
         ("store_keeps_unique_keys", Faults.only(), "keeps its key"),
         ("store_frees_keys_early", Faults.only(), "have the key"),
         ("engine_forgets_times", Faults.only("kill_scheduler", "jump_clock"), "has no runs at"),

@@ -20,6 +20,9 @@ def test_it_is_one_attempt_of_a_run() -> None:
     assert context.last_checkpoint == {"page": 2}
     assert context.state == ["pool"]
     assert testing.context().last_checkpoint is None
+    plain, made = testing.context(), testing.context(tenant="acme", labels={"a": "b"}, parent="r-1")
+    assert (plain.tenant, plain.labels, plain.parent) == ("default", {}, None)
+    assert (made.tenant, made.labels, made.parent) == ("acme", {"a": "b"}, "r-1")
 
 
 def test_it_keeps_lines_progress_and_checkpoints() -> None:

@@ -83,7 +83,7 @@ class Approvals:
 
     async def _resolve(self, call: Call[Any, ResolveBody], approve: bool) -> ActedOn:
         run, body = await self._runs.find(call.path["run_id"], call.caller), call.body
-        message = Resolve(0, run.id, approve, body.reason, call.caller.name, body.seen or "")
+        message = Resolve(0, run.id, approve, body.reason, call.caller.name, body.seen or "", call.parent)
         report = await ask(self._connection, message)
         return ActedOn(id=report.run_id, state=report.state)
 

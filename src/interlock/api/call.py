@@ -16,11 +16,13 @@ from interlock.api.protocol import Connection, connection_of
 from interlock.model import error as e
 from interlock.model.access import Caller
 from interlock.model.duration import seconds
+from interlock.model.lineage import HEADER
 from interlock.model.operation import Operation, Query
 from interlock.model.operations import OPERATIONS
 from interlock.model.schedule import instant
 
 LONGEST_WAIT = 300.0
+PARENT = HEADER.lower().encode()
 _WAIT = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?(ms|s|m|h|d)")
 _KEY = re.compile(r"[ -~]+")
 
@@ -62,6 +64,11 @@ class Call(msgspec.Struct, Generic[Q, B], frozen=True):
         if not (len(text) <= longest and _KEY.fullmatch(text)):
             raise e.BadValue("Idempotency-Key", text, f"a text of 1 to {longest} printable ASCII characters")
         return text
+
+    @property
+    def parent(self) -> str:
+        """The claim of the attempt whose code makes the request; empty for any other caller."""
+        return self.headers.get(PARENT, b"").decode("latin-1")
 
     async def while_connected(self, work: Coroutine[Any, Any, T]) -> T:
         """Return what the work returns; cancel it when the client hangs up."""

@@ -72,8 +72,9 @@ class Letters:
             raise BadUse("dead letter", f"{found.id} is a message of a worker, so it has no run to replay")
         arguments = b"" if body.payload is None else msgspec.json.encode(body.payload)
         message = Replay(
-            0, RunAction.RETRY, found.run_id, body.reason or "replayed", call.caller.name, call.key or "", arguments
-        )
+            0, RunAction.RETRY, found.run_id, body.reason or "replayed", call.caller.name, call.key or "", call.parent,
+            arguments=arguments,
+        )  # fmt: skip
         report = await ask(self._connection, message)
         return ActedOn(id=report.run_id, state=report.state)
 

@@ -19,6 +19,7 @@ LARGEST_HEAD = 64 * 1024
 LARGEST_PACKET = 256 * 1024  # most bytes received at once, which may hold complete and incomplete parts
 CONNECTION = "interlock.connection"  # in the scope of a request: its connection
 MOST_UNREAD = 1024 * 1024  # bytes of a stream that its reader may leave unread
+MOST_UNREAD_ANSWERS = 64 * 1024 * 1024  # bytes that all readers who are behind may leave unread together
 MOST_BODIES = 256 * 1024 * 1024  # bytes of unanswered requests on all connections together
 _UPGRADE = re.compile(rb"\r\nupgrade:", re.IGNORECASE)
 SWEEP = 1.0  # seconds between two checks for slow peers
@@ -33,6 +34,18 @@ class Load(msgspec.Struct):
     """Load of all connections together."""
 
     bodies: int = 0  # bytes of unanswered requests
+    behind: dict["Connection", None] = {}  # connections with more than 64 KiB unread, longest first
+
+    def relieve(self) -> None:
+        """Cut off the readers who are behind for longest, but never the last, while too much is unread."""
+        unread = {one: one.transport.get_write_buffer_size() for one in self.behind}
+        total = sum(unread.values())
+        for connection in list(unread)[:-1] if total > MOST_UNREAD_ANSWERS else ():
+            del self.behind[connection]
+            connection.abort()
+            total -= unread[connection]
+            if total <= MOST_UNREAD_ANSWERS:
+                return
 
 
 class Connection(HttpToolsProtocol):
@@ -72,6 +85,7 @@ class Connection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self._lost = True
+        self.load.behind.pop(self, None)
         self._forget_bodies()
         if self._answering is not None:
             self._answering.disconnected = True
@@ -79,6 +93,15 @@ class Connection(HttpToolsProtocol):
         if self._on_lost is not None:
             self._on_lost()
             self._on_lost = None
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self.load.behind[self] = None
+        self.load.relieve()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self.load.behind.pop(self, None)
 
     @property
     def lost(self) -> bool:

@@ -21,10 +21,11 @@ from interlock.model import queries as q
 from interlock.model import request as r
 from interlock.model import run_view as v
 from interlock.model.access import EVERY_TENANT, Caller
-from interlock.model.bodies import ActedOn, BatchBody, BulkBody, ReasonBody, SubmittedBatch
+from interlock.model.bodies import ActedOn, BatchBody, BulkBody, CancelBody, ReasonBody, SubmittedBatch
 from interlock.model.delivery import DeliveryFilter
 from interlock.model.explanation import MOST_NAMED, Explanation, explain_end, with_deliveries
 from interlock.model.facets import ProgressInfo
+from interlock.model.lineage import read_claim
 from interlock.model.new_run import NewRunBody, RunOptions, TriggerBody
 from interlock.model.run import TRIGGER, Run, stats_of
 from interlock.model.run_action import RunAction
@@ -69,7 +70,7 @@ class Runs:
 
     async def _submit_one(self, call: Call[q.WaitQuery, Any], body: NewRunBody, origin: str | None) -> Reply:
         limit = seconds_of(call.query.wait)
-        accepted = await self._submit([self._new(body, call.key, call.caller, time.time(), origin)], call.caller)
+        accepted = await self._submit([self._new(body, call.key, call, time.time(), origin)], call)
         run_id = accepted.run_ids[0]
         headers = ((b"location", f"/api/v1/runs/{run_id}".encode("latin-1")),)
         if limit:
@@ -82,10 +83,10 @@ class Runs:
         runs = []
         for place, body in enumerate(call.body.runs):
             own = None if key is None or body.idempotency_key is not None else f"{key}/{place}"
-            runs.append(self._new(body, own, call.caller, now, None))
-        return SubmittedBatch(ids=(await self._submit(runs, call.caller)).run_ids)
+            runs.append(self._new(body, own, call, now, None))
+        return SubmittedBatch(ids=(await self._submit(runs, call)).run_ids)
 
-    async def _submit(self, runs: list[r.NewRun], caller: Caller) -> r.Accepted:
+    async def _submit(self, runs: list[r.NewRun], call: Call[Any, Any]) -> r.Accepted:
         """Durable when this returns, all or none."""
         check_size(runs)
         size = sum(len(run.payload) for run in runs)
@@ -93,17 +94,21 @@ class Runs:
             raise e.Overloaded("the scheduler has not taken earlier submits yet; try again")
         self._submitting += size
         try:
-            return await ask(self._connection, r.Submit(0, runs, caller.name, len(runs) == 1, caller.only_tenant))
+            caller = call.caller
+            message = r.Submit(0, runs, caller.name, len(runs) == 1, caller.only_tenant, call.parent)
+            return await ask(self._connection, message)
         finally:
             self._submitting -= size
 
-    def _new(self, body: NewRunBody, key: str | None, caller: Caller, now: float, origin: str | None) -> r.NewRun:
+    def _new(self, body: NewRunBody, key: str | None, call: Call[Any, Any], now: float, origin: str | None) -> r.NewRun:
         if key is not None and body.idempotency_key not in (None, key):
             raise e.BadUse(
                 "idempotency_key", f"{body.idempotency_key!r} in the body differs from {key!r} in the header"
             )
         given: dict[str, Any] = {name: getattr(body, name) for name in OPTIONS}
-        given["tenant"] = caller.tenant_for(body.tenant)
+        # A run of no particular tenant gets that of the run that makes it.
+        own = read_claim(call.parent).tenant if body.tenant is None and call.parent else body.tenant
+        given["tenant"] = call.caller.tenant_for(own)
         given["idempotency_key"] = body.idempotency_key if key is None else key
         return new_run(body.job, body.payload, now=now, origin=origin, **given)
 
@@ -114,7 +119,9 @@ class Runs:
         await self.find(run_id, call.caller)
         action = RunAction(call.operation.name)
         key = call.key or "" if action is RunAction.RETRY else ""
-        message = r.ActOnRun(0, action, run_id, call.body.reason, call.caller.name, key)
+        message = r.ActOnRun(0, action, run_id, call.body.reason, call.caller.name, key, call.parent)
+        if isinstance(call.body, CancelBody):
+            message = msgspec.structs.replace(message, cascade=call.body.cascade)
         report = await ask(self._connection, message)
         return ActedOn(id=report.run_id, state=report.state)
 
@@ -231,7 +238,7 @@ class Runs:
                 raise e.ConnectionLost("the list")
             found = await self._reader.runs(wanted, before, query.limit)
         return v.RunPage(
-            runs=[v.info_of(run) for run in found.runs],
+            runs=[v.info_of(run, cut=True) for run in found.runs],
             next=None if found.next is None else cursor_of(RUNS, found.next),
         )
 
@@ -252,6 +259,8 @@ def _filter(given: q.RunsQuery | BulkBody) -> RunFilter:
         lane=given.lane,
         since=moment_of(given.since, "since"),
         until=moment_of(given.until, "until"),
+        parent=given.parent,
+        root=given.root,
     )
 
 

@@ -17,9 +17,10 @@ GOODBYE = 2.0  # seconds that requests under way have to be answered when the se
 class HttpServer:
     def __init__(self, app: Any, settings: GatewaySettings) -> None:
         limits = Limits(connections=settings.max_connections, request=settings.request_timeout)
+        self._connections = limited(limits, looks_for_owner=not settings.grants)
         self._config = uvicorn.Config(
             app,
-            http=limited(limits, looks_for_owner=not settings.grants),
+            http=self._connections,
             ws="none",
             lifespan="off",
             log_config=None,
@@ -50,6 +51,7 @@ class HttpServer:
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(SWEEP)
+            self._connections.load.relieve()  # a reader of events may fall further behind
             for connection in list(self._state.connections):
                 connection.sweep(loop.time())  # type: ignore[union-attr] # all are our own
 

@@ -6,6 +6,7 @@ import msgspec
 
 from interlock.api.cursors import EVENTS, cursor_of
 from interlock.model import run_view as v
+from interlock.model.job_info import JobEvent
 from interlock.model.json_form import encode
 from interlock.model.lane import LaneEvent
 from interlock.model.session_info import SessionEvent
@@ -57,8 +58,8 @@ def whose(stored: StoredEvent | ServiceEntry) -> Whose:
 
 
 def _kind(stored: ServiceEntry) -> type:
-    if stored.service == LaneEvent.log:
-        return LaneEvent
+    if stored.service in (LaneEvent.log, JobEvent.log):
+        return LaneEvent if stored.service == LaneEvent.log else JobEvent
     if stored.service.startswith(SessionEvent.LOGS):
         return SessionEvent
     return v.ServiceLogEvent if stored.change is None else v.ServiceEvent
@@ -74,7 +75,7 @@ def _event(stored: StoredEvent | ServiceEntry) -> Any:
     if isinstance(stored, ServiceEntry):
         if (violation := stored.violation) is not None:
             return violation
-        if (kind := _kind(stored)) in (LaneEvent, SessionEvent):
+        if (kind := _kind(stored)) in (LaneEvent, JobEvent, SessionEvent):
             return msgspec.json.decode(stored.text, type=kind)
         of = {"service": stored.service, "at": stored.at, "text": stored.text}
         if (change := stored.change) is None:

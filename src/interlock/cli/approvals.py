@@ -62,11 +62,12 @@ def _left(one: ApprovalInfo, now: float) -> str:
 def facts(one: ApprovalDetail, now: float) -> Iterator[str]:
     """Yield what an approver must know, a line for each fact."""
     rule = f"{one.rule or 'the default'} (policy {one.policy})"
+    by = ", ".join(one.submitters) or one.created_by
     pairs = (
         ("run", one.run_id), ("payload", json_text(one.payload)), ("job", one.job_id), ("topic", one.topic),
         ("tenant", one.tenant), ("capabilities", ", ".join(one.capabilities)), ("risk tags", ", ".join(one.risk_tags)),
         ("requires", ", ".join(one.requires)), ("labels", ", ".join(f"{k}={v}" for k, v in one.labels.items())),
-        ("rule", rule), ("reason", one.reason), ("asked by", f"{one.created_by}, {span(now - one.asked_at)} ago"),
+        ("rule", rule), ("reason", one.reason), ("asked by", f"{by}, {span(now - one.asked_at)} ago"),
         ("also did", _recent(one)), ("expires in", _left(one, now)),
     )  # fmt: skip
     # On one line each: a submitter must not be able to forge another fact.

@@ -16,7 +16,7 @@ from interlock.cli.tables import columns_of, json_text, on_one_line, plain, rich
 from interlock.model.approval import VerdictInfo, verdict_of
 from interlock.model.delivery import DeliveryInfo
 from interlock.model.facets import Judged
-from interlock.model.output import OutputRecord
+from interlock.model.output import OutputRecord, OutputStatus
 from interlock.model.run_view import HistoryEntry, LogLine, RunDetail, ServiceLine
 from interlock.model.safe_text import safe
 from interlock.model.session import SOME_OPTIONS
@@ -114,6 +114,15 @@ def _verdict(run: RunDetail) -> VerdictInfo | None:
     return None if judged is None else verdict_of(msgspec.convert(judged, Judged))
 
 
+STATUSES = {
+    OutputStatus.PENDING: "not yet scanned",
+    OutputStatus.CLEAN: "clean",
+    OutputStatus.REDACTED: "redacted for its {}",
+    OutputStatus.QUARANTINED: "quarantined for its {}",
+    OutputStatus.SKIPPED: "not scanned",
+}
+
+
 def output_of(run: RunDetail) -> OutputRecord | None:
     return None if "output" not in run.facets else msgspec.convert(run.facets["output"], OutputRecord)
 
@@ -123,7 +132,8 @@ def _output_facts(record: OutputRecord | None, when: Callable[[float | None], st
         return
     what = "metadata" if record.phase == 1 else "content"
     rule = f"rule {record.rule}: " if record.rule else ""
-    yield "output", f"{record.decision} for its {what}, {when(record.at)}: {rule}{record.reason or record.decision}"
+    why = f": {rule}{record.reason or record.decision}" if rule or record.reason else ""
+    yield "output", f"{STATUSES[record.status or OutputStatus.QUARANTINED].format(what)}, {when(record.at)}{why}"
     if record.released_at is not None:
         yield "released", f"by {record.released_by}, {when(record.released_at)}: {record.release_reason}"
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from interlock.cli import completion
 from interlock.cli.format import counted
-from interlock.cli.options import FINDING, Flags, JsonOption, argument, option, switch, takes
+from interlock.cli.options import FINDING, Flags, JsonOption, argument, option, switch, takes, widened
 from interlock.cli.output import WrongUsage, ask, say
 from interlock.cli.runs import takes_filter
 from interlock.cli.server import RUN_HELP, client_of, run_of
@@ -18,6 +18,7 @@ from interlock.model.run_filter import UNSUCCESSFUL
 from interlock.model.run_view import BulkInfo
 from interlock.model.state import State
 
+CASCADE = switch("Cancel also the runs that these have made, directly or not.", "--cascade")
 MOST_COUNTED = 1000  # runs counted before the question
 
 
@@ -28,6 +29,7 @@ def command_of(action: RunAction) -> Callable[..., None]:
         runs: Annotated[list[str] | None, argument("RUN", RUN_HELP, completion.runs)] = None,
         asked: dict[str, Any],
         everything: Annotated[bool, switch(f"Act on all runs that {action.reach}.", "--all")] = False,
+        more: dict[str, Any],
         request: Annotated[str | None, option("ID", "Follow an earlier bulk request.")] = None,
         reason: Annotated[str, option("TEXT", "Reason to record with the run.")] = action.done,
         yes: Annotated[bool, switch("Do not ask for confirmation.", "--yes", "-y")] = False,
@@ -37,9 +39,11 @@ def command_of(action: RunAction) -> Callable[..., None]:
         filtered = everything or any(asked.values())
         if bool(runs) + filtered + (request is not None) != 1:
             raise WrongUsage(f"name the runs to {action}, or choose them with options like --job or --all; not both")
+        if any(more.values()) and not runs:
+            raise WrongUsage("--cascade: name the runs to cancel with those that they have made")
         with client_of(flags) as client:
             if runs:
-                _act(client, action, runs, reason, json)
+                _act(client, action, runs, reason, json, **more)
                 return
             if request is None:
                 matching = client.runs(**_reached(action, asked), limit=MOST_COUNTED + 1)
@@ -59,7 +63,9 @@ def command_of(action: RunAction) -> Callable[..., None]:
             "\n\nFor a run that you name and that is `output_quarantined`, this hands out its result. It needs "
             "`--reason`, and the role approver or admin."
         )
-    return takes(*FINDING)(takes_filter(command))
+    cascade = {"cascade": Annotated[bool, CASCADE]} if action is RunAction.CANCEL else {}
+    widest = widened(command, "more", cascade, lambda given: {name: bool(value) for name, value in given.items()})
+    return takes(*FINDING)(takes_filter(widest))
 
 
 def _release_output(client: Client, run_id: str, reason: str) -> State:
@@ -114,14 +120,14 @@ def confirmed(action: str, noun: str, found: Iterable[object]) -> bool:
     return True
 
 
-def _act(client: Client, action: RunAction, named: list[str], reason: str, json: bool) -> None:
+def _act(client: Client, action: RunAction, named: list[str], reason: str, json: bool, cascade: bool = False) -> None:
     def act(name: str) -> dict[str, str]:
         run_id = run_of(client, name)
         if action is RunAction.RETRY:
             return {"id": client.retry(run_id, reason).id, "retry_of": run_id}
         if action is RunAction.RELEASE and client.get(run_id).state is State.OUTPUT_QUARANTINED:
             return {"id": run_id, "state": _release_output(client, run_id, reason)}
-        return {"id": run_id, "state": client.act_on_run(action, run_id, reason)}
+        return {"id": run_id, "state": client.act_on_run(action, run_id, reason, cascade)}
 
     done = each(named, act, UnknownRun, UnknownJob, RunNotEnded)
     report_each(done, json, "runs", lambda one: "\t".join(one.values()))

@@ -10,6 +10,7 @@ from interlock.cli.event_watch import draw
 from interlock.cli.format import COLOURS, exact, print_log, span, took, why
 from interlock.cli.options import FINDING, Flags, JsonOption, option, switch, takes, widened
 from interlock.cli.output import WrongUsage
+from interlock.cli.run_tree import branches, drawn
 from interlock.cli.server import at_least_one, client_of
 from interlock.cli.tables import columns_of, console, out, plain, present, print_json, rich_table, tabbed
 from interlock.client.http.client import Client
@@ -25,6 +26,8 @@ FILTERS: dict[str, Any] = {
     "tenant": Annotated[str | None, option("TEXT", "Only runs of this tenant.")],
     "session": Annotated[str | None, option("TEXT", "Only runs of this session.")],
     "lane": Annotated[str | None, option("TEXT", "Only runs in this lane.")],
+    "parent": Annotated[str | None, option("RUN", "Only runs that this run made.")],
+    "root": Annotated[str | None, option("RUN", "Only runs below this run, the first of those that made each other.")],
     "since": Annotated[str | None, option("DURATION|TIME", "Only runs created since then; 1h is the last hour.")],
 }
 """options that choose runs, in every command that acts on many"""
@@ -56,6 +59,7 @@ def command(
     ] = None,
     limit: Annotated[int | None, option("NUMBER", f"Most runs to list; {LISTED}, or {LOGGED} with --output.")] = None,
     watch: Annotated[bool, switch("Keep showing changes until Ctrl-C.", "--watch")] = False,
+    tree: Annotated[bool, switch("Show each run below the one that made it.", "--tree")] = False,
     output: Annotated[bool, switch("With --job: show the first 16 KiB of each run's output.", "--output")] = False,
     json: JsonOption = False,
 ) -> None:
@@ -63,9 +67,11 @@ def command(
 
     Piped: id, job, state, attempt, created, started, ended, tenant, lane, session and reason, separated by tabs. With
     `--output`: id, state, origin, due, started, ended, exit code and reason, and below them each printed line after a
-    tab."""
+    tab. With `--tree`, each line begins with the number of runs above it that are listed, and a tab."""
     at_least_one("--limit", limit)
     asked["live"] = live
+    if tree and (watch or output):
+        raise WrongUsage("--tree: cannot be combined with --watch or --output")
     if output:
         _print_log(flags, asked, limit or LOGGED, watch, json)
         return
@@ -75,6 +81,14 @@ def command(
             _draw(client, asked, most)
         elif watch:
             _follow(client, asked, most, json)
+        elif tree:
+            found = branches(_family(client, asked, most))
+            present(
+                json,
+                lambda: {"runs": found},
+                lambda: (f"{one.depth}\t{_line(one.run)}" for one in found),
+                lambda: _drawn_table(list(drawn(found))),
+            )
         else:
             present(
                 json,
@@ -82,6 +96,13 @@ def command(
                 lambda: map(_line, client.runs(**asked, limit=most)),
                 lambda: _table(list(client.runs(**asked, limit=most + 1)), most),
             )
+
+
+def _family(client: Client, asked: dict[str, Any], limit: int) -> list[RunInfo]:
+    """Return the runs of a tree, with the root that was asked for."""
+    root = asked["root"]
+    above = [] if root is None else [run for run in client.runs(id_prefix=root) if run.id == root]
+    return [*client.runs(**asked, limit=limit), *above]
 
 
 def _print_log(flags: Flags, asked: dict[str, Any], limit: int, watch: bool, json: bool) -> None:
@@ -99,21 +120,28 @@ def _line(run: RunInfo) -> str:
 
 
 def _table(runs: list[RunInfo], limit: int) -> Any:
-    """Return a table that fits the terminal; the reason is cut before anything else."""
     from rich.console import Group
+    from rich.text import Text
+
+    note = [Text(f"the newest {limit:,}; for more: --limit", style="dim")] if len(runs) > limit else []
+    return Group(_drawn_table([("", run) for run in runs[:limit]]), *note)
+
+
+def _drawn_table(runs: list[tuple[str, RunInfo]]) -> Any:
+    """Return a table that fits the terminal; the reason is cut before anything else. A text stands before each job."""
     from rich.text import Text
 
     now = time.time()
     rows = []
-    for run in runs[:limit]:
+    for lines, run in runs:
         spent = took(run, now)
         tries = f"try {run.attempt}: " if run.attempt > 1 else ""
         state, what = Text(run.state, style=COLOURS.get(run.state, "")), Text(plain(tries + why(run)))
-        rows.append([run.id, run.job_id, state, span(now - run.created_at), "" if spent is None else span(spent), what])
+        age, lasted = span(now - run.created_at), "" if spent is None else span(spent)
+        rows.append([run.id, lines + run.job_id, state, age, lasted, what])
     if not rows:
         return Text("no runs", style="dim")
-    note = [Text(f"the newest {limit:,}; for more: --limit", style="dim")] if len(runs) > limit else []
-    return Group(rich_table(columns_of("run, job, state, >age, >took, ~what"), rows), *note)
+    return rich_table(columns_of("run, job, state, >age, >took, ~what"), rows)
 
 
 def _draw(client: Client, asked: dict[str, Any], limit: int) -> None:

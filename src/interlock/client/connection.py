@@ -14,6 +14,7 @@ from interlock.model import message as m
 from interlock.model import request as r
 from interlock.model.error import BadValue, ConnectionLost, Draining, InterlockError, NotRunning, WaitTimeout, rebuild
 from interlock.model.explanation import Explanation
+from interlock.model.lineage import present_claim
 from interlock.model.run import RunStats
 from interlock.model.run_action import RunAction
 from interlock.model.run_view import HistoryEntry, LogLine, RunDetail, RunInfo, entries_of, origin_of
@@ -109,11 +110,11 @@ class Connection(Endpoint, RunAccess):
                 wait.cancel()
             await asyncio.gather(*waits, return_exceptions=True)
 
-    async def act_on_run(self, action: RunAction, run_id: str, reason: str) -> State:
-        return (await self.ask(r.ActOnRun(0, action, run_id, reason))).state
+    async def act_on_run(self, action: RunAction, run_id: str, reason: str, cascade: bool = False) -> State:
+        return (await self.ask(r.ActOnRun(0, action, run_id, reason, cascade=cascade))).state
 
     async def retry(self, run_id: str, reason: str = "") -> RunHandle[Any]:
-        request = r.ActOnRun(0, RunAction.RETRY, run_id, reason, key=os.urandom(16).hex())
+        request = r.ActOnRun(0, RunAction.RETRY, run_id, reason, key=os.urandom(16).hex(), parent=present_claim())
         return RunHandle((await self.ask(request)).run_id, self)
 
     async def get(self, run_id: str) -> RunDetail:

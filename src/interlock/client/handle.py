@@ -56,8 +56,9 @@ class RunAccess(ABC):
         """Yield the end of each run as it comes, once for each id."""
 
     @abstractmethod
-    async def act_on_run(self, action: RunAction, run_id: str, reason: str) -> State:
-        """Act on the run, unless it has ended; return its state then."""
+    async def act_on_run(self, action: RunAction, run_id: str, reason: str, cascade: bool = False) -> State:
+        """Act on the run, unless it has ended; return its state then. With `cascade`, a cancel takes along the runs
+        that it has made."""
 
     @abstractmethod
     async def retry(self, run_id: str, reason: str = "") -> "RunHandle[Any]":
@@ -126,9 +127,10 @@ class RunHandle(Generic[T]):
             return known
         return await self._access.ending(self.id, limit)
 
-    async def cancel(self, reason: str = "") -> State:
-        """Ask the run to stop; return its state then. A run that executes ends later: `wait` for it."""
-        return await self._access.act_on_run(RunAction.CANCEL, self.id, reason)
+    async def cancel(self, reason: str = "", *, cascade: bool = False) -> State:
+        """Ask the run to stop; return its state then. A run that executes ends later: `wait` for it. With `cascade`,
+        the runs that it has made, directly or not, stop too."""
+        return await self._access.act_on_run(RunAction.CANCEL, self.id, reason, cascade)
 
     async def hold(self, reason: str = "") -> State:
         """Keep the run from starting until it is released. A run that executes continues."""

@@ -12,6 +12,7 @@ from interlock.model import payload, schedule
 from interlock.model import request as r
 from interlock.model.duration import seconds
 from interlock.model.error import BadUse, BadValue, PayloadTooLarge
+from interlock.model.lineage import present_claim, read_claim
 from interlock.model.new_run import PlainOptions, RunOptions, check_text, check_unique, checked_option
 from interlock.model.session import check_session
 from interlock.model.value import ResultType
@@ -138,12 +139,19 @@ def result_type_of(one: object) -> ResultType[Any] | None:
     return one.result_type if isinstance(one, Call) else None
 
 
+def in_tenant(runs: Sequence[r.NewRun], tenant: str) -> list[r.NewRun]:
+    """Return these runs, those of no particular tenant in this one."""
+    return [msgspec.structs.replace(new, tenant=tenant) if new.tenant == "default" else new for new in runs]
+
+
 async def submit(connection: "Connection", runs: NewRuns) -> list[RunHandle[Any]]:
     """Submit all runs or none; they are durable when this returns. Safe to repeat if each has an idempotency key."""
     now, given = connection.now(), list(runs)
     ready = [run_of(place, one, now) for place, one in enumerate(given)]
     check_size(ready)
-    accepted = await connection.ask(r.Submit(0, ready))
+    if claim := present_claim():
+        ready = in_tenant(ready, read_claim(claim).tenant)
+    accepted = await connection.ask(r.Submit(0, ready, parent=claim))
     return [
         RunHandle(run_id, connection, result_type_of(one)) for run_id, one in zip(accepted.run_ids, given, strict=True)
     ]

@@ -7,6 +7,8 @@ import msgspec
 
 from interlock.core.facts import Needs
 from interlock.core.lanes import enqueue
+from interlock.core.lineage import asker, maker
+from interlock.core.lineage import place as put_under
 from interlock.core.session import memo_name
 from interlock.core.sessions import check_room, queue
 from interlock.core.state import WAIT, SchedulerState
@@ -40,13 +42,15 @@ def create(p: Pass, origin: str, command: Create) -> None:
     """Create the runs of one submit: all, or none if any has an error."""
     if p.state.draining:
         raise Draining
+    parent = maker(p, command.parent, (new.tenant for new in command.runs)) if command.parent else None
+    may_pause = command.only_tenant is None and parent is None
     taken: dict[object, bytes] = {}
     digests: dict[int, bytes] = {}
     coming: Counter[tuple[str, str]] = Counter()
     for place, new in enumerate(command.runs):
         job = p.state.job(new.job_id)
         if new.idempotency_key is not None or new.occurrence is not None:
-            digests[place] = _check_identity(p, new, taken, command.only_tenant is None)
+            digests[place] = _check_identity(p, new, taken, may_pause)
         if p.state.draining_lanes:
             lane, _ = lane_of(p, new.lane or job.lane or MAIN)
             if lane in p.state.draining_lanes and _existing(p, new) is None:
@@ -54,10 +58,15 @@ def create(p: Pass, origin: str, command: Create) -> None:
         if new.session is not None and _existing(p, new) is None:
             check_room(p, new, coming)
     _check_tenants(p, command.runs)
-    ids = []
+    ids, actor = [], asker(command.actor, parent)
     for place, new in enumerate(command.runs):
-        existing = _existing(p, new)
-        ids.append(existing if existing is not None else create_run(p, new, digests.get(place), command.actor).id)
+        run_id = _existing(p, new)
+        if run_id is None:
+            created = create_run(p, new, digests.get(place), actor)
+            run_id = created.id
+            if parent is not None:
+                put_under(p, created, parent)
+        ids.append(run_id)
     run = p.created.get(ids[0]) if command.show else None
     shown = None if run is None else msgspec.structs.replace(run, payload=None)
     p.answers.append((origin, Accepted(command.request, ids, shown)))

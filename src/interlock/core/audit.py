@@ -12,6 +12,7 @@ from interlock.core.snapshot import Snapshot
 from interlock.model.audit import AuditEntry, AuditHead, AuditKind, chained
 from interlock.model.audit_request import NoteRefusals, RefusalsReport
 from interlock.model.command import NoteTokens
+from interlock.model.job_info import JobEvent
 from interlock.model.json_form import rfc3339
 from interlock.model.reload_report import Difference
 from interlock.model.run import Now
@@ -28,6 +29,7 @@ COUNT_FOR = 60.0  # seconds
 MOST_COUNTED = 1000  # keys of a group that are counted apart; any others share a count
 LONGEST = 1000  # characters of a text in an entry
 MOST_NAMES = 20  # names in an entry
+MOST_ANNOUNCED = 100  # names in an event
 
 _sorted = msgspec.json.Encoder(order="sorted").encode
 
@@ -138,17 +140,27 @@ def note_declared(p: "Pass", actor: str, before: Mapping[str, str] | None, after
     audit = p.state.audit
     digest = _digest_of(after) if after else ""
     if digest != audit.declared:
-        detail = {"jobs": len(after)} if before is None else _named(Difference.between(before, after))
+        detail: dict[str, Any] = {"jobs": len(after)}
+        if before is not None:
+            found = Difference.between(before, after)
+            detail = _named(found)
+            _announce(p, actor, "reloaded", [*found.added, *found.changed, *found.removed])
         _write(p, AuditKind.JOB_CHANGED, actor, "", "declared jobs", {"action": "declared", **detail}, 1)
         audit.declared = digest
         p.batch.memos[DECLARED] = digest.encode()
 
 
 def note_jobs(p: "Pass", actor: str, action: str, names: Sequence[str]) -> None:
-    """Audit a change of jobs by a request."""
+    """Audit and announce a change of jobs by a request."""
     subject, detail = (names[0], {}) if len(names) == 1 else (f"{len(names)} jobs", {"names": list(names[:MOST_NAMES])})
     if names:
         _write(p, AuditKind.JOB_CHANGED, actor, "", subject, {"action": action, **detail}, 1)
+        _announce(p, actor, action, names)
+
+
+def _announce(p: "Pass", actor: str, action: str, names: Sequence[str]) -> None:
+    named = list(names[:MOST_ANNOUNCED])
+    p.announce(JobEvent(at=p.now, action=action, actor=actor, jobs=named, count=len(names)))
 
 
 def _named(found: Difference) -> dict[str, Any]:

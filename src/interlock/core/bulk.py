@@ -10,16 +10,18 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from interlock.core import rerun
+from interlock.core import actions, rerun
 from interlock.core.actions import ACTIONS
 from interlock.core.state import SchedulerState
+from interlock.core.stop import cancel_run
 from interlock.core.transition import Pass
 from interlock.model.bulk import BulkRequest
-from interlock.model.error import BadValue, Draining, IdempotencyConflict, Overloaded, rebuild
+from interlock.model.error import BadUse, BadValue, Draining, IdempotencyConflict, Overloaded, rebuild
 from interlock.model.explanation import Reason, ReasonKind
-from interlock.model.request import BulkReport, StartBulk
+from interlock.model.request import ActOnRun, BulkReport, StartBulk
 from interlock.model.run import Now, Run
 from interlock.model.run_action import RunAction
+from interlock.model.run_filter import RunFilter
 from interlock.model.state import TERMINAL
 
 LOOKS = 20_000  # runs that one pass looks at
@@ -36,11 +38,26 @@ def start(p: Pass, origin: str, command: StartBulk) -> None:
     p.answers.append((origin, BulkReport(command.request, bulk)))
 
 
+def act(p: Pass, origin: str, command: ActOnRun) -> None:
+    """Act on one run. A cancel that cascades is also a request for all runs that it has made."""
+    run = p.find(command.run_id) if command.cascade else None
+    if run is not None and command.action is RunAction.CANCEL:
+        below = RunFilter(under=run.id, tenant=run.tenant)
+        given = f"{p.rng.getrandbits(96):024x}", command.action, below, command.reason
+        found = _begin(p, StartBulk(0, *given), command.actor or origin)
+        # The request covers the runs that were stored before it.
+        for one in [one for one in p.created.values() if one.is_under(run.id)]:
+            cancel_with_children(p, one, found.reason, found.actor)
+    actions.act(p, origin, command)
+
+
 def _begin(p: Pass, command: StartBulk, actor: str) -> BulkRequest:
     is_retry = command.action is RunAction.RETRY
     if wrong := command.wanted.states - TERMINAL if is_retry else command.wanted.states & TERMINAL:
         what = "have not ended" if is_retry else "have ended"
         raise BadValue("state", min(wrong).value, f"a state to {command.action} from: runs in it {what}")
+    if is_retry and command.wanted.under is not None:
+        raise BadUse("under", "is for runs that have not ended; choose runs to retry by root")
     if is_retry and p.state.draining:
         raise Draining
     if is_retry and command.wanted.job_id is not None:
@@ -88,6 +105,8 @@ def proceed(p: Pass) -> None:
         _retry_next(p, bulk)
         return
     act, wanted, reason, actor = ACTIONS[bulk.action], bulk.wanted, bulk.reason, bulk.actor
+    if bulk.is_cascade:
+        act = cancel_with_children
     done, asked = bulk.done, bulk.asked
     room, looks = p.state.limits.bulk_runs, LOOKS
     while walk and room and looks:
@@ -106,6 +125,14 @@ def proceed(p: Pass) -> None:
         _keep(p, replace(bulk, done=done, asked=asked, left=len(walk), ended_at=ended_at, seq=bulk.seq + 1))
         if walk:
             p.batch.walked.append((run.id, bulk_id))
+
+
+def cancel_with_children(p: Pass, run: Run, reason: str, actor: str) -> bool:
+    """Cancel a run, which makes no further runs until it has stopped."""
+    is_changed = cancel_run(p, run, reason, actor)
+    if run.ended_at is None:
+        p.set_facet(run, cascade=True)
+    return is_changed
 
 
 def _retry_next(p: Pass, bulk: BulkRequest) -> None:

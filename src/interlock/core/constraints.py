@@ -17,7 +17,7 @@ from collections.abc import Iterator
 import msgspec
 from msgspec.structs import replace
 
-from interlock.core import effects
+from interlock.core import effects, output
 from interlock.core.admission import admit
 from interlock.core.guard_actions import EVENTS, ActionFailed, about, cause, inform, inform_all
 from interlock.core.hooks import GOOD, call_hook, hook_of
@@ -184,6 +184,7 @@ def _finish(p: Pass, run: Run, status: int | None, why: str) -> None:
         p.violate(run, POST_HOOK, message)
     if not message or (status is None and hook_of(p, run, POST_HOOK).on_error != OnError.FAIL):
         p.move(run, State.SUCCEEDED, "done")
+        output.scan_later(p, run)
         return
     run.outcome, run.result, run.error = Outcome.FAILED, None, f"{POST_HOOK} {message}"
     p.touch(run)
@@ -295,7 +296,7 @@ def resume(p: Pass, run: Run) -> None:
     """Go on after a restart: ask again, with the same ids, for answers that are missing."""
     if run.state is State.CONDITION_RUNNING:
         _ask(p, run)
-    elif run.state is State.TERMINATING:
+    elif run.state is State.TERMINATING and not output.resume(p, run):
         call_hook(p, run, POST_HOOK)
 
 
@@ -381,7 +382,7 @@ def late(p: Pass, run: Run) -> None:
 def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
     """Explain a wait for the answer to a constraint, or because one is violated."""
     guarded, kind = run.guarded, ReasonKind.CONSTRAINT
-    if run.state is State.TERMINATING:
+    if run.state is State.TERMINATING and not output.waits_for_scan(run):
         text = f"has finished its work and waits for {POST_HOOK} to answer"
         yield Reason(kind=kind, text=text, name=POST_HOOK, since=run.changed_at)
     elif run.state is State.CONDITION_RUNNING:

@@ -44,6 +44,9 @@ class Batch(msgspec.Struct):
     """in order: a run, one whose further payloads it gets, and whether it gets the payload of that one too"""
     logs: list[tuple[str, int, int, float, str, str, str]] = []
     """run id, attempt, number of the line, time, level, text, logger"""
+    held: set[str] = set()  # runs whose lines nobody may read until they are in `published`
+    redacted: list[tuple[str, str, int, int]] = []  # new texts of such lines: text, run, attempt, number
+    published: list[tuple[str, int]] = []  # runs whose held lines get new positions, and no fewer than they are
     dead_letters: list[DeadLetter] = []
     replayed: list[tuple[str, str]] = []  # a new run, and the run that it repeats, which may have a dead letter
     dropped_letters: list[str] = []  # ids, after all others
@@ -59,9 +62,22 @@ class Batch(msgspec.Struct):
     position: int = 0  # of the first row: log lines, so that a log precedes its run's end, then history
 
     @property
+    def of_logs(self) -> int:
+        """Position of the first log line that is not among the published."""
+        return self.position + sum(count for _, count in self.published)
+
+    @property
+    def of_history(self) -> int:
+        return self.of_logs + len(self.logs)
+
+    @property
+    def of_services(self) -> int:
+        return self.of_history + len(self.history)
+
+    @property
     def last_position(self) -> int:
         """Position of the last row; `position - 1` without rows."""
-        return self.position + len(self.history) + len(self.logs) + len(self.service_log) - 1
+        return self.of_services + len(self.service_log) - 1
 
     def __bool__(self) -> bool:
         """Whether the batch has rows."""
@@ -93,6 +109,7 @@ class Decisions(msgspec.Struct, kw_only=True):
     crashed: list[Run] = []  # a run for each lost attempt
     violations: list[tuple[Run, Violation]] = []
     rulings: list[tuple[str, Ruling]] = []  # topic and verdict, other than a plain `allow`
+    unavailable: list[str] = []  # topic of each question that the policy service gave no verdict on
     bypassed: list[str] = []  # topic of each run that started without a verdict
     outputs_checked: int = 0  # results whose metadata was judged
     quarantined: list[Run] = []
@@ -103,6 +120,6 @@ class Decisions(msgspec.Struct, kw_only=True):
     put_back: list[tuple[State, str]] = []  # state and topic of each run that a sweep has put back
     problems: list[str] = []  # refused attempts to break the state table, and runs that sweeps cannot help
     progressed: dict[str, ProgressRow] = {}  # run → its latest progress
-    lags: list[float] = []  # lateness of each occurrence in seconds
+    lags: list[float] = []  # seconds from the time of each occurrence that began to the first line of its work
     effects: list[Effect] = []  # effects to carry out
     wake_at: float | None = None  # wall time of the next timer or occurrence; now if the timetable waits for facts

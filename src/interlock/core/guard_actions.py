@@ -3,6 +3,7 @@
 import msgspec
 from msgspec.structs import replace
 
+from interlock.core import lineage
 from interlock.core.admission import create_run
 from interlock.core.transition import Pass
 from interlock.model import payload
@@ -11,7 +12,7 @@ from interlock.model.duration import checked
 from interlock.model.facets import CausedBy
 from interlock.model.guard import DEEPEST, Action, ActionKind
 from interlock.model.request import NewRun
-from interlock.model.run import TRIGGER, Run
+from interlock.model.run import TRIGGER, Run, name_of_run
 from interlock.model.state import State
 
 EVENTS = {State.SUCCEEDED: ("on_success", "succeeded")} | dict.fromkeys(
@@ -45,8 +46,9 @@ def cause(
         raise ActionFailed(f"job {job_id!r} is not started: a chain of {DEEPEST} runs has already caused each other")
     deadline = None if timeout is None else p.now + timeout
     new = NewRun(job_id, data, run.tenant, deadline_at=deadline, origin=TRIGGER)
-    caused = create_run(p, new, None, f"run {run.id}", why)
-    p.set_facet(caused, caused_by=CausedBy(run.id, depth, check), behind=run.submitters)
+    caused = create_run(p, new, None, name_of_run(run.id), why)
+    p.set_facet(caused, caused_by=CausedBy(run.id, depth, check))
+    lineage.place(p, caused, run)
     return caused
 
 

@@ -10,6 +10,7 @@ from interlock.core.fire_times import first_time, following
 from interlock.core.job_queries import report
 from interlock.core.judge import adopt_policy
 from interlock.core.lane_changes import adopt_lanes
+from interlock.core.lineage import adopt_key
 from interlock.core.output import adopt_output
 from interlock.core.schedule_table import GONE, Entry
 from interlock.core.series import PAUSED, go, let_go, skip
@@ -72,6 +73,7 @@ def define(p: Pass, origin: str, command: Define) -> None:
     adopt_tenants(p, command.tenants)
     adopt_policy(p, command.policy, not command.request)
     adopt_output(p, command.position)
+    adopt_key(p, command.claim_key)
     before, state.declared = state.declared, {job.id: job.version for job in jobs}
     state.sources = command.sources
     is_start = not before and not state.timetable.entries
@@ -128,7 +130,7 @@ def drop(p: Pass, origin: str, command: DropJob) -> None:
     _leave_table(p, command.job_id, REMOVED)
     del p.state.jobs[command.job_id]
     p.put_jobs[command.job_id] = None
-    note_jobs(p, command.actor or origin, "deleted", [command.job_id])
+    note_jobs(p, command.actor or origin, "dropped", [command.job_id])
     p.answers.append((origin, report(p.state, command.request)))
 
 

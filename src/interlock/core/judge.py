@@ -20,6 +20,7 @@ from interlock.core import effects
 from interlock.core.facts import Needs
 from interlock.core.gates import POLICY_LIMIT
 from interlock.core.guard_actions import ActionFailed, inform
+from interlock.core.lineage import claimant
 from interlock.core.state import JUMP, RUNTIME, WAIT, SchedulerState
 from interlock.core.transition import Pass
 from interlock.model.access import OWNER
@@ -51,6 +52,7 @@ LONGEST_REASON = 500
 MEMO = "policy"  # digest of the policy that judged the waiting runs
 CHANGED = "the policy has changed"
 JOINED = "it has the payloads of several runs, which the policy now judges one by one; submit them again"
+UNEQUAL = "it runs on behalf of several submitters, for whom the policy has different limits"
 STRICTNESS = (Ruling.ALLOW, Ruling.CONSTRAIN, Ruling.THROTTLE, Ruling.ASK, Ruling.DENY)  # the mildest first
 UNSURE = GUARDED | {State.DISPATCHED}
 
@@ -102,15 +104,22 @@ def _verdict(p: Pass, run: Run, payloads: Sequence[bytes]) -> tuple[PolicyReques
     request = _request(p, run, payloads)
     if p.state.limits.remote_policy or policy is None:
         return request, Verdict(ruling=Ruling.DENY, reason=JOINED, policy=p.state.policy_digest)
+    # It has no right that one of its submitters lacks.
+    requests = [request] if len(run.submitters) == 1 else [replace(request, actor=one) for one in run.submitters]
     meter = Meter()
-    verdicts = [policy.judge(replace(request, payload=one), windows, p.elapsed, meter) for one in payloads]
+    verdicts = [
+        policy.judge(replace(one, payload=data), windows, p.elapsed, meter) for one in requests for data in payloads
+    ]
     p.judging_cost += meter.cost
     if len(verdicts) == 1:
         return request, verdicts[0]
     strictest = max(verdicts, key=lambda one: STRICTNESS.index(one.ruling))
-    if strictest.ruling is Ruling.ASK or any(one.limits != strictest.limits for one in verdicts):
-        # Nobody would see what they approve, and one run cannot obey several limits.
-        strictest = replace(strictest, ruling=Ruling.DENY, reason=JOINED)
+    if len(payloads) > 1:
+        if strictest.ruling is Ruling.ASK or any(one.limits != strictest.limits for one in verdicts):
+            # Nobody would see what they approve, and one run cannot obey several limits.
+            strictest = replace(strictest, ruling=Ruling.DENY, reason=JOINED)
+    elif any(one.limits not in (None, strictest.limits) for one in verdicts):
+        strictest = replace(strictest, ruling=Ruling.DENY, reason=UNEQUAL)
     return request, strictest
 
 
@@ -141,7 +150,7 @@ def request_of(job: Job, run: Run, payloads: Sequence[bytes], secrets: bool) -> 
         job=run.job_id,
         topic=job.policy_topic,
         tenant=run.tenant,
-        actor=run.created_by,
+        actor=run.submitters[-1],
         priority=own or job.priority,
         lane=run.lane,
         session=run.session,
@@ -174,6 +183,7 @@ def policy_answered(p: Pass, run: Run, answer: tuple[PolicyRequest, Verdict | st
 
 def _unanswered(p: Pass, run: Run, request: PolicyRequest, why: str) -> bool:
     """Let a run pass without a verdict if the settings say so, but not while the scheduler stops; else ask later."""
+    p.unavailable.append(request.topic)
     if p.state.limits.policy_fails_open and not p.state.draining:
         p.set_facet(run, labels={**run.labels, BYPASSED: "true"}, policy=None)
         p.warnings.append(f"run {run.id} starts without a verdict: {why}")
@@ -316,7 +326,9 @@ def resolve(p: Pass, origin: str, command: Resolve) -> None:
         raise AlreadyResolved(run.id, run.state, approval.by)
     if command.seen not in ("", seen(judged)):
         raise StaleApproval(run.id)
-    if command.approve and actor in run.submitters:
+    asking = claimant(p, command.parent)
+    askers = {actor} if asking is None else {actor, *asking.submitters}
+    if command.approve and askers & set(run.submitters):
         key = (AuditKind.SELF_APPROVAL, actor, run.id)
         p.audit(AuditKind.SELF_APPROVAL, actor, run.tenant, run.id, repeats=key, job=run.job_id)
         raise SelfApproval(run.id, actor)

@@ -8,6 +8,7 @@ sides drop those that the other does not know.
 
 from collections.abc import Iterator
 
+from interlock.core import output
 from interlock.core.effects import is_pending
 from interlock.core.roster import NOT_OUT, Attempt, Worker
 from interlock.core.routing import send
@@ -196,8 +197,9 @@ def progress(p: Pass, worker_id: str, message: Progress) -> None:
     attempt = current(p, worker_id, message.run_id, message.fence)
     if attempt is not None:
         run = attempt.run
-        p.state.progress[run.id] = ProgressInfo(message.percent, message.text)
-        p.progressed[run.id] = (run.id, run.job_id, run.tenant, message.percent, message.text)
+        text = "" if p.state.policy is not None and output.holds_back(p, run) else message.text
+        p.state.progress[run.id] = ProgressInfo(message.percent, text)
+        p.progressed[run.id] = (run.id, run.job_id, run.tenant, message.percent, text)
 
 
 def log_line(p: Pass, worker_id: str, message: LogLine) -> None:
@@ -221,6 +223,8 @@ def log_line(p: Pass, worker_id: str, message: LogLine) -> None:
     level = message.level
     if state.policy is not None and state.policy.output is not None:
         text, known.of_key = redact_line(text, known.of_key)
+    if attempt.run.is_held_back or (state.policy is not None and output.holds_back(p, attempt.run)):
+        p.batch.held.add(run_id)
     length = len(text) if text.isascii() else len(text.encode())
     full = lines == limits.log_lines or size + length > limits.log_bytes
     if full:

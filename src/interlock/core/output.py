@@ -1,34 +1,46 @@
-"""The output policy: metadata is judged as a run ends, content by another process after its success.
+"""The output policy: metadata is judged as a run ends, content by another process, after its success or before.
 
     terminating ─► output_quarantined     a rule withholds the result: phase one
-    succeeded   ─► output_quarantined     a scanner found something: phase two
+    succeeded   ─► output_quarantined     a scanner found something: phase two, `scan: after_success`
+    terminating ─► succeeded, output_quarantined                     phase two, `scan: before_success`
 
-The scanning process follows the positions of the store. It reports how far it has come together with what it found, so
-a restart continues where the last report ended. A withheld result stays in the store, and is shown to nobody until an
-approver releases it.
+The scanning process follows the positions of the store, and scans runs whose record is pending. It reports how far it
+has come together with what it found, so a restart continues where the last report ended. A withheld result stays in
+the store, and is shown to nobody until an approver releases it.
+
+With `scan: before_success` a run has its pending record from its first output on. While it is live, `Run.shown_result`
+is empty, its log lines are stored where no reader looks (`Batch.held`), and its progress has no text. Its lines are
+published in the commit that ends it, unless it is quarantined.
 """
+
+from collections.abc import Iterator
 
 from msgspec.structs import replace
 
 from interlock.core.facts import Needs
-from interlock.core.state import SchedulerState
+from interlock.core.hooks import call_after
+from interlock.core.state import WAIT, SchedulerState
 from interlock.core.transition import Pass
 from interlock.model.access import OWNER
 from interlock.model.approval_request import ReleaseOutput
 from interlock.model.audit import AuditKind
+from interlock.model.duration import span
 from interlock.model.error import NotQuarantined, RunPruned, UnknownRun
+from interlock.model.explanation import Reason, ReasonKind
+from interlock.model.facets import Facets
 from interlock.model.message import Finished
 from interlock.model.outcome import Outcome
-from interlock.model.output import MOST_KEPT, FailMode, OutputRecord, Scanned
+from interlock.model.output import MOST_KEPT, FailMode, OutputRecord, OutputStatus, Scanned, ScanTime
 from interlock.model.output_request import ReportScans, ScansStored
 from interlock.model.payload import fault_of
 from interlock.model.request import StateReport
-from interlock.model.run import Run
+from interlock.model.run import Now, Run
 from interlock.model.scanner import OutputAction
 from interlock.model.state import State
 from interlock.policy.output import Metadata, Output
 
 MEMO = "scanned"  # position up to which results are scanned
+PATIENCE = 60.0  # seconds without a sign of the scanners after which a run no longer waits for them
 
 
 def output_of(state: SchedulerState) -> Output | None:
@@ -43,6 +55,8 @@ def adopt_output(p: Pass, position: int) -> None:
             _note_position(p, position)
     elif p.state.scanned is not None:
         p.state.scanned = p.batch.memos[MEMO] = None
+        for run in [one for one in p.state.runs.values() if waits_for_scan(one)]:
+            _give_up(p, run, "the policy has no scanners any more")
 
 
 def _note_position(p: Pass, position: int) -> None:
@@ -67,9 +81,14 @@ def withhold(p: Pass, run: Run, at: float | None) -> bool:
 
 
 def _quarantine(p: Pass, run: Run, record: OutputRecord, reason: str, at: float | None = None) -> None:
-    p.set_facet(run, output=record)
+    lines = p.state.log_sizes.get(run.id, (0, 0))[0] if run.is_held_back else 0
+    p.set_facet(run, output=replace(record, status=OutputStatus.QUARANTINED, lines=lines))
     p.move(run, State.OUTPUT_QUARANTINED, reason, at=at)
     p.quarantined.append(run)
+    _audit_quarantine(p, run, record)
+
+
+def _audit_quarantine(p: Pass, run: Run, record: OutputRecord) -> None:
     p.audit(
         AuditKind.QUARANTINED, run.created_by, run.tenant, run.id,
         job=run.job_id, phase=record.phase, rule=record.rule, kinds=sorted({one.kind for one in record.findings}),
@@ -94,41 +113,143 @@ def narrowed(state: SchedulerState, run: Run, message: Finished) -> Finished:
     return replace(message, error=output.redact(message.error), failure=failure)
 
 
+def holds_back(p: Pass, run: Run) -> bool:
+    """Return whether nobody may see what comes out of a live run; mark it from its first output on."""
+    if run.is_held_back:
+        return True
+    output = output_of(p.state)
+    if output is None or output.document.scan is not ScanTime.BEFORE:
+        return False
+    p.set_facet(run, output=OutputRecord(2, None, p.now, status=OutputStatus.PENDING))
+    return True
+
+
+def waits_for_scan(run: Run) -> bool:
+    return run.state is State.TERMINATING and run.facets is not None and run.facets.is_unscanned
+
+
+def scan_first(p: Pass, run: Run) -> bool:
+    """Keep a run that has done its work until its output is scanned, if its policy wants that."""
+    if not holds_back(p, run):
+        return False
+    if p.state.scanned is None:
+        return _give_up(p, run, "the policy has no scanners any more")
+    p.state.set_span(max(p.elapsed, p.state.scans_heard) + PATIENCE, run, WAIT)
+    return True
+
+
+def scan_later(p: Pass, run: Run) -> None:
+    """Mark a run that has succeeded as one to be scanned."""
+    output = output_of(p.state)
+    if output is not None and output.document.scanners and (run.facets is None or run.facets.output is None):
+        p.set_facet(run, output=OutputRecord(2, None, p.now, status=OutputStatus.PENDING))
+
+
+def scan_overdue(p: Pass, run: Run) -> None:
+    """End the wait for scanners that give no sign. While they work, they do."""
+    if not waits_for_scan(run):
+        return
+    end = p.state.scans_heard + PATIENCE
+    if end > p.elapsed:
+        p.state.set_span(end, run, WAIT)
+    else:
+        _give_up(p, run, f"no scanner has answered for {span(PATIENCE)}")
+
+
+def _give_up(p: Pass, run: Run, error: str) -> bool:
+    """Treat a run that cannot be scanned as the fail mode says; return True."""
+    _act(p, run, Scanned(run.id, OutputAction.ALLOW, error=error))
+    return True
+
+
 def report_needs(state: SchedulerState, command: ReportScans, needs: Needs) -> None:
     needs.runs.update(dict.fromkeys(one.run_id for one in command.found if one.run_id not in state.runs))
 
 
 def report_scans(p: Pass, origin: str, command: ReportScans) -> None:
-    """Act on what scans found, unless the run has left its success since; repeated, it changes nothing. Scans for
-    another policy do not count: they are made again."""
+    """Act on scans of runs that are still to be scanned; repeated, it changes nothing. Scans for another policy do not
+    count: they are made again."""
     policy, scanned = p.state.policy, p.state.scanned
+    p.state.scans_heard = p.elapsed
     if policy is not None and scanned is not None and command.digest == policy.digest and command.position > scanned:
         for one in command.found:
             run = p.find(one.run_id)
-            if run is not None and run.state is State.SUCCEEDED and (run.facets is None or run.facets.output is None):
-                _act(p, run, one, policy.document.output_fail_mode)
+            is_unscanned = run is not None and run.facets is not None and run.facets.is_unscanned
+            if run is not None and is_unscanned and (run.ended_at is not None or run.state is State.TERMINATING):
+                _act(p, run, one)
         p.scans.append((command.checked, command.seconds))
         _note_position(p, command.position)
     p.answers.append((origin, ScansStored(command.request, p.state.scanned or 0)))
 
 
-def _act(p: Pass, run: Run, found: Scanned, fail_mode: FailMode) -> None:
-    kinds = sorted({one.kind for one in found.findings})
-    decision, reason = found.decision, f"{', '.join(kinds)} found"
-    if found.error:
-        p.scans_skipped += 1
-        if fail_mode is FailMode.OPEN:
-            return
-        decision, reason = OutputAction.QUARANTINE, f"the result could not be scanned: {found.error}"
-    record = OutputRecord(2, decision, p.now, "", reason, found.findings[:MOST_KEPT], found.found, found.took)
-    if decision is OutputAction.REDACT and found.redacted is not None:
-        run.result = found.redacted
+def _act(p: Pass, run: Run, found: Scanned) -> None:
+    """Record a scan and do what it demands; a run that waits for it goes on."""
+    record = _record_of(p, run, found)
+    is_withheld = record.decision in (OutputAction.QUARANTINE, OutputAction.DENY)
+    if run.ended_at is not None and run.state is not State.SUCCEEDED:
+        _act_on_log(p, run, record, is_withheld)
+    elif is_withheld:
+        _quarantine(p, run, record, record.reason)
+    elif run.state is State.TERMINATING:
         p.set_facet(run, output=record)
-        p.audit(AuditKind.REDACTED, run.created_by, run.tenant, run.id, job=run.job_id, kinds=kinds)
-    elif decision is OutputAction.ALLOW:
+        if not call_after(p, run):
+            p.move(run, State.SUCCEEDED, "done")
+    elif record.status is OutputStatus.REDACTED:
         p.set_facet(run, output=record)
     else:
-        _quarantine(p, run, record, reason)
+        run.facets = replace(run.facets or Facets(), output=record)
+        p.marked[run.id] = run
+
+
+def _record_of(p: Pass, run: Run, found: Scanned) -> OutputRecord:
+    """Return the record of a scan, after a redaction."""
+    kinds = sorted({one.kind for one in found.findings})
+    reason, about = f"{', '.join(kinds)} found" if kinds else "", (run.created_by, run.tenant, run.id)
+    record = OutputRecord(
+        2, found.decision, p.now, "", reason, found.findings[:MOST_KEPT], found.found, found.took,
+        status=OutputStatus.CLEAN,
+    )  # fmt: skip
+    if found.error:
+        p.scans_skipped += 1
+        reason = f"the result could not be scanned: {found.error}"
+        if p.state.policy is not None and p.state.policy.document.output_fail_mode is FailMode.CLOSED:
+            return replace(record, decision=OutputAction.QUARANTINE, reason=reason)
+        p.audit(AuditKind.SCAN_SKIPPED, *about, job=run.job_id, reason=reason)
+        return replace(record, decision=None, reason=reason, status=OutputStatus.SKIPPED)
+    if found.decision is not OutputAction.REDACT:
+        return record
+    if found.redacted is None and not found.lines:
+        return replace(record, decision=OutputAction.QUARANTINE)
+    if found.redacted is not None:
+        run.result = found.redacted
+    p.batch.redacted += [(text, run.id, attempt, number) for attempt, number, text in found.lines]
+    p.audit(AuditKind.REDACTED, *about, job=run.job_id, kinds=kinds)
+    return replace(record, status=OutputStatus.REDACTED)
+
+
+def _act_on_log(p: Pass, run: Run, record: OutputRecord, is_withheld: bool) -> None:
+    """Show the log of a run that did not succeed, or withhold it."""
+    lines = 0 if run.facets is None or run.facets.output is None else run.facets.output.lines
+    if is_withheld:
+        record = replace(record, status=OutputStatus.QUARANTINED, lines=lines)
+        _audit_quarantine(p, run, record)
+    else:
+        p.batch.published.append((run.id, lines))
+    p.set_facet(run, output=record)
+
+
+def resume(p: Pass, run: Run) -> bool:
+    """Let a run wait for its scan again after a restart; return False if it does not."""
+    if not waits_for_scan(run):
+        return False
+    return scan_first(p, run)
+
+
+def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
+    """Explain a wait for the scan of a result."""
+    if waits_for_scan(run):
+        text = "has finished its work and waits for the scan of its output"
+        yield Reason(kind=ReasonKind.OUTPUT, text=text, since=run.changed_at)
 
 
 def release_needs(state: SchedulerState, command: ReleaseOutput, needs: Needs) -> None:
@@ -141,11 +262,13 @@ def release_output(p: Pass, origin: str, command: ReleaseOutput) -> None:
     if run is None:
         raise (RunPruned if command.run_id in p.facts.pruned else UnknownRun)(command.run_id)
     record = None if run.facets is None else run.facets.output
-    if run.state is not State.OUTPUT_QUARANTINED or record is None:
+    if record is None or not (run.state is State.OUTPUT_QUARANTINED or (record.lines and run.ended_at is not None)):
         raise NotQuarantined(run.id, run.state)
     if record.released_at is None:
         actor = command.actor or OWNER.name
         released = replace(record, released_by=actor, released_at=p.now, release_reason=command.reason)
         p.set_facet(run, output=released)
+        if record.lines:
+            p.batch.published.append((run.id, record.lines))
         p.audit(AuditKind.RELEASED, actor, run.tenant, run.id, job=run.job_id, reason=command.reason)
     p.answers.append((origin, StateReport(command.request, run.id, run.state)))

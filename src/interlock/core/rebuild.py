@@ -5,7 +5,7 @@ from math import inf
 
 import msgspec
 
-from interlock.core import audit, restored, sessions, warm_start
+from interlock.core import audit, lineage, restored, sessions, warm_start
 from interlock.core.gates import RATE, RateGate
 from interlock.core.job_guard import guard_of, rebuild_guards
 from interlock.core.judge import LONGEST_PAUSE, MEMO, UNSURE
@@ -54,6 +54,7 @@ def rebuild(
             state.gates[name] = state.open_gates[name] = RateGate(name=name, due=now.elapsed + left)
     state.policy_digest = snapshot.memos.get(MEMO, b"").decode()
     state.scanned = int(snapshot.memos[SCANNED]) if SCANNED in snapshot.memos else None
+    lineage.set_key(state, snapshot.memos.get(lineage.MEMO))
     warm_start.expect(state, snapshot.memos.get(warm_start.MEMO), now)
     sessions.open_all(state, snapshot, now)
     audit.rebuild(state, snapshot, now)

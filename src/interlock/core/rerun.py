@@ -10,6 +10,7 @@ from collections import Counter
 
 from msgspec.structs import replace
 
+from interlock.core import lineage
 from interlock.core.admission import create_run, lane_of
 from interlock.core.facts import Needs
 from interlock.core.sessions import check_room
@@ -17,6 +18,7 @@ from interlock.core.state import SchedulerState
 from interlock.core.tenants import check_tenants
 from interlock.core.transition import Pass
 from interlock.model import payload
+from interlock.model.access import OWNER
 from interlock.model.bulk import BulkRequest
 from interlock.model.error import Draining, Forbidden, RunNotEnded, RunPruned, TenantLimit
 from interlock.model.facets import Facets, RetriedAs, RetryOf
@@ -50,6 +52,7 @@ def _need(state: SchedulerState, needs: Needs, bulk_id: str, wanted: RunFilter, 
 def retry_one(p: Pass, origin: str, command: ActOnRun, run: Run) -> None:
     if run.ended_at is None:
         raise RunNotEnded(run.id, run.state)
+    made_by = lineage.maker(p, command.parent, [run.tenant])
     key = key_of(command)
     known = None if key is None else p.run_of_key((run.tenant, key))
     changed = command.arguments if isinstance(command, Replay) else b""
@@ -60,8 +63,8 @@ def retry_one(p: Pass, origin: str, command: ActOnRun, run: Run) -> None:
         new = _new_run(p, run, key, changed)
         check_room(p, new, Counter())
         check_tenants(p, [(run.tenant, lane)])
-        reason, actor = command.reason or command.action.done, command.actor or origin
-        again = _run_again(p, run, new, reason, actor, bool(changed))
+        reason, actor = command.reason or command.action.done, lineage.asker(command.actor or OWNER.name, made_by)
+        again = _run_again(p, run, new, reason, actor, bool(changed), made_by)
     elif (found := p.find(known[0])) is not None:
         again = found
     else:
@@ -119,11 +122,12 @@ def _new_run(p: Pass, old: Run, key: str | None, changed: bytes = b"") -> NewRun
     )  # fmt: skip
 
 
-def _run_again(p: Pass, old: Run, new: NewRun, reason: str, actor: str, changed: bool = False) -> Run:
+def _run_again(
+    p: Pass, old: Run, new: NewRun, reason: str, actor: str, changed: bool = False, made_by: Run | None = None
+) -> Run:
     digest = None if new.idempotency_key is None else payload.digest(new.job_id, new.payload)
     again = create_run(p, new, digest, actor, reason, RetryOf(run_id=old.id))
-    if old.submitters != (actor,):
-        p.set_facet(again, behind=old.submitters)
+    lineage.place(p, again, old, made_by)
     if old.facets is not None and old.facets.collected is not None and not changed:
         p.set_facet(again, collected=old.facets.collected)
         p.batch.copied.append((again.id, old.id, False))

@@ -7,6 +7,7 @@ from math import inf
 
 from interlock.core.effects import ask
 from interlock.core.lane import Head, Lane, Line, Room
+from interlock.core.lineage import proof_of
 from interlock.core.roster import MOST_TRIES, NOT_OUT, PLACE, Attempt, Place, PlaceKey, Worker
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
@@ -58,6 +59,10 @@ def send(
         further,
         run.session,
         None if run.judged is None else run.judged.limits,
+        run.tenant,
+        None if run.facets is None else run.facets.labels,
+        run.parent,
+        proof_of(p.state, run.id, run.fence),
     )
     p.send(worker.id, message)
 

@@ -62,8 +62,6 @@ def _limit(state: SchedulerState, run: Run) -> float:
 def _begin(p: Pass, run: Run, series: Series | None) -> None:
     if series is not None:
         series.live.add(run.id)
-        if run.origin == SCHEDULE:
-            p.lags.append(max(0.0, p.now - (run.due_at if run.due_at is not None else run.scheduled_at)))
     if run.due_at is not None and run.due_at <= p.now:
         run.due_at = None
     if run.deadline_at is not None:

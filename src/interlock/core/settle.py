@@ -17,7 +17,7 @@ from interlock.model.guard import ALLOWED
 from interlock.model.job import Job
 from interlock.model.message import Finished, Lost, Returned, Settled, Started
 from interlock.model.outcome import Outcome, read_outcome
-from interlock.model.run import Run
+from interlock.model.run import SCHEDULE, Run
 from interlock.model.state import State
 
 CANCEL = "cancel"
@@ -59,9 +59,12 @@ def begin(p: Pass, run: Run, at: float | None = None) -> None:
     run.attempt_started_at = run.changed_at
     run.due_at = None
     is_first = run.started_at is None
+    job = p.state.job_of(run)
     if is_first:
         run.started_at = run.changed_at
-    job = p.state.job_of(run)
+        if run.origin == SCHEDULE:
+            offset = 0.0 if job.schedule is None else job.schedule.offset(job.id)
+            p.lags.append(run.changed_at - run.scheduled_at - offset)
     expected = job.constraints.max_expected_run_time if is_first else None
     if job.max_runtime is not None or expected is not None or run.facets is not None:
         began = p.elapsed - max(0.0, p.now - run.changed_at)
@@ -119,8 +122,7 @@ def finished(p: Pass, worker_id: str, message: Finished) -> None:
     p.move(run, State.TERMINATING, message.outcome, worker_id, at)
     if outcome is Outcome.SUCCEEDED:
         run.result = message.result
-        if not output.withhold(p, run, at) and not call_after(p, run):
-            p.move(run, State.SUCCEEDED, "done", at=at)
+        _succeed(p, run, at)
     elif run.stop == CANCEL or (outcome is Outcome.CANCELLED and run.stop is None):
         run.outcome = Outcome.CANCELLED
         p.move(run, State.CANCELLED, run.stop_reason or "stopped by itself", run.stop_actor or worker_id, at)
@@ -135,6 +137,18 @@ def finished(p: Pass, worker_id: str, message: Finished) -> None:
         _retry_or(p, run, State.TIMEOUT, message.failure, at)
     else:
         _retry_or(p, run, State.FAILED, message.failure, at)
+
+
+def _succeed(p: Pass, run: Run, at: float | None) -> None:
+    """End a run that has done its work, unless its result is withheld, or it first waits for a scan or a hook."""
+    if output.withhold(p, run, at):
+        return
+    if not output.scan_first(p, run) and not call_after(p, run):
+        p.move(run, State.SUCCEEDED, "done", at=at)
+        output.scan_later(p, run)
+    elif run.id in p.state.runs and (progress := p.state.progress.get(run.id)) is not None:
+        # The wait may last over a restart.
+        p.set_facet(run, progress=progress)
 
 
 def _retry_or(p: Pass, run: Run, end: State, failure: Failure | None = None, at: float | None = None) -> None:

@@ -1,5 +1,6 @@
 """The memory of the scheduler: live runs, lanes, workers, timers. `core/rebuild.py` makes it from the store."""
 
+import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from heapq import heapify, heappush
@@ -148,6 +149,7 @@ class SchedulerState:
         self.policy_digest = ""  # of the policy that judged the waiting runs
         self.windows = Windows()  # of rules with a velocity
         self.scanned: int | None = None  # position up to which results are scanned; None if none are
+        self.scans_heard = 0.0  # elapsed time of the last sign of the scanners
         self.asking: dict[str, Run] = {}  # runs that wait for an approval
         self.put_off: dict[str, Run] = {}  # pending runs that are judged again later
         self.to_judge: dict[str, Run] = {}  # pending runs that the next pass judges
@@ -172,6 +174,7 @@ class SchedulerState:
         self.lines: dict[str, Lines] = {}
         self.log_lines_dropped = 0
         self.ids = RunIds()
+        self.prover: hashlib.blake2b | None = None  # hash with the key of proofs (`core/lineage.py`)
         self.plain_keys: dict[tuple[str, str], tuple[LineKey, RouteKey]] = {}  # version and tenant → `keys_of`
         self.draining = False
         self.restored_at = 0.0  # wall time of the last restore of the store

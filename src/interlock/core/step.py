@@ -145,7 +145,7 @@ _HANDLERS: dict[type, Callable[[Pass, str, Any], None]] = {
     message.Leaving: liveness.worker_leaving,
     message.Unread: letters.unread,
     command.Create: admission.create,
-    request.ActOnRun: actions.act,
+    request.ActOnRun: bulk.act,
     letter_request.Replay: actions.act,
     letter_request.DropLetters: letters.drop,
     lane_request.ActOnSession: sessions.act,

@@ -22,8 +22,10 @@ from interlock.model.error import InvalidTransition
 from interlock.model.facets import CollapsedInto, Collected, Facets, Note
 from interlock.model.guard import Violation, ViolationEvent
 from interlock.model.job import Job
+from interlock.model.job_info import JobEvent
 from interlock.model.lane import LaneEvent
 from interlock.model.message import Message
+from interlock.model.output import OutputRecord, OutputStatus
 from interlock.model.payload import LIMIT
 from interlock.model.run import UPDATE_AFTER, UPDATES, Run, Transition
 from interlock.model.session_info import SessionEvent
@@ -54,7 +56,7 @@ def created_row(run: Run) -> Row:
 
 def _seen_by_policy(run: Run) -> tuple[Any, ...]:
     facets = run.facets or Facets()
-    return run.job_version, run.created_by, run.lane, run.origin, facets.labels, facets.priority
+    return run.job_version, run.submitters, run.lane, run.origin, facets.labels, facets.priority
 
 
 class Pass(Decisions, kw_only=True):
@@ -199,6 +201,8 @@ class Pass(Decisions, kw_only=True):
         run.ended_at = run.changed_at
         run.due_at = None
         self.ended.append(run)
+        if run.facets is not None and run.facets.output is not None and run.state is not State.OUTPUT_QUARANTINED:
+            self._let_out(run)
         if run.facets is not None and run.facets.unique is not None:
             self.freed.add(run.id)
         if state.tenants and (tenant := state.tenants.get(run.tenant)) is not None:
@@ -210,6 +214,20 @@ class Pass(Decisions, kw_only=True):
             self.set_facet(run, progress=progress)
         state.log_sizes.pop(run.id, None)
         state.lines.pop(run.id, None)
+
+    def _let_out(self, run: Run) -> None:
+        """Show the log of a run whose output was held back, and has passed. A run that did not succeed has no result,
+        and its log waits for a scan of its own."""
+        record, lines = run.facets and run.facets.output, self.state.log_sizes.get(run.id, (0, 0))[0]
+        assert isinstance(record, OutputRecord)
+        is_pending = record.status is OutputStatus.PENDING
+        if is_pending and lines and self.state.scanned is not None:
+            self.set_facet(run, output=replace(record, lines=lines))
+            return
+        if lines:
+            self.batch.published.append((run.id, lines))
+        if is_pending:
+            self.set_facet(run, output=None)
 
     def find(self, run_id: str) -> Run | None:
         """Return a run that is live, ended in this pass, or came from the store as a fact."""
@@ -267,7 +285,7 @@ class Pass(Decisions, kw_only=True):
         may come often: one entry, and then the sum of each minute."""
         audit.note(self, kind, actor, tenant, subject, repeats, count, detail)
 
-    def announce(self, event: LaneEvent | SessionEvent | ViolationEvent) -> None:
+    def announce(self, event: LaneEvent | JobEvent | SessionEvent | ViolationEvent) -> None:
         """Store an event as a row of the services' log, so that it is streamed and kept within the same limits."""
         self.state.events += 1
         stream = event.stream if isinstance(event, ViolationEvent) else "event"

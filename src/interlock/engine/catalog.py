@@ -55,10 +55,9 @@ class Catalog:
         self.pools = pools
         self.tenants = tenants
 
-    def define(self, request: int, actor: str = "scheduler", position: int = 0) -> Define:
-        return Define(
-            request, self.jobs, actor, self.sources, self.lanes, self.policy, position, self.pools, self.tenants
-        )
+    def define(self, request: int, actor: str = "scheduler", position: int = 0, claim_key: bytes = b"") -> Define:
+        declared = self.sources, self.lanes, self.policy
+        return Define(request, self.jobs, actor, *declared, position, self.pools, self.tenants, claim_key)
 
     def get(self, job_id: str, known: Mapping[str, Job] = {}) -> Entry:
         """Return the entry of a declared job, or one made for a `known` job."""

@@ -9,6 +9,7 @@ works again, the state is rebuilt from it, and the workers reconnect and list th
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
@@ -330,7 +331,7 @@ class Engine:
         self._position = self._stored = snapshot.position
         if self._draining:
             self._inbox.put_first(StartDraining())
-        self._inbox.put_first(self.catalog.define(0, position=self._position))
+        self._inbox.put_first(self.catalog.define(0, position=self._position, claim_key=os.urandom(32)))
         self.available = self._has_led = True
         self.is_settled = False
         self.requests.check_watched()

@@ -41,7 +41,9 @@ def create(message: Submit, actor: str, catalog: Catalog, known: Mapping[str, Jo
     if secrets:
         runs[:] = [_with_marks(new, catalog.get(new.job_id, known)) for new in runs]
     size = sum(len(new.payload) for new in runs)
-    return Create(message.request, runs, actor, size, message.show and len(runs) == 1, message.only_tenant)
+    return Create(
+        message.request, runs, actor, size, message.show and len(runs) == 1, message.only_tenant, message.parent
+    )
 
 
 def merged(run: Run, arguments: bytes, catalog: Catalog, known: Mapping[str, Job]) -> bytes:

@@ -63,8 +63,12 @@ class Metrics:
         self.by_job: dict[str, Counter[str]] = defaultdict(Counter)  # job → final state → runs
         self.recent: list[Run] = []
         self._counts: dict[str, Counter[str]] = defaultdict(Counter)  # event → job or error code → count
-        self._latency = Histogram(SECONDS)
+        self._latency: dict[str, Histogram] = defaultdict(lambda: Histogram(SECONDS))  # topic → seconds
+        self._topics: dict[str, str] = {}  # job → topic that its runs count for
+        self._completed: Counter[tuple[str, str]] = Counter()  # topic and final state → runs
+        self._quarantined: Counter[tuple[str, str]] = Counter()  # topic and phase → results
         self._verdicts: Counter[tuple[str, str]] = Counter()  # topic and decision → verdicts
+        self.circuit_state: Callable[[], int] = lambda: 0  # of the circuit to the policy service
         self._lag = Histogram(SECONDS)
         self._jobs: set[str] = set()  # jobs and topics with a label of their own
         self._output: dict[str, Histogram] = defaultdict(lambda: Histogram(SECONDS))  # phase → seconds of its checks
@@ -120,8 +124,9 @@ class Metrics:
             self._commit_seconds.add(seconds)
             runs = len(batch.created) + sum(map(len, batch.updated.values())) + len(batch.history) + len(batch.logs)
             self._commit_rows.add(runs + len(batch.kept) + len(batch.service_log))
+        self._topics.update((job.id, job.policy_topic) for job in batch.jobs)
         if batch.created:
-            self._counts["received"].update(self._labels(map(_JOB_OF_ROW, batch.created)))
+            self._counts["received"].update(self._topics_of(map(_JOB_OF_ROW, batch.created)))
         if decisions.sends:
             self._add_dispatched(decisions)
         if decisions.ended:
@@ -132,6 +137,7 @@ class Metrics:
             self._counts["crashed"].update(self._labels(map(_JOB, decisions.crashed)))
         for lag in decisions.lags:
             self._lag.add(lag)
+        self._counts["unavailable"].update(self._labels(decisions.unavailable))
         self._counts["lacks"].update(decisions.lacks)
         self._counts["letters"].update(str(one.code) for one in batch.dead_letters)
         self._replays += len(batch.replayed)
@@ -152,7 +158,8 @@ class Metrics:
         self._counts["bypassed"].update(self._labels(decisions.bypassed))
         for run in decisions.quarantined:
             if run.facets is not None and run.facets.output is not None:
-                self._counts["quarantined"][str(run.facets.output.phase)] += 1
+                (topic,) = self._topics_of((run.job_id,))
+                self._quarantined[topic, str(run.facets.output.phase)] += 1
         for results, seconds in decisions.scans:
             if results:
                 self._output["2"].add(seconds / results, results)
@@ -178,30 +185,50 @@ class Metrics:
             found.append(job_id)
         return found
 
+    def _topics_of(self, job_ids: Iterable[str]) -> list[str]:
+        """Return the topic of each job, as a label."""
+        topics, jobs = self._topics, self._state.jobs
+        found = []
+        for job_id in job_ids:
+            topic = topics.get(job_id)
+            if topic is None:
+                topic = topics[job_id] = jobs[job_id].policy_topic if job_id in jobs else job_id
+            found.append(topic)
+        return self._labels(found)
+
     def _add_dispatched(self, decisions: Decisions) -> None:
         out = [one for messages in decisions.sends.values() for one in messages if type(one) is Dispatch]
         if not out:
             return
-        self._counts["dispatched"].update(self._labels(map(_JOB, out)))
+        self._counts["dispatched"].update(self._topics_of(map(_JOB, out)))
         for worker_id, messages in decisions.sends.items():
             if (worker := self._state.workers.get(worker_id)) is not None:
                 (pool,) = self._labels((worker.pool,))
                 self._counts["sent"][pool] += sum(type(one) is Dispatch for one in messages)
         # A pass has one time, and most of its runs share few due times: count by time.
         now = decisions.now
-        for due, count in Counter([one.scheduled_at for one in out if one.attempt == 1]).items():
-            self._latency.add(now - due, count)
+        for (job_id, due), count in Counter(
+            [(one.job_id, one.scheduled_at) for one in out if one.attempt == 1]
+        ).items():
+            (topic,) = self._topics_of((job_id,))
+            self._latency[topic].add(now - due, count)
 
     def _add_ended(self, ended: Sequence[Run]) -> None:
         self.ended_total += len(ended)
         now = ended[-1].ended_at
         for (job_id, state, started_at), count in Counter(map(_ENDED, ended)).items():
-            (job_id,) = self._labels((job_id,))
+            (topic,), (job_id,) = self._topics_of((job_id,)), self._labels((job_id,))
+            self._completed[topic, state] += count
             self.by_job[job_id][state] += count
             if started_at is not None and now is not None:
                 self._durations[job_id].add(now - started_at, count)
             if state is State.SKIPPED:
                 self._counts["skipped"][job_id] += count
+        for run in ended:
+            if run.facets is not None and (guarded := run.facets.constraints) is not None:
+                self._counts["guards"]["checked"] += guarded.checked
+                self._counts["guards"]["actions"] += guarded.actions
+                self._counts["guards"]["failed"] += guarded.failed
         self.recent = [*self.recent, *ended[-8:]][-8:]
 
     def latest(self, clock: Clock, *, available: bool, position: int) -> list[Family]:
@@ -229,6 +256,18 @@ class Metrics:
             ("counter", "runs_pruned_total", "Runs that were pruned.", self._pruned),
             ("gauge", "pruning_behind_seconds", "Time since pruning last kept up; 0 while it does.", self._behind),
             ("counter", "replays_total", "Ended runs that were run again, from dead letters or not.", self._replays),
+            ("counter", "constraints_checked_total", "Constraints that ended runs have checked.",
+             counts["guards"]["checked"]),
+            ("counter", "actions_total", "Actions on violations that ended runs have carried out.",
+             counts["guards"]["actions"]),
+            ("counter", "actions_failed_total", "Those that failed.", counts["guards"]["failed"]),
+            ("gauge", "policy_circuit", "Circuit to the policy service: 0 closed, 1 probing, 2 open.",
+             self.circuit_state()),
+            ("gauge", "sessions", "Sessions with runs that have not ended.", len(state.sessions)),
+            ("gauge", "sessions_active_runs", "Runs that have had their turn in their session.",
+             sum(len(one.active) for one in state.sessions.values())),
+            ("gauge", "sessions_waiting_runs", "Runs that wait for their turn in their session.",
+             sum(len(one.waiting) for one in state.sessions.values())),
             ("gauge", "schedules", "Jobs that have a schedule.", len(entries)),
             ("gauge", "schedules_paused", "Jobs whose schedule is paused.", sum(one.paused for one in entries)),
             ("gauge", "workers", "Workers that are connected.", len(workers)),
@@ -239,11 +278,11 @@ class Metrics:
             ("counter", "recoveries_total", "Times the state was rebuilt from the store.", self._recoveries),
             ("gauge", "store_available", "Whether the store works: 1 or 0.", int(available)),
             ("gauge", "store_position", "Position of the latest entry in the store.", position),
-        )
+        )  # fmt: skip
         labelled: tuple[Labelled, ...] = (
             *((kind, name, text, "", {"": one}) for kind, name, text, one in numbers),
-            ("counter", "runs_received_total", "Runs that were created.", "job", counts["received"]),
-            ("counter", "runs_dispatched_total", "Attempts dispatched to a worker.", "job", counts["dispatched"]),
+            ("counter", "runs_received_total", "Runs that were created.", "topic", counts["received"]),
+            ("counter", "runs_dispatched_total", "Attempts dispatched to a worker.", "topic", counts["dispatched"]),
             ("counter", "runs_retried_total", "Failed attempts that were retried.", "job", counts["retried"]),
             ("counter", "runs_crashed_total", "Attempts lost with their process or worker.", "job", counts["crashed"]),
             ("counter", "constraints_violated_total", "Violations of constraints, and checks and actions that failed.",
@@ -253,8 +292,10 @@ class Metrics:
             ("counter", "input_fail_open_total", "Runs that started without a verdict: the policy was out of reach.",
              "topic", counts["bypassed"]),
             ("counter", "output_checked_total", "Results that the output policy checked, by phase.", "phase", checked),
-            ("counter", "output_quarantined_total", "Results that were quarantined, by phase.",
-             "phase", counts["quarantined"]),
+            ("counter", "policy_unavailable_total", "Questions that the policy service gave no verdict on.",
+             "topic", counts["unavailable"]),
+            ("counter", "runs_denied_total", "Runs that the policy or a person denied.", "topic",
+             {topic: count for (topic, state), count in self._completed.items() if state == State.DENIED}),
             ("counter", "stale_runs_total", "Runs that the scheduler had missed, by their state.",
              "state", counts["stale"]),
             ("counter", "orphan_replayed_total", "The same runs, put back by a sweep.",
@@ -278,18 +319,20 @@ class Metrics:
         )  # fmt: skip
         durations = [sample for job_id, one in self._durations.items() for sample in one.samples({"job": job_id})]
         checks = [sample for phase, one in self._output.items() for sample in one.samples({"phase": phase})]
+        latency = [sample for topic, one in self._latency.items() for sample in one.samples({"topic": topic})]
         histograms = (
             ("output_check_seconds", "Scan of a result (phase 2), or pass that judged its metadata (1).", checks),
-            ("dispatch_latency_seconds", "From a run's due time to its first dispatch.", self._latency.samples({})),
-            ("schedule_lag_seconds", "From an occurrence's time until it leaves prerun.", self._lag.samples({})),
+            ("dispatch_latency_seconds", "From a run's due time to its first dispatch.", latency),
+            ("schedule_lag_seconds", "From an occurrence's time to the first line of its work.", self._lag.samples({})),
             ("commit_duration_seconds", "Duration of a commit.", self._commit_seconds.samples({})),
             ("commit_rows", "Rows in a commit.", self._commit_rows.samples({})),
             ("run_duration_seconds", "From a run's first start to its end.", durations),
         )
         ended: list[Sample] = [
-            ("", {"job": job_id, "state": one}, float(count))
-            for job_id, states in self.by_job.items()
-            for one, count in states.items()
+            ("", {"topic": topic, "status": one}, float(count)) for (topic, one), count in self._completed.items()
+        ]
+        quarantined: list[Sample] = [
+            ("", {"topic": topic, "phase": phase}, float(count)) for (topic, phase), count in self._quarantined.items()
         ]
         by_state = Counter((one.pool, str(state_of(state, one))) for one in state.workers.values())
         by_pool: list[Sample] = [
@@ -306,6 +349,7 @@ class Metrics:
             ),
             *(("histogram", name, text, samples) for name, text, samples in histograms),
             ("counter", "runs_completed_total", "Runs that ended, by their final state.", ended),
+            ("counter", "output_quarantined_total", "Results that were quarantined.", quarantined),
             ("gauge", "pool_workers", "Workers by pool and state.", by_pool),
             ("counter", "verdicts_total", "Verdicts of the policy other than a plain allow.", verdicts),
         ]

@@ -11,17 +11,20 @@ from time import perf_counter
 from msgspec.structs import replace
 
 from interlock.client.connection import Connection
+from interlock.inspector.log_scan import joined, parts_of
 from interlock.inspector.scan_pipe import ScanPipe
 from interlock.model.error import StoreUnavailable
-from interlock.model.output_request import AskScanPlan, ReportScans
-from interlock.model.state import State
-from interlock.ports.store import Reader, StoredEvent
+from interlock.model.output import Scanned, ScanTime
+from interlock.model.output_request import AskScanPlan, ReportScans, ScanPlan
+from interlock.model.state import TERMINAL, State
+from interlock.ports.store import Reader, StoredEvent, Unscanned
 
 logger = logging.getLogger("interlock.inspector")
 
 PAGE = 1000  # events read at once
 AT_ONCE = 16  # results read and reported at once: with 1 MiB each, they fit into one frame
 BETWEEN_LOOKS = 0.2  # seconds, if nothing is new
+SIGN = 10.0  # seconds between signs of life while scanners work
 
 
 class Inspector:
@@ -56,20 +59,36 @@ class Inspector:
             self._reached = newest
             return False
         page = await self._reader.events(plan.position, PAGE)
-        ends = [one for one in page.events if isinstance(one, StoredEvent) and _succeeds(one)]
+        ends = [one for one in page.events if isinstance(one, StoredEvent) and _may_be_unscanned(one)]
         report = ReportScans(0, page.reached, plan.digest, 0, 0.0, [])
         for first in range(0, len(ends), AT_ONCE):
             some, began = ends[first : first + AT_ONCE], perf_counter()
-            results = await self._reader.results([one.run_id for one in some])
-            found = await self._pipe.scan(plan.policy, results)
-            checked, seconds = report.checked + len(results), report.seconds + perf_counter() - began
-            report = replace(report, checked=checked, seconds=seconds)
-            if found:
-                if not await self._report(replace(report, position=some[-1].position, found=found)):
+            unscanned = await self._reader.unscanned([one.run_id for one in some])
+            found = await self._scan(plan, unscanned)
+            checked, seconds = report.checked + len(found), report.seconds + perf_counter() - began
+            report = replace(report, checked=checked, seconds=seconds, found=[*report.found, *found])
+            # A run that waits for its success waits no longer than needed; clean results are stored with others.
+            if any(one.findings or one.error for one in found) or plan.policy.scan is ScanTime.BEFORE:
+                if not await self._report(replace(report, position=some[-1].position)):
                     return True
-                report = replace(report, checked=0, seconds=0.0)
+                report = replace(report, checked=0, seconds=0.0, found=[])
         await self._report(report)
         return True
+
+    async def _scan(self, plan: ScanPlan, unscanned: list[Unscanned]) -> list[Scanned]:
+        """Scan results and logs, and give the scheduler a sign of life meanwhile."""
+        assert plan.policy is not None
+        scanning = asyncio.ensure_future(self._pipe.scan(plan.policy, parts_of(unscanned)))
+        try:
+            while not (await asyncio.wait([scanning], timeout=SIGN))[0]:
+                if self._pipe.is_ready:
+                    await self._connection.ask(ReportScans(0, plan.position, plan.digest, 0, 0.0, []))
+            return joined(unscanned, scanning.result())
+        finally:
+            if not scanning.done():
+                # The answers to come would be taken for those of the next results.
+                scanning.cancel()
+                await self._pipe.close()
 
     async def _report(self, report: ReportScans) -> bool:
         """Have a part of a page stored; return False if the policy has changed, and it must be scanned again."""
@@ -77,5 +96,5 @@ class Inspector:
         return self._reached == report.position
 
 
-def _succeeds(event: StoredEvent) -> bool:
-    return bool(event.transitions) and event.transitions[-1].after is State.SUCCEEDED
+def _may_be_unscanned(event: StoredEvent) -> bool:
+    return bool(event.transitions) and event.transitions[-1].after in (State.TERMINATING, *TERMINAL)

@@ -36,20 +36,26 @@ class ScanPipe:
         self._app, self._path, self._log_format = app, path, log_format
         self._policy: OutputPolicy | None = None
         self._process: Process | None = None
+        self._is_ready = False
 
-    async def scan(self, policy: OutputPolicy, results: Mapping[str, bytes]) -> list[Scanned]:
-        """Return the scans that found something or failed. Raise `CannotStart` if the scanners cannot be loaded."""
+    @property
+    def is_ready(self) -> bool:
+        """Whether the scanners are loaded."""
+        return self._is_ready
+
+    async def scan(self, policy: OutputPolicy, results: Mapping[str, bytes]) -> dict[str, Scanned]:
+        """Return the scans by name of what was scanned. Raise `CannotStart` if the scanners cannot be loaded."""
         if policy != self._policy:
             await self.close()
             self._policy = policy
         found, left = list[Scanned](), list(results.items())
         while left:
             answers, error = await self._send(policy, left)
-            found += [one for one in answers if one.findings or one.error]
+            found += answers
             if error and len(answers) < len(left):
                 found.append(Scanned(left[len(answers)][0], OutputAction.ALLOW, error=error))
             left = left[len(answers) + bool(error) :]
-        return found
+        return {one.run_id: one for one in found}
 
     async def _send(self, policy: OutputPolicy, results: list[tuple[str, bytes]]) -> tuple[list[Scanned], str]:
         """Return the scans of the first results, and why the next one could not be scanned."""
@@ -87,10 +93,11 @@ class ScanPipe:
         except (TimeoutError, EOFError) as error:
             await self.close()
             raise CannotStart("scanners", "their process was not ready; its error is in the log") from error
+        self._is_ready = True
         return process
 
     async def close(self) -> None:
-        process, self._process = self._process, None
+        process, self._process, self._is_ready = self._process, None, False
         if process is not None:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)

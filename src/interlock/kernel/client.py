@@ -19,7 +19,7 @@ from interlock.kernel.policy_pb2_grpc import PolicyServiceStub
 from interlock.model.effect import CALL
 from interlock.model.error import PolicyClosed, PolicyUnavailable
 from interlock.model.policy import PolicyRequest, Verdict
-from interlock.policy.circuit import PAUSE
+from interlock.policy.circuit import PAUSE, Circuit
 from interlock.ports.circuit_state import CircuitState, LocalCircuit
 from interlock.ports.clock import Clock, SystemClock
 
@@ -64,6 +64,7 @@ class RemotePolicy:
         self._on_moved = on_moved
         self._limit = limit
         self._circuit = circuit or LocalCircuit()
+        self.circuit = Circuit()  # as of the latest call
         self._clock = clock or SystemClock()
         self._closed = False
 
@@ -73,7 +74,7 @@ class RemotePolicy:
         if self._closed:
             raise PolicyClosed
         now = self._clock.now().wall
-        round = (await self._circuit.change(lambda one: one.begin(now))).round
+        round = (await self._change(lambda one: one.begin(now))).round
         self._calls += 1
         call = self._calls
         try:
@@ -82,11 +83,11 @@ class RemotePolicy:
             if isinstance(error, PolicyUnavailable) and not self._closed:
                 await self._failed(round, error)
             else:
-                await self._circuit.change(lambda one: one.give_back(round))
+                await self._change(lambda one: one.give_back(round))
             if self._closed and not _is_cancelled():
                 raise PolicyClosed from None  # whatever gRPC makes of it
             raise
-        await self._circuit.change(lambda one: one.succeed(round))
+        await self._change(lambda one: one.succeed(round))
         return verdicts
 
     async def _ask(self, requests: Sequence[PolicyRequest], again: bool) -> list[wire.Answers | None]:
@@ -116,9 +117,13 @@ class RemotePolicy:
                 self._on_moved(digest)
         return verdicts
 
+    async def _change(self, change: Callable[[Circuit], Circuit]) -> Circuit:
+        self.circuit = await self._circuit.change(change)
+        return self.circuit
+
     async def _failed(self, round: int, error: PolicyUnavailable) -> None:
         now = self._clock.now().wall
-        circuit = await self._circuit.change(lambda one: one.fail(round, now))
+        circuit = await self._change(lambda one: one.fail(round, now))
         if circuit.is_open and circuit.round == round + 1:
             logger.warning("%s fails and is not asked for %.0fs: %s", self.address, PAUSE, error.why)
 

@@ -54,6 +54,9 @@ class ApprovalInfo(msgspec.Struct, frozen=True, kw_only=True):
     rule: RuleId
     reason: Why
     created_by: Annotated[str, doc("Who submitted the run, and so cannot approve it.")]
+    submitters: Annotated[
+        tuple[str, ...], doc("Everybody on whose behalf it runs, the latest last; none of them can approve it.")
+    ] = ()
     asked_at: Annotated[Time, doc("Time at which the approval was asked for.")]
     expires_at: Annotated[Time, doc("Time at which the run is denied if nobody answers.")]
     labels: Annotated[dict[str, str], doc("Labels of the run.")]
@@ -146,8 +149,8 @@ def _asked(run: Run) -> dict[str, Any]:
     judged, approval = approval_of(run)
     return {
         "run_id": run.id, "job_id": run.job_id, "tenant": run.tenant, "rule": judged.rule, "reason": judged.reason,
-        "created_by": run.created_by, "asked_at": approval.asked_at, "expires_at": approval.expires_at,
-        "labels": run.labels, "seen": seen(judged),
+        "created_by": run.created_by, "submitters": run.submitters, "asked_at": approval.asked_at,
+        "expires_at": approval.expires_at, "labels": run.labels, "seen": seen(judged),
     }  # fmt: skip
 
 

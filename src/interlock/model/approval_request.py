@@ -14,6 +14,7 @@ class Resolve(Change[StateReport], frozen=True):
     reason: str = ""
     actor: str = ""
     seen: str = ""  # `facets.seen` of what the approver has seen; anything else is refused as stale
+    parent: str = ""  # claim of the attempt whose code asks for it
 
     permission: ClassVar = Permission.APPROVE
     once: ClassVar = True

@@ -30,6 +30,7 @@ class AuditKind(StrEnum):
     APPROVAL_EXPIRED = "approval_expired"
     QUARANTINED = "quarantined"  # a result is withheld
     REDACTED = "redacted"  # a result was changed before anybody saw it
+    SCAN_SKIPPED = "scan_skipped"  # a result could not be scanned, and stays
     RELEASED = "released"  # a withheld result was handed out
     TOKEN_REFUSED = "token_refused"
     TOKENS_CHANGED = "tokens_changed"

@@ -33,6 +33,12 @@ class ReasonBody(Body, frozen=True, kw_only=True):
     reason: Annotated[Reason, doc("Reason, kept with the run.")] = ""
 
 
+class CancelBody(ReasonBody, frozen=True, kw_only=True):
+    cascade: Annotated[
+        bool, doc("`true`: cancel also the runs that it has made, directly or not. They make no further runs.")
+    ] = False
+
+
 class RunChoice(Body, frozen=True, kw_only=True):
     job: Annotated[FilterText | None, doc("Only runs of this job.")] = None
     tenant: Annotated[FilterText | None, doc("Only runs of this tenant.")] = None
@@ -40,6 +46,10 @@ class RunChoice(Body, frozen=True, kw_only=True):
     lane: Annotated[FilterText | None, doc("Only runs in this lane.")] = None
     since: Annotated[Moment | None, doc("Only runs created since then, in RFC 3339 or seconds since 1970.")] = None
     until: Annotated[Moment | None, doc("Only runs created before this time, in the same form.")] = None
+    parent: Annotated[FilterText | None, doc("Only runs that this run made.")] = None
+    root: Annotated[
+        FilterText | None, doc("Only runs that this run made, directly or not, if it is the first of them.")
+    ] = None
 
 
 class BulkBody(RunChoice, frozen=True, kw_only=True):

@@ -21,3 +21,8 @@ class BulkRequest(msgspec.Struct, frozen=True, kw_only=True):
     left: int | None = 0  # runs not looked at yet; None if they are not counted
     before: int | None = None  # where the next page of a retry begins
     seq: int = 1  # raised with every update
+
+    @property
+    def is_cascade(self) -> bool:
+        """Whether it cancels a run together with the runs that it makes."""
+        return self.action is RunAction.CANCEL and self.wanted.under is not None

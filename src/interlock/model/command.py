@@ -24,6 +24,7 @@ class Create(msgspec.Struct, frozen=True, gc=False):
     size: int  # bytes of all payloads
     show: bool = False  # whether the answer is to have the run, of a single one
     only_tenant: str | None = None  # the one tenant for which the caller acts; None for every tenant
+    parent: str = ""  # claim of the attempt whose code submits them
 
 
 class Define(msgspec.Struct, frozen=True, gc=False):
@@ -39,6 +40,7 @@ class Define(msgspec.Struct, frozen=True, gc=False):
     position: int = 0  # of the last row that was stored or is about to be
     pools: Mapping[str, PoolSpec] = {}
     tenants: Mapping[str, TenantSpec] = {}
+    claim_key: bytes = b""  # key of the proofs in dispatches, for a store without one
 
 
 class Put(msgspec.Struct, frozen=True, gc=False):

@@ -9,7 +9,7 @@ from interlock.model.failure import Failure
 from interlock.model.guard import Decision, Violation
 from interlock.model.job import Priority
 from interlock.model.json_form import Time
-from interlock.model.output import OutputRecord
+from interlock.model.output import OutputRecord, OutputStatus
 from interlock.model.policy import Ruling, RunLimits
 
 
@@ -150,11 +150,17 @@ class Facets(msgspec.Struct, frozen=True, omit_defaults=True):
     collapsed_into: CollapsedInto | None = None
     constraints: Guarded | None = None
     caused_by: CausedBy | None = None
-    behind: tuple[str, ...] | None = None  # who submitted the runs that this one runs again, or that caused it
+    behind: tuple[str, ...] | None = None  # who submitted the runs that this one comes from
+    above: tuple[str, ...] | None = None  # runs between its root and its parent, the nearest last
+    cascade: bool | None = None  # whether it is cancelled with all runs that it makes
     policy: Judged | None = None
     output: OutputRecord | None = None
     notes: tuple[Note, ...] | None = None  # the latest, in order
     progress: ProgressInfo | None = None  # latest one of an ended run
+
+    @property
+    def is_unscanned(self) -> bool:
+        return self.output is not None and self.output.status is OutputStatus.PENDING
 
 
 def shown(facets: Facets | None) -> dict[str, Any]:

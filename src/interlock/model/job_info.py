@@ -1,6 +1,6 @@
 """Views of jobs and of the timetable: the same values from Python, over HTTP and on the command line."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 
@@ -107,3 +107,15 @@ class LoggedRun(LastRun, frozen=True, kw_only=True):
 
 class JobLog(msgspec.Struct, frozen=True, kw_only=True):
     runs: Annotated[list[LoggedRun], doc("Runs that have begun or ended, newest first.")]
+
+
+class JobEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """A change of jobs at run time."""
+
+    log: ClassVar = "@jobs"  # services' log that has these events; no service has such a name
+
+    at: Annotated[Time, doc("Time.")]
+    action: Annotated[str, doc("`put`, `dropped`, `paused`, `resumed` or `reloaded`.")]
+    actor: Annotated[str, doc("Who asked for it.")]
+    jobs: Annotated[list[str], doc("Jobs put, dropped, paused or resumed; of a reload, those that differ.")]
+    count: Annotated[int, doc("Number of these jobs; `jobs` has the first 100.")]

@@ -204,6 +204,10 @@ class Dispatch(OfAttempt, frozen=True):
     further: tuple[bytes, ...] = ()  # payloads of the runs that were collapsed into this one, in order
     session: str | None = None
     limits: RunLimits | None = None  # those that the policy puts on the run
+    tenant: str = "default"
+    labels: dict[str, str] | None = None
+    parent: str | None = None  # run that made this one
+    proof: str = ""  # shows that code belongs to this attempt
 
     @property
     def payloads(self) -> list[bytes]:

@@ -94,7 +94,7 @@ run_actions = {
         b.ActedOn,
         name=str(action),
         status=201 if action is RETRY else 200,
-        body=b.ReasonBody,
+        body=b.CancelBody if action is RunAction.CANCEL else b.ReasonBody,
         body_required=False,
         key=RETRY_KEY if action is RETRY else None,
         asks=r.ActOnRun,
@@ -285,7 +285,7 @@ reload = Operation(
 events = Operation(
     f"GET {API}/events",
     "Stream events. Server-sent events: transitions, log lines and progress of runs; changes and output of services; "
-    "changes of lanes; acts on sessions. "
+    "changes of lanes and jobs; acts on sessions. "
     "The `id` of an event is a cursor. A stream opened with `Last-Event-ID` or `after` first sends every event stored "
     "after that one. A `gap` event names a range that was left out, and where to resume for it. A reader that does "
     "not keep up is cut off and may resume. Services and lanes belong to no tenant: only callers who see every tenant "

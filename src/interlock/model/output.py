@@ -35,11 +35,21 @@ class Finding(msgspec.Struct, frozen=True):
     note: Annotated[str, doc("Remark.")]
 
 
+class OutputStatus(StrEnum):
+    """What became of the result of a run that was to be checked."""
+
+    PENDING = "pending"  # not scanned yet
+    CLEAN = "clean"  # scanned; what was found, if anything, may be shown
+    REDACTED = "redacted"
+    QUARANTINED = "quarantined"
+    SKIPPED = "skipped"  # could not be scanned, and stays
+
+
 class OutputRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """A facet: what the output policy decided about the result of a run."""
 
-    phase: int  # 1: its metadata, before the end; 2: its content, after it
-    decision: OutputAction
+    phase: int  # 1: its metadata, before the end; 2: its content
+    decision: OutputAction | None  # None if no scan has decided
     at: Time
     rule: str = ""
     reason: str = ""
@@ -49,6 +59,8 @@ class OutputRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     released_by: str = ""
     released_at: Time | None = None
     release_reason: str = ""
+    status: OutputStatus | None = None  # always given, and so never left out
+    lines: int = 0  # log lines that are held back with a quarantined result
 
 
 class OutputMatch(Checked, frozen=True, kw_only=True, omit_defaults=True):
@@ -81,6 +93,11 @@ class FailMode(StrEnum):
     CLOSED = "closed"
 
 
+class ScanTime(StrEnum):
+    BEFORE = "before_success"
+    AFTER = "after_success"
+
+
 class OutputPolicy(Checked, frozen=True, kw_only=True, omit_defaults=True):
     """What may come out of runs."""
 
@@ -89,12 +106,21 @@ class OutputPolicy(Checked, frozen=True, kw_only=True, omit_defaults=True):
         Several(Part(OutputRule), MOST_RULES),
     ] = ()  # fmt: skip
     scanners: Annotated[
-        tuple[ScannerSpec, ...], doc("Scanners of the content, after a run has succeeded."),
+        tuple[ScannerSpec, ...], doc("Scanners of the content."),
         Several(Part(ScannerSpec, "scanner"), MOST_SCANNERS),
     ] = ()  # fmt: skip
+    scan: Annotated[
+        ScanTime,
+        doc(
+            "When to scan: `after_success`, or `before_success`, which shows results and log lines to nobody before. "
+            "Needs scanners."
+        ),
+    ] = ScanTime.AFTER
     timeout: Annotated[AnyTime, doc("Longest time for the scan of one result."), Span("100ms", "30s")] = 30.0
 
     def check(self) -> None:
+        if self.scan is ScanTime.BEFORE and not self.scanners:
+            raise BadUse("scan", "needs scanners")
         known: set[str] = set()
         for place, rule in enumerate(self.rules):
             if rule.id in known:
@@ -103,7 +129,7 @@ class OutputPolicy(Checked, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Scanned(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The scan of one result that found something, or failed."""
+    """The scan of one result, and of the log lines that wait with it."""
 
     run_id: str
     decision: OutputAction
@@ -112,3 +138,4 @@ class Scanned(msgspec.Struct, frozen=True, omit_defaults=True):
     redacted: bytes | None = None
     took: float = 0.0
     error: str = ""  # why it could not be scanned
+    lines: tuple[tuple[int, int, str], ...] = ()  # redacted log lines: attempt, number, text

@@ -184,6 +184,7 @@ class Submit(Change[Accepted], frozen=True):
     actor: str = ""  # the caller behind the client; empty for the client itself
     show: bool = False  # whether the answer is to have the run, of a single one
     only_tenant: str | None = None  # the one tenant for which the caller acts; None for every tenant
+    parent: str = ""  # claim of the attempt whose code submits them
 
     permission: ClassVar = Permission.SUBMIT
 
@@ -198,6 +199,8 @@ class ActOnRun(Change[StateReport], frozen=True):
     reason: str = ""
     actor: str = ""
     key: str = ""  # makes a retry safe to repeat; the other actions are so by themselves
+    parent: str = ""  # claim of the attempt whose code asks for it
+    cascade: bool = False  # whether a cancel takes along the runs that it has made
 
     permission: ClassVar = Permission.CANCEL
 

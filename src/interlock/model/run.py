@@ -16,8 +16,13 @@ CATCH_UP = "catch_up"  # its time had passed
 TRIGGER = "trigger"  # a client triggered it
 RETRY = "retry"  # a client ran an ended run again
 _BACKFILL = "backfill:"
-MOST_SUBMITTERS = 20
+_RUN = "run "
 CALL_KEY = "call-"  # prefix of the idempotency keys that clients make up, to repeat one call safely
+
+
+def name_of_run(run_id: str) -> str:
+    """Return the name under which a run asks for another."""
+    return _RUN + run_id
 
 
 def backfill(max_parallel: int) -> str:
@@ -85,6 +90,8 @@ class Run(msgspec.Struct, gc=False):
     exit_code: int | None = None
     heartbeats: int = 0
     has_checkpoint: int = 0  # 0 or 1, as in the store
+    parent: str | None = None  # run that made it
+    root: str | None = None  # first of the runs that made each other, for a run with a parent
     facets: Facets | None = None
     error: str | None = None
     result: bytes | None = None
@@ -115,9 +122,19 @@ class Run(msgspec.Struct, gc=False):
 
     @property
     def submitters(self) -> tuple[str, ...]:
-        """Everybody on whose behalf it runs, the latest last."""
+        """Everybody on whose behalf it runs, the latest last. A run that asked for it stands for its own."""
         behind = () if self.facets is None or self.facets.behind is None else self.facets.behind
-        return tuple(dict.fromkeys((*behind, self.created_by)))[-MOST_SUBMITTERS:]
+        own = () if behind and self.created_by.startswith(_RUN) else (self.created_by,)
+        return tuple(dict.fromkeys((*behind, *own)))
+
+    @property
+    def above(self) -> tuple[str, ...]:
+        """The runs between its root and its parent, the nearest last."""
+        return () if self.facets is None or self.facets.above is None else self.facets.above
+
+    def is_under(self, run_id: str) -> bool:
+        """Return whether it is this run, or was made by it, directly or not."""
+        return run_id in (self.id, self.parent, self.root) or run_id in self.above
 
     @property
     def is_put_off(self) -> bool:
@@ -132,10 +149,16 @@ class Run(msgspec.Struct, gc=False):
 
     @property
     def shown_result(self) -> bytes | None:
-        """The result, unless it is quarantined and nobody has released it."""
+        """The result, unless it is quarantined and nobody has released it, or is to be scanned before its success."""
         record = None if self.facets is None else self.facets.output
         is_withheld = self.state is State.OUTPUT_QUARANTINED and (record is None or record.released_at is None)
-        return None if is_withheld else self.result
+        return None if is_withheld or self.is_held_back else self.result
+
+    @property
+    def is_held_back(self) -> bool:
+        """Whether nobody may see its result, log lines and progress before they are scanned. Only a run whose output
+        is to be scanned before its success has a record while it is live."""
+        return self.ended_at is None and self.facets is not None and self.facets.output is not None
 
     @property
     def late_since(self) -> float | None:

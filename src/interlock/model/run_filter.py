@@ -23,6 +23,9 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     id_prefix: str | None = None  # the beginning of the id
     created_by: str | None = None
     letters: LetterFilter | None = None  # ended runs with such a dead letter, and no others
+    parent: str | None = None  # run that made it
+    root: str | None = None  # first of the runs that made each other
+    under: str | None = None  # this run, and all runs that it has made, directly or not; in memory only
 
     @property
     def only_live(self) -> bool:
@@ -46,4 +49,7 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
             and (self.until is None or run.created_at < self.until)
             and self.created_by in (None, run.created_by)
             and self.live in (None, run.ended_at is None)
+            and self.parent in (None, run.parent)
+            and self.root in (None, run.root)
+            and (self.under is None or run.is_under(self.under))
         )

@@ -10,13 +10,16 @@ from interlock.model.dead_letter import LetterFilter
 from interlock.model.doc import doc
 from interlock.model.facets import Facets, ProgressInfo, shown
 from interlock.model.guard import ViolationEvent
-from interlock.model.job_info import Cursor, ErrorText, ExitCode, Origin, RunId
+from interlock.model.job_info import Cursor, ExitCode, JobEvent, Origin, RunId
 from interlock.model.json_form import Time, shape_of
 from interlock.model.lane import LaneEvent
 from interlock.model.run import Run, RunStats, Transition, update_id
 from interlock.model.run_action import RunAction
 from interlock.model.session_info import SessionEvent
 from interlock.model.state import State
+
+LISTED_ERROR = 1024  # characters of an error in a list
+CUT = "(cut) … "  # before what is left of it
 
 JobOf = Annotated[str, doc("Job of the run.")]
 TenantOf = Annotated[str, doc("Tenant of the run.")]
@@ -47,7 +50,9 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     previous: Annotated[State | None, doc("State before this one.")]
     reason: Annotated[str, doc("Reason for the state.")]
     actor: Annotated[str, doc("Who or what caused the state.")]
-    created_by: Annotated[str, doc("Who submitted the run; `scheduler` for an occurrence.")]
+    created_by: Annotated[str, doc("Who submitted the run; `scheduler` for an occurrence, `run ID` for a run's code.")]
+    parent: Annotated[str | None, doc("Run that made this one: by a submit, an action, a check or a retry.")] = None
+    root: Annotated[str | None, doc("First of the runs that made each other; null for a run without a parent.")] = None
     changed_at: Annotated[Time, doc("Time of the last transition.")]
     attempt: Annotated[int, doc("Number of the current attempt, from 1; 0 before the first.")]
     failures: Annotated[int, doc("Attempts that failed.")]
@@ -65,7 +70,10 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     has_checkpoint: Annotated[bool, doc("Whether an attempt left a checkpoint.")]
     origin: Origin
     internals: Annotated[RunInternals, doc("Figures by which the scheduler keeps the run in order.")]
-    error: ErrorText
+    error: Annotated[
+        str | None,
+        doc("Text and traceback of the latest failure, without secrets. A list has its last 1,024 characters."),
+    ]
     facets: Annotated[
         dict[str, Any], doc("Parts that only some runs have, such as `hold`, by name."), shape_of(Facets)
     ] = {}
@@ -129,6 +137,10 @@ class BulkInfo(msgspec.Struct, frozen=True, kw_only=True):
     lane: Annotated[str | None, doc("Only runs in this lane.")]
     since: Annotated[Time | None, doc("Only runs created at this time or later.")]
     until: Annotated[Time | None, doc("Only runs created before this time.")]
+    parent: Annotated[str | None, doc("Only runs that this run made.")] = None
+    root: Annotated[str | None, doc("Only runs that this run made, directly or not, if it is the first of them.")] = (
+        None
+    )
     letters: Annotated[LetterFilter | None, doc("Only runs with such a dead letter.")]
     reason: Annotated[str, doc("Reason.")]
     actor: Annotated[str, doc("Who asked for it.")]
@@ -210,6 +222,7 @@ Event = (
     | ServiceEvent
     | ServiceLogEvent
     | LaneEvent
+    | JobEvent
     | SessionEvent
     | ViolationEvent
     | GapEvent
@@ -223,6 +236,7 @@ EVENT_NAMES: dict[type, str] = {
     ServiceEvent: "service",
     ServiceLogEvent: "service_log",
     LaneEvent: "lane",
+    JobEvent: "job",
     SessionEvent: "session",
     ViolationEvent: "violation",
     GapEvent: "gap",
@@ -230,8 +244,11 @@ EVENT_NAMES: dict[type, str] = {
 """type → name in the stream"""
 
 
-def info_of(run: Run, progress: ProgressInfo | None = None) -> RunInfo:
+def info_of(run: Run, progress: ProgressInfo | None = None, cut: bool = False) -> RunInfo:
+    """Return the run as it is shown; `cut` for a list, which has the end of a long error, where its cause stands."""
     fields = {name: getattr(run, name) for name in _SHOWN}
+    if cut and run.error is not None and len(run.error) > LISTED_ERROR:
+        fields["error"] = CUT + run.error[-LISTED_ERROR:]
     return RunInfo(
         **fields,
         internals=RunInternals(seq=run.seq, fence=run.fence, stop_actor=run.stop_actor),

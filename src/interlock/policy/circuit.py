@@ -25,6 +25,11 @@ class Circuit(msgspec.Struct, frozen=True, kw_only=True):
     def is_open(self) -> bool:
         return self.until is not None
 
+    @property
+    def level(self) -> int:
+        """0 closed, 1 probing, 2 open."""
+        return 0 if self.until is None else 1 if self.probes else 2
+
     def lets(self, now: float) -> bool:
         """Return whether a call may begin."""
         if self.until is None or self._is_probing:

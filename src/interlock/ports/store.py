@@ -73,6 +73,14 @@ class StoredEvent(msgspec.Struct, frozen=True):
     line: LogEntry | None = None
 
 
+class Unscanned(msgspec.Struct, frozen=True):
+    """What scanners look through."""
+
+    run_id: str
+    result: bytes | None
+    lines: list[tuple[int, int, str]]  # held back with it: attempt, number and text, in order
+
+
 class ServiceEntry(msgspec.Struct, frozen=True):
     """A line of a service, or a change of it."""
 
@@ -166,8 +174,8 @@ class Reader(ABC):
         """Return a run with payload and result."""
 
     @abstractmethod
-    async def results(self, run_ids: Sequence[str]) -> dict[str, bytes]:
-        """Return the results of those of these runs that are succeeded."""
+    async def unscanned(self, run_ids: Sequence[str]) -> list[Unscanned]:
+        """Return those of these runs whose results are still to be scanned."""
 
     @abstractmethod
     async def tenant_of_pruned(self, run_id: str) -> str | None:
@@ -181,7 +189,7 @@ class Reader(ABC):
         One call looks at `MOST_LOOKED_AT` runs at most, so a page may be short or empty and still have a `next`. It
         looks at the last `MOST_WITH_PREFIX` by id alone if the filter has `id_prefix`: of all tenants, anew for each
         page. It looks at no ended run if the filter is `only_live`, at unsuccessful ones alone if it is
-        `only_unsuccessful`, and otherwise at those of the job alone if it names one.
+        `only_unsuccessful`, and otherwise at those of the parent, root or job alone if it names one.
         """
 
     @abstractmethod

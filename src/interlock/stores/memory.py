@@ -63,6 +63,7 @@ class MemoryStore(port.Store, Leases):
         self.memos_by_name: dict[str, bytes] = {}
         self.kept_by_name: dict[str, Kept] = {}
         self._events: list[port.StoredEvent | port.ServiceEntry] = []
+        self._held_up_to = 0  # highest position of a line that nobody might read
         self._events_of: dict[str, list[port.StoredEvent | port.ServiceEntry]] = {}
         self._service_log: dict[str, dict[int, port.ServiceEntry]] = {}  # service → number → row, in order of position
 
@@ -102,12 +103,8 @@ class MemoryStore(port.Store, Leases):
         for group, rows in batch.updated.items():
             for run_id, *values in rows:
                 self._update(run_id, dict(zip(UPDATES[group], values, strict=True)))
-        for position, (run_id, attempt, number, at, *rest) in enumerate(batch.logs, start=batch.position):
-            lines = self.lines.setdefault(run_id, {})
-            if (attempt, number) not in lines:
-                line = lines[attempt, number] = port.LogEntry(position, at, attempt, *rest)
-                self._add_event(position, run_id, [], line)
-        for position, (run_id, transitions) in enumerate(batch.history, batch.position + len(batch.logs)):
+        self._apply_logs(batch)
+        for position, (run_id, transitions) in enumerate(batch.history, batch.of_history):
             if new := self._unknown(run_id, transitions):
                 self.entries.setdefault(run_id, []).extend(new)
                 self._add_event(position, run_id, new, None)
@@ -147,11 +144,37 @@ class MemoryStore(port.Store, Leases):
                 if key is not None:
                     self.keys[tenant, key] = (run_id, digest)
 
+    def _apply_logs(self, batch: Batch) -> None:
+        for position, (run_id, attempt, number, at, *rest) in enumerate(batch.logs, start=batch.of_logs):
+            lines = self.lines.setdefault(run_id, {})
+            if (attempt, number) not in lines:
+                is_held = run_id in batch.held
+                line = port.LogEntry(-position if is_held else position, at, attempt, *rest)
+                lines[attempt, number] = line
+                self._held_up_to = max(self._held_up_to, -line.position)
+                if not is_held:
+                    self._add_event(position, run_id, [], line)
+        for text, run_id, attempt, number in batch.redacted:
+            line = self.lines[run_id][attempt, number]
+            if line.position < 0:
+                self.lines[run_id][attempt, number] = replace(line, text=text)
+        first = batch.position
+        for run_id, count in batch.published:
+            for position, key in enumerate(self._held_lines(run_id), start=first):
+                line = self.lines[run_id][key] = replace(self.lines[run_id][key], position=position)
+                self._add_event(position, run_id, [], line)
+            first += count
+
+    def _held_lines(self, run_id: str) -> list[tuple[int, int]]:
+        """Return attempt and number of the lines that nobody may read yet, in order."""
+        held = [(line.position, key) for key, line in self.lines.get(run_id, {}).items() if line.position < 0]
+        return [key for _, key in sorted(held, reverse=True)]
+
     def _apply_services(self, batch: Batch) -> None:
         kept_or_not = self.kept_by_name | dict(batch.kept)
         self.kept_by_name = {name: kept for name, kept in kept_or_not.items() if kept is not None}
-        first = batch.position + len(batch.logs) + len(batch.history)
-        for position, (service, number, at, stream, text, change) in enumerate(batch.service_log, start=first):
+        rows_of_services = enumerate(batch.service_log, start=batch.of_services)
+        for position, (service, number, at, stream, text, change) in rows_of_services:
             rows = self._service_log.setdefault(service, {})
             if number not in rows:
                 decoded = None if change is None else _change_decoder.decode(change)
@@ -216,9 +239,15 @@ class MemoryStore(port.Store, Leases):
     async def digests(self, run_ids: Sequence[str]) -> dict[str, bytes]:
         return {one: self._submitted[one].digest for one in run_ids if one in self._submitted}
 
-    async def results(self, run_ids: Sequence[str]) -> dict[str, bytes]:
+    async def unscanned(self, run_ids: Sequence[str]) -> list[port.Unscanned]:
         found = (self.runs_by_id[one] for one in run_ids if one in self.runs_by_id)
-        return {one.id: one.result for one in found if one.state is State.SUCCEEDED and one.result is not None}
+        return [
+            port.Unscanned(
+                one.id, one.result, [(*key, self.lines[one.id][key].text) for key in self._held_lines(one.id)]
+            )
+            for one in found
+            if one.facets is not None and one.facets.is_unscanned
+        ]
 
     async def tenant_of_pruned(self, run_id: str) -> str | None:
         return self._submitted[run_id].tenant if run_id in self._submitted and run_id not in self.runs_by_id else None
@@ -335,7 +364,7 @@ class MemoryStore(port.Store, Leases):
         return list(self.entries.get(run_id, ()))
 
     async def logs(self, run_id: str, after: int = 0, limit: int | None = None) -> list[port.LogEntry]:
-        lines = (line for line in self.lines.get(run_id, {}).values() if line.position > after)
+        lines = (line for line in self.lines.get(run_id, {}).values() if line.position > max(0, after))
         return sorted(lines, key=_POSITION)[:limit]
 
     async def events(self, after: int, limit: int, wanted: port.EventFilter = port.EVERY_EVENT) -> port.EventRows:
@@ -388,7 +417,7 @@ class MemoryStore(port.Store, Leases):
         return self._highest()
 
     def _highest(self) -> int:
-        return self._events[-1].position if self._events else 0
+        return max(self._held_up_to, self._events[-1].position if self._events else 0)
 
     async def definition(self, version: str) -> Job | None:
         return self.job_versions.get(version)
@@ -456,6 +485,10 @@ def _size(one: port.StoredEvent | port.ServiceEntry) -> int:
 
 def _is_passed_over(wanted: port.RunFilter, run: Run) -> bool:
     """Whether an index would leave the run out, so that it does not count as looked at."""
+    if wanted.parent is not None:
+        return run.parent != wanted.parent
+    if wanted.root is not None:
+        return run.root != wanted.root
     if wanted.only_live:
         return run.ended_at is not None
     if wanted.job_id is not None and not wanted.only_unsuccessful:

@@ -55,11 +55,15 @@ def context(
     payloads: Sequence[Mapping[str, Any]] = ({},),
     state: Any = None,
     session: str | None = None,
+    tenant: str = "default",
+    labels: Mapping[str, str] = {},
+    parent: str | None = None,
 ) -> RecordedContext:
     """Make a context for a direct call: `report(testing.context(attempt=2), pages=3)`.
 
     `deadline` is an instant, or a duration from now. `checkpoint` is the value that an earlier attempt stored,
     `payloads` are those that the run has collected, and `state` is the value that the app's lifespan would yield.
+    `parent` is the id of the run that made this one.
     """
     if not isinstance(attempt, int) or isinstance(attempt, bool) or attempt < 1:
         raise BadValue("attempt", attempt, "a whole number of 1 or more")
@@ -74,6 +78,7 @@ def context(
         check_key("session", session)
     first, *rest = (payload.encode(dict(one), f"payloads[{place}]") for place, one in enumerate(payloads))
     dispatch = Dispatch(
-        run_id, attempt, job_id, attempt, first, until, False, 0.0, stored, further=tuple(rest), session=session
-    )
+        run_id, attempt, job_id, attempt, first, until, False, 0.0, stored, further=tuple(rest), session=session,
+        tenant=tenant, labels=dict(labels), parent=parent,
+    )  # fmt: skip
     return RecordedContext(dispatch, state)

@@ -24,4 +24,5 @@ def remote_policy(settings: Settings, engine: Engine) -> "RemotePolicy | None":
     access = Access.of(os.environ)
     remote = RemotePolicy(settings.policy_service, access, lambda digest: engine.post("", PolicyMoved(digest)))
     engine.effects.check = remote.check
+    engine.metrics.circuit_state = lambda: remote.circuit.level
     return remote

@@ -323,7 +323,7 @@ class Scheduler:
     async def _wait_for_hooks(self) -> None:
         """Let runs end that have done their work and wait for their hook."""
         end = asyncio.get_running_loop().time() + self.settings.drain
-        while any(run.state is State.TERMINATING for run in self.engine.state.runs.values()):
+        while any(run.state is State.TERMINATING and not run.is_held_back for run in self.engine.state.runs.values()):
             if asyncio.get_running_loop().time() > end:
                 break
             await asyncio.sleep(0.01)

@@ -7,6 +7,7 @@ from typing import Any
 
 from interlock.model import payload
 from interlock.model.error import BadValue
+from interlock.model.lineage import Claim
 from interlock.model.message import Checkpoint, Dispatch, LogLine, Message, Progress, Usage
 from interlock.model.policy import NO_LIMITS, RunLimits
 from interlock.model.secret import SECRET_NAMES, NameTest, from_json, is_marked, matcher
@@ -62,8 +63,27 @@ class Context:
         return self._dispatch.run_id, self._dispatch.fence
 
     @property
+    def claim(self) -> str:
+        """Shows the scheduler that a request comes from the code of this attempt. Clients send it by themselves."""
+        return str(Claim(self._dispatch.proof, self._dispatch.fence, self._dispatch.tenant, self._dispatch.run_id))
+
+    @property
     def job_id(self) -> str:
         return self._dispatch.job_id
+
+    @property
+    def tenant(self) -> str:
+        return self._dispatch.tenant
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The labels of the run, with those of its job."""
+        return dict(self._dispatch.labels or {})
+
+    @property
+    def parent(self) -> str | None:
+        """Id of the run that made this one: its code submitted it, its action caused it, or this one runs it again."""
+        return self._dispatch.parent
 
     @property
     def attempt(self) -> int:

@@ -18,6 +18,7 @@ from functools import partialmethod
 from typing import Any, TextIO
 
 from interlock.log_lines import JsonLines
+from interlock.model.lineage import Claim, find_claims_with, read_claim
 from interlock.model.message import Dispatch, Message
 from interlock.supervision.output import readable_text
 from interlock.worker.context import LONGEST_LINE, STREAM_LEVELS, Context
@@ -90,6 +91,15 @@ class Capture:
 def present() -> Capture | None:
     found = _attempt.get()
     return found if found is not None and found.is_open else None
+
+
+def _claim() -> str:
+    """Return the claim of the attempt, also after its end: what it left behind still belongs to it."""
+    found = _attempt.get()
+    return "" if found is None else found.context.claim
+
+
+find_claims_with(_claim)
 
 
 class Writer:
@@ -264,7 +274,7 @@ def carry_to_processes() -> None:
 def _submit_to_process(pool: Any, submit: Any, function: Any, /, *args: Any, **kwargs: Any) -> Any:
     if (capture := present()) is None:
         return submit(pool, function, *args, **kwargs)
-    return submit(pool, call_for, capture.context.key, function, *args, **kwargs)
+    return submit(pool, call_for, read_claim(capture.context.claim), function, *args, **kwargs)
 
 
 def _call_in(capture: Capture | None, function: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -275,11 +285,12 @@ def _call_in(capture: Capture | None, function: Any, /, *args: Any, **kwargs: An
         _attempt.reset(token)
 
 
-def call_for(key: tuple[str, int], function: Any, /, *args: Any, **kwargs: Any) -> Any:
+def call_for(claim: Claim, function: Any, /, *args: Any, **kwargs: Any) -> Any:
     """Call a function in a process of a pool, which may have been forked for another attempt."""
     if _send_from_copy is None:
         return function(*args, **kwargs)
-    dispatch = Dispatch(*key, "", 1, None, None, False, 0.0)
+    key = claim.run_id, claim.fence
+    dispatch = Dispatch(*key, "", 1, None, None, False, 0.0, tenant=claim.tenant, proof=claim.proof)
     capture = Capture(Context(dispatch, _send_from_copy))
     try:
         return _call_in(capture, function, *args, **kwargs)

@@ -17,6 +17,7 @@ from interlock.model import payload
 from interlock.model.environment import Environment
 from interlock.model.error import InterlockError
 from interlock.model.field_types import Command, Place
+from interlock.model.lineage import VARIABLE, Claim
 from interlock.model.outcome import Outcome
 from interlock.model.policy import RunLimits
 from interlock.model.secret import Secret, from_json, is_marked, matcher
@@ -212,6 +213,8 @@ def _variables(dispatch: m.Dispatch) -> dict[str, str]:
         "INTERLOCK_RUN_ID": dispatch.run_id,
         "INTERLOCK_JOB_ID": dispatch.job_id,
         "INTERLOCK_ATTEMPT": str(dispatch.attempt),
+        "INTERLOCK_TENANT": dispatch.tenant,
+        VARIABLE: str(Claim(dispatch.proof, dispatch.fence, dispatch.tenant, dispatch.run_id)),
     }
     if dispatch.scheduled_at:
         scheduled_at = datetime.fromtimestamp(dispatch.scheduled_at, UTC)

@@ -24,7 +24,7 @@ from interlock.client.submission import (
     run_of,
 )
 from interlock.model import operations as table
-from interlock.model.bodies import ActedOn, BatchBody, BulkBody, Readiness, ReasonBody
+from interlock.model.bodies import ActedOn, BatchBody, BulkBody, CancelBody, Readiness, ReasonBody
 from interlock.model.child_info import ChildInfo, ServiceAction
 from interlock.model.duration import Duration
 from interlock.model.error import BadValue, ConnectionLost, NotRunning, UnknownChild, WaitTimeout, rebuild, shown
@@ -71,6 +71,8 @@ class BulkFilter(TypedDict, total=False):
     lane: str | None
     since: Instant | None
     until: Instant | None
+    parent: str | None
+    root: str | None
 
 
 class RunFilter(BulkFilter, total=False):
@@ -196,18 +198,20 @@ class Operations(JobOperations):
                 if not left:
                     return
 
-    async def act_on_run(self, action: RunAction | str, run_id: str, reason: str = "") -> State:
-        """Cancel, hold or release a run; return its state then. A retry returns the state of the new run."""
-        return (await self._act_on_run(RunAction(action), run_id, reason)).state
+    async def act_on_run(self, action: RunAction | str, run_id: str, reason: str = "", cascade: bool = False) -> State:
+        """Cancel, hold or release a run; return its state then. A retry returns the state of the new run. With
+        `cascade`, a cancel takes along the runs that it has made."""
+        return (await self._act_on_run(RunAction(action), run_id, reason, cascade)).state
 
-    async def _act_on_run(self, action: RunAction, run_id: str, reason: str) -> ActedOn:
-        body = filled(ReasonBody, reason=reason)
+    async def _act_on_run(self, action: RunAction, run_id: str, reason: str, cascade: bool = False) -> ActedOn:
+        body = filled(CancelBody, reason=reason, cascade=True) if cascade else filled(ReasonBody, reason=reason)
         key = os.urandom(16).hex() if action is RunAction.RETRY else None
         return await self._call(table.run_actions[action], run_id, body=body, key=key)
 
-    async def cancel(self, run_id: str, reason: str = "") -> State:
-        """Ask a run to stop; return its state then. A run that executes ends later."""
-        return await self.act_on_run(RunAction.CANCEL, run_id, reason)
+    async def cancel(self, run_id: str, reason: str = "", *, cascade: bool = False) -> State:
+        """Ask a run to stop; return its state then. A run that executes ends later. With `cascade`, the runs that it
+        has made, directly or not, stop too."""
+        return await self.act_on_run(RunAction.CANCEL, run_id, reason, cascade)
 
     async def hold(self, run_id: str, reason: str = "") -> State:
         """Keep a waiting run from starting until it is released."""

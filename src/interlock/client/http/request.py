@@ -9,6 +9,7 @@ import msgspec
 
 from interlock.client.http.exchange import Request
 from interlock.model.error import BadValue
+from interlock.model.lineage import HEADER, present_claim
 from interlock.model.new_run import PLAIN, check_text
 from interlock.model.operation import PATH_PARAMETERS, Operation, Query
 from interlock.model.request import NewRun
@@ -49,11 +50,14 @@ def request_of(
         target = target.replace(f"{{{name}}}", quoted)
     slow = operation.limit > QUICK
     key = _call_key(runs) if runs else key
+    headers = {} if key is None else {"Idempotency-Key": key}
+    if operation.method != "GET" and (claim := present_claim()):
+        headers[HEADER] = claim
     return Request(
         operation.method,
         with_query(target, query),
         msgspec.json.encode(body) if isinstance(body, msgspec.Struct) else body,
-        {} if key is None else {"Idempotency-Key": key},
+        headers,
         within=operation.limit + SPARE if slow else None,
         alone=slow and operation.once,
         once=operation.once or any(new.unique is not None for new in runs),

@@ -40,15 +40,32 @@ sqlite3.register_adapter(Outgoing, msgspec.msgpack.Encoder().encode)
 def history_rows(batch: Batch) -> list[tuple[int, str, int, bytes]]:
     return [
         (position, run_id, entries[0].seq, _encode_history(entries))
-        for position, (run_id, entries) in enumerate(batch.history, start=batch.position + len(batch.logs))
+        for position, (run_id, entries) in enumerate(batch.history, start=batch.of_history)
     ]
 
 
+def _log_rows(batch: Batch) -> list[tuple[Any, ...]]:
+    """A line that nobody may read yet has the negative of its position: no reader looks below 0."""
+    return [
+        (-position if line[0] in batch.held else position, *line)
+        for position, line in enumerate(batch.logs, start=batch.of_logs)
+    ]
+
+
+def _publish(connection: sqlite3.Connection, batch: Batch) -> None:
+    first = batch.position
+    for run_id, count in batch.published:
+        held = connection.execute(QUERIES["get_held_lines"], (run_id,)).fetchall()
+        moves = [(position, row[0]) for position, row in enumerate(held, start=first)]
+        connection.executemany(QUERIES["publish_line"], moves)
+        first += count
+
+
 def _service_rows(batch: Batch) -> list[tuple[Any, ...]]:
-    first = batch.position + len(batch.logs) + len(batch.history)
+    rows = enumerate(batch.service_log, start=batch.of_services)
     return [
         (position, service, number, at, stream, len(text.encode()) + len(change or b""), text, change)
-        for position, (service, number, at, stream, text, change) in enumerate(batch.service_log, start=first)
+        for position, (service, number, at, stream, text, change) in rows
     ]
 
 
@@ -77,7 +94,8 @@ _WRITES: tuple[tuple[str, Callable[[Batch], Sequence[Sequence[Any]]]], ...] = (
     ("free_key", lambda batch: [(run_id,) for run_id in batch.freed_keys]),
     ("insert_key", attrgetter("keys")),
     ("put_checkpoint", attrgetter("checkpoints")),
-    ("insert_log", lambda batch: [(place, *line) for place, line in enumerate(batch.logs, start=batch.position)]),
+    ("insert_log", _log_rows),
+    ("redact_line", attrgetter("redacted")),
     ("insert_dead_letter", lambda batch: [msgspec.structs.astuple(one) for one in batch.dead_letters]),
     ("note_replayed", attrgetter("replayed")),
     ("drop_letter", lambda batch: [(letter_id,) for letter_id in batch.dropped_letters]),
@@ -105,6 +123,8 @@ def write_batch(connection: sqlite3.Connection, batch: Batch) -> None:
     for name, rows_of in _WRITES:
         if rows := rows_of(batch):
             connection.executemany(QUERIES[name], rows)
+    if batch.published:
+        _publish(connection, batch)
     for width, created in groupby(batch.created, len):
         INSERT_RUNS[width].write(connection, list(created))
     if batch.copied:

@@ -58,7 +58,15 @@ LISTINGS = {
         QUERIES["list_runs"].format(place=QUERIES[place]),
         QUERIES["find_floor_of_all" if place == "all_runs" else "find_floor"].format(place=QUERIES[place]),
     )
-    for place in ("all_runs", "live_runs", "runs_by_id", "runs_of_job", "unsuccessful_runs")
+    for place in (
+        "all_runs",
+        "live_runs",
+        "runs_by_id",
+        "runs_of_job",
+        "runs_of_parent",
+        "runs_of_root",
+        "unsuccessful_runs",
+    )
 }
 """set of runs to look at → the statement that finds some, and the one that finds how far down it may look"""
 

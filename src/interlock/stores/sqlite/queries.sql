@@ -45,10 +45,16 @@ runs INDEXED BY runs_live WHERE ended_at IS NULL
 runs WHERE number IN (
   SELECT number FROM runs INDEXED BY sqlite_autoindex_runs_1
   WHERE id >= :id_prefix AND id < :id_prefix || char(1114111) ORDER BY id DESC LIMIT :most_with_prefix
-)
+) AND (:parent IS NULL OR parent = :parent) AND (:root IS NULL OR root = :root)
 
 -- name: runs_of_job
 runs INDEXED BY runs_of_job WHERE job_id = :job_id
+
+-- name: runs_of_parent
+runs INDEXED BY runs_of_parent WHERE parent = :parent AND (:root IS NULL OR root = :root)
+
+-- name: runs_of_root
+runs INDEXED BY runs_of_root WHERE root = :root
 
 -- name: unsuccessful_runs
 runs INDEXED BY runs_unsuccessful WHERE ended_at IS NOT NULL AND state <> 'succeeded'
@@ -71,7 +77,7 @@ SELECT entries FROM history INDEXED BY history_of_run WHERE run_id = :run_id ORD
 
 -- name: get_positions
 SELECT coalesce((SELECT max(position) FROM history), 0), coalesce((SELECT max(position) FROM logs), 0),
-coalesce((SELECT max(position) FROM service_log), 0),
+coalesce((SELECT -min(position) FROM logs), 0), coalesce((SELECT max(position) FROM service_log), 0),
 coalesce((SELECT CAST(value AS INTEGER) FROM memos WHERE name = 'restored:position'), 0);
 
 -- name: count_unended
@@ -349,7 +355,17 @@ SELECT id FROM runs WHERE number IN (SELECT value FROM json_each(:numbers))
 INSERT INTO checkpoints (run_id, value) VALUES (?, ?) ON CONFLICT (run_id) DO UPDATE SET value = excluded.value;
 
 -- name: get_result
-SELECT result FROM runs WHERE id = ? AND state = 'succeeded' AND result IS NOT NULL;
+SELECT result, facets FROM runs WHERE id = ? AND facets IS NOT NULL;
+
+-- name: get_held_lines
+SELECT position, attempt, number, text FROM logs INDEXED BY logs_of_run WHERE run_id = ? AND position < 0
+ORDER BY position DESC;
+
+-- name: redact_line
+UPDATE logs SET text = ? WHERE run_id = ? AND attempt = ? AND number = ? AND position < 0;
+
+-- name: publish_line
+UPDATE logs SET position = ? WHERE position = ?;
 
 -- name: get_inputs
 SELECT runs.payload, checkpoints.value FROM runs LEFT JOIN checkpoints ON checkpoints.run_id = runs.id WHERE runs.id = ?;

@@ -137,10 +137,15 @@ class SqliteReader(port.Reader):
     async def run(self, run_id: str) -> Run | None:
         return await self._first("get_run", run_id, read_run)
 
-    async def results(self, run_ids: Sequence[str]) -> dict[str, bytes]:
-        def work(connection: sqlite3.Connection) -> dict[str, bytes]:
-            rows = ((one, connection.execute(QUERIES["get_result"], (one,)).fetchone()) for one in run_ids)
-            return {one: row[0] for one, row in rows if row is not None}
+    async def unscanned(self, run_ids: Sequence[str]) -> list[port.Unscanned]:
+        def work(connection: sqlite3.Connection) -> list[port.Unscanned]:
+            found = []
+            for run_id in run_ids:
+                row = connection.execute(QUERIES["get_result"], (run_id,)).fetchone()
+                if row is not None and _facets_decoder.decode(row[1]).is_unscanned:
+                    lines = connection.execute(QUERIES["get_held_lines"], (run_id,))
+                    found.append(port.Unscanned(run_id, row[0], [line[1:] for line in lines]))
+            return found
 
         return await self._read(work)
 
@@ -423,6 +428,8 @@ def _take(rows: Iterable[Row], limit: int, until: int) -> tuple[list[Row], int]:
 def _place(wanted: port.RunFilter) -> str:
     if wanted.id_prefix is not None:
         return "runs_by_id"
+    if wanted.parent is not None or wanted.root is not None:
+        return "runs_of_root" if wanted.parent is None else "runs_of_parent"
     if wanted.only_live:
         return "live_runs"
     if wanted.only_unsuccessful:

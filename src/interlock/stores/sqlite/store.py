@@ -262,8 +262,7 @@ class SqliteStore(SqliteReader, Store, Leases):
             write_batch(connection, batch)
 
         # Only history: a log line that is already stored gets a position and no row.
-        last = batch.position + len(batch.logs) + len(batch.history) - 1
-        return self._write(work, last if batch.history else 0)
+        return self._write(work, batch.of_services - 1 if batch.history else 0)
 
     async def prune_service_log(self, most_lines: int, most_bytes: int) -> int:
         # Searching beside the writer holds it up only for the deletion.

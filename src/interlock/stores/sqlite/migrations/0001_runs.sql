@@ -38,6 +38,8 @@ CREATE TABLE runs (
   exit_code INTEGER,
   heartbeats INTEGER NOT NULL DEFAULT 0,
   has_checkpoint INTEGER NOT NULL DEFAULT 0,
+  parent TEXT,
+  root TEXT,
   origin TEXT,
   facets BLOB,
   error TEXT,
@@ -54,6 +56,10 @@ CREATE INDEX runs_unsuccessful ON runs (number, state, ended_at) WHERE ended_at 
 
 -- The log of a job, and how many runs it has.
 CREATE INDEX runs_of_job ON runs (job_id, number);
+
+-- The runs that a run has made. Most runs are in neither.
+CREATE INDEX runs_of_parent ON runs (parent, number) WHERE parent IS NOT NULL;
+CREATE INDEX runs_of_root ON runs (root, number) WHERE root IS NOT NULL;
 
 -- One row holds the transitions that one commit made, as a msgpack array; seq is that of the first.
 CREATE TABLE history (

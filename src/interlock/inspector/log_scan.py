@@ -1,0 +1,54 @@
+"""The log lines that wait with a result: scanned as a list of texts, each on its own, beside the result."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from interlock.model.output import Finding, Scanned
+from interlock.model.scanner import OutputAction
+from interlock.ports.store import Unscanned
+
+LOG = "log "  # before the id of a run: its log, not its result
+STRICTNESS = (OutputAction.ALLOW, OutputAction.REDACT, OutputAction.QUARANTINE, OutputAction.DENY)
+
+
+def parts_of(unscanned: Sequence[Unscanned]) -> dict[str, bytes]:
+    """Return the results and logs to scan, each under a name."""
+    parts = {one.run_id: one.result for one in unscanned if one.result is not None}
+    logs = {LOG + one.run_id: [line[2] for line in one.lines] for one in unscanned if one.lines}
+    return parts | {name: msgspec.json.encode(texts) for name, texts in logs.items()}
+
+
+def joined(unscanned: Sequence[Unscanned], scans: Mapping[str, Scanned]) -> list[Scanned]:
+    """Return one scan of each run: the strictest decision on its parts. A run without output is clean."""
+    return [_join(one, scans.get(one.run_id), scans.get(LOG + one.run_id)) for one in unscanned]
+
+
+def _join(of: Unscanned, result: Scanned | None, log: Scanned | None) -> Scanned:
+    result = result or Scanned(of.run_id, OutputAction.ALLOW)
+    if log is None:
+        return result
+    lines, decision = _redacted(of, log)
+    findings = (*result.findings, *(_in_log(one) for one in log.findings))
+    is_stuck = result.decision is OutputAction.REDACT and result.redacted is None
+    of_result = OutputAction.QUARANTINE if is_stuck else result.decision
+    decision = max(of_result, decision, key=STRICTNESS.index)
+    error = result.error or log.error
+    found, took = result.found + log.found, result.took + log.took
+    return replace(result, decision=decision, findings=findings, found=found, took=took, error=error, lines=lines)
+
+
+def _redacted(of: Unscanned, log: Scanned) -> tuple[tuple[tuple[int, int, str], ...], OutputAction]:
+    """Return the lines that change, and the decision on the log: quarantine if they cannot be redacted."""
+    if log.decision is not OutputAction.REDACT:
+        return (), log.decision
+    texts = None if log.redacted is None else msgspec.json.decode(log.redacted, type=list[str])
+    if texts is None or len(texts) != len(of.lines):
+        return (), OutputAction.QUARANTINE
+    pairs = zip(of.lines, texts, strict=True)
+    return tuple((line[0], line[1], text) for line, text in pairs if text != line[2]), OutputAction.REDACT
+
+
+def _in_log(finding: Finding) -> Finding:
+    return replace(finding, path="log" + finding.path.removeprefix("$"))
