@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
@@ -20,7 +20,9 @@ from interlock.model.audit_request import NoteRefusals, Refusal, RefusalsReport
 from interlock.model.command import Define, NoteTokens, Put
 from interlock.model.job import Job
 from interlock.model.job_info import JobEvent
+from interlock.model.queries import EventType
 from interlock.model.request import DropJob, SetPaused
+from interlock.model.run_view import EVENT_NAMES
 from interlock.model.schedule import Schedule
 from interlock.model.work import ProcessWork
 from tests.core.machine import START, WORK, Machine, at_once
@@ -404,3 +406,8 @@ def test_changes_of_jobs_are_events_too() -> None:
         ("scheduler", "reloaded", 2, ["other", "work"]),
     ]
     assert (len(found[0].jobs), found[0].at) == (100, machine.wall)
+
+
+@pytest.mark.behaviour("OBS-4")
+def test_the_stream_can_be_asked_for_every_stored_type_of_event() -> None:
+    assert set(get_args(EventType)) == set(EVENT_NAMES.values()) - {"hello", "gap"}

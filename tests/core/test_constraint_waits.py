@@ -118,7 +118,7 @@ def test_a_result_that_cannot_be_read_harms_nobody(result: bytes) -> None:
     machine.started(called)
     machine.finished(called, result=result)
     assert machine.state_of(run_id) is S.FAILED
-    assert "cannot be read" in reason(machine, run_id)
+    assert "ended as failed (fatal)" in reason(machine, run_id)
 
 
 def test_a_check_that_has_begun_ends_if_another_cannot_begin() -> None:
@@ -206,15 +206,21 @@ def test_a_limit_counts_elapsed_time(jump: float) -> None:
     assert machine.state_of(run_id) is S.FAILED
 
 
-@pytest.mark.behaviour("CON-4")
-def test_a_hook_that_nobody_answers_is_given_up() -> None:
+@pytest.mark.behaviour("CON-4", "RUN-22")
+@pytest.mark.parametrize("jump", [0.0, 3600.0, -3600.0])
+def test_a_hook_that_nobody_answers_is_given_up_after_ten_minutes_by_elapsed_time(jump: float) -> None:
     machine = guarded(pre_run_hook=HOOK)
     machine.hook = None
     run_id = machine.submit()
-    for _ in range(50):
+    machine.wall += jump
+    for _ in range(40):
+        machine.advance(15)
+    assert machine.state_of(run_id) is S.CONDITION_RUNNING
+    for _ in range(10):
         machine.advance(15)
     assert machine.state_of(run_id) is S.FAILED
     assert "the sender does not answer" in reason(machine, run_id)
+    assert machine.state.overdue == {}
 
 
 @pytest.mark.behaviour("CON-2")

@@ -33,19 +33,22 @@ def answered(p: Pass, origin: str, command: Answered) -> None:
 
 def proceed(p: Pass, appliers: Mapping[type[Effect], Apply]) -> None:
     """Apply the answers, after everything else that arrived, and ask again where an answer is overdue."""
+    pending, overdue = p.state.effects, p.state.overdue
     for effect, answer in p.answered:
-        if p.state.effects.pop(effect, None) is not None and (run := _run_of(p, effect)) is not None:
+        if pending.pop(effect, None) is not None and (run := _run_of(p, effect)) is not None:
+            overdue.pop(effect, None)
             appliers[type(effect)](p, run, answer)
-    pending = p.state.effects
     if p.elapsed < p.state.effects_due:
         return
     for effect in [effect for effect, due in pending.items() if due <= p.elapsed]:
         del pending[effect]
+        since = overdue.pop(effect, p.elapsed)
         if (run := _run_of(p, effect)) is None:
             continue
-        if isinstance(effect, CallHook) and p.now - run.changed_at > effect.limit + PATIENCE:
+        if isinstance(effect, CallHook) and p.elapsed - since > PATIENCE:
             appliers[CallHook](p, run, (None, "the sender does not answer"))
         else:
+            overdue[effect] = since
             ask(p, effect)
     p.state.effects_due = min(pending.values(), default=inf)
 

@@ -181,6 +181,7 @@ class SchedulerState:
         self.first_fence = 0  # number after which the fences of new runs begin
         self.liveness_due: float | None = None  # elapsed time of the next check for silence
         self.effects: dict[Effect, float] = {}  # effect without an answer → elapsed time at which to ask again
+        self.overdue: dict[Effect, float] = {}  # effect that was asked again → elapsed time since when
         self.effects_due = inf  # no later than the earliest of these
         self.stale_messages = 0
         self.put_back: dict[str, int] = {}  # run that a sweep has put back → how often
