@@ -9,6 +9,7 @@ from interlock.client.handle import RunHandle
 from interlock.client.map_items import key_maker
 from interlock.client.submission import Call, check_options, submit
 from interlock.model.new_run import RunOptions
+from interlock.model.value import ResultType
 from interlock.worker.context import Context
 from interlock.worker.definition import Definition
 
@@ -56,6 +57,10 @@ class JobCalls(Generic[P, T]):
             return Call(call.job_id, call.payload, call.options | own, call.result_type)
 
         return make
+
+    @property
+    def result_type(self) -> ResultType[T] | None:
+        return self._definition.result_type
 
     async def handle(self, run_id: str) -> RunHandle[T]:
         """Return a handle on the run of this job with this id."""

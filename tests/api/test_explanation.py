@@ -14,6 +14,7 @@ from tests.cli.terminal import Terminal, in_a_terminal
 from tests.client.faces import KINDS, face
 from tests.helpers.http import Answer, Http
 from tests.helpers.places import tell_to_go
+from tests.helpers.processes import wait_until
 from tests.helpers.server import Server
 
 RUNS = "/api/v1/runs"
@@ -73,6 +74,25 @@ def test_a_run_that_no_worker_takes_names_each(server: Server) -> None:
     assert found["workers"]
     assert all(one["fits"] or one["obstacle"] in set(Obstacle) for one in found["workers"])
     http.post(f"{RUNS}/{run_id}/cancel")
+
+
+@pytest.mark.behaviour("SEC-2", "RUN-21")
+def test_a_token_of_one_tenant_sees_no_ids_of_workers(guarded: Server, folder: Path) -> None:
+    boss, red = as_(guarded, "boss"), as_(guarded, "guest")
+    wait_until(lambda: boss.get("/api/v1/workers").json["workers"], "a worker has joined")
+    (worker,) = [one["id"] for one in boss.get("/api/v1/workers").json["workers"]]
+    boss.post("/api/v1/lanes", {"id": "shut", "limit": 1})
+    boss.post("/api/v1/lanes/shut/pause")
+    waits = boss.submit("echo", {"value": 1}, tenant="red", lane="shut")
+    holds = boss.submit("hold", {"folder": str(folder), "name": "seen"}, tenant="red")
+    wait_until(lambda: boss.get(f"{RUNS}/{holds}").json["state"] == "running", "it runs")
+    for run_id in (waits, holds):
+        assert worker in json.dumps(explained(boss, run_id).json)
+        found = json.dumps(explained(red, run_id).json)
+        assert "#1" in found
+        assert worker not in found
+    tell_to_go(folder, "seen")
+    boss.post(f"{RUNS}/{waits}/cancel")
 
 
 def test_bad_input(server: Server, guarded: Server) -> None:

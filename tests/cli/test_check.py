@@ -193,3 +193,15 @@ def test_a_terminal_shows_one_zone_and_names_it(
 def test_an_unknown_zone_is_refused(check: Check) -> None:
     Path("all.yaml").write_text(GOOD)
     assert "--tz: 'Mars/Olympus'" in check("all.yaml", "--tz", "Mars/Olympus").stderr
+
+
+def test_files_are_checked_without_the_secrets_of_production(check: Check) -> None:
+    Path("hooks.yaml").write_text(
+        "kind: Job\nid: paid\nrun: {shell: x}\n"
+        "on_failure: {action: webhook, url_env: PRODUCTION_URL, secret_env: PRODUCTION_SECRET}\n"
+    )
+    ended = check("hooks.yaml")
+    assert ended.returncode == 2
+    assert "environment variable 'PRODUCTION_URL' is not set" in ended.stderr
+    ended = check("hooks.yaml", "--without-env")
+    assert (ended.returncode, ended.stderr.splitlines()[-1][:6]) == (0, "fine: ")

@@ -21,6 +21,7 @@ from interlock.model.error import BadValue, InterlockError, StoreInUse
 from interlock.model.state import State
 from interlock.stores.sqlite import SqliteStore
 from interlock.stores.sqlite.backup import back_up, restore
+from interlock.stores.sqlite.vacuum import vacuum
 from tests.contract.conftest import AnyStore, run_with
 from tests.contract.samples import NAME, created, entry, make_run, take
 from tests.contract.test_sqlite_private import umask
@@ -161,6 +162,24 @@ def test_a_database_in_use_or_a_bad_backup_changes_nothing(database: Path) -> No
             restore(path, database)
     assert runs_in(database) == {"r1": 3}
     assert not [path.name for path in database.parent.iterdir() if "restoring" in path.name]
+
+
+def test_free_pages_go_back_to_the_disk(database: Path) -> None:
+    run_with(SqliteStore(database), write(*(f"r{number:03}" for number in range(100))))
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("DELETE FROM runs WHERE id < 'r099'")
+        connection.execute("DELETE FROM history WHERE run_id < 'r099'")
+        connection.commit()
+    done = vacuum(database)
+    assert done.after == database.stat().st_size < done.before
+    run_with(SqliteStore(database), write("new"))
+    assert list(runs_in(database)) == ["new", "r099"]
+
+    async def body(store: AnyStore) -> None:
+        with pytest.raises(StoreInUse):
+            vacuum(database)
+
+    run_with(SqliteStore(database), body)
 
 
 def killed_at(line: int, work: Callable[[], object], *functions: str) -> bool:

@@ -28,6 +28,9 @@ def command(
     paths: Annotated[list[str] | None, argument("PATH", "Files and folders. Default: the setting `files`.")] = None,
     tz: ZoneOption = None,
     json: JsonOption = False,
+    without_env: Annotated[
+        bool, switch("Do not ask for the variables that hold URLs and secrets of hooks.", "--without-env")
+    ] = False,
     schema: Annotated[bool, switch("Print the JSON Schema of documents instead.", "--schema")] = False,
 ) -> None:
     """Check files with jobs and services, without a server. Print every fault, or the next fire time of each job.
@@ -43,7 +46,7 @@ def command(
         raise WrongUsage("PATH: missing; give the files and folders to check, or an app with -A")
     with redirect_stdout(sys.stderr):  # the app's own output
         app = NO_APP if settings.app is None else of_app(settings.app)
-    faults, now, loaded = Faults(settings.strict), time.time(), None
+    faults, now, loaded = Faults(settings.strict, not without_env), time.time(), None
     with suppress(BadConfig):
         loaded = build(read(settings.files, faults), faults, app, now, settings.every_lane())
     declared = [(one.job, one.where) for one in app.definitions.values()] if loaded is not None else []

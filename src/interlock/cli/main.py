@@ -56,6 +56,7 @@ COMMANDS = {
     "bench": "Check",
     "backup": "Keep",
     "restore": "Keep",
+    "vacuum": "Keep",
 }
 """command → its panel in the help; those of a group have names of two words"""
 

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Iterable
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 import msgspec
 
@@ -78,6 +78,13 @@ class RunAccess(ABC):
 
     @abstractmethod
     async def stats(self, run_id: str) -> RunStats: ...
+
+
+class Typed(Protocol[T]):
+    """A job that knows the type of its results: a function with `@app.job`."""
+
+    @property
+    def result_type(self) -> ResultType[T] | None: ...
 
 
 class RunHandle(Generic[T]):

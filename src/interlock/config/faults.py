@@ -23,8 +23,9 @@ class Spot(msgspec.Struct, frozen=True):
 class Faults:
     """The faults found so far. Readers continue after a fault, so that a person can fix all of them at once."""
 
-    def __init__(self, strict: bool = False) -> None:
-        """In strict mode a warning is a fault."""
+    def __init__(self, strict: bool = False, with_env: bool = True) -> None:
+        """In strict mode a warning is a fault. With `with_env`, so is a variable that a hook names and nobody set."""
+        self.with_env = with_env
         self._found: list[tuple[str, float, str]] = []
         self._strict = strict
         self.warnings: list[str] = []

@@ -54,7 +54,7 @@ def read_document(document: Document) -> Job:
     else:
         work = ProcessWork(command=run.process or shell(run.shell or ""), **options)
     job = Job(**values, work=work)
-    for path, fault in missing_variables(job):
+    for path, fault in missing_variables(job) if document.faults.with_env else ():
         document.refuse(path, fault)
     for warning in job.schedule.warnings if job.schedule is not None else ():
         document.faults.warn(document.spot(warning.partition(":")[0]), warning)

@@ -200,7 +200,7 @@ def _check_app(
         schedule, spot = definition.job.schedule, Spot(definition.where)
         if (fault := _lane_fault(definition.job, lanes)) is not None:
             faults.add(spot, f"job {definition.job.id!r}: {fault}")
-        for _, missing in missing_variables(definition.job):
+        for _, missing in missing_variables(definition.job) if faults.with_env else ():
             faults.add(spot, f"job {definition.job.id!r}: {missing}")
         for _, unknown in unknown_jobs(definition.job, jobs) if not faults.incomplete else ():
             faults.warn(spot, f"job {definition.job.id!r}: {unknown}")

@@ -18,7 +18,7 @@ from interlock.model.access import OWNER
 from interlock.model.delivery import DeliveryFilter
 from interlock.model.delivery_request import BecomeSender, HookAnswered
 from interlock.model.error import Draining, InterlockError, Refused, RunPruned, StoreUnavailable, UnknownRun
-from interlock.model.explanation import MOST_NAMED, Explanation, explain_end, with_deliveries
+from interlock.model.explanation import MOST_NAMED, Explanation, explain_end, with_deliveries, without_workers
 from interlock.model.facets import ProgressInfo
 from interlock.model.frames import LARGEST
 from interlock.model.lane_request import AskSession, SessionsReport
@@ -308,6 +308,8 @@ async def _explanation(requests: Requests, name: str, question: r.AskExplanation
 
 
 async def _explained(requests: Requests, question: r.AskExplanation, found: Explanation) -> Message:
+    if question.tenant is not None:
+        found = without_workers(found, requests.engine.state.workers)
     rows = await requests.store.deliveries(DeliveryFilter(run_id=question.run_id), None, MOST_NAMED)
     return r.ExplanationReport(question.request, with_deliveries(found, rows.deliveries, requests.engine.now()))
 

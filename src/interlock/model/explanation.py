@@ -1,6 +1,7 @@
 """An explanation: why a run is where it is, what it waits for, and how it ended."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Collection, Iterable
 from enum import StrEnum
 from typing import Annotated
 
@@ -16,6 +17,7 @@ from interlock.model.json_form import Time
 from interlock.model.run import Run
 from interlock.model.state import State
 
+_WORKER_ID = re.compile(r"[\w.:@-]+-[0-9]{1,10}-[0-9a-f]{8}\.[0-9a-f]{1,16}")
 MOST_NAMED = 5  # runs that a list in an explanation names
 
 
@@ -122,6 +124,15 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     end: Annotated[End | None, doc("The end; null for a run that has not ended.")] = None
     verdict: Annotated[VerdictInfo | None, doc("Latest verdict of the policy; null without a policy.")] = None
     notes: Annotated[tuple[Note, ...], doc("Latest notes, oldest first, such as tries in vain.")] = ()
+
+
+def without_workers(found: Explanation, known: Collection[str]) -> Explanation:
+    """Return it with numbers in place of the ids of workers, which name hosts and processes."""
+    text = msgspec.json.encode(found).decode()
+    ids = sorted({*_WORKER_ID.findall(text), *(one for one in known if one in text)}, key=lambda one: (-len(one), one))
+    for number, worker_id in enumerate(ids, start=1):
+        text = text.replace(worker_id, f"#{number}")
+    return msgspec.json.decode(text, type=Explanation)
 
 
 def sentence_of(reasons: Iterable[Reason]) -> str:

@@ -53,10 +53,14 @@ async def wait_for_many(client: il.Client) -> None:
 async def submit_over_http(client: il.AsyncClient) -> None:
     assert_type(await client.submit(report.call(DAY)), il.RunHandle[Report])
     assert_type(await client.submit_many([report.call(DAY)]), list[il.RunHandle[Report]])
+    assert_type(client.handle("run", report), il.RunHandle[Report])
+    assert_type(client.handle("run"), il.RunHandle[Any])
 
 
 def submit_from_a_blocking_program(client: il.Client) -> None:
     call = assert_type(report.call(DAY, pages=3), il.Call[Report])
+    assert_type(client.handle("run", square).result(), int)
+    client.handle("run", "square")  # type: ignore[call-overload]
     assert_type(client.submit(call).result(timeout="30s").pages, int)
     assert_type(client.submit_many([square.call(1)])[0].result(), int)
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
 
-from interlock.client.handle import RunHandle
+from interlock.client.handle import RunHandle, Typed
 from interlock.client.http.base_client import BaseClient
 from interlock.client.http.blocking_transport import BlockingTransport
 from interlock.client.http.exchange import Policy
@@ -75,9 +75,13 @@ class Client(BaseClient):
         """Close every connection. Calls that wait in other threads raise an error."""
         finish(self._transport.close())
 
-    def handle(self, run_id: str) -> BlockingRunHandle[Any]:
-        """Return a handle on the run with this id."""
-        return BlockingRunHandle(self._target.handle(run_id))
+    @overload
+    def handle(self, run_id: str) -> BlockingRunHandle[Any]: ...
+    @overload
+    def handle(self, run_id: str, job: Typed[T]) -> BlockingRunHandle[T]: ...
+    def handle(self, run_id: str, job: Typed[T] | None = None) -> BlockingRunHandle[Any]:
+        """Return a handle on the run with this id. With its job, the result has the type of the function's."""
+        return BlockingRunHandle(self._target.handle(run_id) if job is None else self._target.handle(run_id, job))
 
     if TYPE_CHECKING:  # as above
 

@@ -4,11 +4,11 @@ the audit, each written once."""
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, TypedDict, TypeVar, Unpack, cast
+from typing import Any, TypedDict, TypeVar, Unpack, cast, overload
 
 import msgspec
 
-from interlock.client.handle import RunAccess, RunHandle
+from interlock.client.handle import RunAccess, RunHandle, Typed
 from interlock.client.http.exchange import Exchange, Policy, Transport
 from interlock.client.http.job_document import JobFields, document_of
 from interlock.client.http.request import Submitted, filled, request_of, run_fields
@@ -102,9 +102,13 @@ class JobOperations(RunAccess):
             if limit is not None and (limit := limit - len(found)) <= 0:
                 return
 
-    def handle(self, run_id: str) -> RunHandle[Any]:
-        """Return a handle on the run with this id."""
-        return RunHandle(run_id, self)
+    @overload
+    def handle(self, run_id: str) -> RunHandle[Any]: ...
+    @overload
+    def handle(self, run_id: str, job: Typed[T]) -> RunHandle[T]: ...
+    def handle(self, run_id: str, job: Typed[T] | None = None) -> RunHandle[T]:
+        """Return a handle on the run with this id. With its job, the result has the type of the function's."""
+        return RunHandle(run_id, self, None if job is None else job.result_type)
 
     async def jobs(self) -> AsyncIterator[JobInfo]:
         """Yield every job, in the order of declaration."""
