@@ -138,9 +138,9 @@ class Machine:
             if isinstance(one, CheckPolicy):
                 self.checked.append(one)
                 if self.remote is not None:
-                    found = [self.remote(request) for request in one.requests]
-                    why = [verdict for verdict in found if isinstance(verdict, str)]
-                    verdicts = [verdict for verdict in found if not isinstance(verdict, str)]
+                    each = [self.remote(request) for request in one.requests]
+                    why = [verdict for verdict in each if isinstance(verdict, str)]
+                    verdicts = [verdict for verdict in each if not isinstance(verdict, str)]
                     self.answers.append((one, (one.request, why[0] if why else strictest(verdicts))))
             if isinstance(one, CallHook):
                 self.called.append(one)
