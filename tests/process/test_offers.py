@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from interlock.model import message as m
 from interlock.model.work import ProcessWork
 from interlock.ports.clock import elapsed
+from interlock.worker.offers import Offers
 from interlock.worker.pool import ExecutorOptions, ProcessPool
 from tests.helpers.places import lines_of, run_async, until
 from tests.helpers.played import OF_JOBS, dispatch, told, worker_of
@@ -48,6 +49,22 @@ def test_an_old_offer_is_begun_only_after_the_scheduler_has_said_so(folder: Path
             ]
 
     run_async(body())
+
+
+@pytest.mark.behaviour("RUN-7", "LIV-3")
+def test_the_answer_to_a_heartbeat_confirms_no_offer_that_only_the_next_one_names(folder: Path) -> None:
+    """A worker that was paused sends a heartbeat and, at the same instant, asks about the old offers in its link."""
+    offers = Offers()
+    offers.begin(m.Welcome(10.0, 100.0, 30.0), 100.0)
+    earlier = offers.heartbeat([], 150.0)
+    old = offers.take(replace(dispatch("old", "count", folder), begin_by=130.0))
+    assert not offers.ready(150.0)
+    asked = offers.heartbeat([old], 150.0)
+    offers.asked = asked.at
+    offers.confirm(m.Heard(earlier.at, 151.0), [old])
+    assert not offers.ready(150.0)
+    offers.confirm(m.Heard(asked.at, 151.0), [old])
+    assert offers.ready(150.0) == [old]
 
 
 @pytest.mark.behaviour("RUN-7")

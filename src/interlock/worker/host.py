@@ -183,15 +183,11 @@ class Host(Endpoint):
             self._unanswered += 1
             peer.send([*self._heartbeat(), *self._outcomes(), self._measure()])
 
-    def _heartbeat(self) -> list[m.Message]:
+    def _heartbeat(self) -> list[m.Heartbeat]:
         """Return a heartbeat that names every attempt without an outcome; empty without any."""
         self._reports.send_all()
-        now, named = self._clock.now().elapsed, []
-        for key, held in self._held.items():
-            if held.outcome is None:
-                held.named = min(held.named, now)
-                named.append(m.Held(*key, held.begun))
-        return [m.Heartbeat(named, now)] if named else []
+        beat = self._offers.heartbeat(self._held.values(), self._clock.now().elapsed)
+        return [beat] if beat.held else []
 
     def closed(self, peer: Peer) -> None:
         if self._peer is peer:
@@ -278,8 +274,9 @@ class Host(Endpoint):
 
     def _ask(self) -> None:
         if self._peer is not None and self._offers.must_ask():
-            self._offers.asked = self._clock.now().elapsed
-            self._peer.send(self._heartbeat())
+            (beat,) = self._heartbeat()
+            self._offers.asked = beat.at
+            self._peer.send([beat])
 
     def _expired(self, held: HeldAttempt) -> None:
         """Ask about an attempt that its executor process did not begin in time."""

@@ -11,11 +11,11 @@ has withdrawn.
 """
 
 from collections.abc import Iterable
-from math import inf
+from math import inf, nextafter
 
 from msgspec.structs import force_setattr
 
-from interlock.model.message import Dispatch, Heard, Welcome
+from interlock.model.message import Dispatch, Heard, Heartbeat, Held, Welcome
 from interlock.worker.held import HeldAttempt
 
 FRESH = 1.0  # seconds in which an offer may be begun without asking
@@ -26,6 +26,7 @@ class Offers:
         self.taken: list[HeldAttempt] = []  # attempts to begin when everything that arrived with them is known
         self.doubtful: list[HeldAttempt] = []  # attempts to begin when the scheduler has answered
         self.asked: float | None = None  # elapsed time of the heartbeat that awaits its answer
+        self._last = -inf  # time of the last heartbeat
         self._ahead = 0.0  # the most by which the scheduler's elapsed time is ahead of the worker's
         self._stands = inf  # seconds for which an offer stands
 
@@ -51,6 +52,15 @@ class Offers:
                 ready.append(held)
         self.taken = []
         return ready
+
+    def heartbeat(self, every: Iterable[HeldAttempt], now: float) -> Heartbeat:
+        """Return a heartbeat that names every attempt without an outcome. Its time is later than that of the previous
+        one, so that nobody takes an answer to that one for an answer to this."""
+        self._last = max(now, nextafter(self._last, inf))
+        named = [held for held in every if held.outcome is None]
+        for held in named:
+            held.named = min(held.named, self._last)
+        return Heartbeat([Held(*held.key, held.begun) for held in named], self._last)
 
     def must_ask(self) -> bool:
         self.doubtful = [held for held in self.doubtful if held.outcome is None]
