@@ -79,10 +79,13 @@ def judge(p: Pass, run: Run) -> bool:
     effect: Effect
     if not payloads:
         effect = ReadPayload(run.id, run.seq)
-    elif state.limits.remote_policy and len(payloads) == 1:
-        effect = CheckPolicy(run.id, run.seq, _request(p, run, payloads), again=not _is_new(run))
+    elif state.policy is None or state.limits.remote_policy:
+        effect = CheckPolicy(run.id, run.seq, _requests(p, run, payloads), again=not _is_new(run))
     else:
-        return not _apply(p, run, *_verdict(p, run, payloads))
+        windows, requests, meter = state.windows if _is_new(run) else None, _requests(p, run, payloads), Meter()
+        verdicts = [state.policy.judge(one, windows, p.elapsed, meter) for one in requests]
+        p.judging_cost += meter.cost
+        return not _apply(p, run, requests[-1], _strictest(run, verdicts))
     if effect not in state.effects:
         effects.ask(p, effect)
     return True
@@ -100,30 +103,18 @@ def resume(p: Pass, enter: Callable[[Pass], None]) -> None:
         p.entering += later
 
 
-def _verdict(p: Pass, run: Run, payloads: Sequence[bytes]) -> tuple[PolicyRequest, Verdict]:
-    """Return the strictest verdict on a run, which may have collected the payloads of others. Deny it if the policy
-    cannot judge these together."""
-    policy, windows = p.state.policy, p.state.windows if _is_new(run) else None
-    request = _request(p, run, payloads)
-    if p.state.limits.remote_policy or policy is None:
-        return request, Verdict(ruling=Ruling.DENY, reason=JOINED, policy=p.state.policy_digest)
-    # It has no right that one of its submitters lacks.
-    requests = [request] if len(run.submitters) == 1 else [replace(request, actor=one) for one in run.submitters]
-    meter = Meter()
-    verdicts = [
-        policy.judge(replace(one, payload=data), windows, p.elapsed, meter) for one in requests for data in payloads
-    ]
-    p.judging_cost += meter.cost
+def _strictest(run: Run, verdicts: Sequence[Verdict]) -> Verdict:
+    """Return the strictest verdict on the requests of a run. Deny it if no single verdict does justice to all."""
     if len(verdicts) == 1:
-        return request, verdicts[0]
+        return verdicts[0]
     strictest = max(verdicts, key=lambda one: STRICTNESS.index(one.ruling))
-    if len(payloads) > 1:
+    if run.has_collected:
         if strictest.ruling is Ruling.ASK or any(one.limits != strictest.limits for one in verdicts):
             # Nobody would see what they approve, and one run cannot obey several limits.
             strictest = replace(strictest, ruling=Ruling.DENY, reason=JOINED)
     elif any(one.limits not in (None, strictest.limits) for one in verdicts):
         strictest = replace(strictest, ruling=Ruling.DENY, reason=UNEQUAL)
-    return request, strictest
+    return strictest
 
 
 def _is_new(run: Run) -> bool:
@@ -134,20 +125,26 @@ def _is_new(run: Run) -> bool:
     return run.attempt == 0 and run.previous in (None, State.PRERUN)
 
 
-def _request(p: Pass, run: Run, payloads: Sequence[bytes]) -> PolicyRequest:
-    """Return what the policy sees of a run. Look for secrets only for a policy that asks for them."""
+def _requests(p: Pass, run: Run, payloads: Sequence[bytes]) -> tuple[PolicyRequest, ...]:
+    """Return what the policy sees of a run: one request for each payload and submitter, for it has no right that one of
+    its submitters lacks. The last is for the latest submitter. Look for secrets only for a policy that asks for them.
+    """
     job, policy = p.state.job_of(run), p.state.policy
-    secrets = False
-    if p.state.limits.remote_policy or (policy is not None and policy.needs_secrets):
-        secrets = any(has_secret(one, job.secrets, p.state.limits.secret_names) for one in payloads)
-        p.judging_cost += SEARCHED * sum(map(len, payloads))
-    return request_of(job, run, payloads, secrets)
+    looks = p.state.limits.remote_policy or (policy is not None and policy.needs_secrets)
+    found = []
+    for payload in payloads:
+        secrets = looks and has_secret(payload, job.secrets, p.state.limits.secret_names)
+        p.judging_cost += SEARCHED * len(payload) if looks else 0
+        found.append(request_of(job, run, payload, secrets))
+    submitters = run.submitters
+    if len(submitters) > 1:
+        found = [replace(request, actor=actor) for request in found for actor in submitters]
+    return tuple(found)
 
 
-def request_of(job: Job, run: Run, payloads: Sequence[bytes], secrets: bool) -> PolicyRequest:
-    """Return what the policy sees of a run; several payloads are one list."""
+def request_of(job: Job, run: Run, payload: bytes, secrets: bool) -> PolicyRequest:
+    """Return what the policy sees of a run with this payload, for its latest submitter."""
     facets = run.facets
-    data = payloads[0] if len(payloads) == 1 else b"[%b]" % b",".join(payloads)
     own = None if facets is None else facets.priority
     return PolicyRequest(
         job=run.job_id,
@@ -163,7 +160,7 @@ def request_of(job: Job, run: Run, payloads: Sequence[bytes], secrets: bool) -> 
         requires=job.requires,
         labels=run.labels,
         job_version=run.job_version,
-        payload=data,
+        payload=payload,
         secrets=secrets,
     )
 
@@ -173,13 +170,17 @@ def payload_read(p: Pass, run: Run, answer: tuple[bytes, ...]) -> None:
     p.entering.append(run)
 
 
-def policy_answered(p: Pass, run: Run, answer: tuple[PolicyRequest, Verdict | str]) -> None:
-    """Apply the verdict of a remote policy; without one, follow the fail mode."""
-    request, verdict = answer
-    if not isinstance(verdict, str) and p.state.policy_digest not in ("", verdict.policy):
+def policy_answered(p: Pass, run: Run, answer: tuple[Sequence[PolicyRequest], Sequence[Verdict] | str]) -> None:
+    """Apply the verdicts of a remote policy; without them, follow the fail mode."""
+    requests, verdicts = answer
+    if isinstance(verdicts, str):
+        passes = _unanswered(p, run, requests[-1], verdicts)
+    elif len({p.state.policy_digest or verdicts[0].policy, *(one.policy for one in verdicts)}) > 1:
         _pause(p, run, "the policy changed while it was asked")
         return
-    if _unanswered(p, run, request, verdict) if isinstance(verdict, str) else _apply(p, run, request, verdict):
+    else:
+        passes = _apply(p, run, requests[-1], _strictest(run, verdicts))
+    if passes:
         p.passed.add(run.id)
         p.entering.append(run)
 
@@ -211,12 +212,7 @@ def _wait(p: Pass, run: Run, judged: Judged, pause: float) -> None:
     p.state.put_off[run.id] = run
     run.due_at = p.now + pause
     p.state.set_span(p.elapsed + pause, run, WAIT)
-    _let_others_pass(p, run)
-
-
-def _let_others_pass(p: Pass, run: Run) -> None:
-    if run.session is not None and not run.may_have_begun:
-        p.stepping_back.append(run)
+    p.let_others_pass(run)
 
 
 def _apply(p: Pass, run: Run, request: PolicyRequest, verdict: Verdict) -> bool:
@@ -308,7 +304,7 @@ def _ask(p: Pass, run: Run, request: PolicyRequest, judged: Judged) -> bool:
     p.move(run, State.APPROVAL_REQUIRED, f"rule {judged.rule}: {judged.reason}"[:LONGEST_REASON])
     p.state.asking[run.id] = run
     p.state.set_span(p.elapsed + timeout, run, WAIT)
-    _let_others_pass(p, run)
+    p.let_others_pass(run)
     p.audit(AuditKind.VERDICT, run.created_by, run.tenant, run.id, job=run.job_id, decision=Ruling.ASK,
             rule=judged.rule, reason=judged.reason, policy=judged.policy, request=asked)  # fmt: skip
     for place, action in enumerate(() if p.state.policy is None else p.state.policy.document.on_approval_required):
@@ -431,9 +427,10 @@ def _stays_allowed(p: Pass, run: Run) -> bool:
     if policy.needs_payload and (run.payload is None or run.has_collected):
         return False
     meter = Meter()
-    verdict = policy.judge(_request(p, run, (run.payload or EMPTY,)), None, p.elapsed, meter)
+    requests = _requests(p, run, (run.payload or EMPTY,))
+    verdicts = [policy.judge(one, None, p.elapsed, meter) for one in requests]
     p.judging_cost += meter.cost
-    return verdict.ruling is Ruling.ALLOW
+    return all(one.ruling is Ruling.ALLOW for one in verdicts)
 
 
 def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
