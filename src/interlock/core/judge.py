@@ -13,7 +13,7 @@ one; the run stays pending meanwhile. A throttled run, and one whose policy cann
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -36,7 +36,7 @@ from interlock.model.facets import Allowed, Approval, Facets, Judged, seen
 from interlock.model.job import Job
 from interlock.model.labels import BYPASSED
 from interlock.model.payload import EMPTY
-from interlock.model.policy import PolicyRequest, Ruling, RunLimits, Verdict
+from interlock.model.policy import STRICTNESS, PolicyRequest, Ruling, RunLimits, Verdict, strictest
 from interlock.model.request import StateReport
 from interlock.model.run import Now, Run
 from interlock.model.secret import has_secret
@@ -44,6 +44,7 @@ from interlock.model.state import GUARDED, State
 from interlock.policy.digest import request_hash
 from interlock.policy.expression import Meter
 from interlock.policy.policy import Policy
+from interlock.policy.velocity import Once, Windows
 
 SEARCHED = 10  # cost of the search for secrets in one byte
 MOST_RESUMED = 100  # runs that a pass takes up which the one before left: the payload of each may have to be read
@@ -55,9 +56,8 @@ CHANGED = "the policy has changed"
 SERVICE = "policy service"  # actor of its changes
 REFUSALS = (Ruling.DENY, Ruling.THROTTLE)
 JOINED = "it has the payloads of several runs, which the policy now judges one by one; submit them again"
-UNEQUAL = "it runs on behalf of several submitters, for whom the policy has different limits"
-STRICTNESS = (Ruling.ALLOW, Ruling.CONSTRAIN, Ruling.THROTTLE, Ruling.ASK, Ruling.DENY)  # the mildest first
 UNSURE = GUARDED | {State.DISPATCHED}
+T = TypeVar("T")
 
 
 def judge(p: Pass, run: Run) -> bool:
@@ -82,10 +82,8 @@ def judge(p: Pass, run: Run) -> bool:
     elif state.policy is None or state.limits.remote_policy:
         effect = CheckPolicy(run.id, run.seq, _requests(p, run, payloads), again=not _is_new(run))
     else:
-        windows, requests, meter = state.windows if _is_new(run) else None, _requests(p, run, payloads), Meter()
-        verdicts = [state.policy.judge(one, windows, p.elapsed, meter) for one in requests]
-        p.judging_cost += meter.cost
-        return not _apply(p, run, requests[-1], _strictest(run, verdicts))
+        windows, requests = state.windows if _is_new(run) else None, _requests(p, run, payloads)
+        return not _apply(p, run, requests[-1], _ask_policy(p, state.policy, run, requests, windows))
     if effect not in state.effects:
         effects.ask(p, effect)
     return True
@@ -103,18 +101,34 @@ def resume(p: Pass, enter: Callable[[Pass], None]) -> None:
         p.entering += later
 
 
-def _strictest(run: Run, verdicts: Sequence[Verdict]) -> Verdict:
-    """Return the strictest verdict on the requests of a run. Deny it if no single verdict does justice to all."""
+def _ask_policy(
+    p: Pass, policy: Policy, run: Run, requests: Sequence[PolicyRequest], windows: Windows | None
+) -> Verdict:
+    """Return the verdict of the policy of this process."""
+    meter, verdicts = Meter(), list[Verdict]()
+    for each in _by_payload(run, requests):
+        counted = windows if windows is None or len(each) == 1 else Once(windows)
+        verdicts += [policy.judge(one, counted, p.elapsed, meter) for one in each]
+    p.judging_cost += meter.cost
+    return _combine(run, verdicts)
+
+
+def _by_payload(run: Run, items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Yield what belongs to each payload of a run: one request, or verdict, for each submitter."""
+    size = len(run.submitters)
+    return (items[first : first + size] for first in range(0, len(items), size))
+
+
+def _combine(run: Run, verdicts: Sequence[Verdict]) -> Verdict:
+    """Return the strictest verdict on a run. Deny it if the policy cannot judge its payloads together."""
     if len(verdicts) == 1:
         return verdicts[0]
-    strictest = max(verdicts, key=lambda one: STRICTNESS.index(one.ruling))
-    if run.has_collected:
-        if strictest.ruling is Ruling.ASK or any(one.limits != strictest.limits for one in verdicts):
-            # Nobody would see what they approve, and one run cannot obey several limits.
-            strictest = replace(strictest, ruling=Ruling.DENY, reason=JOINED)
-    elif any(one.limits not in (None, strictest.limits) for one in verdicts):
-        strictest = replace(strictest, ruling=Ruling.DENY, reason=UNEQUAL)
-    return strictest
+    each = [strictest(some) for some in _by_payload(run, verdicts)]
+    found = max(each, key=lambda one: STRICTNESS.index(one.ruling))
+    if len(each) > 1 and (found.ruling is Ruling.ASK or any(one.limits != found.limits for one in each)):
+        # Nobody would see what they approve, and one run cannot obey several limits.
+        found = replace(found, ruling=Ruling.DENY, reason=JOINED)
+    return found
 
 
 def _is_new(run: Run) -> bool:
@@ -179,7 +193,7 @@ def policy_answered(p: Pass, run: Run, answer: tuple[Sequence[PolicyRequest], Se
         _pause(p, run, "the policy changed while it was asked")
         return
     else:
-        passes = _apply(p, run, requests[-1], _strictest(run, verdicts))
+        passes = _apply(p, run, requests[-1], _combine(run, verdicts))
     if passes:
         p.passed.add(run.id)
         p.entering.append(run)
@@ -426,11 +440,8 @@ def _stays_allowed(p: Pass, run: Run) -> bool:
         return True
     if policy.needs_payload and (run.payload is None or run.has_collected):
         return False
-    meter = Meter()
     requests = _requests(p, run, (run.payload or EMPTY,))
-    verdicts = [policy.judge(one, None, p.elapsed, meter) for one in requests]
-    p.judging_cost += meter.cost
-    return all(one.ruling is Ruling.ALLOW for one in verdicts)
+    return _ask_policy(p, policy, run, requests, None).ruling is Ruling.ALLOW
 
 
 def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
