@@ -13,7 +13,8 @@ from interlock.model.guard import Action, Check, Constraints
 from interlock.model.job import Job
 from interlock.model.lineage import Claim, read_claim
 from interlock.model.message import Dispatch
-from interlock.model.policy import Ruling, RunLimits
+from interlock.model.policy import Ruling, RunLimits, Verdict
+from interlock.model.policy_document import Velocity
 from interlock.model.request import Accepted, ActOnRun, NewRun, StartBulk, StateReport
 from interlock.model.run import Run
 from interlock.model.run_action import RunAction
@@ -223,6 +224,37 @@ def test_a_run_is_judged_for_each_of_its_submitters(
     machine.step(("", machine.define()))
     child = make(machine, top, actor)
     assert (child.state, child.limits.max_runtime) == (state, most)
+
+
+@pytest.mark.behaviour("RUN-26", "POL-9")
+@pytest.mark.parametrize(("refused", "state"), [("alice", S.DENIED), ("bob", S.DENIED), ("carol", S.DISPATCHED)])
+def test_a_policy_service_is_asked_about_each_submitter(refused: str, state: State) -> None:
+    machine = Machine(limits=Limits(remote_policy=True))
+    machine.remote = lambda one: Verdict(ruling=Ruling.ALLOW, policy="p1")
+    top = begun(machine)
+    machine.remote = lambda one: Verdict(ruling=Ruling.DENY if one.actor == refused else Ruling.ALLOW, policy="p1")
+    assert make(machine, top, "bob").state is state
+
+
+@pytest.mark.behaviour("RUN-26", "POL-7")
+def test_a_waiting_run_is_judged_again_for_each_submitter() -> None:
+    machine = Machine(policy=policy(default=Ruling.ALLOW))
+    top = begun(machine)
+    machine.worker_down()
+    child = make(machine, top, "bob")
+    assert child.state is S.SCHEDULED
+    machine.policy = NOT_ALICE
+    machine.step(("", machine.define()))
+    assert machine.state_of(child.id) is S.DENIED
+
+
+@pytest.mark.behaviour("RUN-26", "POL-5")
+@pytest.mark.parametrize("key", ["tenant", "actor", ""])
+def test_a_run_of_several_submitters_counts_once_for_a_velocity(key: str) -> None:
+    fast = rule(Ruling.DENY, "fast", velocity=Velocity(max_requests=3, window=60, key=key))
+    machine = Machine(policy=policy(fast, default=Ruling.ALLOW))
+    top = begun(machine)
+    assert [make(machine, top, "bob").state for _ in range(3)] == [S.DISPATCHED, S.DISPATCHED, S.DENIED]
 
 
 @pytest.mark.behaviour("POL-8", "RUN-26")
