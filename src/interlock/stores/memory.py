@@ -246,7 +246,7 @@ class MemoryStore(port.Store, Leases):
                 one.id, one.result, [(*key, self.lines[one.id][key].text) for key in self._held_lines(one.id)]
             )
             for one in found
-            if one.facets is not None and one.facets.is_unscanned
+            if one.is_unscanned
         ]
 
     async def tenant_of_pruned(self, run_id: str) -> str | None:
