@@ -78,7 +78,7 @@ class Reading(NamedTuple):
 
 def _read(text: str, tree: Node) -> Reading:
     """Refuse what could take more than linear time: lists that grow, loops in loops, the payload inside a loop, and
-    patterns that are large or not known before."""
+    patterns that are large or computed."""
     fields: set[str | None] = set()
     length, nodes = len(text), [(tree, False)]
     while nodes:
