@@ -185,7 +185,7 @@ def _make(path: Path) -> None:
 
 
 def _replace(part: Path, target: Path) -> None:
-    """Give a whole file its name, durably."""
+    """Give a complete file its final name, durably."""
     _sync(part)
     os.replace(part, target)
     _sync(target.absolute().parent)
