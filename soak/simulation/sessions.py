@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from interlock.core.session import Session, memo_name, read_memo
-from interlock.core.sessions import STALE
+from interlock.core.sessions import DROPPED, STALE
 from interlock.model.run import Run
 from interlock.model.session import effective
 from interlock.model.state import ON_WORKER, State
@@ -67,8 +67,17 @@ class Sessions:
         """Whether a run was cancelled for a later one, as its session demands, or because its session was stopped."""
         if self.acted and run.session is not None and run.reason.startswith(("stopped", STALE)):
             return True
-        ways = {"chat-": "interrupted by a later run", "pair-": "queue_dropped"}
-        return any(str(run.session).startswith(name) and run.reason.startswith(why) for name, why in ways.items())
+        if run.reason == DROPPED:
+            return run.session is not None and self._was_full(run)
+        return str(run.session).startswith("chat-") and run.reason.startswith("interrupted by a later run")
+
+    def _was_full(self, run: Run) -> bool:
+        """Whether as many others as its session allows waited when a run was dropped. In the same commit they may have
+        proceeded or ended."""
+        arrived = (one for one in self._disk.runs_by_id.values() if one.session == run.session)
+        others = [one for one in arrived if one is not run and one.session_facet.place]
+        waited = [one for one in others if one.changed_at == run.changed_at or not (one.ended_at or has_begun(one))]
+        return len(waited) >= effective(PATTERNS, None, None, None, str(run.session)).cap
 
     def _check_order(self, run: Run, waiting: dict[str, Run]) -> None:
         """Check that no run of the session still waits that was cleared in an earlier commit. One that was held keeps

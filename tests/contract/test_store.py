@@ -230,7 +230,7 @@ def test_held_lines_are_read_by_nobody_until_they_are_published(with_store: With
         first.position = 1
         first.logs = [
             ("r1", 1, 1, 1.0, "info", "one", ""), ("r2", 1, 1, 1.0, "info", "open", ""),
-            ("r1", 1, 2, 1.0, "info", "two", ""),
+            ("r1", 1, 2, 1.0, "info", "two", "app.mail"),
         ]  # fmt: skip
         first.held = {"r1"}
         for _ in range(2):
@@ -240,7 +240,9 @@ def test_held_lines_are_read_by_nobody_until_they_are_published(with_store: With
         for wanted in (EventFilter(), EventFilter(run_id="r1"), EventFilter(job_id="work")):
             events = (await store.events(0, 100, wanted)).events
             assert [one.line.text for one in events if isinstance(one, StoredEvent) and one.line] in ([], ["open"])
-        assert await store.unscanned(["r1"]) == [Unscanned("r1", None, [(1, 1, "one"), (1, 2, "two")])]
+        assert await store.unscanned(["r1"]) == [
+            Unscanned("r1", None, [(1, 1, "one"), (1, 2, "two")], ["", "app.mail", "info"])
+        ]
         assert (await store.load(10)).log_sizes["r1"] == (2, 6)
         assert (await store.load(10)).log_marks["r1"] == (1, 2)
 

@@ -1,5 +1,7 @@
 """Explanations: a row for each reason, the end of a run, and whether what they say agrees with what then happens."""
 
+import copyreg
+import hashlib
 import pickle
 from collections.abc import Callable, Sequence
 from random import Random
@@ -29,6 +31,7 @@ from interlock.model.run_filter import RunFilter
 from interlock.model.schedule import Schedule
 from interlock.model.session import SessionAction
 from interlock.model.state import ON_WORKER, State
+from interlock.model.tenant import TenantSpec
 from soak.simulation.explanations import Explanations
 from tests.core.machine import START, Machine, retrying_job
 
@@ -44,6 +47,8 @@ JOBS = [
     Job(id="alone", executor=ExecutorKind.PROCESS),
 ]
 TICKING = Job(id="ticking", schedule=Schedule(every=5.0))
+# The state of a scheduler has a hash with the key of proofs.
+copyreg.pickle(hashlib.blake2b, lambda prover: (hashlib.blake2b, (prover.digest(),)))
 
 
 def made(lanes: dict[str, int | LaneSpec] | None = None, slots: int = 100) -> Machine:
@@ -476,6 +481,11 @@ class ExplainMachine(RuleBasedStateMachine):
     def act_on_lane(self, action: LaneAction, name: str) -> None:
         self.machine.step(("client", ActOnLane(7, name, action)))
 
+    @rule(who=st.sampled_from("x*"), most=st.sampled_from([None, 1, 2]))
+    def declare_tenant(self, who: str, most: int | None) -> None:
+        self.machine.tenants[who] = TenantSpec(max_running=most)
+        self.machine.step(("", self.machine.define()))
+
     @precondition(lambda self: "one" in self.machine.state.workers)
     @rule(dead=st.booleans())
     def lose_worker(self, dead: bool) -> None:
@@ -495,6 +505,20 @@ class ExplainMachine(RuleBasedStateMachine):
     def restart(self) -> None:
         self.machine.restart()
         self.bring_worker()
+
+
+@pytest.mark.behaviour("RUN-21", "ROU-8")
+def test_a_run_behind_the_limit_of_its_tenant_starts_as_soon_as_there_is_none() -> None:
+    explained = ExplainMachine()
+    explained.begin(1)
+    for _ in range(2):
+        explained.declare_tenant("*", 1)
+        first, second = explained.machine.submit_many(2, tenant="y")
+        assert kinds(asked(explained.machine, second)) == [K.TENANT_LIMIT]
+        explained.declare_tenant("*", None)
+        assert explained.machine.state_of(second) is State.DISPATCHED
+        for run_id in (first, second):
+            explained.machine.finished(run_id)
 
 
 @pytest.mark.behaviour("RUN-21")

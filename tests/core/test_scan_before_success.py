@@ -101,6 +101,11 @@ def test_nothing_is_shown_while_it_runs_and_while_it_is_scanned() -> None:
         (Scanned("", A.REDACT, FOUND, 1, b'"x"'), *REDACTED, (b'"x"', ["one", "two"]), ["redacted"]),
         (Scanned("", A.REDACT, FOUND, 1, lines=((1, 2, "TWO"),)), *REDACTED, (RESULT, ["one", "TWO"]), ["redacted"]),
         (Scanned("", A.ALLOW, error="hung"), *SKIPPED, (RESULT, ["one", "two"]), ["scan_skipped"]),
+        # Result and log are scanned apart: one may hang while something is found in the other.
+        (Scanned("", A.QUARANTINE, FOUND, 1, error="hung"), *WITHHELD),
+        (Scanned("", A.DENY, FOUND, 1, error="hung"), *WITHHELD),
+        (Scanned("", A.REDACT, FOUND, 1, b'"x"', error="hung"), *REDACTED, (b'"x"', ["one", "two"]),
+         ["scan_skipped", "redacted"]),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("is_restarted", [False, True])
@@ -113,8 +118,9 @@ def test_a_scan_decides_once(
         assert shows_nothing(machine, run_id)
     scan = Scanned(run_id, scan.decision, scan.findings, scan.found, scan.redacted, 0.25, scan.error, scan.lines)
     position = (machine.state.scanned or 0) + 1
-    for _ in range(2):
-        report(machine, scan, position=position)
+    for place in (position, position, position - 1):
+        report(machine, scan, position=place)
+        assert machine.state.scanned == position
     run = machine.run(run_id)
     assert (run.state, status(run), audited(machine)) == (end, found, kinds)
     assert (run.shown_result, lines(machine, run_id)) == shown
@@ -174,6 +180,51 @@ def test_the_log_of_a_run_that_does_not_succeed_is_scanned_too(how: str, decisio
     if decision is A.QUARANTINE:
         machine.step(("client", ReleaseOutput(1, run_id, "fine", "ann")))
         assert lines(machine, run_id) == ["one", "two"]
+
+
+@pytest.mark.behaviour("OUT-2", "RUN-10")
+def test_a_scan_gives_no_result_to_a_run_that_was_cancelled_meanwhile() -> None:
+    machine, run_id = scanning()
+    machine.act(RunAction.CANCEL, run_id)
+    report(machine, Scanned(run_id, A.REDACT, FOUND, 1, b'"x"', lines=((1, 2, "TWO"),)))
+    run = machine.store.runs_by_id[run_id]
+    assert (run.state, run.result, status(run)) == (S.CANCELLED, None, OutputStatus.REDACTED)
+    assert lines(machine, run_id) == ["one", "TWO"]
+
+
+@pytest.mark.behaviour("OUT-2", "OUT-7")
+@pytest.mark.parametrize(
+    ("mode", "found", "shown", "kinds"),
+    [
+        (FailMode.OPEN, OutputStatus.SKIPPED, ["one"], ["scan_skipped"]),
+        (FailMode.CLOSED, OutputStatus.QUARANTINED, [], ["quarantined"]),
+    ],
+)
+@pytest.mark.parametrize("outcome", ["succeeded", "failed"])
+def test_a_run_that_ends_after_the_scanners_are_gone(
+    mode: FailMode, found: OutputStatus, shown: list[str], kinds: list[str], outcome: str
+) -> None:
+    machine = Machine(policy=before(fail_mode=mode))
+    run_id = machine.running()
+    write(machine, run_id, "one")
+    machine.policy = policy(fail_mode=mode)
+    machine.step(("", machine.define()))
+    machine.finished(run_id, outcome)
+    run = machine.store.runs_by_id[run_id]
+    end = S.OUTPUT_QUARANTINED if (outcome, mode) == ("succeeded", FailMode.CLOSED) else S(outcome)
+    assert (run.state, status(run), lines(machine, run_id), audited(machine)) == (end, found, shown, kinds)
+    if mode is FailMode.CLOSED:
+        machine.step(("client", ReleaseOutput(1, run_id, "fine", "ann")))
+        assert lines(machine, run_id) == ["one"]
+
+
+@pytest.mark.behaviour("OUT-2", "OUT-7")
+@pytest.mark.parametrize("decision", [A.ALLOW, A.REDACT])
+def test_an_error_beside_a_finding_withholds_where_the_policy_fails_closed(decision: A) -> None:
+    machine, run_id = scanning(fail_mode=FailMode.CLOSED)
+    report(machine, Scanned(run_id, decision, FOUND, 1, b'"x"' if decision is A.REDACT else None, error="hung"))
+    assert (machine.state_of(run_id), audited(machine)) == (S.OUTPUT_QUARANTINED, ["quarantined"])
+    assert machine.run(run_id).result == RESULT, "an approver releases the original"
 
 
 @pytest.mark.behaviour("OUT-2", "RUN-22")

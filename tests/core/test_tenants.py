@@ -26,7 +26,7 @@ from interlock.model.error import BadValue, Forbidden, InterlockError, TenantLim
 from interlock.model.explanation import ReasonKind
 from interlock.model.job import Job
 from interlock.model.lane_request import AskTenants, TenantsReport
-from interlock.model.message import Dispatch
+from interlock.model.message import Dispatch, Returned
 from interlock.model.request import Accepted, BulkReport, NewRun, StartBulk
 from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter
@@ -338,6 +338,43 @@ def test_a_reload_changes_limits_at_once_for_runs_that_wait() -> None:
     assert not machine.state.gates
     assert not machine.store.memos_by_name.keys() & {"rate:tenant:a"}
     assert info(machine) == []
+
+
+@pytest.mark.behaviour("LAN-5", "ROU-8")
+@pytest.mark.parametrize("before", ["cancelled", "cancelled with a successor", "started while there was no limit"])
+def test_behind_a_limit_no_run_takes_the_place_of_an_earlier_one_of_its_job(before: str) -> None:
+    machine = Machine(WORK, Job(id="other"), lanes={"main": 100}, tenants={"a": TenantSpec(max_running=1)})
+    machine.worker_up(slots=100)
+    first, earlier = machine.submit_many(2, tenant="a")
+    if before == "started while there was no limit":
+        declare(machine, a=TenantSpec())
+        declare(machine, a=TenantSpec(max_running=1))
+        other, later = machine.submit("other", tenant="a"), machine.submit(tenant="a")
+        machine.finished(first)
+        machine.finished(earlier)
+    else:
+        if before == "cancelled":
+            machine.cancel(earlier)
+        other, later = machine.submit("other", tenant="a"), machine.submit(tenant="a")
+        machine.cancel(earlier)
+        machine.finished(first)
+    assert executing(machine) == [other]
+    machine.finished(other)
+    assert executing(machine) == [later]
+
+
+@pytest.mark.behaviour("LAN-5", "ROU-8")
+def test_behind_a_limit_a_run_that_no_worker_began_has_its_place_again() -> None:
+    machine = Machine(WORK, Job(id="other"), lanes={"main": 100}, tenants={"a": TenantSpec(max_running=2)})
+    machine.worker_up(slots=1)
+    first = machine.submit(tenant="a")
+    machine.worker_up("two", slots=100)
+    second, other, later = [machine.submit(job, tenant="a") for job in ("work", "other", "work")]
+    declare(machine, a=TenantSpec(max_running=1))
+    machine.step(("one", Returned(first, 1, "no room")))
+    for run_id in (second, first, other, later):
+        assert executing(machine) == [run_id]
+        machine.finished(run_id)
 
 
 def test_a_limit_declared_later_counts_for_runs_that_wait_already() -> None:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
+from msgspec.structs import replace
 
 from interlock.engine.effects import FRAME, FRAME_BYTES, MOST_AT_ONCE, Effects
 from interlock.model import message as m
@@ -114,6 +115,30 @@ def test_the_policy_service_is_asked_in_frames() -> None:
         await effects.close()
         assert len(answers) == 4
         assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    on_virtual_time(body)
+
+
+@pytest.mark.behaviour("RUN-26", "POL-11")
+def test_the_strictest_verdict_for_all_submitters_is_the_answer() -> None:
+    asked: list[list[str]] = []
+
+    async def ask(requests: Sequence[PolicyRequest], again: bool) -> list[Verdict]:
+        asked.append([one.actor for one in requests])
+        return [replace(ALLOW, ruling=Ruling.DENY if one.actor == "eve" else Ruling.ALLOW) for one in requests]
+
+    async def body() -> None:
+        answers: list[Answered] = []
+        effects = Effects(SlowStore(), lambda origin, content: answers.append(content))  # type: ignore[arg-type] # only these
+        effects.check = ask
+        request = PolicyRequest(job="a", topic="a", actor="ann", payload=b"{}")
+        everybody = [("eve",), ("bob",), tuple(f"p{number}" for number in range(FRAME - 1))]
+        effects.begin([CheckPolicy(f"r{place}", 1, request, False, one) for place, one in enumerate(everybody)])
+        await pass_time(0.1)
+        found = {effect.run_id: verdict.ruling for one in answers for effect, (_, verdict) in one.answers}
+        assert found == {"r0": Ruling.DENY, "r1": Ruling.ALLOW, "r2": Ruling.ALLOW}
+        assert (asked[0], [len(one) for one in asked]) == (["ann", "eve", "ann", "bob"], [4, FRAME])
+        await effects.close()
 
     on_virtual_time(body)
 

@@ -102,19 +102,21 @@ def test_scanners_that_misbehave_cost_one_result_its_scan(server: Server) -> Non
         client.reload()
 
 
+def _counts(http: Http) -> list[float]:
+    """Return how many results each phase has checked and quarantined."""
+    topics: list[tuple[str, dict[str, str]]] = [("checked", {}), ("quarantined", {"topic": "say"})]
+    return [metric(http, f"output_{name}_total", **of, phase=phase) for phase in "12" for name, of in topics]
+
+
 @pytest.mark.behaviour("OBS-1")
 def test_scans_are_counted_and_their_lag_is_shown(server: Server) -> None:
     with client_of(server) as client:
         http = server.local
-        before = [
-            metric(http, f"output_{name}_total", phase=phase) for phase in "12" for name in ("checked", "quarantined")
-        ]
+        before = _counts(http)
         scans_done(client)
         say(client, "x" * 2000).wait(30)
         wait_until(lambda: metric(http, "output_scan_lag") == 0, "no scan is behind")
-        after = [
-            metric(http, f"output_{name}_total", phase=phase) for phase in "12" for name in ("checked", "quarantined")
-        ]
+        after = _counts(http)
         assert [now - then for now, then in zip(after, before, strict=True)] == [2, 1, 1, 1]
         assert metric(http, "output_check_seconds_count", phase="2") == after[2]
         assert 0 < metric(http, "output_check_seconds_sum", phase="2") < 60

@@ -72,8 +72,10 @@ class Stage:
             assert self.now - begun < limit, f"not within {limit}s: {what}"
             await asyncio.sleep(0.01)
 
-    async def submit(self, job: str, *plan: tuple[str, float], connection: Connection | None = None) -> RunHandle[Any]:
-        new = new_run(job, msgspec.to_builtins(Plan(plan)), now=self.cluster.clock.now().wall)
+    async def submit(
+        self, job: str, *plan: tuple[str, float], connection: Connection | None = None, session: str | None = None
+    ) -> RunHandle[Any]:
+        new = new_run(job, msgspec.to_builtins(Plan(plan)), now=self.cluster.clock.now().wall, session=session)
         return (await submit(connection or self.connection, [new]))[0]
 
     def run(self, handle: RunHandle[Any]) -> Run:

@@ -250,3 +250,19 @@ def test_a_scheduler_that_was_replaced_takes_no_live_run_for_an_ended_one() -> N
         assert await handle.wait() is State.SUCCEEDED
 
     Stage().play(body)
+
+
+@pytest.mark.behaviour("SES-3")
+def test_a_session_with_ten_waiting_runs_drops_the_oldest_for_the_next() -> None:
+    async def body(stage: Stage) -> None:
+        first = await stage.submit("plain", (e.SUCCEED, 30.0), session="slow-1")
+        await stage.executing(first)
+        # Runs of one job would collapse.
+        jobs = ["retried", "plain"] * 6
+        waiting = [await stage.submit(job, (e.SUCCEED, 0.1), session="slow-1") for job in jobs]
+        await first.result()
+        await stage.until(lambda: not stage.cluster.invariants.unfinished(), "all have ended")
+        ends = [(stage.run(one).state, stage.run(one).reason == "queue_dropped") for one in waiting]
+        assert ends == [(State.CANCELLED, True)] * 2 + [(State.SUCCEEDED, False)] * 10
+
+    Stage().play(body)

@@ -310,6 +310,7 @@ def release(p: Pass) -> None:
         if (job.on_success or job.on_failure) and run.state in EVENTS:
             inform_all(p, run, *EVENTS[run.state])
         if run.facets is not None:
+            output.end_unscanned(p, run)
             _settle(p, run)
         if guards and (guard := guards.get(run.job_id)) is not None:
             guard.drop(run)

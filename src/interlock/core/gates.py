@@ -32,6 +32,7 @@ SESSION_RATE = "rate:session:"
 TENANT_RATE = "rate:tenant:"
 VALUE_RATE = "rate:limit:"  # prefix of the names of rates of a job for each value of an argument
 PASSING = (SESSION_RATE, TENANT_RATE, VALUE_RATE)  # rates with any number of names: idle ones are forgotten
+UNLIMITED = 10**9  # runs at once, for a job that limits only the rate of a value, or a tenant without `max_running`
 REST = 60.0  # seconds that such a rate is kept after all its starts are paid for
 
 
@@ -67,7 +68,7 @@ def limit_names(run: Run) -> list[str]:
 class Gate(msgspec.Struct, eq=False, kw_only=True):
     name: str
     parked: list[tuple[int, int, str, LineKey, RouteKey]] = []  # heap: priority, order, lane, line and queue
-    known: set[tuple[str, LineKey, RouteKey]] = set()  # the queues in it
+    known: dict[tuple[str, LineKey, RouteKey], int] = {}  # the queues in it → order of their entry that counts
 
     def room(self, elapsed: float) -> int:
         """Return how many runs may start now."""
@@ -78,19 +79,28 @@ class Gate(msgspec.Struct, eq=False, kw_only=True):
 
     def park(self, p: "Pass", lane: Lane, line: Line, key: RouteKey, order: int) -> None:
         place = (lane.name, line.key, key)
-        if place not in self.known:
-            self.known.add(place)
+        if order < self.known.get(place, inf):
+            self.known[place] = order
             heappush(self.parked, (line.key[0], order, *place))
 
     def let_try(self, state: "SchedulerState", most: int) -> None:
         """Put queues back into their lanes, until `most` of them are in lanes with a free slot."""
         while self.parked and most > 0:
-            _, _, lane_name, line_key, key = heappop(self.parked)
-            self.known.discard((lane_name, line_key, key))
+            rank, order, lane_name, line_key, key = heappop(self.parked)
+            place = lane_name, line_key, key
+            if self.known.get(place) != order:
+                continue  # an earlier run came into the queue
+            del self.known[place]
             lane = state.lanes.get(lane_name)
             line = None if lane is None else lane.lines.get(line_key)
-            if lane is not None and line is not None and key in line.queues:
-                state.stir(lane_name).add_head(line, (line.queues[key][0][0], key))
+            queue = None if line is None else line.queues.get(key)
+            if lane is None or line is None or queue is None or not lane.drop_dead(line, key, queue):
+                continue
+            if (first := queue[0][0]) > order:  # its first run has left
+                self.known[place] = first
+                heappush(self.parked, (rank, first, *place))
+            else:
+                state.stir(lane_name).add_head(line, (first, key))
                 most -= lane.has_slot
 
 

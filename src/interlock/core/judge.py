@@ -36,7 +36,7 @@ from interlock.model.facets import Allowed, Approval, Facets, Judged, seen
 from interlock.model.job import Job
 from interlock.model.labels import BYPASSED
 from interlock.model.payload import EMPTY
-from interlock.model.policy import PolicyRequest, Ruling, RunLimits, Verdict
+from interlock.model.policy import STRICTNESS, PolicyRequest, Ruling, RunLimits, Verdict, strictest
 from interlock.model.request import StateReport
 from interlock.model.run import Now, Run
 from interlock.model.secret import has_secret
@@ -44,6 +44,7 @@ from interlock.model.state import GUARDED, State
 from interlock.policy.digest import request_hash
 from interlock.policy.expression import Meter
 from interlock.policy.policy import Policy
+from interlock.policy.velocity import Once, Windows
 
 SEARCHED = 10  # cost of the search for secrets in one byte
 MOST_RESUMED = 100  # runs left by earlier passes that one pass takes up: each may need its payload read
@@ -55,8 +56,6 @@ CHANGED = "the policy has changed"
 SERVICE = "policy service"  # actor of its changes
 REFUSALS = (Ruling.DENY, Ruling.THROTTLE)
 JOINED = "it has the payloads of several runs, which the policy now judges one by one; submit them again"
-UNEQUAL = "it runs on behalf of several submitters, for whom the policy has different limits"
-STRICTNESS = (Ruling.ALLOW, Ruling.CONSTRAIN, Ruling.THROTTLE, Ruling.ASK, Ruling.DENY)  # the mildest first
 UNSURE = GUARDED | {State.DISPATCHED}
 
 
@@ -80,7 +79,8 @@ def judge(p: Pass, run: Run) -> bool:
     if not payloads:
         effect = ReadPayload(run.id, run.seq)
     elif state.limits.remote_policy and len(payloads) == 1:
-        effect = CheckPolicy(run.id, run.seq, _request(p, run, payloads), again=not _is_new(run))
+        request, others = _request(p, run, payloads), run.submitters[:-1]
+        effect = CheckPolicy(run.id, run.seq, request, not _is_new(run), others)
     else:
         return not _apply(p, run, *_verdict(p, run, payloads))
     if effect not in state.effects:
@@ -107,23 +107,25 @@ def _verdict(p: Pass, run: Run, payloads: Sequence[bytes]) -> tuple[PolicyReques
     request = _request(p, run, payloads)
     if p.state.limits.remote_policy or policy is None:
         return request, Verdict(ruling=Ruling.DENY, reason=JOINED, policy=p.state.policy_digest)
-    # It has no right that one of its submitters lacks.
-    requests = [request] if len(run.submitters) == 1 else [replace(request, actor=one) for one in run.submitters]
+    verdicts = [_ask_policy(p, policy, run, replace(request, payload=one), windows) for one in payloads]
+    found = max(verdicts, key=lambda one: STRICTNESS.index(one.ruling))
+    if len(verdicts) > 1 and (found.ruling is Ruling.ASK or any(one.limits != found.limits for one in verdicts)):
+        # Nobody would see what they approve, and one run cannot obey several limits.
+        found = replace(found, ruling=Ruling.DENY, reason=JOINED)
+    return request, found
+
+
+def _ask_policy(p: Pass, policy: Policy, run: Run, request: PolicyRequest, windows: Windows | None) -> Verdict:
+    """Judge a request for each of the run's submitters."""
     meter = Meter()
-    verdicts = [
-        policy.judge(replace(one, payload=data), windows, p.elapsed, meter) for one in requests for data in payloads
-    ]
+    if len(run.submitters) == 1:
+        verdict = policy.judge(request, windows, p.elapsed, meter)
+    else:
+        once = None if windows is None else Once(windows)
+        each = (replace(request, actor=one) for one in run.submitters)
+        verdict = strictest([policy.judge(one, once, p.elapsed, meter) for one in each])
     p.judging_cost += meter.cost
-    if len(verdicts) == 1:
-        return request, verdicts[0]
-    strictest = max(verdicts, key=lambda one: STRICTNESS.index(one.ruling))
-    if len(payloads) > 1:
-        if strictest.ruling is Ruling.ASK or any(one.limits != strictest.limits for one in verdicts):
-            # Nobody would see what they approve, and one run cannot obey several limits.
-            strictest = replace(strictest, ruling=Ruling.DENY, reason=JOINED)
-    elif any(one.limits not in (None, strictest.limits) for one in verdicts):
-        strictest = replace(strictest, ruling=Ruling.DENY, reason=UNEQUAL)
-    return request, strictest
+    return verdict
 
 
 def _is_new(run: Run) -> bool:
@@ -430,10 +432,7 @@ def _stays_allowed(p: Pass, run: Run) -> bool:
         return True
     if policy.needs_payload and (run.payload is None or run.has_collected):
         return False
-    meter = Meter()
-    verdict = policy.judge(_request(p, run, (run.payload or EMPTY,)), None, p.elapsed, meter)
-    p.judging_cost += meter.cost
-    return verdict.ruling is Ruling.ALLOW
+    return _ask_policy(p, policy, run, _request(p, run, (run.payload or EMPTY,)), None).ruling is Ruling.ALLOW
 
 
 def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:

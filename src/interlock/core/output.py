@@ -40,6 +40,7 @@ from interlock.model.state import State
 from interlock.policy.output import Metadata, Output
 
 MEMO = "scanned"  # position up to which results are scanned
+NO_SCANNERS = "the policy has no scanners any more"
 PATIENCE = 60.0  # seconds without a sign of the scanners after which a run no longer waits for them
 
 
@@ -56,7 +57,7 @@ def adopt_output(p: Pass, position: int) -> None:
     elif p.state.scanned is not None:
         p.state.scanned = p.batch.memos[MEMO] = None
         for run in [one for one in p.state.runs.values() if waits_for_scan(one)]:
-            _give_up(p, run, "the policy has no scanners any more")
+            _give_up(p, run, NO_SCANNERS)
 
 
 def _note_position(p: Pass, position: int) -> None:
@@ -137,7 +138,7 @@ def scan_first(p: Pass, run: Run) -> bool:
     if not holds_back(p, run):
         return False
     if p.state.scanned is None:
-        return _give_up(p, run, "the policy has no scanners any more")
+        return _give_up(p, run, NO_SCANNERS)
     p.state.set_span(max(p.elapsed, p.state.scans_heard) + PATIENCE, run, WAIT)
     return True
 
@@ -212,18 +213,21 @@ def _record_of(p: Pass, run: Run, found: Scanned) -> OutputRecord:
         2, found.decision, p.now, "", reason, found.findings[:MOST_KEPT], found.found, found.took,
         status=OutputStatus.CLEAN,
     )  # fmt: skip
+    if found.decision in (OutputAction.QUARANTINE, OutputAction.DENY):
+        # Even if the other part, the log or the result, could not be scanned.
+        return record
     if found.error:
         p.scans_skipped += 1
         reason = f"the result could not be scanned: {found.error}"
         if p.state.policy is not None and p.state.policy.document.output_fail_mode is FailMode.CLOSED:
             return replace(record, decision=OutputAction.QUARANTINE, reason=reason)
         p.audit(AuditKind.SCAN_SKIPPED, *about, job=run.job_id, reason=reason)
-        return replace(record, decision=None, reason=reason, status=OutputStatus.SKIPPED)
     if found.decision is not OutputAction.REDACT:
-        return record
+        skipped = replace(record, decision=None, reason=reason, status=OutputStatus.SKIPPED)
+        return skipped if found.error else record
     if found.redacted is None and not found.lines:
         return replace(record, decision=OutputAction.QUARANTINE)
-    if found.redacted is not None:
+    if found.redacted is not None and run.result is not None:  # a run cancelled meanwhile has none
         run.result = found.redacted
     p.batch.redacted += [(text, run.id, attempt, number) for attempt, number, text in found.lines]
     p.audit(AuditKind.REDACTED, *about, job=run.job_id, kinds=kinds)
@@ -239,6 +243,12 @@ def _act_on_log(p: Pass, run: Run, record: OutputRecord, is_withheld: bool) -> N
     else:
         p.batch.published.append((run.id, lines))
     p.set_facet(run, output=record)
+
+
+def end_unscanned(p: Pass, run: Run) -> None:
+    """Treat the log of a run that has ended as the fail mode says, if nothing scans it any more."""
+    if p.state.scanned is None and run.facets is not None and run.facets.is_unscanned:
+        _give_up(p, run, NO_SCANNERS)
 
 
 def resume(p: Pass, run: Run) -> bool:

@@ -17,6 +17,7 @@ from interlock.core.gates import (
     RATE,
     TENANT_LIMIT,
     TENANT_RATE,
+    UNLIMITED,
     Gate,
     LimitGate,
     RateGate,
@@ -46,7 +47,6 @@ from interlock.policy.velocity import Windows
 
 MOST_COMPARED = 10_000  # job names compared with an unknown one to suggest the closest
 MOST_KEYS = 10_000
-UNLIMITED = 10**9  # runs at once with one value of an argument, for a job that limits only their rate
 DEFAULT_LANES = {"main": 30, "subagent": 50, "team": 100, "cron": 30}
 
 

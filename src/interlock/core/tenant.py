@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from itertools import islice
 
-from interlock.core.gates import TENANT_RATE, LimitGate
+from interlock.core.gates import TENANT_RATE, UNLIMITED, LimitGate
 from interlock.model.explanation import MOST_NAMED, Reason, ReasonKind
 from interlock.model.tenant import OverLimit, TenantSpec
 
@@ -32,7 +32,7 @@ class Tenant(LimitGate, eq=False, kw_only=True):
         return None if self.spec.rate is None else (self.spec.rate, self.spec.burst or 1)
 
     def adopt(self, spec: TenantSpec) -> None:
-        self.spec, self.most = spec, spec.max_running or self.most
+        self.spec, self.most = spec, spec.max_running or UNLIMITED
         rate = () if self.rate is None or self.refuses else (TENANT_RATE + self.id,)
         self.gate_names = rate if spec.max_running is None else (*rate, self.name)
 

@@ -221,7 +221,7 @@ class Pass(Decisions, kw_only=True):
         record, lines = run.facets and run.facets.output, self.state.log_sizes.get(run.id, (0, 0))[0]
         assert isinstance(record, OutputRecord)
         is_pending = record.status is OutputStatus.PENDING
-        if is_pending and lines and self.state.scanned is not None:
+        if is_pending and lines:
             self.set_facet(run, output=replace(record, lines=lines))
             return
         if lines:

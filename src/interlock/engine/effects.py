@@ -9,7 +9,7 @@ from typing import Any
 from interlock.model.command import Answered
 from interlock.model.effect import CallHook, CheckPolicy, Effect, ReadInputs, ReadPayload, ReadPrevious
 from interlock.model.error import PolicyClosed, PolicyUnavailable, StoreUnavailable
-from interlock.model.policy import PolicyRequest, Verdict
+from interlock.model.policy import PolicyRequest, Verdict, strictest
 from interlock.ports.store import Store
 from interlock.task_set import TaskSet
 
@@ -62,10 +62,11 @@ class Effects:
         """Ask the policy service while there is room. Requests that have to wait share the next call."""
         while self._checks and self._frames < MOST_FRAMES:
             frame = [self._checks.popleft()]
-            size = len(frame[0].request.payload)
-            while self._checks and len(frame) < FRAME and self._checks[0].again == frame[0].again:
-                size += len(self._checks[0].request.payload)
-                if size > FRAME_BYTES:
+            count, size = _size_of(frame[0])
+            while self._checks and self._checks[0].again == frame[0].again:
+                more, larger = _size_of(self._checks[0])
+                count, size = count + more, size + larger
+                if count > FRAME or size > FRAME_BYTES:
                     break
                 frame.append(self._checks.popleft())
             self._frames += 1
@@ -75,8 +76,8 @@ class Effects:
         """Ask for these verdicts. Without them, answer why; a shutdown answers nothing."""
         answers: Answers = []
         try:
-            verdicts = await self.check([one.request for one in frame], frame[0].again)
-            answers = [(one, (one.request, verdict)) for one, verdict in zip(frame, verdicts, strict=True)]
+            verdicts = iter(await self.check([request for one in frame for request in one.requests], frame[0].again))
+            answers = [(one, (one.request, strictest([next(verdicts) for _ in one.requests]))) for one in frame]
         except PolicyClosed:
             pass
         except PolicyUnavailable as error:
@@ -111,6 +112,12 @@ class Effects:
         self._checks.clear()
         self._tasks.cancel()
         await self._tasks.end()
+
+
+def _size_of(effect: CheckPolicy) -> tuple[int, int]:
+    """Return how many requests it is, and the bytes of their payloads."""
+    count = 1 + len(effect.others)
+    return count, count * len(effect.request.payload)
 
 
 async def read_inputs(effects: Sequence[Effect], store: Store) -> Answers:

@@ -22,7 +22,7 @@ from interlock.ports.store import Reader, StoredEvent, Unscanned
 logger = logging.getLogger("interlock.inspector")
 
 PAGE = 1000  # events read at once
-AT_ONCE = 16  # results read and reported at once: with 1 MiB each, they fit into one frame
+AT_ONCE = 8  # runs read and reported at once: with 1 MiB each of result and of log, they fit into one frame
 BETWEEN_LOOKS = 0.2  # seconds, if nothing is new
 SIGN = 10.0  # seconds between signs of life while scanners work
 

@@ -1,4 +1,5 @@
-"""The log lines that wait with a result: scanned as a list of texts, each on its own, beside the result."""
+"""The log lines that wait with a result: scanned as a list of texts, each on its own, beside the result. The levels and
+loggers of the lines follow them in that list."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,7 +17,7 @@ STRICTNESS = (OutputAction.ALLOW, OutputAction.REDACT, OutputAction.QUARANTINE, 
 def parts_of(unscanned: Sequence[Unscanned]) -> dict[str, bytes]:
     """Return the results and logs to scan, each under a name."""
     parts = {one.run_id: one.result for one in unscanned if one.result is not None}
-    logs = {LOG + one.run_id: [line[2] for line in one.lines] for one in unscanned if one.lines}
+    logs = {LOG + one.run_id: [*(line[2] for line in one.lines), *one.names] for one in unscanned if one.lines}
     return parts | {name: msgspec.json.encode(texts) for name, texts in logs.items()}
 
 
@@ -43,10 +44,11 @@ def _redacted(of: Unscanned, log: Scanned) -> tuple[tuple[tuple[int, int, str], 
     """Return the lines that change, and the decision on the log: quarantine if they cannot be redacted."""
     if log.decision is not OutputAction.REDACT:
         return (), log.decision
-    texts = None if log.redacted is None else msgspec.json.decode(log.redacted, type=list[str])
-    if texts is None or len(texts) != len(of.lines):
+    texts = [] if log.redacted is None else msgspec.json.decode(log.redacted, type=list[str])
+    count = len(of.lines)
+    if len(texts) < count or texts[count:] != of.names:
         return (), OutputAction.QUARANTINE
-    pairs = zip(of.lines, texts, strict=True)
+    pairs = zip(of.lines, texts, strict=False)
     return tuple((line[0], line[1], text) for line, text in pairs if text != line[2]), OutputAction.REDACT
 
 

@@ -79,6 +79,7 @@ class Unscanned(msgspec.Struct, frozen=True):
     run_id: str
     result: bytes | None
     lines: list[tuple[int, int, str]]  # held back with it: attempt, number and text, in order
+    names: list[str] = []  # levels and loggers of these lines, each once
 
 
 class ServiceEntry(msgspec.Struct, frozen=True):

@@ -241,13 +241,12 @@ class MemoryStore(port.Store, Leases):
 
     async def unscanned(self, run_ids: Sequence[str]) -> list[port.Unscanned]:
         found = (self.runs_by_id[one] for one in run_ids if one in self.runs_by_id)
-        return [
-            port.Unscanned(
-                one.id, one.result, [(*key, self.lines[one.id][key].text) for key in self._held_lines(one.id)]
-            )
-            for one in found
-            if one.is_unscanned
-        ]
+        return [self._unscanned(one) for one in found if one.is_unscanned]
+
+    def _unscanned(self, run: Run) -> port.Unscanned:
+        held = [(key, self.lines[run.id][key]) for key in self._held_lines(run.id)]
+        names = sorted({name for _, line in held for name in (line.level, line.logger)})
+        return port.Unscanned(run.id, run.result, [(*key, line.text) for key, line in held], names)
 
     async def tenant_of_pruned(self, run_id: str) -> str | None:
         return self._submitted[run_id].tenant if run_id in self._submitted and run_id not in self.runs_by_id else None

@@ -358,7 +358,7 @@ INSERT INTO checkpoints (run_id, value) VALUES (?, ?) ON CONFLICT (run_id) DO UP
 SELECT result, facets FROM runs WHERE id = ? AND facets IS NOT NULL;
 
 -- name: get_held_lines
-SELECT position, attempt, number, text FROM logs INDEXED BY logs_of_run WHERE run_id = ? AND position < 0
+SELECT position, attempt, number, text, level, logger FROM logs INDEXED BY logs_of_run WHERE run_id = ? AND position < 0
 ORDER BY position DESC;
 
 -- name: redact_line

@@ -143,8 +143,9 @@ class SqliteReader(port.Reader):
             for run_id in run_ids:
                 row = connection.execute(QUERIES["get_result"], (run_id,)).fetchone()
                 if row is not None and _facets_decoder.decode(row[1]).is_unscanned:
-                    lines = connection.execute(QUERIES["get_held_lines"], (run_id,))
-                    found.append(port.Unscanned(run_id, row[0], [line[1:] for line in lines]))
+                    lines = connection.execute(QUERIES["get_held_lines"], (run_id,)).fetchall()
+                    names = sorted({name for line in lines for name in line[4:]})
+                    found.append(port.Unscanned(run_id, row[0], [line[1:4] for line in lines], names))
             return found
 
         return await self._read(work)
