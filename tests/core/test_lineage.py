@@ -9,7 +9,7 @@ from interlock.core.decisions import Answer, Failed
 from interlock.core.state import Limits
 from interlock.model.access import OWNER
 from interlock.model.approval_request import Resolve
-from interlock.model.guard import Action, Check, Constraints
+from interlock.model.guard import Action, ActionKind, Check, Constraints
 from interlock.model.job import Job
 from interlock.model.lineage import Claim, read_claim
 from interlock.model.message import Dispatch
@@ -325,6 +325,18 @@ def test_a_run_that_was_asked_to_stop_before_makes_nothing_after_a_cascade() -> 
     assert make(machine, top).parent == top, "a plain cancel lets it clean up"
     machine.step(cascade(top))
     assert "is cancelled together with" in refusal(ask(machine, top))
+
+
+@pytest.mark.behaviour("RUN-26", "CON-6")
+def test_a_run_that_succeeds_after_a_cascade_starts_no_other() -> None:
+    then = (Action(action=ActionKind.TRIGGER_JOB, job="next"),)
+    machine = Machine(Job(id="work", on_success=then), Job(id="next"))
+    run_id = begun(machine)
+    machine.step(("client", ActOnRun(1, RunAction.CANCEL, run_id, cascade=True)))
+    machine.finished(run_id)
+    run = machine.run(run_id)
+    assert (run.state, list(machine.state.runs)) == (S.SUCCEEDED, [])
+    assert "cancelled together with the runs that it makes" in run.notes[-1].text
 
 
 def test_only_live_runs_are_chosen_by_what_is_above_them() -> None:

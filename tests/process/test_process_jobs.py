@@ -309,6 +309,12 @@ def test_memory_processor_time_and_files_are_limited() -> None:
             "the result has 1,048,577 bytes; the limit is 1,048,576",
         ),
         ('rm "$INTERLOCK_RESULT"; ln -s /etc/passwd "$INTERLOCK_RESULT"', "failed_fatal", None, "cannot be read"),
+        (
+            'rm "$INTERLOCK_RESULT"; mkdir "$INTERLOCK_RESULT"',
+            "failed_fatal",
+            None,
+            "cannot be read: not a regular file",
+        ),
         ('echo 1 > "$INTERLOCK_RESULT"; exit 3', "failed", None, "exit code 3"),
     ],
 )

@@ -153,6 +153,7 @@ def test_nothing_starts_against_the_policy_and_every_approval_has_one_outcome(re
     for what, least in (often | dict.fromkeys(rare, 1)).items():
         assert seen[what] > least, what
     assert (seen["bypassed"] > 10) == remote
+    assert seen["started as joined"] > 0
 
 
 @pytest.mark.behaviour("ROU-1", "ROU-2", "ROU-3", "ROU-4", "ROU-6", "ROU-7", "ROU-8", "ROU-10", "LAN-5")

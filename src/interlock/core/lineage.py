@@ -57,12 +57,12 @@ def maker(p: Pass, text: str, tenants: Iterable[str]) -> Run | None:
         return None
     if other := set(tenants) - {parent.tenant}:
         raise Forbidden(f"tenant: {min(other)!r} is not that of run {parent.id!r}, which makes the run")
-    if _is_closed(p.state, parent):
+    if is_closed(p.state, parent):
         raise Forbidden(f"parent: run {parent.id!r} is cancelled together with the runs that it makes")
     return parent
 
 
-def _is_closed(state: SchedulerState, run: Run) -> bool:
+def is_closed(state: SchedulerState, run: Run) -> bool:
     """Return whether a run is cancelled with what it makes, or will be when the request comes to it."""
     under_way = (state.bulks[bulk_id] for bulk_id in state.walks)
     return bool(run.facets is not None and run.facets.cascade) or any(
