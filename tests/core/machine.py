@@ -15,7 +15,7 @@ from interlock.model.effect import CallHook, CheckPolicy
 from interlock.model.job import Job, Retry
 from interlock.model.lane import LaneSpec
 from interlock.model.message import Dispatch, Finished, Heartbeat, Held, Load, Lost, Message, Started
-from interlock.model.policy import PolicyRequest, Verdict, strictest
+from interlock.model.policy import PolicyRequest, Verdict
 from interlock.model.request import Accepted, ActOnRun, NewRun
 from interlock.model.run import Now, Run, Transition
 from interlock.model.run_action import RunAction
@@ -138,10 +138,9 @@ class Machine:
             if isinstance(one, CheckPolicy):
                 self.checked.append(one)
                 if self.remote is not None:
-                    each = [self.remote(request) for request in one.requests]
-                    why = [verdict for verdict in each if isinstance(verdict, str)]
-                    verdicts = [verdict for verdict in each if not isinstance(verdict, str)]
-                    self.answers.append((one, (one.request, why[0] if why else strictest(verdicts))))
+                    verdicts = [self.remote(request) for request in one.requests]
+                    why = [text for text in verdicts if isinstance(text, str)]
+                    self.answers.append((one, (one.requests, why[0] if why else verdicts)))
             if isinstance(one, CallHook):
                 self.called.append(one)
                 if self.hook is not None:

@@ -35,16 +35,10 @@ class ReadPayload(Effect, frozen=True, gc=False):
 
 
 class CheckPolicy(Effect, frozen=True, gc=False):
-    """Ask the remote policy. The answer has the request, and the strictest verdict or a text that says why there is
-    none."""
+    """Ask the remote policy. The answer has the requests, and their verdicts or a text that says why there are none."""
 
-    request: PolicyRequest
+    requests: tuple[PolicyRequest, ...]  # one for each payload and submitter of the run
     again: bool = False  # whether the run was judged before, so that no velocity counts it
-    others: tuple[str, ...] = ()  # further submitters, for whom it is asked too
-
-    @property
-    def requests(self) -> list[PolicyRequest]:
-        return [self.request, *(msgspec.structs.replace(self.request, actor=one) for one in self.others)]
 
     @property
     def limit(self) -> float:
