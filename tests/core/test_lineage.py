@@ -123,6 +123,31 @@ def test_a_retry_is_made_by_the_old_run_and_by_the_run_that_asks_for_it() -> Non
     assert "is not that of run" in refusal(machine.step(("client", foreign)).answers[-1][1])
 
 
+@pytest.mark.behaviour("RUN-26", "RUN-25", "POL-8")
+@pytest.mark.parametrize("restart", [False, True])
+def test_runs_that_a_handler_retries_by_a_filter_run_on_behalf_of_its_submitters_too(restart: bool) -> None:
+    machine = Machine(limits=Limits(bulk_runs=1))
+    failed = [begun(machine, "bob") for _ in range(2)]
+    for run_id in failed:
+        machine.finished(run_id, "failed")
+    top = begun(machine)
+
+    def retry(bulk_id: str, claim: str, **wanted: Any) -> Answer:
+        command = StartBulk(1, bulk_id, RunAction.RETRY, RunFilter(**wanted), "again", OWNER.name, claim)
+        return machine.step(("client", command)).answers[-1][1]
+
+    claim = str(claim_of(machine, top))
+    for other in ({}, {"tenant": "default"}):
+        assert "is not that of run" in refusal(retry("b0", claim, **other))
+    retry("b1", claim, tenant="acme")
+    if restart:
+        machine.restart()
+    while machine.state.walks:
+        machine.step()
+    again = [run for run in machine.state.runs.values() if run.parent in failed]
+    assert [(run.submitters, run.created_by) for run in again] == [(("bob", "alice"), f"run {top}")] * 2
+
+
 @pytest.mark.behaviour("RUN-26", "CON-6")
 def test_runs_that_actions_and_checks_start_are_made_by_their_run() -> None:
     jobs = [

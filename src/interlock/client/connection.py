@@ -79,10 +79,9 @@ class Connection(Endpoint, RunAccess):
                 if lost_at is None or loop.time() - asked_at > STEADY:
                     lost_at, delay = loop.time(), 0.02
                 # Of these, only a lost link leaves in doubt whether the request was carried out.
-                is_stop = isinstance(error, NotRunning) or (
-                    isinstance(error, Draining) and error.retry_after is not None
-                )
-                is_safe = self._outlasts_stop and is_stop
+                is_safe = self._outlasts_stop and not isinstance(error, ConnectionLost)
+                if isinstance(error, Draining) and error.retry_after is None:
+                    is_safe = False  # somebody has drained the lane, for nobody knows how long
                 is_safe = is_safe or (message.repeatable and not isinstance(error, Draining))
                 if not is_safe or self._closed or loop.time() - lost_at > self._patience:
                     raise

@@ -47,7 +47,7 @@ from interlock.policy.policy import Policy
 from interlock.policy.velocity import Once, Windows
 
 SEARCHED = 10  # cost of the search for secrets in one byte
-MOST_RESUMED = 100  # runs that a pass takes up which the one before left: the payload of each may have to be read
+MOST_RESUMED = 100  # runs left by earlier passes that one pass takes up: each may need its payload read
 THROTTLED = 5.0  # seconds until a throttled run is judged again
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds until a policy that was not reachable is asked again
 LONGEST_REASON = 500

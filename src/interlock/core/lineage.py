@@ -75,9 +75,9 @@ def asker(actor: str, parent: Run | None) -> str:
     return actor if parent is None or actor != OWNER.name else name_of_run(parent.id)
 
 
-def place(p: Pass, run: Run, parent: Run, other: Run | None = None) -> None:
-    """Put a new run below its parent, on behalf of everybody who submitted the parent and the other run."""
-    behind = tuple(dict.fromkeys((*parent.submitters, *(() if other is None else other.submitters))))
+def place(p: Pass, run: Run, parent: Run, others: tuple[str, ...] = ()) -> None:
+    """Put a new run below its parent, on behalf of everybody who submitted the parent, and of others."""
+    behind = tuple(dict.fromkeys((*parent.submitters, *others)))
     if behind != (run.created_by,):
         p.set_facet(run, behind=behind)
     run.parent, run.root = parent.id, parent.root or parent.id

@@ -121,7 +121,7 @@ def _id_of_turn(run_id: str, turn: int) -> str:
 
 
 def _ask(p: Pass, entry: Entry, turns: int) -> None:
-    """Ask for the states of the runs that the next times of a job may have, each by so many ids."""
+    """Ask for the states of the runs that the next times of a job may have, with this many ids for each time."""
     soon = p.now + p.state.limits.prerun
     at = entry.next
     ids: list[str] = []

@@ -40,6 +40,7 @@ class ProgramFolder:
         if self._path:
             shutil.rmtree(self._path, ignore_errors=True)
             os.close(self._lock)
+            self._path = ""
 
 
 class ProgramFiles:

@@ -189,16 +189,18 @@ def _make(path: Path) -> None:
 
 
 def _replace(part: Path, target: Path) -> None:
-    """Give a whole file its name, durably."""
-    for path, rename in ((part, False), (part, True), (target.absolute().parent, False)):
-        if rename:
-            os.replace(part, target)
-            continue
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    """Give a complete file its final name, durably."""
+    _sync(part)
+    os.replace(part, target)
+    _sync(target.absolute().parent)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _remove(path: Path) -> None:
