@@ -160,7 +160,8 @@ def _kind(schema: dict[str, Any]) -> str:
         return "time"
     if "pattern" in schema and "(ms|s" in schema["pattern"]:
         return "duration"
-    return str(schema.get("type", "any JSON")) + _limits(schema, "minimum", "maximum")
+    names = schema.get("type", "any JSON")
+    return (" or ".join(names) if isinstance(names, list) else str(names)) + _limits(schema, "minimum", "maximum")
 
 
 def _limits(schema: dict[str, Any], least: str, most: str) -> str:

@@ -7,7 +7,7 @@ from interlock.client.connection import Connection
 from interlock.client.submission import new_run
 from interlock.model.approval_request import Resolve
 from interlock.model.facets import seen
-from interlock.model.request import ActOnRun
+from interlock.model.request import ActOnRun, NewRun
 from interlock.model.run import Run
 from interlock.model.run_action import RunAction
 from interlock.model.state import State
@@ -16,7 +16,7 @@ from soak.simulation.link import SimulatedBus
 from soak.simulation.loop import Process
 from soak.simulation.policies import APPROVER, KIND, KINDS, POLICIES, Answer
 from soak.simulation.scenario import APPROVAL_TIMEOUT
-from soak.simulation.sessions import NAMES
+from soak.simulation.sessions import DEBOUNCED, NAMES
 
 if TYPE_CHECKING:
     from soak.simulation.clients import Clients
@@ -32,7 +32,7 @@ class Approvers:
         self._rng = self._cluster.random("approvers")  # of its own, so that other clients do as without it
         self._shown: list[str] = []  # what approvers have seen
         self._count = 0
-        self._sessions = (None, *NAMES[:2]) if self._cluster.scenario.sessions else (None,)
+        self._sessions = (None, *NAMES[:2], DEBOUNCED) if self._cluster.scenario.sessions else (None,)
 
     def start(self) -> None:
         process = Process(self._cluster.loop, "client-approvers")
@@ -56,14 +56,21 @@ class Approvers:
             self._count += 1
             plan = [(rng.choice(ends), round(rng.expovariate(0.7), 3)) for _ in range(rng.randint(1, 3))]
             arguments = {"plan": [*plan, (e.SUCCEED, 0.5)], "padding": "x" * rng.choice((0, 0, 300))}
-            session = rng.choice(self._sessions)
-            labels = {KIND: kind, "number": str(self._count)}
+            session, labels = rng.choice(self._sessions), {KIND: kind, "number": str(self._count)}
             delay = rng.choice((None, None, 3.0))
-            run = new_run(rng.choice(_JOBS), arguments, labels=labels, delay=delay, session=session)
-            for handle in await self._clients.submit(connection, [run]):
+            runs = [new_run(rng.choice(_JOBS), arguments, labels=labels, delay=delay, session=session)]
+            if session == DEBOUNCED:
+                runs = [self._alike(size) for size in rng.sample((0, 1, 2, 300), 3)]
+            for handle, run in zip(await self._clients.submit(connection, runs), runs, strict=False):
                 process.spawn(self._clients.follow(handle, run))
             await asyncio.sleep(rng.expovariate(2.0))
         self._clients.busy -= 1
+
+    def _alike(self, size: int) -> NewRun:
+        """Return a run that joins others of its session, if the policy allows both."""
+        return new_run(
+            _JOBS[0], {"plan": [(e.SUCCEED, 0.5)], "padding": "x" * size}, labels={KIND: "free"}, session=DEBOUNCED
+        )
 
     # ── approvers ───────────────────────────────────────────────────────────────────────────────────────────────────
 

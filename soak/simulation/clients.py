@@ -32,14 +32,12 @@ from soak.simulation.cluster import Cluster
 from soak.simulation.dispatchers import Dispatchers
 from soak.simulation.families import Families
 from soak.simulation.guards import GuardClients
-from soak.simulation.link import SimulatedBus
+from soak.simulation.link import AWAY, SimulatedBus
 from soak.simulation.loop import Process
 from soak.simulation.operators import Operators
 from soak.simulation.retriers import Retriers
 from soak.simulation.scenario import JOBS, LANES, SCHEDULED, WALL
 from soak.simulation.sessions import NAMES
-
-AWAY = (StoreUnavailable, ConnectionLost, NotRunning, Draining)
 
 _ENDS = (
     (e.SUCCEED, 40), (e.COMPLETE, 4), (e.FAIL, 16), (e.LATER, 4), (e.WRONG, 3), (e.GARBLED, 3), (e.FATAL, 4),

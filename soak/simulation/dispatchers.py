@@ -8,9 +8,6 @@ from interlock.client.connection import Connection
 from interlock.client.submission import new_run, submit
 from interlock.model.error import (
     ConnectionLost,
-    Draining,
-    NotRunning,
-    StoreUnavailable,
     TenantLimit,
     UnknownWorker,
     WrongStatus,
@@ -19,7 +16,7 @@ from interlock.model.request import NewRun
 from interlock.model.worker_info import WorkerAction
 from interlock.model.worker_request import ActOnWorker
 from soak.simulation import executor as e
-from soak.simulation.link import SimulatedBus
+from soak.simulation.link import AWAY, SimulatedBus
 from soak.simulation.loop import Process
 from soak.simulation.routes import (
     POOLS,
@@ -34,7 +31,6 @@ from soak.simulation.routes import (
 if TYPE_CHECKING:
     from soak.simulation.clients import Clients
 
-AWAY = (StoreUnavailable, NotRunning, ConnectionLost, Draining)
 MOST_REFUSED = 20
 CALM = 10.0  # seconds after the faults in which every worker has been replaced
 _ENDS = (e.SUCCEED, e.SUCCEED, e.SUCCEED, e.FAIL, e.CRASH, e.RETURN)

@@ -10,25 +10,22 @@ from interlock.client.connection import Connection
 from interlock.client.handle import RunHandle
 from interlock.client.submission import new_run
 from interlock.model import request as r
-from interlock.model.error import ConnectionLost, Draining, Forbidden, NotRunning, StoreUnavailable, UnknownRun
+from interlock.model.error import Forbidden, UnknownRun
 from interlock.model.lineage import Claim
 from interlock.model.message import Dispatch
 from interlock.model.run_action import RunAction
 from soak.simulation import executor as e
-from soak.simulation.link import SimulatedBus
+from soak.simulation.link import AWAY, SimulatedBus
 from soak.simulation.loop import Process
 
 if TYPE_CHECKING:
     from soak.simulation.clients import Clients
 
-AWAY = (StoreUnavailable, NotRunning, ConnectionLost, Draining)
 TENANTS, PEOPLE = ("red", "blue"), ("ann", "bob", "eve")
 MOST_MADE = 30
 
 
 class Families:
-    """The code of attempts that makes runs, and people who cancel whole families."""
-
     def __init__(self, clients: "Clients") -> None:
         self._clients = clients
         self._cluster = clients.cluster

@@ -12,10 +12,13 @@ import msgspec
 
 from interlock.model import message as m
 from interlock.model import request as r
-from interlock.model.error import NotRunning, SocketInUse
+from interlock.model.error import ConnectionLost, Draining, NotRunning, SocketInUse, StoreUnavailable
 from interlock.ports.bus import Bus, Endpoint, Peer
 from soak.simulation.loop import Process, VirtualLoop
 from soak.simulation.trace import Trace
+
+AWAY = (StoreUnavailable, ConnectionLost, NotRunning, Draining)
+"""errors of requests while the scheduler or its store is away"""
 
 Sent = Callable[[m.Message], None]
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 from interlock.client.connection import Connection
 from interlock.client.submission import new_run, submit
 from interlock.model import request as r
-from interlock.model.error import ConnectionLost, Draining, NotRunning, StoreUnavailable, UnknownLane
+from interlock.model.error import ConnectionLost, UnknownLane
 from interlock.model.lane import LaneAction, LaneChange, LaneSpec
 from interlock.model.lane_request import ActOnLane, ActOnSession, CreateLane, SetLane
 from interlock.model.session import SessionAction
 from soak.simulation import executor as e
-from soak.simulation.link import SimulatedBus
+from soak.simulation.link import AWAY, SimulatedBus
 from soak.simulation.loop import Process
 from soak.simulation.scenario import LANES
 from soak.simulation.sessions import NAMES
@@ -19,7 +19,6 @@ from soak.simulation.sessions import NAMES
 if TYPE_CHECKING:
     from soak.simulation.clients import Clients
 
-AWAY = (StoreUnavailable, NotRunning, ConnectionLost, Draining)
 CREATED = "made"
 """the lane that is created at run time"""
 

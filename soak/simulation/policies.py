@@ -87,6 +87,7 @@ _DOCUMENTS = (
         default_decision=Ruling.ALLOW,
         rules=(
             COSTLY,
+            Rule(id="large", match=Match(labels={KIND: "free"}, payload_over=300), decision=Ruling.DENY),
             _rule("denied", Ruling.ASK),
             _rule("asked", Ruling.ASK, "another reason"),
             _rule("fast", Ruling.ASK, velocity=Velocity(max_requests=1, window=6.0)),
@@ -94,6 +95,7 @@ _DOCUMENTS = (
         ),
     ),
 )
+_STRICTNESS = (Ruling.ALLOW, Ruling.CONSTRAIN, Ruling.THROTTLE, Ruling.ASK, Ruling.DENY)
 POLICIES = tuple(compile_policy(one) for one in _DOCUMENTS)
 BY_DIGEST = {one.digest: one for one in POLICIES}
 
@@ -222,24 +224,39 @@ class Policies:
             self._require(most is None or run.failures <= most, f"{run.id} is retried, its verdict allows {most}")
         return ""
 
-    def _request(self, run: Run) -> PolicyRequest:
-        request = request_of(self._disk.job_versions[run.job_version], run, (run.payload or b"{}",), False)
-        labels = {name: value for name, value in request.labels.items() if name != BYPASSED}
-        return msgspec.structs.replace(request, labels=labels)
+    def _requests(self, run: Run) -> list[PolicyRequest]:
+        """Return what the policy must judge of a run: each payload for each submitter, the latest last."""
+        job = self._disk.job_versions[run.job_version]
+        payloads = (run.payload or b"{}", *self._disk.further.get(run.id, {}).values())
+        labels = {name: value for name, value in run.labels.items() if name != BYPASSED}
+        return [
+            msgspec.structs.replace(request_of(job, run, payload, False), labels=labels, actor=actor)
+            for payload in payloads
+            for actor in run.submitters
+        ]
 
     def _verdict(self, run: Run, digest: str) -> Verdict:
+        """Return the strictest verdict. Runs that were joined are denied if somebody would have to approve them, or if
+        they have different limits."""
         policy = BY_DIGEST.get(digest)
-        return Verdict(ruling=Ruling.ALLOW) if policy is None else policy.judge(self._request(run), None, 0.0)
+        if policy is None:
+            return Verdict(ruling=Ruling.ALLOW)
+        verdicts = [policy.judge(one, None, 0.0) for one in self._requests(run)]
+        found = max(verdicts, key=lambda one: _STRICTNESS.index(one.ruling))
+        is_split = found.ruling is Ruling.ASK or any(one.limits != found.limits for one in verdicts)
+        return msgspec.structs.replace(found, ruling=Ruling.DENY) if run.has_collected and is_split else found
 
     def _check_dispatch(self, run: Run, digest: str) -> None:
         if run.facets is not None and BYPASSED in (run.facets.labels or {}):
             self._require(self.fails_open, f"{run.id} starts without a verdict, and the policy fails closed")
             self.seen["bypassed"] += 1
             return
-        verdict, request = self._verdict(run, digest), request_hash(self._request(run))
+        verdict, requests = self._verdict(run, digest), [request_hash(one) for one in self._requests(run)]
+        request = requests[-1]
         if self.service is not None and digest:
-            given = (request, digest) in self.service.given
+            given = {(one, digest) for one in requests} <= self.service.given
             self._require(given, f"{run.id} starts without a verdict of policy {digest}")
+        self.seen["started as joined"] += run.has_collected
         if verdict.ruling is Ruling.ASK:
             approved = self._approved.get(run.id)
             self._require(approved == (request, digest), f"{run.id} starts, policy {digest} asks, approved: {approved}")

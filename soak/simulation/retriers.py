@@ -9,10 +9,6 @@ from interlock.client.connection import Connection
 from interlock.client.submission import new_run, submit
 from interlock.model import request as r
 from interlock.model.error import (
-    ConnectionLost,
-    Draining,
-    NotRunning,
-    StoreUnavailable,
     UnknownJob,
     UnknownRun,
 )
@@ -20,7 +16,7 @@ from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter
 from interlock.model.state import TERMINAL, State
 from soak.simulation import executor as e
-from soak.simulation.link import SimulatedBus
+from soak.simulation.link import AWAY, SimulatedBus
 from soak.simulation.loop import Process
 from soak.simulation.scenario import JOBS
 
@@ -28,7 +24,6 @@ if TYPE_CHECKING:
     from soak.simulation.clients import Clients
 
 Act = Callable[[Connection, str], Awaitable[None]]
-AWAY = (StoreUnavailable, NotRunning, ConnectionLost, Draining)
 
 
 class Retriers:

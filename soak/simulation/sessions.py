@@ -17,7 +17,8 @@ PATTERNS: dict[str, dict[str, Any]] = {
     "slow-*": {"debounce": 0.8},
     "chat-*": {"mode": "interrupt"},
 }
-NAMES = ("serial-1", "serial-2", "pair-1", "chat-1", *["slow-1"] * 3, *["wide-1"] * 3)
+DEBOUNCED = "slow-1"
+NAMES = ("serial-1", "serial-2", "pair-1", "chat-1", *[DEBOUNCED] * 3, *["wide-1"] * 3)
 
 
 def has_begun(run: Run) -> bool:

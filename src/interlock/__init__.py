@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from interlock.model.session import SessionFields
     from interlock.model.session_info import ActedOnSession, SessionEvent, SessionInfo
     from interlock.model.state import State
-    from interlock.model.tenant import TenantInfo
+    from interlock.model.tenant import TenantFields, TenantInfo
     from interlock.model.work import Limits
     from interlock.model.worker_info import WorkerInfo
     from interlock.supervision.spec import Alive, Backoff, Budget, Ready
@@ -76,11 +76,11 @@ __all__ = [
     "RunEvent", "RunFailed", "RunHandle", "RunInfo", "RunNotEnded", "RunOrphaned", "RunPruned", "RunQuarantined",
     "RunSkipped", "RunTimeout", "Secret", "SelfApproval", "ServiceContext", "ServiceEvent", "ServiceLogEvent",
     "SessionEvent", "SessionFields", "SessionInfo", "SocketInUse", "StaleApproval", "StaleEpoch", "State",
-    "StoreInUse", "StoreUnavailable", "TenantInfo", "TenantLimit", "TokenRefused", "TokensNeeded", "TooLarge",
-    "Unauthorized", "Unavailable", "UnknownBulk", "UnknownChild", "UnknownDelivery", "UnknownField", "UnknownJob",
-    "UnknownLane", "UnknownLetter", "UnknownRun", "UnknownWorker", "UnsupportedMediaType", "ViolationEvent",
-    "WaitTimeout", "WorkerInfo", "WrongCertificate", "WrongOrigin", "WrongStatus", "as_completed", "at", "cron",
-    "every", "gather", "once", "run", "testing",
+    "StoreInUse", "StoreUnavailable", "TenantFields", "TenantInfo", "TenantLimit", "TokenRefused", "TokensNeeded",
+    "TooLarge", "Unauthorized", "Unavailable", "UnknownBulk", "UnknownChild", "UnknownDelivery", "UnknownField",
+    "UnknownJob", "UnknownLane", "UnknownLetter", "UnknownRun", "UnknownWorker", "UnsupportedMediaType",
+    "ViolationEvent", "WaitTimeout", "WorkerInfo", "WrongCertificate", "WrongOrigin", "WrongStatus", "as_completed",
+    "at", "cron", "every", "gather", "once", "run", "testing",
 ]  # fmt: skip
 
 # Programs must start at once: each name is imported when it is first used, with only what it needs.
@@ -111,7 +111,7 @@ _MODULES = {
     "model.session": "SessionFields",
     "model.session_info": "ActedOnSession SessionEvent SessionInfo",
     "model.state": "State",
-    "model.tenant": "TenantInfo",
+    "model.tenant": "TenantFields TenantInfo",
     "model.work": "Limits",
     "model.worker_info": "WorkerInfo",
     "supervision.spec": "Alive Backoff Budget Ready",

@@ -79,7 +79,7 @@ def test_every_field_of_a_submit_arrives(http: Http) -> None:
     assert end == pytest.approx(due + 1800, abs=1)
     options = {"mode": "interrupt", "debounce": "2s", "rate": "30/m"}
     sent = {"session": "s 2", "session_options": options, "stamp": "2026-01-31T12:00:00Z"}
-    given = {"options": {"mode": "interrupt", "debounce": 2.0, "rate": 0.5}, "stamp": 1769860800.0}
+    given = {"options": {"mode": "interrupt", "debounce": 2.0, "rate": 0.5}, "stamp": "2026-01-31T12:00:00.000Z"}
     assert detail(http, http.submit("echo", **sent))["facets"]["session"].items() >= given.items()
     triggered = http.post("/api/v1/jobs/echo/trigger", sent).json["id"]
     assert detail(http, triggered)["facets"]["session"].items() >= given.items()

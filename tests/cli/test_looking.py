@@ -234,6 +234,25 @@ def test_notes_are_lines_of_their_own_kind() -> None:
         assert "try 2 of 50" in capture.get()
 
 
+@pytest.mark.behaviour("RUN-26")
+@pytest.mark.parametrize(
+    ("parent", "root", "shown"),
+    [
+        (None, None, {"behind": "ada, ben"}),
+        ("p1", "p1", {"parent": "p1", "behind": "ada, ben"}),
+        ("p1", "p0", {"parent": "p1", "root": "p0", "behind": "ada, ben"}),
+    ],
+)
+def test_a_run_made_by_a_run_names_parent_and_root(parent: str | None, root: str | None, shown: dict[str, str]) -> None:
+    run = msgspec.structs.replace(DETAIL, parent=parent, root=root, facets={"behind": ["ada", "ben"]})
+    found = dict(facts(run, str))
+    assert {name: found[name] for name in ("parent", "root", "behind") if name in found} == shown
+    with (console := Console(width=100)).capture() as capture:
+        console.print(drawing(Picture(run, [], [], [])))
+    drawn = [line.split(maxsplit=1) for line in capture.get().splitlines()]
+    assert all([name, text] in [[one.rstrip() for one in line] for line in drawn] for name, text in shown.items())
+
+
 def test_a_run_in_json(server: Server) -> None:
     run = json.loads(ask(server, "submit", "fail", "--wait", "--json").stdout)
     shown = printed(server, "show", run["id"], "--json")

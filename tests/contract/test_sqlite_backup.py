@@ -84,6 +84,26 @@ def test_a_backup_has_commits_that_are_only_in_the_log_of_a_killed_scheduler(dat
     assert list(runs_in(copied / "copy.db")) == ["r1"]
 
 
+@pytest.mark.behaviour("REC-7", "RUN-17")
+@pytest.mark.parametrize("end", ["", "-wal", "-shm", ".lock", " by a link"])
+def test_a_backup_never_takes_the_place_of_its_database(database: Path, end: str) -> None:
+    target = Path(f"{database}{end}")
+
+    async def body(store: AnyStore) -> None:
+        await write("r1")(store)
+        if end == " by a link":
+            os.symlink(database, target)
+        before = os.stat(target).st_ino
+        with pytest.raises(BadValue, match="the database itself"):
+            back_up(database, target, force=True)
+        assert os.stat(target).st_ino == before
+        await write("r2")(store)
+
+    run_with(SqliteStore(database), body)
+    assert list(runs_in(database)) == ["r1", "r2"]
+
+
+@pytest.mark.behaviour("REC-7")
 def test_what_cannot_be_backed_up_leaves_nothing(database: Path) -> None:
     run_with(SqliteStore(database), write("r1"))
     other = database.with_name("other.db")

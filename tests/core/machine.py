@@ -138,7 +138,9 @@ class Machine:
             if isinstance(one, CheckPolicy):
                 self.checked.append(one)
                 if self.remote is not None:
-                    self.answers.append((one, (one.request, self.remote(one.request))))
+                    verdicts = [self.remote(request) for request in one.requests]
+                    why = [text for text in verdicts if isinstance(text, str)]
+                    self.answers.append((one, (one.requests, why[0] if why else verdicts)))
             if isinstance(one, CallHook):
                 self.called.append(one)
                 if self.hook is not None:

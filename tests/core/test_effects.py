@@ -113,3 +113,13 @@ def test_only_a_large_payload_or_a_checkpoint_is_read() -> None:
     assert [(one.payload, one.checkpoint) for one in machine.messages(Dispatch)] == [(b"{}", None)] * 2 + [
         (b"{}", b"7")
     ]
+
+
+def test_nothing_remembers_an_overdue_effect_of_a_run_that_has_ended() -> None:
+    machine, run_id = asking()
+    machine.advance(LIMIT)
+    assert machine.state.overdue
+    machine.worker_down(dead=True)
+    machine.cancel(run_id)
+    machine.answered(machine.answers)
+    assert (machine.state.effects, machine.state.overdue) == ({}, {})

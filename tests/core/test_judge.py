@@ -20,7 +20,7 @@ from interlock.model.job import Job
 from interlock.model.lane_request import ActOnSession
 from interlock.model.message import Dispatch, Returned, Stop, Usage
 from interlock.model.new_run import NewRun
-from interlock.model.policy import PolicyRequest, Ruling, RunLimits, Verdict
+from interlock.model.policy import NO_LIMITS, PolicyRequest, Ruling, RunLimits, Verdict
 from interlock.model.policy_document import Match, PolicyDocument, Rule, Velocity
 from interlock.model.request import ActOnRun, StateReport
 from interlock.model.run_action import RunAction
@@ -478,12 +478,99 @@ def test_a_run_is_judged_again_by_all_the_payloads_that_it_has_collected() -> No
     assert (machine.state_of(third), machine.state_of(fourth)) == (S.DISPATCHED, S.SKIPPED)
 
 
-@pytest.mark.behaviour("POL-9")
-def test_runs_do_not_join_under_a_remote_policy() -> None:
-    machine = Machine(limits=replace(DEBOUNCED, remote_policy=True))
-    machine.remote = lambda _: YES
-    machine.submit(session="s")
-    assert machine.state_of(machine.submit(session="s")) is S.SCHEDULED
+SECOND = b'{"x":{"$secret":"' + b"y" * 2000 + b'"}}'
+
+
+def remote_machine(found: Policy | None, **limits: Any) -> Machine:
+    """A machine that asks a service with this policy, or with none that answers."""
+    machine = Machine(limits=replace(DEBOUNCED, remote_policy=True, **limits))
+    move(machine, found)
+    return machine
+
+
+def move(machine: Machine, found: Policy | None) -> None:
+    """Let the service have another policy."""
+    machine.remote = (lambda _: "away") if found is None else lambda request: found.judge(request, None, 0.0)
+    if found is not None:
+        machine.step(("", PolicyMoved(found.digest)))
+
+
+@pytest.mark.behaviour("SES-4", "POL-9")
+@pytest.mark.parametrize("restarts", [False, True])
+def test_runs_join_under_a_remote_policy_that_has_allowed_each(restarts: bool) -> None:
+    machine = remote_machine(ALLOWS)
+    machine.worker_up()
+    first, second, third = (machine.submit(session="s", payload=b'{"n":%d}' % number) for number in range(3))
+    assert [machine.state_of(one) for one in (first, second, third)] == [S.SCHEDULED, S.SKIPPED, S.SKIPPED]
+    assert len(machine.checked) == 3
+    if restarts:
+        machine.restart()
+        machine.worker_up()
+        assert [one.payload for one in machine.checked[3].requests] == [b'{"n":0}', b'{"n":1}', b'{"n":2}']
+    machine.advance(10)
+    assert [one.payloads for one in machine.messages(Dispatch)] == [[b'{"n":0}', b'{"n":1}', b'{"n":2}']]
+
+
+@pytest.mark.behaviour("SES-4", "POL-9")
+@pytest.mark.parametrize(
+    ("decision", "state"), [(Ruling.DENY, S.DENIED), (Ruling.ASK, S.APPROVAL_REQUIRED), (Ruling.CONSTRAIN, S.SCHEDULED)]
+)
+def test_a_run_that_a_remote_policy_does_not_plainly_allow_joins_no_other(decision: Ruling, state: State) -> None:
+    limits = SMALL if decision is Ruling.CONSTRAIN else None
+    machine = remote_machine(policy(rule(decision, payload_over=1000, limits=limits), default=Ruling.ALLOW))
+    first, large = machine.submit(session="s"), machine.submit(session="s", payload=SECOND)
+    assert machine.state_of(large) is state
+    assert not machine.run(first).has_collected
+
+
+@pytest.mark.behaviour("SES-4", "POL-11")
+def test_runs_without_a_verdict_do_not_join() -> None:
+    machine = remote_machine(None, policy_fails_open=True)
+    first, second = machine.submit(session="s"), machine.submit(session="s")
+    assert [machine.state_of(one) for one in (first, second)] == [S.SCHEDULED, S.SCHEDULED]
+
+
+@pytest.mark.behaviour("SES-4", "POL-7", "POL-9")
+@pytest.mark.parametrize(
+    ("found", "state", "limits"),
+    [
+        (policy(rule(Ruling.DENY, payload_over=9000), default=Ruling.ALLOW), S.SCHEDULED, None),
+        (policy(rule(Ruling.DENY, payload_over=1000), default=Ruling.ALLOW), S.DENIED, None),
+        (policy(rule(payload_over=1000), default=Ruling.ALLOW), S.DENIED, None),
+        (policy(rule(Ruling.THROTTLE, payload_over=1000), default=Ruling.ALLOW), S.PENDING, None),
+        (policy(rule(Ruling.CONSTRAIN, limits=SMALL)), S.SCHEDULED, SMALL),
+        (policy(rule(Ruling.CONSTRAIN, payload_over=1000, limits=SMALL), default=Ruling.ALLOW), S.DENIED, None),
+        (policy(rule(Ruling.DENY, secrets=False), default=Ruling.ALLOW), S.DENIED, None),
+    ],
+)
+@pytest.mark.parametrize("is_remote", [False, True])
+def test_the_strictest_verdict_on_the_payloads_of_a_run_counts(
+    found: Policy, state: State, limits: RunLimits | None, is_remote: bool
+) -> None:
+    machine = remote_machine(ALLOWS) if is_remote else Machine(policy=ALLOWS, limits=DEBOUNCED)
+    first, _ = machine.submit(session="s"), machine.submit(session="s", payload=SECOND)
+    assert machine.run(first).has_collected
+    if is_remote:
+        move(machine, found)
+    else:
+        change(machine, found)
+    assert machine.state_of(first) is state
+    assert state is not S.SCHEDULED or machine.run(first).limits == (limits or NO_LIMITS)
+
+
+@pytest.mark.behaviour("POL-7", "POL-9")
+def test_verdicts_of_two_policies_on_one_run_do_not_count() -> None:
+    machine = remote_machine(ALLOWS)
+    first, _ = machine.submit(session="s"), machine.submit(session="s")
+    machine.remote = None
+    machine.restart()
+    asked = machine.checked[-1]
+    yes = Verdict(ruling=Ruling.ALLOW, policy=ALLOWS.digest)
+    machine.answered([(asked, (asked.requests, [replace(yes, policy="older"), yes]))])
+    assert machine.state_of(first) is S.PENDING
+    move(machine, ALLOWS)
+    machine.advance(1)
+    assert machine.state_of(first) is S.SCHEDULED
 
 
 # ── a policy that changes ───────────────────────────────────────────────────────────────────────────────────────────
@@ -772,10 +859,10 @@ def test_a_remote_policy_is_asked_once_and_obeyed() -> None:
     assert machine.state_of(run_id) is S.PENDING
     assert "waits for the verdict" in reasons(machine, run_id)
     [asked] = machine.checked
-    assert (asked.request.job, asked.request.actor, asked.request.labels) == ("work", "client", {"a": "b"})
-    machine.answered([(asked, (asked.request, YES))])
+    assert [(one.job, one.actor, one.labels) for one in asked.requests] == [("work", "client", {"a": "b"})]
+    machine.answered([(asked, (asked.requests, [YES]))])
     assert machine.dispatched() == [run_id]
-    machine.answered([(asked, (asked.request, NO))])  # too late
+    machine.answered([(asked, (asked.requests, [NO]))])  # too late
     assert machine.state_of(run_id) is S.DISPATCHED
     machine.remote = lambda _: NO
     assert machine.state_of(machine.submit()) is S.DENIED
@@ -821,7 +908,7 @@ def test_a_shutdown_never_fails_open() -> None:
     run_id = machine.submit()
     machine.step(("", StartDraining()))
     [asked] = machine.checked
-    machine.answered([(asked, (asked.request, "cancelled"))])
+    machine.answered([(asked, (asked.requests, "cancelled"))])
     assert machine.state_of(run_id) is S.PENDING
     assert machine.run(run_id).facets is not None
     assert audited(machine, "bypassed") == []
@@ -848,10 +935,10 @@ def test_a_late_answer_of_a_policy_that_has_changed_does_not_count() -> None:
     run_id = machine.submit()
     machine.step(("", PolicyMoved("p2")))
     [asked] = machine.checked
-    machine.answered([(asked, (asked.request, YES))])
+    machine.answered([(asked, (asked.requests, [YES]))])
     assert (machine.dispatched(), len(machine.checked)) == ([], 1)  # after a pause, so that two policies cost little
     machine.advance(1)
-    machine.answered([(machine.checked[1], (asked.request, replace(NO, policy="p2")))])
+    machine.answered([(machine.checked[1], (asked.requests, [replace(NO, policy="p2")]))])
     assert machine.state_of(run_id) is S.DENIED
 
 
@@ -913,6 +1000,29 @@ def test_a_session_that_becomes_busy_also_takes_back_the_turn_of_a_run_that_is_j
     assert machine.state_of(second) is machine.state_of(third) is S.SCHEDULED
     machine.finished(first)
     assert machine.dispatched() == [first, second]
+
+
+@pytest.mark.behaviour("POL-7", "SES-1", "CON-2")
+@pytest.mark.parametrize("restarts", [False, True])
+def test_others_of_a_session_pass_a_run_that_its_constraints_hold_up_after_it_is_judged_again(restarts: bool) -> None:
+    """It would wait for the run of its job that waits for its turn."""
+    limits = Limits(session_patterns={"*": {"debounce": 0.0, "max_concurrent": 1}}, remote_policy=True)
+    machine = Machine(Job(id="work", constraints=Constraints(max_concurrent_runs=1)), limits=limits)
+    machine.remote = lambda _: YES
+    first, other, last = machine.submit(session="s"), machine.submit(), machine.submit(session="s")
+    machine.remote = None
+    machine.step(("", PolicyMoved("p2")))
+    asked = {one.run_id: one for one in machine.checked}
+    for run_id in (other, last, first):
+        machine.answered([(asked[run_id], (asked[run_id].requests, [replace(YES, policy="p2")]))])
+    assert [machine.state_of(one) for one in (first, other, last)] == [S.ACTION_RUNNING, S.SCHEDULED, S.ACTION_RUNNING]
+    machine.remote = lambda _: replace(YES, policy="p2")
+    if restarts:
+        machine.restart()
+    machine.worker_up()
+    for _ in range(3):
+        machine.finished(machine.dispatched()[-1])
+    assert sorted(machine.dispatched()) == sorted([first, other, last])
 
 
 @pytest.mark.behaviour("POL-7")
@@ -1004,8 +1114,8 @@ def test_a_request_has_what_a_rule_may_ask_for() -> None:
     job = Job(id="work", topic="t", capabilities=("c",), risk_tags=("r",), requires=("q",), secrets=("key",))
     machine = judged_by(None, job, limits=REMOTE)
     machine.submit(payload=b'{"key":{"$secret":"x"}}', tenant="x", priority="batch", labels={"l": "v"})
-    [asked] = machine.checked
-    assert asked.request == PolicyRequest(
+    [asked] = machine.checked[0].requests
+    assert asked == PolicyRequest(
         job="work", topic="t", tenant="x", actor="client", priority="batch", capabilities=("c",), risk_tags=("r",),
         requires=("q",), labels={"l": "v"}, job_version=job.version, payload=b'{"key":{"$secret":"x"}}', secrets=True,
     )  # fmt: skip

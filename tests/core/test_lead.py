@@ -8,6 +8,7 @@ from interlock.model.explanation import ReasonKind
 from interlock.model.guard import Constraints
 from interlock.model.job import Job
 from interlock.model.message import Dispatch, Returned
+from interlock.model.policy import Ruling, Verdict
 from interlock.model.schedule import Schedule
 from interlock.model.state import State
 from tests.core.machine import START, Machine
@@ -109,3 +110,50 @@ def test_the_explanation_of_one_that_its_worker_keeps(jump: float, kind: ReasonK
     machine.wall += jump
     run = machine.run(f"work:{int(START) + 20}")
     assert [one.kind for one in explain(machine.state, run, machine.now).reasons] == [kind]
+
+
+def early(machine: Machine) -> str:
+    """Let an occurrence pass its stages a moment ahead of its time, with no worker to take it."""
+    machine.advance(15)
+    machine.advance(4.96)
+    run_id = f"work:{int(START) + 20}"
+    assert machine.state_of(run_id) is State.SCHEDULED
+    assert machine.run(run_id).due_at == START + 20
+    return run_id
+
+
+@pytest.mark.behaviour("TIM-9", "POL-7")
+def test_one_that_is_judged_again_is_not_held_up_by_a_clock_that_was_set_back_before_a_restart() -> None:
+    machine = Machine(job("work", 20), limits=Limits(lead=LEAD, remote_policy=True))
+    machine.remote = lambda _: Verdict(ruling=Ruling.ALLOW)
+    run_id = early(machine)
+    machine.remote = None
+    machine.restart()
+    machine.wall -= 50
+    asked = len(machine.checked)
+    machine.restart()
+    assert machine.state_of(run_id) is State.PENDING
+    assert [one.run_id for one in machine.checked[asked:]] == [run_id]
+
+
+@pytest.mark.behaviour("TIM-9")
+@pytest.mark.parametrize(("jump", "hold"), [(0.0, 0.04), (-50.0, LEAD), (50.0, 0.0)])
+def test_a_worker_keeps_no_occurrence_for_longer_than_it_may_be_ahead(jump: float, hold: float) -> None:
+    machine = Machine(job("work", 20), limits=Limits(lead=LEAD))
+    early(machine)
+    machine.wall += jump
+    machine.worker_up()
+    assert handed_out(machine)["work"] == hold
+
+
+@pytest.mark.behaviour("TIM-9", "RET-5")
+def test_one_that_is_lost_ahead_of_its_time_is_not_held_up_by_a_clock_that_was_set_back() -> None:
+    machine = machine_of(job("work", 20))
+    machine.worker_up("two")
+    machine.advance(15)
+    machine.advance(5 - LEAD / 2)
+    (run_id,) = machine.dispatched()
+    machine.wall -= 50
+    machine.worker_down(str(machine.run(run_id).worker_id), dead=True)
+    machine.advance(2 * LEAD)
+    assert machine.dispatched() == [run_id, run_id]

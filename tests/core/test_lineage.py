@@ -9,11 +9,12 @@ from interlock.core.decisions import Answer, Failed
 from interlock.core.state import Limits
 from interlock.model.access import OWNER
 from interlock.model.approval_request import Resolve
-from interlock.model.guard import Action, Check, Constraints
+from interlock.model.guard import Action, ActionKind, Check, Constraints
 from interlock.model.job import Job
 from interlock.model.lineage import Claim, read_claim
 from interlock.model.message import Dispatch
-from interlock.model.policy import Ruling, RunLimits
+from interlock.model.policy import Ruling, RunLimits, Verdict
+from interlock.model.policy_document import Velocity
 from interlock.model.request import Accepted, ActOnRun, NewRun, StartBulk, StateReport
 from interlock.model.run import Run
 from interlock.model.run_action import RunAction
@@ -122,6 +123,31 @@ def test_a_retry_is_made_by_the_old_run_and_by_the_run_that_asks_for_it() -> Non
     assert "is not that of run" in refusal(machine.step(("client", foreign)).answers[-1][1])
 
 
+@pytest.mark.behaviour("RUN-26", "RUN-25", "POL-8")
+@pytest.mark.parametrize("restart", [False, True])
+def test_runs_that_a_handler_retries_by_a_filter_run_on_behalf_of_its_submitters_too(restart: bool) -> None:
+    machine = Machine(limits=Limits(bulk_runs=1))
+    failed = [begun(machine, "bob") for _ in range(2)]
+    for run_id in failed:
+        machine.finished(run_id, "failed")
+    top = begun(machine)
+
+    def retry(bulk_id: str, claim: str, **wanted: Any) -> Answer:
+        command = StartBulk(1, bulk_id, RunAction.RETRY, RunFilter(**wanted), "again", OWNER.name, claim)
+        return machine.step(("client", command)).answers[-1][1]
+
+    claim = str(claim_of(machine, top))
+    for other in ({}, {"tenant": "default"}):
+        assert "is not that of run" in refusal(retry("b0", claim, **other))
+    retry("b1", claim, tenant="acme")
+    if restart:
+        machine.restart()
+    while machine.state.walks:
+        machine.step()
+    again = [run for run in machine.state.runs.values() if run.parent in failed]
+    assert [(run.submitters, run.created_by) for run in again] == [(("bob", "alice"), f"run {top}")] * 2
+
+
 @pytest.mark.behaviour("RUN-26", "CON-6")
 def test_runs_that_actions_and_checks_start_are_made_by_their_run() -> None:
     jobs = [
@@ -225,6 +251,37 @@ def test_a_run_is_judged_for_each_of_its_submitters(
     assert (child.state, child.limits.max_runtime) == (state, most)
 
 
+@pytest.mark.behaviour("RUN-26", "POL-9")
+@pytest.mark.parametrize(("refused", "state"), [("alice", S.DENIED), ("bob", S.DENIED), ("carol", S.DISPATCHED)])
+def test_a_policy_service_is_asked_about_each_submitter(refused: str, state: State) -> None:
+    machine = Machine(limits=Limits(remote_policy=True))
+    machine.remote = lambda one: Verdict(ruling=Ruling.ALLOW, policy="p1")
+    top = begun(machine)
+    machine.remote = lambda one: Verdict(ruling=Ruling.DENY if one.actor == refused else Ruling.ALLOW, policy="p1")
+    assert make(machine, top, "bob").state is state
+
+
+@pytest.mark.behaviour("RUN-26", "POL-7")
+def test_a_waiting_run_is_judged_again_for_each_submitter() -> None:
+    machine = Machine(policy=policy(default=Ruling.ALLOW))
+    top = begun(machine)
+    machine.worker_down()
+    child = make(machine, top, "bob")
+    assert child.state is S.SCHEDULED
+    machine.policy = NOT_ALICE
+    machine.step(("", machine.define()))
+    assert machine.state_of(child.id) is S.DENIED
+
+
+@pytest.mark.behaviour("RUN-26", "POL-5")
+@pytest.mark.parametrize("key", ["tenant", "actor", ""])
+def test_a_run_of_several_submitters_counts_once_for_a_velocity(key: str) -> None:
+    fast = rule(Ruling.DENY, "fast", velocity=Velocity(max_requests=3, window=60, key=key))
+    machine = Machine(policy=policy(fast, default=Ruling.ALLOW))
+    top = begun(machine)
+    assert [make(machine, top, "bob").state for _ in range(3)] == [S.DISPATCHED, S.DISPATCHED, S.DENIED]
+
+
 @pytest.mark.behaviour("POL-8", "RUN-26")
 def test_nobody_who_began_a_chain_approves_its_end() -> None:
     machine = Machine(Job(id="work"), Job(id="pay", risk_tags=("money",)),
@@ -293,6 +350,18 @@ def test_a_run_that_was_asked_to_stop_before_makes_nothing_after_a_cascade() -> 
     assert make(machine, top).parent == top, "a plain cancel lets it clean up"
     machine.step(cascade(top))
     assert "is cancelled together with" in refusal(ask(machine, top))
+
+
+@pytest.mark.behaviour("RUN-26", "CON-6")
+def test_a_run_that_succeeds_after_a_cascade_starts_no_other() -> None:
+    then = (Action(action=ActionKind.TRIGGER_JOB, job="next"),)
+    machine = Machine(Job(id="work", on_success=then), Job(id="next"))
+    run_id = begun(machine)
+    machine.step(("client", ActOnRun(1, RunAction.CANCEL, run_id, cascade=True)))
+    machine.finished(run_id)
+    run = machine.run(run_id)
+    assert (run.state, list(machine.state.runs)) == (S.SUCCEEDED, [])
+    assert "cancelled together with the runs that it makes" in run.notes[-1].text
 
 
 def test_only_live_runs_are_chosen_by_what_is_above_them() -> None:

@@ -11,12 +11,12 @@ from tests.core.machine import START, Machine
 from tests.core.scheduling import begun, job, machine_of, pass_time, times
 
 
-def go_back(machine: Machine, store: object) -> None:
-    """As `interlock restore` does, after a while without a scheduler."""
+def go_back(machine: Machine, store: object, ahead: float = 0) -> None:
+    """As `interlock restore` does, after a while without a scheduler, on a clock that may be ahead."""
     machine.wall += 5
     machine.elapsed += 5
     machine.store = store  # type: ignore[assignment] # a copy of it
-    machine.store.memos_by_name["restored:at"] = repr(machine.wall).encode()
+    machine.store.memos_by_name["restored:at"] = repr(machine.wall + ahead).encode()
     for run in machine.store.runs_by_id.values():
         if run.ended_at is None:
             run.fence = int(machine.wall * 1000)
@@ -39,6 +39,17 @@ def test_occurrences_of_the_lost_time_are_missed_and_do_not_run_again(catch_up: 
     assert times(machine, State.SKIPPED) == [30, 40, 50]
     for at in (30, 40, 50):
         assert "before the restore: it may have run" in machine.history(f"work:{int(START) + at}")[-1].reason
+
+
+@pytest.mark.behaviour("REC-7", "TIM-9")
+def test_a_clock_that_was_ahead_at_the_restore_silences_no_schedule() -> None:
+    machine = machine_of(job(every=10))
+    pass_time(machine, 25)
+    before = machine.dispatched()
+    go_back(machine, deepcopy(machine.store), ahead=3600)
+    machine.worker_up()
+    pass_time(machine, 25)
+    assert machine.dispatched()[len(before) :] == [f"work:{int(START) + at}" for at in (30, 40, 50)]
 
 
 @pytest.mark.behaviour("REC-7", "RUN-7")

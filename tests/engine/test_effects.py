@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
+from msgspec.structs import replace
 
 from interlock.engine.effects import FRAME, FRAME_BYTES, MOST_AT_ONCE, Effects
 from interlock.model import message as m
@@ -73,7 +74,7 @@ def test_the_policy_service_is_asked_in_frames() -> None:
     """Each frame has its own answer; a missing verdict says why, and a shutdown answers nothing."""
 
     def check(number: int, again: bool = False, size: int = 2) -> CheckPolicy:
-        return CheckPolicy(f"run{number}", 1, PolicyRequest(job="a", topic="a", payload=b"x" * size), again)
+        return CheckPolicy(f"run{number}", 1, (PolicyRequest(job="a", topic="a", payload=b"x" * size),), again)
 
     async def body() -> None:
         answers: list[Answered] = []
@@ -105,8 +106,8 @@ def test_the_policy_service_is_asked_in_frames() -> None:
         await pass_time(0.1)
         assert calls[4:] == [(1, False), (2, False)], "what waits shares a call, and is not begun again"
         found = {effect.run_id: answer for one in answers for effect, answer in one.answers}
-        assert found == {one.run_id: (one.request, ALLOW) for one in [*many, *late]} | {
-            one.run_id: (one.request, "away") for one in more
+        assert found == {one.run_id: (one.requests, [ALLOW]) for one in [*many, *late]} | {
+            one.run_id: (one.requests, "away") for one in more
         }
         go_on.clear()
         effects.begin(many)
@@ -114,6 +115,41 @@ def test_the_policy_service_is_asked_in_frames() -> None:
         await effects.close()
         assert len(answers) == 4
         assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    on_virtual_time(body)
+
+
+@pytest.mark.behaviour("SES-4", "POL-11")
+def test_the_requests_of_a_run_with_many_payloads_are_asked_in_several_frames() -> None:
+    """Its verdicts come together, or none of them."""
+
+    def check(number: int, sizes: Sequence[int]) -> CheckPolicy:
+        requests = (PolicyRequest(job="a", topic=str(place), payload=b"x" * size) for place, size in enumerate(sizes))
+        return CheckPolicy(f"run{number}", 1, tuple(requests))
+
+    async def body() -> None:
+        answers: list[Answered] = []
+        calls: list[int] = []
+
+        async def ask(requests: Sequence[PolicyRequest], again: bool) -> list[Verdict]:
+            calls.append(len(requests))
+            if len(calls) == 6:
+                raise PolicyUnavailable("away")
+            return [replace(ALLOW, rule=one.topic) for one in requests]
+
+        effects = Effects(SlowStore(), lambda origin, content: answers.append(content))  # type: ignore[arg-type] # only these
+        effects.check = ask
+        mib = 1024 * 1024
+        many, small, large = check(0, [2] * 250), check(1, [2] * 3), check(2, [mib] * 5)
+        for one in (many, small, large):
+            effects.begin([one])
+        await pass_time(0.1)
+        assert calls == [100, 100, 50, 3, 4, 1]
+        found = {effect.run_id: answer for one in answers for effect, answer in one.answers}
+        assert [one.rule for one in found["run0"][1]] == [str(place) for place in range(250)]
+        assert [one.rule for one in found["run1"][1]] == ["0", "1", "2"]
+        assert found["run2"][1] == "away"
+        await effects.close()
 
     on_virtual_time(body)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interlock.inspector.log_scan import LOG, joined, parts_of
+from interlock.inspector.log_scan import LOG, join_scans, parts_of
 from interlock.model.output import Scanned
 from interlock.model.scanner import OutputAction, ScannerKind, ScannerSpec
 from interlock.policy.scan import compile_scanners
@@ -15,7 +15,7 @@ ONE = ((1, 1, "ONE"),)
 
 def scan_of(result: Scanned | None, log: Scanned | None) -> Scanned:
     scans = {one.run_id: one for one in (result, log) if one is not None}
-    (found,) = joined([Unscanned("r1", None if result is None else b"1", LINES)], scans)
+    (found,) = join_scans([Unscanned("r1", None if result is None else b"1", LINES)], scans)
     return found
 
 
@@ -60,5 +60,5 @@ def test_levels_and_loggers_are_scanned_too(action: A, decision: A) -> None:
     scanners = compile_scanners([ScannerSpec(scanner=ScannerKind.KEYWORDS, words=("Falcon",), action=action)])
     ((name, content),) = parts_of([of]).items()
     scan = scanners.scan(content)
-    (found,) = joined([of], {name: Scanned(name, scan.decision, scan.findings, 1, scan.redacted)})
+    (found,) = join_scans([of], {name: Scanned(name, scan.decision, scan.findings, 1, scan.redacted)})
     assert (found.decision, found.lines) == (decision, ())

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -12,6 +13,7 @@ import pytest
 
 from interlock.model import message as m
 from interlock.model.work import Limits, shell
+from interlock.worker.program_files import ProgramFolder
 from tests.helpers.places import run_async, until
 from tests.helpers.processes import alive, children_of, look
 from tests.process.stage import executing, program
@@ -295,6 +297,21 @@ def test_memory_processor_time_and_files_are_limited() -> None:
 
 
 @pytest.mark.behaviour("EXE-9")
+def test_a_folder_of_programs_that_somebody_has_removed_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    folder = ProgramFolder()
+    folder.add(b"1")
+    (made,) = tmp_path.iterdir()
+    shutil.rmtree(made)
+    assert Path(str(folder.add(b"2").variables["INTERLOCK_PAYLOAD"])).read_bytes() == b"2"
+    folder.close()
+    folder.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.behaviour("EXE-9")
 @pytest.mark.parametrize(
     ("script", "outcome", "result", "error"),
     [
@@ -309,6 +326,12 @@ def test_memory_processor_time_and_files_are_limited() -> None:
             "the result has 1,048,577 bytes; the limit is 1,048,576",
         ),
         ('rm "$INTERLOCK_RESULT"; ln -s /etc/passwd "$INTERLOCK_RESULT"', "failed_fatal", None, "cannot be read"),
+        (
+            'rm "$INTERLOCK_RESULT"; mkdir "$INTERLOCK_RESULT"',
+            "failed_fatal",
+            None,
+            "cannot be read: not a regular file",
+        ),
         ('echo 1 > "$INTERLOCK_RESULT"; exit 3', "failed", None, "exit code 3"),
     ],
 )

@@ -12,7 +12,7 @@ import pytest
 from interlock.config import Settings
 from interlock.config.sources import Loaded
 from interlock.model.child_info import ChildInfo, ServiceAction, Status
-from interlock.model.error import WrongStatus
+from interlock.model.error import BadConfig, WrongStatus
 from interlock.model.reload_report import Difference, Reloaded
 from interlock.model.run_filter import RunFilter
 from interlock.ports.store import RunRows
@@ -21,6 +21,7 @@ from interlock.supervision import Budget, Group, Process
 from interlock.wiring.scheduler import Scheduler
 from tests.helpers.places import lines_of, run_async, until
 from tests.helpers.processes import alive, processes_of
+from tests.helpers.scanning_jobs import app as scanning
 from tests.services.apps import app
 
 
@@ -53,6 +54,23 @@ def test_schedules_of_the_app_and_of_files_hold_inside_a_program(folder: Path) -
         assert len(lines_of(folder / "ticks")) == 2
 
     run_async(body())
+
+
+def test_the_policy_of_its_files_finds_the_scanners_of_the_app(folder: Path) -> None:
+    (folder / "a.yaml").write_text(
+        "kind: Policy\nid: a\noutput: {scanners: [{scanner: python, name: names}, {scanner: python, name: name}]}\n"
+    )
+
+    async def body() -> None:
+        async with scanning.running(":memory:", files=[str(folder / "a.yaml")]):
+            pytest.fail("it has started")
+
+    with pytest.raises(BadConfig) as caught:
+        run_async(body())
+    assert str(caught.value).endswith(
+        "a.yaml:3: output.scanners[1].name: the app has no scanner 'name'; did you mean 'names'?; "
+        "declare it with @app.scanner"
+    )
 
 
 @pytest.mark.behaviour("SUP-5")

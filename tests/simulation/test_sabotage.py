@@ -13,8 +13,15 @@ JUMPS = Faults.only("jump_clock")
 WORKERS_AWAY = Faults.only("pause_worker", "isolate_worker")
 
 
-RARE = {"engine_ignores_types": 73, "engine_kills_hastily": 28, "store_loses_payloads": 26, "engine_forgets_times": 18,
-        "store_shows_held": 8, "inspector_is_silent": 19}  # fmt: skip
+RARE = {
+    "engine_forgets_rates": 87,
+    "engine_ignores_types": 73,
+    "engine_kills_hastily": 28,
+    "store_loses_payloads": 26,
+    "engine_forgets_times": 18,
+    "store_shows_held": 8,
+    "inspector_is_silent": 19,
+}
 """sabotage → the first seed that notices it, so that nobody has to wait for it; later ones do if that changes"""
 
 

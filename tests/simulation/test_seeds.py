@@ -8,6 +8,7 @@ import pytest
 
 from interlock.model.audit import verify
 from interlock.model.output import OutputStatus
+from interlock.model.run_action import RunAction
 from interlock.model.state import State
 from soak.seeds import describe
 from soak.simulation.scenario import Faults
@@ -92,7 +93,8 @@ def test_a_bulk_request_that_was_acknowledged_reaches_every_run_it_is_for() -> N
         assert report.violation is None, describe(report)
         starts += simulation.cluster.starts - simulation.cluster.scenario.workers
         reached += simulation.cluster.invariants.bulks.reached
-        assert sum(name.startswith("bulk-") for name in simulation.cluster.disk.bulks) == 4
+        bulks = [bulk for bulk, _ in simulation.cluster.disk.bulks.values() if not bulk.is_cascade]
+        assert sum(bulk.action is RunAction.CANCEL for bulk in bulks) == 4
     assert starts > 30
     assert reached > 120
 
@@ -164,6 +166,7 @@ def test_nothing_starts_against_the_policy_and_every_approval_has_one_outcome(re
     for what, least in (often | dict.fromkeys(rare, 1)).items():
         assert seen[what] > least, what
     assert (seen["bypassed"] > 10) == remote
+    assert seen["started as joined"] > 0
 
 
 @pytest.mark.behaviour("ROU-1", "ROU-2", "ROU-3", "ROU-4", "ROU-6", "ROU-7", "ROU-8", "ROU-10", "LAN-5")

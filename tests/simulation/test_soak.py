@@ -49,7 +49,7 @@ def test_a_failing_seed_is_shown_with_the_command_that_replays_it(capsys: pytest
 def test_a_soak_that_holds_says_what_it_did(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--seeds", "3", "--processes", "1"]) == 0
     shown = capsys.readouterr().out
-    assert shown.startswith("3 seeds: ")
+    assert shown.splitlines()[-1].startswith("3 seeds: "), "a slow machine also shows its progress"
     assert shown.endswith("0 failed\n")
 
 

@@ -269,7 +269,7 @@ class Feed:
         return True
 
     async def _round(self) -> None:
-        # Progress precedes the end of its run, so events of which there was no news yet wait for it.
+        # Progress precedes the end of its run, so events that are not announced yet wait for it.
         newest = self._newest
         self._send_progress()
         behind = newest - self._position

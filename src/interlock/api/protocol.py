@@ -37,15 +37,15 @@ class Load(msgspec.Struct):
     behind: dict["Connection", None] = {}  # connections with more than 64 KiB unread, longest first
 
     def relieve(self) -> None:
-        """Cut off the readers who are behind for longest, but never the last, while too much is unread."""
+        """While too much is unread, cut off the readers who have been behind for longest, but never the last one."""
         unread = {one: one.transport.get_write_buffer_size() for one in self.behind}
         total = sum(unread.values())
-        for connection in list(unread)[:-1] if total > MOST_UNREAD_ANSWERS else ():
+        for connection in list(unread)[:-1]:
+            if total <= MOST_UNREAD_ANSWERS:
+                return
             del self.behind[connection]
             connection.abort()
             total -= unread[connection]
-            if total <= MOST_UNREAD_ANSWERS:
-                return
 
 
 class Connection(HttpToolsProtocol):

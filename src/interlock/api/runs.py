@@ -140,7 +140,10 @@ class Runs:
         caller, key = call.caller, call.key
         given = os.urandom(16) if key is None else f"{caller.tenant}\0{key}".encode()
         bulk_id = hashlib.blake2b(given, digest_size=12).hexdigest()
-        message = r.StartBulk(0, bulk_id, action, wanted, call.body.reason, caller.name)
+        if action is RunAction.RETRY and call.parent and wanted.tenant is None:
+            # The code of a run makes runs of its own tenant only.
+            wanted = msgspec.structs.replace(wanted, tenant=read_claim(call.parent).tenant)
+        message = r.StartBulk(0, bulk_id, action, wanted, call.body.reason, caller.name, call.parent)
         found = v.bulk_info_of((await ask(self._connection, message)).bulk)
         return Reply(found, ((b"location", f"/api/v1/bulk/{found.id}".encode()),))
 

@@ -83,6 +83,8 @@ def facts(run: RunDetail, when: Callable[[float | None], str]) -> list[tuple[str
             return SOME_OPTIONS.show(value)
         if isinstance(value, dict):
             return ", ".join(f"{name} {facet(one, name)}" for name, one in value.items() if name != "violations")
+        if isinstance(value, list):
+            return ", ".join(map(facet, value))
         return when(value) if isinstance(value, float) else str(value)
 
     pairs: Iterable[tuple[str, Any]] = (
@@ -92,6 +94,8 @@ def facts(run: RunDetail, when: Callable[[float | None], str]) -> list[tuple[str
         ("reason", run.reason),
         ("tenant", run.tenant if run.tenant != "default" else None),
         ("origin", run.origin if run.origin != "submit" else None),
+        ("parent", run.parent),
+        ("root", run.root if run.root != run.parent else None),
         ("lane", run.lane),
         ("session", run.session),
         ("key", run.idempotency_key),

@@ -23,8 +23,8 @@ def command(
     lost = "an unknown number of" if done.lost is None else f"{done.lost:,}"
     lines = [
         f"{plain(done.path)} restored from the backup{made}, with {done.runs:,} runs",
-        f"lost: {lost} runs that were acknowledged since, with their results and keys; their work may be done",
-        f"{done.live:,} runs had not ended; they continue from there, and may execute again",
+        f"lost: {lost} runs that were acknowledged since, with their results and keys; their work may have been done",
+        f"{done.live:,} runs had not ended in the backup; they continue from there and may execute again",
         "fire times until now are recorded as missed",
     ]
     if done.replaced is not None:

@@ -18,7 +18,7 @@ from interlock.model.run_filter import UNSUCCESSFUL
 from interlock.model.run_view import BulkInfo
 from interlock.model.state import State
 
-CASCADE = switch("Cancel also the runs that these have made, directly or not.", "--cascade")
+CASCADE = switch("Also cancel the runs that they made, directly or not.", "--cascade")
 MOST_COUNTED = 1000  # runs counted before the question
 
 
@@ -40,7 +40,7 @@ def command_of(action: RunAction) -> Callable[..., None]:
         if bool(runs) + filtered + (request is not None) != 1:
             raise WrongUsage(f"name the runs to {action}, or choose them with options like --job or --all; not both")
         if any(more.values()) and not runs:
-            raise WrongUsage("--cascade: name the runs to cancel with those that they have made")
+            raise WrongUsage("--cascade: name the runs to cancel; it cannot be combined with a filter")
         with client_of(flags) as client:
             if runs:
                 _act(client, action, runs, reason, json, **more)

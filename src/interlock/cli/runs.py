@@ -10,7 +10,7 @@ from interlock.cli.event_watch import draw
 from interlock.cli.format import COLOURS, exact, print_log, span, took, why
 from interlock.cli.options import FINDING, Flags, JsonOption, option, switch, takes, widened
 from interlock.cli.output import WrongUsage
-from interlock.cli.run_tree import branches, drawn
+from interlock.cli.run_tree import branches
 from interlock.cli.server import at_least_one, client_of
 from interlock.cli.tables import columns_of, console, out, plain, present, print_json, rich_table, tabbed
 from interlock.client.http.client import Client
@@ -27,7 +27,7 @@ FILTERS: dict[str, Any] = {
     "session": Annotated[str | None, option("TEXT", "Only runs of this session.")],
     "lane": Annotated[str | None, option("TEXT", "Only runs in this lane.")],
     "parent": Annotated[str | None, option("RUN", "Only runs that this run made.")],
-    "root": Annotated[str | None, option("RUN", "Only runs below this run, the first of those that made each other.")],
+    "root": Annotated[str | None, option("RUN", "Only runs whose root is this run: it made them, directly or not.")],
     "since": Annotated[str | None, option("DURATION|TIME", "Only runs created since then; 1h is the last hour.")],
 }
 """options that choose runs, in every command that acts on many"""
@@ -85,9 +85,9 @@ def command(
             found = branches(_family(client, asked, most))
             present(
                 json,
-                lambda: {"runs": found},
-                lambda: (f"{one.depth}\t{_line(one.run)}" for one in found),
-                lambda: _drawn_table(list(drawn(found))),
+                lambda: {"runs": [branch for _, branch in found]},
+                lambda: (f"{branch.depth}\t{_line(branch.run)}" for _, branch in found),
+                lambda: _rows([(lines, branch.run) for lines, branch in found]),
             )
         else:
             present(
@@ -124,11 +124,12 @@ def _table(runs: list[RunInfo], limit: int) -> Any:
     from rich.text import Text
 
     note = [Text(f"the newest {limit:,}; for more: --limit", style="dim")] if len(runs) > limit else []
-    return Group(_drawn_table([("", run) for run in runs[:limit]]), *note)
+    return Group(_rows([("", run) for run in runs[:limit]]), *note)
 
 
-def _drawn_table(runs: list[tuple[str, RunInfo]]) -> Any:
-    """Return a table that fits the terminal; the reason is cut before anything else. A text stands before each job."""
+def _rows(runs: list[tuple[str, RunInfo]]) -> Any:
+    """Return a table that fits the terminal; the reason is cut before anything else. Each run comes with the lines of
+    its tree, which are drawn before its job."""
     from rich.text import Text
 
     now = time.time()

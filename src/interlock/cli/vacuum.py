@@ -7,7 +7,7 @@ from interlock.cli.options import Flags, JsonOption, takes
 def command(flags: Flags, json: JsonOption = False) -> None:
     """Give the space of pruned runs back to the disk.
 
-    Stop the scheduler first; it uses the free space again by itself. Piped: path, bytes before and after."""
+    Stop the scheduler first. Rarely needed: new runs reuse the space. Piped: path, bytes before and after."""
     from pathlib import Path
 
     from interlock.cli.tables import plain, present, tabbed

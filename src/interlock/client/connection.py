@@ -80,6 +80,8 @@ class Connection(Endpoint, RunAccess):
                     lost_at, delay = loop.time(), 0.02
                 # Of these, only a lost link leaves in doubt whether the request was carried out.
                 is_safe = self._outlasts_stop and not isinstance(error, ConnectionLost)
+                if isinstance(error, Draining) and error.retry_after is None:
+                    is_safe = False  # somebody has drained the lane, for nobody knows how long
                 is_safe = is_safe or (message.repeatable and not isinstance(error, Draining))
                 if not is_safe or self._closed or loop.time() - lost_at > self._patience:
                     raise

@@ -144,14 +144,15 @@ def in_tenant(runs: Sequence[r.NewRun], tenant: str) -> list[r.NewRun]:
     return [msgspec.structs.replace(new, tenant=tenant) if new.tenant == "default" else new for new in runs]
 
 
-async def submit(connection: "Connection", runs: NewRuns) -> list[RunHandle[Any]]:
-    """Submit all runs or none; they are durable when this returns. Safe to repeat if each has an idempotency key."""
+async def submit(connection: "Connection", runs: NewRuns, actor: str = "") -> list[RunHandle[Any]]:
+    """Submit all runs or none; they are durable when this returns. Safe to repeat if each has an idempotency key.
+    `actor` is the caller behind this client, if any."""
     now, given = connection.now(), list(runs)
     ready = [run_of(place, one, now) for place, one in enumerate(given)]
     check_size(ready)
     if claim := present_claim():
         ready = in_tenant(ready, read_claim(claim).tenant)
-    accepted = await connection.ask(r.Submit(0, ready, parent=claim))
+    accepted = await connection.ask(r.Submit(0, ready, actor, parent=claim))
     return [
         RunHandle(run_id, connection, result_type_of(one)) for run_id, one in zip(accepted.run_ids, given, strict=True)
     ]

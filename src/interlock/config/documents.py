@@ -1,7 +1,7 @@
 """Documents: YAML files that declare jobs and services, one in each document, recognised by its `kind`."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -9,7 +9,7 @@ import msgspec
 from interlock.config.faults import Faults, Spot
 from interlock.config.file import DEFAULT_NAME
 from interlock.config.plain_yaml import parts_of, read_text
-from interlock.model.error import BadConfig, BadValue
+from interlock.model.error import BadConfig, BadValue, shown
 from interlock.model.field_types import Place
 
 ENDINGS = (".yaml", ".yml")
@@ -43,6 +43,16 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
         if not self.file and not os.path.isabs(text):
             raise BadValue(path, text, "an absolute path")
         return os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(self.file)), text))
+
+
+def from_values(kind: str, name: str, values: Mapping[str, Any], faults: Faults, file: str = "") -> Document:
+    """Return the document of a request or a program. It may leave out its kind and id, but not contradict them."""
+    body = {key: value for key, value in values.items() if key != "kind"}
+    document = Document(kind=kind, file=file, values=body | {"id": name}, lines={"": 0}, texts={}, faults=faults)
+    for key, expected in (("kind", kind), ("id", name)):
+        if values.get(key, expected) != expected:
+            document.refuse(key, f"{key}: {shown(values[key])} is not {shown(expected)}; correct it or leave it out")
+    return document
 
 
 def read(paths: Sequence[str], faults: Faults) -> list[Document]:

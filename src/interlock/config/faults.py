@@ -24,7 +24,7 @@ class Faults:
     """The faults found so far. Readers continue after a fault, so that a person can fix all of them at once."""
 
     def __init__(self, strict: bool = False, with_env: bool = True) -> None:
-        """In strict mode a warning is a fault. With `with_env`, so is a variable that a hook names and nobody set."""
+        """In strict mode a warning is a fault. With `with_env`, so is an unset variable that a hook names."""
         self.with_env = with_env
         self._found: list[tuple[str, float, str]] = []
         self._strict = strict

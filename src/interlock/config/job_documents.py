@@ -6,7 +6,7 @@ from typing import Any
 
 from interlock.client.http.job_document import JobFields, document_of
 from interlock.client.submission import check_options
-from interlock.config.documents import Document
+from interlock.config.documents import Document, from_values
 from interlock.config.faults import Faults
 from interlock.config.guards import missing_variables
 from interlock.model import payload
@@ -23,11 +23,7 @@ PAST = "is not in the future; 'interlock up' accepts it if the job has already r
 def read_job(values: Mapping[str, Any], job_id: str) -> Job:
     """Return the job of a request; raise one `BadConfig` for all its faults."""
     faults = Faults()
-    body = {name: value for name, value in values.items() if name != "kind"}
-    document = Document(kind="Job", values=body | {"id": job_id}, lines={"": 0}, texts={}, faults=faults)
-    for name, expected in (("kind", "Job"), ("id", job_id)):
-        if values.get(name, expected) != expected:
-            document.refuse(name, f"{name}: {shown(values[name])} is not {shown(expected)}; correct it or leave it out")
+    document = from_values("Job", job_id, values, faults)
     job: Job | None = None
     with suppress(Refused):
         job = read_document(document)

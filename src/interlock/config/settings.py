@@ -128,7 +128,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = {}
     heartbeat: Annotated[float, doc("Interval of a worker's heartbeats."), Span("1ms", "1d")] = 10.0
     missed_heartbeats: Annotated[
-        int, doc("Heartbeats that may be missing in a row before a worker's runs are lost."), Whole(1, 1000)
+        int, doc("Missed heartbeats in a row after which a worker's runs are lost."), Whole(1, 1000)
     ] = 3
     sweep_interval: Annotated[
         float, doc("Time between two searches for runs that the scheduler has missed."), Span("100ms", "1d")

@@ -12,7 +12,7 @@ from interlock.config.faults import Faults, Spot
 from interlock.config.guards import missing_variables, unknown_jobs
 from interlock.config.pools import every_pool
 from interlock.config.tenants import every_tenant
-from interlock.engine.catalog import bind
+from interlock.engine.catalog import Entry, any_object, bind
 from interlock.model.error import BadValue, InterlockError, shown
 from interlock.model.field import Field
 from interlock.model.field_types import Refused, did_you_mean
@@ -55,6 +55,10 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     policy: Policy | None = None
     warnings: Sequence[str] = ()
 
+    def entries(self) -> list[Entry]:
+        """Return the catalog entries of the jobs of the files."""
+        return [Entry(one.job, any_object(one.job.id), None, one.source) for one in self.jobs]
+
     def counted(self, more_jobs: int = 0) -> str:
         kinds = list(_are_groups(self.children))
         jobs, services, groups = len(self.jobs) + more_jobs, kinds.count(False), kinds.count(True)
@@ -80,7 +84,10 @@ NO_APP = FromApp()
 
 def of_app(target: str, again: bool = False) -> FromApp:
     """Import the app; raise `CannotImport`."""
-    app = load_app_again(target) if again else load_app(target)
+    return declared_by(load_app_again(target) if again else load_app(target), target)
+
+
+def declared_by(app: Any, target: str) -> FromApp:
     return FromApp(target=target, definitions=app.definitions, services=app.services, scanners=app.scanners)
 
 

@@ -113,8 +113,8 @@ def _check_occurrence(p: Pass, new: NewRun, at: float, digest: bytes, taken: dic
 def _check_schedule(p: Pass, new: NewRun) -> None:
     """Refuse to take the place of an occurrence that a schedule is to create."""
     if new.tenant == "default" and new.job_id in p.state.timetable.entries and _existing(p, new) is None:
-        why = "needs a token of every tenant, as pausing the job does"
-        raise Forbidden(f"occurrence: job {new.job_id!r} has a schedule; to submit its occurrences {why}")
+        why = "submitting its occurrences needs a token of every tenant, as pausing it does"
+        raise Forbidden(f"occurrence: job {new.job_id!r} has a schedule; {why}")
 
 
 def _existing(p: Pass, new: NewRun) -> str | None:

@@ -153,15 +153,17 @@ def note_declared(p: "Pass", actor: str, before: Mapping[str, str] | None, after
 
 
 def note_jobs(p: "Pass", actor: str, action: str, before: Mapping[str, str], after: Mapping[str, str]) -> None:
-    """Audit and announce a change of jobs by a request, given by their versions or what else has changed."""
+    """Audit and announce a change of jobs by a request. `before` and `after` map jobs to their versions, or to another
+    state that has changed."""
     names = list({**after, **before})
     if not names:
         return
-    subject, detail = names[0], {"before": before.get(names[0], ""), "after": after.get(names[0], "")}
-    if len(names) > 1:
-        subject, detail = f"{len(names)} jobs", {"before": _digest_of(before), "after": _digest_of(after)}
-    more = {"names": names[:MOST_NAMES]} if len(names) > 1 else {}
-    _write(p, AuditKind.JOB_CHANGED, actor, "", subject, {"action": action, **more, **detail}, 1)
+    subject, *others = names
+    detail: dict[str, Any] = {"before": before.get(subject, ""), "after": after.get(subject, "")}
+    if others:
+        subject = f"{len(names)} jobs"
+        detail = {"before": _digest_of(before), "after": _digest_of(after), "names": names[:MOST_NAMES]}
+    _write(p, AuditKind.JOB_CHANGED, actor, "", subject, {"action": action, **detail}, 1)
     _announce(p, actor, action, names)
 
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from interlock.core import actions, rerun
 from interlock.core.actions import ACTIONS
+from interlock.core.lineage import asker, maker
 from interlock.core.state import SchedulerState
 from interlock.core.stop import cancel_run
 from interlock.core.transition import Pass
@@ -58,6 +59,7 @@ def _begin(p: Pass, command: StartBulk, actor: str) -> BulkRequest:
         raise BadValue("state", min(wrong).value, f"a state to {command.action} from: runs in it {what}")
     if is_retry and command.wanted.under is not None:
         raise BadUse("under", "is for runs that have not ended; choose runs to retry by root")
+    made_by = maker(p, command.parent, [str(command.wanted.tenant)]) if is_retry else None
     if is_retry and p.state.draining:
         raise Draining
     if is_retry and command.wanted.job_id is not None:
@@ -73,10 +75,11 @@ def _begin(p: Pass, command: StartBulk, actor: str) -> BulkRequest:
         id=command.bulk_id,
         action=command.action,
         wanted=command.wanted,
-        actor=actor,
+        actor=asker(actor, made_by),
         reason=command.reason or command.action.done,
         created_at=p.now,
         left=None if is_retry else len(walk),
+        behind=() if made_by is None else made_by.submitters,
     )
     p.state.walks[bulk.id] = walk
     _keep(p, rerun.retry_page(p, bulk) if is_retry else bulk)

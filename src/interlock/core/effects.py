@@ -35,8 +35,10 @@ def proceed(p: Pass, appliers: Mapping[type[Effect], Apply]) -> None:
     """Apply the answers, after everything else that arrived, and ask again where an answer is overdue."""
     pending, overdue = p.state.effects, p.state.overdue
     for effect, answer in p.answered:
-        if pending.pop(effect, None) is not None and (run := _run_of(p, effect)) is not None:
-            overdue.pop(effect, None)
+        if pending.pop(effect, None) is None:
+            continue
+        overdue.pop(effect, None)
+        if (run := _run_of(p, effect)) is not None:
             appliers[type(effect)](p, run, answer)
     if p.elapsed < p.state.effects_due:
         return

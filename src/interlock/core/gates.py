@@ -31,7 +31,7 @@ POLICY_LIMIT = "policy:"  # prefix of the names of rules that limit how many run
 SESSION_RATE = "rate:session:"
 TENANT_RATE = "rate:tenant:"
 VALUE_RATE = "rate:limit:"  # prefix of the names of rates of a job for each value of an argument
-PASSING = (SESSION_RATE, TENANT_RATE, VALUE_RATE)  # rates of which there may be any number: idle ones are forgotten
+PASSING = (SESSION_RATE, TENANT_RATE, VALUE_RATE)  # rates with any number of names: idle ones are forgotten
 UNLIMITED = 10**9  # runs at once, for a job that limits only the rate of a value, or a tenant without `max_running`
 REST = 60.0  # seconds that such a rate is kept after all its starts are paid for
 

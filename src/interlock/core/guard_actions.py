@@ -44,6 +44,8 @@ def cause(
         raise ActionFailed(f"no job has the id {job_id!r}")
     if depth > DEEPEST:
         raise ActionFailed(f"job {job_id!r} is not started: a chain of {DEEPEST} runs has already caused each other")
+    if lineage.is_closed(p.state, run):
+        raise ActionFailed(f"job {job_id!r} is not started: the run is cancelled together with the runs that it makes")
     deadline = None if timeout is None else p.now + timeout
     new = NewRun(job_id, data, run.tenant, deadline_at=deadline, origin=TRIGGER)
     caused = create_run(p, new, None, name_of_run(run.id), why)

@@ -253,8 +253,7 @@ def pause(p: Pass, origin: str, command: SetPaused) -> None:
         else:
             _resume(p, entry)
         entry.paused = command.paused
-        before, after = ("active", "paused") if command.paused else ("paused", "active")
-        action = "paused" if command.paused else "resumed"
+        action, before, after = ("paused", "active", "paused") if command.paused else ("resumed", "paused", "active")
         note_jobs(p, command.actor or origin, action, {command.job_id: before}, {command.job_id: after})
         p.schedules[entry.job.id] = entry.row()
         p.state.timetable.place(entry)

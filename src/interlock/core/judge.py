@@ -13,7 +13,7 @@ one; the run stays pending meanwhile. A throttled run, and one whose policy cann
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -36,7 +36,7 @@ from interlock.model.facets import Allowed, Approval, Facets, Judged, seen
 from interlock.model.job import Job
 from interlock.model.labels import BYPASSED
 from interlock.model.payload import EMPTY
-from interlock.model.policy import PolicyRequest, Ruling, RunLimits, Verdict
+from interlock.model.policy import STRICTNESS, PolicyRequest, Ruling, RunLimits, Verdict, strictest
 from interlock.model.request import StateReport
 from interlock.model.run import Now, Run
 from interlock.model.secret import has_secret
@@ -44,9 +44,10 @@ from interlock.model.state import GUARDED, State
 from interlock.policy.digest import request_hash
 from interlock.policy.expression import Meter
 from interlock.policy.policy import Policy
+from interlock.policy.velocity import Once, Windows
 
 SEARCHED = 10  # cost of the search for secrets in one byte
-MOST_RESUMED = 100  # runs that a pass takes up which the one before left: the payload of each may have to be read
+MOST_RESUMED = 100  # runs left by earlier passes that one pass takes up: each may need its payload read
 THROTTLED = 5.0  # seconds until a throttled run is judged again
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds until a policy that was not reachable is asked again
 LONGEST_REASON = 500
@@ -55,9 +56,8 @@ CHANGED = "the policy has changed"
 SERVICE = "policy service"  # actor of its changes
 REFUSALS = (Ruling.DENY, Ruling.THROTTLE)
 JOINED = "it has the payloads of several runs, which the policy now judges one by one; submit them again"
-UNEQUAL = "it runs on behalf of several submitters, for whom the policy has different limits"
-STRICTNESS = (Ruling.ALLOW, Ruling.CONSTRAIN, Ruling.THROTTLE, Ruling.ASK, Ruling.DENY)  # the mildest first
 UNSURE = GUARDED | {State.DISPATCHED}
+T = TypeVar("T")
 
 
 def judge(p: Pass, run: Run) -> bool:
@@ -79,10 +79,11 @@ def judge(p: Pass, run: Run) -> bool:
     effect: Effect
     if not payloads:
         effect = ReadPayload(run.id, run.seq)
-    elif state.limits.remote_policy and len(payloads) == 1:
-        effect = CheckPolicy(run.id, run.seq, _request(p, run, payloads), again=not _is_new(run))
+    elif state.policy is None or state.limits.remote_policy:
+        effect = CheckPolicy(run.id, run.seq, _requests(p, run, payloads), again=not _is_new(run))
     else:
-        return not _apply(p, run, *_verdict(p, run, payloads))
+        windows, requests = state.windows if _is_new(run) else None, _requests(p, run, payloads)
+        return not _apply(p, run, requests[-1], _ask_policy(p, state.policy, run, requests, windows))
     if effect not in state.effects:
         effects.ask(p, effect)
     return True
@@ -100,30 +101,34 @@ def resume(p: Pass, enter: Callable[[Pass], None]) -> None:
         p.entering += later
 
 
-def _verdict(p: Pass, run: Run, payloads: Sequence[bytes]) -> tuple[PolicyRequest, Verdict]:
-    """Return the strictest verdict on a run, which may have collected the payloads of others. Deny it if the policy
-    cannot judge these together."""
-    policy, windows = p.state.policy, p.state.windows if _is_new(run) else None
-    request = _request(p, run, payloads)
-    if p.state.limits.remote_policy or policy is None:
-        return request, Verdict(ruling=Ruling.DENY, reason=JOINED, policy=p.state.policy_digest)
-    # It has no right that one of its submitters lacks.
-    requests = [request] if len(run.submitters) == 1 else [replace(request, actor=one) for one in run.submitters]
-    meter = Meter()
-    verdicts = [
-        policy.judge(replace(one, payload=data), windows, p.elapsed, meter) for one in requests for data in payloads
-    ]
+def _ask_policy(
+    p: Pass, policy: Policy, run: Run, requests: Sequence[PolicyRequest], windows: Windows | None
+) -> Verdict:
+    """Return the verdict of the policy of this process."""
+    meter, verdicts = Meter(), list[Verdict]()
+    for each in _by_payload(run, requests):
+        counted = windows if windows is None or len(each) == 1 else Once(windows)
+        verdicts += [policy.judge(one, counted, p.elapsed, meter) for one in each]
     p.judging_cost += meter.cost
+    return _combine(run, verdicts)
+
+
+def _by_payload(run: Run, items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Yield what belongs to each payload of a run: one request, or verdict, for each submitter."""
+    size = len(run.submitters)
+    return (items[first : first + size] for first in range(0, len(items), size))
+
+
+def _combine(run: Run, verdicts: Sequence[Verdict]) -> Verdict:
+    """Return the strictest verdict on a run. Deny it if the policy cannot judge its payloads together."""
     if len(verdicts) == 1:
-        return request, verdicts[0]
-    strictest = max(verdicts, key=lambda one: STRICTNESS.index(one.ruling))
-    if len(payloads) > 1:
-        if strictest.ruling is Ruling.ASK or any(one.limits != strictest.limits for one in verdicts):
-            # Nobody would see what they approve, and one run cannot obey several limits.
-            strictest = replace(strictest, ruling=Ruling.DENY, reason=JOINED)
-    elif any(one.limits not in (None, strictest.limits) for one in verdicts):
-        strictest = replace(strictest, ruling=Ruling.DENY, reason=UNEQUAL)
-    return request, strictest
+        return verdicts[0]
+    each = [strictest(some) for some in _by_payload(run, verdicts)]
+    found = max(each, key=lambda one: STRICTNESS.index(one.ruling))
+    if len(each) > 1 and (found.ruling is Ruling.ASK or any(one.limits != found.limits for one in each)):
+        # Nobody would see what they approve, and one run cannot obey several limits.
+        found = replace(found, ruling=Ruling.DENY, reason=JOINED)
+    return found
 
 
 def _is_new(run: Run) -> bool:
@@ -134,20 +139,26 @@ def _is_new(run: Run) -> bool:
     return run.attempt == 0 and run.previous in (None, State.PRERUN)
 
 
-def _request(p: Pass, run: Run, payloads: Sequence[bytes]) -> PolicyRequest:
-    """Return what the policy sees of a run. Look for secrets only for a policy that asks for them."""
+def _requests(p: Pass, run: Run, payloads: Sequence[bytes]) -> tuple[PolicyRequest, ...]:
+    """Return what the policy sees of a run: one request for each payload and submitter, for it has no right that one of
+    its submitters lacks. The last is for the latest submitter. Look for secrets only for a policy that asks for them.
+    """
     job, policy = p.state.job_of(run), p.state.policy
-    secrets = False
-    if p.state.limits.remote_policy or (policy is not None and policy.needs_secrets):
-        secrets = any(has_secret(one, job.secrets, p.state.limits.secret_names) for one in payloads)
-        p.judging_cost += SEARCHED * sum(map(len, payloads))
-    return request_of(job, run, payloads, secrets)
+    looks = p.state.limits.remote_policy or (policy is not None and policy.needs_secrets)
+    found = []
+    for payload in payloads:
+        secrets = looks and has_secret(payload, job.secrets, p.state.limits.secret_names)
+        p.judging_cost += SEARCHED * len(payload) if looks else 0
+        found.append(request_of(job, run, payload, secrets))
+    submitters = run.submitters
+    if len(submitters) > 1:
+        found = [replace(request, actor=actor) for request in found for actor in submitters]
+    return tuple(found)
 
 
-def request_of(job: Job, run: Run, payloads: Sequence[bytes], secrets: bool) -> PolicyRequest:
-    """Return what the policy sees of a run; several payloads are one list."""
+def request_of(job: Job, run: Run, payload: bytes, secrets: bool) -> PolicyRequest:
+    """Return what the policy sees of a run with this payload, for its latest submitter."""
     facets = run.facets
-    data = payloads[0] if len(payloads) == 1 else b"[%b]" % b",".join(payloads)
     own = None if facets is None else facets.priority
     return PolicyRequest(
         job=run.job_id,
@@ -163,7 +174,7 @@ def request_of(job: Job, run: Run, payloads: Sequence[bytes], secrets: bool) -> 
         requires=job.requires,
         labels=run.labels,
         job_version=run.job_version,
-        payload=data,
+        payload=payload,
         secrets=secrets,
     )
 
@@ -173,13 +184,17 @@ def payload_read(p: Pass, run: Run, answer: tuple[bytes, ...]) -> None:
     p.entering.append(run)
 
 
-def policy_answered(p: Pass, run: Run, answer: tuple[PolicyRequest, Verdict | str]) -> None:
-    """Apply the verdict of a remote policy; without one, follow the fail mode."""
-    request, verdict = answer
-    if not isinstance(verdict, str) and p.state.policy_digest not in ("", verdict.policy):
+def policy_answered(p: Pass, run: Run, answer: tuple[Sequence[PolicyRequest], Sequence[Verdict] | str]) -> None:
+    """Apply the verdicts of a remote policy; without them, follow the fail mode."""
+    requests, verdicts = answer
+    if isinstance(verdicts, str):
+        passes = _unanswered(p, run, requests[-1], verdicts)
+    elif len({p.state.policy_digest or verdicts[0].policy, *(one.policy for one in verdicts)}) > 1:
         _pause(p, run, "the policy changed while it was asked")
         return
-    if _unanswered(p, run, request, verdict) if isinstance(verdict, str) else _apply(p, run, request, verdict):
+    else:
+        passes = _apply(p, run, requests[-1], _combine(run, verdicts))
+    if passes:
         p.passed.add(run.id)
         p.entering.append(run)
 
@@ -211,12 +226,7 @@ def _wait(p: Pass, run: Run, judged: Judged, pause: float) -> None:
     p.state.put_off[run.id] = run
     run.due_at = p.now + pause
     p.state.set_span(p.elapsed + pause, run, WAIT)
-    _let_others_pass(p, run)
-
-
-def _let_others_pass(p: Pass, run: Run) -> None:
-    if run.session is not None and not run.may_have_begun:
-        p.stepping_back.append(run)
+    p.let_others_pass(run)
 
 
 def _apply(p: Pass, run: Run, request: PolicyRequest, verdict: Verdict) -> bool:
@@ -308,7 +318,7 @@ def _ask(p: Pass, run: Run, request: PolicyRequest, judged: Judged) -> bool:
     p.move(run, State.APPROVAL_REQUIRED, f"rule {judged.rule}: {judged.reason}"[:LONGEST_REASON])
     p.state.asking[run.id] = run
     p.state.set_span(p.elapsed + timeout, run, WAIT)
-    _let_others_pass(p, run)
+    p.let_others_pass(run)
     p.audit(AuditKind.VERDICT, run.created_by, run.tenant, run.id, job=run.job_id, decision=Ruling.ASK,
             rule=judged.rule, reason=judged.reason, policy=judged.policy, request=asked)  # fmt: skip
     for place, action in enumerate(() if p.state.policy is None else p.state.policy.document.on_approval_required):
@@ -430,10 +440,8 @@ def _stays_allowed(p: Pass, run: Run) -> bool:
         return True
     if policy.needs_payload and (run.payload is None or run.has_collected):
         return False
-    meter = Meter()
-    verdict = policy.judge(_request(p, run, (run.payload or EMPTY,)), None, p.elapsed, meter)
-    p.judging_cost += meter.cost
-    return verdict.ruling is Ruling.ALLOW
+    requests = _requests(p, run, (run.payload or EMPTY,))
+    return _ask_policy(p, policy, run, requests, None).ruling is Ruling.ALLOW
 
 
 def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:

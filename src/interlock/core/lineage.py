@@ -57,12 +57,12 @@ def maker(p: Pass, text: str, tenants: Iterable[str]) -> Run | None:
         return None
     if other := set(tenants) - {parent.tenant}:
         raise Forbidden(f"tenant: {min(other)!r} is not that of run {parent.id!r}, which makes the run")
-    if _is_closed(p.state, parent):
+    if is_closed(p.state, parent):
         raise Forbidden(f"parent: run {parent.id!r} is cancelled together with the runs that it makes")
     return parent
 
 
-def _is_closed(state: SchedulerState, run: Run) -> bool:
+def is_closed(state: SchedulerState, run: Run) -> bool:
     """Return whether a run is cancelled with what it makes, or will be when the request comes to it."""
     under_way = (state.bulks[bulk_id] for bulk_id in state.walks)
     return bool(run.facets is not None and run.facets.cascade) or any(
@@ -75,9 +75,9 @@ def asker(actor: str, parent: Run | None) -> str:
     return actor if parent is None or actor != OWNER.name else name_of_run(parent.id)
 
 
-def place(p: Pass, run: Run, parent: Run, other: Run | None = None) -> None:
-    """Put a new run below its parent, on behalf of everybody who submitted the parent and the other run."""
-    behind = tuple(dict.fromkeys((*parent.submitters, *(() if other is None else other.submitters))))
+def place(p: Pass, run: Run, parent: Run, others: tuple[str, ...] = ()) -> None:
+    """Put a new run below its parent, on behalf of everybody who submitted the parent, and of others."""
+    behind = tuple(dict.fromkeys((*parent.submitters, *others)))
     if behind != (run.created_by,):
         p.set_facet(run, behind=behind)
     run.parent, run.root = parent.id, parent.root or parent.id

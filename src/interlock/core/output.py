@@ -97,8 +97,8 @@ def _audit_quarantine(p: Pass, run: Run, record: OutputRecord) -> None:
 
 
 def narrowed(state: SchedulerState, run: Run, message: Finished) -> Finished:
-    """Return the report of an attempt as it may be kept: a result that is too large or no JSON is a failure, and the
-    output policy takes secrets out of errors."""
+    """Return the report of an attempt as it may be stored: a result that is too large or not JSON becomes a failure,
+    and the output policy redacts secrets in errors."""
     allowed, result = run.limits.max_output, message.result
     if result is not None:
         fault = fault_of(result, "result")
@@ -121,12 +121,16 @@ def holds_back(p: Pass, run: Run) -> bool:
     output = output_of(p.state)
     if output is None or output.document.scan is not ScanTime.BEFORE:
         return False
-    p.set_facet(run, output=OutputRecord(2, None, p.now, status=OutputStatus.PENDING))
+    _mark_pending(p, run)
     return True
 
 
+def _mark_pending(p: Pass, run: Run) -> None:
+    p.set_facet(run, output=OutputRecord(2, None, p.now, status=OutputStatus.PENDING))
+
+
 def waits_for_scan(run: Run) -> bool:
-    return run.state is State.TERMINATING and run.facets is not None and run.facets.is_unscanned
+    return run.state is State.TERMINATING and run.is_unscanned
 
 
 def scan_first(p: Pass, run: Run) -> bool:
@@ -143,7 +147,7 @@ def scan_later(p: Pass, run: Run) -> None:
     """Mark a run that has succeeded as one to be scanned."""
     output = output_of(p.state)
     if output is not None and output.document.scanners and (run.facets is None or run.facets.output is None):
-        p.set_facet(run, output=OutputRecord(2, None, p.now, status=OutputStatus.PENDING))
+        _mark_pending(p, run)
 
 
 def scan_overdue(p: Pass, run: Run) -> None:
@@ -175,8 +179,7 @@ def report_scans(p: Pass, origin: str, command: ReportScans) -> None:
     if policy is not None and scanned is not None and command.digest == policy.digest and command.position > scanned:
         for one in command.found:
             run = p.find(one.run_id)
-            is_unscanned = run is not None and run.facets is not None and run.facets.is_unscanned
-            if run is not None and is_unscanned and (run.ended_at is not None or run.state is State.TERMINATING):
+            if run is not None and run.is_unscanned and (run.ended_at is not None or run.state is State.TERMINATING):
                 _act(p, run, one)
         p.scans.append((command.checked, command.seconds))
         _note_position(p, command.position)
@@ -250,9 +253,7 @@ def end_unscanned(p: Pass, run: Run) -> None:
 
 def resume(p: Pass, run: Run) -> bool:
     """Let a run wait for its scan again after a restart; return False if it does not."""
-    if not waits_for_scan(run):
-        return False
-    return scan_first(p, run)
+    return waits_for_scan(run) and scan_first(p, run)
 
 
 def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:

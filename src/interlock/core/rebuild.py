@@ -165,7 +165,7 @@ def place(state: SchedulerState, run: Run, elapsed: float) -> None:
         state.watch_silence(elapsed)
     elif run.state is State.SCHEDULED:
         sessions.place(state, run, elapsed)
-    elif run.due_at is None:
-        state.unsettled.append(run.id)
+    elif run.due_at is None or (run.state is State.PENDING and not waits_for_span(run)):
+        state.unsettled.append(run.id)  # a pending run with a time has passed `PRERUN` a moment ahead of it
     elif not waits_for_span(run):
         state.set_timer(run.due_at, run)

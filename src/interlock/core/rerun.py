@@ -64,7 +64,7 @@ def retry_one(p: Pass, origin: str, command: ActOnRun, run: Run) -> None:
         check_room(p, new, Counter())
         check_tenants(p, [(run.tenant, lane)])
         reason, actor = command.reason or command.action.done, lineage.asker(command.actor or OWNER.name, made_by)
-        again = _run_again(p, run, new, reason, actor, bool(changed), made_by)
+        again = _run_again(p, run, new, reason, actor, bool(changed), () if made_by is None else made_by.submitters)
     elif (found := p.find(known[0])) is not None:
         again = found
     else:
@@ -90,7 +90,7 @@ def retry_page(p: Pass, bulk: BulkRequest) -> BulkRequest:
         lane, _ = lane_of(p, old.lane)
         is_done = is_done or old.job_id not in p.state.jobs or lane in p.state.draining_lanes
         if not is_done and _is_allowed(p, old.tenant, lane):
-            _run_again(p, old, _new_run(p, old, None), bulk.reason, bulk.actor)
+            _run_again(p, old, _new_run(p, old, None), bulk.reason, bulk.actor, behind=bulk.behind)
             done += 1
     return replace(bulk, done=done, before=before, ended_at=p.now if before is None else None, seq=bulk.seq + 1)
 
@@ -123,11 +123,11 @@ def _new_run(p: Pass, old: Run, key: str | None, changed: bytes = b"") -> NewRun
 
 
 def _run_again(
-    p: Pass, old: Run, new: NewRun, reason: str, actor: str, changed: bool = False, made_by: Run | None = None
+    p: Pass, old: Run, new: NewRun, reason: str, actor: str, changed: bool = False, behind: tuple[str, ...] = ()
 ) -> Run:
     digest = None if new.idempotency_key is None else payload.digest(new.job_id, new.payload)
     again = create_run(p, new, digest, actor, reason, RetryOf(run_id=old.id))
-    lineage.place(p, again, old, made_by)
+    lineage.place(p, again, old, behind)
     if old.facets is not None and old.facets.collected is not None and not changed:
         p.set_facet(again, collected=old.facets.collected)
         p.batch.copied.append((again.id, old.id, False))

@@ -54,7 +54,7 @@ def send(
         checkpoint,
         job.work,
         run.scheduled_at,
-        0.0 if run.due_at is None else max(0.0, run.due_at - p.now),
+        0.0 if run.due_at is None else min(max(0.0, run.due_at - p.now), p.state.limits.lead),
         p.elapsed + p.state.limits.silence,
         further,
         run.session,

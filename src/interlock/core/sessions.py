@@ -240,9 +240,10 @@ def release(p: Pass) -> None:
 
 
 def _step_back(p: Pass, run: Run) -> None:
-    """Let others of its session proceed past a run that waits for a person or the policy although its turn has come."""
+    """Let others of its session proceed past a run that waits for a person, the policy or its constraints although its
+    turn has come."""
     session = None if run.session is None else p.state.sessions.get((run.tenant, run.session))
-    waits = run.state in (State.PENDING, State.APPROVAL_REQUIRED)
+    waits = run.state in (State.PENDING, State.APPROVAL_REQUIRED, State.ACTION_RUNNING)
     if session is not None and waits:
         if run.id in session.active:
             _wait_again(session, run)

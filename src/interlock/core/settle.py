@@ -268,8 +268,9 @@ def _again(p: Pass, run: Run, reason: str) -> None:
     """Send the run through the entry again, without a delay."""
     run.stop = None
     run.attempt_started_at = None
-    # A run dispatched early may still have to wait for its time.
-    run.due_at = None if run.due_at is None or run.due_at <= p.now else run.due_at
+    # A run dispatched early may still have to wait for its time; a clock that was set back makes that no longer.
+    if run.due_at is not None:
+        run.due_at = None if run.due_at <= p.now else min(run.due_at, p.now + p.state.limits.lead)
     p.move(run, State.RETRYING, reason)
     if run.due_at is None:
         p.state.unsettled.append(run.id)

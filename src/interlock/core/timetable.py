@@ -121,7 +121,7 @@ def _id_of_turn(run_id: str, turn: int) -> str:
 
 
 def _ask(p: Pass, entry: Entry, turns: int) -> None:
-    """Ask for the states of the runs that the next times of a job may have, each by so many ids."""
+    """Ask for the states of the runs that the next times of a job may have, with this many ids for each time."""
     soon = p.now + p.state.limits.prerun
     at = entry.next
     ids: list[str] = []
@@ -165,7 +165,12 @@ def _missed_before(p: Pass, entry: Entry) -> float:
 
 
 def _late_before(p: Pass) -> float:
-    return max(p.now - LATE, p.state.restored_at)
+    return max(p.now - LATE, _restored_at(p))
+
+
+def _restored_at(p: Pass) -> float:
+    """Return the time of the last restore, unless the clock was ahead then: that silences no schedule."""
+    return p.state.restored_at if p.state.restored_at <= p.now + SET_BACK else 0.0
 
 
 def _advance(entry: Entry) -> None:
@@ -255,13 +260,13 @@ def _catch_up(p: Pass, entry: Entry) -> None:
 
 
 def _catch_up_since(p: Pass, entry: Entry) -> float:
-    since = max(p.now - entry.schedule.catch_up_window, p.state.restored_at)
+    since = max(p.now - entry.schedule.catch_up_window, _restored_at(p))
     return since - entry.schedule.offset(entry.job.id)
 
 
 def _why_missed(p: Pass, entry: Entry, at: float) -> str:
     """Return the reason with the option that keeps a missed occurrence from running late."""
-    if at + entry.schedule.offset(entry.job.id) < p.state.restored_at:
+    if at + entry.schedule.offset(entry.job.id) < _restored_at(p):
         return f"{MISSED} (before the restore: it may have run)"
     if entry.schedule.catch_up is CatchUp.NONE:
         return f"{MISSED} (catch_up: none)"

@@ -23,6 +23,7 @@ from interlock.model.facets import CollapsedInto, Collected, Facets, Note
 from interlock.model.guard import Violation, ViolationEvent
 from interlock.model.job import Job
 from interlock.model.job_info import JobEvent
+from interlock.model.labels import BYPASSED
 from interlock.model.lane import LaneEvent
 from interlock.model.message import Message
 from interlock.model.output import OutputRecord, OutputStatus
@@ -311,10 +312,15 @@ class Pass(Decisions, kw_only=True):
 
     def _are_alike(self, into: Run, run: Run) -> bool:
         """Return whether a policy cannot tell two runs apart but by their payloads, and allows both without conditions.
-        A remote policy is asked about one payload at a time."""
-        if self.state.limits.remote_policy or into.judged is not None or run.judged is not None:
+        A run that passed without a verdict is not allowed."""
+        if into.judged is not None or run.judged is not None or BYPASSED in into.labels:
             return False
         return _seen_by_policy(into) == _seen_by_policy(run)
+
+    def let_others_pass(self, run: Run) -> None:
+        """Let others of its session proceed past a run that has to wait and has not begun."""
+        if run.session is not None and not run.may_have_begun:
+            self.stepping_back.append(run)
 
     def send(self, worker_id: str, message: Message) -> None:
         messages = self.sends.get(worker_id)

@@ -52,6 +52,7 @@ def park(p: Pass, run: Run, decision: Decision) -> Refused | None:
     p.touch(run)
     if delay is not None:
         p.state.set_span(p.elapsed + delay, run, WAIT_SPAN)
+    p.let_others_pass(run)  # one of its job may wait for the turn that this one has
     return None
 
 

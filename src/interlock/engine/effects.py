@@ -61,30 +61,34 @@ class Effects:
     def _ask(self) -> None:
         """Ask the policy service while there is room. Requests that have to wait share the next call."""
         while self._checks and self._frames < MOST_FRAMES:
-            frame = [self._checks.popleft()]
-            size = len(frame[0].request.payload)
-            while self._checks and len(frame) < FRAME and self._checks[0].again == frame[0].again:
-                size += len(self._checks[0].request.payload)
-                if size > FRAME_BYTES:
+            checks = [self._checks.popleft()]
+            requests = [*checks[0].requests]
+            size = sum(len(one.payload) for one in requests)
+            while self._checks and self._checks[0].again == checks[0].again:
+                more = self._checks[0].requests
+                size += sum(len(one.payload) for one in more)
+                if len(requests) + len(more) > FRAME or size > FRAME_BYTES:
                     break
-                frame.append(self._checks.popleft())
+                checks.append(self._checks.popleft())
+                requests += more
             self._frames += 1
-            self._tasks.begin(self._check(frame))
+            self._tasks.begin(self._check(checks, requests))
 
-    async def _check(self, frame: Sequence[CheckPolicy]) -> None:
-        """Ask for these verdicts. Without them, answer why; a shutdown answers nothing."""
+    async def _check(self, checks: Sequence[CheckPolicy], requests: Sequence[PolicyRequest]) -> None:
+        """Ask for the verdicts on these requests, which are those of the checks. Without them, answer why; a shutdown
+        answers nothing."""
         answers: Answers = []
         try:
-            verdicts = await self.check([one.request for one in frame], frame[0].again)
-            answers = [(one, (one.request, verdict)) for one, verdict in zip(frame, verdicts, strict=True)]
+            verdicts = iter([one for frame in _frames(requests) for one in await self.check(frame, checks[0].again)])
+            answers = [(one, (one.requests, [next(verdicts) for _ in one.requests])) for one in checks]
         except PolicyClosed:
             pass
         except PolicyUnavailable as error:
-            answers = [(one, (one.request, error.why)) for one in frame]
+            answers = [(one, (one.requests, error.why)) for one in checks]
         except Exception:
             logger.exception("internal error")
         finally:
-            self._under_way.difference_update(frame)
+            self._under_way.difference_update(checks)
             self._frames -= 1
         self._ask()
         if answers:
@@ -111,6 +115,18 @@ class Effects:
         self._checks.clear()
         self._tasks.cancel()
         await self._tasks.end()
+
+
+def _frames(requests: Sequence[PolicyRequest]) -> list[list[PolicyRequest]]:
+    """Split requests into frames: a run that has collected many payloads needs several."""
+    frames, size = [[requests[0]]], len(requests[0].payload)
+    for one in requests[1:]:
+        size += len(one.payload)
+        if len(frames[-1]) == FRAME or size > FRAME_BYTES:
+            frames.append([])
+            size = len(one.payload)
+        frames[-1].append(one)
+    return frames
 
 
 async def read_inputs(effects: Sequence[Effect], store: Store) -> Answers:

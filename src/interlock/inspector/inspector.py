@@ -11,7 +11,7 @@ from time import perf_counter
 from msgspec.structs import replace
 
 from interlock.client.connection import Connection
-from interlock.inspector.log_scan import joined, parts_of
+from interlock.inspector.log_scan import join_scans, parts_of
 from interlock.inspector.scan_pipe import ScanPipe
 from interlock.model.error import StoreUnavailable
 from interlock.model.output import Scanned, ScanTime
@@ -83,7 +83,7 @@ class Inspector:
             while not (await asyncio.wait([scanning], timeout=SIGN))[0]:
                 if self._pipe.is_ready:
                     await self._connection.ask(ReportScans(0, plan.position, plan.digest, 0, 0.0, []))
-            return joined(unscanned, scanning.result())
+            return join_scans(unscanned, scanning.result())
         finally:
             if not scanning.done():
                 # The answers to come would be taken for those of the next results.

@@ -21,7 +21,7 @@ def parts_of(unscanned: Sequence[Unscanned]) -> dict[str, bytes]:
     return parts | {name: msgspec.json.encode(texts) for name, texts in logs.items()}
 
 
-def joined(unscanned: Sequence[Unscanned], scans: Mapping[str, Scanned]) -> list[Scanned]:
+def join_scans(unscanned: Sequence[Unscanned], scans: Mapping[str, Scanned]) -> list[Scanned]:
     """Return one scan of each run: the strictest decision on its parts. A run without output is clean."""
     return [_join(one, scans.get(one.run_id), scans.get(LOG + one.run_id)) for one in unscanned]
 

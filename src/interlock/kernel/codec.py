@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from interlock.kernel import policy_pb2 as wire
 from interlock.model.error import InterlockError
@@ -40,12 +40,10 @@ def to_verdict(verdict: Verdict) -> wire.Verdict:
 
 
 def from_verdict(message: wire.Verdict, digest: str) -> Verdict:
-    """An unknown ruling, and a limit that cannot be, deny."""
-    limits = None
+    """Return the verdict in a message. An unknown ruling or an invalid limit denies."""
+    limits, denied = None, Verdict(ruling=Ruling.DENY, rule=message.rule, reason="", policy=digest)
     if message.ruling not in _RULINGS:
-        return Verdict(
-            ruling=Ruling.DENY, rule=message.rule, reason=f"{message.ruling} is not a decision", policy=digest
-        )
+        return replace(denied, reason=f"{message.ruling} is not a decision")
     if message.HasField("limits"):
         given = {name: getattr(message.limits, name) for name in _OPTIONAL if message.limits.HasField(name)}
         for name in ("environment", "tools"):
@@ -54,7 +52,7 @@ def from_verdict(message: wire.Verdict, digest: str) -> Verdict:
         try:
             limits = RunLimits(**given)
         except InterlockError as error:
-            return Verdict(ruling=Ruling.DENY, rule=message.rule, reason=f"invalid limit: {error}", policy=digest)
+            return replace(denied, reason=f"invalid limit: {error}")
     return Verdict(
         ruling=_RULINGS[message.ruling],
         rule=message.rule,

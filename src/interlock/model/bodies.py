@@ -35,7 +35,7 @@ class ReasonBody(Body, frozen=True, kw_only=True):
 
 class CancelBody(ReasonBody, frozen=True, kw_only=True):
     cascade: Annotated[
-        bool, doc("`true`: cancel also the runs that it has made, directly or not. They make no further runs.")
+        bool, doc("`true`: also cancel the runs that it made, directly or not. None of them makes further runs.")
     ] = False
 
 
@@ -47,9 +47,7 @@ class RunChoice(Body, frozen=True, kw_only=True):
     since: Annotated[Moment | None, doc("Only runs created since then, in RFC 3339 or seconds since 1970.")] = None
     until: Annotated[Moment | None, doc("Only runs created before this time, in the same form.")] = None
     parent: Annotated[FilterText | None, doc("Only runs that this run made.")] = None
-    root: Annotated[
-        FilterText | None, doc("Only runs that this run made, directly or not, if it is the first of them.")
-    ] = None
+    root: Annotated[FilterText | None, doc("Only runs whose root is this run: it made them, directly or not.")] = None
 
 
 class BulkBody(RunChoice, frozen=True, kw_only=True):

@@ -21,6 +21,7 @@ class BulkRequest(msgspec.Struct, frozen=True, kw_only=True):
     left: int | None = 0  # runs not looked at yet; None if they are not counted
     before: int | None = None  # where the next page of a retry begins
     seq: int = 1  # raised with every update
+    behind: tuple[str, ...] = ()  # submitters of the run whose code has asked for a retry
 
     @property
     def is_cascade(self) -> bool:

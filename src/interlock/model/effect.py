@@ -35,9 +35,9 @@ class ReadPayload(Effect, frozen=True, gc=False):
 
 
 class CheckPolicy(Effect, frozen=True, gc=False):
-    """Ask the remote policy. The answer has the request, and the verdict or a text that says why there is none."""
+    """Ask the remote policy. The answer has the requests, and their verdicts or a text that says why there are none."""
 
-    request: PolicyRequest
+    requests: tuple[PolicyRequest, ...]  # one for each payload and submitter of the run
     again: bool = False  # whether the run was judged before, so that no velocity counts it
 
     @property

@@ -123,7 +123,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     end: Annotated[End | None, doc("The end; null for a run that has not ended.")] = None
     verdict: Annotated[VerdictInfo | None, doc("Latest verdict of the policy; null without a policy.")] = None
-    notes: Annotated[tuple[Note, ...], doc("Latest notes, oldest first, such as tries in vain.")] = ()
+    notes: Annotated[tuple[Note, ...], doc("Latest notes, oldest first, such as failed tries to place the run.")] = ()
 
 
 def without_workers(found: Explanation, known: Collection[str]) -> Explanation:

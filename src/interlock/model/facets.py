@@ -130,7 +130,7 @@ def seen(judged: Judged) -> str:
 
 
 class Note(msgspec.Struct, frozen=True):
-    """A line about a run that tells of no transition, such as a try in vain."""
+    """A remark on a run that is not a transition, such as a failed try to place it."""
 
     at: Annotated[Time, doc("Time.")]
     text: Annotated[str, doc("Note.")]

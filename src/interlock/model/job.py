@@ -124,8 +124,8 @@ class Retry(Checked, frozen=True, kw_only=True):
 
 
 class KeyLimit(Checked, frozen=True, kw_only=True, gc=False):
-    """A bound on the runs of a job with one value in their payload: how many execute at once, and how often one starts.
-    At least one of both."""
+    """A limit on the runs of a job that share a value in their payload: how many execute at once, how often one starts,
+    or both."""
 
     where: ClassVar[str] = "limit"
 

@@ -1,5 +1,6 @@
 """The words between a run and the policy: a request, the verdict, and the limits that come with it."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -75,6 +76,20 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     limits: RunLimits | None = None
     policy: str = ""  # digest of the policy
     notes: tuple[str, ...] = ()  # rules that could not be evaluated, and so did not match
+
+
+STRICTNESS = (Ruling.ALLOW, Ruling.CONSTRAIN, Ruling.THROTTLE, Ruling.ASK, Ruling.DENY)  # the mildest first
+UNEQUAL = "it runs on behalf of several submitters, for whom the policy has different limits"
+
+
+def strictest(verdicts: Sequence[Verdict]) -> Verdict:
+    """Return the strictest of the verdicts on one run, each for one of its submitters: it has no right that one of them
+    lacks. Deny it if each demands other limits."""
+    found = max(verdicts, key=lambda one: STRICTNESS.index(one.ruling))
+    is_final = found.ruling in (Ruling.DENY, Ruling.THROTTLE)
+    if not is_final and any(one.limits not in (None, found.limits) for one in verdicts):
+        return msgspec.structs.replace(found, ruling=Ruling.DENY, reason=UNEQUAL)
+    return found
 
 
 def decoded(request: PolicyRequest) -> Any:

@@ -218,6 +218,7 @@ class StartBulk(Change[BulkReport], frozen=True):
     wanted: RunFilter
     reason: str
     actor: str = ""
+    parent: str = ""  # claim of the attempt whose code asks; counts for retries
 
     permission: ClassVar = Permission.CANCEL
 

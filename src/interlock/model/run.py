@@ -101,7 +101,7 @@ class Run(msgspec.Struct, gc=False):
     heartbeats: int = 0
     has_checkpoint: int = 0  # 0 or 1, as in the store
     parent: str | None = None  # run that made it
-    root: str | None = None  # first of the runs that made each other, for a run with a parent
+    root: str | None = None  # run at the top of its tree; None for a run without a parent
     facets: Facets | None = None
     error: str | None = None
     result: bytes | None = None
@@ -167,6 +167,10 @@ class Run(msgspec.Struct, gc=False):
         record = None if self.facets is None else self.facets.output
         is_withheld = self.state is State.OUTPUT_QUARANTINED and (record is None or record.released_at is None)
         return None if is_withheld or self.is_held_back else self.result
+
+    @property
+    def is_unscanned(self) -> bool:
+        return self.facets is not None and self.facets.is_unscanned
 
     @property
     def is_held_back(self) -> bool:

@@ -24,7 +24,7 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     created_by: str | None = None
     letters: LetterFilter | None = None  # ended runs with such a dead letter, and no others
     parent: str | None = None  # run that made it
-    root: str | None = None  # first of the runs that made each other
+    root: str | None = None  # run at the top of its tree
     under: str | None = None  # this run, and all runs that it has made, directly or not; in memory only
 
     @property

@@ -52,7 +52,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     actor: Annotated[str, doc("Who or what caused the state.")]
     created_by: Annotated[str, doc("Who submitted the run; `scheduler` for an occurrence, `run ID` for a run's code.")]
     parent: Annotated[str | None, doc("Run that made this one: by a submit, an action, a check or a retry.")] = None
-    root: Annotated[str | None, doc("First of the runs that made each other; null for a run without a parent.")] = None
+    root: Annotated[str | None, doc("Run at the top of its tree; null for a run without a parent.")] = None
     changed_at: Annotated[Time, doc("Time of the last transition.")]
     attempt: Annotated[int, doc("Number of the current attempt, from 1; 0 before the first.")]
     failures: Annotated[int, doc("Attempts that failed.")]
@@ -138,9 +138,7 @@ class BulkInfo(msgspec.Struct, frozen=True, kw_only=True):
     since: Annotated[Time | None, doc("Only runs created at this time or later.")]
     until: Annotated[Time | None, doc("Only runs created before this time.")]
     parent: Annotated[str | None, doc("Only runs that this run made.")] = None
-    root: Annotated[str | None, doc("Only runs that this run made, directly or not, if it is the first of them.")] = (
-        None
-    )
+    root: Annotated[str | None, doc("Only runs whose root is this run: it made them, directly or not.")] = None
     letters: Annotated[LetterFilter | None, doc("Only runs with such a dead letter.")]
     reason: Annotated[str, doc("Reason.")]
     actor: Annotated[str, doc("Who asked for it.")]

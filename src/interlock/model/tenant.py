@@ -1,8 +1,8 @@
 """A tenant as it is declared and shown: limits of its runs in a shared scheduler."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal, TypedDict
 
 import msgspec
 
@@ -48,6 +48,18 @@ class TenantSpec(Checked, frozen=True, kw_only=True):
         super().__post_init__()
         if self.burst is not None and self.rate is None:
             raise BadUse("burst", f"{self.burst} is given without rate; give both, or neither")
+
+
+class TenantFields(TypedDict, total=False):
+    """The limits of a tenant, as a program gives them."""
+
+    max_running: int
+    max_waiting: int
+    rate: str
+    burst: int
+    over_limit: Literal["wait", "refuse"]
+    lanes: Sequence[str]
+    labels: Mapping[str, str]
 
 
 class TenantInfo(msgspec.Struct, frozen=True, kw_only=True):

@@ -51,8 +51,6 @@ def _failing(one: CompiledRule, request: PolicyRequest, facts: Facts) -> str:
         try:
             if not one.when(facts):
                 return f"when: {one.rule.when} is false"
-        except TooCostly:
-            raise
         except Unevaluated as error:
             return f"when: {one.rule.when} could not be evaluated: {error}"
     velocity = one.rule.velocity

@@ -39,7 +39,7 @@ class Unevaluated(Exception):
     """An expression gave no answer for a request."""
 
 
-class TooCostly(Unevaluated):
+class TooCostly(Exception):
     """An expression was not evaluated, or not to its end, because that would hold up all other work."""
 
 
@@ -78,7 +78,7 @@ class Reading(NamedTuple):
 
 def _read(text: str, tree: Node) -> Reading:
     """Refuse what could take more than linear time: lists that grow, loops in loops, the payload inside a loop, and
-    patterns that are large or not known before."""
+    patterns that are large or computed."""
     fields: set[str | None] = set()
     length, nodes = len(text), [(tree, False)]
     while nodes:
@@ -205,7 +205,7 @@ def _brief(message: str) -> str:
     return f"{found[2]} (column {found[1]})" if found else message.splitlines()[0]
 
 
-def _failure(message: str, text: str) -> Unevaluated:
+def _failure(message: str, text: str) -> Unevaluated | TooCostly:
     """Say why there is no answer, without values of the payload: a name only if the expression itself has it."""
     what, _, rest = re.sub(r"^[A-Z_]+: | \[[A-Z_]+\]$", "", message).partition(":")
     named, what = rest.strip(), what.strip()

@@ -47,3 +47,16 @@ class Windows:
 
     def _is_full(self, place: tuple[str, str]) -> bool:
         return self._count >= self._most_times or (len(self._times) >= self._most_keys and place not in self._times)
+
+
+class Once(Windows):
+    """The windows for one request that is judged for several submitters: it counts once for each rule and key."""
+
+    def __init__(self, windows: Windows) -> None:
+        self._windows = windows
+        self._found: dict[tuple[str, str], bool] = {}
+
+    def exceeds(self, rule: str, key: str, most: int, window: float, now: float) -> bool:
+        if (rule, key) not in self._found:
+            self._found[rule, key] = self._windows.exceeds(rule, key, most, window, now)
+        return self._found[rule, key]

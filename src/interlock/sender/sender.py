@@ -42,7 +42,7 @@ FETCHED = 500  # deliveries of one host fetched at once
 MOST_REPORTED = 500  # results in one report; with as many unreported, no further delivery begins
 BETWEEN_REPORTS = 0.1  # seconds
 SPREAD = 0.25  # part of a delay by which it varies
-LEAST_STEP, MOST_STEPS = 1.0, 100  # seconds of a step ahead of the wall clock that counts, and steps to remember
+LEAST_STEP, MOST_STEPS = 1.0, 100  # seconds of the smallest step ahead that counts; steps to remember
 LONGEST_SLEEP = 60.0  # seconds after which the store is looked at in any case
 REST = 4.0  # times the length of a look that must pass before the next
 AFTER_FAULT = 1.0
@@ -51,7 +51,7 @@ GONE = 410
 
 
 def _delay(tries: int) -> float:
-    """Return the seconds after so many tries until the next, before they vary."""
+    """Return the seconds to wait after this many tries, before they vary."""
     return min(FACTOR ** min(tries - 1, 10), LONGEST_DELAY) if tries else 0.0
 
 

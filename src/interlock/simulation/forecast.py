@@ -64,7 +64,7 @@ async def _rehearse(jobs: list[Job], plan: Plan, record: Record) -> None:
     known = [job.work.job if isinstance(job.work, JobWork) else job.id for job in jobs]
     for _ in range(plan.workers):
         executor = TimedExecutor(lengths, plan.failing)
-        cluster.add_worker(executor, known, plan.slots, plan.processes)
+        cluster.add_worker(executor, known, plan.slots, processes=plan.processes)
     await cluster.start()
     await asyncio.sleep(plan.until - plan.start)
     for _ in range(int(LONGEST_AFTER / LOOK)):

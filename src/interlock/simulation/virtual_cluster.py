@@ -69,11 +69,10 @@ class VirtualCluster:
     def _answer_hook(self, effect: CallHook) -> None:
         self.engine.effects.answer([(effect, (self.answer(effect), ""))])
 
-    def add_worker(self, executor: Executor, jobs: Iterable[str], slots: int, processes: int = 2) -> None:
-        """Add a worker that starts with the cluster."""
-        settings = HostSettings(
-            worker_id=f"w{len(self._hosts)}", slots=slots, processes=processes, heartbeat_interval=NEVER
-        )
+    def add_worker(self, executor: Executor, jobs: Iterable[str], slots: int, **more: Any) -> None:
+        """Add a worker that starts with the cluster; `more` are other fields of `HostSettings`."""
+        worker_id = f"w{len(self._hosts)}"
+        settings = HostSettings(worker_id=worker_id, slots=slots, heartbeat_interval=NEVER, **more)
         codes = {job.id: job.code for job in self.engine.catalog.jobs}
         known = {job_id: codes.get(job_id, "") for job_id in jobs}
         self._hosts.append((Host(self.bus, executor, known, settings, self.clock), executor))

@@ -241,7 +241,7 @@ class MemoryStore(port.Store, Leases):
 
     async def unscanned(self, run_ids: Sequence[str]) -> list[port.Unscanned]:
         found = (self.runs_by_id[one] for one in run_ids if one in self.runs_by_id)
-        return [self._unscanned(one) for one in found if one.facets is not None and one.facets.is_unscanned]
+        return [self._unscanned(one) for one in found if one.is_unscanned]
 
     def _unscanned(self, run: Run) -> port.Unscanned:
         held = [(key, self.lines[run.id][key]) for key in self._held_lines(run.id)]

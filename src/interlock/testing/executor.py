@@ -1,27 +1,34 @@
 """Attempts in the process of the test, on its virtual loop."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
 from interlock.model import message as m
+from interlock.model import payload
 from interlock.model.outcome import Outcome
+from interlock.model.secret import from_json
+from interlock.model.work import FunctionWork, ProcessWork
 from interlock.ports.clock import Clock
 from interlock.ports.executor import Executor, Report
 from interlock.testing.patient_loop import PatientLoop
+from interlock.worker.app_loader import Functions
 from interlock.worker.attempt_end import End, end_of_error, end_of_result
 from interlock.worker.context import Context
 from interlock.worker.definition import Definition
 from interlock.worker.output_capture import Capture
+from interlock.worker.pool import how_ended
 from interlock.worker.usage import Estimator, estimate
 
 Key = tuple[str, int]
+Program = Callable[[Sequence[str], Mapping[str, Any]], int]  # command and payload of a program → its exit code
 
 
 class LocalExecutor(Executor):
-    """Runs the functions of an app on the loop. A blocking function holds the loop, so it takes no virtual time."""
+    """Runs the functions of an app on the loop. A blocking function holds the loop, so it takes no virtual time.
+    `program` stands in for the programs of jobs."""
 
     def __init__(
         self,
@@ -30,8 +37,11 @@ class LocalExecutor(Executor):
         clock: Clock,
         state: Any,
         estimator: Estimator | None = None,
+        program: Program = lambda command, given: 0,
     ) -> None:
         self._definitions = definitions
+        self._functions = Functions()  # those that jobs of files name
+        self._program = program
         self._estimator = estimator
         self._loop = loop
         self._clock = clock
@@ -44,40 +54,55 @@ class LocalExecutor(Executor):
 
     def begin(self, attempt: m.Dispatch) -> None:
         key = attempt.run_id, attempt.fence
-        definition = self._definitions[attempt.handler]
-        context = Context(attempt, self._send, definition.job.secrets)
+        context = Context(attempt, self._send)
         context.state = self._state
-        task = self._loop.create_task(self._run(key, definition, context))
+        task = self._loop.create_task(self._run(key, attempt, context))
         # A task that is cancelled before its first step never runs, so it cannot report itself.
         task.add_done_callback(lambda _: self._finish(key, End(Outcome.CANCELLED)))
         self._attempts[key] = task, context
         self._report(m.Started(*key))
 
-    async def _run(self, key: Key, definition: Definition, context: Context) -> None:
+    async def _run(self, key: Key, attempt: m.Dispatch, context: Context) -> None:
         capture = Capture(context)
         capture.enter()
         try:
-            arguments = definition.arguments_of(context)
-            if definition.is_async:
-                result = await definition.handler(**arguments)
+            if isinstance(attempt.work, ProcessWork):
+                end = self._run_program(attempt.work, attempt)
             else:
-                # A worker runs it in a thread without a loop.
-                asyncio._set_running_loop(None)
-                try:
-                    result = definition.handler(**arguments)
-                finally:
-                    asyncio._set_running_loop(self._loop)
+                end = await self._run_function(attempt, context)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its outcome
             is_stopped = isinstance(error, asyncio.CancelledError) and context.cancelled
             end = End(Outcome.CANCELLED) if is_stopped else end_of_error(error, context)
-        else:
-            end = end_of_result(result, definition, context)
         if self._estimator is not None:
             estimate(self._estimator, context)
         capture.end()
         self._finish(key, end)
+
+    async def _run_function(self, attempt: m.Dispatch, context: Context) -> End:
+        definition, work = self._definitions.get(attempt.handler), attempt.work
+        if isinstance(work, FunctionWork):
+            definition = self._functions.known(work.function) or self._functions.load(attempt.job_id, work.function)
+        assert definition is not None
+        context.secret_arguments = definition.job.secrets
+        arguments = definition.arguments_of(context)
+        if definition.is_async:
+            result = await definition.handler(**arguments)
+        else:
+            # A worker runs it in a thread without a loop.
+            asyncio._set_running_loop(None)
+            try:
+                result = definition.handler(**arguments)
+            finally:
+                asyncio._set_running_loop(self._loop)
+        return end_of_result(result, definition, context)
+
+    def _run_program(self, work: ProcessWork, attempt: m.Dispatch) -> End:
+        code = self._program(work.command, from_json(payload.decode(attempt.payload or payload.EMPTY)))
+        if code == 0:
+            return End(Outcome.SUCCEEDED, exit_code=0)
+        return End(Outcome.FAILED, error=how_ended(code), exit_code=code)
 
     def _finish(self, key: Key, end: End) -> None:
         if self._attempts.pop(key, None) is not None:

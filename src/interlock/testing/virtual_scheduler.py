@@ -1,8 +1,9 @@
 """A whole scheduler in the memory of a test, on virtual time."""
 
 import asyncio
+import os
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from datetime import UTC, datetime
@@ -17,10 +18,16 @@ from interlock.client.connection import Connection
 from interlock.client.handle import RunAccess, RunHandle
 from interlock.client.http.client import BlockingRunHandle
 from interlock.client.submission import Call, Instant, call_of, instant, result_type_of, submit
+from interlock.config.declarations import Declared
+from interlock.config.documents import from_values, read
+from interlock.config.faults import Faults
 from interlock.config.lanes import Lanes
+from interlock.config.sources import Loaded, build, declared_by
 from interlock.core.state import DEFAULT_LANES
 from interlock.engine.catalog import Catalog, Entry
+from interlock.model import payload as payloads
 from interlock.model import request as r
+from interlock.model.approval_request import Resolve
 from interlock.model.delivery import DeliveryFilter, DeliveryInfo
 from interlock.model.delivery import info_of as delivery_info
 from interlock.model.duration import Duration, seconds
@@ -28,12 +35,16 @@ from interlock.model.field_types import Place
 from interlock.model.job import Job
 from interlock.model.lane import with_limits
 from interlock.model.new_run import RunOptions
+from interlock.model.pool import DEFAULT_POOL
 from interlock.model.run_view import RunInfo, info_of
 from interlock.model.session import SessionFields, SessionPatterns
+from interlock.model.state import State
+from interlock.model.tenant import TenantFields
+from interlock.policy.scan.scanners import OwnScanner
 from interlock.ports.clock import Clock
 from interlock.simulation.virtual_cluster import VirtualCluster, quiet
 from interlock.stores.memory import MemoryStore
-from interlock.testing.executor import LocalExecutor
+from interlock.testing.executor import LocalExecutor, Program
 from interlock.testing.finished_run import FinishedRun
 from interlock.testing.output import captured
 from interlock.testing.patient_loop import PatientLoop
@@ -41,6 +52,7 @@ from interlock.worker.definition import Definition
 from interlock.worker.usage import Estimator
 
 T = TypeVar("T")
+FilePath = str | os.PathLike[str]
 
 MOST_DELIVERIES = 100_000
 LONGEST = 366 * 86400.0  # seconds of virtual time to wait for a run that does not end
@@ -54,6 +66,8 @@ class AppUnderTest(Protocol):
 
     definitions: dict[str, Definition]
     estimator: Estimator | None
+    scanners: dict[str, OwnScanner]
+    services: list[Declared]
     connections: WeakKeyDictionary[asyncio.AbstractEventLoop, Connection]
 
 
@@ -78,6 +92,11 @@ class VirtualScheduler:
     Functions find `state` as `ctx.state`, in place of the value of a lifespan. Without `schedules`, no schedule fires.
     `hook` gets the URL and the event of each request of a hook, and returns its status; without it every status is 200.
     `lanes` has limits by lane, and `sessions` options by pattern of keys, as the settings of `App.running`.
+
+    `files` are those of `interlock up`, and folders with them: jobs, lanes, pools, tenants, a policy. Services are not
+    started. `program` gets the command and the payload of each program that a job runs, and returns its exit code;
+    without it every exit code is 0. `policy` is a document as a mapping, or the path of its file. `tenants` has limits
+    by tenant.
     """
 
     def __init__(
@@ -91,9 +110,14 @@ class VirtualScheduler:
         lanes: Mapping[str, int] = {},
         sessions: Mapping[str, SessionFields] = {},
         hook: Callable[[str, Mapping[str, Any]], int] | None = None,
+        files: Sequence[FilePath] = (),
+        policy: Mapping[str, Any] | FilePath | None = None,
+        tenants: Mapping[str, TenantFields] = {},
+        program: Program = lambda command, payload: 0,
     ) -> None:
         self._app = app
         self._hook = hook
+        self._program = program
         self._state = state
         self._start = instant(start, "start")
         self._loop = PatientLoop()
@@ -102,28 +126,38 @@ class VirtualScheduler:
         try:
             limits = Lanes().check(dict(lanes), Place("lanes"))
             patterns = SessionPatterns().check(dict(sessions), Place("sessions"))
-            self._run(self._begin(schedules, slots, limits, patterns))
+            self._run(self._begin(_loaded(app, files, policy, tenants), schedules, slots, limits, patterns))
         except BaseException:
             self._loop.close()
             raise
         self._access = _access_of(self)
 
     async def _begin(
-        self, schedules: bool, slots: int, limits: dict[str, int], patterns: dict[str, dict[str, Any]]
+        self,
+        loaded: Loaded,
+        schedules: bool,
+        slots: int,
+        limits: dict[str, int],
+        patterns: dict[str, dict[str, Any]],
     ) -> None:
         definitions = self._app.definitions
-        jobs = [one.job if schedules else _unscheduled(one.job) for one in definitions.values()]
-        checks = [(one.check, one.mark if one.job.secrets else None) for one in definitions.values()]
-        lanes = with_limits({job.lane: 30 for job in jobs if job.lane is not None} | DEFAULT_LANES | limits)
-        catalog = Catalog([Entry(job, *check) for job, check in zip(jobs, checks, strict=True)], lanes)
+        entries = [Entry(one.job, one.check, one.mark if one.job.secrets else None) for one in definitions.values()]
+        entries += loaded.entries()
+        if not schedules:
+            entries = [replace(one, job=_unscheduled(one.job)) for one in entries]
+        named = {one.job.lane: 30 for one in entries if one.job.lane is not None}
+        lanes = with_limits(limits, with_limits(named | DEFAULT_LANES) | dict(loaded.lanes))
+        catalog = Catalog(entries, lanes, loaded.policy, loaded.pools, loaded.tenants)
         self._cluster = VirtualCluster(
             self._store, catalog, self._start, _Middle(0), prerun=0.0, session_patterns=patterns
         )
         if (hook := self._hook) is not None:
             self._cluster.answer = lambda one: hook(one.outgoing.host_url, msgspec.json.decode(one.outgoing.body))
         clock = self._cluster.clock
-        executor = LocalExecutor(definitions, self._loop, clock, self._state, self._app.estimator)
-        self._cluster.add_worker(executor, definitions, slots)
+        for pool in dict.fromkeys([DEFAULT_POOL, *loaded.pools]):
+            needed = list(loaded.pools[pool].requires) if pool in loaded.pools else []
+            executor = LocalExecutor(definitions, self._loop, clock, self._state, self._app.estimator, self._program)
+            self._cluster.add_worker(executor, definitions, slots, pool=pool, capabilities=needed)
         await self._cluster.start()
         self.connection = self._app.connections[self._loop] = _Connection(self._cluster.bus)
         self.connection.clock = clock
@@ -179,23 +213,38 @@ class VirtualScheduler:
         self._elapsed = until
 
     @overload
-    def submit(self, job: Call[T]) -> BlockingRunHandle[T]: ...
+    def submit(self, job: Call[T], *, actor: str = "") -> BlockingRunHandle[T]: ...
     @overload
     def submit(
-        self, job: str, payload: Mapping[str, Any] | None = None, **options: Unpack[RunOptions]
+        self, job: str, payload: Mapping[str, Any] | None = None, *, actor: str = "", **options: Unpack[RunOptions]
     ) -> BlockingRunHandle[Any]: ...
     def submit(
-        self, job: str | Call[Any], payload: Mapping[str, Any] | None = None, **options: Unpack[RunOptions]
+        self,
+        job: str | Call[Any],
+        payload: Mapping[str, Any] | None = None,
+        *,
+        actor: str = "",
+        **options: Unpack[RunOptions],
     ) -> BlockingRunHandle[Any]:
-        """Submit a run as `App.submit` does. Waiting for its handle passes the time until the run has ended."""
-        return self.submit_call(call_of(job, payload, options, self.connection.now()))
+        """Submit a run as `App.submit` does, on behalf of `actor`, by default `local`. Waiting for its handle passes
+        the time until the run has ended."""
+        return self.submit_call(call_of(job, payload, options, self.connection.now()), actor)
 
-    def submit_call(self, run: Call[Any] | r.NewRun) -> BlockingRunHandle[Any]:
-        handle = self.drive(submit(self.connection, [run]))[0]
+    def submit_call(self, run: Call[Any] | r.NewRun, actor: str = "") -> BlockingRunHandle[Any]:
+        handle = self.drive(submit(self.connection, [run], actor))[0]
         return BlockingRunHandle(RunHandle(handle.id, self._access, result_type_of(run)))
 
     def handle(self, run_id: str) -> BlockingRunHandle[Any]:
         return BlockingRunHandle(RunHandle(run_id, self._access))
+
+    def approve(self, run_id: str, reason: str, *, actor: str) -> State:
+        """Let a run start that waits for an approval; return its state then. `SelfApproval` if the actor is among those
+        who submitted it."""
+        return self.drive(self.connection.ask(Resolve(0, run_id, True, reason, actor))).state
+
+    def reject(self, run_id: str, reason: str, *, actor: str) -> State:
+        """End a run that waits for an approval as denied; return its state."""
+        return self.drive(self.connection.ask(Resolve(0, run_id, False, reason, actor))).state
 
     def pause(self, job: str) -> None:
         """Pause the schedule of a job."""
@@ -219,6 +268,28 @@ class VirtualScheduler:
         """Return the times at which runs of a job started, in order."""
         started = sorted(run.started_at for run in self.runs(job) if run.started_at is not None)
         return [datetime.fromtimestamp(round(at, 2), UTC) for at in started]
+
+
+def _loaded(
+    app: AppUnderTest,
+    files: Sequence[FilePath],
+    policy: Mapping[str, Any] | FilePath | None,
+    tenants: Mapping[str, TenantFields],
+) -> Loaded:
+    """Read everything declared, as a server does. The secrets of a server need not be set, because nothing is sent."""
+    faults = Faults(with_env=False)
+    paths = [os.fspath(one) for one in files]
+    given: list[tuple[str, str, str, Mapping[str, Any]]]
+    given = [("Tenant", name, f"tenants.{name}", values) for name, values in tenants.items()]
+    if isinstance(policy, Mapping):
+        given.append(("Policy", policy.get("id", "policy"), "policy", policy))
+    elif policy is not None:
+        paths.append(os.fspath(policy))
+    documents = [
+        from_values(kind, name, payloads.decode(payloads.encode(values, place)), faults, place)
+        for kind, name, place, values in given
+    ]
+    return build([*read(paths, faults), *documents], faults, declared_by(app, "app"))
 
 
 def _access_of(scheduler: VirtualScheduler) -> RunAccess:

@@ -10,7 +10,7 @@ from typing import Any
 
 from interlock import runtime
 from interlock.config import Settings
-from interlock.config.sources import FromApp, load
+from interlock.config.sources import declared_by, load
 from interlock.model.error import BadValue
 from interlock.wiring.scheduler import Scheduler
 
@@ -72,8 +72,7 @@ async def embedded(app: Any, target: str, database: str, **options: Any) -> Asyn
         settings = Settings(database=database, **({"http": "off"} | options))
     except TypeError as error:
         raise BadValue("running()", sorted(options), f"a set of known settings ({error})") from error
-    declared = FromApp(target=target, definitions=app.definitions, services=app.services)
-    read = partial(load, settings.files, declared, settings.strict, settings.every_lane())
+    read = partial(load, settings.files, declared_by(app, target), settings.strict, settings.every_lane())
     thread = _Thread(Scheduler(app.definitions, target, settings, load=read))
     try:
         await asyncio.shield(thread.started)

@@ -15,7 +15,7 @@ from interlock.buses.socket import SocketBus
 from interlock.config import MEMORY, Settings
 from interlock.config.sources import Loaded
 from interlock.core.state import Limits
-from interlock.engine.catalog import PYTHON, Catalog, Entry, any_object
+from interlock.engine.catalog import PYTHON, Catalog, Entry
 from interlock.engine.engine import Engine, EngineSettings
 from interlock.engine.housekeeping import Housekeeping, Keep
 from interlock.engine.service_book import ServiceBook
@@ -228,7 +228,6 @@ class Scheduler:
     def _with_files(self, loaded: Loaded) -> Catalog:
         definitions = self._definitions if loaded.definitions is None else loaded.definitions
         of_app = entries_of(definitions, self.settings.secret_names)
-        of_files = (Entry(one.job, any_object(one.job.id), None, one.source) for one in loaded.jobs)
         if loaded.policy is None and (before := self.engine.catalog.policy) is not None:
             raise BadConfig(
                 f"policy: {before.id!r} is no longer declared, and stays in force; to allow everything, "
@@ -241,7 +240,7 @@ class Scheduler:
             )
         check_member(loaded.pools, self.settings.pool, self.settings.capabilities)
         lanes = self.settings.every_lane(loaded.lanes)
-        return Catalog([*of_app, *of_files], lanes, loaded.policy, loaded.pools, loaded.tenants)
+        return Catalog([*of_app, *loaded.entries()], lanes, loaded.policy, loaded.pools, loaded.tenants)
 
     async def _define(self, loaded: Loaded, actor: str) -> Difference:
         difference = await self.engine.declarations.declare(self._with_files(loaded), actor)

@@ -8,6 +8,7 @@ import fcntl
 import glob
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
@@ -27,7 +28,8 @@ class ProgramFolder:
         self._lock = -1
 
     def add(self, given: bytes) -> "ProgramFiles":
-        if not self._path:
+        if not os.path.isdir(self._path):  # no program before, or the system has cleaned up
+            self.close()
             _remove_left()
             self._path = tempfile.mkdtemp(prefix=PREFIX)
             self._lock = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -38,6 +40,7 @@ class ProgramFolder:
         if self._path:
             shutil.rmtree(self._path, ignore_errors=True)
             os.close(self._lock)
+            self._path = ""
 
 
 class ProgramFiles:
@@ -60,11 +63,15 @@ class ProgramFiles:
             return b"null"
         except OSError as error:
             raise BadUse(RESULT, f"the file cannot be read: {error.strerror}") from error
-        with os.fdopen(descriptor, "rb") as file:
-            size, limit = os.fstat(descriptor).st_size, payload.LIMIT
-            if size > limit:
+        try:
+            status, limit = os.fstat(descriptor), payload.LIMIT
+            if not stat.S_ISREG(status.st_mode):
+                raise BadUse(RESULT, "the file cannot be read: not a regular file")
+            if (size := status.st_size) > limit:
                 raise BadUse(RESULT, f"the result has {size:,} bytes; the limit is {limit:,}")
-            data = redact((file.read(limit) or b"null").decode(errors="replace")).encode()
+            data = redact((os.read(descriptor, limit) or b"null").decode(errors="replace")).encode()
+        finally:
+            os.close(descriptor)
         if (fault := payload.fault_of(data, "result")) is not None:
             raise BadUse(RESULT, f"{fault}; it has {size:,} bytes, of {limit:,} that are allowed")
         return data

@@ -1,6 +1,8 @@
 """Programs that use the jobs, and mistakes that type checkers must refuse."""
 
+from collections.abc import Mapping, Sequence
 from datetime import date
+from pathlib import Path
 from typing import Any, assert_type
 
 import interlock as il
@@ -9,12 +11,25 @@ from tests.typed.sample.jobs import Report, Style, app, chat, halve, report, squ
 DAY = date(2026, 1, 2)
 
 
+def exit_with(command: Sequence[str], payload: Mapping[str, Any]) -> int:
+    return len(payload)
+
+
 def test_at_once() -> None:
     run = assert_type(app.test(report.call(DAY, pages=3), state=1), il.testing.FinishedRun[Report])
     assert_type(run.result, Report)
     assert_type(app.test("report", {"day": "2026-01-02"}).result, Any)
     with il.testing.scheduler(app) as scheduler:
-        assert_type(scheduler.submit(square.call(3)).result(), int)
+        assert_type(scheduler.submit(square.call(3), actor="ada").result(), int)
+    acme: il.TenantFields = {"max_running": 1, "rate": "5/s"}
+    rules = [{"id": "ask", "decision": "require_approval"}]
+    with il.testing.scheduler(
+        app, files=[Path("jobs.yaml")], policy={"rules": rules}, tenants={"acme": acme}, program=exit_with
+    ) as scheduler:
+        asked = scheduler.submit("square", {"number": 3}, tenant="acme", actor="ada")
+        assert_type(scheduler.approve(asked.id, "checked", actor="ann"), il.State)
+        scheduler.approve(asked.id, "checked")  # type: ignore[call-arg]
+    il.testing.scheduler(app, tenants={"acme": {"max": 1}})  # type: ignore[typeddict-unknown-key]
     app.test(report.call(DAY), 3)  # type: ignore[call-overload]
 
 

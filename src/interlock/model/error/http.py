@@ -83,6 +83,7 @@ class Draining(Unavailable, code="draining"):
             if lane is None
             else f"lane: {lane!r} is draining, and takes no new runs; use another lane, or resume it"
         )
+        self.retry_after = 1.0 if lane is None else None
 
 
 class NotRunning(Unavailable, code="not_running", exit_code=ExitCode.NO_SERVER):

@@ -21,7 +21,7 @@ from interlock.model.audit import AuditEntry, AuditHead, AuditKind, chained
 from interlock.model.error import BadValue, CannotOpenDatabase, DatabaseDamaged, InterlockError
 from interlock.model.json_form import rfc3339
 from interlock.stores.sqlite.batch import audit_row
-from interlock.stores.sqlite.database import FileLock, check_header, connect_reader, connect_writer, damage
+from interlock.stores.sqlite.database import FileLock, check_header, connect_reader, connect_writer, damage, lock_path
 from interlock.stores.sqlite.queries import QUERIES
 from interlock.stores.sqlite.reader import read_audit_end, read_position
 
@@ -47,6 +47,10 @@ class Restored(msgspec.Struct, frozen=True, kw_only=True):
 
 def back_up(database: Path, target: Path, force: bool = False) -> Backup:
     """Copy the database as it is at one moment into a file of mode 600; schedulers may write meanwhile."""
+    own = {f"{os.path.realpath(database)}{end}" for end in ENDS} | {os.path.realpath(lock_path(database))}
+    if os.path.realpath(target) in own:
+        # A scheduler would go on writing to a file that has lost its name.
+        raise BadValue("FILE", str(target), "the name of another file: this is one of the database itself")
     with closing(_opened(database)) as source, _claimed(target, force) as part:
         with closing(sqlite3.connect(part, isolation_level=None)) as copy:
             source.backup(copy)
@@ -185,16 +189,18 @@ def _make(path: Path) -> None:
 
 
 def _replace(part: Path, target: Path) -> None:
-    """Give a whole file its name, durably."""
-    for path, rename in ((part, False), (part, True), (target.absolute().parent, False)):
-        if rename:
-            os.replace(part, target)
-            continue
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    """Give a complete file its final name, durably."""
+    _sync(part)
+    os.replace(part, target)
+    _sync(target.absolute().parent)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _remove(path: Path) -> None:

@@ -1,0 +1,61 @@
+"""The link of a client on the same machine: which refusals it waits out."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from interlock.client.connection import Connection
+from interlock.client.submission import new_run, submit
+from interlock.model import request as r
+from interlock.model.error import Draining
+from interlock.model.message import Message, Problem
+from interlock.ports.bus import Bus, Endpoint, Peer
+from tests.engine.bench import on_virtual_time
+
+
+class Refusing(Bus, Peer):
+    """A scheduler that refuses the first submits, and then accepts."""
+
+    def __init__(self, *refusals: Draining) -> None:
+        self.refusals = list(refusals)
+        self.asked = 0
+
+    async def connect(self, endpoint: Endpoint) -> Peer:
+        self.endpoint = endpoint
+        return self
+
+    def send(self, messages: Sequence[Message]) -> None:
+        for one in messages:
+            if not isinstance(one, r.Submit):
+                continue
+            self.asked += 1
+            answer: Message = r.Accepted(one.request, ["r1"], None)
+            if self.refusals:
+                error = self.refusals.pop(0)
+                answer = Problem(one.request, error.code, str(error), error.retry_after)
+            self.endpoint.received(self, [answer])
+
+    async def listen(self, endpoint: Endpoint) -> None: ...
+    async def close(self) -> None: ...  # type: ignore[override] # as a bus; nobody closes the peer
+    def flush(self) -> None: ...
+    def on_process_end(self, call: Any) -> None: ...
+    def pause(self) -> None: ...
+    def resume(self) -> None: ...
+
+
+@pytest.mark.behaviour("LAN-7", "RUN-28")
+@pytest.mark.parametrize(("refusal", "asked"), [(Draining(), 3), (Draining("gpu"), 1)])
+def test_a_stop_is_waited_out_but_not_a_lane_that_drains(refusal: Draining, asked: int) -> None:
+    bus = Refusing(refusal, refusal)
+
+    async def body() -> None:
+        connection = Connection(bus, outlasts_stop=True)
+        if asked == 1:
+            with pytest.raises(Draining, match="lane: 'gpu' is draining"):
+                await submit(connection, [new_run("work", {})])
+        else:
+            assert [one.id for one in await submit(connection, [new_run("work", {})])] == ["r1"]
+
+    on_virtual_time(body)
+    assert bus.asked == asked
