@@ -27,6 +27,7 @@ class Chaos:
             (faults.break_links, cluster.network.break_one),
             (faults.jump_clock, self._jump_clock),
             (faults.kill_worker and cluster.scenario.guards, self._kill_sender),
+            (faults.kill_worker and cluster.scenario.scans, self._kill_inspector),
         ]
         self._choices = [fault for enabled, fault in choices if enabled]
 
@@ -121,6 +122,11 @@ class Chaos:
         worker = self._rng.choice(workers)
         self._cluster.trace.add(f"fault: {worker.process.name} is killed")
         worker.process.kill()
+
+    def _kill_inspector(self) -> None:
+        if self._cluster.inspector is not None:
+            self._cluster.trace.add(f"fault: {self._cluster.inspector.name} is killed")
+            self._cluster.inspector.kill()
 
     def _kill_sender(self) -> None:
         if self._cluster.sender is not None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from interlock.client.connection import Connection
 from interlock.core.decisions import Decisions
 from interlock.core.state import Limits
 from interlock.core.step import Command
@@ -20,11 +21,13 @@ from interlock.engine.engine import Engine, EngineSettings
 from interlock.engine.housekeeping import Housekeeping
 from interlock.engine.metrics import Metrics
 from interlock.engine.sweeper import Sweeper
+from interlock.inspector.inspector import Inspector
 from interlock.model import message as m
 from interlock.model.command import Answered, PolicyMoved
 from interlock.model.effect import Effect
 from interlock.model.error import InterlockError, StoreUnavailable
 from interlock.model.lane import with_limits
+from interlock.model.output import FailMode
 from interlock.model.run import Now
 from interlock.ports.clock import Clock
 from interlock.sender.sender import Sender
@@ -42,6 +45,7 @@ from soak.simulation.loop import Process, VirtualLoop
 from soak.simulation.negligent import NegligentEngine
 from soak.simulation.policies import COST, POLICIES, PolicyService, ServiceClient
 from soak.simulation.routes import POOLS, ROUTED_JOBS, TENANTS, Profile, profile_of
+from soak.simulation.scans import SCANNING, SimulatedPipe
 from soak.simulation.scenario import (
     APPROVAL_TIMEOUT,
     JOBS,
@@ -52,6 +56,7 @@ from soak.simulation.scenario import (
     OF_LANES,
     SCHEDULED,
     WALL,
+    Faults,
     Sabotage,
     Scenario,
     jobs_of,
@@ -229,6 +234,10 @@ class Cluster:
         self.pools, self.tenants = (POOLS[0], TENANTS[0]) if scenario.routes else ({}, {})
         self.profile_for: Callable[[int], Profile] | None = None  # by place; without it, profiles are random
         self.sender: Process | None = None
+        self.inspector: Process | None = None
+        if scenario.scans:
+            self.invariants.scans.mode = self.random("scans").choice(list(FailMode))
+            self.invariants.scans.has_faults = scenario.faults != Faults.only()
         self.receivers: Receivers | None = None
         self._rng = self.random("cluster")
         self._restarting = False
@@ -336,6 +345,8 @@ class Cluster:
         factor = 3 if self.sabotage.engine_forgets_limits else 1
         lanes = with_limits({name: limit * factor for name, limit in LANES.items()})
         policy = POLICIES[self.policy] if self.scenario.policy and not self.scenario.remote_policy else None
+        if (mode := self.invariants.scans.mode) is not None:
+            policy = SCANNING[mode]
         entries = [Entry(job, lambda payload: None) for job in jobs]
         return Catalog(entries, lanes, policy, self.pools, self.tenants)
 
@@ -402,6 +413,30 @@ class Cluster:
     def _sender_ended(self, process: Process) -> None:
         self.network.end_process(process)
         self.loop.call_later(self._rng.uniform(0.1, 3.0), self.start_sender, context=self._outside)
+
+    # ── the inspector ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def start_inspector(self) -> None:
+        """Start the process that scans; when it dies, another follows, in time or not."""
+        self.starts += 1
+        process = self.inspector = Process(self.loop, f"client-inspector-{self.starts}")
+        process.at_end.append(lambda: self._inspector_ended(process))
+        process.spawn(self._inspect(process))
+
+    async def _inspect(self, process: Process) -> None:
+        rng = self.random(process.name)
+        store = FaultyStore(self.disk, process, rng, self.store_faults, self.trace)
+        is_silent = self.sabotage.inspector_is_silent
+        pipe = SimulatedPipe(self.loop, rng, self.invariants.scans, self.scenario.duration, is_silent)
+        with suppress(InterlockError):
+            await Inspector(store, Connection(SimulatedBus(self.network, process)), pipe).run()
+        process.kill()
+
+    def _inspector_ended(self, process: Process) -> None:
+        self.trace.add(f"{process.name} has ended")
+        self.network.end_process(process)
+        seconds = self._rng.choice((0.1, 0.1, 2.0, 5.0, 80.0))
+        self.loop.call_later(seconds, self.start_inspector, context=self._outside)
 
     # ── workers ─────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -28,6 +28,7 @@ from soak.simulation.occurrences import Occurrences
 from soak.simulation.policies import Policies
 from soak.simulation.reruns import Reruns
 from soak.simulation.routes import Routes
+from soak.simulation.scans import Scans
 from soak.simulation.sessions import Sessions
 from soak.simulation.spans import Spans
 from soak.simulation.store import Disk
@@ -85,6 +86,7 @@ class Invariants(Ledger):
         self.lineages = Lineages(disk, self.check)
         self.policies = Policies(disk, self.lanes, self.check)
         self.routes = Routes(disk, self.lanes, self.check)
+        self.scans = Scans(disk, self.check)
         disk.before_apply = self._before
         disk.after_apply = self._after
         disk.on_load = self._loaded
@@ -143,6 +145,7 @@ class Invariants(Ledger):
         self.lineages.after(batch)
         self.policies.after(batch)
         self.routes.after(batch)
+        self.scans.after(touched | dict.fromkeys(line[0] for line in batch.logs))
         self._check_keys(batch)
         self._check_letters(batch)
 
@@ -174,7 +177,7 @@ class Invariants(Ledger):
             self.check(same, f"a constant field of {run.id} was changed")
         ended = run.state in TERMINAL
         self.check(ended == (run.ended_at is not None), f"run {run.id} is {run.state} with end {run.ended_at}")
-        done = run.state in (State.TERMINATING, State.SUCCEEDED)
+        done = run.state in (State.TERMINATING, State.SUCCEEDED, State.OUTPUT_QUARANTINED)
         self.check(run.result is None or done, f"{run.id}: a result, no success")
         if ended:
             self._check_end(run)
@@ -207,7 +210,7 @@ class Invariants(Ledger):
         executed = [one for one in self.executions if one.run_id == run.id]
         if self.guards.explains_end(run) or (run.state is State.FAILED and self.routes.explains_end(run)):
             return
-        if run.state is State.SUCCEEDED:
+        if run.state is State.SUCCEEDED or (run.state is State.OUTPUT_QUARANTINED and self.scans.mode is not None):
             self._check_mark(run, run.result)
             how = "" if last is None else last.how
             self.check(read_outcome(how) is Outcome.SUCCEEDED, f"{run.id} succeeded, its attempt {how or 'never ran'}")
@@ -302,8 +305,10 @@ class Invariants(Ledger):
             for run_id in message.run_ids:
                 self.acknowledged[run_id] = None
                 self.check(self.disk.found(run_id) is not None, f"run {run_id} is acknowledged and not stored")
-        elif isinstance(message, r.RunReport) and message.state in TERMINAL:
-            self.agrees(message.run_id, message.state, message.result)
+        elif isinstance(message, r.RunReport):
+            self.scans.told(message)
+            if message.state in TERMINAL:
+                self.agrees(message.run_id, message.state, message.result)
         elif isinstance(message, m.Dispatch):
             run = self.disk.runs_by_id.get(message.run_id)
             stored = run is not None and run.fence >= message.fence
@@ -332,7 +337,8 @@ class Invariants(Ledger):
     # ── at rest ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def unfinished(self) -> list[Run]:
-        return [run for run in self.disk.runs_by_id.values() if run.state not in TERMINAL]
+        live = [run for run in self.disk.runs_by_id.values() if run.state not in TERMINAL]
+        return live or self.scans.pending()
 
     def check_rest(self) -> None:
         """Once the faults are over and everybody has had time."""
@@ -350,3 +356,4 @@ class Invariants(Ledger):
         self.lanes.check_rest()
         self.guards.check_rest()
         self.policies.check_rest()
+        self.scans.check_rest()

@@ -162,12 +162,14 @@ class Sabotage(msgspec.Struct, frozen=True, kw_only=True):
     judge_lets_own_approve: bool = False  # whoever submitted a run may approve it
     judge_fails_open: bool = False  # although it must not
     judge_ignores_expiry: bool = False  # of approvals
+    store_shows_held: bool = False  # log lines that nobody may read before they are scanned
     route_ignores_tenants: bool = False  # of a worker
     route_ignores_labels: bool = False
     route_ignores_drain: bool = False  # sends more to workers that a person has drained, or that leave
     route_forgets_parked: bool = False  # a worker that can take a run again wakes nobody
     route_counts_less: bool = False  # a tenant may have one run more than its limit
     route_gives_up_soon: bool = False  # after the first look for a worker
+    inspector_is_silent: bool = False  # while it scans
     sender_forgets: bool = False  # says that a request was answered, and has not made it
     worker_begins_twice: bool = False
     worker_begins_late: bool = False  # a dispatch is begun as it arrives, however old it is
@@ -217,6 +219,7 @@ class Scenario(msgspec.Struct, kw_only=True):
     prunes: bool = False  # hardly any run that has ended is kept
     routes: bool = False  # there are pools, tenants with limits, and workers that are not alike
     families: bool = False  # the code of some attempts makes runs
+    scans: bool = False  # whatever comes out is scanned before the success of its run
     heartbeat: float = HEARTBEAT
     drought: bool = False  # for longer than a run waits for a worker, nobody takes the runs of some topics
 
@@ -250,6 +253,7 @@ def scenario_of(seed: int, faults: Faults | None = None) -> Scenario:
         routes=routes,
         families=seed % 8 == 5 and not routes,
         drought=drought,
+        scans=seed % 11 == 8 and seed % 7 not in (2, 4) and not drought,
     )
     if routes:
         scenario.workers = 4  # as many as it takes that every run can end

@@ -72,6 +72,8 @@ async def _live(cluster: Cluster, chaos: Chaos, clients: Clients) -> None:
         cluster.start_worker(place)
     if cluster.scenario.guards:
         cluster.start_sender()
+    if cluster.scenario.scans:
+        cluster.start_inspector()
     clients.start()
     harm = cluster.loop.create_task(chaos.run())
     await asyncio.sleep(cluster.scenario.duration)

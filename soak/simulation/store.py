@@ -71,6 +71,7 @@ class StoreSabotage(msgspec.Struct, frozen=True):
     frees_keys_early: bool = False
     loses_deliveries: bool = False
     loses_audit: bool = False  # one entry of some batches
+    shows_held: bool = False  # lines that nobody may read before they are scanned
     loses_cursors: bool = False  # keeps the occurrences of a batch, and sometimes not how far their jobs have come
 
 
@@ -156,6 +157,8 @@ class FaultyStore(Store, Leases):
         if self.sabotage.loses_commits and self._rng.random() < 0.02:
             return
         self._spoil(batch)
+        if self.sabotage.shows_held:
+            batch.held = set()
         if self.sabotage.keeps_late:
             self._loop.call_later(0.2, self._disk.apply, batch)
         elif self.sabotage.ignores_epochs:

@@ -5,8 +5,13 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from interlock.api.feed import Wish
+from interlock.api.sse import Whose, whose
+from interlock.model.job_info import JobEvent
+from interlock.ports.store import ServiceEntry
 from tests.api.conftest import sound
 from tests.helpers.http import EventStream, Http, Told, ends, position_of
 from tests.helpers.places import tell_to_go
@@ -139,6 +144,19 @@ def test_violations_are_events_of_their_run_and_of_their_job(server: Server) -> 
             assert (told["run_id"], told["job_id"], told["tenant"]) == (run_id, "alone", "crowd")
             assert told["constraint"] == "max_concurrent_runs"
         http.ended(third)
+
+
+@pytest.mark.behaviour("OBS-4")
+def test_changes_of_a_job_are_events_of_it() -> None:
+    def of(count: int, *jobs: str) -> Whose:
+        event = JobEvent(at=1.0, action="paused", actor="ann", jobs=list(jobs), count=count)
+        return whose(ServiceEntry(1, "@jobs", 1.0, "event", msgspec.json.encode(event).decode(), None))
+
+    assert Wish(job="alone").wants(of(2, "other", "alone"))
+    assert Wish(job="alone", types=frozenset({"job"})).wants(of(1, "alone"))
+    assert not Wish(job="alone").wants(of(1, "other"))
+    assert Wish(job="alone").wants(of(101, "other")), "it may be one of those that the event does not name"
+    assert not Wish(run="alone").wants(of(1, "alone"))
 
 
 def test_a_stream_of_what_does_not_exist_is_silent(http: Http) -> None:

@@ -53,7 +53,7 @@ def report(machine: Machine, *found: Scanned, position: int | None = None) -> No
     machine.step(
         (
             "scanner",
-            ReportScans(1, place, digest(machine), 10, 0.5, list(found)),
+            ReportScans(1, place, digest(machine), list(found)),
         )
     )
 
@@ -176,7 +176,7 @@ def test_a_result_that_cannot_be_scanned(mode: FailMode, state: State) -> None:
     run_id = succeeded(machine)
     report(machine, Scanned(run_id, A.ALLOW, error="it took longer than 30s"))
     assert machine.state_of(run_id) is state
-    assert machine.last.scans_skipped == 1
+    assert machine.last.scans_skipped == ["work"]
 
 
 @pytest.mark.behaviour("OUT-3")
@@ -193,7 +193,7 @@ def test_only_a_run_that_is_still_succeeded_is_downgraded() -> None:
 def test_a_success_is_quarantined_also_in_the_pass_it_ends_in() -> None:
     machine = Machine(policy=policy(scanners=(SECRETS,)))
     run_id = machine.running()
-    scan = ReportScans(1, 5, digest(machine), 1, 0.1, [Scanned(run_id, A.QUARANTINE, FOUND, 1)])
+    scan = ReportScans(1, 5, digest(machine), [Scanned(run_id, A.QUARANTINE, FOUND, 1)])
     machine.step(machine.finish_command(run_id), ("scanner", scan))
     machine.step(("scanner", scan))
     assert machine.path(run_id)[4:] == ["terminating", "succeeded", "output_quarantined"]
@@ -220,7 +220,7 @@ def test_scans_continue_after_a_restart_where_the_last_report_ended() -> None:
 def test_scans_for_another_policy_do_not_count() -> None:
     machine = Machine(policy=policy(scanners=(SECRETS,)))
     run_id = succeeded(machine)
-    scan = ReportScans(1, 5, digest(machine), 1, 0.1, [Scanned(run_id, A.QUARANTINE, FOUND, 1)])
+    scan = ReportScans(1, 5, digest(machine), [Scanned(run_id, A.QUARANTINE, FOUND, 1)])
     machine.policy = policy(scanners=(SECRETS,), timeout=5.0)
     machine.step(("", machine.define()))
     for report, position, state in (

@@ -164,7 +164,7 @@ def test_three_failed_renewals_in_a_row_stop_the_scheduler_from_writing() -> Non
     on_virtual_time(body)
 
 
-@pytest.mark.behaviour("LEA-1", "LEA-2")
+@pytest.mark.behaviour("LEA-1", "LEA-2", "OBS-1")
 def test_a_scheduler_that_lost_its_lease_writes_nothing_and_takes_it_back_when_it_is_free() -> None:
     async def body() -> None:
         store = SlowStore()
@@ -184,6 +184,9 @@ def test_a_scheduler_that_lost_its_lease_writes_nothing_and_takes_it_back_when_i
         await until(lambda: bench.engine.available)
         assert LoopClock().now().wall >= now + 20
         assert store.leases[CELL].epoch == thief.epoch + 1
+        counts = {one.name: one.samples[0][2] for one in bench.engine.families() if len(one.samples) == 1}
+        assert counts["interlock_leases_lost_total"] == 1
+        assert counts["interlock_lease_waits_total"] >= 20, "tried at least once a second"
         bench.submit()
         await until(lambda: bool(bench.client.of(r.Accepted)))
         await bench.stop()

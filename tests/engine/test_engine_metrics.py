@@ -6,7 +6,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from interlock.model import message as m
 from interlock.model import request as r
 from interlock.model.exposition import exposition
-from tests.engine.bench import Bench, SlowStore, on_virtual_time, until
+from tests.engine.bench import Bench, SlowStore, on_virtual_time, pass_time, until
 
 
 def values(bench: Bench) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
@@ -47,6 +47,10 @@ def test_an_engine_tells_what_it_has_committed_refused_and_lost() -> None:
         assert found["interlock_submits_refused_total", frozenset({("code", "store_unavailable")})] == 1
         assert found["interlock_recoveries_total", frozenset()] == 1
         assert found["interlock_leases_lost_total", frozenset()] == 0
+        age = found["interlock_last_pass_age_seconds", frozenset()]
+        await pass_time(0.05)
+        later = values(bench)["interlock_last_pass_age_seconds", frozenset()]
+        assert later == pytest.approx(age + 0.05, abs=0.001)
         assert found["interlock_store_position", frozenset()] == 2
         commits = found["interlock_commit_duration_seconds_count", frozenset()]
         assert found["interlock_commit_duration_seconds_sum", frozenset()] == pytest.approx(0.2 * commits)

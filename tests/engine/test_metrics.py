@@ -18,13 +18,18 @@ from interlock.model.exposition import Family, exposition
 from interlock.model.guard import Action, Constraints
 from interlock.model.job import Job
 from interlock.model.message import Load, LogLine
+from interlock.model.output import Scanned
 from interlock.model.policy import Ruling, Verdict
 from interlock.model.pool import PoolSpec
+from interlock.model.scanner import OutputAction
 from interlock.model.schedule import Schedule
 from interlock.model.state import TERMINAL, State
 from interlock.model.tenant import TenantSpec
 from interlock.policy.circuit import Circuit
 from tests.core.machine import Machine, retrying_job
+from tests.core.test_output import SECRETS, report, succeeded
+from tests.core.test_output import policy as output_policy
+from tests.core.test_output import rule as output_rule
 
 Labels = frozenset[tuple[str, str]]
 
@@ -40,6 +45,8 @@ class Counted(Machine):
 
     def _pass(self, commands: Sequence[Command]) -> Decisions:
         decisions = super()._pass(commands)
+        if decisions.outputs_judged:
+            self.metrics.judged(decisions.outputs_judged, self.taken)
         self.metrics.add(decisions, self.taken)
         return decisions
 
@@ -341,9 +348,44 @@ sessions
 sessions_active_runs
 sessions_waiting_runs
 leases_lost_total
+lease_waits_total
 stale_messages_total
 replays_total
+output_checked_total phase topic
+output_quarantined_total phase topic
+output_skipped_total phase topic
+output_check_seconds_count phase
+output_check_seconds_sum phase
+output_check_seconds_bucket le phase
 """
+
+
+def scanned_machine() -> Counted:
+    """A machine with an output policy, and results that are clean, withheld in each phase, and not scanned."""
+    machine = Counted(Job(id="work", topic="mail.send"))
+    machine.policy = output_policy(output_rule(over=100), scanners=(SECRETS,))
+    machine.step(("", machine.define()))
+    succeeded(machine, result=b'"' + b"x" * 100 + b'"')
+    runs = [succeeded(machine) for _ in range(3)]
+    decisions = (OutputAction.ALLOW, OutputAction.QUARANTINE, OutputAction.ALLOW)
+    errors = ("", "", "it took longer than 30s")
+    scans = zip(runs, decisions, errors, strict=True)
+    report(machine, *(Scanned(one, decision, took=0.25, error=error) for one, decision, error in scans))
+    return machine
+
+
+@pytest.mark.behaviour("OBS-1", "OUT-2")
+def test_results_are_counted_by_topic_and_phase() -> None:
+    machine = scanned_machine()
+    topic = {"topic": "mail.send"}
+    assert machine.value("output_checked_total", **topic, phase="1") == 4
+    assert machine.value("output_checked_total", **topic, phase="2") == 2
+    assert machine.value("output_quarantined_total", **topic, phase="1") == 1
+    assert machine.value("output_quarantined_total", **topic, phase="2") == 1
+    assert machine.value("output_skipped_total", **topic, phase="2") == 1
+    assert machine.value("output_check_seconds_sum", phase="2") == 0.5
+    report(machine, *(Scanned(one.id, OutputAction.ALLOW) for one in machine.store.runs_by_id.values()))
+    assert machine.value("output_checked_total", **topic, phase="2") == 2, "a report that is repeated counts nothing"
 
 
 @pytest.mark.behaviour("OBS-1", "POL-10")
@@ -373,7 +415,7 @@ def test_the_metrics_of_the_contract_have_these_names_and_labels() -> None:
     machine.remote = lambda request: Verdict(ruling=Ruling.DENY, policy="p")
     machine.submit("work")
     machine.finished(first)
-    found = machine.read()
+    found = machine.read() | scanned_machine().read()
     shown = {" ".join([name.removeprefix("interlock_"), *sorted(dict(labels))]) for name, labels in found}
     assert set(CONTRACT.split("\n")) - {""} - shown == set()
     assert machine.value("policy_unavailable_total", topic="mail.send") >= 2

@@ -19,6 +19,8 @@ RARE = {
     "engine_kills_hastily": 28,
     "store_loses_payloads": 26,
     "engine_forgets_times": 18,
+    "store_shows_held": 8,
+    "inspector_is_silent": 19,
 }
 """sabotage → the first seed that notices it, so that nobody has to wait for it; later ones do if that changes"""
 
@@ -75,6 +77,8 @@ RARE = {
         ("judge_lets_own_approve", Faults.only(), "who submitted it"),
         ("judge_fails_open", Faults.only(), "starts without a verdict"),
         ("judge_ignores_expiry", Faults(), "s, it had 5s|the scheduler missed"),
+        ("store_shows_held", Faults.only(), "unscanned"),
+        ("inspector_is_silent", Faults.only(), "scanners that are at work"),
         ("route_ignores_tenants", Faults.only(), ", which is for "),
         ("route_ignores_labels", Faults.only(), ", which has no "),
         ("route_ignores_drain", Faults.only(), "leaves: True|drained: True"),

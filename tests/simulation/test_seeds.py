@@ -7,6 +7,7 @@ from itertools import pairwise
 import pytest
 
 from interlock.model.audit import verify
+from interlock.model.output import OutputStatus
 from interlock.model.run_action import RunAction
 from interlock.model.state import State
 from soak.seeds import describe
@@ -16,6 +17,7 @@ from tests.core.machine import at_once
 
 CHUNK = 20
 SEEDS = 80
+SCANNED = (85, 96)  # seeds with an output policy: one lets out what cannot be scanned, one withholds it
 
 
 @pytest.mark.behaviour("REC-6", "RUN-17", "RUN-3", "RUN-4", "LAN-4", "TIM-5", "TIM-9")
@@ -45,9 +47,20 @@ def test_the_seeds_reach_every_kind_of_end_and_fault() -> None:
             ended[state] = ended.get(state, 0) + count
     assert set(ended) == {
         State.SUCCEEDED, State.FAILED, State.TIMEOUT, State.CANCELLED, State.ORPHANED, State.SKIPPED,
-        State.DENIED,
+        State.DENIED, State.OUTPUT_QUARANTINED,
     }  # fmt: skip
     assert faults > 10 * CHUNK
+
+
+@pytest.mark.behaviour("OUT-2", "OUT-7")
+def test_scans_before_success_come_to_every_end() -> None:
+    seen: Counter[OutputStatus] = Counter()
+    for seed in SCANNED:
+        simulation = Simulation(seed)
+        report = simulation.run()
+        assert report.violation is None, describe(report)
+        seen += simulation.cluster.invariants.scans.seen
+    assert set(seen) == set(OutputStatus)
 
 
 @pytest.mark.behaviour("TIM-18", "RUN-5")

@@ -59,7 +59,7 @@ class Wish(msgspec.Struct, frozen=True):
         return (
             of.kind in self.types
             and (self.run is None or self.run == of.run_id)
-            and (self.job is None or self.job == of.job_id)
+            and (self.job is None or self.job == of.job_id or self.job in of.jobs or of.more_jobs)
             and (self.tenant is None or self.tenant == of.tenant)
             and (self.service is None or self.service == of.service)
         )

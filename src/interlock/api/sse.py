@@ -45,12 +45,17 @@ class Whose(msgspec.Struct, frozen=True, gc=False):
     job_id: str | None
     tenant: str | None
     service: str | None = None
+    jobs: tuple[str, ...] = ()  # those that a change of jobs names
+    more_jobs: bool = False  # whether it changed others too
 
 
 def whose(stored: StoredEvent | ServiceEntry) -> Whose:
     if isinstance(stored, ServiceEntry):
         if (violation := stored.violation) is not None:
             return Whose("violation", violation.run_id, violation.job_id, violation.tenant)
+        if stored.service == JobEvent.log:
+            change = msgspec.json.decode(stored.text, type=JobEvent)
+            return Whose("job", None, None, None, stored.service, tuple(change.jobs), change.count > len(change.jobs))
         of_tenant = stored.service.startswith(SessionEvent.LOGS)
         tenant = stored.service.removeprefix(SessionEvent.LOGS) if of_tenant else None
         return Whose(v.EVENT_NAMES[_kind(stored)], None, None, tenant, stored.service)

@@ -70,7 +70,7 @@ def withhold(p: Pass, run: Run, at: float | None) -> bool:
     output = output_of(p.state)
     if output is None:
         return False
-    p.outputs_checked += 1
+    p.outputs_judged.append(run.job_id)
     job = p.state.job_of(run)
     size = 0 if run.result is None else len(run.result)
     rule = output.judge(Metadata(job.policy_topic, run.tenant, job.sensitivity, size, run.exit_code))
@@ -181,7 +181,8 @@ def report_scans(p: Pass, origin: str, command: ReportScans) -> None:
             run = p.find(one.run_id)
             if run is not None and run.is_unscanned and (run.ended_at is not None or run.state is State.TERMINATING):
                 _act(p, run, one)
-        p.scans.append((command.checked, command.seconds))
+                if not one.error:
+                    p.scans.append((run.job_id, one.took))
         _note_position(p, command.position)
     p.answers.append((origin, ScansStored(command.request, p.state.scanned or 0)))
 
@@ -217,7 +218,7 @@ def _record_of(p: Pass, run: Run, found: Scanned) -> OutputRecord:
         # Even if the other part, the log or the result, could not be scanned.
         return record
     if found.error:
-        p.scans_skipped += 1
+        p.scans_skipped.append(run.job_id)
         reason = f"the result could not be scanned: {found.error}"
         if p.state.policy is not None and p.state.policy.document.output_fail_mode is FailMode.CLOSED:
             return replace(record, decision=OutputAction.QUARANTINE, reason=reason)

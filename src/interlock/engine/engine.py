@@ -26,7 +26,7 @@ from interlock.engine.delivery import Delivery
 from interlock.engine.effects import Effects
 from interlock.engine.inbox import Inbox
 from interlock.engine.links import Links
-from interlock.engine.metrics import Metrics
+from interlock.engine.metrics import Metrics, pass_age
 from interlock.engine.ownership import Ownership
 from interlock.engine.requests import Requests
 from interlock.engine.sender_link import SenderLink
@@ -147,7 +147,8 @@ class Engine:
         )
 
     def families(self) -> list[Family]:
-        return self.metrics.latest(self._clock, available=self.available, position=self._stored)
+        found = self.metrics.latest(self._clock, available=self.available, position=self._stored)
+        return [*found, pass_age(max(0.0, self._clock.now().elapsed - self._passed_at))]
 
     async def start(self) -> None:
         """Take the lease and load the state. Raise if another scheduler has the lease, or a job cannot be declared."""
@@ -272,8 +273,8 @@ class Engine:
             self._stall.notice(now, commands)
             commands[:0] = self.delivery.take_sent()
             decisions = self.decide(self.state, commands, now, self._rng, found)
-            if decisions.outputs_checked:
-                self.metrics.judged(decisions.outputs_checked, self._clock.now().elapsed - now.elapsed)
+            if decisions.outputs_judged:
+                self.metrics.judged(decisions.outputs_judged, self._clock.now().elapsed - now.elapsed)
             if not self.is_settled:
                 self.is_settled = True
                 self.requests.settled()
@@ -322,6 +323,7 @@ class Engine:
     async def _take_over(self) -> bool:
         now, settings = self._clock.now(), self.settings
         if not await self._owner.take(now, self._rng):
+            self.metrics.lease_waits += 1
             return False
         self._wrote_at = now.elapsed
         snapshot = await self._store.load(settings.limits.small_payload)

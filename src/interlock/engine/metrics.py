@@ -66,7 +66,7 @@ class Metrics:
         self._latency: dict[str, Histogram] = defaultdict(lambda: Histogram(SECONDS))  # topic → seconds
         self._topics: dict[str, str] = {}  # job → topic that its runs count for
         self._completed: Counter[tuple[str, str]] = Counter()  # topic and final state → runs
-        self._quarantined: Counter[tuple[str, str]] = Counter()  # topic and phase → results
+        self._results: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)  # event → topic and phase → results
         self._verdicts: Counter[tuple[str, str]] = Counter()  # topic and decision → verdicts
         self.circuit_state: Callable[[], int] = lambda: 0  # of the circuit to the policy service
         self._lag = Histogram(SECONDS)
@@ -81,6 +81,7 @@ class Metrics:
         self._behind = 0.0
         self._recoveries = 0
         self._leases_lost = 0
+        self.lease_waits = 0
         self._state = SchedulerState(Limits(), {})
         self._stale_before = 0  # stale messages of the states before this one
         self._dropped_before = 0
@@ -143,14 +144,16 @@ class Metrics:
         self._replays += len(batch.replayed)
         if decisions.violations or batch.deliveries or batch.sent:
             self._add_guards(decisions)
-        if decisions.rulings or decisions.bypassed or decisions.quarantined or decisions.scans:
+        found = decisions.rulings or decisions.bypassed or decisions.quarantined
+        if found or decisions.scans or decisions.scans_skipped:
             self._add_policy(decisions)
         self._counts["stale"].update(state for state, _ in decisions.put_back)
         self._counts["replayed"].update(self._labels(topic for _, topic in decisions.put_back))
 
-    def judged(self, results: int, seconds: float) -> None:
-        """Count results whose metadata was judged in a pass of `seconds`."""
-        self._output["1"].add(seconds, results)
+    def judged(self, job_ids: Sequence[str], seconds: float) -> None:
+        """Count results of these jobs, whose metadata was judged in a pass of `seconds`."""
+        self._output["1"].add(seconds, len(job_ids))
+        self._results["checked"].update((topic, "1") for topic in self._topics_of(job_ids))
 
     def _add_policy(self, decisions: Decisions) -> None:
         topics = self._labels(topic for topic, _ in decisions.rulings)
@@ -159,11 +162,12 @@ class Metrics:
         for run in decisions.quarantined:
             if run.facets is not None and run.facets.output is not None:
                 (topic,) = self._topics_of((run.job_id,))
-                self._quarantined[topic, str(run.facets.output.phase)] += 1
-        for results, seconds in decisions.scans:
-            if results:
-                self._output["2"].add(seconds / results, results)
-        self._counts["scans"]["skipped"] += decisions.scans_skipped
+                self._results["quarantined"][topic, str(run.facets.output.phase)] += 1
+        for _, seconds in decisions.scans:
+            self._output["2"].add(seconds)
+        scanned = self._topics_of(job_id for job_id, _ in decisions.scans)
+        self._results["checked"].update((topic, "2") for topic in scanned)
+        self._results["skipped"].update((topic, "2") for topic in self._topics_of(decisions.scans_skipped))
 
     def _add_guards(self, decisions: Decisions) -> None:
         for _, violation in decisions.violations:
@@ -249,9 +253,7 @@ class Metrics:
         live = {str(one): states[one] for one in State if one not in TERMINAL}
         stale, dropped = self._stale_before + state.stale_messages, self._dropped_before + state.log_lines_dropped
         behind = 0 if state.scanned is None else max(0, position - state.scanned)
-        checked = {phase: sum(one.counts) for phase, one in self._output.items()}
         numbers = (
-            ("counter", "output_skipped_total", "Results that could not be scanned.", counts["scans"]["skipped"]),
             ("gauge", "output_scan_lag", "Entries of the store that the scans have not reached.", behind),
             ("counter", "runs_pruned_total", "Runs that were pruned.", self._pruned),
             ("gauge", "pruning_behind_seconds", "Time since pruning last kept up; 0 while it does.", self._behind),
@@ -275,6 +277,7 @@ class Metrics:
             ("counter", "stale_messages_total", "Messages of attempts that are no longer live.", stale),
             ("counter", "log_lines_dropped_total", "Log lines dropped because a run's log was full.", dropped),
             ("counter", "leases_lost_total", "Times the scheduler lost its lease.", self._leases_lost),
+            ("counter", "lease_waits_total", "Tries for the lease while another scheduler had it.", self.lease_waits),
             ("counter", "recoveries_total", "Times the state was rebuilt from the store.", self._recoveries),
             ("gauge", "store_available", "Whether the store works: 1 or 0.", int(available)),
             ("gauge", "store_position", "Position of the latest entry in the store.", position),
@@ -291,7 +294,6 @@ class Metrics:
              "event", counts["deliveries"]),
             ("counter", "input_fail_open_total", "Runs that started without a verdict: the policy was out of reach.",
              "topic", counts["bypassed"]),
-            ("counter", "output_checked_total", "Results that the output policy checked, by phase.", "phase", checked),
             ("counter", "policy_unavailable_total", "Questions that the policy service gave no verdict on.",
              "topic", counts["unavailable"]),
             ("counter", "runs_denied_total", "Runs that the policy or a person denied.", "topic",
@@ -331,9 +333,13 @@ class Metrics:
         ended: list[Sample] = [
             ("", {"topic": topic, "status": one}, float(count)) for (topic, one), count in self._completed.items()
         ]
-        quarantined: list[Sample] = [
-            ("", {"topic": topic, "phase": phase}, float(count)) for (topic, phase), count in self._quarantined.items()
-        ]
+        checked, withheld, skipped = (
+            [
+                ("", {"topic": topic, "phase": phase}, float(count))
+                for (topic, phase), count in self._results[event].items()
+            ]
+            for event in ("checked", "quarantined", "skipped")
+        )
         by_state = Counter((one.pool, str(state_of(state, one))) for one in state.workers.values())
         by_pool: list[Sample] = [
             ("", {"pool": pool, "state": one}, float(count)) for (pool, one), count in by_state.items()
@@ -349,11 +355,18 @@ class Metrics:
             ),
             *(("histogram", name, text, samples) for name, text, samples in histograms),
             ("counter", "runs_completed_total", "Runs that ended, by their final state.", ended),
-            ("counter", "output_quarantined_total", "Results that were quarantined.", quarantined),
+            ("counter", "output_checked_total", "Results that the output policy checked.", checked),
+            ("counter", "output_quarantined_total", "Results that were quarantined.", withheld),
+            ("counter", "output_skipped_total", "Results that could not be scanned.", skipped),
             ("gauge", "pool_workers", "Workers by pool and state.", by_pool),
             ("counter", "verdicts_total", "Verdicts of the policy other than a plain allow.", verdicts),
         ]
         return [Family(f"interlock_{name}", kind, text, samples) for kind, name, text, samples in found]
+
+
+def pass_age(seconds: float) -> Family:
+    text = "Time since the scheduler last began a pass."
+    return Family("interlock_last_pass_age_seconds", "gauge", text, [("", {}, seconds)])
 
 
 def _of_pools(workers: Iterable[Worker]) -> Iterator[Labelled]:

@@ -6,7 +6,6 @@ nothing, and scans again what was not reported. However many results wait, only 
 
 import asyncio
 import logging
-from time import perf_counter
 
 from msgspec.structs import replace
 
@@ -60,18 +59,17 @@ class Inspector:
             return False
         page = await self._reader.events(plan.position, PAGE)
         ends = [one for one in page.events if isinstance(one, StoredEvent) and _may_be_unscanned(one)]
-        report = ReportScans(0, page.reached, plan.digest, 0, 0.0, [])
+        report = ReportScans(0, page.reached, plan.digest, [])
         for first in range(0, len(ends), AT_ONCE):
-            some, began = ends[first : first + AT_ONCE], perf_counter()
+            some = ends[first : first + AT_ONCE]
             unscanned = await self._reader.unscanned([one.run_id for one in some])
             found = await self._scan(plan, unscanned)
-            checked, seconds = report.checked + len(found), report.seconds + perf_counter() - began
-            report = replace(report, checked=checked, seconds=seconds, found=[*report.found, *found])
+            report = replace(report, found=[*report.found, *found])
             # A run that waits for its success waits no longer than needed; clean results are stored with others.
             if any(one.findings or one.error for one in found) or plan.policy.scan is ScanTime.BEFORE:
                 if not await self._report(replace(report, position=some[-1].position)):
                     return True
-                report = replace(report, checked=0, seconds=0.0, found=[])
+                report = replace(report, found=[])
         await self._report(report)
         return True
 
@@ -82,7 +80,7 @@ class Inspector:
         try:
             while not (await asyncio.wait([scanning], timeout=SIGN))[0]:
                 if self._pipe.is_ready:
-                    await self._connection.ask(ReportScans(0, plan.position, plan.digest, 0, 0.0, []))
+                    await self._connection.ask(ReportScans(0, plan.position, plan.digest, []))
             return join_scans(unscanned, scanning.result())
         finally:
             if not scanning.done():

@@ -25,6 +25,4 @@ class ReportScans(Change[ScansStored], frozen=True):
 
     position: int
     digest: str  # of the policy that they were scanned for
-    checked: int  # results
-    seconds: float  # that their scans took
-    found: list[Scanned]  # those with a finding or an error
+    found: list[Scanned]
