@@ -40,7 +40,7 @@ def careless_step(sabotage: Sabotage) -> Callable[..., Decisions]:
     return careless
 
 
-def _note_only(p: Pass, digest: str) -> None:
+def _note_only(p: Pass, digest: str, actor: str) -> None:
     p.state.policy_digest = digest
     p.batch.memos[judge.MEMO] = digest.encode() or None
 
