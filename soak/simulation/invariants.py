@@ -282,7 +282,9 @@ class Invariants(Ledger):
         run = self.disk.found(execution.run_id)
         stored = run is not None and run.fence >= execution.fence
         self.check(stored, f"{execution.run_id} executes under fence {execution.fence}, which is not stored")
-        given_up = run is not None and run.fence > execution.fence
+        # Removing a worker that is away says that it is gone. If it is not, it may begin what it was offered.
+        removed = any("was removed by" in entry.reason for entry in self.disk.entries.get(execution.run_id, ()))
+        given_up = run is not None and run.fence > execution.fence and not removed
         self.check(not given_up, f"{execution.run_id} begins under fence {execution.fence}, which was given up")
         if execution.checkpoint is not None:
             mark = msgspec.json.decode(execution.checkpoint, type=Mark)
