@@ -38,10 +38,10 @@ def drawn(server: Server, *arguments: str, columns: int = 80) -> list[str]:
 def test_deliveries_as_rows_and_as_json(server: Server) -> None:
     found = rows(server, "deliveries")
     assert [row[:7] + row[8:9] + row[11:] for row in found] == [
-        [PENDING, "pending", "run.failed", "echo", "red-run", "red", URL, "1", "500", "answered 500"],
+        [PENDING, "pending", "run.failed", "echo", "red-run", "red", URL, "7", "500", "answered 500"],
         [FAILED, "failed", "run.failed", "echo", "red-run", "red", URL, "3", "503", "answered 503"],
         [DELIVERED, "delivered", "run.failed", "echo", "red-run", "red", URL, "3", "200", ""],
-        [OTHER, "pending", "run.failed", "echo", "blue-run", "blue", URL, "0", "", ""],
+        [OTHER, "pending", "run.failed", "echo", "blue-run", "blue", URL, "7", "", ""],
     ]
     assert [bool(row[9]) for row in found] == [True, False, False, True]
     assert [row[0] for row in rows(server, "deliveries", "--run", "red", "--state", "failed")] == [FAILED]
@@ -61,7 +61,7 @@ def test_a_table_fits_80_columns_and_a_wide_one_has_the_runs(server: Server) -> 
     assert max(map(len, lines)) <= 80
     wide = drawn(server, "deliveries", columns=150)
     assert wide[0].split() == ["delivery", "age", "event", "job", "run", "target", "what"]
-    assert "  red-run   127.0.0.1:1/in  pending: answered 500, try 2 in " in wide[1]
+    assert "  red-run   127.0.0.1:1/in  pending: answered 500, try 8 in " in wide[1]
     assert wide[2].endswith("failed: answered 503, 3 tries")
     assert wide[3].endswith("delivered: 200, 3 tries")
     assert drawn(server, "deliveries", "--job", "none") == ["no deliveries"]
@@ -98,7 +98,7 @@ def test_a_run_is_shown_with_its_violations_and_deliveries(server: Server) -> No
 @pytest.mark.behaviour("CON-7")
 def test_deliveries_are_repeated(server: Server) -> None:
     again = rows(server, "redeliver", OTHER[:8], DELIVERED)
-    assert [(row[0], row[1], row[8]) for row in again] == [(OTHER, "pending", "0"), (DELIVERED, "pending", "0")]
+    assert [(row[0], row[1], row[8]) for row in again] == [(OTHER, "pending", "7"), (DELIVERED, "pending", "0")]
     assert drawn(server, "redeliver", OTHER, columns=120) == [f"{OTHER} goes to {URL} again"]
     ended = ask(server, "redeliver", "unknown-id", OTHER)
     assert (ended.returncode, ended.stdout.split("\t")[0]) == (3, OTHER)

@@ -143,7 +143,7 @@ def test_everything_a_run_may_be_given(server: Server) -> None:
     assert "labels\tteam red, at home\n" in ask(server, "show", labelled).stdout
     flags = ["--session", "s", "--session-option", "mode=interrupt", "--session-option", "debounce=2s"]
     chat = ask(server, "submit", "echo", *flags, "--stamp", "2026-01-31T12:00:00Z").stdout.strip()
-    given = {"options": {"mode": "interrupt", "debounce": 2.0}, "stamp": 1769860800.0}
+    given = {"options": {"mode": "interrupt", "debounce": 2.0}, "stamp": "2026-01-31T12:00:00.000Z"}
     assert detail(server, chat)["facets"]["session"].items() >= given.items()
     assert (
         "session\toptions mode interrupt, debounce 2s, stamp 2026-01-31T12:00:00.000Z"

@@ -13,6 +13,7 @@ from interlock.model.state import State
 from tests.contract.samples import created, entry, make_run
 from tests.helpers.written import write
 
+TRIES = 7  # after which the next one is an hour away
 URL = "http://127.0.0.1:1/in"  # nobody answers there
 PENDING, FAILED, DELIVERED, OTHER = ("0aaaaaaa" * 4, "0bbbbbbb" * 4, "0ccccccc" * 4, "0ddddddd" * 4)
 
@@ -21,7 +22,18 @@ def owed(id: str, run_id: str = "red-run", tenant: str = "red", **fields: Any) -
     now = time.time()
     request = Outgoing(f"{URL}?key=secret", None, None, None, 1.0, "application/json", b'{"a":1}')
     one = Delivery(
-        id, run_id, "echo", tenant, "run.failed", "127.0.0.1:1", None, now - 60, now + 3600, request, next_at=now + 1800
+        id,
+        run_id,
+        "echo",
+        tenant,
+        "run.failed",
+        "127.0.0.1:1",
+        None,
+        now - 60,
+        now + 3600,
+        request,
+        tries=TRIES,
+        next_at=now + 1800,
     )
     return replace(one, **fields)
 
@@ -44,6 +56,6 @@ def owe(database: Path) -> None:
         owed(OTHER, "blue-run", "blue"),
         owed(DELIVERED, **ended, status=200, answer="thanks\x1b[2J\nagain"),
         owed(FAILED, **ended, status=503, answer="busy", error="answered 503"),
-        owed(PENDING, tries=1, error="answered 500", status=500),
+        owed(PENDING, error="answered 500", status=500),
     ]
     write(database, batch, now)
