@@ -31,6 +31,7 @@ EVENTS = {
     "lane": "LaneEvent",
     "session": "SessionEvent",
     "violation": "ViolationEvent",
+    "job": "JobEvent",
 }
 
 

@@ -79,7 +79,7 @@ class Client(BaseClient):
     def handle(self, run_id: str) -> BlockingRunHandle[Any]: ...
     @overload
     def handle(self, run_id: str, job: Typed[T]) -> BlockingRunHandle[T]: ...
-    def handle(self, run_id: str, job: Typed[T] | None = None) -> BlockingRunHandle[Any]:
+    def handle(self, run_id: str, job: Typed[Any] | None = None) -> BlockingRunHandle[Any]:
         """Return a handle on the run with this id. With its job, the result has the type of the function's."""
         return BlockingRunHandle(self._target.handle(run_id) if job is None else self._target.handle(run_id, job))
 

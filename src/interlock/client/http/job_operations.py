@@ -106,7 +106,7 @@ class JobOperations(RunAccess):
     def handle(self, run_id: str) -> RunHandle[Any]: ...
     @overload
     def handle(self, run_id: str, job: Typed[T]) -> RunHandle[T]: ...
-    def handle(self, run_id: str, job: Typed[T] | None = None) -> RunHandle[T]:
+    def handle(self, run_id: str, job: Typed[Any] | None = None) -> RunHandle[Any]:
         """Return a handle on the run with this id. With its job, the result has the type of the function's."""
         return RunHandle(run_id, self, None if job is None else job.result_type)
 
