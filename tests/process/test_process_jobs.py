@@ -49,6 +49,7 @@ def test_the_environment_is_the_workers_and_the_jobs_and_says_which_run_it_is(mo
     for name in ("INTERLOCK_URL", "INTERLOCK_TOKEN", "INTERLOCK_RESUME_ID", "INTERLOCK_PREV_SIGNAL", "NOTIFY_SOCKET"):
         monkeypatch.setenv(name, "the worker's own")
     monkeypatch.setenv("INTERLOCK_SOCKET", "/run/the.sock")
+    monkeypatch.delenv("INTERLOCK_TEST_CONTAINERS", raising=False)
     monkeypatch.setenv("KEPT", "kept")
     monkeypatch.setenv("TAKEN_AWAY", "there")
     code = "import json, os; print(json.dumps(dict(os.environ)))"
@@ -65,6 +66,8 @@ def test_the_environment_is_the_workers_and_the_jobs_and_says_which_run_it_is(mo
                 "INTERLOCK_RUN_ID": "run-1",
                 "INTERLOCK_JOB_ID": "job",
                 "INTERLOCK_ATTEMPT": "2",
+                "INTERLOCK_TENANT": "default",
+                "INTERLOCK_PARENT": "/1/default/run-1",
                 "INTERLOCK_SCHEDULED_AT": "2023-11-14T22:13:20Z",
                 "INTERLOCK_SOCKET": "/run/the.sock",
                 **{name: given[name] for name in ("INTERLOCK_CHILD", "INTERLOCK_PAYLOAD", "INTERLOCK_RESULT")},
