@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import TyperException
 
-from interlock.cli.output import say_error, say_failure
+from interlock.cli.output import mute, say_error, say_failure
 from interlock.model.error import ExitCode, InterlockError
 from interlock.model.field_types import did_you_mean
 from interlock.model.run_action import RunAction
@@ -135,17 +135,12 @@ def run(names: Mapping[str, str], arguments: list[str]) -> int:
         if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
             raise
         # The reader of our output has gone (`| head`).
-        _write_no_more()
+        mute(sys.stdout.fileno())
         return ExitCode.BROKEN_PIPE
     except OSError as error:
-        _write_no_more()
+        mute(sys.stdout.fileno())
         return say_error(f"the system refused: {error.strerror or error}", "system", in_json=in_json)
     return code if isinstance(code, int) else ExitCode.FINE
-
-
-def _write_no_more() -> None:
-    """Drop all further output; otherwise Python reports an error when it flushes at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def with_optional_values(arguments: list[str]) -> list[str]:

@@ -1,6 +1,7 @@
 """Output of the command line: errors on one line with their code."""
 
 import logging
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +26,11 @@ class AuditBroken(InterlockError, code="audit_broken"):
 def say(text: str) -> None:
     """Print to standard error."""
     print(text, file=sys.stderr, flush=True)  # noqa: T201 - this is the command line's voice
+
+
+def mute(descriptor: int) -> None:
+    """Drop all further output to a reader that has gone; otherwise Python reports an error when it flushes at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
 
 
 def ask(question: str) -> None:

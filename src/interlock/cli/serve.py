@@ -15,7 +15,7 @@ from interlock.cli.doctor_checks import settings_file
 from interlock.cli.format import policy_line, reload_line
 from interlock.cli.live import HeldErrors, show_live, summary
 from interlock.cli.next_steps import next_steps
-from interlock.cli.output import say
+from interlock.cli.output import mute, say
 from interlock.cli.tables import console
 from interlock.client.submission import new_run, submit
 from interlock.config import Resolved
@@ -173,9 +173,11 @@ def _has_terminal() -> bool:
 
 
 def _say(text: str) -> None:
-    """Print a line, even if standard error is closed."""
-    with suppress(OSError):
+    """Print a line, unless the terminal is closed."""
+    try:
         say(text)
+    except OSError:
+        mute(2)
 
 
 async def _submit(scheduler: Scheduler, jobs: list[str]) -> None:
