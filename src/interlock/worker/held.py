@@ -25,7 +25,8 @@ class HeldAttempt:
         self.outcome: m.Message | None = None
         self.stop: str | None = None
         self.is_termed = False  # whether it got TERM, so that KILL is next
-        self.timer: asyncio.TimerHandle | None = None
+        self.timer: asyncio.Handle | None = None  # of the next step to stop it
+        self.presses_at = inf  # loop time of that step; a timer of uvloop that ends at once does not know
         self.latest: dict[type[m.Message], m.Message] = {}  # its progress, usage and checkpoint, until they are stored
 
 
@@ -46,13 +47,17 @@ class StopSteps:
         loop = asyncio.get_running_loop()
         for held in attempts:
             latest = loop.time() + (most_grace if held.is_termed else 0.0)
-            if held.timer is not None and held.timer.when() > latest:
+            if held.timer is not None and held.presses_at > latest:
                 held.timer.cancel()
-                held.timer = loop.call_at(latest, self._press, held)
+                self._press_at(held, latest)
 
     def _press_later(self, held: HeldAttempt) -> None:
         grace = min(held.dispatch.grace, self._most_grace)
-        held.timer = asyncio.get_running_loop().call_later(grace, self._press, held)
+        self._press_at(held, asyncio.get_running_loop().time() + grace)
+
+    def _press_at(self, held: HeldAttempt, at: float) -> None:
+        held.presses_at = at
+        held.timer = asyncio.get_running_loop().call_at(at, self._press, held)
 
     def _press(self, held: HeldAttempt) -> None:
         """Take the next step, after the grace of the one before."""

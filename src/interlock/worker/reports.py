@@ -4,6 +4,7 @@ end of an occurrence is delayed too, because no client waits for it. Ages keep t
 
 import asyncio
 from collections.abc import Callable, Sequence
+from math import inf
 
 from msgspec.structs import replace
 
@@ -22,7 +23,8 @@ class Reports:
         self._clock = clock
         self._send = send
         self._waiting: dict[Key, HeldAttempt] = {}
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        self._due = inf  # when the timer ends; a timer of uvloop that ends at once does not know
 
     @property
     def is_waiting(self) -> bool:
@@ -32,10 +34,10 @@ class Reports:
         self._waiting[held.key] = held
         loop = asyncio.get_running_loop()
         at = loop.time() + (LONG_WAIT if held.due else SHORT_WAIT)
-        if self._timer is None or at < self._timer.when():
+        if at < self._due:
             if self._timer is not None:
                 self._timer.cancel()
-            self._timer = loop.call_at(at, self.send_all)
+            self._timer, self._due = loop.call_at(at, self.send_all), at
 
     def ended(self, held: HeldAttempt, hurries: bool) -> None:
         if hurries:
@@ -60,7 +62,7 @@ class Reports:
         self._waiting.clear()
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
+            self._timer, self._due = None, inf
 
     def of(self, held: HeldAttempt) -> m.Message:
         """Return the report of an attempt: its outcome or its start, with its age."""

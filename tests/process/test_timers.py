@@ -1,0 +1,47 @@
+"""Timers of the worker's host on uvloop, where one that ends at once is no timer."""
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from interlock import runtime
+from interlock.model import message as m
+from interlock.ports.clock import SystemClock
+from interlock.worker import reports
+from interlock.worker.held import HeldAttempt, StopSteps
+from interlock.worker.pool import ExecutorOptions, ProcessPool
+from tests.helpers.places import until
+from tests.helpers.played import dispatch
+
+
+def held(folder: Path, name: str, grace: float = 10.0) -> HeldAttempt:
+    return HeldAttempt(replace(dispatch(name, "count", folder), grace=grace), 0.0)
+
+
+@pytest.mark.behaviour("LIV-1")
+def test_starts_are_reported_by_a_host_that_stood_still_between_two(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its timer ends at once. Whatever it raised would end the executor process with everything in it."""
+    monkeypatch.setattr(reports, "SHORT_WAIT", 0.0)
+
+    async def body() -> None:
+        sent: list[m.Message] = []
+        waiting = reports.Reports(SystemClock(), sent.extend)
+        waiting.started(held(folder, "one"))
+        waiting.started(held(folder, "two"))
+        await until(lambda: len(sent) == 2, "both are reported")
+
+    runtime.run(body())
+
+
+@pytest.mark.behaviour("RUN-11")
+def test_an_attempt_without_grace_can_be_hurried(folder: Path) -> None:
+    async def body() -> None:
+        steps, one = StopSteps(ProcessPool(ExecutorOptions(), 1)), held(folder, "one", grace=0.0)
+        steps.begin(one, "cancel")
+        steps.hurry([one], 0.0)
+        await until(lambda: one.is_termed, "it gets TERM")
+
+    runtime.run(body())
