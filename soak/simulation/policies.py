@@ -225,15 +225,11 @@ class Policies:
         return ""
 
     def _requests(self, run: Run) -> list[PolicyRequest]:
-        """Return what the policy must judge of a run: each payload for each submitter, the latest last."""
+        """Return what the policy must judge of a run: each of its payloads."""
         job = self._disk.job_versions[run.job_version]
         payloads = (run.payload or b"{}", *self._disk.further.get(run.id, {}).values())
         labels = {name: value for name, value in run.labels.items() if name != BYPASSED}
-        return [
-            msgspec.structs.replace(request_of(job, run, payload, False), labels=labels, actor=actor)
-            for payload in payloads
-            for actor in run.submitters
-        ]
+        return [msgspec.structs.replace(request_of(job, run, payload, False), labels=labels) for payload in payloads]
 
     def _verdict(self, run: Run, digest: str) -> Verdict:
         """Return the strictest verdict. Runs that were joined are denied if somebody would have to approve them, or if

@@ -22,6 +22,7 @@ from interlock.model.run_filter import RunFilter
 from interlock.model.schedule import Schedule
 from interlock.model.state import State
 from interlock.policy.policy import Policy
+from interlock.policy.velocity import Windows
 from tests.core.machine import Machine
 from tests.core.test_judge import policy, rule
 
@@ -257,7 +258,9 @@ def test_a_policy_service_is_asked_about_each_submitter(refused: str, state: Sta
     machine = Machine(limits=Limits(remote_policy=True))
     machine.remote = lambda one: Verdict(ruling=Ruling.ALLOW, policy="p1")
     top = begun(machine)
-    machine.remote = lambda one: Verdict(ruling=Ruling.DENY if one.actor == refused else Ruling.ALLOW, policy="p1")
+    machine.remote = lambda one: Verdict(
+        ruling=Ruling.DENY if refused in (one.actor, *one.behind) else Ruling.ALLOW, policy="p1"
+    )
     assert make(machine, top, "bob").state is state
 
 
@@ -273,11 +276,14 @@ def test_a_waiting_run_is_judged_again_for_each_submitter() -> None:
     assert machine.state_of(child.id) is S.DENIED
 
 
-@pytest.mark.behaviour("RUN-26", "POL-5")
+@pytest.mark.behaviour("RUN-26", "POL-5", "POL-9")
+@pytest.mark.parametrize("remote", [False, True])
 @pytest.mark.parametrize("key", ["tenant", "actor", ""])
-def test_a_run_of_several_submitters_counts_once_for_a_velocity(key: str) -> None:
+def test_a_run_of_several_submitters_counts_once_for_a_velocity(key: str, remote: bool) -> None:
     fast = rule(Ruling.DENY, "fast", velocity=Velocity(max_requests=3, window=60, key=key))
-    machine = Machine(policy=policy(fast, default=Ruling.ALLOW))
+    judging, windows = policy(fast, default=Ruling.ALLOW), Windows()
+    machine = Machine(policy=None if remote else judging, limits=Limits(remote_policy=remote))
+    machine.remote = lambda one: judging.judge(one, windows, machine.elapsed)
     top = begun(machine)
     assert [make(machine, top, "bob").state for _ in range(3)] == [S.DISPATCHED, S.DISPATCHED, S.DENIED]
 

@@ -39,6 +39,7 @@ def requests(count: int) -> list[PolicyRequest]:
             topic=("mail", "billing.pay", "billing.read", "other")[number % 4],
             tenant=("default", "acme")[number % 2],
             actor=f"actor{number % 3}",
+            behind=() if number % 8 else ("refused",),
             session=None if number % 5 else "s",
             labels={"team": f"t{number % 3}"} if number % 2 else {},
             capabilities=("net",) if number % 3 else (),
@@ -52,6 +53,7 @@ def requests(count: int) -> list[PolicyRequest]:
 DOCUMENT = PolicyDocument(
     id="test",
     rules=(
+        Rule(id="refused", match=Match(actors=("refused",)), decision=Ruling.DENY),
         Rule(id="secret", match=Match(secrets=True), decision=Ruling.ASK, reason="has secrets"),
         Rule(id="busy", velocity=Velocity(max_requests=60, window="1h"), decision=Ruling.THROTTLE),
         Rule(
@@ -74,6 +76,7 @@ def test_the_service_answers_like_the_policy_in_the_process() -> None:
     expected = [policy.judge(one, windows, 0.0) for one in asked]
     again = [policy.judge(one, None, 0.0) for one in asked]
     assert {one.ruling for one in expected} == set(Ruling)
+    assert sum(one.rule == "refused" for one in expected) == 13
     assert Ruling.THROTTLE not in {one.ruling for one in again}
 
     async def body() -> list[list[Verdict]]:

@@ -39,6 +39,13 @@ def test_each_condition_that_fails_is_named_with_its_values(match: dict[str, Any
     assert (second.place, second.decides, second.text) == ("b", True, "matches: allow")
 
 
+@pytest.mark.behaviour("POL-12", "RUN-26")
+def test_of_several_submitters_the_one_who_may_do_least_is_explained() -> None:
+    policy = policy_of(Rule(id="a", match=Match(actors=["bob"]), decision=Ruling.DENY), default_decision=Ruling.ALLOW)
+    (step,) = explain(policy, request(behind=("carl", "bob")))
+    assert (step.place, step.decides, step.text) == ("a", True, "matches: deny")
+
+
 @pytest.mark.behaviour("POL-12")
 def test_an_expression_that_costs_too_much_decides() -> None:
     policy = policy_of(Rule(id="a", when="payload.a == ''", decision=Ruling.ASK), Rule(id="b", decision=Ruling.ALLOW))
@@ -90,7 +97,8 @@ def test_the_digest_of_a_policy_changes_with_everything_but_its_cases() -> None:
 
 
 def test_the_hash_of_a_request_covers_every_field_and_no_order() -> None:
-    full = REQUEST | {"lane": "cron", "session": "s", "origin": "trigger", "job_version": "v", "secrets": True}
+    full = REQUEST | {"lane": "cron", "session": "s", "origin": "trigger", "job_version": "v"}
+    full |= {"secrets": True, "behind": ("bob",)}
     assert set(full) == set(PolicyRequest.__struct_fields__)
     changed: dict[str, Any] = {name: "z" if isinstance(value, str) else type(value)() for name, value in full.items()}
     hashes = {request_hash(PolicyRequest(**full | {name: value})) for name, value in changed.items()}

@@ -10,6 +10,7 @@ from interlock.model.field import copy_fields
 from interlock.model.job import Job
 from interlock.model.job_info import JobInfo
 from interlock.model.policy import PolicyRequest, Ruling, Verdict
+from interlock.model.run import all_submitters
 from interlock.model.run_view import RunDetail
 from interlock.model.secret import has_secret
 
@@ -19,8 +20,9 @@ MASKED_NOTE = "note: secrets in payloads are masked, so rules that look at the p
 def request_of_run(client: Client, run: RunDetail) -> PolicyRequest:
     """Return the request of a recorded run; tags come from its job as it is now, if there is one."""
     job, labels, payload = _job(client, run.job_id), run.facets.get("labels") or {}, msgspec.json.encode(run.payload)
+    *behind, actor = all_submitters(run.facets.get("behind") or (), run.created_by)
     return copy_fields(
-        PolicyRequest, run, job=run.job_id, topic=job.topic or job.id, actor=run.created_by,
+        PolicyRequest, run, job=run.job_id, topic=job.topic or job.id, actor=actor, behind=tuple(behind),
         priority=str(run.facets.get("priority") or job.priority), origin=None if run.origin == "submit" else run.origin,
         capabilities=job.capabilities, risk_tags=job.risk_tags, requires=job.requires, labels=labels, payload=payload,
         secrets=has_secret(payload),

@@ -13,7 +13,7 @@ one; the run stays pending meanwhile. A throttled run, and one whose policy cann
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -36,7 +36,7 @@ from interlock.model.facets import Allowed, Approval, Facets, Judged, seen
 from interlock.model.job import Job
 from interlock.model.labels import BYPASSED
 from interlock.model.payload import EMPTY
-from interlock.model.policy import STRICTNESS, PolicyRequest, Ruling, RunLimits, Verdict, strictest
+from interlock.model.policy import STRICTNESS, PolicyRequest, Ruling, RunLimits, Verdict
 from interlock.model.request import StateReport
 from interlock.model.run import Now, Run
 from interlock.model.secret import has_secret
@@ -44,7 +44,7 @@ from interlock.model.state import GUARDED, State
 from interlock.policy.digest import request_hash
 from interlock.policy.expression import Meter
 from interlock.policy.policy import Policy
-from interlock.policy.velocity import Once, Windows
+from interlock.policy.velocity import Windows
 
 SEARCHED = 10  # cost of the search for secrets in one byte
 MOST_RESUMED = 100  # runs left by earlier passes that one pass takes up: each may need its payload read
@@ -57,7 +57,6 @@ SERVICE = "policy service"  # actor of its changes
 REFUSALS = (Ruling.DENY, Ruling.THROTTLE)
 JOINED = "it has the payloads of several runs, which the policy now judges one by one; submit them again"
 UNSURE = GUARDED | {State.DISPATCHED}
-T = TypeVar("T")
 
 
 def judge(p: Pass, run: Run) -> bool:
@@ -83,7 +82,7 @@ def judge(p: Pass, run: Run) -> bool:
         effect = CheckPolicy(run.id, run.seq, _requests(p, run, payloads), again=not _is_new(run))
     else:
         windows, requests = state.windows if _is_new(run) else None, _requests(p, run, payloads)
-        return not _apply(p, run, requests[-1], _ask_policy(p, state.policy, run, requests, windows))
+        return not _apply(p, run, requests[-1], _ask_policy(p, state.policy, requests, windows))
     if effect not in state.effects:
         effects.ask(p, effect)
     return True
@@ -101,31 +100,20 @@ def resume(p: Pass, enter: Callable[[Pass], None]) -> None:
         p.entering += later
 
 
-def _ask_policy(
-    p: Pass, policy: Policy, run: Run, requests: Sequence[PolicyRequest], windows: Windows | None
-) -> Verdict:
+def _ask_policy(p: Pass, policy: Policy, requests: Sequence[PolicyRequest], windows: Windows | None) -> Verdict:
     """Return the verdict of the policy of this process."""
-    meter, verdicts = Meter(), list[Verdict]()
-    for each in _by_payload(run, requests):
-        counted = windows if windows is None or len(each) == 1 else Once(windows)
-        verdicts += [policy.judge(one, counted, p.elapsed, meter) for one in each]
+    meter = Meter()
+    verdicts = [policy.judge(one, windows, p.elapsed, meter) for one in requests]
     p.judging_cost += meter.cost
-    return _combine(run, verdicts)
+    return _combine(verdicts)
 
 
-def _by_payload(run: Run, items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Yield what belongs to each payload of a run: one request, or verdict, for each submitter."""
-    size = len(run.submitters)
-    return (items[first : first + size] for first in range(0, len(items), size))
-
-
-def _combine(run: Run, verdicts: Sequence[Verdict]) -> Verdict:
-    """Return the strictest verdict on a run. Deny it if the policy cannot judge its payloads together."""
+def _combine(verdicts: Sequence[Verdict]) -> Verdict:
+    """Return the strictest verdict on the payloads of a run. Deny it if the policy cannot judge them together."""
     if len(verdicts) == 1:
         return verdicts[0]
-    each = [strictest(some) for some in _by_payload(run, verdicts)]
-    found = max(each, key=lambda one: STRICTNESS.index(one.ruling))
-    if len(each) > 1 and (found.ruling is Ruling.ASK or any(one.limits != found.limits for one in each)):
+    found = max(verdicts, key=lambda one: STRICTNESS.index(one.ruling))
+    if found.ruling is Ruling.ASK or any(one.limits != found.limits for one in verdicts):
         # Nobody would see what they approve, and one run cannot obey several limits.
         found = replace(found, ruling=Ruling.DENY, reason=JOINED)
     return found
@@ -140,9 +128,8 @@ def _is_new(run: Run) -> bool:
 
 
 def _requests(p: Pass, run: Run, payloads: Sequence[bytes]) -> tuple[PolicyRequest, ...]:
-    """Return what the policy sees of a run: one request for each payload and submitter, for it has no right that one of
-    its submitters lacks. The last is for the latest submitter. Look for secrets only for a policy that asks for them.
-    """
+    """Return what the policy sees of a run: one request for each payload. Look for secrets only for a policy that asks
+    for them."""
     job, policy = p.state.job_of(run), p.state.policy
     looks = p.state.limits.remote_policy or (policy is not None and policy.needs_secrets)
     found = []
@@ -150,21 +137,19 @@ def _requests(p: Pass, run: Run, payloads: Sequence[bytes]) -> tuple[PolicyReque
         secrets = looks and has_secret(payload, job.secrets, p.state.limits.secret_names)
         p.judging_cost += SEARCHED * len(payload) if looks else 0
         found.append(request_of(job, run, payload, secrets))
-    submitters = run.submitters
-    if len(submitters) > 1:
-        found = [replace(request, actor=actor) for request in found for actor in submitters]
     return tuple(found)
 
 
 def request_of(job: Job, run: Run, payload: bytes, secrets: bool) -> PolicyRequest:
-    """Return what the policy sees of a run with this payload, for its latest submitter."""
-    facets = run.facets
+    """Return what the policy sees of a run with this payload."""
+    facets, (*behind, actor) = run.facets, run.submitters
     own = None if facets is None else facets.priority
     return PolicyRequest(
         job=run.job_id,
         topic=job.policy_topic,
         tenant=run.tenant,
-        actor=run.submitters[-1],
+        actor=actor,
+        behind=tuple(behind),
         priority=own or job.priority,
         lane=run.lane,
         session=run.session,
@@ -193,7 +178,7 @@ def policy_answered(p: Pass, run: Run, answer: tuple[Sequence[PolicyRequest], Se
         _pause(p, run, "the policy changed while it was asked")
         return
     else:
-        passes = _apply(p, run, requests[-1], _combine(run, verdicts))
+        passes = _apply(p, run, requests[-1], _combine(verdicts))
     if passes:
         p.passed.add(run.id)
         p.entering.append(run)
@@ -441,7 +426,7 @@ def _stays_allowed(p: Pass, run: Run) -> bool:
     if policy.needs_payload and (run.payload is None or run.has_collected):
         return False
     requests = _requests(p, run, (run.payload or EMPTY,))
-    return _ask_policy(p, policy, run, requests, None).ruling is Ruling.ALLOW
+    return _ask_policy(p, policy, requests, None).ruling is Ruling.ALLOW
 
 
 def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:

@@ -21,7 +21,7 @@ def to_request(request: PolicyRequest) -> wire.Request:
 
 def from_request(message: wire.Request) -> PolicyRequest:
     given: dict[str, Any] = {name: getattr(message, name) for name in PolicyRequest.__struct_fields__}
-    given |= {name: tuple(given[name]) for name in ("capabilities", "risk_tags", "requires")}
+    given |= {name: tuple(given[name]) for name in ("capabilities", "risk_tags", "requires", "behind")}
     given |= {name: None for name in ("session", "origin") if not message.HasField(name)}
     given["labels"] = dict(message.labels)
     return PolicyRequest(**given)

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dinterlock/kernel/policy.proto\x12\x13interlock.policy.v1\"\x81\x03\n\x07Request\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\r\n\x05topic\x18\x02 \x01(\t\x12\x0e\n\x06tenant\x18\x03 \x01(\t\x12\r\n\x05\x61\x63tor\x18\x04 \x01(\t\x12\x10\n\x08priority\x18\x05 \x01(\t\x12\x0c\n\x04lane\x18\x06 \x01(\t\x12\x14\n\x07session\x18\x07 \x01(\tH\x00\x88\x01\x01\x12\x13\n\x06origin\x18\x08 \x01(\tH\x01\x88\x01\x01\x12\x14\n\x0c\x63\x61pabilities\x18\t \x03(\t\x12\x11\n\trisk_tags\x18\n \x03(\t\x12\x10\n\x08requires\x18\x0b \x03(\t\x12\x38\n\x06labels\x18\x0c \x03(\x0b\x32(.interlock.policy.v1.Request.LabelsEntry\x12\x13\n\x0bjob_version\x18\r \x01(\t\x12\x0f\n\x07payload\x18\x0e \x01(\x0c\x12\x0f\n\x07secrets\x18\x0f \x01(\x08\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\n\n\x08_sessionB\t\n\x07_origin\"\x16\n\x05Names\x12\r\n\x05names\x18\x01 \x03(\t\"\xb2\x02\n\x06Limits\x12\x18\n\x0bmax_runtime\x18\x01 \x01(\x01H\x00\x88\x01\x01\x12\x18\n\x0bmax_retries\x18\x02 \x01(\x03H\x01\x88\x01\x01\x12\x17\n\nmax_output\x18\x03 \x01(\x03H\x02\x88\x01\x01\x12\x1b\n\x0emax_concurrent\x18\x04 \x01(\x03H\x03\x88\x01\x01\x12/\n\x0b\x65nvironment\x18\x05 \x01(\x0b\x32\x1a.interlock.policy.v1.Names\x12\x14\n\x07sandbox\x18\x06 \x01(\tH\x04\x88\x01\x01\x12)\n\x05tools\x18\x07 \x01(\x0b\x32\x1a.interlock.policy.v1.NamesB\x0e\n\x0c_max_runtimeB\x0e\n\x0c_max_retriesB\r\n\x0b_max_outputB\x11\n\x0f_max_concurrentB\n\n\x08_sandbox\"\x90\x01\n\x07Verdict\x12+\n\x06ruling\x18\x01 \x01(\x0e\x32\x1b.interlock.policy.v1.Ruling\x12\x0c\n\x04rule\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12+\n\x06limits\x18\x04 \x01(\x0b\x32\x1b.interlock.policy.v1.Limits\x12\r\n\x05notes\x18\x05 \x03(\t\"G\n\x06\x41nswer\x12\x0e\n\x06\x64igest\x18\x01 \x01(\t\x12-\n\x07verdict\x18\x02 \x01(\x0b\x32\x1c.interlock.policy.v1.Verdict\"R\n\x05\x46rame\x12\n\n\x02id\x18\x01 \x01(\x04\x12.\n\x08requests\x18\x02 \x03(\x0b\x32\x1c.interlock.policy.v1.Request\x12\r\n\x05\x61gain\x18\x03 \x01(\x08\"U\n\x07\x41nswers\x12\n\n\x02id\x18\x01 \x01(\x04\x12\x0e\n\x06\x64igest\x18\x02 \x01(\t\x12.\n\x08verdicts\x18\x03 \x03(\x0b\x32\x1c.interlock.policy.v1.Verdict\"\xa8\x01\n\x06Output\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x0e\n\x06tenant\x18\x02 \x01(\t\x12\x13\n\x0bsensitivity\x18\x03 \x01(\t\x12\x0c\n\x04size\x18\x04 \x01(\x04\x12\x16\n\texit_code\x18\x05 \x01(\x05H\x00\x88\x01\x01\x12\x14\n\x07\x63ontent\x18\x06 \x01(\x0cH\x01\x88\x01\x01\x12\x14\n\x0c\x63ontent_type\x18\x07 \x01(\tB\x0c\n\n_exit_codeB\n\n\x08_content\"`\n\x07\x46inding\x12\x0f\n\x07scanner\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x0c\n\x04path\x18\x03 \x01(\t\x12\r\n\x05start\x18\x04 \x01(\x04\x12\x0b\n\x03\x65nd\x18\x05 \x01(\x04\x12\x0c\n\x04note\x18\x06 \x01(\t\"\xc7\x01\n\x0cOutputAnswer\x12\x0e\n\x06\x64igest\x18\x01 \x01(\t\x12\x35\n\x08\x64\x65\x63ision\x18\x02 \x01(\x0e\x32#.interlock.policy.v1.OutputDecision\x12\x0c\n\x04rule\x18\x03 \x01(\t\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12.\n\x08\x66indings\x18\x05 \x03(\x0b\x32\x1c.interlock.policy.v1.Finding\x12\x15\n\x08redacted\x18\x06 \x01(\x0cH\x00\x88\x01\x01\x42\x0b\n\t_redacted*\x98\x01\n\x06Ruling\x12\x16\n\x12RULING_UNSPECIFIED\x10\x00\x12\x10\n\x0cRULING_ALLOW\x10\x01\x12!\n\x1dRULING_ALLOW_WITH_CONSTRAINTS\x10\x02\x12\x1b\n\x17RULING_REQUIRE_APPROVAL\x10\x03\x12\x13\n\x0fRULING_THROTTLE\x10\x04\x12\x0f\n\x0bRULING_DENY\x10\x05*\xa2\x01\n\x0eOutputDecision\x12\x1f\n\x1bOUTPUT_DECISION_UNSPECIFIED\x10\x00\x12\x19\n\x15OUTPUT_DECISION_ALLOW\x10\x01\x12\x1a\n\x16OUTPUT_DECISION_REDACT\x10\x02\x12\x1e\n\x1aOUTPUT_DECISION_QUARANTINE\x10\x03\x12\x18\n\x14OUTPUT_DECISION_DENY\x10\x04\x32\xee\x01\n\rPolicyService\x12\x42\n\x05\x43heck\x12\x1c.interlock.policy.v1.Request\x1a\x1b.interlock.policy.v1.Answer\x12J\n\nCheckBatch\x12\x1a.interlock.policy.v1.Frame\x1a\x1c.interlock.policy.v1.Answers(\x01\x30\x01\x12M\n\x0b\x43heckOutput\x12\x1b.interlock.policy.v1.Output\x1a!.interlock.policy.v1.OutputAnswerb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dinterlock/kernel/policy.proto\x12\x13interlock.policy.v1\"\x91\x03\n\x07Request\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\r\n\x05topic\x18\x02 \x01(\t\x12\x0e\n\x06tenant\x18\x03 \x01(\t\x12\r\n\x05\x61\x63tor\x18\x04 \x01(\t\x12\x10\n\x08priority\x18\x05 \x01(\t\x12\x0c\n\x04lane\x18\x06 \x01(\t\x12\x14\n\x07session\x18\x07 \x01(\tH\x00\x88\x01\x01\x12\x13\n\x06origin\x18\x08 \x01(\tH\x01\x88\x01\x01\x12\x14\n\x0c\x63\x61pabilities\x18\t \x03(\t\x12\x11\n\trisk_tags\x18\n \x03(\t\x12\x10\n\x08requires\x18\x0b \x03(\t\x12\x38\n\x06labels\x18\x0c \x03(\x0b\x32(.interlock.policy.v1.Request.LabelsEntry\x12\x13\n\x0bjob_version\x18\r \x01(\t\x12\x0f\n\x07payload\x18\x0e \x01(\x0c\x12\x0f\n\x07secrets\x18\x0f \x01(\x08\x12\x0e\n\x06\x62\x65hind\x18\x10 \x03(\t\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\n\n\x08_sessionB\t\n\x07_origin\"\x16\n\x05Names\x12\r\n\x05names\x18\x01 \x03(\t\"\xb2\x02\n\x06Limits\x12\x18\n\x0bmax_runtime\x18\x01 \x01(\x01H\x00\x88\x01\x01\x12\x18\n\x0bmax_retries\x18\x02 \x01(\x03H\x01\x88\x01\x01\x12\x17\n\nmax_output\x18\x03 \x01(\x03H\x02\x88\x01\x01\x12\x1b\n\x0emax_concurrent\x18\x04 \x01(\x03H\x03\x88\x01\x01\x12/\n\x0b\x65nvironment\x18\x05 \x01(\x0b\x32\x1a.interlock.policy.v1.Names\x12\x14\n\x07sandbox\x18\x06 \x01(\tH\x04\x88\x01\x01\x12)\n\x05tools\x18\x07 \x01(\x0b\x32\x1a.interlock.policy.v1.NamesB\x0e\n\x0c_max_runtimeB\x0e\n\x0c_max_retriesB\r\n\x0b_max_outputB\x11\n\x0f_max_concurrentB\n\n\x08_sandbox\"\x90\x01\n\x07Verdict\x12+\n\x06ruling\x18\x01 \x01(\x0e\x32\x1b.interlock.policy.v1.Ruling\x12\x0c\n\x04rule\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12+\n\x06limits\x18\x04 \x01(\x0b\x32\x1b.interlock.policy.v1.Limits\x12\r\n\x05notes\x18\x05 \x03(\t\"G\n\x06\x41nswer\x12\x0e\n\x06\x64igest\x18\x01 \x01(\t\x12-\n\x07verdict\x18\x02 \x01(\x0b\x32\x1c.interlock.policy.v1.Verdict\"R\n\x05\x46rame\x12\n\n\x02id\x18\x01 \x01(\x04\x12.\n\x08requests\x18\x02 \x03(\x0b\x32\x1c.interlock.policy.v1.Request\x12\r\n\x05\x61gain\x18\x03 \x01(\x08\"U\n\x07\x41nswers\x12\n\n\x02id\x18\x01 \x01(\x04\x12\x0e\n\x06\x64igest\x18\x02 \x01(\t\x12.\n\x08verdicts\x18\x03 \x03(\x0b\x32\x1c.interlock.policy.v1.Verdict\"\xa8\x01\n\x06Output\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x0e\n\x06tenant\x18\x02 \x01(\t\x12\x13\n\x0bsensitivity\x18\x03 \x01(\t\x12\x0c\n\x04size\x18\x04 \x01(\x04\x12\x16\n\texit_code\x18\x05 \x01(\x05H\x00\x88\x01\x01\x12\x14\n\x07\x63ontent\x18\x06 \x01(\x0cH\x01\x88\x01\x01\x12\x14\n\x0c\x63ontent_type\x18\x07 \x01(\tB\x0c\n\n_exit_codeB\n\n\x08_content\"`\n\x07\x46inding\x12\x0f\n\x07scanner\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x0c\n\x04path\x18\x03 \x01(\t\x12\r\n\x05start\x18\x04 \x01(\x04\x12\x0b\n\x03\x65nd\x18\x05 \x01(\x04\x12\x0c\n\x04note\x18\x06 \x01(\t\"\xc7\x01\n\x0cOutputAnswer\x12\x0e\n\x06\x64igest\x18\x01 \x01(\t\x12\x35\n\x08\x64\x65\x63ision\x18\x02 \x01(\x0e\x32#.interlock.policy.v1.OutputDecision\x12\x0c\n\x04rule\x18\x03 \x01(\t\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12.\n\x08\x66indings\x18\x05 \x03(\x0b\x32\x1c.interlock.policy.v1.Finding\x12\x15\n\x08redacted\x18\x06 \x01(\x0cH\x00\x88\x01\x01\x42\x0b\n\t_redacted*\x98\x01\n\x06Ruling\x12\x16\n\x12RULING_UNSPECIFIED\x10\x00\x12\x10\n\x0cRULING_ALLOW\x10\x01\x12!\n\x1dRULING_ALLOW_WITH_CONSTRAINTS\x10\x02\x12\x1b\n\x17RULING_REQUIRE_APPROVAL\x10\x03\x12\x13\n\x0fRULING_THROTTLE\x10\x04\x12\x0f\n\x0bRULING_DENY\x10\x05*\xa2\x01\n\x0eOutputDecision\x12\x1f\n\x1bOUTPUT_DECISION_UNSPECIFIED\x10\x00\x12\x19\n\x15OUTPUT_DECISION_ALLOW\x10\x01\x12\x1a\n\x16OUTPUT_DECISION_REDACT\x10\x02\x12\x1e\n\x1aOUTPUT_DECISION_QUARANTINE\x10\x03\x12\x18\n\x14OUTPUT_DECISION_DENY\x10\x04\x32\xee\x01\n\rPolicyService\x12\x42\n\x05\x43heck\x12\x1c.interlock.policy.v1.Request\x1a\x1b.interlock.policy.v1.Answer\x12J\n\nCheckBatch\x12\x1a.interlock.policy.v1.Frame\x1a\x1c.interlock.policy.v1.Answers(\x01\x30\x01\x12M\n\x0b\x43heckOutput\x12\x1b.interlock.policy.v1.Output\x1a!.interlock.policy.v1.OutputAnswerb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,32 +33,32 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_REQUEST_LABELSENTRY']._loaded_options = None
   _globals['_REQUEST_LABELSENTRY']._serialized_options = b'8\001'
-  _globals['_RULING']._serialized_start=1638
-  _globals['_RULING']._serialized_end=1790
-  _globals['_OUTPUTDECISION']._serialized_start=1793
-  _globals['_OUTPUTDECISION']._serialized_end=1955
+  _globals['_RULING']._serialized_start=1654
+  _globals['_RULING']._serialized_end=1806
+  _globals['_OUTPUTDECISION']._serialized_start=1809
+  _globals['_OUTPUTDECISION']._serialized_end=1971
   _globals['_REQUEST']._serialized_start=55
-  _globals['_REQUEST']._serialized_end=440
-  _globals['_REQUEST_LABELSENTRY']._serialized_start=372
-  _globals['_REQUEST_LABELSENTRY']._serialized_end=417
-  _globals['_NAMES']._serialized_start=442
-  _globals['_NAMES']._serialized_end=464
-  _globals['_LIMITS']._serialized_start=467
-  _globals['_LIMITS']._serialized_end=773
-  _globals['_VERDICT']._serialized_start=776
-  _globals['_VERDICT']._serialized_end=920
-  _globals['_ANSWER']._serialized_start=922
-  _globals['_ANSWER']._serialized_end=993
-  _globals['_FRAME']._serialized_start=995
-  _globals['_FRAME']._serialized_end=1077
-  _globals['_ANSWERS']._serialized_start=1079
-  _globals['_ANSWERS']._serialized_end=1164
-  _globals['_OUTPUT']._serialized_start=1167
-  _globals['_OUTPUT']._serialized_end=1335
-  _globals['_FINDING']._serialized_start=1337
-  _globals['_FINDING']._serialized_end=1433
-  _globals['_OUTPUTANSWER']._serialized_start=1436
-  _globals['_OUTPUTANSWER']._serialized_end=1635
-  _globals['_POLICYSERVICE']._serialized_start=1958
-  _globals['_POLICYSERVICE']._serialized_end=2196
+  _globals['_REQUEST']._serialized_end=456
+  _globals['_REQUEST_LABELSENTRY']._serialized_start=388
+  _globals['_REQUEST_LABELSENTRY']._serialized_end=433
+  _globals['_NAMES']._serialized_start=458
+  _globals['_NAMES']._serialized_end=480
+  _globals['_LIMITS']._serialized_start=483
+  _globals['_LIMITS']._serialized_end=789
+  _globals['_VERDICT']._serialized_start=792
+  _globals['_VERDICT']._serialized_end=936
+  _globals['_ANSWER']._serialized_start=938
+  _globals['_ANSWER']._serialized_end=1009
+  _globals['_FRAME']._serialized_start=1011
+  _globals['_FRAME']._serialized_end=1093
+  _globals['_ANSWERS']._serialized_start=1095
+  _globals['_ANSWERS']._serialized_end=1180
+  _globals['_OUTPUT']._serialized_start=1183
+  _globals['_OUTPUT']._serialized_end=1351
+  _globals['_FINDING']._serialized_start=1353
+  _globals['_FINDING']._serialized_end=1449
+  _globals['_OUTPUTANSWER']._serialized_start=1452
+  _globals['_OUTPUTANSWER']._serialized_end=1651
+  _globals['_POLICYSERVICE']._serialized_start=1974
+  _globals['_POLICYSERVICE']._serialized_end=2212
 # @@protoc_insertion_point(module_scope)

@@ -36,7 +36,7 @@ OUTPUT_DECISION_QUARANTINE: OutputDecision
 OUTPUT_DECISION_DENY: OutputDecision
 
 class Request(_message.Message):
-    __slots__ = ("job", "topic", "tenant", "actor", "priority", "lane", "session", "origin", "capabilities", "risk_tags", "requires", "labels", "job_version", "payload", "secrets")
+    __slots__ = ("job", "topic", "tenant", "actor", "priority", "lane", "session", "origin", "capabilities", "risk_tags", "requires", "labels", "job_version", "payload", "secrets", "behind")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -59,6 +59,7 @@ class Request(_message.Message):
     JOB_VERSION_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
     SECRETS_FIELD_NUMBER: _ClassVar[int]
+    BEHIND_FIELD_NUMBER: _ClassVar[int]
     job: str
     topic: str
     tenant: str
@@ -74,7 +75,8 @@ class Request(_message.Message):
     job_version: str
     payload: bytes
     secrets: bool
-    def __init__(self, job: _Optional[str] = ..., topic: _Optional[str] = ..., tenant: _Optional[str] = ..., actor: _Optional[str] = ..., priority: _Optional[str] = ..., lane: _Optional[str] = ..., session: _Optional[str] = ..., origin: _Optional[str] = ..., capabilities: _Optional[_Iterable[str]] = ..., risk_tags: _Optional[_Iterable[str]] = ..., requires: _Optional[_Iterable[str]] = ..., labels: _Optional[_Mapping[str, str]] = ..., job_version: _Optional[str] = ..., payload: _Optional[bytes] = ..., secrets: _Optional[bool] = ...) -> None: ...
+    behind: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, job: _Optional[str] = ..., topic: _Optional[str] = ..., tenant: _Optional[str] = ..., actor: _Optional[str] = ..., priority: _Optional[str] = ..., lane: _Optional[str] = ..., session: _Optional[str] = ..., origin: _Optional[str] = ..., capabilities: _Optional[_Iterable[str]] = ..., risk_tags: _Optional[_Iterable[str]] = ..., requires: _Optional[_Iterable[str]] = ..., labels: _Optional[_Mapping[str, str]] = ..., job_version: _Optional[str] = ..., payload: _Optional[bytes] = ..., secrets: _Optional[bool] = ..., behind: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Names(_message.Message):
     __slots__ = ("names",)

@@ -56,6 +56,7 @@ class PolicyRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     topic: str
     tenant: str = "default"
     actor: str = ""  # who submitted it; the name of the schedule's origin for an occurrence
+    behind: Names = ()  # others on whose behalf it runs: it may do nothing that one of them may not
     priority: str = "interactive"
     lane: str = "main"
     session: str | None = None
@@ -67,6 +68,11 @@ class PolicyRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     job_version: str = ""
     payload: bytes = b"{}"  # JSON
     secrets: bool = False  # whether the payload has arguments that are secret
+
+
+def for_each_submitter(request: PolicyRequest) -> list[PolicyRequest]:
+    """Return a request on behalf of each submitter alone, the latest last."""
+    return [msgspec.structs.replace(request, actor=one, behind=()) for one in (*request.behind, request.actor)]
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

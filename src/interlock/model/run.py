@@ -1,6 +1,7 @@
 """A run, its history, and its figures."""
 
 import hashlib
+from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar
 
 import msgspec
@@ -33,6 +34,12 @@ CALL_KEY = "call-"  # prefix of the idempotency keys that clients make up, to re
 def name_of_run(run_id: str) -> str:
     """Return the name under which a run asks for another."""
     return _RUN + run_id
+
+
+def all_submitters(behind: Sequence[str], created_by: str) -> tuple[str, ...]:
+    """Return everybody on whose behalf a run is made, the latest last. A run that asked for it stands for its own."""
+    own = () if behind and created_by.startswith(_RUN) else (created_by,)
+    return tuple(dict.fromkeys((*behind, *own)))
 
 
 def backfill(max_parallel: int) -> str:
@@ -136,10 +143,8 @@ class Run(msgspec.Struct, gc=False):
 
     @property
     def submitters(self) -> tuple[str, ...]:
-        """Everybody on whose behalf it runs, the latest last. A run that asked for it stands for its own."""
-        behind = () if self.facets is None or self.facets.behind is None else self.facets.behind
-        own = () if behind and self.created_by.startswith(_RUN) else (self.created_by,)
-        return tuple(dict.fromkeys((*behind, *own)))
+        """Everybody on whose behalf it runs, the latest last."""
+        return all_submitters((self.facets and self.facets.behind) or (), self.created_by)
 
     @property
     def above(self) -> tuple[str, ...]:

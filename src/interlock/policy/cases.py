@@ -27,7 +27,7 @@ def request_of(case: Case, jobs: Mapping[str, Job]) -> PolicyRequest:
     job = jobs.get(case.job) or Job(id=case.job)
     payload = case.payload if case.payload is not None else job.payload or {}
     own = {name: value for name in PolicyRequest.__struct_fields__ if (value := getattr(case, name, None)) is not None}
-    own |= {"topic": case.topic or job.policy_topic, "session": case.session, "origin": None}
+    own |= {"topic": case.topic or job.policy_topic, "session": case.session, "origin": None, "behind": ()}
     own["lane"] = case.lane or job.lanes[1]
     own |= {"labels": job.with_labels(case.labels) or {}}
     data = msgspec.json.encode(payload)

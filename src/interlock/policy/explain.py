@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from interlock.model.duration import brief, checked
-from interlock.model.policy import PolicyRequest, Ruling
+from interlock.model.policy import STRICTNESS, PolicyRequest, Ruling, for_each_submitter
 from interlock.policy.expression import Facts, TooCostly, Unevaluated
 from interlock.policy.policy import CompiledRule, Condition, Policy
 
@@ -20,7 +20,11 @@ class Step(msgspec.Struct, frozen=True):
 
 def explain(policy: Policy, request: PolicyRequest) -> list[Step]:
     """Return a step for each rule up to the one that matches, then one for the lists and filters if they refuse. No
-    requests are counted here, so rules with a velocity do not match."""
+    requests are counted here, so rules with a velocity do not match. Of several submitters, explain the verdict for the
+    one whom the policy allows least."""
+    if request.behind:
+        each = for_each_submitter(request)
+        request = max(each, key=lambda one: STRICTNESS.index(policy.judge(one, None, 0.0).ruling))
     steps: list[Step] = []
     facts = Facts(request)
     decided: CompiledRule | None = None

@@ -7,14 +7,14 @@ from typing import Any
 import msgspec
 
 from interlock.model.duration import checked
-from interlock.model.policy import PolicyRequest, Ruling, Verdict
+from interlock.model.policy import PolicyRequest, Ruling, Verdict, for_each_submitter, strictest
 from interlock.model.policy_document import TOOL_LABELS, PolicyDocument, Rule, ToolFilter
 from interlock.policy.digest import policy_digest
 from interlock.policy.expression import Facts, Meter, TooCostly, Unevaluated, compiled
 from interlock.policy.glob import first_match, matcher
 from interlock.policy.index import ANY_OF, SINGLE, Index
 from interlock.policy.output import Output
-from interlock.policy.velocity import Windows
+from interlock.policy.velocity import Once, Windows
 
 NO_RULE = "no rule matches"
 Test = Callable[[PolicyRequest], object]
@@ -60,9 +60,12 @@ class Policy:
     def judge(
         self, request: PolicyRequest, windows: Windows | None, elapsed: float, meter: Meter | None = None
     ) -> Verdict:
-        """Return the verdict on a request. Without `windows` it is a run judged again: rules with a velocity do not
-        match, and nothing is counted. A request whose expressions cost too much is denied: another rule might allow
-        what the one that was not evaluated forbids."""
+        """Return the verdict on a request, the strictest if it has several submitters. Without `windows` it is a run
+        judged again: rules with a velocity do not match, and nothing is counted. A request whose expressions cost too
+        much is denied: another rule might allow what the one that was not evaluated forbids."""
+        if request.behind:
+            once = None if windows is None else Once(windows)
+            return strictest([self.judge(one, once, elapsed, meter) for one in for_each_submitter(request)])
         facts: Facts | None = None
         notes: list[str] = []
         places = self._index.places(request)
