@@ -99,16 +99,16 @@ def _audit_quarantine(p: Pass, run: Run, record: OutputRecord) -> None:
 def narrowed(state: SchedulerState, run: Run, message: Finished) -> Finished:
     """Return the report of an attempt as it may be stored: a result that is too large or not JSON becomes a failure,
     and the output policy redacts secrets in errors."""
-    allowed, result = run.limits.max_output, message.result
+    result = message.result
     if result is not None:
-        fault = fault_of(result, "result")
+        fault, allowed = fault_of(result, "result"), run.limits.max_output
         if allowed is not None and len(result) > allowed:
             fault = f"the result has {len(result):,} bytes, and the policy allows {allowed:,}"
         if fault is not None:
             return replace(message, outcome=Outcome.FAILED_FATAL, result=None, error=fault)
-    output, failure = output_of(state), message.failure
-    if output is None or message.error is None:
+    if message.error is None or (output := output_of(state)) is None:
         return message
+    failure = message.failure
     if failure is not None:
         failure = replace(failure, message=output.redact(failure.message))
     return replace(message, error=output.redact(message.error), failure=failure)

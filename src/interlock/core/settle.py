@@ -141,11 +141,13 @@ def finished(p: Pass, worker_id: str, message: Finished) -> None:
 
 def _succeed(p: Pass, run: Run, at: float | None) -> None:
     """End a run that has done its work, unless its result is withheld, or it first waits for a scan or a hook."""
-    if output.withhold(p, run, at):
+    is_checked = p.state.policy is not None or run.is_held_back
+    if is_checked and output.withhold(p, run, at):
         return
-    if not output.scan_first(p, run) and not call_after(p, run):
+    if not (is_checked and output.scan_first(p, run)) and not call_after(p, run):
         p.move(run, State.SUCCEEDED, "done", at=at)
-        output.scan_later(p, run)
+        if is_checked:
+            output.scan_later(p, run)
     elif run.id in p.state.runs and (progress := p.state.progress.get(run.id)) is not None:
         # The wait may last over a restart.
         p.set_facet(run, progress=progress)

@@ -8,6 +8,7 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter, itemgetter
+from typing import Any
 
 from interlock.core.decisions import Decisions
 from interlock.core.roster import Worker
@@ -127,7 +128,7 @@ class Metrics:
             self._commit_rows.add(runs + len(batch.kept) + len(batch.service_log))
         self._topics.update((job.id, job.policy_topic) for job in batch.jobs)
         if batch.created:
-            self._counts["received"].update(self._topics_of(map(_JOB_OF_ROW, batch.created)))
+            self._counts["received"].update(self._by_topic(map(_JOB_OF_ROW, batch.created)))
         if decisions.sends:
             self._add_dispatched(decisions)
         if decisions.ended:
@@ -153,7 +154,7 @@ class Metrics:
     def judged(self, job_ids: Sequence[str], seconds: float) -> None:
         """Count results of these jobs, whose metadata was judged in a pass of `seconds`."""
         self._output["1"].add(seconds, len(job_ids))
-        self._results["checked"].update((topic, "1") for topic in self._topics_of(job_ids))
+        self._results["checked"].update(self._by_topic(job_ids, "1"))
 
     def _add_policy(self, decisions: Decisions) -> None:
         topics = self._labels(topic for topic, _ in decisions.rulings)
@@ -161,13 +162,11 @@ class Metrics:
         self._counts["bypassed"].update(self._labels(decisions.bypassed))
         for run in decisions.quarantined:
             if run.facets is not None and run.facets.output is not None:
-                (topic,) = self._topics_of((run.job_id,))
-                self._results["quarantined"][topic, str(run.facets.output.phase)] += 1
+                self._results["quarantined"][self._topic_of(run.job_id), str(run.facets.output.phase)] += 1
         for _, seconds in decisions.scans:
             self._output["2"].add(seconds)
-        scanned = self._topics_of(job_id for job_id, _ in decisions.scans)
-        self._results["checked"].update((topic, "2") for topic in scanned)
-        self._results["skipped"].update((topic, "2") for topic in self._topics_of(decisions.scans_skipped))
+        self._results["checked"].update(self._by_topic((job_id for job_id, _ in decisions.scans), "2"))
+        self._results["skipped"].update(self._by_topic(decisions.scans_skipped, "2"))
 
     def _add_guards(self, decisions: Decisions) -> None:
         for _, violation in decisions.violations:
@@ -189,22 +188,27 @@ class Metrics:
             found.append(job_id)
         return found
 
-    def _topics_of(self, job_ids: Iterable[str]) -> list[str]:
-        """Return the topic of each job, as a label."""
-        topics, jobs = self._topics, self._state.jobs
-        found = []
-        for job_id in job_ids:
-            topic = topics.get(job_id)
-            if topic is None:
-                topic = topics[job_id] = jobs[job_id].policy_topic if job_id in jobs else job_id
-            found.append(topic)
-        return self._labels(found)
+    def _by_topic(self, job_ids: Iterable[str], phase: str = "") -> Counter[Any]:
+        """Count jobs by the labels of their topics, and the phase if one is given."""
+        found = Counter[Any]()
+        for job_id, count in Counter(job_ids).items():
+            topic = self._topic_of(job_id)
+            found[(topic, phase) if phase else topic] += count
+        return found
+
+    def _topic_of(self, job_id: str) -> str:
+        """Return the topic of a job, as a label."""
+        topic = self._topics.get(job_id)
+        if topic is None:
+            job = self._state.jobs.get(job_id)
+            topic = self._topics[job_id] = job_id if job is None else job.policy_topic
+        return self._labels((topic,))[0]
 
     def _add_dispatched(self, decisions: Decisions) -> None:
         out = [one for messages in decisions.sends.values() for one in messages if type(one) is Dispatch]
         if not out:
             return
-        self._counts["dispatched"].update(self._topics_of(map(_JOB, out)))
+        self._counts["dispatched"].update(self._by_topic(map(_JOB, out)))
         for worker_id, messages in decisions.sends.items():
             if (worker := self._state.workers.get(worker_id)) is not None:
                 (pool,) = self._labels((worker.pool,))
@@ -214,15 +218,14 @@ class Metrics:
         for (job_id, due), count in Counter(
             [(one.job_id, one.scheduled_at) for one in out if one.attempt == 1]
         ).items():
-            (topic,) = self._topics_of((job_id,))
-            self._latency[topic].add(now - due, count)
+            self._latency[self._topic_of(job_id)].add(now - due, count)
 
     def _add_ended(self, ended: Sequence[Run]) -> None:
         self.ended_total += len(ended)
         now = ended[-1].ended_at
         for (job_id, state, started_at), count in Counter(map(_ENDED, ended)).items():
-            (topic,), (job_id,) = self._topics_of((job_id,)), self._labels((job_id,))
-            self._completed[topic, state] += count
+            self._completed[self._topic_of(job_id), state] += count
+            (job_id,) = self._labels((job_id,))
             self.by_job[job_id][state] += count
             if started_at is not None and now is not None:
                 self._durations[job_id].add(now - started_at, count)
