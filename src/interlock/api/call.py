@@ -68,7 +68,8 @@ class Call(msgspec.Struct, Generic[Q, B], frozen=True):
     @property
     def parent(self) -> str:
         """The claim of the attempt whose code makes the request; empty for any other caller."""
-        return self.headers.get(PARENT, b"").decode("latin-1")
+        claim = self.headers.get(PARENT)
+        return "" if claim is None else claim.decode("latin-1")
 
     async def while_connected(self, work: Coroutine[Any, Any, T]) -> T:
         """Return what the work returns; cancel it when the client hangs up."""

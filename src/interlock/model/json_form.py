@@ -114,7 +114,7 @@ def _of_mapping(fields: list[tuple[Any, Change | None]]) -> Change:
     timed = [(one.encode_name, change) for one, change in fields if change is not None]
 
     def change(value: Any) -> Any:
-        if not isinstance(value, dict):
+        if not value or not isinstance(value, dict):
             return value
         return value | {name: inner(value[name]) for name, inner in timed if value.get(name) is not None}
 
