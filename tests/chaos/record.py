@@ -96,7 +96,7 @@ class Record:
         return [Run(*row) for row in self._connection.execute(RUNS.format("chaos_runs" if is_pruned else "runs"))]
 
     def told(self) -> set[str]:
-        """The runs of which a webhook tells: they succeed, and their job informs somebody of it."""
+        """The runs that a webhook reports: they succeed, and their job has one."""
         with suppress(sqlite3.OperationalError):
             return {run_id for (run_id,) in self._connection.execute(TELLING)}
         return set()

@@ -203,7 +203,7 @@ def test_free_pages_go_back_to_the_disk(database: Path) -> None:
 
 
 def killed_at(line: int, work: Callable[[], object], *functions: str) -> bool:
-    """Do work in a process that dies at one of its lines in these functions; return whether it had so many."""
+    """Do work in a process that dies at one of its lines in these functions; return whether it got that far."""
     pid = os.fork()
     if pid == 0:
         left = line

@@ -158,7 +158,7 @@ class Podman(ContainerEngine):
 
 @contextmanager
 def container_engine() -> Iterator[ContainerEngine]:
-    """Skips whatever needs it where there is none that works, or fails it if an engine is required."""
+    """Skip the tests that need an engine where none works; fail them if one is required."""
     named = os.environ.get("INTERLOCK_TEST_CONTAINERS")
     no_engine = pytest.fail if named == "required" else pytest.skip
     if named and named != "required":

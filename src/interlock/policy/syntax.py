@@ -4,7 +4,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-CONSTANT, NAME, MEMBER, CALL, LIST, STRUCT, LOOP = range(3, 10)  # fields of `Expr`, of which each has one
+CONSTANT, NAME, MEMBER, CALL, LIST, STRUCT, LOOP = range(3, 10)  # fields of `Expr`; each expression has one of them
 
 
 class Node(NamedTuple):

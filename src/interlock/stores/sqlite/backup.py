@@ -41,7 +41,7 @@ class Restored(msgspec.Struct, frozen=True, kw_only=True):
     made_at: float | None  # time of the backup, if the file says so
     runs: int
     live: int  # runs that continue from their state in the backup
-    lost: int | None  # runs that only the replaced database has; None if it cannot be read, or there is none
+    lost: int | None  # runs that only the replaced database has; None if there was none, or it cannot be read
     replaced: str | None  # name of the previous database
 
 
