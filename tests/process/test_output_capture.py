@@ -1,5 +1,7 @@
 """What functions print, log and warn, as the log of their own runs."""
 
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -177,6 +179,44 @@ def speech(name: str) -> FunctionWork:
 
 def said(stage: Stage, run_id: str) -> list[tuple[str, str, str]]:
     return [(one.level, one.logger, one.text) for one in stage.of(run_id) if isinstance(one, m.LogLine)]
+
+
+TWO_FORKS = """
+import os, socket, sys, threading
+from interlock.model import frames
+from interlock.model.message import Started
+from interlock.worker.copies import Copies
+
+made, both = socket.socketpair, threading.Barrier(2)
+
+def slow(*given):
+    # Both threads are here at once, if nothing prevents it.
+    try: both.wait(0.5)
+    except threading.BrokenBarrierError: pass
+    return made(*given)
+
+def fork(number):
+    if os.fork() == 0:
+        original.send(frames.encode([Started(f"run{number}", 1, 0.0)]))
+        os._exit(0)
+
+def become_copy(end):
+    global original
+    original = end
+
+socket.socketpair, taken = slow, threading.Semaphore(0)
+copies = Copies(lambda message: (print(message.run_id), taken.release()), become_copy)
+threads = [threading.Thread(target=fork, args=(number,)) for number in range(2)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+for _ in threads: taken.acquire(timeout=10)
+"""
+
+
+@pytest.mark.behaviour("EXE-7")
+def test_of_two_processes_forked_at_once_both_are_heard() -> None:
+    done = subprocess.run([sys.executable, "-c", TWO_FORKS], capture_output=True, text=True, timeout=60, check=True)
+    assert sorted(done.stdout.split()) == ["run0", "run1"], done.stderr
 
 
 @pytest.mark.behaviour("EXE-7")

@@ -22,7 +22,7 @@ class Copies:
         self._become_copy = become_copy
         self._ends: tuple[socket.socket, socket.socket] | None = None  # made for the first fork
         self._is_copy = self._is_read = False
-        self._reading = threading.Lock()
+        self._opening, self._reading = threading.Lock(), threading.Lock()
         os.register_at_fork(before=self._open, after_in_parent=self._read_on, after_in_child=self._let_go)
 
     def drain(self) -> None:
@@ -38,8 +38,12 @@ class Copies:
                         self._take(message)
 
     def _open(self) -> None:
-        if self._ends is None:
-            self._ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        if self._ends is not None:
+            return
+        # Two threads may fork at once. No copy waits for this lock: it has the ends.
+        with self._opening:
+            if self._ends is None:
+                self._ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
     def _read_on(self) -> None:
         if self._ends is not None and not self._is_copy and not self._is_read:
