@@ -12,9 +12,8 @@ OPTIONS = "[pytest]\nmarkers = machine_speed(reason): depends on the speed of th
 
 def tried(folder: Path, *options: str) -> tuple[int, str]:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.second_try", "-c", "pytest.ini", *options]
-    ended = subprocess.run(
-        command, cwd=folder, env=environment() | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=120
-    )
+    env = environment(PYTHONPATH=str(ROOT), PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
+    ended = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=120)
     return ended.returncode, ended.stdout + ended.stderr
 
 

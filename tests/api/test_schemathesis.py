@@ -55,7 +55,7 @@ def run_schemathesis(server: Server, *options: str, selected: int = 76) -> None:
 @pytest.mark.behaviour("OBS-3")
 def test_without_tokens(server: Server) -> None:
     # The phase `coverage` takes two minutes: `make soak` has it.
-    run_schemathesis(server, "--max-examples", "4", *(() if "SOAK" in os.environ else ("--phases", "fuzzing,stateful")))
+    run_schemathesis(server, "--max-examples", "3", *(() if "SOAK" in os.environ else ("--phases", "fuzzing,stateful")))
 
 
 def test_with_a_token(guarded: Server) -> None:
@@ -63,7 +63,7 @@ def test_with_a_token(guarded: Server) -> None:
     run_schemathesis(
         guarded,
         "--max-examples",
-        "10",
+        "4",
         "--phases",
         "fuzzing,stateful",
         "--exclude-tag",

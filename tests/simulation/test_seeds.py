@@ -16,7 +16,7 @@ from soak.simulation.simulate import Simulation, simulate
 from tests.core.machine import at_once
 
 CHUNK = 20
-SEEDS = 80
+SEEDS = 60
 SCANNED = (85, 96)  # seeds with an output policy: one lets out what cannot be scanned, one withholds it
 
 
@@ -68,7 +68,7 @@ def test_of_schedulers_that_race_each_occurrence_is_created_once_and_none_is_los
     """One stands still while another takes over, and comes back believing that nothing has happened."""
     faults = Faults.only("replace_scheduler", "kill_scheduler", "crash_at_commit", "jump_clock")
     starts = checked = occurrences = 0
-    for seed in range(2000, 2020):
+    for seed in range(2000, 2014):
         simulation = Simulation(seed, faults)
         simulation.cluster.scenario.timetable = simulation.cluster.timetable = True
         report = simulation.run()
@@ -76,9 +76,9 @@ def test_of_schedulers_that_race_each_occurrence_is_created_once_and_none_is_los
         starts += simulation.cluster.starts - simulation.cluster.scenario.workers
         checked += simulation.cluster.invariants.occurrences.checked
         occurrences += sum(run.origin is not None for run in simulation.cluster.disk.runs_by_id.values())
-    assert starts > 40
-    assert checked > 120, "schedules were looked at from their beginning to their end"
-    assert occurrences > 1500
+    assert starts > 30
+    assert checked > 80, "schedules were looked at from their beginning to their end"
+    assert occurrences > 1000
 
 
 @pytest.mark.behaviour("RUN-25")
@@ -103,7 +103,7 @@ def test_a_bulk_request_that_was_acknowledged_reaches_every_run_it_is_for() -> N
 def test_no_request_retries_a_run_twice_and_a_unique_key_has_one_live_run() -> None:
     faults = Faults.only("kill_scheduler", "crash_at_commit", "replace_scheduler", "fail_store", "break_links")
     retried = freed = 0
-    for seed in range(4000, 4020):
+    for seed in range(4000, 4013):
         simulation = Simulation(seed, faults)
         simulation.cluster.scenario.retries, simulation.cluster.scenario.bulk_runs = 5, 2
         simulation.cluster.scenario.lanes = False  # a bulk request leaves out the runs of a lane that drains
@@ -111,8 +111,8 @@ def test_no_request_retries_a_run_twice_and_a_unique_key_has_one_live_run() -> N
         assert report.violation is None, describe(report)
         retried += simulation.cluster.invariants.reruns.retried
         freed += simulation.cluster.invariants.reruns.freed
-    assert retried > 200
-    assert freed > 50
+    assert retried > 130
+    assert freed > 30
 
 
 @pytest.mark.behaviour("LAN-1", "LAN-4", "LAN-5", "LAN-8", "LAN-9", "SES-6")
@@ -137,7 +137,7 @@ def test_lanes_that_are_changed_exceed_nothing_and_starve_nobody() -> None:
 @pytest.mark.behaviour("CON-1", "CON-2", "CON-4", "CON-5", "CON-6", "CON-7", "RUN-9", "REC-6")
 def test_guarded_runs_exceed_nothing_and_every_delivery_arrives() -> None:
     waited = killed = requests = 0
-    for seed in range(6003, 6150, 5):
+    for seed in range(6003, 6103, 5):
         simulation = Simulation(seed)
         assert simulation.cluster.scenario.guards
         report = simulation.run()
@@ -145,9 +145,9 @@ def test_guarded_runs_exceed_nothing_and_every_delivery_arrives() -> None:
         guards = simulation.cluster.invariants.guards
         waited, killed = waited + guards.waited, killed + guards.killed
         requests += 0 if guards.receivers is None else len(guards.receivers.got)
-    assert waited > 240
-    assert killed > 40
-    assert requests > 240
+    assert waited > 160
+    assert killed > 25
+    assert requests > 160
 
 
 @pytest.mark.behaviour("POL-1", "POL-4", "POL-5", "POL-7", "POL-8", "POL-11")
@@ -236,7 +236,7 @@ def attempts_taken_for_lost(simulation: Simulation) -> list[str]:
 def test_however_often_the_scheduler_dies_running_work_is_not_started_twice() -> None:
     faults = Faults.only("kill_scheduler", "crash_at_commit", "pause_scheduler", "fail_store", "duplicate_messages")
     restarts = 0
-    for seed in range(1000, 1029):
+    for seed in range(1000, 1019):
         if scenario_of(seed).routes:
             continue  # its workers are replaced when the faults end
         simulation = Simulation(seed, faults)

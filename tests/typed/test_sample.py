@@ -11,22 +11,22 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.docs.blocks import ROOT
 
 IGNORED = "# type: ignore"
 
 
 SAMPLE, NEWCOMER, CHAT = "tests/typed/sample", "examples/newcomer", "examples/chat"
+SOURCES = SAMPLE, NEWCOMER, CHAT
 SETTINGS = {"typeCheckingMode": "strict", "reportUnnecessaryTypeIgnoreComment": True}
 PYRIGHT = ("basedpyright", "--outputjson", "--pythonpath", sys.executable)
 
 
-def copied(source: str, project: Path) -> Path:
-    """Copy a folder to a place outside this project, which sees the package as it is installed."""
-    shutil.copytree(ROOT / source, project / source, ignore=shutil.ignore_patterns("__pycache__"))
-    (project / "pyrightconfig.json").write_text(json.dumps(SETTINGS | {"include": [source]}))
+def copied(project: Path, *sources: str) -> Path:
+    """Copy folders to a place outside this project, which sees the package as it is installed."""
+    for source in sources:
+        shutil.copytree(ROOT / source, project / source, ignore=shutil.ignore_patterns("__pycache__"))
+    (project / "pyrightconfig.json").write_text(json.dumps(SETTINGS | {"include": sources}))
     return project
 
 
@@ -38,22 +38,19 @@ def check(project: Path, *command: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("source", [SAMPLE, NEWCOMER, CHAT])
-def test_mypy(source: str, tmp_path: Path) -> None:
-    project = copied(source, tmp_path)
-    assert check(project, "mypy", "--strict", "--explicit-package-bases", source).startswith("Success")
+def test_mypy(tmp_path: Path) -> None:
+    project = copied(tmp_path, *SOURCES)
+    assert check(project, "mypy", "--strict", "--explicit-package-bases", *SOURCES).startswith("Success")
 
 
-@pytest.mark.parametrize("source", [SAMPLE, NEWCOMER, CHAT])
-def test_pyright(source: str, tmp_path: Path) -> None:
-    project = copied(source, tmp_path)
-    found = json.loads(check(project, *PYRIGHT))
+def test_pyright(tmp_path: Path) -> None:
+    found = json.loads(check(copied(tmp_path, *SOURCES), *PYRIGHT))
     assert found["generalDiagnostics"] == []
-    assert found["summary"]["filesAnalyzed"] == len(list((ROOT / source).glob("*.py")))
+    assert found["summary"]["filesAnalyzed"] == sum(len(list((ROOT / one).glob("*.py"))) for one in SOURCES)
 
 
 def test_pyright_reports_each_mistake_of_the_sample(tmp_path: Path) -> None:
-    project = copied(SAMPLE, tmp_path)
+    project = copied(tmp_path, SAMPLE)
     program = project / SAMPLE / "use.py"
     text = program.read_text()
     mistakes = [number for number, line in enumerate(text.splitlines()) if IGNORED in line]
