@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SEEDS ?= 5000
+# The first of them.
+FIRST ?= 0
 # What the chaos program does; it prints the seed of a run that fails.
 SEED ?= 7
 # How many tests run at the same time: one more than two cores, because many of them wait.
@@ -56,7 +58,7 @@ soak: $(VENV)/ready
 	$(BIN)/pytest -n $(PARALLEL) -m hypothesis --hypothesis-profile random
 	SOAK=1 $(BIN)/pytest tests/api/test_schemathesis.py
 	$(BIN)/python -m soak.zones
-	$(BIN)/python -m soak.seeds --seeds $(SEEDS)
+	$(BIN)/python -m soak.seeds --seeds $(SEEDS) --first $(FIRST)
 	$(BIN)/python -m tests.chaos --seconds 600 --seed $(SEED)
 
 clean:
