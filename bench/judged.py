@@ -14,7 +14,7 @@ from bench.policy import policy_of
 from interlock.bench.measures import throughput
 from interlock.bench.report import Row, say
 from interlock.bench.server import Server, free_port, running, started
-from interlock.model.policy import Ruling
+from interlock.model.policy.verdict import Ruling
 
 RULES = 100
 SCANNERS = ["secrets", "personal_data", "prompt_injection"]

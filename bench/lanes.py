@@ -17,12 +17,12 @@ from interlock.bench.server import Server, running
 from interlock.client.submission import new_run
 from interlock.core.state import Limits, SchedulerState
 from interlock.core.step import step
-from interlock.model.command import Create, Define, WorkerUp
 from interlock.model.job import Job
 from interlock.model.lane import LaneSpec
-from interlock.model.message import Dispatch, Finished
-from interlock.model.request import NewRun
 from interlock.model.run import Now
+from interlock.wire.command import Create, Define, WorkerUp
+from interlock.wire.message import Dispatch, Finished
+from interlock.wire.request import NewRun
 
 SESSIONS, OF_EACH = 100_000, 3
 SHORT, LONG = 10_000, 1_000_000

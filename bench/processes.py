@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from interlock.model.error import InterlockError
+from interlock.error import InterlockError
 
 
 class Usage(NamedTuple):

@@ -11,10 +11,10 @@ import uvloop
 from bench import processes
 from bench.timetable import APP, NOTE, put
 from interlock.bench.server import Server, running
-from interlock.model import request as r
-from interlock.model.error import BadSchedule
+from interlock.error import BadSchedule
 from interlock.model.job import Job
-from interlock.model.schedule import Schedule
+from interlock.model.schedule.schedule import Schedule
+from interlock.wire import request as r
 from interlock.wiring.connection import connect
 
 COUNT = 1_000_000

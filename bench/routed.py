@@ -9,8 +9,8 @@ from interlock import runtime
 from interlock.app import App
 from interlock.bench.server import IN_FLIGHT
 from interlock.buses.socket import SocketBus
-from interlock.model.message import PROTOCOL, Dispatch, Finished, Hello, Load, Message, Started
 from interlock.ports.bus import Endpoint, Peer
+from interlock.wire.message import PROTOCOL, Dispatch, Finished, Hello, Load, Message, Started
 
 POOLS = 10
 SHORT = 0.01

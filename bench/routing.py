@@ -24,14 +24,14 @@ from interlock.bench.server import Server, running, started, until
 from interlock.client.submission import new_run
 from interlock.core.state import Limits, SchedulerState
 from interlock.core.step import step
-from interlock.model.command import Create, Define, WorkerUp
-from interlock.model.error import InterlockError
+from interlock.error import InterlockError
 from interlock.model.job import Job
 from interlock.model.lane import LaneSpec
-from interlock.model.message import Dispatch, Finished
 from interlock.model.pool import PoolSpec
-from interlock.model.request import NewRun
 from interlock.model.run import Now
+from interlock.wire.command import Create, Define, WorkerUp
+from interlock.wire.message import Dispatch, Finished
+from interlock.wire.request import NewRun
 
 PLOT = Path(__file__).parents[1] / "docs" / "routing.svg"
 JOBS = "bench.routed:app"

@@ -18,7 +18,7 @@ import msgspec
 from bench import contest, installed, processes
 from interlock.bench.report import Row, percentile, say
 from interlock.bench.server import started
-from interlock.model.error import InterlockError
+from interlock.error import InterlockError
 
 CHILDREN = 50
 KILLS = 50

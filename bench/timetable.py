@@ -14,11 +14,11 @@ import uvloop
 from bench import apscheduler_peer, fired, processes
 from bench.contest import INTERLOCK
 from interlock.bench.server import Server, running, started
-from interlock.model import request as r
-from interlock.model.error import InterlockError
+from interlock.error import InterlockError
 from interlock.model.job import Job
-from interlock.model.schedule import Schedule
+from interlock.model.schedule.schedule import Schedule
 from interlock.model.work import FunctionWork
+from interlock.wire import request as r
 from interlock.wiring.connection import connect
 
 INTERVAL = 60.0

@@ -17,7 +17,7 @@ from multiprocessing import get_context
 from typing import NamedTuple, TextIO
 from zoneinfo import ZoneInfo, available_timezones
 
-from interlock.model.cron import Cron
+from interlock.model.schedule.cron import Cron
 from soak.zone_oracle import Change, changes, clock, fires, offset
 
 FIRST_YEAR, LAST_YEAR = 2020, 2037

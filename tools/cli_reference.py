@@ -10,7 +10,7 @@ from interlock.cli.group import build
 from interlock.cli.main import COMMANDS
 from interlock.config.settings import CLIENT_SETTINGS, DEFAULTS, SETTINGS, flag_of, variable_of
 from interlock.core.state import DEFAULT_LANES
-from interlock.model.error import ERRORS, ExitCode
+from interlock.error import ERRORS, ExitCode
 
 DOCUMENT = Path("docs") / "command-line.md"
 

@@ -7,8 +7,8 @@ from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import Any
 
+from interlock import error as errors
 from interlock.api.openapi import document as described
-from interlock.model import error as errors
 
 DOCUMENT = Path("docs") / "http.md"
 MARK = "<!-- From here on written by `python -m tools.http_reference`; do not edit it by hand. -->"

@@ -7,8 +7,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from interlock.model.output import Finding
-from interlock.model.scanner import ScannerKind, ScannerSpec
+from interlock.model.policy.output import Finding
+from interlock.model.policy.scanner import ScannerKind, ScannerSpec
 from interlock.policy.scan import compile_scanners
 from tests.policy.corpus import PERSONAL_DATA, PHRASES, SECRETS, look_alikes, samples
 

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 
 from interlock.client.connection import Connection
 from interlock.client.submission import new_run
-from interlock.model.approval_request import Resolve
 from interlock.model.facets import seen
-from interlock.model.request import ActOnRun, NewRun
 from interlock.model.run import Run
 from interlock.model.run_action import RunAction
 from interlock.model.state import State
+from interlock.wire.approval_request import Resolve
+from interlock.wire.request import ActOnRun, NewRun
 from soak.simulation import executor as e
 from soak.simulation.link import SimulatedBus
 from soak.simulation.loop import Process

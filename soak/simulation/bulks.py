@@ -6,10 +6,10 @@ from msgspec.structs import replace
 
 from interlock.core.decisions import Batch
 from interlock.core.settle import CANCEL, TIMEOUT
-from interlock.model.request import BulkReport
 from interlock.model.run import Run
 from interlock.model.run_action import RunAction
 from interlock.model.state import TERMINAL
+from interlock.wire.request import BulkReport
 from soak.simulation.store import Disk
 
 

@@ -6,7 +6,7 @@ import msgspec
 
 from interlock.core.settle import CANCEL
 from interlock.engine.engine import Engine
-from interlock.model.effect import CallHook
+from interlock.wire.effect import CallHook
 from soak.simulation.scenario import Sabotage
 
 

@@ -11,11 +11,11 @@ from msgspec.structs import replace
 from interlock.core import judge, step, timers
 from interlock.core.decisions import Decisions
 from interlock.core.transition import Pass
-from interlock.model.approval_request import Resolve
 from interlock.model.facets import Judged
-from interlock.model.policy import PolicyRequest
+from interlock.model.policy.verdict import PolicyRequest
 from interlock.model.run import Run
 from interlock.model.state import State
+from interlock.wire.approval_request import Resolve
 from soak.simulation.scenario import Sabotage
 
 _ask, _decide = judge._ask, step.step

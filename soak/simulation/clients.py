@@ -10,8 +10,7 @@ import msgspec
 from interlock.client.connection import Connection
 from interlock.client.handle import RunHandle
 from interlock.client.submission import new_run, submit
-from interlock.model import request as r
-from interlock.model.error import (
+from interlock.error import (
     ConnectionLost,
     Draining,
     IdempotencyConflict,
@@ -22,10 +21,11 @@ from interlock.model.error import (
     UnknownRun,
     WaitTimeout,
 )
-from interlock.model.request import NewRun
 from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter
 from interlock.model.state import ALLOWED, TERMINAL, State
+from interlock.wire import request as r
+from interlock.wire.request import NewRun
 from soak.simulation import executor as e
 from soak.simulation.approvers import Approvers
 from soak.simulation.cluster import Cluster

@@ -21,16 +21,16 @@ from interlock.engine.engine import Engine, EngineSettings
 from interlock.engine.housekeeping import Housekeeping
 from interlock.engine.metrics import Metrics
 from interlock.engine.sweeper import Sweeper
+from interlock.error import InterlockError, StoreUnavailable
 from interlock.inspector.inspector import Inspector
-from interlock.model import message as m
-from interlock.model.command import Answered, PolicyMoved
-from interlock.model.effect import Effect
-from interlock.model.error import InterlockError, StoreUnavailable
 from interlock.model.lane import with_limits
-from interlock.model.output import FailMode
+from interlock.model.policy.output import FailMode
 from interlock.model.run import Now
 from interlock.ports.clock import Clock
 from interlock.sender.sender import Sender
+from interlock.wire import message as m
+from interlock.wire.command import Answered, PolicyMoved
+from interlock.wire.effect import Effect
 from interlock.worker.host import Host, HostSettings
 from soak.simulation.careless_guards import CarelessGuards
 from soak.simulation.effects import AnswerFaults, FaultyEffects

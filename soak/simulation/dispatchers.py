@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.client.connection import Connection
 from interlock.client.submission import new_run, submit
-from interlock.model.error import (
+from interlock.error import (
     ConnectionLost,
     TenantLimit,
     UnknownWorker,
     WrongStatus,
 )
-from interlock.model.request import NewRun
 from interlock.model.worker_info import WorkerAction
-from interlock.model.worker_request import ActOnWorker
+from interlock.wire.request import NewRun
+from interlock.wire.worker_request import ActOnWorker
 from soak.simulation import executor as e
 from soak.simulation.link import AWAY, SimulatedBus
 from soak.simulation.loop import Process

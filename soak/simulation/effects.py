@@ -7,8 +7,8 @@ from random import Random
 import msgspec
 
 from interlock.engine.effects import Answers, Effects
-from interlock.model.effect import CallHook
 from interlock.ports.store import Store
+from interlock.wire.effect import CallHook
 from soak.simulation.loop import VirtualLoop
 from soak.simulation.trace import Trace
 

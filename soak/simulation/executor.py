@@ -10,10 +10,10 @@ from zlib import crc32
 
 import msgspec
 
-from interlock.model import message as m
 from interlock.model.failure import Failure
 from interlock.model.outcome import Outcome
 from interlock.ports.executor import Executor, Report
+from interlock.wire import message as m
 from soak.simulation.loop import Process, VirtualLoop
 
 SUCCEED, COMPLETE, FAIL, GARBLED, FATAL, GIVE_UP = "succeed", "complete", "fail", "garbled", "fatal", "give_up"

@@ -16,14 +16,14 @@ from interlock.core.roster import Worker
 from interlock.core.state import JUMP, SchedulerState
 from interlock.core.step import NO_FACTS, Command, step
 from interlock.core.timers import waits_for_span
-from interlock.model.command import Define, WorkerUp
 from interlock.model.explanation import Explanation, Obstacle, Reason
 from interlock.model.explanation import ReasonKind as K
 from interlock.model.lane import LaneStatus
-from interlock.model.lane_request import SetLane
-from interlock.model.message import Load
 from interlock.model.run import Now, Run
 from interlock.model.state import ON_WORKER, State
+from interlock.wire.command import Define, WorkerUp
+from interlock.wire.lane_request import SetLane
+from interlock.wire.message import Load
 from soak.simulation.careless_judge import careless_step
 from soak.simulation.careless_routing import careless_routing_step
 from soak.simulation.invariants import Invariants

@@ -9,11 +9,11 @@ from msgspec.structs import replace
 from interlock.client.connection import Connection
 from interlock.client.handle import RunHandle
 from interlock.client.submission import new_run
-from interlock.model import request as r
-from interlock.model.error import Forbidden, UnknownRun
-from interlock.model.lineage import Claim
-from interlock.model.message import Dispatch
+from interlock.error import Forbidden, UnknownRun
 from interlock.model.run_action import RunAction
+from interlock.wire import request as r
+from interlock.wire.claim import Claim
+from interlock.wire.message import Dispatch
 from soak.simulation import executor as e
 from soak.simulation.link import AWAY, SimulatedBus
 from soak.simulation.loop import Process

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from interlock.core.gates import RATE, LimitGate
 from interlock.core.step import Command
 from interlock.engine.engine import Engine
-from interlock.model.message import Finished, Started
 from interlock.model.run import Run
+from interlock.wire.message import Finished, Started
 from soak.simulation.scenario import LANES, Sabotage
 
 

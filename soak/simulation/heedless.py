@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from interlock.core.step import Command
 from interlock.engine.engine import Engine
-from interlock.model.message import Finished
+from interlock.wire.message import Finished
 from soak.simulation.executor import FAILURES, LATER, WRONG
 from soak.simulation.scenario import Sabotage
 

@@ -8,15 +8,15 @@ from collections.abc import Mapping
 import msgspec
 
 from interlock.core.decisions import Batch
-from interlock.model import message as m
-from interlock.model import request as r
-from interlock.model.dead_letter import CODE_OF
-from interlock.model.duration import checked
+from interlock.fields.duration import checked
 from interlock.model.job import ExecutorKind, Job
+from interlock.model.letter import CODE_OF
 from interlock.model.outcome import Outcome, read_outcome
 from interlock.model.run import Run, Transition
 from interlock.model.run_action import RunAction
 from interlock.model.state import ALLOWED, TERMINAL, State
+from interlock.wire import message as m
+from interlock.wire import request as r
 from soak.simulation.bulks import Bulks
 from soak.simulation.executor import Execution, Ledger, Mark
 from soak.simulation.guards import Guards

@@ -10,10 +10,10 @@ from random import Random
 
 import msgspec
 
-from interlock.model import message as m
-from interlock.model import request as r
-from interlock.model.error import ConnectionLost, Draining, NotRunning, SocketInUse, StoreUnavailable
+from interlock.error import ConnectionLost, Draining, NotRunning, SocketInUse, StoreUnavailable
 from interlock.ports.bus import Bus, Endpoint, Peer
+from interlock.wire import message as m
+from interlock.wire import request as r
 from soak.simulation.loop import Process, VirtualLoop
 from soak.simulation.trace import Trace
 

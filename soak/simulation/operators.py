@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.client.connection import Connection
 from interlock.client.submission import new_run, submit
-from interlock.model import request as r
-from interlock.model.error import ConnectionLost, UnknownLane
+from interlock.error import ConnectionLost, UnknownLane
 from interlock.model.lane import LaneAction, LaneChange, LaneSpec
-from interlock.model.lane_request import ActOnLane, ActOnSession, CreateLane, SetLane
 from interlock.model.session import SessionAction
+from interlock.wire import request as r
+from interlock.wire.lane_request import ActOnLane, ActOnSession, CreateLane, SetLane
 from soak.simulation import executor as e
 from soak.simulation.link import AWAY, SimulatedBus
 from soak.simulation.loop import Process

@@ -16,18 +16,18 @@ from interlock.core.audit import COUNTED, HEAD, Repeated
 from interlock.core.decisions import Batch, Decisions, Failed
 from interlock.core.judge import request_of
 from interlock.core.state import JUMP, SchedulerState
-from interlock.model.approval_request import Resolve
+from interlock.error import PolicyUnavailable
 from interlock.model.audit import AuditHead, AuditKind, verify
-from interlock.model.error import PolicyUnavailable
 from interlock.model.labels import BYPASSED
-from interlock.model.policy import NO_LIMITS, PolicyRequest, Ruling, RunLimits, Verdict
-from interlock.model.policy_document import Match, PolicyDocument, Rule, Velocity
-from interlock.model.request import StateReport
+from interlock.model.policy.document import Match, PolicyDocument, Rule, Velocity
+from interlock.model.policy.verdict import NO_LIMITS, PolicyRequest, Ruling, RunLimits, Verdict
 from interlock.model.run import Run, Transition
 from interlock.model.state import HOLDS_SLOT, State
 from interlock.policy.digest import request_hash
 from interlock.policy.policy import compile_policy
 from interlock.policy.velocity import Windows
+from interlock.wire.approval_request import Resolve
+from interlock.wire.request import StateReport
 from soak.simulation.lanes import Lanes
 from soak.simulation.scenario import APPROVAL_TIMEOUT
 from soak.simulation.store import Disk

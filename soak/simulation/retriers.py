@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from interlock.client.connection import Connection
 from interlock.client.submission import new_run, submit
-from interlock.model import request as r
-from interlock.model.error import (
+from interlock.error import (
     UnknownJob,
     UnknownRun,
 )
 from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter
 from interlock.model.state import TERMINAL, State
+from interlock.wire import request as r
 from soak.simulation import executor as e
 from soak.simulation.link import AWAY, SimulatedBus
 from soak.simulation.loop import Process

@@ -16,16 +16,16 @@ from msgspec.structs import replace
 from interlock.core.decisions import Batch, Decisions, Failed
 from interlock.core.state import SchedulerState
 from interlock.core.step import Command
-from interlock.model.command import Define, Stalled, WorkerDown, WorkerUp
 from interlock.model.job import ExecutorKind, Job
 from interlock.model.lane import LaneStatus
-from interlock.model.message import Leaving, Load
 from interlock.model.pool import Lack, PoolSpec, PoolStatus
 from interlock.model.run import Now, Run
 from interlock.model.state import HOLDS_SLOT, ON_WORKER, TERMINAL, State
 from interlock.model.tenant import OverLimit, TenantSpec
 from interlock.model.worker_info import WorkerAction, WorkerState
-from interlock.model.worker_request import ActOnWorker, WorkerReport
+from interlock.wire.command import Define, Stalled, WorkerDown, WorkerUp
+from interlock.wire.message import Leaving, Load
+from interlock.wire.worker_request import ActOnWorker, WorkerReport
 from interlock.worker.host import HostSettings
 from soak.simulation.lanes import Lanes
 from soak.simulation.store import Disk

@@ -15,15 +15,15 @@ import msgspec
 
 from interlock.inspector.log_scan import LOG, STRICTNESS
 from interlock.inspector.scan_pipe import ScanPipe
-from interlock.model.output import FailMode, Finding, OutputPolicy, OutputStatus, Scanned, ScanTime
-from interlock.model.policy import Ruling
-from interlock.model.policy_document import PolicyDocument
-from interlock.model.request import RunReport
+from interlock.model.policy.document import PolicyDocument
+from interlock.model.policy.output import FailMode, Finding, OutputPolicy, OutputStatus, Scanned, ScanTime
+from interlock.model.policy.scanner import OutputAction, ScannerKind, ScannerSpec
+from interlock.model.policy.verdict import Ruling
 from interlock.model.run import Run
-from interlock.model.scanner import OutputAction, ScannerKind, ScannerSpec
 from interlock.model.state import State
 from interlock.policy.policy import Policy, compile_policy
 from interlock.ports.store import EventFilter, StoredEvent
+from interlock.wire.request import RunReport
 from soak.simulation.loop import VirtualLoop
 from soak.simulation.store import Disk
 

@@ -8,7 +8,7 @@ import msgspec
 from interlock.engine.housekeeping import Keep
 from interlock.model.guard import Constraints
 from interlock.model.job import ExecutorKind, Job, KeyLimit, Retry
-from interlock.model.schedule import Schedule
+from interlock.model.schedule.schedule import Schedule
 
 LANES = {"main": 4, "narrow": 1, "wide": 8, "cron": 3}
 HEARTBEAT = 2.0

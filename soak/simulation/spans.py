@@ -7,9 +7,9 @@ from collections.abc import Callable
 from math import inf
 
 from interlock.model.job import Job
-from interlock.model.message import Stop
 from interlock.model.run import Run, Transition
 from interlock.model.state import State
+from interlock.wire.message import Stop
 from soak.simulation.executor import Execution
 from soak.simulation.loop import VirtualLoop
 

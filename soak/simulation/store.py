@@ -11,13 +11,13 @@ from typing import NoReturn
 import msgspec
 
 from interlock.core.decisions import Batch, Row
+from interlock.error import StoreUnavailable
 from interlock.model.audit import AuditFilter
 from interlock.model.bulk import BulkRequest
 from interlock.model.child_info import Kept
-from interlock.model.dead_letter import DeadLetter, LetterFilter
 from interlock.model.delivery import Delivery, DeliveryFilter
-from interlock.model.error import StoreUnavailable
 from interlock.model.job import Job
+from interlock.model.letter import DeadLetter, LetterFilter
 from interlock.model.run import Run, Transition
 from interlock.model.run_action import RunAction
 from interlock.model.state import State

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from interlock.client.submission import Call
     from interlock.client.submission import new_run as run
     from interlock.job_function import JobFunction
-    from interlock.model.approval import ApprovalDetail, ApprovalInfo
+    from interlock.interface.approval_view import ApprovalDetail, ApprovalInfo
     from interlock.model.audit import AuditEntry, AuditReport
-    from interlock.model.error import (
+    from interlock.error import (
         AlreadyResolved, BadConfig, BadCursor, BadDefinition, BadDuration, BadHandler, BadInput, BadJson, BadPayload,
         BadRequest, BadResult, BadSchedule, BadUse, BadValue, BodyTooLarge, CannotImport, CannotListen,
         CannotOpenDatabase, CannotStart, Conflict, ConnectionLost, DatabaseBehind, DatabaseDamaged, DatabaseGone,
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from interlock.model.job import KeyLimitFields, Retry
     from interlock.model.job_info import JobEvent
     from interlock.model.lane import LaneEvent, LaneInfo
-    from interlock.model.letter_view import LetterDetail, LetterInfo
-    from interlock.model.run_view import (
+    from interlock.interface.letter_view import LetterDetail, LetterInfo
+    from interlock.interface.run_view import (
         Event, GapEvent, HelloEvent, HistoryEntry, LogEvent, LogLine, ProgressEvent, RunDetail, RunEvent, RunInfo,
         ServiceEvent, ServiceLogEvent,
     )  # fmt: skip
-    from interlock.model.schedules import at, cron, every, once
-    from interlock.model.secret import BadSecret, Secret
+    from interlock.model.schedule.shortcuts import at, cron, every, once
+    from interlock.fields.secret import BadSecret, Secret
     from interlock.model.session import SessionFields
     from interlock.model.session_info import ActedOnSession, SessionEvent, SessionInfo
     from interlock.model.state import State
@@ -92,7 +92,7 @@ _MODULES = {
     "client.many": "as_completed gather",
     "client.submission": "Call run",
     "job_function": "JobFunction",
-    "model.approval": "ApprovalDetail ApprovalInfo",
+    "interface.approval_view": "ApprovalDetail ApprovalInfo",
     "model.audit": "AuditEntry AuditReport",
     "model.explanation": "Explanation",
     "model.failure": "RetryAfter",
@@ -101,13 +101,13 @@ _MODULES = {
     "model.job": "KeyLimitFields Retry",
     "model.job_info": "JobEvent",
     "model.lane": "LaneEvent LaneInfo",
-    "model.letter_view": "LetterDetail LetterInfo",
-    "model.run_view": (
+    "interface.letter_view": "LetterDetail LetterInfo",
+    "interface.run_view": (
         "Event GapEvent HelloEvent HistoryEntry LogEvent LogLine ProgressEvent RunDetail RunEvent RunInfo ServiceEvent "
         "ServiceLogEvent"
     ),
-    "model.schedules": "at cron every once",
-    "model.secret": "BadSecret Secret",
+    "model.schedule.shortcuts": "at cron every once",
+    "fields.secret": "BadSecret Secret",
     "model.session": "SessionFields",
     "model.session_info": "ActedOnSession SessionEvent SessionInfo",
     "model.state": "State",
@@ -118,7 +118,7 @@ _MODULES = {
     "worker.context": "Context",
     "worker.service": "ServiceContext",
 }
-_WHERE = dict.fromkeys(__all__, "model.error")  # every name below no other module is an error
+_WHERE = dict.fromkeys(__all__, "error")  # every name below no other module is an error
 _WHERE |= {name: module for module, names in _MODULES.items() for name in names.split()}
 
 

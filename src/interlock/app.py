@@ -13,9 +13,7 @@ from interlock.client.connection import Connection
 from interlock.client.handle import RunHandle
 from interlock.client.map_items import map_items, run_maker
 from interlock.client.submission import Call, NewRuns, call_of, submit
-from interlock.job_function import JobCalls, JobDecorator, JobFunction
-from interlock.model.duration import Duration, seconds
-from interlock.model.error import (
+from interlock.error import (
     BadHandler,
     BadUse,
     BadValue,
@@ -25,18 +23,20 @@ from interlock.model.error import (
     InterlockError,
     NotConnected,
 )
-from interlock.model.field_types import Place, Rate
+from interlock.fields.duration import Duration, seconds
+from interlock.fields.field_types import Place, Rate
+from interlock.job_function import JobCalls, JobDecorator, JobFunction
 from interlock.model.guard import NO_CONSTRAINTS, Actions, Constraints
 from interlock.model.job import SENSITIVITY, Job, KeyLimitFields, Priority, Retry, key_limit
 from interlock.model.labels import LABELS
 from interlock.model.lane import LaneInfo
-from interlock.model.lane_request import ActOnSession, AskLanes, AskSession, AskSessions
-from interlock.model.new_run import RunOptions
-from interlock.model.request import MOST_RUNS, DropJob
-from interlock.model.scanner import SCANNER_NAME
-from interlock.model.schedule import Schedule
+from interlock.model.policy.scanner import SCANNER_NAME
+from interlock.model.schedule.schedule import Schedule
 from interlock.model.session import SOME_OPTIONS, SessionAction, SessionFields
 from interlock.model.session_info import ActedOnSession, SessionInfo
+from interlock.wire.lane_request import ActOnSession, AskLanes, AskSession, AskSessions
+from interlock.wire.new_run import RunOptions
+from interlock.wire.request import MOST_RUNS, DropJob
 from interlock.worker.code_digest import code_digest
 from interlock.worker.definition import Definition, kind_of, set_default_payload
 from interlock.worker.lifespan import Opening, read_lifespan
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from interlock.client.http.job_document import JobFields
     from interlock.config.declarations import Declared
     from interlock.config.service_builder import GroupFields, ServiceFields
+    from interlock.interface.run_view import Event
     from interlock.model.job_info import JobInfo
-    from interlock.model.run_view import Event
     from interlock.policy.scan.scanners import OwnScanner
     from interlock.testing.finished_run import FinishedRun
 

@@ -8,8 +8,8 @@ from interlock.client.connection import Connection
 from interlock.client.handle import RunHandle
 from interlock.client.map_items import key_maker
 from interlock.client.submission import Call, check_options, submit
-from interlock.model.new_run import RunOptions
-from interlock.model.value import ResultType
+from interlock.fields.value import ResultType
+from interlock.wire.new_run import RunOptions
 from interlock.worker.context import Context
 from interlock.worker.definition import Definition
 

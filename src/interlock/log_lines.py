@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from textwrap import indent
 from typing import Any, TextIO
 
-from interlock.model.json_form import rfc3339
-from interlock.model.safe_text import safe, safe_json
+from interlock.fields.json_form import rfc3339
+from interlock.fields.safe_text import safe, safe_json
 
 FIELDS = ("run_id", "job_id", "scheduled_at", "state", "attempt")
 

@@ -2,7 +2,7 @@
 
 import sys
 
-from interlock.model.error import NeedsLinux
+from interlock.error import NeedsLinux
 
 __all__ = ["new_event_loop", "require_linux", "run"]
 

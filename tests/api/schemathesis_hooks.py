@@ -11,11 +11,11 @@ import schemathesis
 
 from interlock.api.openapi import job_schemas
 from interlock.core.state import DEFAULT_LANES
-from interlock.model.bodies import BulkBody
-from interlock.model.field_types import Span
-from interlock.model.letter_view import LettersBody
-from interlock.model.new_run import DurationText
-from interlock.model.queries import WAIT
+from interlock.fields.field_types import Span
+from interlock.interface.bodies import BulkBody
+from interlock.interface.letter_view import LettersBody
+from interlock.interface.new_run_body import DurationText
+from interlock.interface.queries import WAIT
 from interlock.model.run_action import RunAction
 from tests.helpers import jobs
 

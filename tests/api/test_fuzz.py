@@ -16,13 +16,14 @@ from hypothesis import strategies as st
 
 from interlock.api import problems
 from interlock.client.submission import new_run
-from interlock.model import frames, payload
-from interlock.model import message as m
-from interlock.model import request as r
-from interlock.model.bodies import BatchBody, ReasonBody
-from interlock.model.error import InterlockError
-from interlock.model.frames import MESSAGES
-from interlock.model.new_run import NewRunBody
+from interlock.error import InterlockError
+from interlock.fields import payload
+from interlock.interface.bodies import BatchBody, ReasonBody
+from interlock.interface.new_run_body import NewRunBody
+from interlock.wire import frames
+from interlock.wire import message as m
+from interlock.wire import request as r
+from interlock.wire.frames import MESSAGES
 from tests.api.conftest import sound
 from tests.helpers.http import Http
 from tests.helpers.jobs import app

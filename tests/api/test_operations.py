@@ -9,12 +9,12 @@ import pytest
 
 from interlock.api.backend import Backend, forward
 from interlock.api.call import Handler
-from interlock.model import operations as op
+from interlock.interface import operations as op
+from interlock.interface.audit_operations import audit
+from interlock.interface.lane_operations import lane_actions, lanes, tenants
+from interlock.interface.operation import API, Operation
+from interlock.interface.worker_operations import WORKER_OPERATIONS
 from interlock.model.access import Permission
-from interlock.model.audit_operations import audit
-from interlock.model.lane_operations import lane_actions, lanes, tenants
-from interlock.model.operation import API, Operation
-from interlock.model.worker_operations import WORKER_OPERATIONS
 from interlock.stores.memory import MemoryStore
 
 FORWARDED = {

@@ -22,12 +22,12 @@ from interlock.buses.socket import SocketBus
 from interlock.engine.catalog import Catalog, Entry
 from interlock.engine.engine import Engine, EngineSettings
 from interlock.engine.service_book import ServiceBook
+from interlock.interface.run_view import HelloEvent, ServiceEvent, ServiceLogEvent
 from interlock.model.access import Caller, Grant, Role, digest_of
 from interlock.model.child_info import Change, ChildInfo, Exit, ServiceAction, Status
 from interlock.model.exposition import Family
 from interlock.model.job import Job
 from interlock.model.reload_report import Difference, Reloaded
-from interlock.model.run_view import HelloEvent, ServiceEvent, ServiceLogEvent
 from interlock.ports.clock import SystemClock
 from interlock.ports.operations import Operations
 from interlock.ports.store import ServiceEntry

@@ -6,7 +6,7 @@ from collections import Counter
 from itertools import count, islice
 
 import interlock as il
-from interlock.model.request import NewRun
+from interlock.wire.request import NewRun
 from tests.chaos.record import Record
 
 BURST = 40

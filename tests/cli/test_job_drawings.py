@@ -13,9 +13,9 @@ from interlock.cli.next import schedule_of
 from interlock.cli.tables import console
 from interlock.cli.timetable import print_fires
 from interlock.cli.zones import zone_name
-from interlock.model.error import InterlockError
+from interlock.error import InterlockError
 from interlock.model.job_info import JobInfo, JobTimes, LastRun, Timetable
-from interlock.model.schedule import Schedule, instant
+from interlock.model.schedule.schedule import Schedule, instant
 from interlock.model.state import State
 
 HOUR = 3600.0

@@ -15,7 +15,7 @@ from interlock.cli.main import COMMANDS
 from interlock.cli.next import schedule_of
 from interlock.cli.timetable import PIPED
 from interlock.client.http.client import Client
-from interlock.model.schedule import Schedule
+from interlock.model.schedule.schedule import Schedule
 from tests.cli.conftest import serving
 from tests.cli.terminal import in_a_terminal
 from tests.helpers.places import clean_folder

@@ -6,7 +6,7 @@ import pytest
 
 import interlock as il
 from interlock import AsyncClient, Client
-from interlock.model.error import BadValue, RunNotEnded
+from interlock.error import BadValue, RunNotEnded
 from tests.cli.asking import ask, detail, printed, refused
 from tests.helpers.server import Server
 

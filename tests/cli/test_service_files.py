@@ -6,7 +6,7 @@ import pytest
 
 from interlock.config import resolve
 from interlock.config.resolve import HANDED_OVER
-from interlock.model.error import BadValue
+from interlock.error import BadValue
 from tests.config.writing import without_rule
 from tests.helpers.server import interlock
 

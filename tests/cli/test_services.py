@@ -12,9 +12,9 @@ from interlock.cli.children import drawing, line_of, sentence_of
 from interlock.cli.group import run
 from interlock.cli.main import COMMANDS
 from interlock.cli.tables import console
+from interlock.interface.run_view import ServiceLine, ServiceLogPage
 from interlock.model.child_info import ChildInfo, Exit, Status
 from interlock.model.reload_report import Difference, Reloaded
-from interlock.model.run_view import ServiceLine, ServiceLogPage
 from tests.cli.terminal import Terminal, in_a_terminal
 from tests.client.faulty import Faulty, Reply, answer, problem
 

@@ -10,8 +10,8 @@ import pytest
 from interlock.config import Resolved, Settings, Token, resolve
 from interlock.config.file import LARGEST
 from interlock.config.settings import DEFAULTS, SETTINGS, variable_of
+from interlock.error import InterlockError
 from interlock.model.access import Caller, Grant, Role
-from interlock.model.error import InterlockError
 
 SECRET = "a-secret-of-some-length"
 

@@ -17,8 +17,8 @@ from interlock.cli.main import COMMANDS
 from interlock.cli.output import WrongUsage
 from interlock.cli.tables import console
 from interlock.config import resolve
-from interlock.model.error import BadConfig, BadDuration, BadValue, StoreUnavailable
-from interlock.model.schedule import instant
+from interlock.error import BadConfig, BadDuration, BadValue, StoreUnavailable
+from interlock.model.schedule.schedule import instant
 from interlock.simulation.forecast_model import Forecast, Notable, TooManyRuns
 from tests.cli.terminal import in_a_terminal
 from tests.helpers.places import clean_folder

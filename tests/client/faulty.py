@@ -7,9 +7,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from interlock.model import json_form
+from interlock.fields import json_form
+from interlock.interface.run_view import RunDetail, RunInternals
 from interlock.model.run import RunStats
-from interlock.model.run_view import RunDetail, RunInternals
 from interlock.model.state import State
 
 DETAIL = RunDetail(

@@ -7,7 +7,7 @@ import pytest
 
 import interlock as il
 from interlock.client.http.exchange import Request
-from interlock.model.approval import ApprovalDetail, ApprovalInfo, ApprovalPage
+from interlock.interface.approval_view import ApprovalDetail, ApprovalInfo, ApprovalPage
 from tests.client.faces import KINDS, Face, face
 from tests.client.scripted import Played, Tell, answered, policy
 from tests.helpers.judged import ASKS, write_policy

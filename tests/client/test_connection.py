@@ -7,10 +7,10 @@ import pytest
 
 from interlock.client.connection import Connection
 from interlock.client.submission import new_run, submit
-from interlock.model import request as r
-from interlock.model.error import Draining
-from interlock.model.message import Message, Problem
+from interlock.error import Draining
 from interlock.ports.bus import Bus, Endpoint, Peer
+from interlock.wire import request as r
+from interlock.wire.message import Message, Problem
 from tests.engine.bench import on_virtual_time
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import interlock as il
 from interlock.client.http.exchange import Failure, Response
-from interlock.model.run_view import GapEvent, HelloEvent, LogEvent
+from interlock.interface.run_view import GapEvent, HelloEvent, LogEvent
 from tests.client.scripted import Clock, Open, Pause, Played, Read, Tell, policy
 
 OPENED = Response(200, {"content-type": "text/event-stream; charset=utf-8"}, b"")

@@ -6,8 +6,8 @@ import sys
 import pytest
 
 import interlock
-from interlock.model import error
-from interlock.model.run_view import EVENT_NAMES
+from interlock import error
+from interlock.interface.run_view import EVENT_NAMES
 
 HEAVY = ("asyncio", "uvloop", "sqlite3", "rich", "aiohttp", "typer", "logging")
 

@@ -23,7 +23,7 @@ from interlock.model.job import JOB_FIELDS
 from interlock.model.job_info import JobInfo, JobPage
 from interlock.model.lane import LaneAction
 from interlock.model.run import CALL_KEY
-from interlock.model.schedule import Schedule
+from interlock.model.schedule.schedule import Schedule
 from interlock.model.worker_info import WorkerAction
 from tests.client.faces import KINDS, Face, face
 from tests.client.scripted import Pause, Played, Tell, answered, policy, returned

@@ -7,8 +7,8 @@ import pytest
 
 import interlock as il
 from interlock.client.http.exchange import Request
-from interlock.model.dead_letter import DeadLetter, LetterCode
-from interlock.model.letter_view import Dropped, LetterPage, letter_info
+from interlock.interface.letter_view import Dropped, LetterPage, letter_info
+from interlock.model.letter import DeadLetter, LetterCode
 from tests.client.scripted import Played, answered, policy, returned
 
 PATH = "/api/v1/dead-letters"

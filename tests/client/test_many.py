@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 import interlock as il
-from interlock.model.json_form import encode
+from interlock.fields.json_form import encode
 from tests.client.faces import KINDS, Face, face
 from tests.helpers.jobs import add, app, echo, flaky, hold
 from tests.helpers.jobs import count as counted

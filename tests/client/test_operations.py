@@ -10,10 +10,10 @@ import pytest
 import interlock as il
 from interlock.client.handle import Ending
 from interlock.client.http.exchange import Failure, Policy, Request, Response
-from interlock.model.request import NewRun
+from interlock.interface.run_view import LogLine, LogPage, RunPage
 from interlock.model.run import CALL_KEY
-from interlock.model.run_view import LogLine, LogPage, RunPage
 from interlock.model.state import TERMINAL
+from interlock.wire.request import NewRun
 from tests.client.faulty import DETAIL
 from tests.client.scripted import NOW, Clock, Pause, Played, Tell, answered, policy, returned
 

@@ -13,7 +13,7 @@ from uuid import uuid4
 import pytest
 
 import interlock as il
-from interlock.model.run_view import HelloEvent, LogEvent, ProgressEvent, RunEvent
+from interlock.interface.run_view import HelloEvent, LogEvent, ProgressEvent, RunEvent
 from soak.simulation.history import replay
 from tests.client.faces import KINDS, Face, face
 from tests.helpers.http import position_of

@@ -8,9 +8,9 @@ import pytest
 
 import interlock as il
 from interlock.client.http.exchange import Failure, Request, Response
+from interlock.interface.run_view import ServiceLine, ServiceLogPage
 from interlock.model.child_info import ChildInfo, Exit, ServiceAction, Status
 from interlock.model.reload_report import Difference, Reloaded
-from interlock.model.run_view import ServiceLine, ServiceLogPage
 from tests.client.faces import KINDS, face
 from tests.client.faulty import Faulty, Reply, answer, problem
 from tests.client.scripted import Clock, Pause, Played, Tell, answered, policy, returned

@@ -14,9 +14,9 @@ import pytest
 
 import interlock as il
 from interlock.client.http.operations import Operations
+from interlock.interface.run_view import BulkInfo, Event, HistoryEntry, RunDetail, RunInfo, ServiceLine
 from interlock.model.child_info import ChildInfo
 from interlock.model.job_info import JobInfo, Timetable
-from interlock.model.run_view import BulkInfo, Event, HistoryEntry, RunDetail, RunInfo, ServiceLine
 
 
 def types_of_a_client(client: il.Client) -> None:

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 import interlock as il
-from interlock.model.run_view import HelloEvent, LogEvent
+from interlock.interface.run_view import HelloEvent, LogEvent
 from tests.client.faces import KINDS, face
 from tests.client.faulty import DETAIL, OK, Faulty, Reply, answer, problem, stream
 from tests.helpers.places import run_async, until

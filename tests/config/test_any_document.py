@@ -14,9 +14,9 @@ from interlock.config.faults import Faults
 from interlock.config.job_documents import read_job
 from interlock.config.schema import documents_schema
 from interlock.config.sources import KINDS, Loaded, build
-from interlock.model.error import BadConfig
-from interlock.model.field import Part
-from interlock.model.field_types import Kind, Optional
+from interlock.error import BadConfig
+from interlock.fields.field import Part
+from interlock.fields.field_types import Kind, Optional
 
 LINE = re.compile(r"any\.yaml(:[1-9][0-9]*)?: .+")
 

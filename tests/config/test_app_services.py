@@ -9,7 +9,7 @@ import pytest
 
 import interlock as il
 from interlock.config.sources import FromApp, load
-from interlock.model.error import BadConfig, InterlockError
+from interlock.error import BadConfig, InterlockError
 from interlock.supervision import Container, Group, Process, Restart, Strategy
 from interlock.worker.service import ServiceOptions
 from tests.config.writing import SERVICE, put

@@ -9,11 +9,11 @@ import interlock as il
 from interlock.config.settings import Settings
 from interlock.core.state import DEFAULT_LANES, Limits
 from interlock.engine.engine import EngineSettings
+from interlock.interface.queries import JobLogQuery
 from interlock.model.job import Job
-from interlock.model.output import OutputPolicy
+from interlock.model.policy.output import OutputPolicy
 from interlock.model.pool import PoolSpec
-from interlock.model.queries import JobLogQuery
-from interlock.model.schedule import Schedule
+from interlock.model.schedule.schedule import Schedule
 from interlock.model.session import SessionOptions
 from interlock.worker.host import HostSettings
 

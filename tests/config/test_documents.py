@@ -9,7 +9,7 @@ from interlock.config.documents import read
 from interlock.config.faults import Faults, Spot
 from interlock.config.plain_yaml import LARGEST, LONGEST_NAME
 from interlock.config.sources import load
-from interlock.model.error import BadConfig
+from interlock.error import BadConfig
 from tests.config.writing import SERVICE, fault, put, refused
 from tests.config.writing import read as children
 from tests.helpers.places import unprivileged

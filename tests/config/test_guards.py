@@ -7,7 +7,7 @@ import pytest
 import interlock as il
 from interlock.config.job_documents import read_job
 from interlock.config.sources import FromApp, load
-from interlock.model.error import BadConfig, InterlockError
+from interlock.error import BadConfig, InterlockError
 from interlock.model.guard import Action, ActionKind, Check, Constraints, Decision, Format, Hook, OnError
 from interlock.model.job import Job
 from tests.config.writing import put

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 import interlock as il
-from interlock.model.error import BadDuration, BadPayload, BadValue, InterlockError, NotJson
+from interlock.error import BadDuration, BadPayload, BadValue, InterlockError, NotJson
 from interlock.model.job import Job
-from interlock.model.schedule import CatchUp, Schedule
+from interlock.model.schedule.schedule import CatchUp, Schedule
 
 ALL = CatchUp.ALL
 

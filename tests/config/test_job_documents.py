@@ -12,7 +12,7 @@ from interlock.config.job_documents import read_job
 from interlock.config.sources import FromApp, load
 from interlock.model.guard import Constraints
 from interlock.model.job import ExecutorKind, Job, Retry, Sensitivity
-from interlock.model.schedule import CatchUp, Schedule
+from interlock.model.schedule.schedule import CatchUp, Schedule
 from interlock.model.work import FunctionWork, JobWork, Limits, ProcessWork
 from tests.config.writing import put
 

@@ -10,8 +10,8 @@ from interlock.config.documents import read
 from interlock.config.faults import Faults
 from interlock.config.job_documents import read_job
 from interlock.config.sources import FromApp, build, load
-from interlock.model.error import BadConfig
-from interlock.model.schedule import instant
+from interlock.error import BadConfig
+from interlock.model.schedule.schedule import instant
 from tests.config.writing import fault, put, refused, without_rule
 from tests.helpers.places import unprivileged
 

@@ -5,7 +5,7 @@ import pytest
 from interlock.config import Settings
 from interlock.config.sources import load
 from interlock.core.state import DEFAULT_LANES
-from interlock.model.error import BadConfig
+from interlock.error import BadConfig
 from interlock.model.lane import LaneSpec, with_limits
 from tests.config.writing import put, refused
 

@@ -6,8 +6,8 @@ import pytest
 
 import interlock as il
 from interlock.config.sources import NO_APP, FromApp, load
-from interlock.model.error import BadConfig
-from interlock.model.policy import PolicyRequest, Ruling
+from interlock.error import BadConfig
+from interlock.model.policy.verdict import PolicyRequest, Ruling
 from tests.config.writing import put
 
 POLICY = "kind: Policy\nid: main\nrules:\n- {id: a, decision: allow}\n"

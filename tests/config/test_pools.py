@@ -3,7 +3,7 @@
 import pytest
 
 from interlock.config.sources import FromApp, load
-from interlock.model.error import BadConfig, BadValue
+from interlock.error import BadConfig, BadValue
 from interlock.model.job import Job
 from interlock.model.pool import PoolSpec, PoolStatus, check_member
 from interlock.worker.definition import Definition

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from interlock.config.sources import load
-from interlock.model.error import BadConfig
+from interlock.error import BadConfig
 from tests.config.writing import SERVICE, fault, put, read, refused
 
 

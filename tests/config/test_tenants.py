@@ -3,7 +3,7 @@
 import pytest
 
 from interlock.config.sources import load
-from interlock.model.error import BadConfig
+from interlock.error import BadConfig
 from interlock.model.tenant import OverLimit, TenantSpec
 from tests.config.writing import put
 

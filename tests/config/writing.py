@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from interlock.config.sources import load
-from interlock.model.error import BadConfig
+from interlock.error import BadConfig
 from interlock.supervision import Child
 
 SERVICE = "kind: Service\nid: web\nrun: {process: [web]}\n"

@@ -9,14 +9,15 @@ import pytest
 from msgspec.structs import replace
 
 from interlock.core.decisions import Batch
-from interlock.model.delivery import Delivery, DeliveryFilter, DeliveryState, Sent
-from interlock.model.error import StaleEpoch
+from interlock.error import StaleEpoch
+from interlock.model.delivery import Delivery, DeliveryFilter, DeliveryState
 from interlock.model.state import State
 from interlock.ports import store as port
 from interlock.ports.store import PruneLimits
 from interlock.stores.sqlite import SqliteReader, SqliteStore
 from interlock.stores.sqlite.database import connect_writer
 from interlock.stores.sqlite.queries import DELIVERIES, QUERIES
+from interlock.wire.delivery_request import Sent
 from tests.contract.conftest import AnyStore, WithStore, run_with
 from tests.contract.samples import DELIVERY, NAME, SENT, created, entry, make_run, take
 

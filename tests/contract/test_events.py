@@ -5,7 +5,7 @@ import copy
 import pytest
 
 from interlock.core.decisions import Batch
-from interlock.model.error import StoreUnavailable
+from interlock.error import StoreUnavailable
 from interlock.model.state import State
 from interlock.ports.store import MOST_EVENT_BYTES, MOST_LOOKED_AT, EventFilter, LogEntry, StoredEvent
 from tests.contract.conftest import AnyStore, WithStore

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from interlock.model.error import LeaseLost
+from interlock.error import LeaseLost
 from interlock.ports.leases import Lease
 from tests.contract.conftest import AnyStore, WithStore
 

@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from interlock.core.decisions import Batch
-from interlock.model.dead_letter import DeadLetter, LetterCode, LetterFilter
-from interlock.model.error import StaleEpoch
+from interlock.error import StaleEpoch
+from interlock.model.letter import DeadLetter, LetterCode, LetterFilter
 from interlock.model.state import State
 from interlock.ports.store import MOST_PRUNED, PruneLimits
 from tests.contract.conftest import AnyStore, WithStore

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from msgspec.structs import replace
 
 from interlock.core.decisions import Batch
-from interlock.model.dead_letter import LetterFilter
-from interlock.model.error import StoreUnavailable
+from interlock.error import StoreUnavailable
+from interlock.model.letter import LetterFilter
 from interlock.model.run import CALL_KEY, CATCH_UP, SCHEDULE, TRIGGER, Run, backfill
 from interlock.model.run_action import RunAction
 from interlock.model.state import State

@@ -4,17 +4,17 @@ from typing import cast
 
 import pytest
 
-from interlock.model import message as m
-from interlock.model import request as r
-from interlock.model.output import Finding, OutputPolicy, Scanned
-from interlock.model.output_request import ReportScans
-from interlock.model.policy import Ruling
-from interlock.model.policy_document import PolicyDocument
+from interlock.model.policy.document import PolicyDocument
+from interlock.model.policy.output import Finding, OutputPolicy, Scanned
+from interlock.model.policy.scanner import OutputAction, ScannerKind, ScannerSpec
+from interlock.model.policy.verdict import Ruling
 from interlock.model.run_action import RunAction
-from interlock.model.scanner import OutputAction, ScannerKind, ScannerSpec
 from interlock.model.state import State
 from interlock.policy.policy import compile_policy
 from interlock.ports.store import EventFilter
+from interlock.wire import message as m
+from interlock.wire import request as r
+from interlock.wire.output_request import ReportScans
 from tests.contract.conftest import AnyStore, WithStore
 from tests.contract.samples import dead_letters
 from tests.engine.bench import Bench, Link, SlowStore, until

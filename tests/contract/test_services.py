@@ -13,9 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from interlock.core.decisions import Batch
+from interlock.error import StaleEpoch, StoreUnavailable
 from interlock.model.child_info import Exit, Kept
-from interlock.model.command import ServiceRow
-from interlock.model.error import StaleEpoch, StoreUnavailable
 from interlock.model.guard import ViolationEvent
 from interlock.model.state import State
 from interlock.ports.store import (
@@ -29,6 +28,7 @@ from interlock.ports.store import (
 )
 from interlock.stores.sqlite.database import connect_writer
 from interlock.stores.sqlite.queries import QUERIES
+from interlock.wire.command import ServiceRow
 from tests.contract.conftest import AnyStore, WithStore
 from tests.contract.samples import CHANGE, EXIT, NAME, TEXT, created, entry, everything, make_run, take
 

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
+from interlock.error import BadValue, InterlockError, StoreInUse
 from interlock.model.audit import verify
-from interlock.model.error import BadValue, InterlockError, StoreInUse
 from interlock.model.state import State
 from interlock.stores.sqlite import SqliteStore
 from interlock.stores.sqlite.backup import back_up, restore

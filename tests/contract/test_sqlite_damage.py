@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from interlock.model import payload
-from interlock.model.error import BadValue, CannotOpenDatabase, DatabaseBehind, DatabaseDamaged, NotADatabase
+from interlock.error import BadValue, CannotOpenDatabase, DatabaseBehind, DatabaseDamaged, NotADatabase
+from interlock.fields import payload
 from interlock.model.state import State
 from interlock.stores.sqlite import SqliteStore
 from interlock.stores.sqlite.repair import Saved, repair_copy

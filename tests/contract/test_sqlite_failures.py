@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from interlock.core.decisions import Batch
-from interlock.model.error import InterlockError, StoreUnavailable
+from interlock.error import InterlockError, StoreUnavailable
 from interlock.model.state import State
 from interlock.stores.sqlite import SqliteStore
 from tests.contract.conftest import AnyStore, run_with

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from interlock.model.error import (
+from interlock.error import (
     CannotOpenDatabase,
     DatabaseTooNew,
     InterlockError,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.model.error import DatabaseGone, StoreInUse, StoreUnavailable
+from interlock.error import DatabaseGone, StoreInUse, StoreUnavailable
 from interlock.stores.sqlite import SqliteStore
 from tests.contract.conftest import AnyStore, run_with
 from tests.contract.samples import NAME, created, make_run, take

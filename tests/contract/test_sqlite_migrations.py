@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.model.error import CannotOpenDatabase, StoreUnavailable
+from interlock.error import CannotOpenDatabase, StoreUnavailable
 from interlock.stores.sqlite import SqliteReader
 from interlock.stores.sqlite.database import APPLICATION_ID, migrate
 from interlock.stores.sqlite.queries import INSERT_HISTORY, migrations

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from interlock.buses.listener import bind_unix
-from interlock.model.error import CannotOpenDatabase, InterlockError, NotADatabase, NotPrivate
+from interlock.error import CannotOpenDatabase, InterlockError, NotADatabase, NotPrivate
 from interlock.stores.sqlite import SqliteStore
 from interlock.stores.sqlite.database import connect_reader
 from interlock.stores.sqlite.repair import repair_copy

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from interlock.core.decisions import Batch
-from interlock.model.error import DatabaseTooNew, NotADatabase, StoreUnavailable
+from interlock.error import DatabaseTooNew, NotADatabase, StoreUnavailable
 from interlock.model.state import State
 from interlock.ports.store import EventFilter, RunFilter
 from interlock.stores.sqlite import SqliteReader, SqliteStore

@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from msgspec.structs import replace
 
 from interlock.core.decisions import Batch
+from interlock.error import StaleEpoch
 from interlock.model.child_info import Kept
-from interlock.model.error import StaleEpoch
 from interlock.model.facets import Facets, Hold
-from interlock.model.output import OutputRecord, OutputStatus
+from interlock.model.policy.output import OutputRecord, OutputStatus
 from interlock.model.run import UPDATES, Run
 from interlock.model.state import State
 from interlock.ports.store import (

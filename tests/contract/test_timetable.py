@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from interlock.core.decisions import Batch
 from interlock.core.schedule_table import ScheduleRow
-from interlock.model.error import StaleEpoch, StoreUnavailable
+from interlock.error import StaleEpoch, StoreUnavailable
 from interlock.model.job import Job
 from interlock.model.run import CATCH_UP, SCHEDULE, backfill
 from interlock.model.state import State

@@ -10,19 +10,19 @@ from interlock.core.rebuild import rebuild
 from interlock.core.state import DEFAULT_LANES, Limits, SchedulerState
 from interlock.core.step import Command, needs, step
 from interlock.engine import effects, facts
-from interlock.model.command import Answered, Create, Define, HandedOver, WorkerDown, WorkerUp
-from interlock.model.effect import CallHook, CheckPolicy
 from interlock.model.job import Job, Retry
 from interlock.model.lane import LaneSpec
-from interlock.model.message import Dispatch, Finished, Heartbeat, Held, Load, Lost, Message, Started
-from interlock.model.policy import PolicyRequest, Verdict
-from interlock.model.request import Accepted, ActOnRun, NewRun
+from interlock.model.policy.verdict import PolicyRequest, Verdict
 from interlock.model.run import Now, Run, Transition
 from interlock.model.run_action import RunAction
 from interlock.model.state import ALLOWED, State
 from interlock.model.tenant import TenantSpec
 from interlock.policy.policy import Policy
 from interlock.stores.memory import MemoryStore
+from interlock.wire.command import Answered, Create, Define, HandedOver, WorkerDown, WorkerUp
+from interlock.wire.effect import CallHook, CheckPolicy
+from interlock.wire.message import Dispatch, Finished, Heartbeat, Held, Load, Lost, Message, Started
+from interlock.wire.request import Accepted, ActOnRun, NewRun
 
 T = TypeVar("T")
 

@@ -3,14 +3,14 @@
 from typing import Any
 
 from interlock.core.state import Limits
-from interlock.model.command import Define
 from interlock.model.guard import Constraints
 from interlock.model.job import Job
-from interlock.model.message import Dispatch
-from interlock.model.request import SetPaused
-from interlock.model.schedule import Schedule
+from interlock.model.schedule.schedule import Schedule
 from interlock.model.state import State
 from interlock.model.work import ProcessWork
+from interlock.wire.command import Define
+from interlock.wire.message import Dispatch
+from interlock.wire.request import SetPaused
 from soak.simulation.history import replay
 from tests.core.machine import START, Machine, at_once
 

@@ -14,20 +14,20 @@ from msgspec.structs import asdict, replace
 from interlock.core import audit
 from interlock.core.facts import Facts
 from interlock.core.transition import Pass
-from interlock.model import json_form
+from interlock.fields import json_form
+from interlock.interface.queries import EventType
+from interlock.interface.run_view import EVENT_NAMES
 from interlock.model.audit import NO_HASH, AuditEntry, AuditHead, AuditKind, chained, entry_hash, verify
-from interlock.model.audit_request import NoteRefusals, Refusal, RefusalsReport
-from interlock.model.command import Define, NoteTokens, Put
 from interlock.model.job import Job
 from interlock.model.job_info import JobEvent
-from interlock.model.policy import Ruling
-from interlock.model.policy_document import PolicyDocument
-from interlock.model.queries import EventType
-from interlock.model.request import DropJob, SetPaused
-from interlock.model.run_view import EVENT_NAMES
-from interlock.model.schedule import Schedule
+from interlock.model.policy.document import PolicyDocument
+from interlock.model.policy.verdict import Ruling
+from interlock.model.schedule.schedule import Schedule
 from interlock.model.work import ProcessWork
 from interlock.policy.policy import compile_policy
+from interlock.wire.audit_request import NoteRefusals, Refusal, RefusalsReport
+from interlock.wire.command import Define, NoteTokens, Put
+from interlock.wire.request import DropJob, SetPaused
 from tests.core.machine import START, WORK, Machine, at_once
 
 REFUSED = AuditKind.TOKEN_REFUSED

@@ -7,12 +7,12 @@ import pytest
 from interlock.core.decisions import Failed
 from interlock.engine import intake
 from interlock.engine.catalog import Catalog, Entry, any_object
-from interlock.model.error import InterlockError
+from interlock.error import InterlockError
 from interlock.model.job import Job
-from interlock.model.request import Backfill, BackfillReport
 from interlock.model.run import TRIGGER
-from interlock.model.schedule import Schedule
+from interlock.model.schedule.schedule import Schedule
 from interlock.model.state import State
+from interlock.wire.request import Backfill, BackfillReport
 from tests.core.machine import START, Machine
 from tests.core.scheduling import begun, check_records, declare, job, machine_of, pass_time, pause, stop_for, times
 

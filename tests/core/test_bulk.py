@@ -8,15 +8,15 @@ from interlock.core import bulk
 from interlock.core.decisions import Answer, Decisions, Failed
 from interlock.core.state import Limits
 from interlock.core.step import Command
+from interlock.error import BadValue, InterlockError
 from interlock.model.bulk import BulkRequest
-from interlock.model.command import StartDraining
-from interlock.model.error import BadValue, InterlockError
 from interlock.model.job import Job
-from interlock.model.message import Stop
-from interlock.model.request import BulkReport, NewRun, StartBulk
 from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter
 from interlock.model.state import State
+from interlock.wire.command import StartDraining
+from interlock.wire.message import Stop
+from interlock.wire.request import BulkReport, NewRun, StartBulk
 from tests.core.machine import START, Machine
 
 FIVE = Limits(bulk_runs=5)

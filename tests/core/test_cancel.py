@@ -4,10 +4,10 @@ import pytest
 
 from interlock.core.decisions import Failed
 from interlock.core.lanes import enqueue
-from interlock.model.error import UnknownRun
-from interlock.model.message import Dispatch, Stop
-from interlock.model.request import StateReport
+from interlock.error import UnknownRun
 from interlock.model.state import ON_WORKER, TERMINAL, State
+from interlock.wire.message import Dispatch, Stop
+from interlock.wire.request import StateReport
 from tests.core.machine import START, Machine, retrying_job
 
 LIVE = sorted(set(State) - TERMINAL)

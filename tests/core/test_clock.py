@@ -10,12 +10,12 @@ import interlock as il
 from interlock.core.state import Limits
 from interlock.engine import intake
 from interlock.engine.catalog import Catalog, Entry
-from interlock.model.error import BadValue
+from interlock.error import BadValue
 from interlock.model.job import Job, Retry
-from interlock.model.message import Dispatch, Stop
-from interlock.model.request import NewRun, Submit
-from interlock.model.schedule import Schedule
+from interlock.model.schedule.schedule import Schedule
 from interlock.model.state import State
+from interlock.wire.message import Dispatch, Stop
+from interlock.wire.request import NewRun, Submit
 from tests.core.machine import ELAPSED, START, Machine
 from tests.core.scheduling import DAY, check_records, declare, job, machine_of, pass_time, stop_for, times
 

@@ -7,16 +7,16 @@ import pytest
 from interlock.core.facts import Facts
 from interlock.core.state import Limits
 from interlock.core.transition import MOST_COLLECTED, Pass
-from interlock.model.command import Answered
-from interlock.model.error import InvalidTransition
+from interlock.error import InvalidTransition
+from interlock.fields.payload import LIMIT
 from interlock.model.facets import CollapsedInto, Collected, Facets
 from interlock.model.job import Job
-from interlock.model.message import Dispatch
-from interlock.model.payload import LIMIT
-from interlock.model.request import ActOnRun, StartBulk
 from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter
 from interlock.model.state import State
+from interlock.wire.command import Answered
+from interlock.wire.message import Dispatch
+from interlock.wire.request import ActOnRun, StartBulk
 from tests.core.machine import Machine, retrying_job
 
 

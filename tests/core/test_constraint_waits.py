@@ -6,15 +6,15 @@ import pytest
 
 from interlock.core.settle import CANCEL
 from interlock.core.state import Limits
-from interlock.model.command import Define
 from interlock.model.guard import Action, Check, Constraints
 from interlock.model.job import Job, Retry
-from interlock.model.lane_request import ActOnSession
-from interlock.model.request import SetPaused
 from interlock.model.run_action import RunAction
-from interlock.model.schedule import Schedule
+from interlock.model.schedule.schedule import Schedule
 from interlock.model.session import SessionAction
 from interlock.model.state import State
+from interlock.wire.command import Define
+from interlock.wire.lane_request import ActOnSession
+from interlock.wire.request import SetPaused
 from tests.core.machine import Machine
 from tests.core.scheduling import LIMITS, declare, pass_time, times
 from tests.core.test_constraints import HOOK, answers, guarded, owed, reason

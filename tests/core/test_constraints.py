@@ -8,14 +8,14 @@ import pytest
 from interlock.core.explain import explain
 from interlock.core.series import OVERTAKEN
 from interlock.core.state import Limits
-from interlock.model.command import Define
 from interlock.model.delivery import Delivery, DeliveryFilter
-from interlock.model.effect import CallHook
 from interlock.model.guard import Action, Check, Constraints, Decision, Hook, OnError
 from interlock.model.job import Job, Retry
 from interlock.model.run_action import RunAction
-from interlock.model.schedule import Schedule
+from interlock.model.schedule.schedule import Schedule
 from interlock.model.state import State
+from interlock.wire.command import Define
+from interlock.wire.effect import CallHook
 from tests.core.machine import AT_ONCE, START, Machine, at_once, retrying_job
 from tests.core.scheduling import LIMITS, begun, pass_time, times
 

@@ -14,9 +14,9 @@ from cronsim import CronSim, CronSimError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.model.cron import Cron, NeverAgain, cron_of
-from interlock.model.error import BadValue
-from interlock.model.schedule import Schedule
+from interlock.error import BadValue
+from interlock.model.schedule.cron import Cron, NeverAgain, cron_of
+from interlock.model.schedule.schedule import Schedule
 
 START = datetime(2026, 1, 1, tzinfo=UTC)  # a Thursday
 ZONES = ["UTC", "Europe/Paris", "Australia/Lord_Howe", "Pacific/Apia", "America/St_Johns", "Asia/Kathmandu"]

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from interlock.model.cron import Cron
+from interlock.model.schedule.cron import Cron
 from soak.zone_oracle import Change, changes, clock, fires
 from soak.zones import MARGIN, expressions, fault, groups, judge_zone, main
 

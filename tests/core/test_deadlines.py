@@ -7,11 +7,11 @@ import pytest
 from interlock.model.explanation import explain_end
 from interlock.model.guard import Constraints
 from interlock.model.job import ExecutorKind, Job, Retry
-from interlock.model.message import Stop
-from interlock.model.policy import Ruling, RunLimits
-from interlock.model.policy_document import PolicyDocument, Rule
+from interlock.model.policy.document import PolicyDocument, Rule
+from interlock.model.policy.verdict import Ruling, RunLimits
 from interlock.model.state import State
 from interlock.policy.policy import compile_policy
+from interlock.wire.message import Stop
 from tests.core.machine import START, Machine, retrying_job
 
 RETRY = Retry(max_retries=5, initial_delay=4, multiplier=1, jitter=0)

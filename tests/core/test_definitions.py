@@ -2,12 +2,12 @@
 
 import pytest
 
-from interlock.model.command import Define, Put
 from interlock.model.job import ExecutorKind, Job, Retry
-from interlock.model.message import Dispatch
-from interlock.model.schedule import Schedule
+from interlock.model.schedule.schedule import Schedule
 from interlock.model.state import State
 from interlock.model.work import JobWork, ProcessWork
+from interlock.wire.command import Define, Put
+from interlock.wire.message import Dispatch
 from tests.core.machine import START, WORK, Machine
 from tests.core.scheduling import machine_of
 

@@ -5,10 +5,10 @@ from math import nextafter
 import pytest
 
 from interlock.core.state import Limits
-from interlock.model.command import Answered, WorkerUp
-from interlock.model.effect import LIMIT, ReadInputs
-from interlock.model.message import Checkpoint, Dispatch
 from interlock.model.state import State
+from interlock.wire.command import Answered, WorkerUp
+from interlock.wire.effect import LIMIT, ReadInputs
+from interlock.wire.message import Checkpoint, Dispatch
 from tests.core.machine import Machine, retrying_job
 
 LARGE = b'{"text": "' + b"x" * 1000 + b'"}'

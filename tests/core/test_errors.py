@@ -2,7 +2,7 @@
 
 import pytest
 
-from interlock.model import error as e
+from interlock import error as e
 
 KINDS = [kind for kind in e.ERRORS.values() if kind.__module__.startswith(e.__name__)]
 

@@ -17,21 +17,21 @@ from interlock.core.explain import explain
 from interlock.core.facts import Facts
 from interlock.core.state import Limits, SchedulerState
 from interlock.core.step import NO_FACTS, Command, step
-from interlock.model.command import Define, StartDraining, WorkerUp
 from interlock.model.explanation import Explanation, Obstacle, Reason, explain_end
 from interlock.model.explanation import ReasonKind as K
 from interlock.model.facets import Facets, RetriedAs
 from interlock.model.job import ExecutorKind, Job, KeyLimit
 from interlock.model.lane import LaneAction, LaneSpec
-from interlock.model.lane_request import ActOnLane, ActOnSession
-from interlock.model.request import StartBulk
 from interlock.model.run import Now
 from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter
-from interlock.model.schedule import Schedule
+from interlock.model.schedule.schedule import Schedule
 from interlock.model.session import SessionAction
 from interlock.model.state import ON_WORKER, State
 from interlock.model.tenant import TenantSpec
+from interlock.wire.command import Define, StartDraining, WorkerUp
+from interlock.wire.lane_request import ActOnLane, ActOnSession
+from interlock.wire.request import StartBulk
 from soak.simulation.explanations import Explanations
 from tests.core.machine import START, Machine, retrying_job
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from interlock.model.error import BadValue, Fatal
+from interlock.error import BadValue, Fatal
 from interlock.model.failure import LONGEST_MESSAGE, Failure, RetryAfter, type_name, types_of
 from interlock.model.job import Job, Retry
 from interlock.model.state import State

@@ -5,7 +5,9 @@ import itertools
 import pytest
 
 from interlock.model.facets import ProgressInfo
-from interlock.model.message import (
+from interlock.model.outcome import Outcome, read_outcome
+from interlock.model.state import State
+from interlock.wire.message import (
     Checkpoint,
     Dispatch,
     Finished,
@@ -22,9 +24,7 @@ from interlock.model.message import (
     Stop,
     Usage,
 )
-from interlock.model.outcome import Outcome, read_outcome
-from interlock.model.request import StateReport
-from interlock.model.state import State
+from interlock.wire.request import StateReport
 from tests.core.machine import START, Machine, retrying_job
 from tests.core.test_records import contents
 

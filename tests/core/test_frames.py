@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.model import frames
-from interlock.model.error import Refused
-from interlock.model.frames import FrameReader
-from interlock.model.message import (
+from interlock.error import Refused
+from interlock.model.run import Transition
+from interlock.model.state import State
+from interlock.wire import frames
+from interlock.wire.frames import FrameReader
+from interlock.wire.message import (
     Checkpoint,
     Dispatch,
     Finished,
@@ -26,9 +28,7 @@ from interlock.model.message import (
     Unread,
     Usage,
 )
-from interlock.model.request import Accepted, HistoryReport, NewRun, RunReport, Submit
-from interlock.model.run import Transition
-from interlock.model.state import State
+from interlock.wire.request import Accepted, HistoryReport, NewRun, RunReport, Submit
 
 WHOLE = st.integers(0, 2**53 - 1)
 SMALL = st.integers(0, 2**31 - 1)

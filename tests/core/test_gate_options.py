@@ -7,10 +7,10 @@ import pytest
 import interlock as il
 from interlock.config.job_documents import read_job
 from interlock.core.explain import explain
-from interlock.model.error import BadConfig, BadInput
-from interlock.model.field_types import Rate
+from interlock.error import BadConfig, BadInput
+from interlock.fields.field_types import Rate
+from interlock.fields.json_form import encode
 from interlock.model.job import Job, KeyLimit
-from interlock.model.json_form import encode
 from tests.core.machine import Machine
 
 

@@ -19,14 +19,14 @@ from msgspec import to_builtins
 from interlock.core.explain import explain
 from interlock.core.gates import REST, SESSION_RATE
 from interlock.core.state import Limits
-from interlock.model.command import Define
-from interlock.model.error import BadValue
+from interlock.error import BadValue
 from interlock.model.job import Job, KeyLimit
 from interlock.model.lane import LaneAction, LaneSpec, LaneStatus
-from interlock.model.lane_request import ActOnLane
-from interlock.model.message import Dispatch, Usage
 from interlock.model.session import SessionOptions
 from interlock.model.state import ON_WORKER, State
+from interlock.wire.command import Define
+from interlock.wire.lane_request import ActOnLane
+from interlock.wire.message import Dispatch, Usage
 from tests.core.machine import AT_ONCE, START, Machine
 
 LIMITED = Job(id="limited", limit=KeyLimit(key="who", max=2))

@@ -3,11 +3,11 @@
 import pytest
 
 from interlock.core.state import Limits
-from interlock.model.message import Dispatch, Returned
-from interlock.model.request import StartBulk, StateReport
 from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter
 from interlock.model.state import State
+from interlock.wire.message import Dispatch, Returned
+from interlock.wire.request import StartBulk, StateReport
 from tests.core.machine import AT_ONCE, START, Machine, retrying_job
 
 pytestmark = pytest.mark.behaviour("RUN-24")

@@ -2,9 +2,9 @@
 
 import pytest
 
-from interlock.model.error import BadValue
+from interlock.error import BadValue
 from interlock.model.job import Job
-from interlock.model.schedule import Schedule
+from interlock.model.schedule.schedule import Schedule
 from tests.core.machine import Machine
 from tests.core.scheduling import declare, machine_of, pass_time
 from tests.core.test_backfill import backfill

@@ -10,18 +10,18 @@ import pytest
 from msgspec import inspect as types
 
 import interlock.core
+from interlock.fields.json_form import decode, encode
+from interlock.interface.operations import OPERATIONS
+from interlock.interface.run_view import EVENT_NAMES, RunInfo, info_of
 from interlock.model.child_info import ChildInfo, Exit, Status
 from interlock.model.delivery import Notice
 from interlock.model.facets import Approval, Facets, Guarded, Hold, Judged, SessionFacet
 from interlock.model.guard import Violation
 from interlock.model.job_info import FireTimes
-from interlock.model.json_form import decode, encode
-from interlock.model.operations import OPERATIONS
-from interlock.model.output import OutputRecord
-from interlock.model.policy import Ruling
-from interlock.model.run_view import EVENT_NAMES, RunInfo, info_of
-from interlock.model.scanner import OutputAction
-from interlock.model.schedule import Schedule
+from interlock.model.policy.output import OutputRecord
+from interlock.model.policy.scanner import OutputAction
+from interlock.model.policy.verdict import Ruling
+from interlock.model.schedule.schedule import Schedule
 from interlock.model.state import POSSIBLE, State
 from tests.contract.samples import make_run
 

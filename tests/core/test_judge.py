@@ -10,25 +10,25 @@ from msgspec.structs import replace
 from interlock.core.decisions import Failed
 from interlock.core.explain import explain
 from interlock.core.state import Limits
-from interlock.model.approval_request import Resolve
 from interlock.model.audit import AuditEntry, AuditFilter
-from interlock.model.command import PolicyMoved, Refill, StartDraining
 from interlock.model.explanation import explain_end
 from interlock.model.facets import Allowed, Facets, seen
 from interlock.model.guard import Action, Constraints
 from interlock.model.job import Job
-from interlock.model.lane_request import ActOnSession
-from interlock.model.message import Dispatch, Returned, Stop, Usage
-from interlock.model.new_run import NewRun
-from interlock.model.policy import NO_LIMITS, PolicyRequest, Ruling, RunLimits, Verdict
-from interlock.model.policy_document import Match, PolicyDocument, Rule, Velocity
-from interlock.model.request import ActOnRun, StateReport
+from interlock.model.policy.document import Match, PolicyDocument, Rule, Velocity
+from interlock.model.policy.verdict import NO_LIMITS, PolicyRequest, Ruling, RunLimits, Verdict
 from interlock.model.run_action import RunAction
-from interlock.model.schedule import Schedule
+from interlock.model.schedule.schedule import Schedule
 from interlock.model.session import SessionAction
 from interlock.model.state import State
 from interlock.model.work import ProcessWork
 from interlock.policy.policy import Policy, compile_policy
+from interlock.wire.approval_request import Resolve
+from interlock.wire.command import PolicyMoved, Refill, StartDraining
+from interlock.wire.lane_request import ActOnSession
+from interlock.wire.message import Dispatch, Returned, Stop, Usage
+from interlock.wire.new_run import NewRun
+from interlock.wire.request import ActOnRun, StateReport
 from tests.core.machine import AT_ONCE, Machine, at_once, retrying_job
 from tests.core.scheduling import LIMITS
 

@@ -5,15 +5,15 @@ from collections.abc import Callable
 import pytest
 
 from interlock.core.decisions import Failed
-from interlock.model.command import Define, Refill
-from interlock.model.error import BadValue, Draining, UnknownLane
+from interlock.error import BadValue, Draining, UnknownLane
 from interlock.model.job import Job
 from interlock.model.lane import LaneAction, LaneChange, LaneInfo, LaneSpec, LaneStatus, LaneValues
-from interlock.model.lane_request import ActOnLane, CreateLane, LaneReport, SetLane
-from interlock.model.request import NewRun, Request, StartBulk
 from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter
 from interlock.model.state import ON_WORKER, State
+from interlock.wire.command import Define, Refill
+from interlock.wire.lane_request import ActOnLane, CreateLane, LaneReport, SetLane
+from interlock.wire.request import NewRun, Request, StartBulk
 from tests.core.machine import WORK, Machine, specs
 
 Again = Callable[[Machine], None]

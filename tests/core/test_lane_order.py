@@ -15,13 +15,13 @@ from hypothesis.stateful import (
 )
 
 from interlock.core.lane import AGEING
-from interlock.model.command import Define
-from interlock.model.error import BadValue, Draining
+from interlock.error import BadValue, Draining
 from interlock.model.job import RANKS, ExecutorKind, Job, Priority
 from interlock.model.lane import LaneAction, LaneChange
-from interlock.model.lane_request import ActOnLane, SetLane
-from interlock.model.new_run import NewRun, check_plain
 from interlock.model.run_action import RunAction
+from interlock.wire.command import Define
+from interlock.wire.lane_request import ActOnLane, SetLane
+from interlock.wire.new_run import NewRun, check_plain
 from tests.core.machine import Machine, specs
 from tests.core.plain_lane import PlainLane
 

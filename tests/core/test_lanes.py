@@ -8,12 +8,12 @@ from interlock import config
 from interlock.core import job_queries
 from interlock.core.lane import SWEEP_AT
 from interlock.core.state import DEFAULT_LANES
-from interlock.model.command import Define
-from interlock.model.error import BadValue, shown
+from interlock.error import BadValue, shown
 from interlock.model.job import ExecutorKind, Job
 from interlock.model.lane import LaneInfo, LaneStatus, LaneValues
-from interlock.model.lane_request import AskLanes
 from interlock.model.state import State
+from interlock.wire.command import Define
+from interlock.wire.lane_request import AskLanes
 from tests.core.machine import START, WORK, Machine, retrying_job, specs
 
 

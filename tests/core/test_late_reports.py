@@ -3,8 +3,8 @@
 import pytest
 
 from interlock.model.job import Job, Retry
-from interlock.model.message import Finished
 from interlock.model.state import State
+from interlock.wire.message import Finished
 from tests.core.machine import START, Machine
 
 

@@ -7,10 +7,10 @@ from interlock.core.state import Limits
 from interlock.model.explanation import ReasonKind
 from interlock.model.guard import Constraints
 from interlock.model.job import Job
-from interlock.model.message import Dispatch, Returned
-from interlock.model.policy import Ruling, Verdict
-from interlock.model.schedule import Schedule
+from interlock.model.policy.verdict import Ruling, Verdict
+from interlock.model.schedule.schedule import Schedule
 from interlock.model.state import State
+from interlock.wire.message import Dispatch, Returned
 from tests.core.machine import START, Machine
 
 LEAD = 0.05

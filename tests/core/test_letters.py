@@ -12,19 +12,19 @@ from interlock.core.explain import explain
 from interlock.core.state import Limits
 from interlock.core.step import Command
 from interlock.core.transition import Pass
-from interlock.model.command import Define
-from interlock.model.dead_letter import DeadLetter, LetterCode, LetterFilter
-from interlock.model.error import UnknownJob
+from interlock.error import UnknownJob
 from interlock.model.job import Job, Retry
-from interlock.model.letter_request import DropLetters, DroppedReport, Replay
-from interlock.model.message import Returned, Settled, Unread
-from interlock.model.policy import Ruling
-from interlock.model.request import ActOnRun, StartBulk
+from interlock.model.letter import DeadLetter, LetterCode, LetterFilter
+from interlock.model.policy.verdict import Ruling
 from interlock.model.run import Run
 from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter
 from interlock.model.state import State
 from interlock.model.tenant import TenantSpec
+from interlock.wire.command import Define
+from interlock.wire.letter_request import DropLetters, DroppedReport, Replay
+from interlock.wire.message import Returned, Settled, Unread
+from interlock.wire.request import ActOnRun, StartBulk
 from tests.core.machine import START, Machine, at_once
 from tests.core.test_judge import policy, rule
 

@@ -8,21 +8,21 @@ from msgspec.structs import replace
 from interlock.core.decisions import Answer, Failed
 from interlock.core.state import Limits
 from interlock.model.access import OWNER
-from interlock.model.approval_request import Resolve
 from interlock.model.guard import Action, ActionKind, Check, Constraints
 from interlock.model.job import Job
-from interlock.model.lineage import Claim, read_claim
-from interlock.model.message import Dispatch
-from interlock.model.policy import Ruling, RunLimits, Verdict
-from interlock.model.policy_document import Velocity
-from interlock.model.request import Accepted, ActOnRun, NewRun, StartBulk, StateReport
+from interlock.model.policy.document import Velocity
+from interlock.model.policy.verdict import Ruling, RunLimits, Verdict
 from interlock.model.run import Run
 from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter
-from interlock.model.schedule import Schedule
+from interlock.model.schedule.schedule import Schedule
 from interlock.model.state import State
 from interlock.policy.policy import Policy
 from interlock.policy.velocity import Windows
+from interlock.wire.approval_request import Resolve
+from interlock.wire.claim import Claim, read_claim
+from interlock.wire.message import Dispatch
+from interlock.wire.request import Accepted, ActOnRun, NewRun, StartBulk, StateReport
 from tests.core.machine import Machine
 from tests.core.test_judge import policy, rule
 

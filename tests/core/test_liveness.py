@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.core.state import Limits
-from interlock.model.command import Stalled
 from interlock.model.job import ExecutorKind, Job, Retry
-from interlock.model.message import Dispatch, Finished, Heartbeat, Held, Leaving, Returned, Stop
 from interlock.model.state import State
+from interlock.wire.command import Stalled
+from interlock.wire.message import Dispatch, Finished, Heartbeat, Held, Leaving, Returned, Stop
 from tests.core.machine import ELAPSED, Machine
 
 LIMIT = 30.0

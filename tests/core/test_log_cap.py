@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.core.state import Limits
-from interlock.model.message import LogLine
 from interlock.model.state import State
+from interlock.wire.message import LogLine
 from tests.core.machine import Machine, at_once, retrying_job
 
 LIMITS = Limits(log_lines=5, log_bytes=100)

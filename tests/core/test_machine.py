@@ -15,10 +15,12 @@ from hypothesis.stateful import (
 )
 
 from interlock.core.step import Command, step
-from interlock.model.command import Define, Stalled, StartDraining
-from interlock.model.dead_letter import CODE_OF
 from interlock.model.job import ExecutorKind, Job, Retry
-from interlock.model.message import (
+from interlock.model.letter import CODE_OF
+from interlock.model.run import Run
+from interlock.model.state import HOLDS_SLOT, ON_WORKER, TERMINAL, State
+from interlock.wire.command import Define, Stalled, StartDraining
+from interlock.wire.message import (
     Checkpoint,
     Dispatch,
     Finished,
@@ -34,9 +36,7 @@ from interlock.model.message import (
     Started,
     Stop,
 )
-from interlock.model.request import NewRun
-from interlock.model.run import Run
-from interlock.model.state import HOLDS_SLOT, ON_WORKER, TERMINAL, State
+from interlock.wire.request import NewRun
 from soak.simulation.history import replay
 from tests.core.machine import START, Machine, at_once
 from tests.core.test_records import contents

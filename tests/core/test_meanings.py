@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from interlock.model import run_view
-from interlock.model.operations import OPERATIONS
+from interlock.interface import run_view
+from interlock.interface.operations import OPERATIONS
 
 TYPES = {
     kind

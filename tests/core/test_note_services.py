@@ -4,7 +4,7 @@ import pytest
 
 from interlock.core.decisions import Batch
 from interlock.model.child_info import Kept
-from interlock.model.command import NoteServices, ServiceRow
+from interlock.wire.command import NoteServices, ServiceRow
 from tests.core.machine import Machine
 
 

@@ -4,9 +4,9 @@ import pytest
 from msgspec.structs import replace
 
 from interlock.core.decisions import Batch, Failed
-from interlock.model.delivery import Delivery, Outgoing, Sent
-from interlock.model.delivery_request import Redeliver, RedeliveryReport, ReportSent, SentReport
-from interlock.model.error import UnknownDelivery
+from interlock.error import UnknownDelivery
+from interlock.model.delivery import Delivery, Outgoing
+from interlock.wire.delivery_request import Redeliver, RedeliveryReport, ReportSent, Sent, SentReport
 from tests.core.machine import START, Machine, at_once
 
 REQUEST = Outgoing("http://a.test/in", None, None, None, 1.0, "application/json", b"{}")

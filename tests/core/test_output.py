@@ -6,18 +6,18 @@ import pytest
 from msgspec.structs import replace
 
 from interlock.core.decisions import Failed
-from interlock.model.approval_request import ReleaseOutput
 from interlock.model.audit import AuditFilter
 from interlock.model.failure import Failure
 from interlock.model.job import Job, Sensitivity
-from interlock.model.message import LogLine
-from interlock.model.output import FailMode, Finding, OutputMatch, OutputPolicy, OutputRule, Scanned
-from interlock.model.output_request import ReportScans, ScansStored
-from interlock.model.policy import Ruling
-from interlock.model.policy_document import PolicyDocument
-from interlock.model.scanner import OutputAction, ScannerKind, ScannerSpec
+from interlock.model.policy.document import PolicyDocument
+from interlock.model.policy.output import FailMode, Finding, OutputMatch, OutputPolicy, OutputRule, Scanned
+from interlock.model.policy.scanner import OutputAction, ScannerKind, ScannerSpec
+from interlock.model.policy.verdict import Ruling
 from interlock.model.state import State
 from interlock.policy.policy import Policy, compile_policy
+from interlock.wire.approval_request import ReleaseOutput
+from interlock.wire.message import LogLine
+from interlock.wire.output_request import ReportScans, ScansStored
 from tests.core.machine import Machine, at_once
 
 S = State

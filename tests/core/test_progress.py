@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from interlock.model.error import BadValue
-from interlock.model.message import Progress
+from interlock.error import BadValue
+from interlock.wire.message import Progress
 from tests.core.test_redaction import context_of
 
 

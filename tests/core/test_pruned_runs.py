@@ -3,8 +3,8 @@
 import pytest
 
 from interlock.engine.housekeeping import STAY
-from interlock.model.error import IdempotencyConflict
-from interlock.model.schedule import CatchUp
+from interlock.error import IdempotencyConflict
+from interlock.model.schedule.schedule import CatchUp
 from interlock.model.state import State
 from interlock.ports.store import PruneLimits
 from tests.core.machine import START, Machine, at_once

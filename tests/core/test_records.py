@@ -10,13 +10,13 @@ import pytest
 from interlock.core.decisions import Batch, Row
 from interlock.core.facts import Facts
 from interlock.core.transition import Pass
+from interlock.interface.run_view import info_of
 from interlock.model.facets import Facets, Hold
 from interlock.model.job import Job, Retry
-from interlock.model.message import Checkpoint, LogLine
 from interlock.model.run import UPDATES, Run, Transition, as_fields, stats_of, update_id
-from interlock.model.run_view import info_of
 from interlock.model.state import State
 from interlock.stores.memory import MemoryStore
+from interlock.wire.message import Checkpoint, LogLine
 from soak.simulation.history import replay
 from tests.core.machine import START, Machine, retrying_job
 

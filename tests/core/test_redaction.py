@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import interlock as il
-from interlock.model import payload
-from interlock.model.error import InterlockError
-from interlock.model.message import Checkpoint, Dispatch, LogLine, Message, Progress
-from interlock.model.secret import MASK, SECRET_NAMES, Secret, matcher
+from interlock.error import InterlockError
+from interlock.fields import payload
+from interlock.fields.secret import MASK, SECRET_NAMES, Secret, matcher
+from interlock.wire.message import Checkpoint, Dispatch, LogLine, Message, Progress
 from interlock.worker.context import Context
 from interlock.worker.redaction import MOST, Redaction, texts_of
 

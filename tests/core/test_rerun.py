@@ -11,16 +11,16 @@ from interlock.core import rerun
 from interlock.core.decisions import Answer, Failed
 from interlock.core.state import Limits
 from interlock.core.step import Command
-from interlock.model.command import Define, StartDraining
-from interlock.model.error import InterlockError, UnknownJob
+from interlock.error import InterlockError, UnknownJob
 from interlock.model.facets import Facets, RetriedAs, RetryOf, SessionFacet
 from interlock.model.job import Job, Priority
-from interlock.model.request import ActOnRun, BulkReport, StartBulk, StateReport
 from interlock.model.run import RETRY
 from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter
 from interlock.model.state import State
 from interlock.ports.store import PruneLimits
+from interlock.wire.command import Define, StartDraining
+from interlock.wire.request import ActOnRun, BulkReport, StartBulk, StateReport
 from tests.core.machine import AT_ONCE, START, Machine, at_once
 
 

@@ -5,8 +5,8 @@ from copy import deepcopy
 import pytest
 
 from interlock.model.job import Job
-from interlock.model.message import Dispatch, Finished, Held, Stop
 from interlock.model.state import State
+from interlock.wire.message import Dispatch, Finished, Held, Stop
 from tests.core.machine import START, Machine
 from tests.core.scheduling import begun, job, machine_of, pass_time, times
 

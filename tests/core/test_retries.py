@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.model.job import Job, Retry
-from interlock.model.message import Returned
 from interlock.model.run import SCHEDULE, TRIGGER
-from interlock.model.schedule import Schedule
+from interlock.model.schedule.schedule import Schedule
 from interlock.model.state import HOLDS_SLOT, State
+from interlock.wire.message import Returned
 from tests.core.machine import START, Machine, retrying_job
 
 HOURLY = Schedule(every=3600.0)

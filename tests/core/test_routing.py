@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from interlock.core.explain import explain
-from interlock.model.command import Define, WorkerUp
 from interlock.model.explanation import Obstacle, ReasonKind
 from interlock.model.job import ExecutorKind, Job
-from interlock.model.message import Dispatch, Load
 from interlock.model.pool import Lack, PoolSpec, PoolStatus
 from interlock.model.state import State
+from interlock.wire.command import Define, WorkerUp
+from interlock.wire.message import Dispatch, Load
 from tests.core.machine import Machine
 
 GPU = PoolSpec(topics=("video.*",), offers=("gpu",))

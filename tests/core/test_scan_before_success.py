@@ -5,18 +5,18 @@ from typing import Any
 import pytest
 
 from interlock.core.explain import explain
-from interlock.model.approval_request import ReleaseOutput
+from interlock.interface.run_view import info_of
 from interlock.model.explanation import ReasonKind
 from interlock.model.guard import Constraints, Hook
 from interlock.model.job import Job, Retry
-from interlock.model.message import LogLine, Progress
-from interlock.model.output import FailMode, OutputStatus, Scanned, ScanTime
+from interlock.model.policy.output import FailMode, OutputStatus, Scanned, ScanTime
 from interlock.model.run import Run
 from interlock.model.run_action import RunAction
-from interlock.model.run_view import info_of
 from interlock.model.state import State
 from interlock.policy.policy import Policy
 from interlock.ports.store import StoredEvent
+from interlock.wire.approval_request import ReleaseOutput
+from interlock.wire.message import LogLine, Progress
 from tests.core.machine import Machine, at_once
 from tests.core.test_output import FOUND, SECRETS, A, audited, letters, policy, report
 

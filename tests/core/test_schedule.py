@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import interlock as il
-from interlock.model.error import BadDuration, BadValue, InterlockError
-from interlock.model.schedule import CatchUp, Schedule, instant
+from interlock.error import BadDuration, BadValue, InterlockError
+from interlock.model.schedule.schedule import CatchUp, Schedule, instant
 
 NOON = datetime(2030, 1, 31, 12, tzinfo=UTC)
 OFFSET_OF_REPORT = 8.6949933456

@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 import interlock as il
 from interlock.engine import intake
 from interlock.engine.catalog import Catalog
-from interlock.model import payload
-from interlock.model.error import BadPayload, InterlockError, NotJson, PayloadTooLarge
+from interlock.error import BadPayload, InterlockError, NotJson, PayloadTooLarge
+from interlock.fields import payload
+from interlock.fields.secret import MASK, SECRET_NAMES, Secret, has_secret, mask, matcher
 from interlock.model.job import Job
-from interlock.model.message import Dispatch
-from interlock.model.request import Submit
-from interlock.model.secret import MASK, SECRET_NAMES, Secret, has_secret, mask, matcher
+from interlock.wire.message import Dispatch
+from interlock.wire.request import Submit
 from interlock.wiring.scheduler import entries_of
 from interlock.worker.context import Context
 from interlock.worker.definition import Definition

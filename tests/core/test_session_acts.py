@@ -8,16 +8,16 @@ import pytest
 from interlock.core.decisions import Failed
 from interlock.core.session_view import page
 from interlock.core.state import Limits
-from interlock.model.error import QueueFull
+from interlock.error import QueueFull
 from interlock.model.job import Job, Priority
 from interlock.model.lane import LaneAction, LaneChange, LaneEvent, LaneSpec
-from interlock.model.lane_request import ActOnLane, ActOnSession, AskSessions, CreateLane, SessionReport, SetLane
-from interlock.model.request import ActOnRun, NewRun, StartBulk, StateReport
 from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter
 from interlock.model.session import SessionAction
 from interlock.model.session_info import SessionEvent
 from interlock.model.state import State
+from interlock.wire.lane_request import ActOnLane, ActOnSession, AskSessions, CreateLane, SessionReport, SetLane
+from interlock.wire.request import ActOnRun, NewRun, StartBulk, StateReport
 from tests.core.machine import Machine, at_once
 
 AT_ONCE = Limits(session_patterns={"*": {"debounce": 0.0}})

@@ -10,10 +10,10 @@ import interlock as il
 from interlock.client.submission import new_run
 from interlock.config.job_documents import read_job
 from interlock.config.resolve import resolve
-from interlock.model.error import BadConfig, BadDuration, BadValue
+from interlock.error import BadConfig, BadDuration, BadValue
 from interlock.model.job import Job
-from interlock.model.new_run import NewRun, check_plain
 from interlock.model.session import Drop, Mode, SessionOptions, effective
+from interlock.wire.new_run import NewRun, check_plain
 from tests.core.machine import Machine
 
 Some = dict[str, Any]

@@ -15,13 +15,13 @@ from hypothesis.stateful import (
 )
 
 from interlock.core.state import Limits
-from interlock.model.error import Draining, QueueFull
+from interlock.error import Draining, QueueFull
 from interlock.model.lane import LaneAction, LaneChange
-from interlock.model.lane_request import ActOnLane, ActOnSession, SessionReport, SetLane
-from interlock.model.message import Returned, Usage
 from interlock.model.run_action import RunAction
 from interlock.model.session import SessionAction, SessionOptions
 from interlock.model.state import ON_WORKER, State
+from interlock.wire.lane_request import ActOnLane, ActOnSession, SessionReport, SetLane
+from interlock.wire.message import Returned, Usage
 from tests.core.machine import Machine, retrying_job
 from tests.core.plain_sessions import ACTIVE, Entry, PlainSession
 

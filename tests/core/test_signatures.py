@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from interlock.model.error import BadHandler, BadPayload
+from interlock.error import BadHandler, BadPayload
 from interlock.model.job import ExecutorKind, Job
-from interlock.model.message import Dispatch
+from interlock.wire.message import Dispatch
 from interlock.worker.context import Context
 from interlock.worker.definition import Definition, kind_of
 

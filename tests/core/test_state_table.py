@@ -9,7 +9,7 @@ from interlock.core.facts import Facts
 from interlock.core.lanes import enqueue
 from interlock.core.state import DEFAULT_LANES, Limits, SchedulerState
 from interlock.core.transition import Pass
-from interlock.model.error import InvalidTransition
+from interlock.error import InvalidTransition
 from interlock.model.job import Job
 from interlock.model.lane import with_limits
 from interlock.model.run import Run

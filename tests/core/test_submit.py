@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.core.decisions import Failed
-from interlock.model.command import StartDraining
-from interlock.model.error import BadValue, Draining, IdempotencyConflict, UnknownJob
+from interlock.error import BadValue, Draining, IdempotencyConflict, UnknownJob
 from interlock.model.facets import Facets
 from interlock.model.job import Job
-from interlock.model.new_run import check_plain
-from interlock.model.request import Accepted, NewRun
 from interlock.model.run import RunIds, occurrence_id
 from interlock.model.state import State
 from interlock.ports.store import PruneLimits
+from interlock.wire.command import StartDraining
+from interlock.wire.new_run import check_plain
+from interlock.wire.request import Accepted, NewRun
 from tests.core.machine import START, WORK, Machine, at_once
 
 

@@ -10,16 +10,16 @@ from msgspec.structs import replace
 from interlock.core.rebuild import rebuild
 from interlock.core.state import Limits
 from interlock.core.sweep import SLACK, Coming, why_missed
-from interlock.model.command import Sweep
 from interlock.model.facets import Approval, Facets, Judged
 from interlock.model.guard import Action, Constraints, Hook
 from interlock.model.job import Job
-from interlock.model.message import Stop
-from interlock.model.policy import Ruling, Verdict
-from interlock.model.request import ActOnRun
+from interlock.model.policy.verdict import Ruling, Verdict
 from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter
 from interlock.model.state import State
+from interlock.wire.command import Sweep
+from interlock.wire.message import Stop
+from interlock.wire.request import ActOnRun
 from tests.core.machine import Machine, at_once, retrying_job, specs
 from tests.core.scheduling import LIMITS
 from tests.core.test_explain import WAITS, made

@@ -20,19 +20,19 @@ from interlock.core.explain import explain
 from interlock.core.job_queries import ANSWERS
 from interlock.core.lane import AGEING
 from interlock.core.state import Limits
+from interlock.error import BadValue, Forbidden, InterlockError, TenantLimit
 from interlock.model.bulk import BulkRequest
-from interlock.model.command import Refill
-from interlock.model.error import BadValue, Forbidden, InterlockError, TenantLimit
 from interlock.model.explanation import ReasonKind
 from interlock.model.job import Job
-from interlock.model.lane_request import AskTenants, TenantsReport
-from interlock.model.message import Dispatch, Returned
-from interlock.model.request import Accepted, BulkReport, NewRun, StartBulk
 from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter
-from interlock.model.schedule import Schedule
+from interlock.model.schedule.schedule import Schedule
 from interlock.model.state import HOLDS_SLOT, State
 from interlock.model.tenant import OverLimit, TenantInfo, TenantSpec
+from interlock.wire.command import Refill
+from interlock.wire.lane_request import AskTenants, TenantsReport
+from interlock.wire.message import Dispatch, Returned
+from interlock.wire.request import Accepted, BulkReport, NewRun, StartBulk
 from tests.core.machine import AT_ONCE, START, WORK, Machine
 from tests.core.test_gates import check_rate
 

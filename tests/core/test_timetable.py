@@ -7,13 +7,13 @@ from msgspec.structs import replace
 
 from interlock.core.decisions import Failed
 from interlock.core.series import OVERTAKEN
-from interlock.model.command import Define, Put, StartDraining
-from interlock.model.error import Forbidden
+from interlock.error import Forbidden
 from interlock.model.job import Job
-from interlock.model.request import Accepted, NewRun
 from interlock.model.run import SCHEDULE
-from interlock.model.schedule import Schedule
+from interlock.model.schedule.schedule import Schedule
 from interlock.model.state import State
+from interlock.wire.command import Define, Put, StartDraining
+from interlock.wire.request import Accepted, NewRun
 from tests.core.machine import START, Machine
 from tests.core.scheduling import LIMITS, TRUE, begun, declare, job, machine_of, pass_time, stop_for, times
 

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from interlock.core.decisions import Failed
-from interlock.model.command import Define, Put
 from interlock.model.job import Job
-from interlock.model.message import Dispatch
-from interlock.model.request import DropJob, JobsReport, SetPaused
-from interlock.model.schedule import CatchUp, Schedule
+from interlock.model.schedule.schedule import CatchUp, Schedule
 from interlock.model.state import State
+from interlock.wire.command import Define, Put
+from interlock.wire.message import Dispatch
+from interlock.wire.request import DropJob, JobsReport, SetPaused
 from tests.core.machine import START, Machine
 from tests.core.scheduling import (
     LIMITS,

@@ -8,13 +8,13 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from interlock.core.fire_times import first_time, following, newest_between, times_between
-from interlock.model.command import Define
 from interlock.model.guard import Constraints
 from interlock.model.job import Job
-from interlock.model.request import SetPaused
 from interlock.model.run import CATCH_UP, SCHEDULE
-from interlock.model.schedule import CatchUp, Schedule
+from interlock.model.schedule.schedule import CatchUp, Schedule
 from interlock.model.state import GUARDED, TERMINAL, State
+from interlock.wire.command import Define
+from interlock.wire.request import SetPaused
 from tests.core.machine import START, Machine
 from tests.core.scheduling import LIMITS, check_records, machine_of, pass_time, stop_for, times
 from tests.core.scheduling import job as scheduled_job

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from interlock.core.decisions import Failed
-from interlock.model.error import BadValue
+from interlock.error import BadValue
 from interlock.model.facets import Facets, Unique
-from interlock.model.new_run import NewRun, check_plain
-from interlock.model.request import Accepted, ActOnRun
 from interlock.model.run_action import RunAction
 from interlock.model.state import State
+from interlock.wire.new_run import NewRun, check_plain
+from interlock.wire.request import Accepted, ActOnRun
 from tests.core.machine import START, Machine, at_once, retrying_job
 
 KEY: dict[str, Any] = {"idempotency_key": "k", "unique": "while_live"}

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from interlock.core.state import Limits
-from interlock.model.error import BadValue
-from interlock.model.lane_request import ActOnSession
-from interlock.model.message import Usage
+from interlock.error import BadValue
 from interlock.model.session import SessionAction
+from interlock.wire.lane_request import ActOnSession
+from interlock.wire.message import Usage
 from tests.core.machine import AT_ONCE, Machine
 from tests.core.test_redaction import context_of
 

@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.model import payload
-from interlock.model.duration import brief, seconds, span
-from interlock.model.error import (
+from interlock.error import (
     BadDuration,
     BadValue,
     InterlockError,
@@ -20,6 +18,8 @@ from interlock.model.error import (
     rebuild,
     shown,
 )
+from interlock.fields import payload
+from interlock.fields.duration import brief, seconds, span
 from interlock.model.job import Job, Retry
 
 
@@ -239,7 +239,7 @@ def every_error(root: type[InterlockError]) -> list[type[InterlockError]]:
 
 
 def test_every_error_has_a_code_of_its_own() -> None:
-    own = [kind for kind in every_error(InterlockError) if kind.__module__.startswith("interlock.model.error")]
+    own = [kind for kind in every_error(InterlockError) if kind.__module__.startswith("interlock.error")]
     codes = [kind.code for kind in own if "code" in vars(kind)]
     assert len(set(codes)) == len(codes) > 20
     assert all(re.fullmatch(r"[a-z_]+", code) for code in codes)

@@ -4,10 +4,10 @@ import pytest
 
 from interlock.core.explain import explain
 from interlock.core.warm_start import LOOK, MEMO
-from interlock.model.command import StartDraining, WorkerUp
 from interlock.model.explanation import Obstacle
-from interlock.model.message import Leaving
 from interlock.model.state import State
+from interlock.wire.command import StartDraining, WorkerUp
+from interlock.wire.message import Leaving
 from tests.core.machine import WORK, Machine
 
 S = State

@@ -7,14 +7,14 @@ import pytest
 
 from interlock.core.decisions import Failed
 from interlock.core.workers import report_all, report_one
-from interlock.model.command import Define, WorkerUp
-from interlock.model.error import UnknownWorker, WrongStatus
-from interlock.model.message import Drain, Load
+from interlock.error import UnknownWorker, WrongStatus
 from interlock.model.pool import PoolSpec, PoolStatus
-from interlock.model.request import Request
 from interlock.model.state import State
 from interlock.model.worker_info import WorkerAction, WorkerInfo, WorkerState
-from interlock.model.worker_request import ActOnWorker, AskWorker, AskWorkers, WorkerReport
+from interlock.wire.command import Define, WorkerUp
+from interlock.wire.message import Drain, Load
+from interlock.wire.request import Request
+from interlock.wire.worker_request import ActOnWorker, AskWorker, AskWorkers, WorkerReport
 from tests.core.machine import Machine, at_once
 
 DRAIN, RESUME, REMOVE = WorkerAction

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import interlock as il
-from interlock.model.request import NewRun
 from interlock.model.state import State
+from interlock.wire.request import NewRun
 from tests.helpers.invariants import check_database
 from tests.helpers.jobs import app
 from tests.helpers.places import lines_of, run_async, tell_to_go, until, until_running

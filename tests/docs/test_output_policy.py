@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from interlock.config.sources import load
-from interlock.model.scanner import ScannerKind, ScannerSpec
+from interlock.model.policy.scanner import ScannerKind, ScannerSpec
 from interlock.policy.scan import compile_scanners
 from tests.docs.blocks import ROOT, of_language
 from tools.scan_rates import DOCUMENT, document

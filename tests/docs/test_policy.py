@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from interlock.config.sources import load, of_app
-from interlock.model.policy import PolicyRequest, Ruling
-from interlock.model.policy_document import Match, PolicyDocument, Rule, ToolFilter
+from interlock.model.policy.document import Match, PolicyDocument, Rule, ToolFilter
+from interlock.model.policy.verdict import PolicyRequest, Ruling
 from interlock.policy.cases import run_cases
 from interlock.policy.policy import Policy
 from tests.docs.blocks import ROOT, of_language

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from interlock.kernel.client import LOOK
-from interlock.model.effect import CALL
 from interlock.policy.circuit import FAILURES, PAUSE, PROBES, SUCCESSES
+from interlock.wire.effect import CALL
 from tests.docs.blocks import ROOT, of_language
 from tests.kernel.test_server import serving
 

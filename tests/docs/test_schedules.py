@@ -12,7 +12,7 @@ from interlock.config.faults import Faults
 from interlock.config.sources import load
 from interlock.model.guard import Action, Check, Constraints, Decision, Hook
 from interlock.model.job import JOB_FIELDS, Job, Retry
-from interlock.model.schedule import Schedule
+from interlock.model.schedule.schedule import Schedule
 from interlock.model.session import SessionOptions
 from interlock.model.work import ProcessWork
 from tests.docs.blocks import ROOT, of_language, run_shell

@@ -8,18 +8,18 @@ from typing import Any, TypeVar
 from interlock.core.decisions import Batch
 from interlock.engine.catalog import Catalog, Entry
 from interlock.engine.engine import Engine, EngineSettings
-from interlock.model import message as m
-from interlock.model import request as r
-from interlock.model.error import StoreUnavailable
+from interlock.error import StoreUnavailable
 from interlock.model.job import Job
 from interlock.model.pool import PoolSpec
 from interlock.model.run import Now
-from interlock.model.schedule import Schedule
+from interlock.model.schedule.schedule import Schedule
 from interlock.ports.bus import Peer
 from interlock.ports.clock import Clock
 from interlock.ports.leases import Lease
 from interlock.ports.store import Inputs, Snapshot
 from interlock.stores.memory import MemoryStore
+from interlock.wire import message as m
+from interlock.wire import request as r
 from soak.simulation.loop import VirtualLoop
 
 T = TypeVar("T", bound=m.Message)

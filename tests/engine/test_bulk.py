@@ -3,11 +3,11 @@
 import pytest
 
 from interlock.core.state import Limits
-from interlock.model import message as m
-from interlock.model import request as r
 from interlock.model.bulk import BulkRequest
 from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter
+from interlock.wire import message as m
+from interlock.wire import request as r
 from tests.engine.bench import Bench, SlowStore, on_virtual_time, until
 
 RUNS = 60

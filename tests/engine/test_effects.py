@@ -7,12 +7,12 @@ import pytest
 from msgspec.structs import replace
 
 from interlock.engine.effects import FRAME, FRAME_BYTES, MOST_AT_ONCE, Effects
-from interlock.model import message as m
-from interlock.model import request as r
-from interlock.model.command import Answered
-from interlock.model.effect import LIMIT, CheckPolicy, ReadInputs
-from interlock.model.error import PolicyClosed, PolicyUnavailable
-from interlock.model.policy import PolicyRequest, Ruling, Verdict
+from interlock.error import PolicyClosed, PolicyUnavailable
+from interlock.model.policy.verdict import PolicyRequest, Ruling, Verdict
+from interlock.wire import message as m
+from interlock.wire import request as r
+from interlock.wire.command import Answered
+from interlock.wire.effect import LIMIT, CheckPolicy, ReadInputs
 from tests.engine.bench import Bench, SlowStore, on_virtual_time, pass_time, until
 
 ALLOW = Verdict(ruling=Ruling.ALLOW)

@@ -6,10 +6,10 @@ import logging
 import pytest
 
 from interlock.engine.engine import EngineSettings
-from interlock.model import message as m
-from interlock.model import request as r
 from interlock.model.run_action import RunAction
 from interlock.model.state import State
+from interlock.wire import message as m
+from interlock.wire import request as r
 from tests.engine.bench import Bench, LoopClock, SlowStore, on_virtual_time, pass_time, running, until
 
 CELL = EngineSettings().cell

@@ -3,9 +3,9 @@
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from interlock.model import message as m
-from interlock.model import request as r
 from interlock.model.exposition import exposition
+from interlock.wire import message as m
+from interlock.wire import request as r
 from tests.engine.bench import Bench, SlowStore, on_virtual_time, pass_time, until
 
 

@@ -10,7 +10,7 @@ import pytest
 from interlock.core.decisions import Batch
 from interlock.engine.housekeeping import BEHIND, EVERY, LOOK, MANY_ENDED, SAID_AGAIN, STAY, Housekeeping, Keep
 from interlock.engine.metrics import Metrics
-from interlock.model.dead_letter import DeadLetter, LetterCode
+from interlock.model.letter import DeadLetter, LetterCode
 from interlock.model.run import SCHEDULE, Now
 from interlock.model.state import State
 from interlock.ports.clock import Clock

@@ -3,9 +3,9 @@
 import pytest
 
 from interlock.engine.inbox import Inbox
-from interlock.model import message as m
-from interlock.model import request as r
-from interlock.model.command import Create
+from interlock.wire import message as m
+from interlock.wire import request as r
+from interlock.wire.command import Create
 
 
 @pytest.mark.behaviour("LIV-1", "LIV-2")

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from interlock.buses.socket import SocketBus
-from interlock.model.message import Greeting, Message
 from interlock.ports.bus import Endpoint, Peer
+from interlock.wire.message import Greeting, Message
 from tests.helpers.places import folder, run_async, until
 
 __all__ = ["folder"]

@@ -7,7 +7,7 @@ import pytest
 from interlock.engine import logs
 from interlock.model.guard import Action, Constraints
 from interlock.model.job import Job
-from interlock.model.message import Heartbeat, Held
+from interlock.wire.message import Heartbeat, Held
 from tests.core.machine import Machine
 
 WAITS = Job(id="work", constraints=Constraints(max_concurrent_runs=1), on_constraint_violation=Action(action="wait"))

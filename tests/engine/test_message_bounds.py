@@ -10,13 +10,13 @@ import pytest
 from msgspec import inspect
 
 from interlock.engine.links import WORKER_MESSAGES
-from interlock.model import message as m
-from interlock.model import payload
+from interlock.fields import payload
+from interlock.interface.run_view import info_of
 from interlock.model.failure import Failure
-from interlock.model.frames import FrameReader
 from interlock.model.run import Run
-from interlock.model.run_view import info_of
 from interlock.model.state import State
+from interlock.wire import message as m
+from interlock.wire.frames import FrameReader
 from tests.core.machine import Machine, at_once
 
 KINDS = sorted({*WORKER_MESSAGES, m.Hello, m.Unready, m.Credential} - {m.Unread}, key=lambda kind: kind.__name__)

@@ -12,20 +12,20 @@ from interlock.core.decisions import Decisions
 from interlock.core.state import Limits
 from interlock.core.step import Command
 from interlock.engine.metrics import MOST_JOBS, OTHERS, SECONDS, Histogram, Metrics
-from interlock.model.command import Define, WorkerUp
-from interlock.model.error import LeaseLost, StoreUnavailable, TenantLimit
+from interlock.error import LeaseLost, StoreUnavailable, TenantLimit
 from interlock.model.exposition import Family, exposition
 from interlock.model.guard import Action, Constraints
 from interlock.model.job import Job
-from interlock.model.message import Load, LogLine
-from interlock.model.output import Scanned
-from interlock.model.policy import Ruling, Verdict
+from interlock.model.policy.output import Scanned
+from interlock.model.policy.scanner import OutputAction
+from interlock.model.policy.verdict import Ruling, Verdict
 from interlock.model.pool import PoolSpec
-from interlock.model.scanner import OutputAction
-from interlock.model.schedule import Schedule
+from interlock.model.schedule.schedule import Schedule
 from interlock.model.state import TERMINAL, State
 from interlock.model.tenant import TenantSpec
 from interlock.policy.circuit import Circuit
+from interlock.wire.command import Define, WorkerUp
+from interlock.wire.message import Load, LogLine
 from tests.core.machine import Machine, retrying_job
 from tests.core.test_output import SECRETS, report, succeeded
 from tests.core.test_output import policy as output_policy

@@ -2,12 +2,12 @@
 
 import pytest
 
-from interlock.model import message as m
-from interlock.model import request as r
+from interlock.interface.run_view import info_of
 from interlock.model.explanation import Obstacle, ReasonKind
 from interlock.model.facets import ProgressInfo
-from interlock.model.run_view import info_of
 from interlock.model.state import TERMINAL, State
+from interlock.wire import message as m
+from interlock.wire import request as r
 from tests.engine.bench import Bench, SlowStore, on_virtual_time, pass_time, running, until
 
 

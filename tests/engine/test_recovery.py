@@ -3,11 +3,11 @@
 import pytest
 
 from interlock.core.state import Limits
-from interlock.model import message as m
-from interlock.model import request as r
-from interlock.model.effect import LIMIT
-from interlock.model.error import DatabaseDamaged, DatabaseGone, StoreUnavailable
+from interlock.error import DatabaseDamaged, DatabaseGone, StoreUnavailable
 from interlock.model.state import State
+from interlock.wire import message as m
+from interlock.wire import request as r
+from interlock.wire.effect import LIMIT
 from tests.engine.bench import Bench, SlowStore, on_virtual_time, pass_time, running, until
 
 

@@ -12,11 +12,11 @@ import pytest
 from interlock.core.decisions import Batch
 from interlock.engine import service_book
 from interlock.engine.service_book import ServiceBook
-from interlock.model import message as m
-from interlock.model import request as r
+from interlock.error import StoreUnavailable
 from interlock.model.child_info import Change, ChildInfo, Exit, Kept, Status
-from interlock.model.error import StoreUnavailable
 from interlock.ports.store import ServiceEntry
+from interlock.wire import message as m
+from interlock.wire import request as r
 from tests.engine.bench import Bench, Link, SlowStore, on_virtual_time, pass_time, until
 
 ONE, TWO = Kept(resume_id="1"), Kept(resume_id="2", last_exit=Exit(at=1.0, code=3))

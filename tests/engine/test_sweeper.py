@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from interlock.engine.sweeper import Sweeper
-from interlock.model import message as m
-from interlock.model import request as r
 from interlock.model.run_filter import RunFilter
 from interlock.ports.store import RunRows
+from interlock.wire import message as m
+from interlock.wire import request as r
 from tests.engine.bench import Bench, LoopClock, SlowStore, on_virtual_time, pass_time, running, until
 
 EVERY = 30.0

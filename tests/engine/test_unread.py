@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from interlock.model import message as m
-from interlock.model.error import Refused
+from interlock.error import Refused
+from interlock.wire import message as m
 from tests.engine.bench import Bench, Link, SlowStore, on_virtual_time, pass_time, running, until
 
 BAD = m.Unread(b"\xc1", "no message")

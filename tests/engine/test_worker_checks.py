@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from interlock.model import message as m
 from interlock.model.pool import PoolSpec
+from interlock.wire import message as m
 from tests.engine.bench import Bench, SlowStore, on_virtual_time, until
 
 POOLS = {"gpu": PoolSpec(topics=("*",), requires=("cuda",))}

@@ -3,7 +3,7 @@
 import time
 from pathlib import Path
 
-from interlock.model.dead_letter import DeadLetter, LetterCode
+from interlock.model.letter import DeadLetter, LetterCode
 from interlock.model.state import State
 from tests.contract.samples import created, entry, make_run
 from tests.helpers.written import write

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from interlock.model.dead_letter import CODE_OF
+from interlock.model.letter import CODE_OF
 from interlock.model.run import Transition
 from interlock.model.state import ALLOWED, TERMINAL, State
 from soak.simulation.history import replay

@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from interlock.buses.socket import SocketBus
-from interlock.model import message as m
+from interlock.wire import message as m
 from tests.helpers.places import until
 from tests.helpers.script import Script
 from tests.helpers.server import JOBS, Command

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from interlock.model import message as m
 from interlock.ports.bus import Endpoint, Peer
+from interlock.wire import message as m
 
 
 class Script(Endpoint):

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 import interlock as il
-from interlock.model.request import NewRun
+from interlock.wire.request import NewRun
 from tests.helpers.jobs import app
 
 PASSING = ("connection_lost", "not_running", "store_unavailable", "draining")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from interlock.model.error import BadValue
+from interlock.error import BadValue
 from tests.importers.reading import imported
 
 TEXTS = {

@@ -9,8 +9,8 @@ from apscheduler.triggers.cron import CronTrigger
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.model.cron import NeverAgain, cron_of
-from interlock.model.error import BadValue
+from interlock.error import BadValue
+from interlock.model.schedule.cron import NeverAgain, cron_of
 from interlock.model.work import FunctionWork
 from tests.importers.reading import Written, imported, schedule_of
 

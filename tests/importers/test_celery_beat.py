@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.model.cron import cron_of
-from interlock.model.error import BadValue
+from interlock.error import BadValue
+from interlock.model.schedule.cron import cron_of
 from interlock.model.work import FunctionWork
 from tests.importers.reading import NOW, Written, imported, schedule_of
 

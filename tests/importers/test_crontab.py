@@ -11,7 +11,7 @@ from cronsim import CronSim, CronSimError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.model.cron import cron_of
+from interlock.model.schedule.cron import cron_of
 from interlock.model.work import ProcessWork
 from tests.core.test_cron import expressions
 from tests.importers.reading import imported, schedule_of

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from interlock.model.error import BadValue
+from interlock.error import BadValue
 from interlock.model.work import ProcessWork
 from tests.importers.reading import Written, imported, schedule_of
 

@@ -3,8 +3,8 @@
 import pytest
 
 from interlock.inspector.log_scan import LOG, join_scans, parts_of
-from interlock.model.output import Scanned
-from interlock.model.scanner import OutputAction, ScannerKind, ScannerSpec
+from interlock.model.policy.output import Scanned
+from interlock.model.policy.scanner import OutputAction, ScannerKind, ScannerSpec
 from interlock.policy.scan import compile_scanners
 from interlock.ports.store import Unscanned
 

@@ -14,8 +14,8 @@ from interlock.config import Settings
 from interlock.config.sources import load, of_app
 from interlock.inspector.inspector import AT_ONCE
 from interlock.inspector.scan_pipe import ScanPipe
-from interlock.model.output import OutputPolicy
-from interlock.model.scanner import ScannerKind, ScannerSpec
+from interlock.model.policy.output import OutputPolicy
+from interlock.model.policy.scanner import ScannerKind, ScannerSpec
 from interlock.model.state import State
 from interlock.ports.store import Unscanned
 from interlock.stores.memory import MemoryStore

@@ -14,8 +14,8 @@ from interlock.kernel.access import Access
 from interlock.kernel.client import RemotePolicy
 from interlock.kernel.policy_pb2_grpc import PolicyServiceServicer, add_PolicyServiceServicer_to_server
 from interlock.kernel.server import PolicyServer
-from interlock.model.policy import PolicyRequest, Ruling
-from interlock.model.policy_document import Match, PolicyDocument, Rule
+from interlock.model.policy.document import Match, PolicyDocument, Rule
+from interlock.model.policy.verdict import PolicyRequest, Ruling
 from interlock.policy.policy import Policy, compile_policy
 
 ONE = PolicyRequest(job="mail", topic="mail")

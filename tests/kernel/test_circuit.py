@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.model.error import PolicyUnavailable
+from interlock.error import PolicyUnavailable
 from interlock.policy.circuit import Circuit
 
 pytestmark = pytest.mark.behaviour("POL-10")

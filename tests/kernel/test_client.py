@@ -11,11 +11,11 @@ import pytest
 from msgspec.structs import replace
 
 from interlock import runtime
+from interlock.error import InterlockError, PolicyClosed, PolicyUnavailable
 from interlock.kernel import policy_pb2 as wire
 from interlock.kernel.access import Access
-from interlock.model.error import InterlockError, PolicyClosed, PolicyUnavailable
-from interlock.model.policy import PolicyRequest, Ruling, RunLimits, Verdict
-from interlock.model.policy_document import Match, PolicyDocument, Rule, Velocity
+from interlock.model.policy.document import Match, PolicyDocument, Rule, Velocity
+from interlock.model.policy.verdict import PolicyRequest, Ruling, RunLimits, Verdict
 from interlock.model.run import Now
 from interlock.policy.policy import compile_policy
 from interlock.policy.velocity import Windows

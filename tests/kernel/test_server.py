@@ -18,16 +18,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock import runtime
+from interlock.error import InterlockError, PolicyUnavailable
 from interlock.kernel import policy_pb2 as wire
 from interlock.kernel import prepare_grpc
 from interlock.kernel.access import Access
 from interlock.kernel.codec import from_request, from_verdict, to_request, to_verdict
 from interlock.kernel.policy_pb2_grpc import PolicyServiceStub
-from interlock.model.error import InterlockError, PolicyUnavailable
-from interlock.model.output import OutputMatch, OutputPolicy, OutputRule
-from interlock.model.policy import PolicyRequest, Ruling, RunLimits, Verdict
-from interlock.model.policy_document import PolicyDocument
-from interlock.model.scanner import OutputAction, ScannerSpec
+from interlock.model.policy.document import PolicyDocument
+from interlock.model.policy.output import OutputMatch, OutputPolicy, OutputRule
+from interlock.model.policy.scanner import OutputAction, ScannerSpec
+from interlock.model.policy.verdict import PolicyRequest, Ruling, RunLimits, Verdict
 from interlock.policy.policy import compile_policy
 from tests.kernel.services import ONE, allowing, asking, certificate, served
 from tools import proto

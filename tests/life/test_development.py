@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.model.error import UnknownJob
+from interlock.error import UnknownJob
 from tests.helpers.processes import wait_until
 from tests.helpers.server import interlock
 from tests.life.place import Place

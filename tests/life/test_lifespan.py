@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from interlock import App
-from interlock.model.error import BadHandler, BadUse
+from interlock.error import BadHandler, BadUse
 from interlock.model.state import State
 from tests.helpers.processes import wait_until
 from tests.life.place import Place

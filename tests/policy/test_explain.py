@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from interlock.model.policy import PolicyRequest, Ruling
-from interlock.model.policy_document import Case, Match, PolicyDocument, Rule, TenantLists, ToolFilter, Velocity
+from interlock.model.policy.document import Case, Match, PolicyDocument, Rule, TenantLists, ToolFilter, Velocity
+from interlock.model.policy.verdict import PolicyRequest, Ruling
 from interlock.policy.digest import request_hash
 from interlock.policy.explain import explain
 from interlock.policy.policy import compile_policy

@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from interlock.model.error import MissingLibrary
-from interlock.model.policy import PolicyRequest, Ruling, Verdict
-from interlock.model.policy_document import PolicyDocument, Rule
+from interlock.error import MissingLibrary
+from interlock.model.policy.document import PolicyDocument, Rule
+from interlock.model.policy.verdict import PolicyRequest, Ruling, Verdict
 from interlock.policy import expression
 from interlock.policy.expression import BadExpression, compiled
 from interlock.policy.policy import compile_policy

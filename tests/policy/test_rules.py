@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from interlock.model.error import BadUse, MissingField
-from interlock.model.policy import PolicyRequest, Ruling, RunLimits, Verdict
-from interlock.model.policy_document import TOOL_LABELS, Match, PolicyDocument, Rule, TenantLists, ToolFilter
+from interlock.error import BadUse, MissingField
+from interlock.model.policy.document import TOOL_LABELS, Match, PolicyDocument, Rule, TenantLists, ToolFilter
+from interlock.model.policy.verdict import PolicyRequest, Ruling, RunLimits, Verdict
 from interlock.policy.policy import Policy, compile_policy
 
 REQUEST: dict[str, Any] = {

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from interlock.model.scanner import OutputAction, ScannerSpec
+from interlock.model.policy.scanner import OutputAction, ScannerSpec
 from interlock.policy.scan import Scanners, compile_scanners, redact_secrets
 from interlock.policy.scan.document import read, unescaped
 from interlock.policy.scan.personal_data import personal_data

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from interlock.model.error import BadUse
-from interlock.model.scanner import OutputAction, ScannerSpec
+from interlock.error import BadUse
+from interlock.model.policy.scanner import OutputAction, ScannerSpec
 from interlock.policy.scan import Scan, compile_scanners, scanners
 from interlock.policy.scan.document import MOST_VALUES
 from tests.policy.corpus import samples

@@ -9,10 +9,10 @@ import pytest
 
 from interlock.config.documents import read
 from interlock.config.faults import Faults
-from interlock.model.error import BadConfig, InterlockError, MissingLibrary
-from interlock.model.field import Part, Several
-from interlock.model.field_types import Refused
-from interlock.model.scanner import OutputAction, ScannerKind, ScannerSpec, load_re2
+from interlock.error import BadConfig, InterlockError, MissingLibrary
+from interlock.fields.field import Part, Several
+from interlock.fields.field_types import Refused
+from interlock.model.policy.scanner import OutputAction, ScannerKind, ScannerSpec, load_re2
 from interlock.policy.scan import compile_scanners
 
 FIELD = Several(Part(ScannerSpec, "scanner"))

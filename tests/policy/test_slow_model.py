@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from interlock.model.policy import PolicyRequest, Ruling
-from interlock.model.policy_document import TOOL_LABELS, Match, PolicyDocument, Rule, TenantLists, ToolFilter, Velocity
+from interlock.model.policy.document import TOOL_LABELS, Match, PolicyDocument, Rule, TenantLists, ToolFilter, Velocity
+from interlock.model.policy.verdict import PolicyRequest, Ruling
 from interlock.policy.policy import compile_policy
 from interlock.policy.velocity import Windows
 from tests.policy.test_rules import LIMITS

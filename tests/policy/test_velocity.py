@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from interlock.model.policy import PolicyRequest, Ruling
-from interlock.model.policy_document import Match, PolicyDocument, Rule, Velocity
+from interlock.model.policy.document import Match, PolicyDocument, Rule, Velocity
+from interlock.model.policy.verdict import PolicyRequest, Ruling
 from interlock.policy.policy import Policy, compile_policy
 from interlock.policy.velocity import Windows
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from interlock.model import message as m
 from interlock.model.work import ProcessWork, Work
+from interlock.wire import message as m
 from interlock.worker.pool import ExecutorOptions, ProcessPool
 from tests.helpers.places import until
 from tests.helpers.processes import children_of, zombies

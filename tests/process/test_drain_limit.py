@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from interlock.model import message as m
 from interlock.model.work import ProcessWork
+from interlock.wire import message as m
 from interlock.worker.host import Host, HostSettings
 from soak.simulation.loop import VirtualLoop
 from tests.helpers.places import lines_of, run_async, until

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from interlock.model import message as m
-from interlock.model.secret import MASK
+from interlock.fields.secret import MASK
 from interlock.model.work import FunctionWork
+from interlock.wire import message as m
 from tests.helpers.places import lines_of, run_async, tell_to_go, until
 from tests.process.stage import executing, program
 

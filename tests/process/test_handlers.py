@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from interlock.config import Settings
-from interlock.model.error import InterlockError, RunEnded
+from interlock.error import InterlockError, RunEnded
 from interlock.model.state import State
 from interlock.wiring.connection import connect
 from interlock.wiring.scheduler import Scheduler

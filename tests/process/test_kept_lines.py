@@ -5,11 +5,11 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
-from interlock.model import message as m
 from interlock.model.run import Now
 from interlock.ports.bus import Bus, Endpoint, Peer
 from interlock.ports.clock import Clock
 from interlock.ports.executor import Executor, Report
+from interlock.wire import message as m
 from interlock.worker.host import Host, HostSettings
 from interlock.worker.kept_lines import IN_DOUBT, MOST
 from tests.helpers.places import run_async, until

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from interlock.model import frames
-from interlock.model import message as m
 from interlock.model.work import FunctionWork
+from interlock.wire import frames
+from interlock.wire import message as m
 from interlock.worker.outbox import Outbox
 from tests.helpers.places import run_async
 from tests.process.stage import executing

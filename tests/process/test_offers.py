@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from interlock.model import message as m
 from interlock.model.work import ProcessWork
 from interlock.ports.clock import elapsed
+from interlock.wire import message as m
 from interlock.worker.offers import Offers
 from interlock.worker.pool import ExecutorOptions, ProcessPool
 from tests.helpers.places import lines_of, run_async, until

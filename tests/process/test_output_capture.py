@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from interlock.client.http.client import Client
-from interlock.model import message as m
-from interlock.model.secret import MASK
+from interlock.fields.secret import MASK
 from interlock.model.work import FunctionWork
+from interlock.wire import message as m
 from interlock.worker.context import LOG_CUT, MOST_BYTES
 from tests.cli.terminal import in_a_terminal
 from tests.helpers.places import run_async, until
@@ -184,7 +184,7 @@ def said(stage: Stage, run_id: str) -> list[tuple[str, str, str]]:
 TWO_FORKS = """
 import os, socket, sys, threading
 from interlock.model import frames
-from interlock.model.message import Started
+from interlock.wire.message import Started
 from interlock.worker.copies import Copies
 
 made, both = socket.socketpair, threading.Barrier(2)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from interlock.model import message as m
 from interlock.model.work import Limits, shell
+from interlock.wire import message as m
 from interlock.worker.program_files import ProgramFolder
 from tests.helpers.places import run_async, until
 from tests.helpers.processes import alive, children_of, look

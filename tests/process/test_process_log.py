@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.model.secret import MASK
+from interlock.fields.secret import MASK
 from interlock.model.work import shell
 from interlock.worker.context import MOST_LINES
 from tests.helpers.places import run_async, tell_to_go, until

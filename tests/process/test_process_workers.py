@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from interlock.model import message as m
 from interlock.model.work import shell
+from interlock.wire import message as m
 from tests.helpers.places import run_async, until
 from tests.helpers.played import ends, lines, untimed, worker_of
 from tests.helpers.processes import alive, children_of

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 
 import interlock as il
-from interlock.model.secret import MASK
+from interlock.fields.secret import MASK
 from interlock.model.state import State
 from tests.helpers.places import run_async
 from tests.helpers.processes import wait_until

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import interlock as il
-from interlock.model.payload import LIMIT
+from interlock.fields.payload import LIMIT
 from tests.helpers.jobs import app
 from tests.helpers.places import run_async
 from tests.helpers.server import Server

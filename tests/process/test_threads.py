@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from interlock.model import message as m
+from interlock.wire import message as m
 from interlock.worker.threads import ThreadPool
 from tests.helpers.places import lines_of, run_async, tell_to_go, until
 from tests.helpers.played import OF_JOBS, dispatch, told, worker_of

@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from interlock import runtime
-from interlock.model import message as m
 from interlock.ports.clock import SystemClock
+from interlock.wire import message as m
 from interlock.worker import reports
 from interlock.worker.held import HeldAttempt, StopSteps
 from interlock.worker.pool import ExecutorOptions, ProcessPool

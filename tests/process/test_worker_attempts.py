@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from interlock.model import message as m
+from interlock.wire import message as m
 from tests.helpers.places import lines_of, run_async, tell_to_go, until
 from tests.helpers.played import OF_JOBS, dispatch, ends, worker_of
 

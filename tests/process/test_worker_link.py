@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from interlock.model import message as m
 from interlock.ports.bus import Peer
+from interlock.wire import message as m
 from tests.helpers.places import lines_of, run_async, tell_to_go, until
 from tests.helpers.played import OF_JOBS, dispatch, without_beats, worker_of
 from tests.helpers.script import Script

@@ -8,9 +8,9 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from interlock.model import message as m
 from interlock.model.run import Now
 from interlock.ports.clock import LoopClock
+from interlock.wire import message as m
 from interlock.worker import load
 from interlock.worker.host import Host, HostSettings
 from soak.simulation.loop import VirtualLoop

@@ -10,8 +10,6 @@ from interlock.buses.tls import TlsBus, client_context
 from interlock.core.state import Limits
 from interlock.engine.catalog import Catalog, Entry
 from interlock.engine.engine import Engine, EngineSettings
-from interlock.model import message as m
-from interlock.model import request as r
 from interlock.model.access import Caller, Grant, Role, digest_of
 from interlock.model.job import Job
 from interlock.model.pool import DEFAULT_POOL, PoolSpec
@@ -20,6 +18,8 @@ from interlock.model.state import State
 from interlock.ports.clock import SystemClock
 from interlock.ports.executor import Executor, Key, Report
 from interlock.stores.memory import MemoryStore
+from interlock.wire import message as m
+from interlock.wire import request as r
 from interlock.wiring.worker import ELSEWHERE
 from interlock.worker.host import Host, HostSettings
 from tests.engine.bench import Link

@@ -3,7 +3,7 @@
 import pytest
 
 from interlock.buses.tls import TlsBus, client_context
-from interlock.model.error import InterlockError, NotRunning, TokenRefused, WrongCertificate
+from interlock.error import InterlockError, NotRunning, TokenRefused, WrongCertificate
 from tests.remote.certificates import certificates
 from tests.remote.stage import GRANTS, HERE, TOKEN
 from tests.remote.test_strangers import Recorder, on_loop

@@ -5,9 +5,9 @@ from random import Random
 
 import pytest
 
-from interlock.model import message as m
-from interlock.model.error import Forbidden, InterlockError, Refused, rebuild
+from interlock.error import Forbidden, InterlockError, Refused, rebuild
 from interlock.model.state import State
+from interlock.wire import message as m
 from tests.helpers.places import until
 from tests.remote.stage import OF_ACME, OF_GPU, TOKEN, Scheduler, Worker, connecting_bus, stage
 from tests.remote.test_strangers import Recorder, on_loop

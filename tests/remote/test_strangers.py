@@ -11,10 +11,10 @@ import pytest
 
 from interlock.buses import tls
 from interlock.buses.tls import TlsBus
-from interlock.model import message as m
-from interlock.model.frames import encode
 from interlock.ports.bus import Endpoint, Peer
 from interlock.runtime import new_event_loop
+from interlock.wire import message as m
+from interlock.wire.frames import encode
 from tests.helpers.places import until
 from tests.remote.stage import TOKEN, connecting_bus, listening_bus
 

@@ -10,8 +10,8 @@ import pytest
 
 from interlock.buses.tls import server_context
 from interlock.config import Settings, Token, resolve
+from interlock.error import TokensNeeded
 from interlock.model.access import PERMISSIONS, Role, caller_of
-from interlock.model.error import TokensNeeded
 from interlock.stores.memory import MemoryStore
 from interlock.wiring.front import Front
 from tests.helpers.server import interlock

@@ -9,18 +9,8 @@ from typing import Any, cast
 
 import msgspec
 
-from interlock.model import message as m
-from interlock.model.delivery import Delivery, Outgoing, Sent
-from interlock.model.delivery_request import (
-    BecomeSender,
-    CallHook,
-    HookAnswered,
-    Owed,
-    ReportSent,
-    SenderReport,
-    SentReport,
-)
-from interlock.model.error import StoreUnavailable
+from interlock.error import StoreUnavailable
+from interlock.model.delivery import Delivery, Outgoing
 from interlock.model.run import Now
 from interlock.ports.bus import Endpoint, Peer
 from interlock.ports.clock import Clock
@@ -28,6 +18,17 @@ from interlock.ports.store import Reader
 from interlock.sender.sender import Sender
 from interlock.sender.transport import Answer, Transport
 from interlock.simulation.virtual import VirtualBus
+from interlock.wire import message as m
+from interlock.wire.delivery_request import (
+    BecomeSender,
+    CallHook,
+    HookAnswered,
+    Owed,
+    ReportSent,
+    SenderReport,
+    Sent,
+    SentReport,
+)
 from soak.simulation.loop import VirtualLoop
 
 WALL = 1_000_000.0

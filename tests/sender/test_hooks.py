@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from interlock.model.delivery_request import ForgetHook, HookAnswered
 from interlock.sender.hooks import MOST_REMEMBERED, REMEMBERED
 from interlock.sender.places import MOST, MOST_PER_HOST
 from interlock.sender.transport import Answer
+from interlock.wire.delivery_request import ForgetHook, HookAnswered
 from tests.sender.stage import OK, Stage, hook
 
 

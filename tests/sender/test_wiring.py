@@ -9,8 +9,8 @@ from aiohttp import web
 from interlock import runtime
 from interlock.buses.socket import SocketBus
 from interlock.model.delivery import Delivery
-from interlock.model.delivery_request import HookAnswered
 from interlock.ports.store import Reader
+from interlock.wire.delivery_request import HookAnswered
 from interlock.wiring.sender import SenderOptions, send
 from tests.sender.http import at, receiver
 from tests.sender.stage import Outbox, Scheduler, hook

@@ -11,8 +11,8 @@ import pytest
 
 from interlock.config import Settings
 from interlock.config.sources import Loaded
+from interlock.error import BadConfig, WrongStatus
 from interlock.model.child_info import ChildInfo, ServiceAction, Status
-from interlock.model.error import BadConfig, WrongStatus
 from interlock.model.reload_report import Difference, Reloaded
 from interlock.model.run_filter import RunFilter
 from interlock.ports.store import RunRows

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.model.error import BadConfig, StoreUnavailable
+from interlock.error import BadConfig, StoreUnavailable
 from interlock.wiring.file_watch import FileWatch
 from tests.helpers.places import run_async, until
 from tests.helpers.processes import wait_until

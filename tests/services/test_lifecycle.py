@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.model.error import WrongStatus
+from interlock.error import WrongStatus
 from tests.helpers.processes import wait_until
 from tests.helpers.server import interlock
 from tests.services.keeper import Keeper, gone, group, kept, kill, service, state_of

@@ -6,8 +6,8 @@ import pytest
 
 from interlock.config import Settings
 from interlock.config.sources import load
+from interlock.error import BadConfig
 from interlock.model.audit import AuditFilter, AuditKind
-from interlock.model.error import BadConfig
 from interlock.model.reload_report import Difference
 from interlock.wiring.scheduler import Scheduler
 from tests.config.test_policy_documents import POLICY, RULE

@@ -13,10 +13,10 @@ import pytest
 
 from interlock.cli.forecast_plan import past_lengths
 from interlock.core.fire_times import times_between
-from interlock.model.duration import seconds
+from interlock.fields.duration import seconds
 from interlock.model.guard import Action, Constraints
 from interlock.model.job import Job, Retry
-from interlock.model.schedule import Schedule, instant
+from interlock.model.schedule.schedule import Schedule, instant
 from interlock.model.state import State
 from interlock.model.tenant import TenantSpec
 from interlock.simulation.forecast import estimate, forecast

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from interlock.client.handle import RunHandle
-from interlock.model import message as m
-from interlock.model.error import StoreUnavailable
+from interlock.error import StoreUnavailable
 from interlock.model.state import State
+from interlock.wire import message as m
 from soak.simulation import executor as e
 from soak.simulation.executor import Mark
 from soak.simulation.scenario import HEARTBEAT

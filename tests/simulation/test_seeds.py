@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from interlock.model.audit import verify
-from interlock.model.output import OutputStatus
+from interlock.model.policy.output import OutputStatus
 from interlock.model.run_action import RunAction
 from interlock.model.state import State
 from soak.seeds import describe

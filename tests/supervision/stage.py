@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
+from interlock.error import CannotStart
 from interlock.model.child_info import Exit, Status
-from interlock.model.error import CannotStart
 from interlock.supervision import Backoff, Birth, Custom, Instance, Supervisor
 from soak.simulation.loop import VirtualLoop
 

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from interlock.error import UnknownChild, WrongStatus
 from interlock.model.child_info import Status
-from interlock.model.error import UnknownChild, WrongStatus
 from interlock.supervision import Backoff, Budget, ChildContext, Function, Group, OnExhausted, ServiceAction
 from tests.supervision.stage import AFTER_1, Stage, at, cannot, now, quiet, running, status, supervisor, virtually
 

@@ -6,8 +6,8 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
+from interlock.error import BadValue
 from interlock.model.child_info import Status
-from interlock.model.error import BadValue
 from interlock.supervision import Backoff, Budget, ChildContext, Function
 from interlock.supervision.restart import Restarts
 from tests.supervision.stage import AT_ONCE, Stage, at, now, running, status, virtually

@@ -6,7 +6,7 @@ import pytest
 
 from bench import contest, installed, supervision
 from bench.supervision import Kept
-from interlock.model.error import InterlockError
+from interlock.error import InterlockError
 from tests.helpers.places import folder
 
 __all__ = ["folder"]

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from interlock.error import CannotStart, NoContainerEngine
 from interlock.model.child_info import Exit
-from interlock.model.error import CannotStart, NoContainerEngine
 from interlock.supervision.container import ContainerInstance
 from interlock.supervision.engines import MOST_WORDS, PATIENCE, Patience, open_engine, sockets
 from interlock.supervision.instance import Birth

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import uvloop
 
+from interlock.error import BadValue, CannotStart, WrongStatus
 from interlock.model.child_info import Exit
-from interlock.model.error import BadValue, CannotStart, WrongStatus
 from interlock.supervision import Backoff, Restart, Supervisor
 from interlock.supervision.container import CHILD_LABEL, RESUME_LABEL, ContainerInstance, container_name
 from interlock.supervision.instance import Birth

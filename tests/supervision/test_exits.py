@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from interlock.error import CannotStart
 from interlock.model.child_info import Exit, Status
-from interlock.model.error import CannotStart
 from interlock.supervision import Birth, Budget, Custom, Group, Instance, OnExhausted, ServiceAction
 from tests.supervision.stage import AFTER_1, AT_ONCE, Stage, at, now, quiet, running, status, supervisor, virtually
 

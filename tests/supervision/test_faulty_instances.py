@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
+from interlock.error import CannotStart
 from interlock.model.child_info import Exit, Status
-from interlock.model.error import CannotStart
 from interlock.supervision import Birth, Custom, Instance, ServiceAction, Supervisor
 from tests.supervision.stage import AFTER_1, AT_ONCE, Stage, at, now, quiet, running, status, supervisor, virtually
 

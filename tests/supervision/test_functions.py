@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from interlock.error import CannotStart, Fatal
 from interlock.model.child_info import Exit, Status
-from interlock.model.error import CannotStart, Fatal
 from interlock.supervision import Backoff, ChildContext, Function, Process, ServiceAction
 from interlock.supervision.function import FunctionInstance
 from interlock.supervision.instance import Birth

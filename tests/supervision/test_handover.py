@@ -5,8 +5,8 @@ from collections.abc import Awaitable
 
 import pytest
 
+from interlock.error import CannotStart
 from interlock.model.child_info import Exit, Kept, Status
-from interlock.model.error import CannotStart
 from interlock.ports.handover import Handover, MemoryHandover
 from interlock.supervision import Birth, ChildContext, Function, Group, ServiceAction
 from tests.supervision.stage import AFTER_1, AT_ONCE, Stage, at, now, quiet, running, status, supervisor, virtually

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from interlock.error import CannotStart
 from interlock.model.child_info import Change, Exit, Status
-from interlock.model.error import CannotStart
 from interlock.supervision import Alive, Backoff, Process, Ready, Restart, ServiceAction, Supervisor, guard_client
 from tests.helpers.places import folder, until
 from tests.helpers.processes import alive

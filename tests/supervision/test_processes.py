@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import uvloop
 
+from interlock.error import BadValue, CannotStart
 from interlock.model.child_info import Exit
-from interlock.model.error import BadValue, CannotStart
 from interlock.model.work import Limits
 from interlock.supervision import output
 from interlock.supervision.guard_client import Guard

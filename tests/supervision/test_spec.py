@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from interlock.model.error import BadDuration, BadValue
+from interlock.error import BadDuration, BadValue
 from interlock.supervision import (
     Alive,
     Backoff,

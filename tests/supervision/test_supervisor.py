@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from interlock import supervision
+from interlock.error import BadValue, CannotStart, DuplicateChild, UnknownChild, WrongStatus
 from interlock.model.child_info import Exit, Status
-from interlock.model.error import BadValue, CannotStart, DuplicateChild, UnknownChild, WrongStatus
 from interlock.supervision import Group, ServiceAction, Supervisor
 from tests.supervision.stage import (
     AFTER_1,

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from interlock.error import CannotStart, InterlockError
 from interlock.model.child_info import OVER, UP, Change, ChildInfo, ServiceAction, Status
-from interlock.model.error import CannotStart, InterlockError
 from interlock.supervision import Backoff, Budget, Child, Group, OnExhausted, Restart, Strategy, Supervisor, Watch
 from tests.supervision.stage import Actor, Stage, at, cannot, now, quiet, supervisor, virtually
 

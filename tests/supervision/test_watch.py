@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from interlock.error import BadValue
 from interlock.model.child_info import Change, ChildInfo, Status
-from interlock.model.error import BadValue
 from interlock.supervision import Group, ServiceAction, Supervisor, Watch
 from tests.supervision.stage import AFTER_1, Stage, at, cannot, quiet, running, supervisor, virtually
 

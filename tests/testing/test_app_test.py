@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import interlock as il
-from interlock.model.error import BadPayload, NotConnected, NotJson, UnknownJob
+from interlock.error import BadPayload, NotConnected, NotJson, UnknownJob
 
 app = il.App()
 

@@ -10,7 +10,7 @@ import pytest
 
 import interlock as il
 from interlock import testing
-from interlock.model.error import BadDuration, BadValue, NotJson
+from interlock.error import BadDuration, BadValue, NotJson
 
 
 def test_it_is_one_attempt_of_a_run() -> None:

@@ -10,9 +10,9 @@ import pytest
 
 import interlock as il
 from interlock import testing
-from interlock.model.error import AlreadyResolved, BadConfig, NoApproval, NotJson, TenantLimit, UnknownRun
-from interlock.model.field import settable
-from interlock.model.policy import Ruling
+from interlock.error import AlreadyResolved, BadConfig, NoApproval, NotJson, TenantLimit, UnknownRun
+from interlock.fields.field import settable
+from interlock.model.policy.verdict import Ruling
 from interlock.model.tenant import TenantSpec
 
 START = datetime(2030, 1, 1, tzinfo=UTC)

@@ -7,7 +7,7 @@ import pytest
 
 import interlock as il
 from interlock import testing
-from interlock.model.error import BadHandler, BadValue
+from interlock.error import BadHandler, BadValue
 
 
 def join(payloads: list[dict[str, Any]]) -> dict[str, Any]:

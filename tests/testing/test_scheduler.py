@@ -8,7 +8,7 @@ import pytest
 
 import interlock as il
 from interlock import testing
-from interlock.model.error import BadDuration, UnknownJob
+from interlock.error import BadDuration, UnknownJob
 from interlock.testing.fixtures import scheduler
 
 __all__ = ["scheduler"]

@@ -7,7 +7,7 @@ import pytest
 
 import interlock as il
 from interlock import testing
-from interlock.model.error import BadHandler, BadUse
+from interlock.error import BadHandler, BadUse
 
 
 def app_with(estimator: Any) -> il.App:

@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 import interlock as il
-from interlock.model.error import BadHandler, DuplicateJob
+from interlock.error import BadHandler, DuplicateJob
 from interlock.model.job import Job
-from interlock.model.message import Dispatch
+from interlock.wire.message import Dispatch
 from interlock.worker.context import Context
 from interlock.worker.definition import Definition
 from tests.helpers.places import run_async

@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import interlock as il
-from interlock.model.message import Dispatch
-from interlock.model.payload import encode_result
-from interlock.model.value import plain
+from interlock.fields.payload import encode_result
+from interlock.fields.value import plain
+from interlock.wire.message import Dispatch
 from interlock.worker.context import Context
 from tests.helpers.places import run_async
 from tests.helpers.server import Server

@@ -11,11 +11,11 @@ from interlock.api.call import BodyReader, Call, Handler, Handlers, QueryReader,
 from interlock.api.events import EventStream
 from interlock.api.openapi import document
 from interlock.api.settings import GatewaySettings
-from interlock.model import operations
+from interlock.error import BadValue, Forbidden, InterlockError, MethodNotAllowed, NotFound, Unauthorized
+from interlock.fields.json_form import encode
+from interlock.interface import operations
+from interlock.interface.operation import PATH_PARAMETERS, Operation
 from interlock.model.access import Caller
-from interlock.model.error import BadValue, Forbidden, InterlockError, MethodNotAllowed, NotFound, Unauthorized
-from interlock.model.json_form import encode
-from interlock.model.operation import PATH_PARAMETERS, Operation
 from interlock.model.session import check_key
 
 logger = logging.getLogger("interlock.http")

@@ -9,9 +9,8 @@ from interlock.api.cursors import APPROVALS, cursor_of, read_cursor
 from interlock.api.patience import ask
 from interlock.api.runs import Runs
 from interlock.client.connection import Connection
-from interlock.model import queries as q
-from interlock.model.access import Caller
-from interlock.model.approval import (
+from interlock.interface import queries as q
+from interlock.interface.approval_view import (
     ApprovalDetail,
     ApprovalPage,
     ReleaseBody,
@@ -21,11 +20,12 @@ from interlock.model.approval import (
     detail_of,
     info_of,
 )
-from interlock.model.approval_request import ReleaseOutput, Resolve
-from interlock.model.bodies import ActedOn
+from interlock.interface.bodies import ActedOn
+from interlock.model.access import Caller
 from interlock.model.run import Run
 from interlock.model.state import State
 from interlock.ports.store import Reader, RunFilter
+from interlock.wire.approval_request import ReleaseOutput, Resolve
 
 RECENT = 86_400.0  # seconds
 MOST_RECENT = 1000  # runs of a submitter that are looked at

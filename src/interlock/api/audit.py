@@ -2,7 +2,7 @@
 
 from interlock.api.call import Call, Handlers, handlers_of, moment_of
 from interlock.api.cursors import AUDIT, cursor_of, read_cursor
-from interlock.model import queries as q
+from interlock.interface import queries as q
 from interlock.model.audit import AuditFilter, AuditPage
 from interlock.ports.store import Reader
 

@@ -11,9 +11,9 @@ from enum import Enum
 from ipaddress import ip_address
 from typing import Any
 
+from interlock.error import Unauthorized, WrongOrigin
+from interlock.interface.operations import OPERATIONS
 from interlock.model.access import OWNER, Caller, Grant, Role, caller_of
-from interlock.model.error import Unauthorized, WrongOrigin
-from interlock.model.operations import OPERATIONS
 
 OPEN = frozenset({"/", "/docs", *(operation.path for operation in OPERATIONS if operation.needs is None)})
 """paths that need no token: a probe has none, and the description holds no data"""

@@ -21,7 +21,7 @@ from interlock.api.runs import Runs
 from interlock.api.services import Services
 from interlock.api.sessions import Sessions
 from interlock.client.connection import Connection
-from interlock.model import operations as op
+from interlock.interface import operations as op
 from interlock.ports.store import Reader
 
 

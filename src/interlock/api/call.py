@@ -10,16 +10,16 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
+from interlock import error as e
 from interlock.api import problems
 from interlock.api.auth import Scope
 from interlock.api.protocol import Connection, connection_of
-from interlock.model import error as e
+from interlock.fields.duration import seconds
+from interlock.interface.operation import Operation, Query
+from interlock.interface.operations import OPERATIONS
 from interlock.model.access import Caller
-from interlock.model.duration import seconds
-from interlock.model.lineage import HEADER
-from interlock.model.operation import Operation, Query
-from interlock.model.operations import OPERATIONS
-from interlock.model.schedule import instant
+from interlock.model.schedule.schedule import instant
+from interlock.wire.claim import HEADER
 
 LONGEST_WAIT = 300.0
 PARENT = HEADER.lower().encode()

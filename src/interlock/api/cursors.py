@@ -2,7 +2,7 @@
 
 import re
 
-from interlock.model.error import BadCursor, BadValue
+from interlock.error import BadCursor, BadValue
 
 FORM = "{kind}[0-9]{{1,18}}"
 RUNS, LOGS, SERVICE_LOGS, EVENTS, DELIVERIES, AUDIT, APPROVALS, LETTERS = "r", "l", "s", "e", "d", "a", "p", "x"

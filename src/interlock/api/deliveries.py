@@ -6,12 +6,12 @@ from interlock.api.call import Call, Handlers, handlers_of
 from interlock.api.cursors import DELIVERIES, cursor_of, read_cursor
 from interlock.api.patience import ask
 from interlock.client.connection import Connection
-from interlock.model import queries as q
+from interlock.error import UnknownDelivery
+from interlock.interface import queries as q
 from interlock.model.access import Caller
 from interlock.model.delivery import DeliveryFilter, DeliveryInfo, DeliveryPage, info_of
-from interlock.model.delivery_request import Redeliver
-from interlock.model.error import UnknownDelivery
 from interlock.ports.store import Reader
+from interlock.wire.delivery_request import Redeliver
 
 
 class Deliveries:

@@ -8,9 +8,9 @@ from interlock.api.cursors import read_event_cursor
 from interlock.api.feed import TYPES, Feed, Subscriber, Wish
 from interlock.api.protocol import connection_of
 from interlock.api.sse import hello
+from interlock.error import BadRequest, InterlockError
+from interlock.interface.queries import EventsQuery
 from interlock.model.access import EVERY_TENANT
-from interlock.model.error import BadRequest, InterlockError
-from interlock.model.queries import EventsQuery
 
 HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),

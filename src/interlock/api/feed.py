@@ -19,10 +19,10 @@ import msgspec
 
 from interlock.api.sse import Whose, data_of, frame, framed, gap, id_line, whose
 from interlock.client.connection import Connection
-from interlock.model import request as r
-from interlock.model.error import InterlockError
-from interlock.model.run_view import EVENT_NAMES, GapEvent, HelloEvent, ProgressEvent
+from interlock.error import InterlockError
+from interlock.interface.run_view import EVENT_NAMES, GapEvent, HelloEvent, ProgressEvent
 from interlock.ports.store import EventFilter, EventRows, Reader
+from interlock.wire import request as r
 
 logger = logging.getLogger("interlock.events")
 

@@ -8,12 +8,12 @@ from interlock.api.call import Call, Reply, handlers_of
 from interlock.api.feed import Feed
 from interlock.api.patience import ask
 from interlock.client.connection import Connection
-from interlock.model import request as r
-from interlock.model.bodies import Check, Health, Readiness
-from interlock.model.error import InterlockError
+from interlock.error import InterlockError
+from interlock.interface.bodies import Check, Health, Readiness
+from interlock.interface.operation import Query
 from interlock.model.exposition import Family, exposition
-from interlock.model.operation import Query
 from interlock.ports.store import Reader
+from interlock.wire import request as r
 
 STANDSTILL = 5.0  # seconds without a turn of the scheduler's loop after which it is not ready
 NO_WRITE = 10.0  # the same for a write of any kind: the lease alone is one every few seconds

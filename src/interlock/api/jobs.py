@@ -13,22 +13,22 @@ from interlock.api.cursors import JOBS, cursor_of, read_job_cursor
 from interlock.api.patience import ask
 from interlock.client.connection import Connection
 from interlock.core.fire_times import first_time, following
+from interlock.error import BadConfig, BadValue, InterlockError, UnknownJob
+from interlock.fields import payload
+from interlock.fields.duration import seconds
+from interlock.fields.field import copy_fields
+from interlock.interface import operations as op
+from interlock.interface import queries as q
+from interlock.interface.bodies import BackfillBody, Defined, JobsBody
+from interlock.interface.run_view import origin_of
 from interlock.model import job_info as info
-from interlock.model import operations as op
-from interlock.model import payload
-from interlock.model import queries as q
-from interlock.model import request as r
 from interlock.model.access import EVERY_TENANT, Caller
-from interlock.model.bodies import BackfillBody, Defined, JobsBody
-from interlock.model.duration import seconds
-from interlock.model.error import BadConfig, BadValue, InterlockError, UnknownJob
-from interlock.model.field import copy_fields
 from interlock.model.job import Job
 from interlock.model.run import Run
-from interlock.model.run_view import origin_of
-from interlock.model.schedule import Schedule, instant
+from interlock.model.schedule.schedule import Schedule, instant
 from interlock.model.state import ON_WORKER, TERMINAL, State
 from interlock.ports.store import Reader, RunFilter
+from interlock.wire import request as r
 
 ReadJob = Callable[[Mapping[str, Any], str], Job]  # makes a job of a body, or raises every fault in it
 

@@ -5,11 +5,11 @@ from typing import Any
 from interlock.api.call import Call, Handlers, handlers_of
 from interlock.api.patience import ask
 from interlock.client.connection import Connection
-from interlock.model import lane_request as r
-from interlock.model.bodies import LaneBody, LaneChangeBody
-from interlock.model.field import copy_fields
-from interlock.model.field_types import Place, Rate
+from interlock.fields.field import copy_fields
+from interlock.fields.field_types import Place, Rate
+from interlock.interface.bodies import LaneBody, LaneChangeBody
 from interlock.model.lane import LaneChange, LaneInfo, LaneSpec
+from interlock.wire import lane_request as r
 
 
 class Lanes:

@@ -10,13 +10,10 @@ from interlock.api.cursors import LETTERS, cursor_of, read_cursor
 from interlock.api.patience import ask
 from interlock.api.runs import Runs
 from interlock.client.connection import Connection
-from interlock.model import queries as q
-from interlock.model.access import Caller
-from interlock.model.bodies import ActedOn
-from interlock.model.dead_letter import DeadLetter, LetterFilter
-from interlock.model.error import BadUse, UnknownLetter
-from interlock.model.letter_request import DropLetters, Replay
-from interlock.model.letter_view import (
+from interlock.error import BadUse, UnknownLetter
+from interlock.interface import queries as q
+from interlock.interface.bodies import ActedOn
+from interlock.interface.letter_view import (
     Dropped,
     LetterChoice,
     LetterDetail,
@@ -25,10 +22,13 @@ from interlock.model.letter_view import (
     ReplayBody,
     letter_info,
 )
+from interlock.interface.run_view import entries_of
+from interlock.model.access import Caller
+from interlock.model.letter import DeadLetter, LetterFilter
 from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter
-from interlock.model.run_view import entries_of
 from interlock.ports.store import Reader
+from interlock.wire.letter_request import DropLetters, Replay
 
 
 class Letters:

@@ -7,15 +7,15 @@ from typing import Any
 
 import msgspec
 
+from interlock import error as e
 from interlock.api.problems import MEDIA_TYPE
-from interlock.model import error as e
-from interlock.model.bodies import MOST_JOBS, ProblemDetails
-from interlock.model.field import definitions, object_schema
+from interlock.fields.field import definitions, object_schema
+from interlock.interface.bodies import MOST_JOBS, ProblemDetails
+from interlock.interface.operation import PATH_PARAMETERS, Operation
+from interlock.interface.operations import GROUPS, OPERATIONS
+from interlock.interface.queries import EVENT_ID
+from interlock.interface.run_view import EVENT_NAMES, RunInfo
 from interlock.model.job import JOB_FIELDS
-from interlock.model.operation import PATH_PARAMETERS, Operation
-from interlock.model.operations import GROUPS, OPERATIONS
-from interlock.model.queries import EVENT_ID
-from interlock.model.run_view import EVENT_NAMES, RunInfo
 from interlock.model.state import POSSIBLE
 
 REFERENCE = "#/components/schemas/{name}"

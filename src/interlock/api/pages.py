@@ -4,7 +4,7 @@ from importlib.resources import files
 from typing import Any
 
 from interlock.api.call import Call, Handlers, Reply
-from interlock.model.operation import Operation
+from interlock.interface.operation import Operation
 
 LINKS = {
     "docs": "/docs",

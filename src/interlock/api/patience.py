@@ -5,9 +5,9 @@ from typing import TypeVar
 
 from interlock.client.connection import Connection
 from interlock.client.http.exchange import IN_DOUBT
-from interlock.model.error import ConnectionLost, rebuild
-from interlock.model.message import Message
-from interlock.model.request import Change, Request
+from interlock.error import ConnectionLost, rebuild
+from interlock.wire.message import Message
+from interlock.wire.request import Change, Request
 
 T = TypeVar("T", bound=Message)
 

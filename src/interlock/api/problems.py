@@ -9,10 +9,10 @@ from typing import Any, get_args
 
 import msgspec
 
-from interlock.model.bodies import ProblemDetails
-from interlock.model.error import BadDuration, BadJson, BadValue, InterlockError, MissingField, UnknownField, UnknownJob
-from interlock.model.new_run import NewRunBody
-from interlock.model.queries import EventType
+from interlock.error import BadDuration, BadJson, BadValue, InterlockError, MissingField, UnknownField, UnknownJob
+from interlock.interface.bodies import ProblemDetails
+from interlock.interface.new_run_body import NewRunBody
+from interlock.interface.queries import EventType
 from interlock.model.state import POSSIBLE
 
 MEDIA_TYPE = "application/problem+json"

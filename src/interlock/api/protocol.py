@@ -13,7 +13,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from interlock.api import problems
 from interlock.api.auth import PEER, Peer
 from interlock.api.peer import is_own, owner_of_peer
-from interlock.model.error import BadRequest, HeadTooLarge, InterlockError, Overloaded, RequestTimeout
+from interlock.error import BadRequest, HeadTooLarge, InterlockError, Overloaded, RequestTimeout
 
 LARGEST_HEAD = 64 * 1024
 LARGEST_PACKET = 256 * 1024  # most bytes received at once, which may hold complete and incomplete parts

@@ -5,10 +5,10 @@ import asyncio
 from interlock.api.auth import Scope
 from interlock.api.patience import ask
 from interlock.client.connection import Connection
+from interlock.error import InterlockError
 from interlock.model.access import EVERY_TENANT, Caller
-from interlock.model.audit_request import NoteRefusals, Refusal
-from interlock.model.error import InterlockError
 from interlock.task_set import TaskSet
+from interlock.wire.audit_request import NoteRefusals, Refusal
 
 EVERY = 1.0  # seconds between two reports
 NAMED_FOR = 60.0  # seconds

@@ -9,30 +9,31 @@ from typing import Any
 
 import msgspec
 
+from interlock import error as e
 from interlock.api.call import Call, Handlers, Reply, handlers_of, moment_of, seconds_of
 from interlock.api.cursors import LOGS, RUNS, cursor_of, read_cursor
 from interlock.api.patience import ask
 from interlock.client.connection import Connection
 from interlock.client.submission import check_size, new_run
-from interlock.model import error as e
-from interlock.model import operations as op
-from interlock.model import payload
-from interlock.model import queries as q
-from interlock.model import request as r
-from interlock.model import run_view as v
+from interlock.fields import payload
+from interlock.fields.secret import mask
+from interlock.interface import operations as op
+from interlock.interface import queries as q
+from interlock.interface import run_view as v
+from interlock.interface.bodies import ActedOn, BatchBody, BulkBody, CancelBody, ReasonBody, SubmittedBatch
+from interlock.interface.new_run_body import NewRunBody, TriggerBody
 from interlock.model.access import EVERY_TENANT, Caller
-from interlock.model.bodies import ActedOn, BatchBody, BulkBody, CancelBody, ReasonBody, SubmittedBatch
 from interlock.model.delivery import DeliveryFilter
 from interlock.model.explanation import MOST_NAMED, Explanation, explain_end, with_deliveries
 from interlock.model.facets import ProgressInfo
-from interlock.model.lineage import read_claim
-from interlock.model.new_run import NewRunBody, RunOptions, TriggerBody
 from interlock.model.run import TRIGGER, Run, stats_of
 from interlock.model.run_action import RunAction
-from interlock.model.secret import mask
 from interlock.model.state import TERMINAL
 from interlock.ports.store import Reader, RunFilter
 from interlock.task_set import TaskSet
+from interlock.wire import request as r
+from interlock.wire.claim import read_claim
+from interlock.wire.new_run import RunOptions
 
 MOST_SUBMITTING = 64 * 1024 * 1024  # bytes of payloads that may wait for the scheduler's answer
 LISTINGS = 2  # lists read at once: each may look at many runs, and other reads must not wait behind them

@@ -11,14 +11,14 @@ from interlock.api.cursors import SERVICE_LOGS, cursor_of, read_cursor
 from interlock.api.feed import Feed, Subscriber, Wish
 from interlock.api.patience import ask
 from interlock.client.connection import Connection
-from interlock.model import queries as q
-from interlock.model import request as r
-from interlock.model.bodies import ServiceList
+from interlock.error import UnknownChild
+from interlock.interface import queries as q
+from interlock.interface.bodies import ServiceList
+from interlock.interface.operation import Query
+from interlock.interface.run_view import ServiceLine, ServiceLogPage
 from interlock.model.child_info import ChildInfo
-from interlock.model.error import UnknownChild
-from interlock.model.operation import Query
-from interlock.model.run_view import ServiceLine, ServiceLogPage
 from interlock.ports.store import Reader
+from interlock.wire import request as r
 
 SERVICES, WORKERS = "services", "workers"  # the children of the top whose descendants are found by name
 

@@ -6,12 +6,12 @@ from interlock.api.call import Call, Handlers, handlers_of
 from interlock.api.cursors import SESSIONS, cursor_of, read_session_cursor
 from interlock.api.patience import ask
 from interlock.client.connection import Connection
-from interlock.model import lane_operations as op
-from interlock.model import lane_request as r
-from interlock.model import queries as q
+from interlock.interface import lane_operations as op
+from interlock.interface import queries as q
 from interlock.model.access import EVERY_TENANT
 from interlock.model.session import SessionAction
 from interlock.model.session_info import ActedOnSession, SessionInfo, SessionPage
+from interlock.wire import lane_request as r
 
 
 class Sessions:

@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 
 from interlock.api.cursors import EVENTS, cursor_of
-from interlock.model import run_view as v
+from interlock.fields.json_form import encode
+from interlock.interface import run_view as v
 from interlock.model.job_info import JobEvent
-from interlock.model.json_form import encode
 from interlock.model.lane import LaneEvent
 from interlock.model.session_info import SessionEvent
 from interlock.ports.store import ServiceEntry, StoredEvent

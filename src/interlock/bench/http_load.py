@@ -5,7 +5,7 @@ import time
 from typing import cast
 
 from interlock import runtime
-from interlock.model.error import InterlockError
+from interlock.error import InterlockError
 
 
 def post(port: int, path: str, body: str, requests: int, connections: int) -> float:

@@ -11,7 +11,7 @@ from interlock.bench.jobs import app
 from interlock.bench.report import Measure
 from interlock.bench.server import Server, running
 from interlock.client.submission import new_run
-from interlock.model.request import NewRun
+from interlock.wire.request import NewRun
 
 BATCH = 100
 WARM = 500  # requests before the clock starts

@@ -17,7 +17,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from interlock.model.error import BadValue
+from interlock.error import BadValue
 
 Row = tuple[str, str, str]  # what, figure and ratio
 

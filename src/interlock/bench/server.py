@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from interlock.bench.processes import ENDING, with_parent
-from interlock.model.error import InterlockError
+from interlock.error import InterlockError
 
 IN_FLIGHT = 4000
 START_LIMIT = 30.0

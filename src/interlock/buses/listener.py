@@ -7,7 +7,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-from interlock.model.error import CannotListen, PortTaken, SocketInUse
+from interlock.error import CannotListen, PortTaken, SocketInUse
 
 LONGEST_PATH = 107
 BACKLOG = 4096

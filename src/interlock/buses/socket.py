@@ -12,7 +12,7 @@ from pathlib import Path
 
 from interlock.buses.listener import bind_unix
 from interlock.buses.stream import StreamPeer
-from interlock.model.error import NotRunning
+from interlock.error import NotRunning
 from interlock.ports.bus import Bus, Endpoint, Peer
 from interlock.worker.identity import process_of
 

@@ -5,10 +5,10 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from interlock.model.error import Refused
-from interlock.model.frames import FrameReader, encode
-from interlock.model.message import Message, Problem
+from interlock.error import Refused
 from interlock.ports.bus import Endpoint, Peer
+from interlock.wire.frames import FrameReader, encode
+from interlock.wire.message import Message, Problem
 
 logger = logging.getLogger("interlock.links")
 

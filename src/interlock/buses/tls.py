@@ -16,12 +16,12 @@ from typing import NoReturn, cast
 
 from interlock.buses.listener import bind_tcp
 from interlock.buses.stream import StreamPeer
+from interlock.error import NotRunning, Refused, TokenRefused, WrongCertificate
 from interlock.model.access import Caller, Grant, caller_of
-from interlock.model.error import NotRunning, Refused, TokenRefused, WrongCertificate
-from interlock.model.frames import LARGEST
-from interlock.model.message import Credential, Message, Seen
 from interlock.ports.bus import Bus, Endpoint, Peer
 from interlock.task_set import TaskSet
+from interlock.wire.frames import LARGEST
+from interlock.wire.message import Credential, Message, Seen
 
 logger = logging.getLogger("interlock.links")
 

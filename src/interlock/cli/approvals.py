@@ -10,8 +10,9 @@ from interlock.cli.options import FINDING, Flags, JsonOption, option, takes
 from interlock.cli.output import say
 from interlock.cli.server import at_least_one, client_of
 from interlock.cli.tables import columns_of, json_text, on_one_line, plain, present, rich_table, tabbed
-from interlock.model.approval import ApprovalDetail, ApprovalInfo, VerdictInfo
-from interlock.model.duration import brief
+from interlock.fields.duration import brief
+from interlock.interface.approval_view import ApprovalDetail, ApprovalInfo
+from interlock.model.approval import VerdictInfo
 
 MOST_KINDS = 10  # kinds of runs that `recent` names
 

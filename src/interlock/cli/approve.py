@@ -9,7 +9,7 @@ from interlock.cli.options import FINDING, Flags, JsonOption, option, switch, ta
 from interlock.cli.output import WrongUsage, ask, say
 from interlock.cli.server import RunArgument, client_of, run_of
 from interlock.cli.tables import present
-from interlock.model.error import AlreadyResolved
+from interlock.error import AlreadyResolved
 from interlock.model.state import State
 
 REASON = option("TEXT", "Reason to record with the run and in the audit.", "--reason", "-r")

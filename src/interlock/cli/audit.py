@@ -14,11 +14,11 @@ from interlock.cli.options import FINDING, Flags, JsonOption, argument, option, 
 from interlock.cli.output import AuditBroken
 from interlock.cli.server import at_least_one, client_of, run_of
 from interlock.cli.tables import columns_of, json_text, out, plain, present, rich_table, tabbed
+from interlock.error import BadUse, BadValue
+from interlock.fields.field_types import did_you_mean
+from interlock.fields.json_form import decode
+from interlock.interface.queries import AUDIT_PAGE
 from interlock.model.audit import AuditEntry, AuditKind, verify
-from interlock.model.error import BadUse, BadValue
-from interlock.model.field_types import did_you_mean
-from interlock.model.json_form import decode
-from interlock.model.queries import AUDIT_PAGE
 
 VERIFY, EXPORT = "verify", "export"
 ACTIONS = (VERIFY, EXPORT)

@@ -9,8 +9,8 @@ from interlock.cli.payloads import read_one
 from interlock.cli.server import JobArgument, client_of, since
 from interlock.cli.submit import ParameterOption, PayloadOption, wait_for
 from interlock.cli.tables import present
-from interlock.model.duration import seconds
-from interlock.model.error import BadValue
+from interlock.error import BadValue
+from interlock.fields.duration import seconds
 
 
 @takes(*FINDING)

@@ -17,9 +17,9 @@ from interlock.config.documents import read
 from interlock.config.faults import Faults
 from interlock.config.sources import NO_APP, build, of_app
 from interlock.core.fire_times import first_time
-from interlock.model.error import BadConfig, ExitCode
+from interlock.error import BadConfig, ExitCode
+from interlock.fields.safe_text import safe
 from interlock.model.job import Job
-from interlock.model.safe_text import safe
 
 
 @takes("app", "strict", "lanes")

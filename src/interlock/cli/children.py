@@ -5,8 +5,8 @@ from typing import Any
 
 from interlock.cli.format import ago, exact, span
 from interlock.cli.tables import GAP, LEAST, Column, columns_of, console, plain, rich_table, tabbed
+from interlock.fields.safe_text import safe
 from interlock.model.child_info import UP, ChildInfo, Status
-from interlock.model.safe_text import safe
 
 STATUS_COLOURS = {
     Status.RUNNING: "green",

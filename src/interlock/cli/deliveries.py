@@ -10,10 +10,10 @@ from interlock.cli.output import say
 from interlock.cli.server import at_least_one, client_of, run_of
 from interlock.cli.tables import Column, columns_of, console, plain, present, rich_table, tabbed
 from interlock.client.http.client import Client
+from interlock.error import BadValue, UnknownDelivery
+from interlock.fields.field_types import did_you_mean
+from interlock.fields.safe_text import safe
 from interlock.model.delivery import DeliveryInfo, DeliveryState
-from interlock.model.error import BadValue, UnknownDelivery
-from interlock.model.field_types import did_you_mean
-from interlock.model.safe_text import safe
 
 SHORT = 8  # characters of an id in a table, and the fewest that name a delivery
 WIDE = 120  # columns of a terminal that also shows runs

@@ -7,7 +7,7 @@ from interlock.cli.letters import LettersArgument, choice, confirm, id_of, takes
 from interlock.cli.options import FINDING, Flags, JsonOption, switch, takes
 from interlock.cli.server import client_of
 from interlock.cli.tables import each, present
-from interlock.model.error import UnknownLetter
+from interlock.error import UnknownLetter
 
 
 @takes(*FINDING)

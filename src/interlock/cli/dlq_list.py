@@ -9,7 +9,7 @@ from interlock.cli.options import FINDING, Flags, JsonOption, option, switch, ta
 from interlock.cli.output import say
 from interlock.cli.server import at_least_one, client_of
 from interlock.cli.tables import columns_of, plain, present, rich_table
-from interlock.model.letter_view import LetterInfo
+from interlock.interface.letter_view import LetterInfo
 
 
 @takes(*FINDING)

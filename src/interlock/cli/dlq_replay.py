@@ -7,7 +7,7 @@ from interlock.cli.options import FINDING, Flags, JsonOption, option, switch, ta
 from interlock.cli.run_actions import follow
 from interlock.cli.server import client_of
 from interlock.cli.tables import each, report_each
-from interlock.model.error import UnknownJob, UnknownLetter
+from interlock.error import UnknownJob, UnknownLetter
 from interlock.model.run_action import RunAction
 
 

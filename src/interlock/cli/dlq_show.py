@@ -9,8 +9,8 @@ from interlock.cli.options import FINDING, Flags, JsonOption, takes
 from interlock.cli.picture import Picture, drawing, lines_of
 from interlock.cli.server import client_of
 from interlock.cli.tables import Column, present, rich_table
-from interlock.model.letter_view import LetterDetail
-from interlock.model.safe_text import safe
+from interlock.fields.safe_text import safe
+from interlock.interface.letter_view import LetterDetail
 
 
 @takes(*FINDING)

@@ -27,7 +27,7 @@ def command(
     from interlock.cli.server_checks import server
     from interlock.cli.tables import console, out, plain, print_json, tabbed
     from interlock.config.resolve import defaults
-    from interlock.model.error import InterlockError
+    from interlock.error import InterlockError
 
     try:
         resolved = flags.resolve()

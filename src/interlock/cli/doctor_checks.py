@@ -25,7 +25,7 @@ from interlock.config import MEMORY, Resolved, Settings
 from interlock.config.documents import read
 from interlock.config.faults import Faults
 from interlock.config.sources import NO_APP, FromApp, build, of_app
-from interlock.model.error import DatabaseBehind, DatabaseDamaged, InterlockError
+from interlock.error import DatabaseBehind, DatabaseDamaged, InterlockError
 from interlock.stores.sqlite import database as sqlite
 from interlock.stores.sqlite.database import connect_reader, lock_path, read_lock
 from interlock.stores.sqlite.reader import read_position

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, Unpack
 from interlock.cli.tables import full_screen
 from interlock.client.http.client import Client
 from interlock.client.http.event_stream import EventFilter
-from interlock.model.error import ConnectionLost, InterlockError, NotRunning
+from interlock.error import ConnectionLost, InterlockError, NotRunning
 
 PACE = 0.1  # least seconds between two looks, even at a high rate of events
 REFRESH = 1.0  # most seconds between two looks: ages and durations grow without events

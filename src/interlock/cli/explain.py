@@ -10,8 +10,8 @@ from interlock.cli.options import FINDING, Flags, JsonOption, takes
 from interlock.cli.picture import LAST_NOTES
 from interlock.cli.server import RunArgument, client_of, run_of
 from interlock.cli.tables import Column, plain, present, rich_table, tabbed
+from interlock.fields.safe_text import safe
 from interlock.model.explanation import Explanation, Reason
-from interlock.model.safe_text import safe
 
 
 @takes(*FINDING)

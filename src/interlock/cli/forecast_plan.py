@@ -17,11 +17,11 @@ from interlock.config import Resolved
 from interlock.config.guards import named_jobs
 from interlock.config.resolve import DEFAULT
 from interlock.config.sources import NO_APP, Loaded, load, of_app
-from interlock.model.duration import seconds
-from interlock.model.error import BadConfig, BadDuration, BadValue
-from interlock.model.field_types import did_you_mean
+from interlock.error import BadConfig, BadDuration, BadValue
+from interlock.fields.duration import seconds
+from interlock.fields.field_types import did_you_mean
 from interlock.model.job import Job
-from interlock.model.schedule import instant
+from interlock.model.schedule.schedule import instant
 from interlock.model.state import State
 from interlock.ports.store import Reader, RunFilter
 from interlock.simulation.forecast import check_size, forecast

@@ -7,7 +7,7 @@ from typing import Any
 from interlock.cli.format import COLOURS, counted, exact, span
 from interlock.cli.tables import Column, columns_of, rich_table, tabbed
 from interlock.cli.zones import wall
-from interlock.model.safe_text import safe
+from interlock.fields.safe_text import safe
 from interlock.model.state import State
 from interlock.simulation.forecast_model import Forecast
 

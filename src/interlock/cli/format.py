@@ -8,14 +8,14 @@ from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 from interlock.cli.tables import columns_of, console, on_one_line, out, plain, rich_table, tabbed
-from interlock.model.duration import brief
-from interlock.model.duration import span as span
+from interlock.fields.duration import brief
+from interlock.fields.duration import span as span
+from interlock.fields.json_form import rfc3339
+from interlock.fields.safe_text import safe
+from interlock.interface.run_view import RunInfo
 from interlock.model.job_info import JobInfo, LoggedRun
-from interlock.model.json_form import rfc3339
 from interlock.model.labels import LABELS
 from interlock.model.reload_report import Reloaded
-from interlock.model.run_view import RunInfo
-from interlock.model.safe_text import safe
 from interlock.model.state import TERMINAL, State
 from interlock.policy.policy import Policy
 

@@ -13,8 +13,8 @@ from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import TyperException
 
 from interlock.cli.output import mute, say_error, say_failure
-from interlock.model.error import ExitCode, InterlockError
-from interlock.model.field_types import did_you_mean
+from interlock.error import ExitCode, InterlockError
+from interlock.fields.field_types import did_you_mean
 from interlock.model.run_action import RunAction
 from interlock.model.session import SessionAction
 

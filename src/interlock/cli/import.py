@@ -41,9 +41,9 @@ def command(
 
     from interlock.cli.output import WrongUsage, say
     from interlock.cli.zones import named_zone, zone_name
+    from interlock.error import BadValue
+    from interlock.fields.field_types import did_you_mean
     from interlock.importers.draft import Imported, Source, write
-    from interlock.model.error import BadValue
-    from interlock.model.field_types import did_you_mean
 
     if kind not in KINDS:
         raise BadValue("KIND", kind, f"one of {', '.join(KINDS)}{did_you_mean(kind, KINDS)}")
@@ -84,7 +84,7 @@ def _text(file: str) -> str:
     import sys
 
     from interlock.config.plain_yaml import read_text
-    from interlock.model.error import BadValue
+    from interlock.error import BadValue
 
     if file != "-":
         return read_text(file, file)

@@ -10,9 +10,9 @@ from interlock.cli.format import job_line, next_fire
 from interlock.cli.options import FINDING, Flags, JsonOption, argument, takes
 from interlock.cli.server import client_of
 from interlock.cli.tables import each, report_each
-from interlock.model.error import BadSchedule, UnknownJob
+from interlock.error import BadSchedule, UnknownJob
+from interlock.fields.safe_text import safe
 from interlock.model.job_info import JobInfo
-from interlock.model.safe_text import safe
 
 MEANINGS = {
     "pause": "Pause the schedules of jobs. Active runs continue, and paused jobs can be triggered.",

@@ -7,8 +7,8 @@ from interlock.cli.lanes import cells, columns
 from interlock.cli.options import FINDING, Flags, JsonOption, argument, option, takes
 from interlock.cli.server import client_of
 from interlock.cli.tables import present, rich_table, tabbed
-from interlock.model.error import BadUse, BadValue, MissingField
-from interlock.model.field_types import Place, did_you_mean
+from interlock.error import BadUse, BadValue, MissingField
+from interlock.fields.field_types import Place, did_you_mean
 from interlock.model.lane import LIMIT, LaneAction, LaneOptions
 
 CREATE, SET = "create", "set"

@@ -12,10 +12,10 @@ from interlock.cli.run_actions import MOST_COUNTED, confirmed
 from interlock.cli.server import run_of
 from interlock.cli.tables import tabbed
 from interlock.client.http.client import Client
-from interlock.model.dead_letter import LetterCode
-from interlock.model.error import BadValue
-from interlock.model.field_types import did_you_mean
-from interlock.model.letter_view import LetterInfo
+from interlock.error import BadValue
+from interlock.fields.field_types import did_you_mean
+from interlock.interface.letter_view import LetterInfo
+from interlock.model.letter import LetterCode
 
 ID_HELP = "Id of a dead letter, which is the id of its run, or its beginning."
 LetterArgument = Annotated[str, argument("LETTER", ID_HELP, completion.runs)]

@@ -19,9 +19,9 @@ from interlock.cli.format import COLOURS, ago, span
 from interlock.cli.tables import Column, columns_of, console, full_screen, plain, rich_table
 from interlock.core.schedule_table import Table
 from interlock.core.workers import state_of
+from interlock.fields.sockets import MEMORY
 from interlock.model.child_info import UP
 from interlock.model.run import Run
-from interlock.model.sockets import MEMORY
 from interlock.model.state import State
 from interlock.model.worker_info import WorkerState
 from interlock.wiring.scheduler import Scheduler

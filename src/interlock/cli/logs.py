@@ -13,8 +13,8 @@ from interlock.cli.picture import log_text, service_text
 from interlock.cli.server import LATEST, RUN_HELP, client_of, run_of
 from interlock.cli.tables import console, json_text, on_one_line, out, tabbed
 from interlock.client.http.client import Client
-from interlock.model.error import Forbidden, UnknownChild, UnknownRun, rebuild
-from interlock.model.run_view import HelloEvent, LogEvent, LogLine, ServiceLine
+from interlock.error import Forbidden, UnknownChild, UnknownRun, rebuild
+from interlock.interface.run_view import HelloEvent, LogEvent, LogLine, ServiceLine
 
 _screen = cache(console)  # making one takes longer than printing a line
 

@@ -12,9 +12,9 @@ from interlock.cli.server import client_of
 from interlock.cli.tables import present
 from interlock.cli.zones import ZoneOption, clock_changes, wall, zone_for, zone_name
 from interlock.core.fire_times import first_time, times_between
-from interlock.model.error import BadUse, BadValue
+from interlock.error import BadUse, BadValue
 from interlock.model.job_info import FireTimes
-from interlock.model.schedule import Schedule
+from interlock.model.schedule.schedule import Schedule
 
 MOST = 100
 

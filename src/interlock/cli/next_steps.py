@@ -8,8 +8,8 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from interlock.config import Resolved, resolve
-from interlock.model import payload
-from interlock.model.error import BadPayload, InterlockError
+from interlock.error import BadPayload, InterlockError
+from interlock.fields import payload
 from interlock.worker.definition import Definition
 
 

@@ -9,7 +9,7 @@ import typer
 
 from interlock.config.resolve import Resolved, resolve
 from interlock.config.settings import CLIENT_SETTINGS, DEFAULTS, SETTINGS, flag_of
-from interlock.model.field_types import Truth
+from interlock.fields.field_types import Truth
 
 LISTS = ("files", "tokens", "origins", "hosts", "secret_names", "sessions")
 SERVER_FLAGS = tuple(name for name in SETTINGS if name not in LISTS)  # lists are in the file, or are arguments

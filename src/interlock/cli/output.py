@@ -6,9 +6,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from interlock.error import ERRORS, BadInput, CannotImport, ExitCode, InterlockError
+from interlock.fields.safe_text import safe, safe_json
 from interlock.log_lines import JsonLines
-from interlock.model.error import ERRORS, BadInput, CannotImport, ExitCode, InterlockError
-from interlock.model.safe_text import safe, safe_json
 
 
 class WrongUsage(BadInput, code="usage"):

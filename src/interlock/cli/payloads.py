@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from interlock.cli.output import WrongUsage
-from interlock.model.error import BadJson, BadValue
+from interlock.error import BadJson, BadValue
 
 FIELD = "--payload"
 

@@ -13,12 +13,12 @@ from interlock.cli.deliveries import line as delivery_line
 from interlock.cli.deliveries import outcome
 from interlock.cli.format import COLOURS, LEVELS, ago, clock, exact, local, span
 from interlock.cli.tables import columns_of, json_text, on_one_line, plain, rich_table, tabbed
+from interlock.fields.safe_text import safe
+from interlock.interface.run_view import HistoryEntry, LogLine, RunDetail, ServiceLine
 from interlock.model.approval import VerdictInfo, verdict_of
 from interlock.model.delivery import DeliveryInfo
 from interlock.model.facets import Allowed, Judged
-from interlock.model.output import OutputRecord, OutputStatus
-from interlock.model.run_view import HistoryEntry, LogLine, RunDetail, ServiceLine
-from interlock.model.safe_text import safe
+from interlock.model.policy.output import OutputRecord, OutputStatus
 from interlock.model.session import SOME_OPTIONS
 from interlock.model.state import TERMINAL, State
 

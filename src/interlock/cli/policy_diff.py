@@ -11,8 +11,8 @@ from interlock.cli.policy_runs import MASKED_NOTE, recorded_verdict, request_of_
 from interlock.cli.policy_test import FilesArgument
 from interlock.cli.server import at_least_one, client_of, since
 from interlock.cli.tables import columns_of, plain, present, rich_table, tabbed
-from interlock.model.policy import Verdict
-from interlock.model.run_view import RunDetail
+from interlock.interface.run_view import RunDetail
+from interlock.model.policy.verdict import Verdict
 from interlock.policy.velocity import Windows
 
 Change = tuple[RunDetail, Verdict, Verdict]  # a run, and its verdicts before and after

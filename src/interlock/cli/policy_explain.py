@@ -12,9 +12,9 @@ from interlock.cli.run_options import pairs
 from interlock.cli.server import client_of, run_of
 from interlock.cli.submit import ParameterOption, PayloadOption
 from interlock.cli.tables import Column, plain, present, rich_table, tabbed
-from interlock.model.policy import PolicyRequest, Ruling, Verdict
-from interlock.model.policy_document import Case
-from interlock.model.safe_text import safe
+from interlock.fields.safe_text import safe
+from interlock.model.policy.document import Case
+from interlock.model.policy.verdict import PolicyRequest, Ruling, Verdict
 from interlock.policy.cases import request_of
 from interlock.policy.explain import Step, explain
 from interlock.policy.policy import Policy

@@ -7,9 +7,9 @@ from contextlib import redirect_stdout
 from interlock.cli.options import Flags
 from interlock.cli.output import WrongUsage, say
 from interlock.config.sources import NO_APP, Loaded, load, of_app
-from interlock.model.error import BadConfig
+from interlock.error import BadConfig
+from interlock.fields.safe_text import safe
 from interlock.model.job import Job
-from interlock.model.safe_text import safe
 from interlock.policy.policy import Policy
 
 

@@ -5,14 +5,14 @@ from functools import cache
 import msgspec
 
 from interlock.client.http.client import Client
-from interlock.model.error import UnknownJob
-from interlock.model.field import copy_fields
+from interlock.error import UnknownJob
+from interlock.fields.field import copy_fields
+from interlock.fields.secret import has_secret
+from interlock.interface.run_view import RunDetail
 from interlock.model.job import Job
 from interlock.model.job_info import JobInfo
-from interlock.model.policy import PolicyRequest, Ruling, Verdict
+from interlock.model.policy.verdict import PolicyRequest, Ruling, Verdict
 from interlock.model.run import all_submitters
-from interlock.model.run_view import RunDetail
-from interlock.model.secret import has_secret
 
 MASKED_NOTE = "note: secrets in payloads are masked, so rules that look at the payload may decide otherwise for the run"
 

@@ -13,11 +13,11 @@ from interlock.cli.output import WrongUsage, say, say_failure
 from interlock.cli.policy_files import required
 from interlock.config.settings import Address
 from interlock.config.sources import load
+from interlock.error import BadConfig, BadValue, InterlockError
+from interlock.fields.field_types import Place
+from interlock.fields.sockets import is_loopback
 from interlock.kernel import prepare_grpc
 from interlock.kernel.access import INSECURE, Access, host_of
-from interlock.model.error import BadConfig, BadValue, InterlockError
-from interlock.model.field_types import Place
-from interlock.model.sockets import is_loopback
 from interlock.runtime import run
 from interlock.task_set import TaskSet
 from interlock.wiring.file_watch import FileWatch

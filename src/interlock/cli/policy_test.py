@@ -8,7 +8,7 @@ from interlock.cli.options import Flags, JsonOption, argument, takes
 from interlock.cli.output import say
 from interlock.cli.policy_files import policy_of
 from interlock.cli.tables import columns_of, plain, present, rich_table, tabbed
-from interlock.model.error import ExitCode
+from interlock.error import ExitCode
 from interlock.policy.cases import Outcome, run_cases
 
 FilesArgument = Annotated[

@@ -7,9 +7,9 @@ from interlock.cli.deliveries import ID_HELP, delivery_of, line
 from interlock.cli.options import FINDING, Flags, JsonOption, argument, takes
 from interlock.cli.server import client_of
 from interlock.cli.tables import each, report_each
+from interlock.error import UnknownDelivery
+from interlock.fields.safe_text import safe
 from interlock.model.delivery import DeliveryInfo
-from interlock.model.error import UnknownDelivery
-from interlock.model.safe_text import safe
 
 
 @takes(*FINDING)

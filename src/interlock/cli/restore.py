@@ -15,7 +15,7 @@ def command(
     from pathlib import Path
 
     from interlock.cli.tables import plain, present, tabbed
-    from interlock.model.json_form import rfc3339
+    from interlock.fields.json_form import rfc3339
     from interlock.stores.sqlite.backup import restore
 
     done = restore(Path(file), Path(flags.resolve().settings.database))

@@ -12,10 +12,10 @@ from interlock.cli.runs import takes_filter
 from interlock.cli.server import RUN_HELP, client_of, run_of
 from interlock.cli.tables import each, present, report_each
 from interlock.client.http.client import Client
-from interlock.model.error import RunNotEnded, UnknownJob, UnknownRun
+from interlock.error import RunNotEnded, UnknownJob, UnknownRun
+from interlock.interface.run_view import BulkInfo
 from interlock.model.run_action import RunAction
 from interlock.model.run_filter import UNSUCCESSFUL
-from interlock.model.run_view import BulkInfo
 from interlock.model.state import State
 
 CASCADE = switch("Also cancel the runs that they made, directly or not.", "--cascade")

@@ -6,9 +6,9 @@ from typing import Annotated, Any, NamedTuple
 
 from interlock.cli.options import option, widened
 from interlock.cli.server import looks_like_duration, moment
-from interlock.model.duration import seconds
-from interlock.model.error import BadUse, BadValue
-from interlock.model.field_types import Place
+from interlock.error import BadUse, BadValue
+from interlock.fields.duration import seconds
+from interlock.fields.field_types import Place
 from interlock.model.session import SOME_OPTIONS
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from interlock.model.run_view import RunInfo
+from interlock.interface.run_view import RunInfo
 
 
 class Branch(msgspec.Struct, frozen=True):

@@ -14,9 +14,9 @@ from interlock.cli.run_tree import branches
 from interlock.cli.server import at_least_one, client_of
 from interlock.cli.tables import columns_of, console, out, plain, present, print_json, rich_table, tabbed
 from interlock.client.http.client import Client
-from interlock.model.error import BadValue, ConnectionLost, NotRunning
-from interlock.model.field_types import did_you_mean
-from interlock.model.run_view import HelloEvent, RunEvent, RunInfo
+from interlock.error import BadValue, ConnectionLost, NotRunning
+from interlock.fields.field_types import did_you_mean
+from interlock.interface.run_view import HelloEvent, RunEvent, RunInfo
 from interlock.model.state import POSSIBLE, TERMINAL, State
 
 STATE = option("STATE", "Only runs in this state; may be repeated.", autocompletion=completion.states)

@@ -20,9 +20,9 @@ from interlock.cli.tables import console
 from interlock.client.submission import new_run, submit
 from interlock.config import Resolved
 from interlock.config.sources import NO_APP, Loaded, load, of_app
+from interlock.error import BadConfig, CannotStart, InterlockError, UnknownJob
+from interlock.fields import payload
 from interlock.log_lines import log_to_stderr
-from interlock.model import payload
-from interlock.model.error import BadConfig, CannotStart, InterlockError, UnknownJob
 from interlock.runtime import run
 from interlock.task_set import TaskSet
 from interlock.wiring.connection import connect

@@ -13,8 +13,8 @@ from interlock.cli import completion
 from interlock.cli.options import Flags, argument
 from interlock.client.http.client import Client
 from interlock.config import Resolved
-from interlock.model.duration import seconds
-from interlock.model.error import BadValue, NotRunning, UnknownRun, rebuild
+from interlock.error import BadValue, NotRunning, UnknownRun, rebuild
+from interlock.fields.duration import seconds
 
 FIRST_CONTACT = "300ms"  # enough for a starting server; a missing one is reported at once
 LATEST = ("latest", "-")

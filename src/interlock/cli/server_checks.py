@@ -12,9 +12,9 @@ from interlock.cli.doctor_checks import Finding, fail, judge, ok, warn
 from interlock.cli.options import Flags
 from interlock.client.http.client import Client
 from interlock.config import Resolved, Settings
+from interlock.error import Forbidden, InterlockError, TokensNeeded, Unauthorized
+from interlock.fields.sockets import is_loopback
 from interlock.model.child_info import UP, ChildInfo
-from interlock.model.error import Forbidden, InterlockError, TokensNeeded, Unauthorized
-from interlock.model.sockets import is_loopback
 
 PATIENCE = 5.0
 

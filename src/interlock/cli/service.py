@@ -9,9 +9,9 @@ from interlock.cli.options import FINDING, Flags, JsonOption, argument, takes
 from interlock.cli.output import NotUp
 from interlock.cli.server import client_of
 from interlock.cli.tables import present
+from interlock.error import BadValue
+from interlock.fields.field_types import did_you_mean
 from interlock.model.child_info import UP, ServiceAction, Status
-from interlock.model.error import BadValue
-from interlock.model.field_types import did_you_mean
 
 
 @takes(*FINDING)

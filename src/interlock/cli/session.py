@@ -8,9 +8,9 @@ from interlock.cli.options import FINDING, Flags, JsonOption, argument, option, 
 from interlock.cli.server import client_of
 from interlock.cli.sessions import key_text, piped
 from interlock.cli.tables import present
-from interlock.model.error import BadValue
-from interlock.model.field_types import did_you_mean
-from interlock.model.lane_operations import session_actions
+from interlock.error import BadValue
+from interlock.fields.field_types import did_you_mean
+from interlock.interface.lane_operations import session_actions
 from interlock.model.session import SessionAction
 
 Key = Annotated[str, argument("SESSION", "Key of the session.", completion.sessions)]

@@ -9,9 +9,9 @@ from interlock.cli.options import FINDING, Flags, JsonOption, argument, option, 
 from interlock.cli.output import say
 from interlock.cli.server import client_of
 from interlock.cli.tables import Column, columns_of, present, rich_table, tabbed
-from interlock.model.field_types import Place, Span, Whole
-from interlock.model.json_form import rfc3339
-from interlock.model.safe_text import safe
+from interlock.fields.field_types import Place, Span, Whole
+from interlock.fields.json_form import rfc3339
+from interlock.fields.safe_text import safe
 from interlock.model.session_info import SessionInfo
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from interlock.cli.picture import Picture, drawing, lines_of
 from interlock.cli.server import RunArgument, client_of, run_of
 from interlock.cli.tables import present
 from interlock.client.http.client import Client
-from interlock.model.duration import seconds
-from interlock.model.error import InterlockError, RunEnded, WaitTimeout
+from interlock.error import InterlockError, RunEnded, WaitTimeout
+from interlock.fields.duration import seconds
 from interlock.model.state import TERMINAL, State
 
 

@@ -12,7 +12,7 @@ from interlock.cli.gantt import gantt
 from interlock.cli.options import Flags, JsonOption, argument, option, switch, takes
 from interlock.cli.output import say
 from interlock.cli.tables import present
-from interlock.model.error import BadValue
+from interlock.error import BadValue
 
 
 @takes("app", "database", "workers", "slots", "processes", "lanes")

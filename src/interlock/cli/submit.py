@@ -13,9 +13,9 @@ from interlock.cli.server import JobArgument, client_of
 from interlock.cli.tables import out, print_json
 from interlock.client.http.client import BlockingRunHandle, Client
 from interlock.client.submission import MOST_BYTES, new_run
-from interlock.model.duration import seconds
-from interlock.model.error import RunEnded, WaitTimeout
-from interlock.model.request import MOST_RUNS_OVER_HTTP, NewRun
+from interlock.error import RunEnded, WaitTimeout
+from interlock.fields.duration import seconds
+from interlock.wire.request import MOST_RUNS_OVER_HTTP, NewRun
 
 PayloadOption = Annotated[
     str | None, option("JSON|@FILE|-", "Arguments as a JSON object, from a file, or from standard input.")

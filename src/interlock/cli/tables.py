@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
-from interlock.model.error import InterlockError
-from interlock.model.json_form import encode
-from interlock.model.safe_text import safe, safe_json
+from interlock.error import InterlockError
+from interlock.fields.json_form import encode
+from interlock.fields.safe_text import safe, safe_json
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -12,8 +12,8 @@ from interlock.cli.output import say
 from interlock.cli.server import client_of
 from interlock.cli.tables import console, out, print_json
 from interlock.cli.zones import named_zone
-from interlock.model.duration import seconds
-from interlock.model.error import BadValue
+from interlock.error import BadValue
+from interlock.fields.duration import seconds
 from interlock.model.job_info import Timetable
 
 MOST = 1000  # rows of a chart, and jobs in an answer of the server

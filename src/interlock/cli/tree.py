@@ -10,7 +10,7 @@ from interlock.cli.options import FINDING, Flags, JsonOption, switch, takes
 from interlock.cli.server import client_of
 from interlock.cli.tables import json_text, out, present
 from interlock.client.http.client import Client
-from interlock.model.error import InterlockError
+from interlock.error import InterlockError
 
 
 @takes(*FINDING)

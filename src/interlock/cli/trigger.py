@@ -8,7 +8,7 @@ from interlock.cli.payloads import read_one
 from interlock.cli.run_options import takes_run_options
 from interlock.cli.server import JobArgument, client_of
 from interlock.cli.submit import ParameterOption, PayloadOption, WaitOption, print_id, wait_for
-from interlock.model.duration import seconds
+from interlock.fields.duration import seconds
 
 
 @takes(*FINDING)

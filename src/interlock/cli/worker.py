@@ -17,9 +17,9 @@ def command(flags: Flags, name: Annotated[str, option("TEXT", "First part of the
     Without an app, it takes only jobs that need no app. With --connect, it also needs a token, in the variable
     INTERLOCK_WORKER_TOKEN or in a file."""
     from interlock import runtime
+    from interlock.error import BadValue
+    from interlock.fields.field import copy_fields
     from interlock.log_lines import log_to_stderr
-    from interlock.model.error import BadValue
-    from interlock.model.field import copy_fields
     from interlock.model.job import NAME
     from interlock.wiring.elsewhere import WORKER_TOKEN, bus_to_scheduler
     from interlock.wiring.worker import WorkerOptions, run_worker

@@ -15,9 +15,9 @@ from interlock.cli.tables import json_text, out, print_json
 from interlock.config import Settings
 from interlock.config.settings import Address
 from interlock.config.tokens import Tokens
+from interlock.error import BadValue
+from interlock.fields.field_types import NAME, NAME_RULE, Place, Text
 from interlock.model.access import Role, digest_of
-from interlock.model.error import BadValue
-from interlock.model.field_types import NAME, NAME_RULE, Place, Text
 from interlock.wiring.certificate import have_certificate
 from interlock.wiring.elsewhere import WORKER_TOKEN
 

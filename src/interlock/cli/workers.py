@@ -13,8 +13,8 @@ from interlock.cli.output import WrongUsage
 from interlock.cli.server import MOST_NAMED, client_of
 from interlock.cli.tables import columns_of, console, each, json_text, out, present, report_each, rich_table, tabbed
 from interlock.client.http.client import Client
-from interlock.model.error import BadValue, InterlockError, UnknownWorker
-from interlock.model.field_types import did_you_mean
+from interlock.error import BadValue, InterlockError, UnknownWorker
+from interlock.fields.field_types import did_you_mean
 from interlock.model.worker_info import WorkerAction, WorkerInfo, WorkerState
 
 COLOURS = {

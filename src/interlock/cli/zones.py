@@ -10,10 +10,10 @@ from typing import Annotated, NamedTuple
 from zoneinfo import ZoneInfo
 
 from interlock.cli.options import option
-from interlock.model.duration import span
-from interlock.model.error import BadValue
-from interlock.model.schedule import Schedule
-from interlock.model.zone import zone_of
+from interlock.error import BadValue
+from interlock.fields.duration import span
+from interlock.model.schedule.schedule import Schedule
+from interlock.model.schedule.zone import zone_of
 
 DAY = 86400
 ZoneOption = Annotated[

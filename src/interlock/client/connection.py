@@ -9,18 +9,19 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from interlock.client.handle import Ending, RunAccess, RunHandle
-from interlock.model import frames, payload
-from interlock.model import message as m
-from interlock.model import request as r
-from interlock.model.error import BadValue, ConnectionLost, Draining, InterlockError, NotRunning, WaitTimeout, rebuild
+from interlock.error import BadValue, ConnectionLost, Draining, InterlockError, NotRunning, WaitTimeout, rebuild
+from interlock.fields import payload
+from interlock.fields.secret import mask
+from interlock.interface.run_view import HistoryEntry, LogLine, RunDetail, RunInfo, entries_of, origin_of
 from interlock.model.explanation import Explanation
-from interlock.model.lineage import present_claim
 from interlock.model.run import RunStats
 from interlock.model.run_action import RunAction
-from interlock.model.run_view import HistoryEntry, LogLine, RunDetail, RunInfo, entries_of, origin_of
-from interlock.model.secret import mask
 from interlock.model.state import State
 from interlock.ports.bus import Bus, Endpoint, Peer
+from interlock.wire import frames
+from interlock.wire import message as m
+from interlock.wire import request as r
+from interlock.wire.claim import present_claim
 
 T = TypeVar("T", bound=m.Message)
 

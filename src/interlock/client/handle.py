@@ -6,15 +6,15 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 
 import msgspec
 
-from interlock.model.duration import Duration, seconds
-from interlock.model.error import ENDS, BadResult, RemoteError, RunDebounced
+from interlock.error import ENDS, BadResult, RemoteError, RunDebounced
+from interlock.fields.duration import Duration, seconds
+from interlock.fields.value import ResultType
+from interlock.interface.run_view import HistoryEntry, LogLine, RunDetail
 from interlock.model.explanation import Explanation
 from interlock.model.failure import Failure
 from interlock.model.run import RunStats
 from interlock.model.run_action import RunAction
-from interlock.model.run_view import HistoryEntry, LogLine, RunDetail
 from interlock.model.state import State
-from interlock.model.value import ResultType
 
 T = TypeVar("T")
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from interlock.client.handle import RunHandle
 from interlock.client.http.sync import finish, iterate
-from interlock.model.error import BadUse, BadValue, InterlockError
+from interlock.error import BadUse, BadValue, InterlockError
 
 if TYPE_CHECKING:  # the blocking client would be loaded with it
     from interlock.client.http.client import BlockingRunHandle

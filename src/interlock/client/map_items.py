@@ -9,9 +9,9 @@ from typing import Any
 
 from interlock.client.connection import Connection
 from interlock.client.submission import Call, new_run, submit
-from interlock.model.error import InterlockError, ItemFailed
-from interlock.model.request import NewRun
+from interlock.error import InterlockError, ItemFailed
 from interlock.model.run import CALL_KEY
+from interlock.wire.request import NewRun
 
 Make = Callable[[int, Any], Call[Any] | NewRun]
 

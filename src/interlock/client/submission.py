@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
 import msgspec
 
 from interlock.client.handle import RunHandle
-from interlock.model import payload, schedule
-from interlock.model import request as r
-from interlock.model.duration import seconds
-from interlock.model.error import BadUse, BadValue, PayloadTooLarge
-from interlock.model.lineage import present_claim, read_claim
-from interlock.model.new_run import PlainOptions, RunOptions, check_text, check_unique, checked_option
+from interlock.error import BadUse, BadValue, PayloadTooLarge
+from interlock.fields import payload
+from interlock.fields.duration import seconds
+from interlock.fields.value import ResultType
+from interlock.model.schedule import schedule
 from interlock.model.session import check_session
-from interlock.model.value import ResultType
+from interlock.wire import request as r
+from interlock.wire.claim import present_claim, read_claim
+from interlock.wire.new_run import PlainOptions, RunOptions, check_text, check_unique, checked_option
 
 if TYPE_CHECKING:  # it imports asyncio, and the blocking client must start without
     from interlock.client.connection import Connection

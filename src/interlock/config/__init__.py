@@ -4,6 +4,6 @@ from interlock.config.lanes import lanes
 from interlock.config.resolve import Resolved, resolve
 from interlock.config.settings import ClientSettings, Settings, check
 from interlock.config.tokens import Token
-from interlock.model.sockets import MEMORY
+from interlock.fields.sockets import MEMORY
 
 __all__ = ["MEMORY", "ClientSettings", "Resolved", "Settings", "Token", "check", "lanes", "resolve"]

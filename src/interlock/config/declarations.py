@@ -9,9 +9,9 @@ import msgspec
 from interlock.config.documents import Document
 from interlock.config.faults import Faults, Spot
 from interlock.config.plain_yaml import DEEPEST
-from interlock.model.error import shown
-from interlock.model.field import Checked, Field, read_fields, settable
-from interlock.model.field_types import NAME_RULE, Word, did_you_mean
+from interlock.error import shown
+from interlock.fields.field import Checked, Field, read_fields, settable
+from interlock.fields.field_types import NAME_RULE, Word, did_you_mean
 from interlock.model.job import NAME
 from interlock.supervision.spec import Child, Group
 

@@ -9,8 +9,8 @@ import msgspec
 from interlock.config.faults import Faults, Spot
 from interlock.config.file import DEFAULT_NAME
 from interlock.config.plain_yaml import parts_of, read_text
-from interlock.model.error import BadConfig, BadValue, shown
-from interlock.model.field_types import Place
+from interlock.error import BadConfig, BadValue, shown
+from interlock.fields.field_types import Place
 
 ENDINGS = (".yaml", ".yml")
 

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from interlock.model.error import BadConfig
+from interlock.error import BadConfig
 
 MOST_LINES = 200
 

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from interlock.config.plain_yaml import LARGEST, parts_of, read_text
-from interlock.model.error import BadConfig
+from interlock.error import BadConfig
 
 __all__ = ["DEFAULT_NAME", "LARGEST", "File", "read"]
 

@@ -3,8 +3,8 @@
 import os
 from collections.abc import Collection, Iterator
 
-from interlock.model.error import shown
-from interlock.model.field_types import did_you_mean
+from interlock.error import shown
+from interlock.fields.field_types import did_you_mean
 from interlock.model.guard import EVENTS, Action, Check, Hook, is_url
 from interlock.model.job import Job
 

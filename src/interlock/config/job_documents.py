@@ -9,13 +9,13 @@ from interlock.client.submission import check_options
 from interlock.config.documents import Document, from_values
 from interlock.config.faults import Faults
 from interlock.config.guards import missing_variables
-from interlock.model import payload
-from interlock.model.error import shown
-from interlock.model.field import read_fields, settable
-from interlock.model.field_types import Refused
+from interlock.error import shown
+from interlock.fields import payload
+from interlock.fields.field import read_fields, settable
+from interlock.fields.field_types import Refused
 from interlock.model.job import JOB_FIELDS, Job
-from interlock.model.request import PutJobs
 from interlock.model.work import FunctionWork, JobRun, JobWork, ProcessWork, shell
+from interlock.wire.request import PutJobs
 
 PAST = "is not in the future; 'interlock up' accepts it if the job has already run"
 

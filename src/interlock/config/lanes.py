@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from interlock.core.state import DEFAULT_LANES
-from interlock.model.error import BadValue
-from interlock.model.field_types import Kind, Place, Schema
+from interlock.error import BadValue
+from interlock.fields.field_types import Kind, Place, Schema
 from interlock.model.job import NAME
 from interlock.model.lane import LIMIT, LaneSpec, with_limits
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from interlock.model.error import BadConfig, shown, without_value
+from interlock.error import BadConfig, shown, without_value
 
 LARGEST = 1_000_000
 DEEPEST = 20

@@ -5,11 +5,11 @@ from collections.abc import Collection, Iterator, Sequence
 from interlock.config.declarations import Named
 from interlock.config.documents import Document
 from interlock.config.faults import Faults
-from interlock.model.error import shown
-from interlock.model.field import read_fields, settable
-from interlock.model.field_types import Refused, did_you_mean
+from interlock.error import shown
+from interlock.fields.field import read_fields, settable
+from interlock.fields.field_types import Refused, did_you_mean
 from interlock.model.job import Job
-from interlock.model.policy_document import PolicyDocument
+from interlock.model.policy.document import PolicyDocument
 from interlock.policy.expression import BadExpression, compiled
 from interlock.policy.glob import matcher
 from interlock.policy.policy import Policy, compile_policy

@@ -4,8 +4,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from interlock.config.declarations import Named, check_names
 from interlock.config.faults import Faults, Spot
-from interlock.model.error import shown
-from interlock.model.field_types import did_you_mean
+from interlock.error import shown
+from interlock.fields.field_types import did_you_mean
 from interlock.model.job import Job
 from interlock.model.pool import PoolSpec, PoolStatus, lower
 from interlock.policy.glob import matcher

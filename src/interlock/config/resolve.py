@@ -23,8 +23,8 @@ from interlock.config.settings import (
     variable_of,
 )
 from interlock.core.state import DEFAULT_LANES
-from interlock.model.error import BadConfig, shown
-from interlock.model.field_types import Optional, Place, did_you_mean
+from interlock.error import BadConfig, shown
+from interlock.fields.field_types import Optional, Place, did_you_mean
 
 CONFIG_VARIABLE = "INTERLOCK_CONFIG"
 HANDED_OVER = ("INTERLOCK_RESUME_ID", "INTERLOCK_PREV_EXIT", "INTERLOCK_PREV_SIGNAL", "INTERLOCK_CHILD")

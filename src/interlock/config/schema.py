@@ -7,8 +7,8 @@ from typing import Any
 from interlock.config.settings import DEFAULTS, SETTINGS
 from interlock.config.sources import KINDS
 from interlock.core.state import DEFAULT_LANES
-from interlock.model.field import definitions, object_schema
-from interlock.model.field_types import Schema
+from interlock.fields.field import definitions, object_schema
+from interlock.fields.field_types import Schema
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

@@ -7,9 +7,9 @@ from typing import Any, TypedDict, Unpack
 
 from interlock.config.declarations import Declared
 from interlock.config.faults import Spot
-from interlock.model.duration import Duration
-from interlock.model.error import BadUse, BadValue
-from interlock.model.field_types import Command, Optional, Place, did_you_mean
+from interlock.error import BadUse, BadValue
+from interlock.fields.duration import Duration
+from interlock.fields.field_types import Command, Optional, Place, did_you_mean
 from interlock.model.work import Limits
 from interlock.supervision import spec
 from interlock.supervision.spec import Alive, Backoff, Budget, Child, Container, Group, Process, Ready

@@ -8,8 +8,8 @@ import msgspec
 
 from interlock.config.declarations import Declared
 from interlock.config.documents import Document
-from interlock.model.field import Field, Part, fields_of, read_fields, settable
-from interlock.model.field_types import Optional
+from interlock.fields.field import Field, Part, fields_of, read_fields, settable
+from interlock.fields.field_types import Optional
 from interlock.supervision.spec import CHILD_NAME, Child, Container, Group, Process, ServiceRun
 from interlock.worker.service import ServiceOptions
 

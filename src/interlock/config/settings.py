@@ -9,15 +9,15 @@ import msgspec
 
 from interlock.config.lanes import Lanes, lanes
 from interlock.config.tokens import SECRET, Token, Tokens
-from interlock.model.doc import doc
-from interlock.model.error import BadValue
-from interlock.model.field import fields_of
-from interlock.model.field_types import Choice, Kind, Place, Schema, Size, Span, Text, Texts, Whole
+from interlock.error import BadValue
+from interlock.fields.doc import doc
+from interlock.fields.field import fields_of
+from interlock.fields.field_types import Choice, Kind, Place, Schema, Size, Span, Text, Texts, Whole
+from interlock.fields.secret import SECRET_NAMES
+from interlock.fields.sockets import MEMORY, http_socket, scheduler_socket
 from interlock.model.lane import LaneSpec, with_limits
 from interlock.model.pool import CAPABILITIES, DEFAULT_POOL, POOL_NAME, PROCESSES, SLOTS, WORKER_LABELS
-from interlock.model.secret import SECRET_NAMES
 from interlock.model.session import SessionPatterns
-from interlock.model.sockets import MEMORY, http_socket, scheduler_socket
 
 PREFIX = "INTERLOCK_"
 

@@ -13,9 +13,9 @@ from interlock.config.guards import missing_variables, unknown_jobs
 from interlock.config.pools import every_pool
 from interlock.config.tenants import every_tenant
 from interlock.engine.catalog import Entry, any_object, bind
-from interlock.model.error import BadValue, InterlockError, shown
-from interlock.model.field import Field
-from interlock.model.field_types import Refused, did_you_mean
+from interlock.error import BadValue, InterlockError, shown
+from interlock.fields.field import Field
+from interlock.fields.field_types import Refused, did_you_mean
 from interlock.model.job import JOB_FIELDS, Job, check_lane
 from interlock.model.lane import LaneSpec
 from interlock.model.pool import PoolSpec

@@ -4,8 +4,8 @@ from collections.abc import Collection, Sequence
 
 from interlock.config.declarations import Named, check_names
 from interlock.config.faults import Faults
-from interlock.model.error import BadValue
-from interlock.model.field_types import did_you_mean
+from interlock.error import BadValue
+from interlock.fields.field_types import did_you_mean
 from interlock.model.tenant import TenantSpec
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
+from interlock.error import BadUse, BadValue
+from interlock.fields.field_types import NAME, NAME_RULE, Kind, Place, Schema, Text, Texts, did_you_mean
 from interlock.model.access import EVERY_TENANT, Caller, Grant, Role, digest_of
-from interlock.model.error import BadUse, BadValue
-from interlock.model.field_types import NAME, NAME_RULE, Kind, Place, Schema, Text, Texts, did_you_mean
 
 SECRETS = ("sha256", "token", "env")
 SECRET = Text(r"[!-~]{16,512}", "16 to 512 printable characters without spaces", hidden=True)

@@ -11,16 +11,16 @@ from interlock.core.settle import ATTEMPT_TIMEOUT, DEADLINE, TIMEOUT, as_written
 from interlock.core.state import ATTEMPT_RUNTIME, SchedulerState
 from interlock.core.stop import ask_to_stop, cancel_run
 from interlock.core.transition import Pass
-from interlock.model.duration import checked, span
-from interlock.model.error import RunPruned, UnknownRun
+from interlock.error import RunPruned, UnknownRun
+from interlock.fields.duration import checked, span
 from interlock.model.explanation import Reason, ReasonKind
 from interlock.model.facets import Hold
 from interlock.model.guard import ALLOWED
 from interlock.model.outcome import Outcome
-from interlock.model.request import ActOnRun, StateReport
 from interlock.model.run import Now, Run
 from interlock.model.run_action import RunAction
 from interlock.model.state import HOLDS_SLOT, ON_WORKER, State
+from interlock.wire.request import ActOnRun, StateReport
 
 
 def needs_run(state: SchedulerState, command: ActOnRun, needs: Needs) -> None:

@@ -14,15 +14,15 @@ from interlock.core.sessions import check_room, queue
 from interlock.core.state import WAIT, SchedulerState
 from interlock.core.tenants import check_tenants
 from interlock.core.transition import Pass
-from interlock.model import payload
-from interlock.model.command import Create
-from interlock.model.error import Draining, Forbidden, IdempotencyConflict
+from interlock.error import Draining, Forbidden, IdempotencyConflict
+from interlock.fields import payload
 from interlock.model.facets import Facets, RetryOf, SessionFacet, Unique
 from interlock.model.job import Job, Priority
 from interlock.model.lane import MAIN
-from interlock.model.request import Accepted, NewRun
 from interlock.model.run import Run, occurrence_id
 from interlock.model.state import State
+from interlock.wire.command import Create
+from interlock.wire.request import Accepted, NewRun
 
 
 def create_needs(state: SchedulerState, command: Create, needs: Needs) -> None:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from interlock.core.snapshot import Snapshot
+from interlock.fields.json_form import rfc3339
 from interlock.model.audit import AuditEntry, AuditHead, AuditKind, chained
-from interlock.model.audit_request import NoteRefusals, RefusalsReport
-from interlock.model.command import NoteTokens
 from interlock.model.job_info import JobEvent
-from interlock.model.json_form import rfc3339
 from interlock.model.reload_report import Difference
 from interlock.model.run import Now
+from interlock.wire.audit_request import NoteRefusals, RefusalsReport
+from interlock.wire.command import NoteTokens
 
 if TYPE_CHECKING:
     from interlock.core.state import SchedulerState

@@ -16,14 +16,14 @@ from interlock.core.lineage import asker, maker
 from interlock.core.state import SchedulerState
 from interlock.core.stop import cancel_run
 from interlock.core.transition import Pass
+from interlock.error import BadUse, BadValue, Draining, IdempotencyConflict, Overloaded, rebuild
 from interlock.model.bulk import BulkRequest
-from interlock.model.error import BadUse, BadValue, Draining, IdempotencyConflict, Overloaded, rebuild
 from interlock.model.explanation import Reason, ReasonKind
-from interlock.model.request import ActOnRun, BulkReport, StartBulk
 from interlock.model.run import Now, Run
 from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter
 from interlock.model.state import TERMINAL
+from interlock.wire.request import ActOnRun, BulkReport, StartBulk
 
 LOOKS = 20_000  # runs that one pass looks at
 MOST_AT_ONCE = 32  # requests under way at once, each with a list of all live runs

@@ -26,8 +26,7 @@ from interlock.core.state import SchedulerState
 from interlock.core.stop import cancel_run
 from interlock.core.transition import Pass
 from interlock.core.violation_waits import Overtaken, explain_wait, park, ready_runs
-from interlock.model.duration import brief, checked, span
-from interlock.model.effect import ReadPrevious
+from interlock.fields.duration import brief, checked, span
 from interlock.model.explanation import Reason, ReasonKind
 from interlock.model.guard import (
     CHECKS,
@@ -50,6 +49,7 @@ from interlock.model.job import Job
 from interlock.model.outcome import Outcome
 from interlock.model.run import Now, Run
 from interlock.model.state import State
+from interlock.wire.effect import ReadPrevious
 
 LONGEST_MESSAGE = 500
 

@@ -6,22 +6,23 @@ import msgspec
 from msgspec import field
 
 from interlock.core.schedule_table import ScheduleRow
+from interlock.error import InterlockError
 from interlock.model.audit import AuditEntry
 from interlock.model.bulk import BulkRequest
 from interlock.model.child_info import Kept
-from interlock.model.command import ServiceRow
-from interlock.model.dead_letter import DeadLetter
-from interlock.model.delivery import Delivery, Sent
-from interlock.model.effect import Effect
-from interlock.model.error import InterlockError
+from interlock.model.delivery import Delivery
 from interlock.model.guard import Violation
 from interlock.model.job import Job
-from interlock.model.message import Message
-from interlock.model.policy import Ruling
+from interlock.model.letter import DeadLetter
+from interlock.model.policy.verdict import Ruling
 from interlock.model.reload_report import Difference
-from interlock.model.request import ProgressRow
 from interlock.model.run import Run, Transition
 from interlock.model.state import State
+from interlock.wire.command import ServiceRow
+from interlock.wire.delivery_request import Sent
+from interlock.wire.effect import Effect
+from interlock.wire.message import Message
+from interlock.wire.request import ProgressRow
 
 Row = tuple[Any, ...]
 

@@ -10,11 +10,11 @@ from typing import Any
 
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
-from interlock.model.command import Answered
-from interlock.model.effect import CallHook, Effect, ReadInputs
 from interlock.model.explanation import Reason, ReasonKind
 from interlock.model.run import Now, Run
 from interlock.model.state import State
+from interlock.wire.command import Answered
+from interlock.wire.effect import CallHook, Effect, ReadInputs
 
 PATIENCE = 600.0  # seconds for which a hook is asked again; the sender may be starting
 Apply = Callable[[Pass, Run, Any], None]

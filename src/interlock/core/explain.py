@@ -19,8 +19,8 @@ from interlock.core import (
     timers,
 )
 from interlock.core.state import SchedulerState
+from interlock.fields.duration import span
 from interlock.model.approval import verdict_of
-from interlock.model.duration import span
 from interlock.model.explanation import Explanation, Obstacle, Reason, ReasonKind, WorkerFit, sentence_of
 from interlock.model.run import Now, Run
 

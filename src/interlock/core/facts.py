@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from interlock.core.fire_times import following
-from interlock.model.dead_letter import LetterFilter
 from interlock.model.delivery import Delivery
 from interlock.model.job import Job
+from interlock.model.letter import LetterFilter
 from interlock.model.run import Run
 from interlock.model.run_filter import RunFilter
 from interlock.model.state import State

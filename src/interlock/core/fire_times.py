@@ -3,8 +3,8 @@
 from collections import deque
 from math import floor
 
-from interlock.model.cron import NeverAgain, cron_of
-from interlock.model.schedule import Schedule
+from interlock.model.schedule.cron import NeverAgain, cron_of
+from interlock.model.schedule.schedule import Schedule
 
 
 def first_time(schedule: Schedule, now: float) -> float | None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from interlock.core.lane import Lane, Line, LineKey, RouteKey
-from interlock.model.duration import span
+from interlock.fields.duration import span
 from interlock.model.explanation import MOST_NAMED, Reason, ReasonKind
 from interlock.model.job import Job
 from interlock.model.run import Now, Run

@@ -6,14 +6,14 @@ from msgspec.structs import replace
 from interlock.core import lineage
 from interlock.core.admission import create_run
 from interlock.core.transition import Pass
-from interlock.model import payload
+from interlock.fields import payload
+from interlock.fields.duration import checked
 from interlock.model.delivery import Delivery, delivery_id, notice_of, outgoing
-from interlock.model.duration import checked
 from interlock.model.facets import CausedBy
 from interlock.model.guard import DEEPEST, Action, ActionKind
-from interlock.model.request import NewRun
 from interlock.model.run import TRIGGER, Run, name_of_run
 from interlock.model.state import State
+from interlock.wire.request import NewRun
 
 EVENTS = {State.SUCCEEDED: ("on_success", "succeeded")} | dict.fromkeys(
     (State.FAILED, State.TIMEOUT, State.ORPHANED), ("on_failure", "failed")

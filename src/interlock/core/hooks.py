@@ -3,9 +3,9 @@
 from interlock.core.effects import ask
 from interlock.core.transition import Pass
 from interlock.model.delivery import delivery_id, notice_of, outgoing
-from interlock.model.effect import CallHook
 from interlock.model.guard import POST_HOOK, PRE_HOOK, Hook
 from interlock.model.run import Run
+from interlock.wire.effect import CallHook
 
 GOOD = range(200, 300)
 

@@ -19,15 +19,15 @@ from interlock.core.tenants import adopt_tenants, check_tenants
 from interlock.core.timetable import AGAIN, occurrence, turn_back
 from interlock.core.transition import Pass
 from interlock.core.violation_waits import skip_waiting
-from interlock.model import payload
-from interlock.model.command import Define, Put, Refill
-from interlock.model.error import BadSchedule, BadValue, Draining, NotPut
+from interlock.error import BadSchedule, BadValue, Draining, NotPut
+from interlock.fields import payload
 from interlock.model.job import Job, check_lane
 from interlock.model.lane import CRON
 from interlock.model.reload_report import Difference
-from interlock.model.request import BackfillReport, DropJob, SetPaused
 from interlock.model.run import backfill, occurrence_id
 from interlock.model.state import State
+from interlock.wire.command import Define, Put, Refill
+from interlock.wire.request import BackfillReport, DropJob, SetPaused
 
 DEFAULT = "default"  # the tenant of scheduled runs
 REMOVED = "its job was removed"

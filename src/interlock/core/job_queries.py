@@ -11,15 +11,15 @@ from interlock.core.schedule_table import Entry, Table
 from interlock.core.session_view import page as session_page
 from interlock.core.state import SchedulerState
 from interlock.core.tenants import tenants
-from interlock.model import request as r
-from interlock.model.error import BadSchedule, BadValue
-from interlock.model.field import copy_fields
+from interlock.error import BadSchedule, BadValue
+from interlock.fields.field import copy_fields
 from interlock.model.job import Job, guards_of
 from interlock.model.job_info import JobInfo
 from interlock.model.lane import LaneInfo, LaneList, LaneValues, shown_rate
-from interlock.model.lane_request import AskLanes, AskSessions, AskTenants, LanesReport
-from interlock.model.message import Message
 from interlock.model.work import FunctionWork, ProcessWork, command_of
+from interlock.wire import request as r
+from interlock.wire.lane_request import AskLanes, AskSessions, AskTenants, LanesReport
+from interlock.wire.message import Message
 
 MOST_JOBS = 1000  # jobs in one answer
 MOST_TIMES = 10_000

@@ -24,27 +24,27 @@ from interlock.core.guard_actions import ActionFailed, inform, note_failure
 from interlock.core.lineage import claimant
 from interlock.core.state import JUMP, RUNTIME, WAIT, SchedulerState
 from interlock.core.transition import Pass
+from interlock.error import AlreadyResolved, NoApproval, RunPruned, SelfApproval, StaleApproval, UnknownRun
+from interlock.fields.duration import checked, span
+from interlock.fields.payload import EMPTY
+from interlock.fields.secret import has_secret
 from interlock.model.access import OWNER
-from interlock.model.approval_request import Resolve
 from interlock.model.audit import AuditKind
-from interlock.model.command import PolicyMoved
-from interlock.model.duration import checked, span
-from interlock.model.effect import CheckPolicy, Effect, ReadPayload
-from interlock.model.error import AlreadyResolved, NoApproval, RunPruned, SelfApproval, StaleApproval, UnknownRun
 from interlock.model.explanation import Reason, ReasonKind
 from interlock.model.facets import Allowed, Approval, Facets, Judged, seen
 from interlock.model.job import Job
 from interlock.model.labels import BYPASSED
-from interlock.model.payload import EMPTY
-from interlock.model.policy import STRICTNESS, PolicyRequest, Ruling, RunLimits, Verdict
-from interlock.model.request import StateReport
+from interlock.model.policy.verdict import STRICTNESS, PolicyRequest, Ruling, RunLimits, Verdict
 from interlock.model.run import Now, Run
-from interlock.model.secret import has_secret
 from interlock.model.state import GUARDED, State
 from interlock.policy.digest import request_hash
 from interlock.policy.expression import Meter
 from interlock.policy.policy import Policy
 from interlock.policy.velocity import Windows
+from interlock.wire.approval_request import Resolve
+from interlock.wire.command import PolicyMoved
+from interlock.wire.effect import CheckPolicy, Effect, ReadPayload
+from interlock.wire.request import StateReport
 
 SEARCHED = 10  # cost of the search for secrets in one byte
 MOST_RESUMED = 100  # runs left by earlier passes that one pass takes up: each may need its payload read

@@ -13,11 +13,11 @@ from msgspec.structs import replace
 from interlock.core.job_queries import lane_info
 from interlock.core.lane import Lane
 from interlock.core.transition import Pass
-from interlock.model.error import BadValue, UnknownLane
-from interlock.model.field_types import NAME_RULE, did_you_mean
+from interlock.error import BadValue, UnknownLane
+from interlock.fields.field_types import NAME_RULE, did_you_mean
 from interlock.model.job import NAME
 from interlock.model.lane import STATUS_AFTER, LaneChange, LaneEvent, LaneMemo, LaneSpec
-from interlock.model.lane_request import ActOnLane, CreateLane, LaneReport, SetLane
+from interlock.wire.lane_request import ActOnLane, CreateLane, LaneReport, SetLane
 
 Change = CreateLane | SetLane | ActOnLane
 

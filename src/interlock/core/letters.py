@@ -11,9 +11,9 @@ from interlock.core.facts import Needs
 from interlock.core.settle import current, lose
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
-from interlock.model.dead_letter import LONGEST_ERROR, DeadLetter, LetterCode
-from interlock.model.letter_request import DropLetters, DroppedReport
-from interlock.model.message import Settled, Unread
+from interlock.model.letter import LONGEST_ERROR, DeadLetter, LetterCode
+from interlock.wire.letter_request import DropLetters, DroppedReport
+from interlock.wire.message import Settled, Unread
 
 MOST_RAW = 64 * 1024  # bytes kept of a message that cannot be read
 OUTCOMES = ("Finished", "Lost", "Returned")  # messages that a worker repeats until they are settled

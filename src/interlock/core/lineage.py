@@ -9,10 +9,10 @@ from collections.abc import Iterable
 
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
+from interlock.error import Forbidden
 from interlock.model.access import OWNER
-from interlock.model.error import Forbidden
-from interlock.model.lineage import MOST_ABOVE, read_claim
 from interlock.model.run import Run, name_of_run
+from interlock.wire.claim import MOST_ABOVE, read_claim
 
 MEMO = "claim_key"
 

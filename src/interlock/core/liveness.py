@@ -15,11 +15,14 @@ from interlock.core.routing import send
 from interlock.core.settle import begin, current, give_back, lose
 from interlock.core.state import Lines, SchedulerState
 from interlock.core.transition import Pass
-from interlock.model.command import HandedOver, Stalled, WorkerDown, WorkerUp
-from interlock.model.duration import span
+from interlock.fields.duration import span
 from interlock.model.explanation import Reason, ReasonKind
 from interlock.model.facets import ProgressInfo
-from interlock.model.message import (
+from interlock.model.run import Now, Run
+from interlock.model.state import ON_WORKER, State
+from interlock.policy.output import redact_line
+from interlock.wire.command import HandedOver, Stalled, WorkerDown, WorkerUp
+from interlock.wire.message import (
     Checkpoint,
     Dispatch,
     Drain,
@@ -33,9 +36,6 @@ from interlock.model.message import (
     Seen,
     Stop,
 )
-from interlock.model.run import Now, Run
-from interlock.model.state import ON_WORKER, State
-from interlock.policy.output import redact_line
 
 STALE = "stale"
 

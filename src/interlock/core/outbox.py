@@ -5,8 +5,8 @@ from msgspec.structs import replace
 from interlock.core.facts import Needs
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
-from interlock.model.delivery_request import Redeliver, RedeliveryReport, ReportSent, SentReport
-from interlock.model.error import UnknownDelivery
+from interlock.error import UnknownDelivery
+from interlock.wire.delivery_request import Redeliver, RedeliveryReport, ReportSent, SentReport
 
 
 def report_sent(p: Pass, origin: str, command: ReportSent) -> None:

@@ -21,23 +21,23 @@ from interlock.core.facts import Needs
 from interlock.core.hooks import call_after
 from interlock.core.state import WAIT, SchedulerState
 from interlock.core.transition import Pass
+from interlock.error import NotQuarantined, RunPruned, UnknownRun
+from interlock.fields.duration import span
+from interlock.fields.payload import fault_of
 from interlock.model.access import OWNER
-from interlock.model.approval_request import ReleaseOutput
 from interlock.model.audit import AuditKind
-from interlock.model.duration import span
-from interlock.model.error import NotQuarantined, RunPruned, UnknownRun
 from interlock.model.explanation import Reason, ReasonKind
 from interlock.model.facets import Facets
-from interlock.model.message import Finished
 from interlock.model.outcome import Outcome
-from interlock.model.output import MOST_KEPT, FailMode, OutputRecord, OutputStatus, Scanned, ScanTime
-from interlock.model.output_request import ReportScans, ScansStored
-from interlock.model.payload import fault_of
-from interlock.model.request import StateReport
+from interlock.model.policy.output import MOST_KEPT, FailMode, OutputRecord, OutputStatus, Scanned, ScanTime
+from interlock.model.policy.scanner import OutputAction
 from interlock.model.run import Now, Run
-from interlock.model.scanner import OutputAction
 from interlock.model.state import State
 from interlock.policy.output import Metadata, Output
+from interlock.wire.approval_request import ReleaseOutput
+from interlock.wire.message import Finished
+from interlock.wire.output_request import ReportScans, ScansStored
+from interlock.wire.request import StateReport
 
 MEMO = "scanned"  # position up to which results are scanned
 NO_SCANNERS = "the policy has no scanners any more"

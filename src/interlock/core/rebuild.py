@@ -17,7 +17,7 @@ from interlock.core.settle import runtimes
 from interlock.core.snapshot import Snapshot as Snapshot
 from interlock.core.state import JUMP, LATE, WAIT, Limits, Lines, SchedulerState
 from interlock.core.timers import waits_for_span
-from interlock.model.duration import checked
+from interlock.fields.duration import checked
 from interlock.model.job import Job
 from interlock.model.lane import LaneMemo, LaneSpec
 from interlock.model.run import Now, Run

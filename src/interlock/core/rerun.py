@@ -17,17 +17,17 @@ from interlock.core.sessions import check_room
 from interlock.core.state import SchedulerState
 from interlock.core.tenants import check_tenants
 from interlock.core.transition import Pass
-from interlock.model import payload
+from interlock.error import Draining, Forbidden, RunNotEnded, RunPruned, TenantLimit
+from interlock.fields import payload
 from interlock.model.access import OWNER
 from interlock.model.bulk import BulkRequest
-from interlock.model.error import Draining, Forbidden, RunNotEnded, RunPruned, TenantLimit
 from interlock.model.facets import Facets, RetriedAs, RetryOf
 from interlock.model.labels import BYPASSED
-from interlock.model.letter_request import Replay
-from interlock.model.request import ActOnRun, NewRun, StartBulk, StateReport
 from interlock.model.run import CALL_KEY, RETRY, Run
 from interlock.model.run_action import RunAction
 from interlock.model.run_filter import UNSUCCESSFUL, RunFilter
+from interlock.wire.letter_request import Replay
+from interlock.wire.request import ActOnRun, NewRun, StartBulk, StateReport
 
 PAGE = 64  # runs that one pass retries, each with a payload of up to 1 MiB
 

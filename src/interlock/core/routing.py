@@ -11,13 +11,13 @@ from interlock.core.lineage import proof_of
 from interlock.core.roster import MOST_TRIES, NOT_OUT, PLACE, Attempt, Place, PlaceKey, Worker
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
-from interlock.model.duration import brief
-from interlock.model.effect import ReadInputs
+from interlock.fields.duration import brief
 from interlock.model.explanation import Obstacle, Reason, ReasonKind, WorkerFit
-from interlock.model.message import Dispatch
 from interlock.model.pool import Lack
 from interlock.model.run import Now, Run
 from interlock.model.state import State
+from interlock.wire.effect import ReadInputs
+from interlock.wire.message import Dispatch
 
 LONGEST_PAUSE = 30.0  # seconds between two looks for a worker
 MOST_GIVEN_UP = 1000  # runs of a place that one pass gives up

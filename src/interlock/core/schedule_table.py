@@ -8,7 +8,7 @@ import msgspec
 
 from interlock.model.job import Job
 from interlock.model.run import CATCH_UP, SCHEDULE, Run, parallel_of
-from interlock.model.schedule import Schedule
+from interlock.model.schedule.schedule import Schedule
 from interlock.model.state import State
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
 from interlock.model.explanation import MOST_NAMED, Reason, ReasonKind, counted_runs
 from interlock.model.run import CATCH_UP, SCHEDULE, Now, Run, parallel_of
-from interlock.model.schedule import CatchUp
+from interlock.model.schedule.schedule import CatchUp
 from interlock.model.state import State
 
 OVERTAKEN = "missed: the previous run was still active when the next was due"

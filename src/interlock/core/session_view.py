@@ -4,11 +4,11 @@ from heapq import nsmallest
 
 from interlock.core.session import Session
 from interlock.core.state import SchedulerState
-from interlock.model import lane_request as r
-from interlock.model.field import copy_fields
+from interlock.fields.field import copy_fields
 from interlock.model.lane import shown_rate
 from interlock.model.session import effective
 from interlock.model.session_info import SessionInfo, SessionUsage
+from interlock.wire import lane_request as r
 
 MOST_SESSIONS = 1000  # in one answer
 

@@ -23,20 +23,20 @@ from interlock.core.snapshot import Snapshot
 from interlock.core.state import WAIT, SchedulerState
 from interlock.core.stop import cancel_run
 from interlock.core.transition import Pass
-from interlock.model.duration import span
-from interlock.model.error import QueueFull
+from interlock.error import QueueFull
+from interlock.fields.duration import span
+from interlock.fields.field import copy_fields
 from interlock.model.explanation import MOST_NAMED, Reason, ReasonKind, counted_runs
 from interlock.model.facets import SessionFacet
-from interlock.model.field import copy_fields
 from interlock.model.job import Job
-from interlock.model.lane_request import ActOnSession, SessionReport
-from interlock.model.message import Usage
-from interlock.model.new_run import check_name
-from interlock.model.request import NewRun
 from interlock.model.run import Now, Run
 from interlock.model.session import Drop, Mode, SessionAction, SessionOptions, check_key, effective
 from interlock.model.session_info import SessionEvent
 from interlock.model.state import GUARDED, State
+from interlock.wire.lane_request import ActOnSession, SessionReport
+from interlock.wire.message import Usage
+from interlock.wire.new_run import check_name
+from interlock.wire.request import NewRun
 
 DROPPED, FULL, STALE, CLEARED = "queue_dropped", "queue_full", "message_stale", "lane_cleared"
 INTERRUPTED = "interrupted by a later run"

@@ -9,16 +9,16 @@ from interlock.core.lanes import enqueue
 from interlock.core.roster import MOST_TRIES, Attempt
 from interlock.core.state import ATTEMPT_RUNTIME, LATE, RUNTIME, WAIT
 from interlock.core.transition import Pass
-from interlock.model.dead_letter import LetterCode
-from interlock.model.duration import brief, checked
+from interlock.fields.duration import brief, checked
+from interlock.fields.field_types import Span
 from interlock.model.failure import TIMED_OUT, Failure
-from interlock.model.field_types import Span
 from interlock.model.guard import ALLOWED
 from interlock.model.job import Job
-from interlock.model.message import Finished, Lost, Returned, Settled, Started
+from interlock.model.letter import LetterCode
 from interlock.model.outcome import Outcome, read_outcome
 from interlock.model.run import SCHEDULE, Run
 from interlock.model.state import State
+from interlock.wire.message import Finished, Lost, Returned, Settled, Started
 
 CANCEL = "cancel"
 TIMEOUT = "timeout"

@@ -32,18 +32,18 @@ from interlock.core.roster import ANYWHERE, PLACE, PREFERRED_POOL, PREFIXES, Ros
 from interlock.core.schedule_table import Series, Table
 from interlock.core.session import Session, memo_name, read_memo
 from interlock.core.tenant import Tenant
+from interlock.error import UnknownJob
+from interlock.fields.secret import SECRET_NAMES
 from interlock.model.bulk import BulkRequest
-from interlock.model.effect import Effect
-from interlock.model.error import UnknownJob
 from interlock.model.facets import ProgressInfo
 from interlock.model.job import RANKS, ExecutorKind, Job
 from interlock.model.lane import LaneMemo, LaneSpec, LaneStatus
 from interlock.model.run import Now, Run, RunIds
-from interlock.model.secret import SECRET_NAMES
 from interlock.model.tenant import EVERYBODY
 from interlock.model.work import JobWork, ProcessWork
 from interlock.policy.policy import Policy
 from interlock.policy.velocity import Windows
+from interlock.wire.effect import Effect
 
 MOST_COMPARED = 10_000  # job names compared with an unknown one to suggest the closest
 MOST_KEYS = 10_000

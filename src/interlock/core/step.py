@@ -32,7 +32,10 @@ from interlock.core.facts import Facts, Needs
 from interlock.core.series import release
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
-from interlock.model import (
+from interlock.error import InterlockError, InvalidTransition
+from interlock.model.run import Now, Run
+from interlock.model.state import State
+from interlock.wire import (
     approval_request,
     audit_request,
     command,
@@ -44,10 +47,7 @@ from interlock.model import (
     output_request,
     request,
     worker_request,
-)  # fmt: skip
-from interlock.model.error import InterlockError, InvalidTransition
-from interlock.model.run import Now, Run
-from interlock.model.state import State
+)
 
 if TYPE_CHECKING:
     from random import Random

@@ -2,10 +2,10 @@
 
 from interlock.core.settle import CANCEL, TIMEOUT
 from interlock.core.transition import Pass
-from interlock.model.message import Stop
 from interlock.model.outcome import Outcome
 from interlock.model.run import Run
 from interlock.model.state import ON_WORKER, State
+from interlock.wire.message import Stop
 
 
 def cancel_run(p: Pass, run: Run, reason: str, actor: str) -> bool:

@@ -16,9 +16,9 @@ from interlock.core.facts import Needs
 from interlock.core.settle import runtimes
 from interlock.core.state import ATTEMPT_RUNTIME, RUNTIME, WAIT, SchedulerState
 from interlock.core.transition import Pass
-from interlock.model.command import Sweep
 from interlock.model.run import Now, Run
 from interlock.model.state import ON_WORKER, State
+from interlock.wire.command import Sweep
 
 SLACK = 5.0  # seconds that a run may be past a time
 PATIENCE = 120.0  # seconds that a run may be pending and wait for nothing

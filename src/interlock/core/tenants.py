@@ -8,12 +8,12 @@ from interlock.core.gates import TENANT_LIMIT, TENANT_RATE
 from interlock.core.state import SchedulerState
 from interlock.core.tenant import Tenant
 from interlock.core.transition import Pass
-from interlock.model.error import BadValue, Forbidden, TenantLimit
-from interlock.model.field import copy_fields
+from interlock.error import BadValue, Forbidden, TenantLimit
+from interlock.fields.field import copy_fields
 from interlock.model.lane import shown_rate
-from interlock.model.lane_request import AskTenants, TenantsReport
 from interlock.model.state import HOLDS_SLOT
 from interlock.model.tenant import EVERYBODY, TenantInfo, TenantList, TenantSpec
+from interlock.wire.lane_request import AskTenants, TenantsReport
 
 SOON = 1.0  # seconds after which to submit again, if nobody knows when a run will have ended
 

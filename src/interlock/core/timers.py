@@ -16,7 +16,7 @@ from interlock.core.sessions import end_window
 from interlock.core.settle import most_retries
 from interlock.core.state import LATE, WAIT, SchedulerState
 from interlock.core.transition import Pass
-from interlock.model.duration import span
+from interlock.fields.duration import span
 from interlock.model.explanation import Reason, ReasonKind
 from interlock.model.run import Now, Run
 from interlock.model.state import State

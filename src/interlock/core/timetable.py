@@ -16,12 +16,12 @@ from interlock.core.schedule_table import Entry
 from interlock.core.series import go, skip
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
-from interlock.model import payload
+from interlock.fields import payload
 from interlock.model.facets import Facets
 from interlock.model.job import Job
 from interlock.model.lane import CRON
 from interlock.model.run import CATCH_UP, SCHEDULE, Run, occurrence_id
-from interlock.model.schedule import CatchUp
+from interlock.model.schedule.schedule import CatchUp
 from interlock.model.state import State
 
 AGAIN = "~again"  # in the id of a run that replaces a skipped one; no job and no tenant has such a name

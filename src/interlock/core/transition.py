@@ -15,22 +15,22 @@ from interlock.core.facts import Facts
 from interlock.core.schedule_table import ScheduleRow, goes_early
 from interlock.core.state import SchedulerState
 from interlock.core.tenant import Tenant
+from interlock.error import InvalidTransition
+from interlock.fields.payload import LIMIT
 from interlock.model.audit import AuditKind
-from interlock.model.dead_letter import CODE_OF, LONGEST_ERROR, DeadLetter, LetterCode
-from interlock.model.effect import Effect as Asked
-from interlock.model.error import InvalidTransition
 from interlock.model.facets import CollapsedInto, Collected, Facets, Note
 from interlock.model.guard import Violation, ViolationEvent
 from interlock.model.job import Job
 from interlock.model.job_info import JobEvent
 from interlock.model.labels import BYPASSED
 from interlock.model.lane import LaneEvent
-from interlock.model.message import Message
-from interlock.model.output import OutputRecord, OutputStatus
-from interlock.model.payload import LIMIT
+from interlock.model.letter import CODE_OF, LONGEST_ERROR, DeadLetter, LetterCode
+from interlock.model.policy.output import OutputRecord, OutputStatus
 from interlock.model.run import UPDATE_AFTER, UPDATES, Run, Transition
 from interlock.model.session_info import SessionEvent
 from interlock.model.state import EFFECTS, HOLDS_SLOT, Effect, State
+from interlock.wire.effect import Effect as Asked
+from interlock.wire.message import Message
 
 if TYPE_CHECKING:
     from random import Random

@@ -9,7 +9,7 @@ from interlock.core.state import WAIT as WAIT_SPAN
 from interlock.core.state import SchedulerState
 from interlock.core.stop import cancel_run
 from interlock.core.transition import Pass
-from interlock.model.duration import brief, checked, span
+from interlock.fields.duration import brief, checked, span
 from interlock.model.explanation import MOST_NAMED, Reason, ReasonKind
 from interlock.model.guard import ActionKind, Decision
 from interlock.model.run import Now, Run

@@ -12,7 +12,7 @@ from msgspec.structs import asdict
 from interlock.core.roster import Worker
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
-from interlock.model.field import copy_fields
+from interlock.fields.field import copy_fields
 from interlock.model.pool import DEFAULT_POOL
 from interlock.model.run import Now
 

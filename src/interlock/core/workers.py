@@ -9,14 +9,14 @@ from interlock.core.liveness import worker_down
 from interlock.core.roster import UNDECLARED, Worker
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
+from interlock.error import UnknownWorker, WrongStatus
+from interlock.fields.field_types import did_you_mean
 from interlock.model.audit import AuditKind
-from interlock.model.command import WorkerDown
-from interlock.model.error import UnknownWorker, WrongStatus
-from interlock.model.field_types import did_you_mean
-from interlock.model.message import Drain
 from interlock.model.pool import PoolStatus
 from interlock.model.worker_info import REGION, WorkerAction, WorkerInfo, WorkerList, WorkerState
-from interlock.model.worker_request import ActOnWorker, AskWorker, AskWorkers, WorkerReport, WorkersReport
+from interlock.wire.command import WorkerDown
+from interlock.wire.message import Drain
+from interlock.wire.worker_request import ActOnWorker, AskWorker, AskWorkers, WorkerReport, WorkersReport
 
 
 def report_all(question: AskWorkers, state: SchedulerState, elapsed: float) -> WorkersReport:

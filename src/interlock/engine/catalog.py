@@ -11,10 +11,9 @@ from msgspec.structs import replace
 
 from interlock.core.job_changes import refusals
 from interlock.core.state import DEFAULT_LANES, unknown_job
-from interlock.model import payload
-from interlock.model.command import Define
-from interlock.model.error import BadConfig, BadPayload, BadValue
-from interlock.model.field_types import did_you_mean
+from interlock.error import BadConfig, BadPayload, BadValue
+from interlock.fields import payload
+from interlock.fields.field_types import did_you_mean
 from interlock.model.job import Job
 from interlock.model.lane import LaneSpec, with_limits
 from interlock.model.pool import PoolSpec
@@ -22,6 +21,7 @@ from interlock.model.reload_report import Difference
 from interlock.model.tenant import TenantSpec
 from interlock.model.work import JobWork
 from interlock.policy.policy import Policy
+from interlock.wire.command import Define
 
 if TYPE_CHECKING:
     from interlock.engine.engine import Engine

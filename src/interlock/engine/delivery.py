@@ -8,9 +8,9 @@ from msgspec.structs import force_setattr
 from interlock.core.decisions import Decisions, Defined, Failed
 from interlock.core.step import Command
 from interlock.engine import logs
-from interlock.model.command import Create, HandedOver, NoteServices, WorkerUp
-from interlock.model.error import InterlockError, StoreUnavailable
-from interlock.model.message import Dispatch, Message, Returned
+from interlock.error import InterlockError, StoreUnavailable
+from interlock.wire.command import Create, HandedOver, NoteServices, WorkerUp
+from interlock.wire.message import Dispatch, Message, Returned
 
 if TYPE_CHECKING:
     from interlock.engine.engine import Engine

@@ -6,12 +6,12 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
-from interlock.model.command import Answered
-from interlock.model.effect import CallHook, CheckPolicy, Effect, ReadInputs, ReadPayload, ReadPrevious
-from interlock.model.error import PolicyClosed, PolicyUnavailable, StoreUnavailable
-from interlock.model.policy import PolicyRequest, Verdict
+from interlock.error import PolicyClosed, PolicyUnavailable, StoreUnavailable
+from interlock.model.policy.verdict import PolicyRequest, Verdict
 from interlock.ports.store import Store
 from interlock.task_set import TaskSet
+from interlock.wire.command import Answered
+from interlock.wire.effect import CallHook, CheckPolicy, Effect, ReadInputs, ReadPayload, ReadPrevious
 
 logger = logging.getLogger("interlock.engine")
 

@@ -31,14 +31,14 @@ from interlock.engine.ownership import Ownership
 from interlock.engine.requests import Requests
 from interlock.engine.sender_link import SenderLink
 from interlock.engine.stall import StallWatch
-from interlock.model.command import NoteServices, StartDraining
-from interlock.model.error import InterlockError, LeaseLost, StaleEpoch, StoreUnavailable
+from interlock.error import InterlockError, LeaseLost, StaleEpoch, StoreUnavailable
 from interlock.model.exposition import Family
 from interlock.model.lane import LaneStatus
-from interlock.model.request import StatusReport
 from interlock.ports.clock import Clock
 from interlock.ports.leases import Leases
 from interlock.ports.store import Store
+from interlock.wire.command import NoteServices, StartDraining
+from interlock.wire.request import StatusReport
 
 logger = logging.getLogger("interlock.engine")
 

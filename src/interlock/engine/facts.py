@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from interlock.core.facts import Facts, Needs
 from interlock.core.session import memo_name
-from interlock.model import payload
+from interlock.fields import payload
 from interlock.model.run import Run
 from interlock.model.state import State
 from interlock.ports.store import MOST_PRUNED, Store

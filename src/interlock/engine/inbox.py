@@ -5,8 +5,8 @@ from collections import deque
 from collections.abc import Sequence
 
 from interlock.core.step import Command
-from interlock.model.command import Answered, Create
-from interlock.model.message import Started
+from interlock.wire.command import Answered, Create
+from interlock.wire.message import Started
 
 
 def _weight(content: object) -> int:

@@ -9,13 +9,13 @@ from msgspec.structs import replace
 from interlock.core.fire_times import times_between
 from interlock.core.state import SchedulerState
 from interlock.engine.catalog import Catalog, Entry
-from interlock.model import payload
-from interlock.model.command import Create, Put, Refill
-from interlock.model.error import BadSchedule, BadUse, BadValue, PayloadTooLarge
+from interlock.error import BadSchedule, BadUse, BadValue, PayloadTooLarge
+from interlock.fields import payload
 from interlock.model.job import Job
-from interlock.model.new_run import NewRun, check_instant, check_name, check_plain, check_times, is_plain
-from interlock.model.request import MOST_PARALLEL, MOST_RUNS, Backfill, PutJobs, Submit
 from interlock.model.run import TRIGGER, Run
+from interlock.wire.command import Create, Put, Refill
+from interlock.wire.new_run import NewRun, check_instant, check_name, check_plain, check_times, is_plain
+from interlock.wire.request import MOST_PARALLEL, MOST_RUNS, Backfill, PutJobs, Submit
 
 
 def create(message: Submit, actor: str, catalog: Catalog, known: Mapping[str, Job]) -> Create:

@@ -6,12 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
 from interlock.engine import logs
-from interlock.model import message as m
-from interlock.model.command import WorkerDown, WorkerUp
-from interlock.model.error import BadUse, InterlockError, Refused
-from interlock.model.field_types import Place
-from interlock.model.frames import MOST_UNREAD
-from interlock.model.new_run import check_name
+from interlock.error import BadUse, InterlockError, Refused
+from interlock.fields.field_types import Place
 from interlock.model.pool import (
     CAPABILITIES,
     DEFAULT_POOL,
@@ -22,6 +18,10 @@ from interlock.model.pool import (
     check_member,
 )
 from interlock.ports.bus import Endpoint, Peer
+from interlock.wire import message as m
+from interlock.wire.command import WorkerDown, WorkerUp
+from interlock.wire.frames import MOST_UNREAD
+from interlock.wire.new_run import check_name
 
 if TYPE_CHECKING:
     from interlock.engine.engine import Engine

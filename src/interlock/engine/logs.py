@@ -4,9 +4,9 @@ import logging
 
 from interlock.core.decisions import Decisions
 from interlock.core.state import SchedulerState
-from interlock.model.message import Heartbeat
 from interlock.model.run import Run
 from interlock.model.state import State
+from interlock.wire.message import Heartbeat
 
 logger = logging.getLogger("interlock.runs")
 ERRORS = (State.FAILED, State.TIMEOUT, State.ORPHANED)

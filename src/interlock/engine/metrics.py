@@ -15,12 +15,12 @@ from interlock.core.roster import Worker
 from interlock.core.state import Limits, SchedulerState
 from interlock.core.tenants import runs_of
 from interlock.core.workers import state_of
-from interlock.model.error import InterlockError, LeaseLost, StaleEpoch
+from interlock.error import InterlockError, LeaseLost, StaleEpoch
 from interlock.model.exposition import Family
-from interlock.model.message import Dispatch
 from interlock.model.run import Run
 from interlock.model.state import TERMINAL, State
 from interlock.ports.clock import Clock
+from interlock.wire.message import Dispatch
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200)
 FRESH = 0.1  # seconds for which computed metrics are reused

@@ -3,7 +3,7 @@
 import logging
 from random import Random
 
-from interlock.model.error import StoreUnavailable
+from interlock.error import StoreUnavailable
 from interlock.model.run import Now
 from interlock.ports.leases import Lease, Leases
 

@@ -13,26 +13,26 @@ from interlock.core.session import Session, memo_name, read_memo
 from interlock.core.session_view import session_info
 from interlock.core.state import SchedulerState
 from interlock.engine import intake
-from interlock.model import request as r
+from interlock.error import Draining, InterlockError, Refused, RunPruned, StoreUnavailable, UnknownRun
 from interlock.model.access import OWNER
 from interlock.model.delivery import DeliveryFilter
-from interlock.model.delivery_request import BecomeSender, HookAnswered
-from interlock.model.error import Draining, InterlockError, Refused, RunPruned, StoreUnavailable, UnknownRun
 from interlock.model.explanation import MOST_NAMED, Explanation, explain_end, with_deliveries, without_workers
 from interlock.model.facets import ProgressInfo
-from interlock.model.frames import LARGEST
-from interlock.model.lane_request import AskSession, SessionsReport
-from interlock.model.letter_request import Replay
-from interlock.model.message import Message, Problem
-from interlock.model.new_run import check_name
-from interlock.model.output_request import AskScanPlan, ScanPlan
 from interlock.model.run import Now, Run, as_fields, stats_of
 from interlock.model.session import check_key
 from interlock.model.state import TERMINAL
-from interlock.model.worker_request import AskWorker, AskWorkers
 from interlock.ports.operations import Operations
 from interlock.ports.store import LogEntry, Store
 from interlock.task_set import TaskSet
+from interlock.wire import request as r
+from interlock.wire.delivery_request import BecomeSender, HookAnswered
+from interlock.wire.frames import LARGEST
+from interlock.wire.lane_request import AskSession, SessionsReport
+from interlock.wire.letter_request import Replay
+from interlock.wire.message import Message, Problem
+from interlock.wire.new_run import check_name
+from interlock.wire.output_request import AskScanPlan, ScanPlan
+from interlock.wire.worker_request import AskWorker, AskWorkers
 
 if TYPE_CHECKING:
     from interlock.engine.engine import Engine

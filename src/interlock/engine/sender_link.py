@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from interlock.model import delivery_request as d
-from interlock.model.effect import CallHook
 from interlock.model.run import Run
+from interlock.wire import delivery_request as d
+from interlock.wire.effect import CallHook
 
 if TYPE_CHECKING:
     from interlock.engine.engine import Engine

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
+from interlock.fields.duration import brief
 from interlock.model.child_info import Change, ChildInfo, Exit, Kept, Status
-from interlock.model.command import NoteServices, ServiceRow
-from interlock.model.duration import brief
 from interlock.ports.handover import Handover
 from interlock.ports.store import Reader
+from interlock.wire.command import NoteServices, ServiceRow
 
 if TYPE_CHECKING:
     from interlock.engine.engine import Engine

@@ -4,9 +4,9 @@ import asyncio
 import logging
 
 from interlock.core.step import Command
-from interlock.model.command import Stalled
 from interlock.model.run import Now
 from interlock.ports.clock import Clock
+from interlock.wire.command import Stalled
 
 logger = logging.getLogger("interlock.engine")
 

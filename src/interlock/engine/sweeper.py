@@ -7,13 +7,13 @@ import logging
 
 from interlock.core.sweep import UNKNOWN, Coming, why_missed
 from interlock.engine.engine import Engine
-from interlock.model.command import Sweep
-from interlock.model.error import StoreUnavailable
+from interlock.error import StoreUnavailable
 from interlock.model.run import Run
 from interlock.model.run_filter import RunFilter
 from interlock.model.state import TERMINAL
 from interlock.ports.clock import Clock
 from interlock.ports.store import Store
+from interlock.wire.command import Sweep
 
 logger = logging.getLogger("interlock.sweeps")
 

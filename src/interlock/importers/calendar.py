@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from interlock.importers.draft import CannotCarry
-from interlock.model.cron_fields import FIELDS, FieldKind
+from interlock.model.schedule.cron_fields import FIELDS, FieldKind
 
 MINUTE, HOUR, DAY, MONTH = FIELDS[:4]
 WEEKDAY = FIELDS[4]._replace(last=6)  # Sunday is 0

@@ -16,7 +16,7 @@ from interlock.config.documents import parse
 from interlock.config.faults import Faults
 from interlock.config.plain_yaml import scalar
 from interlock.config.sources import build
-from interlock.model.error import BadConfig
+from interlock.error import BadConfig
 
 LONGEST = 300  # characters of the original text in a comment
 WIDTH = 110  # of the comments at the top

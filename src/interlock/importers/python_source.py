@@ -11,9 +11,9 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
+from interlock.error import BadValue, NotJson
+from interlock.fields.payload import encode
 from interlock.importers.draft import CannotCarry, Draft, Source
-from interlock.model.error import BadValue, NotJson
-from interlock.model.payload import encode
 
 MOST_NODES = 10_000  # nodes of one value, with names replaced by their values
 _MAKERS: dict[str, Any] = {"timedelta": timedelta, "datetime": datetime, "date": date, "dict": dict}

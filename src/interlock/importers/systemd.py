@@ -4,9 +4,9 @@ import os
 import re
 import shlex
 
+from interlock.error import BadValue
 from interlock.importers.calendar import DAY, HOUR, MINUTE, MONTH, WEEKDAY, cron_text, numbers_of
 from interlock.importers.draft import FOREVER, NO_RETRY, CannotCarry, Draft, Imported, Source, duration
-from interlock.model.error import BadValue
 
 _SHORT = {
     "minutely": "*:*", "hourly": "*:00", "daily": "*-*-*", "weekly": "Mon", "monthly": "*-*-01",

@@ -10,13 +10,13 @@ import logging
 from msgspec.structs import replace
 
 from interlock.client.connection import Connection
+from interlock.error import StoreUnavailable
 from interlock.inspector.log_scan import join_scans, parts_of
 from interlock.inspector.scan_pipe import ScanPipe
-from interlock.model.error import StoreUnavailable
-from interlock.model.output import Scanned, ScanTime
-from interlock.model.output_request import AskScanPlan, ReportScans, ScanPlan
+from interlock.model.policy.output import Scanned, ScanTime
 from interlock.model.state import TERMINAL, State
 from interlock.ports.store import Reader, StoredEvent, Unscanned
+from interlock.wire.output_request import AskScanPlan, ReportScans, ScanPlan
 
 logger = logging.getLogger("interlock.inspector")
 

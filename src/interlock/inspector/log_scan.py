@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from interlock.model.output import Finding, Scanned
-from interlock.model.scanner import OutputAction
+from interlock.model.policy.output import Finding, Scanned
+from interlock.model.policy.scanner import OutputAction
 from interlock.ports.store import Unscanned
 
 LOG = "log "  # before the id of a run: its log, not its result

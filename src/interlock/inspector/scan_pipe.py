@@ -13,10 +13,10 @@ from contextlib import suppress
 
 import msgspec
 
-from interlock.model.duration import brief, checked
-from interlock.model.error import CannotStart
-from interlock.model.output import OutputPolicy, Scanned
-from interlock.model.scanner import OutputAction
+from interlock.error import CannotStart
+from interlock.fields.duration import brief, checked
+from interlock.model.policy.output import OutputPolicy, Scanned
+from interlock.model.policy.scanner import OutputAction
 
 STARTING = 60.0  # seconds in which the process must have loaded the app
 _scanned = msgspec.msgpack.Decoder(Scanned)

@@ -9,11 +9,11 @@ from typing import BinaryIO
 
 import msgspec
 
+from interlock.fields.payload import LIMIT
 from interlock.inspector.scan_pipe import ScanOptions, framed
 from interlock.log_lines import print_as_json
-from interlock.model.output import MOST_KEPT, Scanned
-from interlock.model.payload import LIMIT
-from interlock.model.scanner import OutputAction
+from interlock.model.policy.output import MOST_KEPT, Scanned
+from interlock.model.policy.scanner import OutputAction
 from interlock.policy.scan import Scanners, compile_scanners
 from interlock.worker.app_loader import load_app
 from interlock.worker.limits import end_with_parent, limit_memory, prefer_for_oom

@@ -3,7 +3,7 @@
 import os
 from importlib.util import find_spec
 
-from interlock.model.error import MissingLibrary
+from interlock.error import MissingLibrary
 
 
 def prepare_grpc(field: str) -> None:

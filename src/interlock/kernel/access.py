@@ -5,9 +5,9 @@ from pathlib import Path
 
 import msgspec
 
-from interlock.model.error import BadConfig, BadValue
-from interlock.model.field_types import Place, Truth
-from interlock.model.sockets import is_loopback
+from interlock.error import BadConfig, BadValue
+from interlock.fields.field_types import Place, Truth
+from interlock.fields.sockets import is_loopback
 
 CA, REQUIRED, INSECURE = "SAFETY_KERNEL_TLS_CA", "SAFETY_KERNEL_TLS_REQUIRED", "SAFETY_KERNEL_INSECURE"
 

@@ -12,16 +12,16 @@ from contextlib import suppress
 
 import grpc
 
+from interlock.error import PolicyClosed, PolicyUnavailable
 from interlock.kernel import policy_pb2 as wire
 from interlock.kernel.access import Access
 from interlock.kernel.codec import from_verdict, to_request
 from interlock.kernel.policy_pb2_grpc import PolicyServiceStub
-from interlock.model.effect import CALL
-from interlock.model.error import PolicyClosed, PolicyUnavailable
-from interlock.model.policy import PolicyRequest, Verdict
+from interlock.model.policy.verdict import PolicyRequest, Verdict
 from interlock.policy.circuit import PAUSE, Circuit
 from interlock.ports.circuit_state import CircuitState, LocalCircuit
 from interlock.ports.clock import Clock, SystemClock
+from interlock.wire.effect import CALL
 
 logger = logging.getLogger("interlock.policy")
 

@@ -4,9 +4,9 @@ from typing import Any
 
 from msgspec.structs import asdict, replace
 
+from interlock.error import InterlockError
 from interlock.kernel import policy_pb2 as wire
-from interlock.model.error import InterlockError
-from interlock.model.policy import PolicyRequest, Ruling, RunLimits, Verdict
+from interlock.model.policy.verdict import PolicyRequest, Ruling, RunLimits, Verdict
 from interlock.policy.output import Metadata
 from interlock.policy.scan import Scan
 

@@ -8,11 +8,11 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from interlock.error import CannotListen, InterlockError
 from interlock.kernel import policy_pb2 as wire
 from interlock.kernel.codec import from_output, from_request, to_output_answer, to_verdict
 from interlock.kernel.policy_pb2_grpc import PolicyServiceServicer, add_PolicyServiceServicer_to_server
-from interlock.model.error import CannotListen, InterlockError
-from interlock.model.scanner import ScannerSpec
+from interlock.model.policy.scanner import ScannerSpec
 from interlock.policy.policy import Policy
 from interlock.policy.scan import Scan, Scanners, compile_scanners
 from interlock.policy.scan.finding import CLEAN

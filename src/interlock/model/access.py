@@ -7,7 +7,7 @@ from enum import StrEnum
 
 import msgspec
 
-from interlock.model.error import Forbidden
+from interlock.error import Forbidden
 
 
 class Role(StrEnum):

@@ -12,9 +12,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec.structs import asdict, replace
 
-from interlock.model.doc import doc
+from interlock.fields.doc import doc
+from interlock.fields.json_form import Time, rfc3339
 from interlock.model.job_info import Cursor
-from interlock.model.json_form import Time, rfc3339
 
 NO_HASH = "0" * 64  # `previous` of the first entry
 

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import msgspec
 
-from interlock.model.doc import doc
-from interlock.model.json_form import Time
+from interlock.fields.doc import doc
+from interlock.fields.json_form import Time
 
 
 class Status(StrEnum):

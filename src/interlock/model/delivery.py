@@ -12,13 +12,12 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from interlock.model.doc import doc
-from interlock.model.duration import checked
-from interlock.model.field import copy_fields
+from interlock.fields.doc import doc
+from interlock.fields.duration import checked
+from interlock.fields.field import copy_fields
+from interlock.fields.json_form import Time, rfc3339
 from interlock.model.guard import Action, Format, Hook, Violation, without_query
 from interlock.model.job_info import Cursor
-from interlock.model.json_form import Time, rfc3339
-from interlock.model.message import Count, Instant
 from interlock.model.run import Run
 
 LONGEST_ANSWER = 4096  # bytes of an answer that are kept
@@ -180,19 +179,6 @@ class DeliveryFilter(msgspec.Struct, frozen=True):
     tenant: str | None = None
     state: DeliveryState | None = None
     id_prefix: str | None = None  # of at least 8 characters
-
-
-class Sent(msgspec.Struct, frozen=True, array_like=True):
-    """The result of one try of a delivery: its new values."""
-
-    id: str
-    round: Count
-    tries: Count
-    next_at: Instant
-    ended_at: Instant | None
-    status: Count | None
-    answer: str
-    error: str
 
 
 class DeliveryInfo(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,13 +7,13 @@ from typing import Annotated
 
 import msgspec
 
+from interlock.fields.doc import doc
+from interlock.fields.duration import span
+from interlock.fields.field import copy_fields
+from interlock.fields.json_form import Time
 from interlock.model.approval import VerdictInfo, verdict_of
 from interlock.model.delivery import Delivery, DeliveryState
-from interlock.model.doc import doc
-from interlock.model.duration import span
 from interlock.model.facets import Note
-from interlock.model.field import copy_fields
-from interlock.model.json_form import Time
 from interlock.model.run import Run
 from interlock.model.state import State
 

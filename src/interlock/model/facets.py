@@ -4,13 +4,13 @@ from typing import Annotated, Any
 
 import msgspec
 
-from interlock.model.doc import doc
+from interlock.fields.doc import doc
+from interlock.fields.json_form import Time
 from interlock.model.failure import Failure
 from interlock.model.guard import Decision, Violation
 from interlock.model.job import Priority
-from interlock.model.json_form import Time
-from interlock.model.output import OutputRecord, OutputStatus
-from interlock.model.policy import Ruling, RunLimits
+from interlock.model.policy.output import OutputRecord, OutputStatus
+from interlock.model.policy.verdict import Ruling, RunLimits
 
 
 class Hold(msgspec.Struct, frozen=True):

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from interlock.model.doc import doc
-from interlock.model.duration import Duration, brief
-from interlock.model.error import BadDuration, BadValue, Fatal, InterlockError
-from interlock.model.field_types import Place, Span, Text, Texts
+from interlock.error import BadDuration, BadValue, Fatal, InterlockError
+from interlock.fields.doc import doc
+from interlock.fields.duration import Duration, brief
+from interlock.fields.field_types import Place, Span, Text, Texts
 
 LONGEST_MESSAGE = 1000
 MOST_TYPES = 50

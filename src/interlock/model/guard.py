@@ -9,13 +9,13 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from interlock.model import payload
-from interlock.model.doc import doc
-from interlock.model.duration import Duration, checked
-from interlock.model.error import BadUse, BadValue, MissingField
-from interlock.model.field import Checked, Part, Several, fields_of
-from interlock.model.field_types import JOB_NAME, NAME_RULE, Kind, Place, Schema, Span, Text, Texts, Whole, Word
-from interlock.model.json_form import Time
+from interlock.error import BadUse, BadValue, MissingField
+from interlock.fields import payload
+from interlock.fields.doc import doc
+from interlock.fields.duration import Duration, checked
+from interlock.fields.field import Checked, Part, Several, fields_of
+from interlock.fields.field_types import JOB_NAME, NAME_RULE, Kind, Place, Schema, Span, Text, Texts, Whole, Word
+from interlock.fields.json_form import Time
 
 LONGEST_URL = 2000
 LONGEST_BODY = 16 * 1024  # characters of a template

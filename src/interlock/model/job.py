@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NotRequired, TypedDi
 
 import msgspec
 
-from interlock.model.doc import doc
-from interlock.model.error import BadUse, BadValue, MissingField
-from interlock.model.failure import ExceptionTypes
-from interlock.model.field import Checked, Field, Part, Some, settable
-from interlock.model.field_types import (
+from interlock.error import BadUse, BadValue, MissingField
+from interlock.fields.doc import doc
+from interlock.fields.field import Checked, Field, Part, Some, settable
+from interlock.fields.field_types import (
     JOB_NAME,
     NAME_RULE,
     Choice,
@@ -27,7 +26,9 @@ from interlock.model.field_types import (
     Word,
     did_you_mean,
 )
-from interlock.model.field_types import NAME as SHORT_NAME
+from interlock.fields.field_types import NAME as SHORT_NAME
+from interlock.fields.interning import shared
+from interlock.model.failure import ExceptionTypes
 from interlock.model.guard import (
     ACTIONS,
     EVENTS,
@@ -39,10 +40,9 @@ from interlock.model.guard import (
     check_actions,
     without_query,
 )
-from interlock.model.interning import shared
 from interlock.model.labels import LABELS
 from interlock.model.lane import CRON, MAIN
-from interlock.model.schedule import Schedule
+from interlock.model.schedule.schedule import Schedule
 from interlock.model.session import SOME_OPTIONS
 from interlock.model.work import JobRun, ProcessWork, Work
 

@@ -4,10 +4,10 @@ from typing import Annotated, Any, ClassVar
 
 import msgspec
 
-from interlock.model.doc import doc
+from interlock.fields.doc import doc
+from interlock.fields.json_form import Time
 from interlock.model.job import Priority, Sensitivity
-from interlock.model.json_form import Time
-from interlock.model.schedule import Schedule
+from interlock.model.schedule.schedule import Schedule
 from interlock.model.state import State
 
 Times = Annotated[list[Time], doc("Fire times, in order; fewer than asked for if there are no more.")]

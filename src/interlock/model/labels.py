@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from interlock.model.error import BadValue
-from interlock.model.field_types import NAME, NAME_RULE, Kind, Place, Schema, Word
+from interlock.error import BadValue
+from interlock.fields.field_types import NAME, NAME_RULE, Kind, Place, Schema, Word
 
 BYPASSED = "safety_bypassed"  # label of a run that started without a verdict; nobody else may set it
 MOST_LABELS, LONGEST_LABEL = 16, 256

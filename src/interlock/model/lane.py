@@ -7,10 +7,10 @@ from typing import Annotated, Any, ClassVar, TypedDict
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from interlock.model.doc import doc
-from interlock.model.field import Checked
-from interlock.model.field_types import Rate, Whole
-from interlock.model.json_form import Time
+from interlock.fields.doc import doc
+from interlock.fields.field import Checked
+from interlock.fields.field_types import Rate, Whole
+from interlock.fields.json_form import Time
 
 LIMIT = Whole(1, 999_999_999)
 MAIN, CRON = "main", "cron"  # lanes of jobs that name none: of runs that a client asks for, and of occurrences

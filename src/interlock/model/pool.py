@@ -4,13 +4,13 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Annotated, Any
 
-from interlock.model.doc import doc
-from interlock.model.error import BadUse, BadValue
-from interlock.model.field import Checked
-from interlock.model.field_types import NAME_RULE, Number, Place, Schema, Texts, Whole, Word, did_you_mean
+from interlock.error import BadUse, BadValue
+from interlock.fields.doc import doc
+from interlock.fields.field import Checked
+from interlock.fields.field_types import NAME_RULE, Number, Place, Schema, Texts, Whole, Word, did_you_mean
 from interlock.model.job import NAME, TAGS, Tags
 from interlock.model.labels import Labels
-from interlock.model.output import GLOB
+from interlock.model.policy.output import GLOB
 
 DEFAULT_POOL = "default"  # the pool of a worker that names none
 EVERYTHING = "*"  # a topic or a capability that stands for all

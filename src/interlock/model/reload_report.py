@@ -5,7 +5,7 @@ from typing import Annotated
 
 import msgspec
 
-from interlock.model.doc import doc
+from interlock.fields.doc import doc
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):

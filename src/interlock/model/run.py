@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar
 
 import msgspec
 
-from interlock.model.doc import doc
+from interlock.fields.doc import doc
 from interlock.model.facets import (
     NOT_GUARDED,
     PLAIN_SESSION,
@@ -19,7 +19,7 @@ from interlock.model.facets import (
     shown,
 )
 from interlock.model.failure import Failure
-from interlock.model.policy import NO_LIMITS, RunLimits
+from interlock.model.policy.verdict import NO_LIMITS, RunLimits
 from interlock.model.state import ENTRY, EXECUTION, State
 
 SCHEDULE = "schedule"  # its time came

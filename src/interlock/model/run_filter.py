@@ -2,7 +2,7 @@
 
 import msgspec
 
-from interlock.model.dead_letter import LetterFilter
+from interlock.model.letter import LetterFilter
 from interlock.model.run import Run
 from interlock.model.state import TERMINAL, State
 

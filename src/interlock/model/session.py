@@ -6,11 +6,11 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Annotated, Any, Literal, TypedDict
 
-from interlock.model.doc import doc
-from interlock.model.duration import Duration
-from interlock.model.error import BadUse, BadValue
-from interlock.model.field import Checked, Some, object_schema
-from interlock.model.field_types import Kind, Place, Rate, Schema, Span, Whole
+from interlock.error import BadUse, BadValue
+from interlock.fields.doc import doc
+from interlock.fields.duration import Duration
+from interlock.fields.field import Checked, Some, object_schema
+from interlock.fields.field_types import Kind, Place, Rate, Schema, Span, Whole
 
 LONGEST_SESSION = 512  # bytes of the key of a session in UTF-8
 

@@ -4,9 +4,9 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from interlock.model.doc import doc
+from interlock.fields.doc import doc
+from interlock.fields.json_form import Time
 from interlock.model.job_info import Cursor
-from interlock.model.json_form import Time
 from interlock.model.session import Drop, Mode, SessionAction
 
 

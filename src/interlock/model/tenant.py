@@ -6,10 +6,10 @@ from typing import Annotated, Literal, TypedDict
 
 import msgspec
 
-from interlock.model.doc import doc
-from interlock.model.error import BadUse
-from interlock.model.field import Checked
-from interlock.model.field_types import NAME_RULE, Rate, Texts, Word
+from interlock.error import BadUse
+from interlock.fields.doc import doc
+from interlock.fields.field import Checked
+from interlock.fields.field_types import NAME_RULE, Rate, Texts, Word
 from interlock.model.job import NAME, Tags
 from interlock.model.labels import LABELS
 from interlock.model.lane import LIMIT

@@ -7,10 +7,10 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 from msgspec import Meta
 
-from interlock.model.doc import doc
-from interlock.model.environment import Environment
-from interlock.model.field import Checked
-from interlock.model.field_types import (
+from interlock.fields.doc import doc
+from interlock.fields.environment import Environment
+from interlock.fields.field import Checked
+from interlock.fields.field_types import (
     JOB_NAME,
     NAME_RULE,
     Command,

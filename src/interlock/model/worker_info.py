@@ -5,7 +5,7 @@ from typing import Annotated
 
 import msgspec
 
-from interlock.model.doc import doc
+from interlock.fields.doc import doc
 
 REGION = "region"  # the label with a worker's region
 

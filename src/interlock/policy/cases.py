@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from interlock.model.field import copy_fields
+from interlock.fields.field import copy_fields
+from interlock.fields.secret import has_secret
 from interlock.model.job import Job
-from interlock.model.policy import PolicyRequest, Verdict
-from interlock.model.policy_document import Case
-from interlock.model.secret import has_secret
+from interlock.model.policy.document import Case
+from interlock.model.policy.verdict import PolicyRequest, Verdict
 from interlock.policy.policy import Policy
 from interlock.policy.velocity import Windows
 

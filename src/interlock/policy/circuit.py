@@ -6,7 +6,7 @@ A circuit is a value, so that schedulers can share it. Time is passed in: second
 import msgspec
 from msgspec.structs import replace
 
-from interlock.model.error import PolicyUnavailable
+from interlock.error import PolicyUnavailable
 
 FAILURES = 3  # failures in a row that open it
 PAUSE = 30.0  # seconds that it stays open

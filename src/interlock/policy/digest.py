@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from interlock.model.policy import PolicyRequest
-from interlock.model.policy_document import PolicyDocument
+from interlock.model.policy.document import PolicyDocument
+from interlock.model.policy.verdict import PolicyRequest
 
 
 def policy_digest(document: PolicyDocument) -> str:

@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
-from interlock.model.duration import brief, checked
-from interlock.model.policy import STRICTNESS, PolicyRequest, Ruling, for_each_submitter
+from interlock.fields.duration import brief, checked
+from interlock.model.policy.verdict import STRICTNESS, PolicyRequest, Ruling, for_each_submitter
 from interlock.policy.expression import Facts, TooCostly, Unevaluated
 from interlock.policy.policy import CompiledRule, Condition, Policy
 

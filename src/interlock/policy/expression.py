@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from interlock.model.error import InterlockError, MissingLibrary
-from interlock.model.policy import PolicyRequest, decoded
-from interlock.model.policy_document import MOST_RULES
-from interlock.model.scanner import compile_re2
+from interlock.error import InterlockError, MissingLibrary
+from interlock.model.policy.document import MOST_RULES
+from interlock.model.policy.scanner import compile_re2
+from interlock.model.policy.verdict import PolicyRequest, decoded
 from interlock.policy.syntax import Node, parse
 
 MOST_READ = 32 * 1024  # bytes of the payload that an expression reads: of the fields that it names

@@ -3,8 +3,8 @@ the first rule the lowest. So the order is kept, and a thousand rules are compar
 
 from collections.abc import Mapping, Sequence
 
-from interlock.model.policy import PolicyRequest
-from interlock.model.policy_document import Rule
+from interlock.model.policy.document import Rule
+from interlock.model.policy.verdict import PolicyRequest
 from interlock.policy.glob import beginning, is_exact, matcher
 
 MOST_KEPT = 4096  # values of a field whose rules are remembered

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from interlock.model.output import OutputMatch, OutputPolicy, OutputRule
-from interlock.model.scanner import OutputAction
+from interlock.model.policy.output import OutputMatch, OutputPolicy, OutputRule
+from interlock.model.policy.scanner import OutputAction
 from interlock.policy.glob import matcher
 from interlock.policy.scan import compile_scanners, redact_secrets
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from interlock.model.duration import checked
-from interlock.model.policy import PolicyRequest, Ruling, Verdict, for_each_submitter, strictest
-from interlock.model.policy_document import TOOL_LABELS, PolicyDocument, Rule, ToolFilter
+from interlock.fields.duration import checked
+from interlock.model.policy.document import TOOL_LABELS, PolicyDocument, Rule, ToolFilter
+from interlock.model.policy.verdict import PolicyRequest, Ruling, Verdict, for_each_submitter, strictest
 from interlock.policy.digest import policy_digest
 from interlock.policy.expression import Facts, Meter, TooCostly, Unevaluated, compiled
 from interlock.policy.glob import first_match, matcher

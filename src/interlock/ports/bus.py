@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
 from interlock.model.access import Caller
-from interlock.model.message import Message
+from interlock.wire.message import Message
 
 
 class Peer(ABC):

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
-from interlock.model.message import Dispatch, Message
+from interlock.wire.message import Dispatch, Message
 
 Key = tuple[str, int]  # run id and fence of an attempt
 Report = Callable[[Message], None]

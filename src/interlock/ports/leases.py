@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
-from interlock.model.error import LeaseLost
+from interlock.error import LeaseLost
 
 
 class Lease(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,10 +17,10 @@ from interlock.core.rebuild import Snapshot as Snapshot
 from interlock.model.audit import AuditEntry, AuditFilter, AuditHead
 from interlock.model.bulk import BulkRequest
 from interlock.model.child_info import Change, Kept
-from interlock.model.dead_letter import DeadLetter, LetterFilter
 from interlock.model.delivery import Delivery, DeliveryFilter
 from interlock.model.guard import ViolationEvent
 from interlock.model.job import Job
+from interlock.model.letter import DeadLetter, LetterFilter
 from interlock.model.run import Run, Transition
 from interlock.model.run_filter import RunFilter as RunFilter
 from interlock.model.state import State

@@ -3,11 +3,11 @@
 from collections import deque
 from collections.abc import Callable
 
-from interlock.model.delivery_request import CallHook, HookAnswered
 from interlock.ports.clock import Clock
 from interlock.sender.places import Places
 from interlock.sender.transport import Transport
 from interlock.task_set import TaskSet
+from interlock.wire.delivery_request import CallHook, HookAnswered
 
 REMEMBERED = 60.0  # seconds for which an answer is repeated instead of making the request again
 MOST_REMEMBERED = 1000

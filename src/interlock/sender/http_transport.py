@@ -14,8 +14,8 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
+from interlock.fields.duration import brief
 from interlock.model.delivery import LONGEST_ANSWER, Outgoing
-from interlock.model.duration import brief
 from interlock.model.guard import LONGEST_URL, is_url
 from interlock.sender.address import AddressGuard
 from interlock.sender.signature import signed_headers

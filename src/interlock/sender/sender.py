@@ -13,19 +13,8 @@ from contextlib import suppress
 from math import inf
 from random import Random
 
-from interlock.model import message as m
-from interlock.model.delivery import FACTOR, LONGEST_DELAY, Delivery, Sent
-from interlock.model.delivery_request import (
-    BecomeSender,
-    CallHook,
-    ForgetHook,
-    HookAnswered,
-    Owed,
-    ReportSent,
-    SenderReport,
-    SentReport,
-)
-from interlock.model.error import NotRunning, StoreUnavailable
+from interlock.error import NotRunning, StoreUnavailable
+from interlock.model.delivery import FACTOR, LONGEST_DELAY, Delivery
 from interlock.model.run import Now
 from interlock.ports.bus import Bus, Endpoint, Peer
 from interlock.ports.clock import Clock
@@ -35,6 +24,18 @@ from interlock.sender.hooks import Hooks
 from interlock.sender.places import Places
 from interlock.sender.transport import Answer, Transport
 from interlock.task_set import TaskSet
+from interlock.wire import message as m
+from interlock.wire.delivery_request import (
+    BecomeSender,
+    CallHook,
+    ForgetHook,
+    HookAnswered,
+    Owed,
+    ReportSent,
+    SenderReport,
+    Sent,
+    SentReport,
+)
 
 logger = logging.getLogger("interlock.sender")
 

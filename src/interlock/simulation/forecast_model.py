@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from interlock.model.error import BadInput
-from interlock.model.json_form import Time
+from interlock.error import BadInput
+from interlock.fields.json_form import Time
 from interlock.model.lane import LaneSpec
 from interlock.model.state import State
 from interlock.model.tenant import TenantSpec

@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
-from interlock.model.duration import span
+from interlock.fields.duration import span
 from interlock.model.job import Job
 from interlock.model.lane import MAIN
 from interlock.model.state import TERMINAL, State

@@ -7,12 +7,12 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Any, TypeVarTuple
 
-from interlock.model import message as m
 from interlock.model.outcome import Outcome
 from interlock.model.run import Now
 from interlock.ports.bus import Bus, Endpoint, Peer
 from interlock.ports.clock import Clock
 from interlock.ports.executor import Executor, Report
+from interlock.wire import message as m
 
 Arguments = TypeVarTuple("Arguments")
 

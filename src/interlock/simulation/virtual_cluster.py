@@ -13,12 +13,12 @@ from interlock.engine.effects import Effects
 from interlock.engine.engine import Engine, EngineSettings
 from interlock.engine.metrics import Metrics
 from interlock.engine.stall import StallWatch
-from interlock.model.effect import CallHook
-from interlock.model.error import InterlockError
+from interlock.error import InterlockError
 from interlock.model.run import Now
 from interlock.ports.executor import Executor
 from interlock.simulation.virtual import VirtualBus, VirtualClock
 from interlock.stores.memory import MemoryStore
+from interlock.wire.effect import CallHook
 from interlock.worker.host import Host, HostSettings
 
 NEVER = 1e10

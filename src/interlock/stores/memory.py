@@ -13,13 +13,13 @@ from msgspec.structs import replace
 from interlock.core.decisions import Batch
 from interlock.core.schedule_table import ScheduleRow
 from interlock.core.session import PREFIX, memo_name
+from interlock.error import StaleEpoch, StoreUnavailable
 from interlock.model.audit import AuditFilter
 from interlock.model.bulk import BulkRequest
 from interlock.model.child_info import Change, Kept
-from interlock.model.dead_letter import DeadLetter, LetterFilter
 from interlock.model.delivery import Delivery, DeliveryFilter
-from interlock.model.error import StaleEpoch, StoreUnavailable
 from interlock.model.job import Job
+from interlock.model.letter import DeadLetter, LetterFilter
 from interlock.model.run import CALL_KEY, CATCH_UP, SCHEDULE, UPDATES, Run, Transition
 from interlock.model.run_action import RunAction
 from interlock.model.session_info import SessionEvent

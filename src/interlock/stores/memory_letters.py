@@ -5,7 +5,7 @@ from collections import Counter
 from msgspec.structs import replace
 
 from interlock.core.decisions import Batch
-from interlock.model.dead_letter import DeadLetter, LetterFilter
+from interlock.model.letter import DeadLetter, LetterFilter
 from interlock.ports.store import MOST_PRUNED, LetterRows
 
 

@@ -4,8 +4,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from interlock.error import CannotStart
     from interlock.model.child_info import Change, ChildInfo, Exit, Kept, ServiceAction, Status
-    from interlock.model.error import CannotStart
     from interlock.model.work import Limits
     from interlock.ports.handover import Handover, MemoryHandover
     from interlock.supervision.function import ChildContext

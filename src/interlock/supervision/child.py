@@ -10,9 +10,9 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from interlock.error import WrongStatus
+from interlock.fields.duration import brief, checked
 from interlock.model.child_info import OVER, UP, ChildInfo, Exit, Kept, ServiceAction, Status
-from interlock.model.duration import brief, checked
-from interlock.model.error import WrongStatus
 from interlock.supervision.goal import Bell, Goal, unless, words
 from interlock.supervision.instance import Birth, Instance
 from interlock.supervision.life import Life

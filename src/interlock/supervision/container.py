@@ -8,8 +8,8 @@ from hashlib import sha256
 from typing import Any
 from uuid import uuid4
 
+from interlock.error import CannotStart, WrongStatus
 from interlock.model.child_info import Exit
-from interlock.model.error import CannotStart, WrongStatus
 from interlock.supervision.container_log import LogPlace
 from interlock.supervision.engines import OVER, PATIENCE, PAUSE, Engine, EngineError, Patience, State, open_engine
 from interlock.supervision.goal import insist

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import aiohttp
 import msgspec
 
-from interlock.model.error import NoContainerEngine, shown
+from interlock.error import NoContainerEngine, shown
 from interlock.supervision.container_log import LogPlace, read_piece
 from interlock.supervision.output import STREAMS
 

@@ -5,10 +5,10 @@ import inspect
 import logging
 from collections.abc import Callable
 
+from interlock.error import BadValue, CannotStart, InterlockError
+from interlock.fields.duration import checked
+from interlock.fields.field import copy_fields
 from interlock.model.child_info import Exit
-from interlock.model.duration import checked
-from interlock.model.error import BadValue, CannotStart, InterlockError
-from interlock.model.field import copy_fields
 from interlock.supervision.goal import unless, words
 from interlock.supervision.instance import Birth, NativeInstance
 from interlock.supervision.spec import Function

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from interlock.error import CannotStart, InterlockError
 from interlock.model.child_info import Exit
-from interlock.model.error import CannotStart, InterlockError
 
 T = TypeVar("T")
 

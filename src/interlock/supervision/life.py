@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from interlock.error import BadValue
+from interlock.fields.duration import checked
 from interlock.model.child_info import Exit, Status
-from interlock.model.duration import checked
-from interlock.model.error import BadValue
 from interlock.supervision.goal import Goal, first, unless, words
 from interlock.supervision.instance import Instance
 from interlock.supervision.probes import ReadyProbe, until_unwell

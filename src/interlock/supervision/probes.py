@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from interlock.model.duration import brief, checked
-from interlock.model.error import InterlockError, shown
+from interlock.error import InterlockError, shown
+from interlock.fields.duration import brief, checked
 from interlock.supervision.instance import Instance
 from interlock.supervision.spec import Alive, Ready, parse_address
 

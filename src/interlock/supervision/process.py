@@ -7,8 +7,8 @@ import signal
 from collections.abc import Sequence
 from contextlib import suppress
 
-from interlock.model.error import CannotStart, shown
-from interlock.model.field_types import Command, Place
+from interlock.error import CannotStart, shown
+from interlock.fields.field_types import Command, Place
 from interlock.model.work import Limits
 from interlock.supervision.goal import unless, words
 from interlock.supervision.guard_client import Ended, NotSpawned, Program, Spawned

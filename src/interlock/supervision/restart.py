@@ -6,8 +6,8 @@ siblings are restarted with it.
 
 from collections import deque
 
+from interlock.fields.duration import checked
 from interlock.model.child_info import Exit, Status
-from interlock.model.duration import checked
 from interlock.supervision.spec import Backoff, Budget, OnExhausted, Restart, Strategy
 
 WANTS_RESTART: dict[tuple[Restart, bool], bool] = {

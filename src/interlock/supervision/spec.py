@@ -6,12 +6,12 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from urllib.parse import urlsplit
 
-from interlock.model.doc import doc
-from interlock.model.duration import Duration, checked
-from interlock.model.environment import Environment
-from interlock.model.error import BadUse, BadValue
-from interlock.model.field import Checked, Part
-from interlock.model.field_types import NAME, Command, Number, Place, Schema, Span, Texts, Whole, Word
+from interlock.error import BadUse, BadValue
+from interlock.fields.doc import doc
+from interlock.fields.duration import Duration, checked
+from interlock.fields.environment import Environment
+from interlock.fields.field import Checked, Part
+from interlock.fields.field_types import NAME, Command, Number, Place, Schema, Span, Texts, Whole, Word
 from interlock.model.work import FILLED, MEMORY, Folder, FunctionName, Limits
 
 if TYPE_CHECKING:

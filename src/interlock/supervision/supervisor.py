@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Container, Sequence
 from difflib import get_close_matches
 
+from interlock.error import BadValue, CannotStart, DuplicateChild, UnknownChild, WrongStatus
 from interlock.model.child_info import OVER, UP, Change, ChildInfo, Exit, ServiceAction, Status
-from interlock.model.error import BadValue, CannotStart, DuplicateChild, UnknownChild, WrongStatus
 from interlock.ports.handover import Handover, MemoryHandover
 from interlock.supervision.child import ChildRunner
 from interlock.supervision.goal import insist

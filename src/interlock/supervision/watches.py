@@ -2,8 +2,8 @@
 
 from collections import deque
 
+from interlock.error import BadValue
 from interlock.model.child_info import Change
-from interlock.model.error import BadValue
 from interlock.supervision.goal import Bell
 
 SIZE = 1000  # changes kept for a slow watcher

@@ -6,14 +6,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from interlock.model import message as m
-from interlock.model import payload
+from interlock.fields import payload
+from interlock.fields.secret import from_json
 from interlock.model.outcome import Outcome
-from interlock.model.secret import from_json
 from interlock.model.work import FunctionWork, ProcessWork
 from interlock.ports.clock import Clock
 from interlock.ports.executor import Executor, Report
 from interlock.testing.patient_loop import PatientLoop
+from interlock.wire import message as m
 from interlock.worker.app_loader import Functions
 from interlock.worker.attempt_end import End, end_of_error, end_of_result
 from interlock.worker.context import Context

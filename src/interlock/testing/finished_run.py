@@ -3,8 +3,8 @@
 from typing import Generic, TypeVar
 
 from interlock.client.http.client import BlockingRunHandle
-from interlock.model.error import InterlockError
-from interlock.model.run_view import HistoryEntry, LogLine, RunInfo
+from interlock.error import InterlockError
+from interlock.interface.run_view import HistoryEntry, LogLine, RunInfo
 from interlock.model.state import State
 
 T = TypeVar("T")

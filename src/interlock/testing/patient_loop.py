@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar, TypeVarTuple
 
-from interlock.model.error import InterlockError
+from interlock.error import InterlockError
 from interlock.simulation.virtual import VirtualLoop
 
 T = TypeVar("T")

@@ -6,15 +6,15 @@ from datetime import datetime
 from typing import Any
 
 from interlock.client.submission import instant
-from interlock.model import payload
-from interlock.model.duration import Duration, seconds
-from interlock.model.error import BadValue
+from interlock.error import BadValue
+from interlock.fields import payload
+from interlock.fields.duration import Duration, seconds
+from interlock.fields.secret import from_json
+from interlock.interface.run_view import LogLine
 from interlock.model.facets import ProgressInfo
-from interlock.model.message import Checkpoint, Dispatch, Message, Progress, Usage
-from interlock.model.message import LogLine as LogMessage
-from interlock.model.run_view import LogLine
-from interlock.model.secret import from_json
 from interlock.model.session import check_key
+from interlock.wire.message import Checkpoint, Dispatch, Message, Progress, Usage
+from interlock.wire.message import LogLine as LogMessage
 from interlock.worker.context import Context
 
 

@@ -25,18 +25,15 @@ from interlock.config.lanes import Lanes
 from interlock.config.sources import Loaded, build, declared_by
 from interlock.core.state import DEFAULT_LANES
 from interlock.engine.catalog import Catalog, Entry
-from interlock.model import payload as payloads
-from interlock.model import request as r
-from interlock.model.approval_request import Resolve
+from interlock.fields import payload as payloads
+from interlock.fields.duration import Duration, seconds
+from interlock.fields.field_types import Place
+from interlock.interface.run_view import RunInfo, info_of
 from interlock.model.delivery import DeliveryFilter, DeliveryInfo
 from interlock.model.delivery import info_of as delivery_info
-from interlock.model.duration import Duration, seconds
-from interlock.model.field_types import Place
 from interlock.model.job import Job
 from interlock.model.lane import with_limits
-from interlock.model.new_run import RunOptions
 from interlock.model.pool import DEFAULT_POOL
-from interlock.model.run_view import RunInfo, info_of
 from interlock.model.session import SessionFields, SessionPatterns
 from interlock.model.state import State
 from interlock.model.tenant import TenantFields
@@ -48,6 +45,9 @@ from interlock.testing.executor import LocalExecutor, Program
 from interlock.testing.finished_run import FinishedRun
 from interlock.testing.output import captured
 from interlock.testing.patient_loop import PatientLoop
+from interlock.wire import request as r
+from interlock.wire.approval_request import Resolve
+from interlock.wire.new_run import RunOptions
 from interlock.worker.definition import Definition
 from interlock.worker.usage import Estimator
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
 
-from interlock.model.error import BadConfig, InterlockError
+from interlock.error import BadConfig, InterlockError
 
 DAYS = 825
 TIME = 60.0  # seconds for openssl

@@ -9,8 +9,8 @@ from interlock.buses.tls import TlsBus, client_context, server_context
 from interlock.config import ClientSettings, Settings
 from interlock.config.settings import Address, variable_of
 from interlock.config.tokens import SECRET
+from interlock.error import BadConfig, BadUse, BadValue
 from interlock.model.access import Role
-from interlock.model.error import BadConfig, BadUse, BadValue
 
 logger = logging.getLogger("interlock.settings")
 

@@ -11,7 +11,7 @@ from typing import Any
 from interlock import runtime
 from interlock.config import Settings
 from interlock.config.sources import declared_by, load
-from interlock.model.error import BadValue
+from interlock.error import BadValue
 from interlock.wiring.scheduler import Scheduler
 
 

@@ -7,7 +7,7 @@ from itertools import chain
 
 from interlock.config.documents import files_of
 from interlock.config.faults import Faults
-from interlock.model.error import BadConfig, BadDefinition, InterlockError
+from interlock.error import BadConfig, BadDefinition, InterlockError
 from interlock.worker.app_loader import OUTSIDE
 
 EVERY = 1.0  # seconds between two looks

@@ -17,10 +17,10 @@ import msgspec
 from interlock.api.settings import GatewaySettings
 from interlock.buses.listener import bind_tcp, bind_unix
 from interlock.config import MEMORY, Settings
+from interlock.error import PortTaken, SocketInUse, TokensNeeded
+from interlock.fields.field import copy_fields
+from interlock.fields.sockets import is_loopback
 from interlock.model.access import Role
-from interlock.model.error import PortTaken, SocketInUse, TokensNeeded
-from interlock.model.field import copy_fields
-from interlock.model.sockets import is_loopback
 from interlock.ports.store import Reader
 from interlock.supervision import Backoff, Child, ChildContext, Function, Process
 

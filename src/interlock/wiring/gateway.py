@@ -22,7 +22,7 @@ from interlock.api.settings import GatewaySettings
 from interlock.buses.socket import SocketBus
 from interlock.client.connection import Connection
 from interlock.config.job_documents import read_job
-from interlock.model.error import NotRunning
+from interlock.error import NotRunning
 from interlock.ports.store import Reader
 from interlock.stores.sqlite import SqliteReader
 from interlock.wiring.front import GatewayOptions

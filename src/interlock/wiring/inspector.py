@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from interlock.buses.socket import SocketBus
 from interlock.client.connection import Connection
 from interlock.config import Settings
+from interlock.fields.field import copy_fields
 from interlock.inspector.inspector import Inspector
 from interlock.inspector.scan_pipe import ScanPipe
-from interlock.model.field import copy_fields
 from interlock.ports.store import Reader
 from interlock.supervision import Child
 from interlock.wiring.child import ChildOptions, child_of, until_stopped

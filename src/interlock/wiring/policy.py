@@ -7,7 +7,7 @@ from interlock.config import Settings
 from interlock.engine.engine import Engine
 from interlock.kernel import prepare_grpc
 from interlock.kernel.access import Access
-from interlock.model.command import PolicyMoved
+from interlock.wire.command import PolicyMoved
 
 if TYPE_CHECKING:
     from interlock.kernel.client import RemotePolicy

@@ -20,11 +20,9 @@ from interlock.engine.engine import Engine, EngineSettings
 from interlock.engine.housekeeping import Housekeeping, Keep
 from interlock.engine.service_book import ServiceBook
 from interlock.engine.sweeper import Sweeper
+from interlock.error import BadConfig, CannotImport, InterlockError
+from interlock.fields.field import copy_fields
 from interlock.model.child_info import Change, ChildInfo, ServiceAction
-from interlock.model.command import NoteTokens
-from interlock.model.error import BadConfig, CannotImport, InterlockError
-from interlock.model.field import copy_fields
-from interlock.model.message import Drain
 from interlock.model.pool import check_member
 from interlock.model.reload_report import Difference, Reloaded
 from interlock.model.state import State
@@ -33,6 +31,8 @@ from interlock.stores.memory import MemoryStore
 from interlock.stores.sqlite import SqliteStore
 from interlock.supervision import Backoff, Budget, Child, ChildContext, Function, Group, Process, Restart, Supervisor
 from interlock.task_set import TaskSet
+from interlock.wire.command import NoteTokens
+from interlock.wire.message import Drain
 from interlock.wiring.child import command_of
 from interlock.wiring.elsewhere import WORKER_TOKEN, bus_for_workers
 from interlock.wiring.file_watch import DEV_EVERY, FileWatch

@@ -5,7 +5,7 @@ from random import Random
 
 from interlock.buses.socket import SocketBus
 from interlock.config import Settings
-from interlock.model.field import copy_fields
+from interlock.fields.field import copy_fields
 from interlock.ports.clock import SystemClock
 from interlock.ports.store import Reader
 from interlock.sender.sender import Sender

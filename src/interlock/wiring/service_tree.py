@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from interlock.config.sources import Loaded
 from interlock.engine.links import Links
+from interlock.error import InterlockError, UnknownChild, WrongStatus
 from interlock.model.child_info import OVER, UP, ChildInfo, Kept, ServiceAction, Status
-from interlock.model.error import InterlockError, UnknownChild, WrongStatus
 from interlock.model.exposition import Family
 from interlock.model.reload_report import Difference, Reloaded
 from interlock.ports.handover import Handover, MemoryHandover

@@ -13,14 +13,14 @@ import msgspec
 from interlock import config
 from interlock.buses.socket import SocketBus
 from interlock.buses.tls import TlsBus
-from interlock.model.error import InterlockError, NotRunning
-from interlock.model.field import copy_fields
-from interlock.model.message import Message, Unready
+from interlock.error import InterlockError, NotRunning
+from interlock.fields.field import copy_fields
+from interlock.fields.secret import SECRET_NAMES
 from interlock.model.pool import DEFAULT_POOL
-from interlock.model.secret import SECRET_NAMES
 from interlock.ports.bus import Bus, Endpoint, Peer
 from interlock.ports.clock import SystemClock
 from interlock.task_set import TaskSet
+from interlock.wire.message import Message, Unready
 from interlock.worker.echo import Echo
 from interlock.worker.host import Host, HostSettings, Pace
 from interlock.worker.identity import worker_id

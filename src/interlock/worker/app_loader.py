@@ -11,7 +11,7 @@ from threading import Lock
 from types import ModuleType
 from typing import Any
 
-from interlock.model.error import BadHandler, CannotImport, InterlockError
+from interlock.error import BadHandler, CannotImport, InterlockError
 from interlock.model.job import Job
 from interlock.worker.definition import Definition
 

@@ -4,8 +4,8 @@ import inspect
 import traceback
 from typing import Any, NamedTuple
 
-from interlock.model import payload
-from interlock.model.error import BadHandler, Fatal, InterlockError
+from interlock.error import BadHandler, Fatal, InterlockError
+from interlock.fields import payload
 from interlock.model.failure import LONGEST_MESSAGE, Failure, delay_of, types_of
 from interlock.model.outcome import Outcome
 from interlock.worker.context import Context, clean

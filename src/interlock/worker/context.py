@@ -5,12 +5,12 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any
 
-from interlock.model import payload
-from interlock.model.error import BadValue
-from interlock.model.lineage import Claim
-from interlock.model.message import Checkpoint, Dispatch, LogLine, Message, Progress, Usage
-from interlock.model.policy import NO_LIMITS, RunLimits
-from interlock.model.secret import SECRET_NAMES, NameTest, from_json, is_marked, matcher
+from interlock.error import BadValue
+from interlock.fields import payload
+from interlock.fields.secret import SECRET_NAMES, NameTest, from_json, is_marked, matcher
+from interlock.model.policy.verdict import NO_LIMITS, RunLimits
+from interlock.wire.claim import Claim
+from interlock.wire.message import Checkpoint, Dispatch, LogLine, Message, Progress, Usage
 from interlock.worker.redaction import NO_SECRETS, Redaction, texts_of
 
 MOST_LINES = 100_000  # log lines of one attempt that are sent; the scheduler keeps fewer of a run

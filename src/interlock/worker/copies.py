@@ -7,8 +7,8 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
-from interlock.model import frames
-from interlock.model.message import Message
+from interlock.wire import frames
+from interlock.wire.message import Message
 
 LARGEST = 2**18  # bytes of a message
 MOST_WAITING = 1000  # messages, more than the buffer of the socket holds

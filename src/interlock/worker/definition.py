@@ -12,11 +12,11 @@ import msgspec
 import msgspec.inspect as types
 from msgspec import UNSET, UnsetType
 
-from interlock.model import payload as payloads
-from interlock.model.error import BadHandler, BadPayload, BadValue
+from interlock.error import BadHandler, BadPayload, BadValue
+from interlock.fields import payload as payloads
+from interlock.fields.secret import DEEPEST, MARK, MARKED, SECRET_NAMES, BadSecret, Secret, from_json, matcher
+from interlock.fields.value import ResultType, check_annotation, is_json, parts_of, plain, read_one
 from interlock.model.job import ExecutorKind, Job
-from interlock.model.secret import DEEPEST, MARK, MARKED, SECRET_NAMES, BadSecret, Secret, from_json, matcher
-from interlock.model.value import ResultType, check_annotation, is_json, parts_of, plain, read_one
 from interlock.worker.context import Context
 from interlock.worker.merge import Merge, merged
 from interlock.worker.redaction import Redaction, texts_of

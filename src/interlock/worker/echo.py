@@ -6,8 +6,8 @@ import sys
 import threading
 from datetime import UTC, datetime
 
-from interlock.model.message import LogLine, Message
 from interlock.supervision.output import STREAMS, readable_text
+from interlock.wire.message import LogLine, Message
 
 MOST = 10_000  # lines that wait for the terminal; further ones are counted
 CLOSE = 1.0  # seconds for the last lines

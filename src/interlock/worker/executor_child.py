@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from interlock.model import frames
-from interlock.model import message as m
-from interlock.model.error import Refused
+from interlock.error import Refused
 from interlock.ports.executor import Key
+from interlock.wire import frames
+from interlock.wire import message as m
 
 if TYPE_CHECKING:
     from interlock.worker.pool import ProcessPool

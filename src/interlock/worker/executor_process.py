@@ -23,15 +23,15 @@ from typing import NoReturn
 import msgspec
 
 from interlock import runtime
-from interlock.model import frames
-from interlock.model import message as m
-from interlock.model.error import InterlockError
+from interlock.error import InterlockError
+from interlock.fields.secret import matcher
 from interlock.model.failure import Failure
 from interlock.model.outcome import Outcome
-from interlock.model.secret import matcher
 from interlock.model.work import FunctionWork
 from interlock.ports.clock import elapsed
 from interlock.ports.executor import Key
+from interlock.wire import frames
+from interlock.wire import message as m
 from interlock.worker import output_capture
 from interlock.worker.app_loader import Functions, load_app
 from interlock.worker.attempt_end import end_of_error, end_of_result

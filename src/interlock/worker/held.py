@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Iterable
 from math import inf
 
-from interlock.model import message as m
 from interlock.model.work import ProcessWork
 from interlock.ports.executor import Executor, Key
+from interlock.wire import message as m
 
 
 class HeldAttempt:

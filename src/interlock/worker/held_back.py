@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Callable
 
-from interlock.model import message as m
 from interlock.model.outcome import Outcome
 from interlock.ports.executor import Key
+from interlock.wire import message as m
 
 FIRST, LONGEST = 0.5, 30.0  # seconds between two starts
 

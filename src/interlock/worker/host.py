@@ -14,14 +14,14 @@ from random import uniform
 import msgspec
 from msgspec.structs import force_setattr, replace
 
-from interlock.model import message as m
-from interlock.model.duration import span
-from interlock.model.error import InterlockError, NotRunning, rebuild
+from interlock.error import InterlockError, NotRunning, rebuild
+from interlock.fields.duration import span
 from interlock.model.outcome import Outcome
 from interlock.model.pool import DEFAULT_POOL
 from interlock.ports.bus import Bus, Endpoint, Peer
 from interlock.ports.clock import Clock, LoopClock
 from interlock.ports.executor import Executor, Key
+from interlock.wire import message as m
 from interlock.worker.held import HeldAttempt, StopSteps
 from interlock.worker.kept_lines import IN_DOUBT, KeptLines
 from interlock.worker.offers import Offers

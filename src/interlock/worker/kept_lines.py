@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Container
 
-from interlock.model.message import LogLine
+from interlock.wire.message import LogLine
 
 MOST = 8 * 1024 * 1024  # bytes of log lines, roughly
 IN_DOUBT = 2.0  # seconds for which a sent line is kept: a link that breaks loses the messages in it

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
-from interlock.model.duration import brief
-from interlock.model.error import BadHandler, InterlockError, LifespanFailed
-from interlock.model.message import Problem
+from interlock.error import BadHandler, InterlockError, LifespanFailed
+from interlock.fields.duration import brief
+from interlock.wire.message import Problem
 from interlock.worker.context import clean
 
 LONGEST_TRACEBACK = 16_384

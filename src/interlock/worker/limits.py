@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
-from interlock.model.error import BadValue
+from interlock.error import BadValue
 
 _PR_SET_PDEATHSIG = 1
 

@@ -6,7 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from interlock.model.message import Load
+from interlock.wire.message import Load
 
 PROC = Path("/proc")
 

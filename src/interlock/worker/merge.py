@@ -5,8 +5,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from interlock.model import payload
-from interlock.model.error import BadHandler, BadPayload
+from interlock.error import BadHandler, BadPayload
+from interlock.fields import payload
 from interlock.worker.context import Context
 
 _NOT_PLAIN = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)

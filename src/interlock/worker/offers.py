@@ -15,7 +15,7 @@ from math import inf, nextafter
 
 from msgspec.structs import force_setattr
 
-from interlock.model.message import Dispatch, Heard, Heartbeat, Held, Welcome
+from interlock.wire.message import Dispatch, Heard, Heartbeat, Held, Welcome
 from interlock.worker.held import HeldAttempt
 
 FRESH = 1.0  # seconds in which an offer may be begun without asking

@@ -6,8 +6,8 @@ import socket
 import threading
 from contextlib import suppress
 
-from interlock.model import frames
-from interlock.model.message import Message
+from interlock.wire import frames
+from interlock.wire.message import Message
 
 
 class Outbox:

@@ -18,9 +18,9 @@ from functools import partialmethod
 from typing import Any, TextIO
 
 from interlock.log_lines import JsonLines
-from interlock.model.lineage import Claim, find_claims_with, read_claim
-from interlock.model.message import Dispatch, Message
 from interlock.supervision.output import readable_text
+from interlock.wire.claim import Claim, find_claims_with, read_claim
+from interlock.wire.message import Dispatch, Message
 from interlock.worker.context import LONGEST_LINE, STREAM_LEVELS, Context
 from interlock.worker.descriptors import DESCRIPTORS, Descriptors, reopen
 

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import force_setattr
 
-from interlock.model import message as m
-from interlock.model.error import InterlockError, rebuild
+from interlock.error import InterlockError, rebuild
+from interlock.fields.secret import SECRET_NAMES
 from interlock.model.outcome import Outcome
-from interlock.model.secret import SECRET_NAMES
 from interlock.model.work import ProcessWork
 from interlock.ports.clock import elapsed
 from interlock.ports.executor import Executor, Key, Report
 from interlock.task_set import TaskSet
+from interlock.wire import message as m
 from interlock.worker.executor_child import ExecutorChild, FunctionAttempt
 from interlock.worker.held_back import HeldBack, WaitingAttempt
 

@@ -5,9 +5,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from interlock.model.message import Dispatch, LogLine, Message
-from interlock.model.secret import NameTest
+from interlock.fields.secret import NameTest
 from interlock.supervision.output import CHUNK, LOOKED_AT_CHUNK, PERIOD, STREAMS, Allowance, Output, readable
+from interlock.wire.message import Dispatch, LogLine, Message
 from interlock.worker.context import LOG_CUT, MOST_BYTES, MOST_LINES, STREAM_LEVELS
 from interlock.worker.redaction import NO_SECRETS, Redaction, texts_of
 

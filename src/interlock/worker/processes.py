@@ -12,15 +12,13 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
-from interlock.model import message as m
-from interlock.model import payload
-from interlock.model.environment import Environment
-from interlock.model.error import InterlockError
-from interlock.model.field_types import Command, Place
-from interlock.model.lineage import VARIABLE, Claim
+from interlock.error import InterlockError
+from interlock.fields import payload
+from interlock.fields.environment import Environment
+from interlock.fields.field_types import Command, Place
+from interlock.fields.secret import Secret, from_json, is_marked, matcher
 from interlock.model.outcome import Outcome
-from interlock.model.policy import RunLimits
-from interlock.model.secret import Secret, from_json, is_marked, matcher
+from interlock.model.policy.verdict import RunLimits
 from interlock.model.work import ProcessWork
 from interlock.ports.clock import elapsed
 from interlock.ports.executor import Key, Report
@@ -28,6 +26,8 @@ from interlock.supervision.guard_client import Ended, Guard, NotSpawned, Program
 from interlock.supervision.output import STREAMS
 from interlock.supervision.process import OWN_VARIABLES, reason_of
 from interlock.task_set import TaskSet
+from interlock.wire import message as m
+from interlock.wire.claim import VARIABLE, Claim
 from interlock.worker.context import clean
 from interlock.worker.pool import how_ended
 from interlock.worker.process_log import ProcessLog, secrets_of

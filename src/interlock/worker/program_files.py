@@ -13,8 +13,8 @@ import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 
-from interlock.model import payload
-from interlock.model.error import BadUse
+from interlock.error import BadUse
+from interlock.fields import payload
 
 PREFIX = "interlock-programs-"
 RESULT = "INTERLOCK_RESULT"

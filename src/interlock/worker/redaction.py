@@ -6,7 +6,7 @@ from os.path import commonprefix
 from typing import Any
 from urllib.parse import quote, quote_plus
 
-from interlock.model.secret import MARK, MASK, NameTest
+from interlock.fields.secret import MARK, MASK, NameTest
 
 SHORTEST_TEXT = 4  # characters of the shortest secret to look for: replacing shorter ones would spoil every text
 SHORTEST_NUMBER = 6  # the same for a number, because texts have many short ones, and for a key

@@ -8,9 +8,9 @@ from math import inf
 
 from msgspec.structs import replace
 
-from interlock.model import message as m
 from interlock.ports.clock import Clock
 from interlock.ports.executor import Key
+from interlock.wire import message as m
 from interlock.worker.held import HeldAttempt
 
 SHORT_WAIT = 0.005  # seconds after which the start of an attempt is reported

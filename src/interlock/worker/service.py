@@ -13,7 +13,7 @@ from typing import Any, NoReturn, cast
 
 import msgspec
 
-from interlock.model.error import BadHandler, CannotImport, shown
+from interlock.error import BadHandler, CannotImport, shown
 from interlock.worker.app_loader import load_app, load_function
 from interlock.worker.definition import is_async, where_of
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from interlock.model.error import BadHandler, BadValue
+from interlock.error import BadHandler, BadValue
 from interlock.worker.attempt_end import with_traceback
 from interlock.worker.context import Context
 from interlock.worker.merge import problem_of

@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from interlock.model.error import BadValue
-from interlock.model.sockets import http_socket, scheduler_socket
+from interlock.error import BadValue
+from interlock.fields.sockets import http_socket, scheduler_socket
 
 LOCAL_DATABASE = "interlock.db"
 LONGEST_PATH = 107 if sys.platform == "linux" else 103  # bytes that a system takes for the path of a Unix socket

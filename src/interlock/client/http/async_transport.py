@@ -8,7 +8,7 @@ import aiohttp
 from yarl import URL
 
 from interlock.client.http.exchange import Failure, Policy, Request, Response, Stream, closed
-from interlock.model.error import InterlockError
+from interlock.error import InterlockError
 
 
 class AsyncTransport:

@@ -4,8 +4,8 @@ from abc import ABC, abstractmethod
 
 from interlock.client.http.address import read_address, read_token
 from interlock.client.http.exchange import Policy
-from interlock.model.duration import Duration, seconds
-from interlock.model.error import BadDuration, BadValue
+from interlock.error import BadDuration, BadValue
+from interlock.fields.duration import Duration, seconds
 
 
 class BaseClient(ABC):

@@ -10,8 +10,8 @@ from interlock.client.http.exchange import Policy
 from interlock.client.http.operations import Operations
 from interlock.client.http.sync import blocking, blocking_iterator, finish
 from interlock.client.submission import Call, NewRuns
-from interlock.model.duration import Duration
-from interlock.model.new_run import RunOptions
+from interlock.fields.duration import Duration
+from interlock.wire.new_run import RunOptions
 
 T = TypeVar("T")
 

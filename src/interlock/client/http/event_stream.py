@@ -9,11 +9,11 @@ from interlock.client.http.exchange import Exchange, Failure, Patience, Request,
 from interlock.client.http.request import filled, request_of
 from interlock.client.http.sse import EventParser, ServerSentEvent
 from interlock.client.submission import check_options
-from interlock.model import json_form
-from interlock.model import operations as table
-from interlock.model.error import BadValue
-from interlock.model.queries import EventsQuery
-from interlock.model.run_view import EVENT_NAMES, Event, GapEvent, HelloEvent, RunDetail, RunEvent
+from interlock.error import BadValue
+from interlock.fields import json_form
+from interlock.interface import operations as table
+from interlock.interface.queries import EventsQuery
+from interlock.interface.run_view import EVENT_NAMES, Event, GapEvent, HelloEvent, RunDetail, RunEvent
 from interlock.model.state import TERMINAL
 
 SILENCE = 45.0  # seconds without a byte before a stream is taken for dead; the server sends one at least every 15

@@ -13,8 +13,8 @@ from typing import Literal, Protocol, TypeVar
 import msgspec
 
 from interlock.client.http.address import Address
-from interlock.model import json_form
-from interlock.model.error import ConnectionLost, Forbidden, InterlockError, NotRunning, rebuild
+from interlock.error import ConnectionLost, Forbidden, InterlockError, NotRunning, rebuild
+from interlock.fields import json_form
 
 T = TypeVar("T")
 

@@ -8,14 +8,14 @@ from typing import Any, Literal, TypedDict
 
 import msgspec
 
-from interlock.model import payload as payloads
-from interlock.model.duration import Duration
-from interlock.model.error import BadUse, BadValue
+from interlock.error import BadUse, BadValue
+from interlock.fields import payload as payloads
+from interlock.fields.duration import Duration
+from interlock.fields.value import plain
 from interlock.model.guard import Actions, Constraints
 from interlock.model.job import JOB_ID, KeyLimitFields, Retry
-from interlock.model.schedule import Schedule
+from interlock.model.schedule.schedule import Schedule
 from interlock.model.session import SessionFields
-from interlock.model.value import plain
 from interlock.model.work import FUNCTION, Limits
 
 RUNS = (

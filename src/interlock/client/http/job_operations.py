@@ -13,34 +13,35 @@ from interlock.client.http.exchange import Exchange, Policy, Transport
 from interlock.client.http.job_document import JobFields, document_of
 from interlock.client.http.request import Submitted, filled, request_of, run_fields
 from interlock.client.submission import Instant, check_options, instant, new_run
-from interlock.model import approval_operations as approval_table
-from interlock.model import audit_operations as audit_table
-from interlock.model import delivery_operations as delivery_table
-from interlock.model import lane_operations as lane_table
-from interlock.model import letter_operations as letter_table
-from interlock.model import operations as table
-from interlock.model import payload as payloads
-from interlock.model import queries as q
-from interlock.model import worker_operations as worker_table
-from interlock.model.approval import ApprovalDetail, ApprovalInfo, ApprovalPage, ReleaseBody, ResolveBody
+from interlock.error import BadValue, Forbidden
+from interlock.fields import payload as payloads
+from interlock.fields.duration import Duration, seconds
+from interlock.interface import approval_operations as approval_table
+from interlock.interface import audit_operations as audit_table
+from interlock.interface import delivery_operations as delivery_table
+from interlock.interface import lane_operations as lane_table
+from interlock.interface import letter_operations as letter_table
+from interlock.interface import operations as table
+from interlock.interface import queries as q
+from interlock.interface import worker_operations as worker_table
+from interlock.interface.approval_view import ApprovalDetail, ApprovalInfo, ApprovalPage, ReleaseBody, ResolveBody
+from interlock.interface.bodies import BackfillBody, JobsBody, LaneBody, LaneChangeBody
+from interlock.interface.letter_view import LetterDetail, LetterInfo, LetterPage, LettersBody, ReplayBody
+from interlock.interface.new_run_body import TriggerBody
+from interlock.interface.operation import Operation, Query
+from interlock.interface.run_view import BulkInfo, LogPage, RunPage
 from interlock.model.audit import AuditEntry, AuditKind, AuditPage, AuditReport, Chain
-from interlock.model.bodies import BackfillBody, JobsBody, LaneBody, LaneChangeBody
-from interlock.model.dead_letter import LetterCode
 from interlock.model.delivery import DeliveryInfo, DeliveryPage, DeliveryState
-from interlock.model.duration import Duration, seconds
-from interlock.model.error import BadValue, Forbidden
 from interlock.model.job_info import Backfilled, JobInfo, JobPage, LoggedRun, Timetable
 from interlock.model.lane import LaneAction, LaneInfo, LaneOptions
-from interlock.model.letter_view import LetterDetail, LetterInfo, LetterPage, LettersBody, ReplayBody
-from interlock.model.new_run import TriggerBody, TriggerOptions
-from interlock.model.operation import Operation, Query
-from interlock.model.run_view import BulkInfo, LogPage, RunPage
-from interlock.model.schedule import Schedule
+from interlock.model.letter import LetterCode
+from interlock.model.schedule.schedule import Schedule
 from interlock.model.session import SessionAction
 from interlock.model.session_info import ActedOnSession, SessionInfo, SessionPage
 from interlock.model.state import State
 from interlock.model.tenant import TenantInfo
 from interlock.model.worker_info import WorkerAction, WorkerInfo
+from interlock.wire.new_run import TriggerOptions
 
 T = TypeVar("T")
 Page = TypeVar("Page", ApprovalPage, AuditPage, DeliveryPage, JobPage, LetterPage, LogPage, RunPage, SessionPage)

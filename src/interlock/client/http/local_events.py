@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 from interlock.client.http.async_client import AsyncClient
 from interlock.client.http.event_stream import EventFilter
 from interlock.client.submission import check_options
-from interlock.model.error import NotRunning
-from interlock.model.run_view import Event
-from interlock.model.sockets import http_socket
+from interlock.error import NotRunning
+from interlock.fields.sockets import http_socket
+from interlock.interface.run_view import Event
 
 REMEDY = "events come over HTTP: start the scheduler with --http local, or app.running(http='local')"
 

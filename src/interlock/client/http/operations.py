@@ -23,19 +23,13 @@ from interlock.client.submission import (
     result_type_of,
     run_of,
 )
-from interlock.model import operations as table
-from interlock.model.bodies import ActedOn, BatchBody, BulkBody, CancelBody, Readiness, ReasonBody
-from interlock.model.child_info import ChildInfo, ServiceAction
-from interlock.model.duration import Duration
-from interlock.model.error import BadValue, ConnectionLost, NotRunning, UnknownChild, WaitTimeout, rebuild, shown
-from interlock.model.explanation import Explanation
-from interlock.model.new_run import NewRunBody, RunOptions
-from interlock.model.queries import LogsQuery, RunsQuery, ServiceLogsQuery, WaitQuery
-from interlock.model.reload_report import Reloaded
-from interlock.model.request import NewRun
-from interlock.model.run import RunStats
-from interlock.model.run_action import RunAction
-from interlock.model.run_view import (
+from interlock.error import BadValue, ConnectionLost, NotRunning, UnknownChild, WaitTimeout, rebuild, shown
+from interlock.fields.duration import Duration
+from interlock.interface import operations as table
+from interlock.interface.bodies import ActedOn, BatchBody, BulkBody, CancelBody, Readiness, ReasonBody
+from interlock.interface.new_run_body import NewRunBody
+from interlock.interface.queries import LogsQuery, RunsQuery, ServiceLogsQuery, WaitQuery
+from interlock.interface.run_view import (
     BulkInfo,
     Event,
     HelloEvent,
@@ -46,7 +40,14 @@ from interlock.model.run_view import (
     RunInfo,
     ServiceLine,
 )
+from interlock.model.child_info import ChildInfo, ServiceAction
+from interlock.model.explanation import Explanation
+from interlock.model.reload_report import Reloaded
+from interlock.model.run import RunStats
+from interlock.model.run_action import RunAction
 from interlock.model.state import TERMINAL, State
+from interlock.wire.new_run import RunOptions
+from interlock.wire.request import NewRun
 
 T = TypeVar("T")
 

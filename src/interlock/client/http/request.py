@@ -1,4 +1,4 @@
-"""Requests made from the table of operations (`model/operations.py`), and from the structs it names."""
+"""Requests made from the table of operations (`interface/operations.py`), and from the structs it names."""
 
 import os
 from collections.abc import Sequence
@@ -8,13 +8,13 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from interlock.client.http.exchange import Request
-from interlock.model.error import BadValue
-from interlock.model.lineage import HEADER, present_claim
-from interlock.model.new_run import PLAIN, check_text
-from interlock.model.operation import PATH_PARAMETERS, Operation, Query
-from interlock.model.request import NewRun
+from interlock.error import BadValue
+from interlock.interface.operation import PATH_PARAMETERS, Operation, Query
 from interlock.model.run import CALL_KEY
 from interlock.model.session import check_key
+from interlock.wire.claim import HEADER, present_claim
+from interlock.wire.new_run import PLAIN, check_text
+from interlock.wire.request import NewRun
 
 S = TypeVar("S", bound=msgspec.Struct)
 

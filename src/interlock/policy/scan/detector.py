@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from interlock.model.scanner import compile_re2
+from interlock.model.policy.scanner import compile_re2
 
 VALUE_END, NAME_END = b"\x1e", b"\x1f"
 

@@ -2,8 +2,8 @@
 
 import msgspec
 
-from interlock.model.output import Finding as Finding
-from interlock.model.scanner import OutputAction
+from interlock.model.policy.output import Finding as Finding
+from interlock.model.policy.scanner import OutputAction
 
 
 class Scan(msgspec.Struct, frozen=True):

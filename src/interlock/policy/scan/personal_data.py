@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import date
 from functools import cache
 
-from interlock.model.scanner import PERSONAL
+from interlock.model.policy.scanner import PERSONAL
 from interlock.policy.scan.detector import Check, Detector, Detectors
 
 _NOT_DIGITS = re.compile(rb"[^0-9]")

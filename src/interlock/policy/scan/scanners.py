@@ -6,9 +6,9 @@ from fnmatch import fnmatchcase
 from itertools import islice
 from typing import Any, NamedTuple
 
-from interlock.model.error import BadUse, BadValue
-from interlock.model.field_types import did_you_mean
-from interlock.model.scanner import OutputAction, ScannerKind, ScannerSpec, compile_re2, load_re2
+from interlock.error import BadUse, BadValue
+from interlock.fields.field_types import did_you_mean
+from interlock.model.policy.scanner import OutputAction, ScannerKind, ScannerSpec, compile_re2, load_re2
 from interlock.policy.scan.detector import Detector, Detectors
 from interlock.policy.scan.document import MOST_VALUES, Document, TooManyValues, plain_text, read, replaced, unescaped
 from interlock.policy.scan.finding import CLEAN, Finding, Scan, marker

@@ -9,7 +9,7 @@ from functools import cache
 from math import log2
 from string import ascii_letters, ascii_lowercase, ascii_uppercase, digits
 
-from interlock.model.secret import MARK
+from interlock.fields.secret import MARK
 from interlock.policy.scan.detector import Check, Detector, Detectors
 from interlock.policy.scan.document import replaced
 from interlock.policy.scan.finding import marker

@@ -17,9 +17,9 @@ import msgspec
 
 from interlock.core import restored
 from interlock.core.audit import HEAD
+from interlock.error import BadValue, CannotOpenDatabase, DatabaseDamaged, InterlockError
+from interlock.fields.json_form import rfc3339
 from interlock.model.audit import AuditEntry, AuditHead, AuditKind, chained
-from interlock.model.error import BadValue, CannotOpenDatabase, DatabaseDamaged, InterlockError
-from interlock.model.json_form import rfc3339
 from interlock.stores.sqlite.batch import audit_row
 from interlock.stores.sqlite.database import FileLock, check_header, connect_reader, connect_writer, damage, lock_path
 from interlock.stores.sqlite.queries import QUERIES

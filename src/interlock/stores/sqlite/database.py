@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from weakref import WeakSet
 
-from interlock.model import error as e
+from interlock import error as e
 from interlock.stores.sqlite.queries import migrations
 
 logger = logging.getLogger("interlock.store")

@@ -8,9 +8,10 @@ from itertools import chain
 from typing import Any
 
 from interlock.model.audit import AuditEntry
-from interlock.model.dead_letter import DeadLetter
-from interlock.model.delivery import Delivery, Sent
+from interlock.model.delivery import Delivery
+from interlock.model.letter import DeadLetter
 from interlock.model.run import UPDATES, Run
+from interlock.wire.delivery_request import Sent
 
 COLUMNS = Run.__struct_fields__
 DELIVERY_COLUMNS = tuple("order_key" if name == "order" else name for name in Delivery.__struct_fields__)

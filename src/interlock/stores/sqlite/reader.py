@@ -14,15 +14,15 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec.structs import asdict
 
+from interlock import error as e
 from interlock.core.audit import HEAD
-from interlock.model import error as e
 from interlock.model.audit import AuditEntry, AuditFilter, AuditHead, AuditKind
 from interlock.model.bulk import BulkRequest
 from interlock.model.child_info import Change, Exit, Kept
-from interlock.model.dead_letter import DeadLetter, LetterCode, LetterFilter
 from interlock.model.delivery import Delivery, DeliveryFilter, Outgoing
 from interlock.model.facets import Facets
 from interlock.model.job import Job
+from interlock.model.letter import DeadLetter, LetterCode, LetterFilter
 from interlock.model.run import Run, Transition
 from interlock.model.session_info import SessionEvent
 from interlock.model.state import State

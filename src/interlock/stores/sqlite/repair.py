@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from interlock.model.error import BadValue, CannotOpenDatabase
+from interlock.error import BadValue, CannotOpenDatabase
+from interlock.fields.payload import digest
 from interlock.model.job import Job
-from interlock.model.payload import digest
 from interlock.model.run import Run, Transition
 from interlock.stores.sqlite.database import check_header, connect_writer
 from interlock.stores.sqlite.queries import QUERIES

@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from interlock import error as e
 from interlock.core.decisions import Batch
 from interlock.core.schedule_table import ScheduleRow
-from interlock.model import error as e
 from interlock.model.state import State
 from interlock.ports.leases import L, Lease, Leases
 from interlock.ports.store import Inputs, Pruned, PruneLimits, Snapshot, Store

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from interlock.model.error import CannotOpenDatabase
+from interlock.error import CannotOpenDatabase
 from interlock.stores.sqlite.database import FileLock, connect_writer
 
 

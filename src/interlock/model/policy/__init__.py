@@ -1,0 +1,1 @@
+"""Policies as documents and verdicts: what may start, and what may come out."""

@@ -1,0 +1,1 @@
+"""What processes say to each other: messages, requests with their answers, commands and effects, in frames."""

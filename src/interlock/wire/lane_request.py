@@ -1,0 +1,88 @@
+"""Requests about lanes, tenants and sessions, each with its answer, as those in `request.py`."""
+
+from typing import ClassVar
+
+from interlock.model.access import Permission
+from interlock.model.lane import LaneAction, LaneChange, LaneInfo, LaneList, LaneSpec
+from interlock.model.session import SessionAction
+from interlock.model.session_info import SessionInfo
+from interlock.model.tenant import TenantList
+from interlock.wire.message import Count
+from interlock.wire.request import Answer, Change, Request
+
+
+class LanesReport(Answer, frozen=True):
+    found: LaneList
+
+
+class LaneReport(Answer, frozen=True):
+    lane: LaneInfo
+
+
+class AskLanes(Request[LanesReport], frozen=True):
+    pass
+
+
+class CreateLane(Change[LaneReport], frozen=True):
+    """Create a lane; one that exists stays as it is."""
+
+    lane: str
+    spec: LaneSpec
+    actor: str = ""
+
+
+class SetLane(Change[LaneReport], frozen=True):
+    """Set values of a lane, whatever is declared."""
+
+    lane: str
+    change: LaneChange
+    actor: str = ""
+
+
+class ActOnLane(Change[LaneReport], frozen=True):
+    lane: str
+    action: LaneAction
+    actor: str = ""
+
+
+class TenantsReport(Answer, frozen=True):
+    found: TenantList
+
+
+class AskTenants(Request[TenantsReport], frozen=True):
+    only_tenant: str | None = None  # the only tenant that the answer may name
+
+
+class SessionReport(Answer, frozen=True):
+    acted: bool  # whether there was anything to act on
+    session: SessionInfo
+
+
+class SessionsReport(Answer, frozen=True):
+    sessions: list[SessionInfo]
+    more: bool
+
+
+class AskSessions(Request[SessionsReport], frozen=True):
+    """Ask for sessions with live runs, of one tenant or of all, after this tenant and key."""
+
+    tenant: str | None
+    after: tuple[str, str] | None
+    limit: Count
+
+
+class AskSession(Request[SessionsReport], frozen=True):
+    """Ask for a session, with or without runs."""
+
+    session: str
+    tenant: str = "default"
+
+
+class ActOnSession(Change[SessionReport], frozen=True):
+    action: SessionAction
+    session: str
+    tenant: str = "default"
+    actor: str | None = None
+
+    permission: ClassVar = Permission.CANCEL
+    once: ClassVar = True

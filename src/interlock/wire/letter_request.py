@@ -1,0 +1,27 @@
+"""Requests about dead letters."""
+
+from typing import ClassVar
+
+from interlock.model.access import Permission
+from interlock.model.letter import LetterFilter
+from interlock.wire.request import ActOnRun, Answer, Change
+
+
+class Replay(ActOnRun, frozen=True):
+    """Retry a run, with other arguments if any are given: they replace those of the same name."""
+
+    arguments: bytes = b""  # a JSON object; the core gets the whole payload here, checked
+
+    permission: ClassVar = Permission.SUBMIT
+
+
+class DroppedReport(Answer, frozen=True):
+    dropped: int
+    more: bool  # whether some may be left: ask again
+
+
+class DropLetters(Change[DroppedReport], frozen=True):
+    """Drop the letter with this id, or a page of those that match."""
+
+    letter_id: str | None
+    wanted: LetterFilter = LetterFilter()

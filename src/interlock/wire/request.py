@@ -1,0 +1,359 @@
+"""Requests to a scheduler, each with its answer, permission and patience.
+
+The class is the whole declaration. Links, gateway and clients read it; `engine/requests.py` carries requests out.
+"""
+
+from typing import Any, ClassVar, Generic, TypeVar
+
+import msgspec
+
+from interlock.model.access import Permission
+from interlock.model.bulk import BulkRequest
+from interlock.model.child_info import ChildInfo, ServiceAction
+from interlock.model.explanation import Explanation
+from interlock.model.exposition import Family
+from interlock.model.facets import ProgressInfo
+from interlock.model.job import Job
+from interlock.model.job_info import JobInfo
+from interlock.model.reload_report import Reloaded
+from interlock.model.run import Run, RunStats, Transition
+from interlock.model.run_action import RunAction
+from interlock.model.run_filter import RunFilter
+from interlock.model.state import State
+from interlock.wire.message import Count, Message
+from interlock.wire.new_run import LONGEST_KEY as LONGEST_KEY
+from interlock.wire.new_run import NewRun as NewRun
+
+A_co = TypeVar("A_co", bound=Message, covariant=True)
+
+
+class Request(Message, Generic[A_co], frozen=True):
+    """A question or a change. Its answer carries the same number."""
+
+    request: int
+
+    answer: ClassVar[type[Message]] = Message
+    permission: ClassVar[Permission] = Permission.READ
+    patience: ClassVar[float] = 10.0  # seconds for which the gateway waits for the answer
+    once: ClassVar[bool] = False  # whether it must not be sent again unanswered: it may have been carried out
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.answer = cls.__orig_bases__[0].__args__[0]  # type: ignore[attr-defined] # typing sets it
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether it may be sent again if it was not answered."""
+        return not self.once
+
+
+class Probe(Request[A_co], Generic[A_co], frozen=True):
+    """A question that is useful only if it is answered at once."""
+
+    patience: ClassVar = 2.0
+    once: ClassVar = True
+
+
+class Change(Request[A_co], Generic[A_co], frozen=True):
+    """Answered when it is stored."""
+
+    permission: ClassVar = Permission.OPERATE
+    patience: ClassVar = 60.0
+
+
+class Answer(Message, frozen=True):
+    request: int
+
+
+class Accepted(Answer, frozen=True):
+    run_ids: list[str]
+    run: Run | None = None  # the run as it was created, if the submit asked to see it and created it
+
+
+class StateReport(Answer, frozen=True):
+    """The state of a run after an action; after a retry, of the new run. A worker's run keeps its state until it has
+    stopped."""
+
+    run_id: str
+    state: State
+
+
+class Detail(msgspec.Struct, array_like=True, frozen=True):
+    """The rest of a run: its payload, with the names by which its secrets are masked, and its figures."""
+
+    payload: bytes | None
+    secrets: tuple[str, ...]  # arguments that are secrets
+    secret_names: tuple[str, ...]  # words that mark a text as a secret when its name ends in one of them
+    stats: RunStats
+
+
+class RunReport(Answer, frozen=True):
+    run_id: str
+    state: State
+    reason: str
+    result: bytes | None
+    error: str | None
+    fields: dict[str, Any]
+    detail: "Detail | None" = None  # only in an answer that does not wait
+
+
+class HistoryReport(Answer, frozen=True):
+    entries: list[Transition]
+
+
+class ExplanationReport(Answer, frozen=True):
+    explanation: Explanation
+
+
+class LogReport(Answer, frozen=True):
+    lines: list[tuple[float, int, str, str, str]]
+
+
+class ProgressReport(Answer, frozen=True):
+    progress: ProgressInfo | None
+
+
+class BulkReport(Answer, frozen=True):
+    bulk: BulkRequest
+
+
+class StatusReport(Answer, frozen=True):
+    """The health of the scheduler."""
+
+    available: bool
+    draining: bool
+    since_pass: float  # seconds since the last pass of the loop, which runs once a second when idle
+    since_write: float  # seconds since the last write; an idle scheduler renews its lease every few seconds
+    live: int
+    workers: int  # workers that are connected, heard from, and take work
+    starved: float  # seconds for which runs have been due without such a worker
+    position: int
+
+
+class MetricsReport(Answer, frozen=True):
+    families: list[Family]
+
+
+class TreeReport(Answer, frozen=True):
+    root: ChildInfo
+
+
+class ServiceReport(Answer, frozen=True):
+    service: ChildInfo
+
+
+class ReloadReport(Answer, frozen=True):
+    reloaded: Reloaded
+
+
+class JobsReport(Answer, frozen=True):
+    jobs: list[JobInfo]
+    more: bool
+
+
+class NextReport(Answer, frozen=True):
+    times: list[float]
+
+
+class TimetableReport(Answer, frozen=True):
+    now: float
+    jobs: list[tuple[str, list[float], bool]]  # job, its times, and whether there are more; the first to fire first
+    left_out: int  # further jobs that fire
+
+
+class BackfillReport(Answer, frozen=True):
+    created: list[str]
+    existing: list[str]  # runs that already existed
+
+
+ProgressRow = tuple[str, str, str, float, str]  # run, job, tenant, percent, text
+
+
+class News(Message, frozen=True):
+    """The stored position, and the progress reported since the last news."""
+
+    position: int
+    progress: list[ProgressRow]
+
+
+MOST_RUNS, MOST_RUNS_OVER_HTTP = 10_000, 1000  # in one submit
+
+
+class Submit(Change[Accepted], frozen=True):
+    runs: list[NewRun]
+    actor: str = ""  # the caller behind the client; empty for the client itself
+    show: bool = False  # whether the answer is to have the run, of a single one
+    only_tenant: str | None = None  # the one tenant for which the caller acts; None for every tenant
+    parent: str = ""  # claim of the attempt whose code submits them
+
+    permission: ClassVar = Permission.SUBMIT
+
+    @property
+    def repeatable(self) -> bool:
+        return all(run.is_repeatable for run in self.runs)
+
+
+class ActOnRun(Change[StateReport], frozen=True):
+    action: RunAction
+    run_id: str
+    reason: str = ""
+    actor: str = ""
+    key: str = ""  # makes a retry safe to repeat; the other actions are so by themselves
+    parent: str = ""  # claim of the attempt whose code asks for it
+    cascade: bool = False  # whether a cancel takes along the runs that it has made
+
+    permission: ClassVar = Permission.CANCEL
+
+    @property
+    def repeatable(self) -> bool:
+        return self.action is not RunAction.RETRY or bool(self.key)
+
+
+class StartBulk(Change[BulkReport], frozen=True):
+    """Act on every run that matches. The id makes it safe to repeat. The answer comes when it is stored, not when it is
+    done."""
+
+    bulk_id: str
+    action: RunAction
+    wanted: RunFilter
+    reason: str
+    actor: str = ""
+    parent: str = ""  # claim of the attempt whose code asks; counts for retries
+
+    permission: ClassVar = Permission.CANCEL
+
+
+class Ask(Request[RunReport], frozen=True):
+    """Ask for a run; with `wait`, the answer comes at its end."""
+
+    run_id: str
+    wait: bool
+
+
+class Forget(Message, frozen=True):
+    """The answer to this question is no longer wanted."""
+
+    request: int
+
+
+class AskHistory(Request[HistoryReport], frozen=True):
+    run_id: str
+
+
+class AskExplanation(Request[ExplanationReport], frozen=True):
+    run_id: str
+    tenant: str | None = None  # the only tenant whose runs the answer may name
+
+
+class AskLogs(Request[LogReport], frozen=True):
+    run_id: str
+
+
+class AskStatus(Probe[StatusReport], frozen=True):
+    pass
+
+
+class AskProgress(Probe[ProgressReport], frozen=True):
+    """Ask for the latest progress of a running attempt, which is not stored."""
+
+    run_id: str
+
+
+class AskMetrics(Probe[MetricsReport], frozen=True):
+    pass
+
+
+class AskTree(Request[TreeReport], frozen=True):
+    pass
+
+
+class ActOnService(Change[ServiceReport], frozen=True):
+    """Act on a service or a group; answered when it is done."""
+
+    name: str
+    action: ServiceAction
+    actor: str = ""
+
+    patience: ClassVar = 300.0
+    once: ClassVar = True
+
+
+class Reload(Change[ReloadReport], frozen=True):
+    """Read the files again and apply the changes."""
+
+    actor: str = ""
+
+    patience: ClassVar = 300.0
+    once: ClassVar = True
+
+
+class AskJobs(Request[JobsReport], frozen=True):
+    """Ask for jobs in the order of their declaration, after the job with this id, or from the first."""
+
+    after: str | None
+    limit: Count
+
+
+class AskJob(Request[JobsReport], frozen=True):
+    job_id: str
+
+
+class AskNext(Request[NextReport], frozen=True):
+    """Ask for the fire times of a job after `after`, or after now."""
+
+    job_id: str
+    count: Count
+    after: float | None = None
+
+
+class AskTimetable(Request[TimetableReport], frozen=True):
+    """Ask for every fire time until `until`."""
+
+    until: float
+    most_jobs: Count
+    most_times: Count  # of one job
+
+
+class SetPaused(Change[JobsReport], frozen=True):
+    """Pause or resume a schedule; answered with the job."""
+
+    job_id: str
+    paused: bool
+    actor: str = ""
+
+
+MOST_PARALLEL = 1000  # runs of one backfill that may be live at once
+
+
+class Backfill(Change[BackfillReport], frozen=True):
+    """Create the occurrences of a job from `start` until before `end`; at most `max_parallel` are live at once."""
+
+    job_id: str
+    start: float
+    end: float
+    max_parallel: Count
+    payload: bytes = b""
+    tenant: str = "default"
+    actor: str = ""
+
+
+class PutJobs(Change[JobsReport], frozen=True):
+    """Create or replace these jobs, all or none; answered with them."""
+
+    jobs: list[Job]
+    actor: str = ""
+
+
+class DropJob(Change[JobsReport], frozen=True):
+    """Remove a job that was put; answered with an empty report."""
+
+    job_id: str
+    actor: str = ""
+
+    once: ClassVar = True
+
+
+class Watch(Probe[StatusReport], frozen=True):
+    """Start or stop sending `News` to this client."""
+
+    on: bool
