@@ -9,7 +9,7 @@ import pytest
 from hypothesis import settings
 
 pytest_plugins = ["tests.second_try"]
-# Some tests use gRPC, as `interlock.kernel` does, in the process that starts all others.
+# Some tests use gRPC, as `interlock.policy_service` does, in the process that starts all others.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 # Whoever started the tests in the background may ignore these, and every process that the tests start would too.
 for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from grpc_tools import protoc
 
-SOURCE = Path("src/interlock/kernel/policy.proto")
+SOURCE = Path("src/interlock/policy_service/policy.proto")
 STUBS = ("policy_pb2.py", "policy_pb2.pyi", "policy_pb2_grpc.py")
 
 
@@ -14,7 +14,7 @@ def generate(root: Path) -> list[Path]:
     kinds = [f"--{kind}_out={root}" for kind in ("python", "pyi", "grpc_python")]
     if protoc.main(["protoc", "--proto_path=src", *kinds, str(SOURCE)]):
         raise SystemExit(f"{SOURCE} has faults")
-    return [root / "interlock" / "kernel" / name for name in STUBS]
+    return [root / "interlock" / "policy_service" / name for name in STUBS]
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from interlock.cli import doctor_checks
+from interlock.cli.check import doctor_checks
 from interlock.stores.sqlite import SqliteStore
 from tests.cli.conftest import serving
 from tests.cli.terminal import Terminal, in_a_terminal

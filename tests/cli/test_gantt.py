@@ -8,8 +8,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from interlock.cli.axis import ticks
-from interlock.cli.gantt import GAP, MOST_ALONE, MOST_ROWS, NARROWEST, ROW, TOP, WIDTH, Scale, bars, gantt
+from interlock.cli.draw.axis import ticks
+from interlock.cli.draw.gantt import GAP, MOST_ALONE, MOST_ROWS, NARROWEST, ROW, TOP, WIDTH, Scale, bars, gantt
 from interlock.model.schedule.schedule import instant
 from interlock.model.state import State
 from interlock.simulation.forecast_model import Forecast, JobForecast, LaneForecast, Length, RunForecast

@@ -6,13 +6,13 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from interlock.cli.chart import LEAST_WIDTH, chart
-from interlock.cli.format import counted, job_facts, job_line, job_table, when
-from interlock.cli.next import lines_of as next_lines
-from interlock.cli.next import schedule_of
-from interlock.cli.tables import console
-from interlock.cli.timetable import print_fires
-from interlock.cli.zones import zone_name
+from interlock.cli.draw.chart import LEAST_WIDTH, chart
+from interlock.cli.draw.format import counted, job_facts, job_line, job_table, when
+from interlock.cli.draw.tables import console
+from interlock.cli.draw.zones import zone_name
+from interlock.cli.look.next import lines_of as next_lines
+from interlock.cli.look.next import schedule_of
+from interlock.cli.look.timetable import print_fires
 from interlock.error import InterlockError
 from interlock.model.job_info import JobInfo, JobTimes, LastRun, Timetable
 from interlock.model.schedule.schedule import Schedule, instant

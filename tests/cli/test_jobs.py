@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from interlock.cli.group import run
+from interlock.cli.look.next import schedule_of
+from interlock.cli.look.timetable import PIPED
 from interlock.cli.main import COMMANDS
-from interlock.cli.next import schedule_of
-from interlock.cli.timetable import PIPED
 from interlock.client.http.client import Client
 from interlock.model.schedule.schedule import Schedule
 from tests.cli.conftest import serving

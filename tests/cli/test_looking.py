@@ -9,10 +9,10 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from interlock.cli.explain import drawing as explain_drawing
-from interlock.cli.explain import lines_of as explain_lines
-from interlock.cli.picture import Picture, drawing, facts
-from interlock.cli.picture import lines_of as show_lines
+from interlock.cli.draw.picture import Picture, drawing, facts
+from interlock.cli.draw.picture import lines_of as show_lines
+from interlock.cli.look.explain import drawing as explain_drawing
+from interlock.cli.look.explain import lines_of as explain_lines
 from interlock.model.explanation import Explanation
 from interlock.model.facets import Note
 from interlock.model.state import State

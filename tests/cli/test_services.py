@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from interlock.cli.children import drawing, line_of, sentence_of
+from interlock.cli.draw.children import drawing, line_of, sentence_of
+from interlock.cli.draw.tables import console
 from interlock.cli.group import run
 from interlock.cli.main import COMMANDS
-from interlock.cli.tables import console
 from interlock.interface.run_view import ServiceLine, ServiceLogPage
 from interlock.model.child_info import ChildInfo, Exit, Status
 from interlock.model.reload_report import Difference, Reloaded

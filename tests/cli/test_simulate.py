@@ -10,12 +10,12 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from interlock.cli.forecast_plan import ASSUMED, Question, forecast_of, question_of
-from interlock.cli.forecasts import MOST_NOTABLE, drawing
+from interlock.cli.check.forecast_plan import ASSUMED, Question, forecast_of, question_of
+from interlock.cli.check.forecasts import MOST_NOTABLE, drawing
+from interlock.cli.draw.tables import console
 from interlock.cli.group import run
 from interlock.cli.main import COMMANDS
-from interlock.cli.output import WrongUsage
-from interlock.cli.tables import console
+from interlock.cli.shared.output import WrongUsage
 from interlock.config import resolve
 from interlock.error import BadConfig, BadDuration, BadValue, StoreUnavailable
 from interlock.model.schedule.schedule import instant

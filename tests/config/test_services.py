@@ -29,7 +29,7 @@ from tests.config.writing import SERVICE, put, read
 def options_of(child: Child) -> ServiceOptions:
     assert isinstance(child, Process)
     assert not callable(child.command)
-    assert child.command[:3] == (sys.executable, "-m", "interlock.cli.service_process")
+    assert child.command[:3] == (sys.executable, "-m", "interlock.worker.service_process")
     return msgspec.json.decode(child.command[3], type=ServiceOptions)
 
 

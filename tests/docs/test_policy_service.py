@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from interlock.kernel.client import LOOK
 from interlock.policy.circuit import FAILURES, PAUSE, PROBES, SUCCESSES
+from interlock.policy_service.client import LOOK
 from interlock.wire.effect import CALL
 from tests.docs.blocks import ROOT, of_language
-from tests.kernel.test_server import serving
+from tests.policy_service.test_server import serving
 
 PAGE = "docs/policy-service.md"
 

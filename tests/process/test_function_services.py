@@ -292,6 +292,6 @@ def test_a_module_is_found_where_the_supervisor_finds_it(folder: Path) -> None:
 
 def test_its_options_are_what_its_command_says() -> None:
     program, *rest, options = ServiceOptions(name="one", app="a:b", path=["/x"]).command()
-    assert (program, rest) == (sys.executable, ["-m", "interlock.cli.service_process"])
+    assert (program, rest) == (sys.executable, ["-m", "interlock.worker.service_process"])
     assert msgspec.json.decode(options) == {"name": "one", "app": "a:b", "path": ["/x"]}
     assert os.path.isabs(program)

@@ -13,7 +13,7 @@ from interlock.config import Settings, Token, resolve
 from interlock.error import TokensNeeded
 from interlock.model.access import PERMISSIONS, Role, caller_of
 from interlock.stores.memory import MemoryStore
-from interlock.wiring.front import Front
+from interlock.wiring.gateway_sockets import Front
 from tests.helpers.server import interlock
 
 

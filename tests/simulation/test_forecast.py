@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from interlock.cli.forecast_plan import past_lengths
+from interlock.cli.check.forecast_plan import past_lengths
 from interlock.core.fire_times import times_between
 from interlock.fields.duration import seconds
 from interlock.model.guard import Action, Constraints

@@ -12,8 +12,9 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import TyperException
 
-from interlock.cli.output import mute, say_error, say_failure
+from interlock.cli.shared.output import mute
 from interlock.error import ExitCode, InterlockError
+from interlock.error_lines import say_error, say_failure
 from interlock.fields.field_types import did_you_mean
 from interlock.model.run_action import RunAction
 from interlock.model.session import SessionAction
@@ -43,6 +44,7 @@ class Commands(TyperGroup):
 
     names: Mapping[str, str] = {}
     prefix = ""  # of the names of a group, in the names of files
+    folder = ""  # of its files
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _untyped(super().get_params(ctx))
@@ -56,8 +58,9 @@ class Commands(TyperGroup):
         if cmd_name not in self.commands:
             alone = typer.Typer(add_completion=False)
             if cmd_name in self.names:
-                function = _function(self.prefix + cmd_name)
-                alone.command(cmd_name, cls=Command, rich_help_panel=self.names[cmd_name])(function)
+                panel = self.names[cmd_name]
+                function = _function(self.folder or panel.lower(), self.prefix + cmd_name)
+                alone.command(cmd_name, cls=Command, rich_help_panel=panel)(function)
             else:
                 alone = self._group(cmd_name)
             self.commands[cmd_name] = typer.main.get_command(alone)
@@ -65,9 +68,9 @@ class Commands(TyperGroup):
 
     def _group(self, name: str) -> typer.Typer:
         below = {one.removeprefix(f"{name} "): one for one in self.names if one.startswith(f"{name} ")}
-        kind = type("Commands", (Commands,), {"names": dict.fromkeys(below, "Commands"), "prefix": f"{name}_"})
-        group = typer.Typer(name=name, cls=kind, add_completion=False)
         panel = next(self.names[one] for one in below.values())
+        own = {"names": dict.fromkeys(below, "Commands"), "prefix": f"{name}_", "folder": panel.lower()}
+        group = typer.Typer(name=name, cls=type("Commands", (Commands,), own), add_completion=False)
         group.callback(help=GROUPS[name], rich_help_panel=panel)(lambda: None)
         return group
 
@@ -78,14 +81,14 @@ class Commands(TyperGroup):
         return super().resolve_command(ctx, args)
 
 
-def _function(name: str) -> Any:
+def _function(folder: str, name: str) -> Any:
     if name in set(RunAction):
-        return import_module("interlock.cli.run_actions").command_of(RunAction(name))
+        return import_module("interlock.cli.act.run_actions").command_of(RunAction(name))
     if name in ("pause", "resume"):
-        return import_module("interlock.cli.job_actions").command_of(name)
+        return import_module("interlock.cli.act.job_actions").command_of(name)
     if name in ("stop", "stopall", "reset"):
-        return import_module("interlock.cli.session").command_of(SessionAction(name))
-    return import_module(f"interlock.cli.{name.replace('-', '_')}").command
+        return import_module("interlock.cli.act.session").command_of(SessionAction(name))
+    return import_module(f"interlock.cli.{folder}.{name.replace('-', '_')}").command
 
 
 def _version(asked: bool) -> None:

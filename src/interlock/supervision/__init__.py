@@ -36,7 +36,7 @@ __all__ = [
 
 # A worker whose app declares a service needs the names of the specification and not the machinery: the modules are
 # imported in this order until one has the name.
-_MODULES = ("supervision.spec", "model.child_info", "model.error", "ports.handover", "supervision.instance")
+_MODULES = ("supervision.spec", "model.child_info", "error", "ports.handover", "supervision.instance")
 _MACHINERY = ("supervision.function", "supervision.watches", "supervision.supervisor")
 
 

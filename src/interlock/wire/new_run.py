@@ -1,6 +1,6 @@
-"""The options of a submit, declared once: as keywords of Python, as the body of a request, and as a message.
+"""The options of a submit: as keywords of Python and as a message. `interface/new_run_body.py` has the body over HTTP.
 
-An option with the same form everywhere is a line in each of `PlainOptions`, `TriggerBody` and `NewRun`, and a rule in
+An option with the same form everywhere is a line in each of `PlainOptions`, `NewRun` and `TriggerBody`, and a rule in
 `check_plain`. Clients, gateway and links take it from there.
 """
 

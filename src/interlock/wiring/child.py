@@ -40,7 +40,7 @@ def child_of(
 
 def command_of(run: Callable[..., object], options: msgspec.Struct) -> list[str]:
     target = f"{run.__module__}:{run.__name__}"
-    return [sys.executable, "-m", "interlock.cli.child_process", target, msgspec.json.encode(options).decode()]
+    return [sys.executable, "-m", "interlock.wiring.child_process", target, msgspec.json.encode(options).decode()]
 
 
 async def until_stopped(work: Work[O], options: O) -> None:

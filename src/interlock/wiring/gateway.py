@@ -25,7 +25,7 @@ from interlock.config.job_documents import read_job
 from interlock.error import NotRunning
 from interlock.ports.store import Reader
 from interlock.stores.sqlite import SqliteReader
-from interlock.wiring.front import GatewayOptions
+from interlock.wiring.gateway_sockets import GatewayOptions
 
 RESERVED = 256  # descriptors not available for connections
 KNOCKING = 5.0  # seconds in which the scheduler must accept its gateway

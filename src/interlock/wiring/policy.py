@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 
 from interlock.config import Settings
 from interlock.engine.engine import Engine
-from interlock.kernel import prepare_grpc
-from interlock.kernel.access import Access
+from interlock.policy_service import prepare_grpc
+from interlock.policy_service.access import Access
 from interlock.wire.command import PolicyMoved
 
 if TYPE_CHECKING:
-    from interlock.kernel.client import RemotePolicy
+    from interlock.policy_service.client import RemotePolicy
 
 
 def remote_policy(settings: Settings, engine: Engine) -> "RemotePolicy | None":
@@ -19,7 +19,7 @@ def remote_policy(settings: Settings, engine: Engine) -> "RemotePolicy | None":
         return None
     prepare_grpc("policy_service")
     # gRPC is loaded only where it is used: it takes long.
-    from interlock.kernel.client import RemotePolicy
+    from interlock.policy_service.client import RemotePolicy
 
     access = Access.of(os.environ)
     remote = RemotePolicy(settings.policy_service, access, lambda digest: engine.post("", PolicyMoved(digest)))

@@ -34,11 +34,11 @@ from interlock.task_set import TaskSet
 from interlock.wire.command import NoteTokens
 from interlock.wire.message import Drain
 from interlock.wiring.child import command_of
-from interlock.wiring.elsewhere import WORKER_TOKEN, bus_for_workers
 from interlock.wiring.file_watch import DEV_EVERY, FileWatch
-from interlock.wiring.front import Front
+from interlock.wiring.gateway_sockets import Front
 from interlock.wiring.inspector import INSPECTOR, inspector_child
 from interlock.wiring.policy import remote_policy
+from interlock.wiring.remote_workers import WORKER_TOKEN, bus_for_workers
 from interlock.wiring.sender import SENDING, sender_child
 from interlock.wiring.service_tree import SERVICES, WORKERS, Load, Services, TreeHandover, service_of
 from interlock.wiring.worker import WorkerOptions, run_worker
@@ -46,7 +46,7 @@ from interlock.worker.app_loader import source_folders
 from interlock.worker.definition import Definition
 
 if TYPE_CHECKING:
-    from interlock.kernel.client import RemotePolicy
+    from interlock.policy_service.client import RemotePolicy
 
 logger = logging.getLogger("interlock.scheduler")
 

@@ -17,7 +17,7 @@ from interlock.error import BadHandler, CannotImport, shown
 from interlock.worker.app_loader import load_app, load_function
 from interlock.worker.definition import is_async, where_of
 
-PROGRAM = "interlock.cli.service_process"
+PROGRAM = "interlock.worker.service_process"
 STOPS = (signal.SIGTERM, signal.SIGINT)
 
 

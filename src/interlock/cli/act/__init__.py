@@ -1,0 +1,1 @@
+"""Commands that act on runs, jobs, lanes, sessions and services."""

@@ -1,0 +1,67 @@
+"""What the commands of `interlock dlq` share: the options that choose dead letters, and their form as a line."""
+
+import time
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from interlock.cli.act.run_actions import MOST_COUNTED, confirmed
+from interlock.cli.draw.format import exact, last_line
+from interlock.cli.draw.tables import tabbed
+from interlock.cli.shared import completion, server
+from interlock.cli.shared.options import argument, option, widened
+from interlock.cli.shared.output import WrongUsage
+from interlock.cli.shared.server import run_of
+from interlock.client.http.client import Client
+from interlock.error import BadValue
+from interlock.fields.field_types import did_you_mean
+from interlock.interface.letter_view import LetterInfo
+from interlock.model.letter import LetterCode
+
+ID_HELP = "Id of a dead letter, which is the id of its run, or its beginning."
+LetterArgument = Annotated[str, argument("LETTER", ID_HELP, completion.runs)]
+LettersArgument = Annotated[list[str] | None, argument("LETTER", ID_HELP, completion.runs)]
+FILTERS: dict[str, Any] = {
+    "code": Annotated[str | None, option("CODE", f"Only letters with this reason code: {', '.join(LetterCode)}.")],
+    "job": Annotated[str | None, option("JOB", "Only letters of this job.", autocompletion=completion.jobs)],
+    "tenant": Annotated[str | None, option("TEXT", "Only letters of this tenant.")],
+    "since": Annotated[str | None, option("DURATION|TIME", "Only letters since then; 1h is the last hour.")],
+    "before": Annotated[str | None, option("DURATION|TIME", "Only letters before then; 1d is older than a day.")],
+}
+"""options that choose dead letters"""
+
+
+def takes_letters(function: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options that choose letters; it receives the filter for the client as its argument `asked`."""
+
+    def read(given: dict[str, Any]) -> dict[str, Any]:
+        code, now = given["code"], time.time()
+        if code not in (None, *LetterCode):
+            raise BadValue("--code", code, f"one of {', '.join(LetterCode)}{did_you_mean(code, LetterCode)}")
+        for name in ("since", "before"):
+            if given[name] is not None:
+                given[name] = server.since(given[name], f"--{name}", now)
+        given["until"] = given.pop("before")
+        return {name: value for name, value in given.items() if value is not None}
+
+    return widened(function, "asked", FILTERS, read)
+
+
+def id_of(client: Client, given: str) -> str:
+    """Return the id of the named letter: a run's, or one of its own."""
+    return given if given.startswith("poison-") else run_of(client, given)
+
+
+def choice(named: list[str] | None, asked: dict[str, Any], everything: bool, action: str) -> None:
+    if bool(named) + (everything or bool(asked)) != 1:
+        raise WrongUsage(f"name the letters to {action}, or choose them with options like --job or --all; not both")
+
+
+def confirm(client: Client, action: str, asked: dict[str, Any]) -> bool:
+    return confirmed(action, "dead letter", client.dead_letters(**asked, limit=MOST_COUNTED + 1))
+
+
+def line(one: LetterInfo) -> str:
+    """Return a letter as a line for programs."""
+    return tabbed(
+        one.id, exact(one.at), one.code, one.job_id, one.tenant, one.replayed_as, one.worker_id, last_line(one.error)
+    )

@@ -1,0 +1,72 @@
+"""`interlock session`, and the short forms `interlock stop`, `stopall` and `reset`."""
+
+from collections.abc import Callable
+from typing import Annotated
+
+from interlock.cli.draw.tables import present
+from interlock.cli.look.sessions import key_text, piped
+from interlock.cli.shared import completion
+from interlock.cli.shared.options import FINDING, Flags, JsonOption, argument, option, takes
+from interlock.cli.shared.server import client_of
+from interlock.error import BadValue
+from interlock.fields.field_types import did_you_mean
+from interlock.interface.lane_operations import session_actions
+from interlock.model.session import SessionAction
+
+Key = Annotated[str, argument("SESSION", "Key of the session.", completion.sessions)]
+Tenant = Annotated[str | None, option("TEXT", "Tenant of the session; by default your own.")]
+
+PIPED = "Piped: `true` or `false`, whether there was anything to act on, then a line like that of `interlock sessions`."
+SENTENCES = {
+    SessionAction.STOP: ("cancels its oldest active run", "has no active run to stop"),
+    SessionAction.STOP_ALL: ("cancels its runs; earlier messages are stale", "has no runs; earlier messages are stale"),
+    SessionAction.RESET: ("begins a new generation", ""),
+    SessionAction.PAUSE: ("is paused", "was paused already"),
+    SessionAction.RESUME: ("goes on", "was not paused"),
+}
+"""for each action, if there was anything to act on, and if not"""
+
+
+def command_of(action: SessionAction) -> Callable[..., None]:
+    def command(flags: Flags, key: Key, tenant: Tenant = None, json: JsonOption = False) -> None:
+        _act(flags, action, key, tenant, json)
+
+    command.__doc__ = f"{session_actions[action].text}\n\n{PIPED}"
+    return takes(*FINDING)(command)
+
+
+@takes(*FINDING)
+def command(
+    flags: Flags,
+    action: Annotated[
+        str,
+        argument(
+            "ACTION",
+            "One of stop, stopall, reset, pause and resume.",
+            lambda incomplete: [str(one) for one in SessionAction if one.startswith(incomplete)],
+        ),
+    ],
+    key: Key,
+    tenant: Tenant = None,
+    json: JsonOption = False,
+) -> None:
+    """Stop, reset, pause or resume a session.
+
+    The runs of a paused session wait until `resume`; active runs finish. Restarts keep all of it. `interlock stop`,
+    `stopall` and `reset` are short forms.
+
+    Piped: `true` or `false`, whether there was anything to act on, then a line like that of `interlock sessions`."""
+    if action not in set(SessionAction):
+        raise BadValue("action", action, f"one of {', '.join(SessionAction)}{did_you_mean(action, SessionAction)}")
+    _act(flags, SessionAction(action), key, tenant, json)
+
+
+def _act(flags: Flags, action: SessionAction, key: str, tenant: str | None, json: bool) -> None:
+    with client_of(flags) as client:
+        acted = client.act_on_session(key, action, tenant)
+    present(
+        json,
+        lambda: acted,
+        lambda: [f"{str(acted.acted).lower()}\t{piped(acted.session)}"],
+        lambda: f"{key_text(acted.session.key)} {SENTENCES[action][not acted.acted]}",
+    )

@@ -1,0 +1,1 @@
+"""Commands that check files, policies, plans and the machine."""

@@ -1,0 +1,92 @@
+"""`interlock check`."""
+
+import sys
+import time
+from collections.abc import Callable
+from contextlib import redirect_stdout, suppress
+from typing import Annotated
+
+import typer
+
+from interlock.cli.draw.format import ago, exact, when
+from interlock.cli.draw.tables import columns_of, present, print_json, rich_table, tabbed
+from interlock.cli.draw.zones import ZoneOption, zone_for, zone_name
+from interlock.cli.shared.options import Flags, JsonOption, argument, switch, takes
+from interlock.cli.shared.output import WrongUsage
+from interlock.config.documents import read
+from interlock.config.faults import Faults
+from interlock.config.sources import NO_APP, build, of_app
+from interlock.core.fire_times import first_time
+from interlock.error import BadConfig, ExitCode
+from interlock.error_lines import say
+from interlock.fields.safe_text import safe
+from interlock.model.job import Job
+
+
+@takes("app", "strict", "lanes")
+def command(
+    flags: Flags,
+    paths: Annotated[list[str] | None, argument("PATH", "Files and folders. Default: the setting `files`.")] = None,
+    tz: ZoneOption = None,
+    json: JsonOption = False,
+    without_env: Annotated[
+        bool, switch("Do not ask for the variables that hold URLs and secrets of hooks.", "--without-env")
+    ] = False,
+    schema: Annotated[bool, switch("Print the JSON Schema of documents instead.", "--schema")] = False,
+) -> None:
+    """Check files with jobs and services, without a server. Print every fault, or the next fire time of each job.
+
+    Piped: job, schedule, next fire time in UTC and place of declaration, separated by tabs."""
+    if schema:
+        from interlock.config.schema import documents_schema
+
+        print_json(documents_schema(), indent=True)
+        return
+    settings = flags.given(files=paths or None).resolve().settings
+    if not settings.files and settings.app is None:
+        raise WrongUsage("PATH: missing; give the files and folders to check, or an app with -A")
+    with redirect_stdout(sys.stderr):  # the app's own output
+        app = NO_APP if settings.app is None else of_app(settings.app)
+    faults, now, loaded = Faults(settings.strict, not without_env), time.time(), None
+    with suppress(BadConfig):
+        loaded = build(read(settings.files, faults), faults, app, now, settings.every_lane())
+    declared = [(one.job, one.where) for one in app.definitions.values()] if loaded is not None else []
+    jobs = declared + [(one.job, one.source) for one in (loaded.jobs if loaded is not None else ())]
+    if json:
+        names = ("id", "schedule", "next_at", "source")
+        rows = [(job.id, str(job.schedule or ""), exact(next_fire(job, now)) or None, where) for job, where in jobs]
+        found = [dict(zip(names, row, strict=True)) for row in rows]
+        print_json({"ok": loaded is not None, "faults": faults.lines(), "warnings": faults.warnings, "jobs": found})
+        raise typer.Exit(ExitCode.FINE if loaded is not None else ExitCode.USAGE)
+    for warning in faults.warnings:
+        say(f"warning: {safe(warning)}")
+    faults.check(most=len(faults))
+    if jobs:
+        _print(jobs, now, tz)
+    if loaded is not None:
+        say(f"fine: {loaded.counted(len(app.definitions))}")
+
+
+def next_fire(job: Job, now: float) -> float | None:
+    """Return the first fire time of a job declared now."""
+    at = None if job.schedule is None else first_time(job.schedule, now)
+    return None if at is None or job.schedule is None else at + job.schedule.offset(job.id)
+
+
+def _print(jobs: list[tuple[Job, str]], now: float, tz: str | None) -> None:
+    zone = zone_for(tz, [job.schedule for job, _ in jobs])
+
+    def rows(show: Callable[[float], str]) -> list[tuple[str, ...]]:
+        times = [next_fire(job, now) for job, _ in jobs]
+        shown = ["" if at is None else show(at) for at in times]
+        return [(job.id, str(job.schedule or ""), at, where) for (job, where), at in zip(jobs, shown, strict=True)]
+
+    present(
+        False,
+        lambda: None,
+        lambda: (tabbed(*row) for row in rows(exact)),
+        lambda: rich_table(
+            columns_of(f"job, schedule, next ({zone_name(zone)}), ~declared"),
+            rows(lambda at: f"{when(at, now, zone)} ({ago(at, now)})"),
+        ),
+    )

@@ -1,0 +1,95 @@
+"""`interlock import`."""
+# ruff: noqa: N999 - each command is in the file of its name
+
+from typing import Annotated
+
+import typer
+
+KINDS = ("crontab", "celery-beat", "apscheduler", "systemd")
+
+
+def command(
+    kind: Annotated[
+        str,
+        typer.Argument(
+            metavar="KIND",
+            help=f"{', '.join(KINDS[:-1])} or {KINDS[-1]}.",
+            autocompletion=lambda incomplete: [one for one in KINDS if one.startswith(incomplete)],
+        ),
+    ],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="File to read; '-' is standard input.")],
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output", "-o", metavar="PATH", help="File to write, or folder for it. Default: standard output."
+        ),
+    ] = None,
+    tz: Annotated[
+        str | None, typer.Option(metavar="ZONE", help="Time zone of times without one. Default: this machine's.")
+    ] = None,
+    system: Annotated[
+        bool,
+        typer.Option("--system", help="Read a crontab with a user on each line, like /etc/crontab and /etc/cron.d."),
+    ] = False,
+) -> None:
+    """Write job files from a crontab, a Celery beat schedule, an APScheduler program or a systemd timer.
+
+    Python files are read, never executed. Comments in the written file name whatever could not be carried over."""
+    import os
+    import time
+    from importlib import import_module
+
+    from interlock.cli.draw.zones import named_zone, zone_name
+    from interlock.cli.shared.output import WrongUsage
+    from interlock.error import BadValue
+    from interlock.error_lines import say
+    from interlock.fields.field_types import did_you_mean
+    from interlock.importers.draft import Imported, Source, write
+
+    if kind not in KINDS:
+        raise BadValue("KIND", kind, f"one of {', '.join(KINDS)}{did_you_mean(kind, KINDS)}")
+    if system and kind != "crontab":
+        raise WrongUsage("--system: only for a crontab")
+    named_zone(zone := tz or zone_name(None))
+    target, path = output, None if file == "-" else file
+    if output is not None and (os.path.isdir(output) or output.endswith("/")):
+        target = os.path.join(output, f"{kind if path is None else os.path.splitext(os.path.basename(path))[0]}.yaml")
+    source = Source(
+        name=path or "standard input",
+        text=_text(file),
+        path=path,
+        folder=os.path.dirname(os.path.abspath(target or "x")),
+        tz=zone,
+        system=system or file == "/etc/crontab" or file.startswith("/etc/cron.d/"),
+    )
+    imported: Imported = import_module(f"interlock.importers.{kind.replace('-', '_')}").read(source)
+    if not imported.drafts:
+        raise BadValue("FILE", source.name, f"a file of this kind ({kind}) that holds a job")
+    title = f"Written by 'interlock import {kind} {file}'. Read the comments, then: interlock check FILE"
+    text, count = write(title, imported, source.folder, time.time())
+    if target is None:
+        typer.echo(text, nl=False)
+    else:
+        try:
+            # An environment may hold secrets: the file is for its user alone.
+            with open(target, "x", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o600)) as stream:
+                stream.write(text)
+        except OSError as error:
+            raise BadValue("--output", target, f"a new file that can be written ({error.strerror})") from None
+        say(f"written: {target}")
+    left = len(imported.drafts) - count
+    say(f"{count} of {len(imported.drafts)} jobs carried over{': see the comments' if left else ''}")
+
+
+def _text(file: str) -> str:
+    import sys
+
+    from interlock.config.plain_yaml import read_text
+    from interlock.error import BadValue
+
+    if file != "-":
+        return read_text(file, file)
+    try:
+        return sys.stdin.buffer.read().decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise BadValue("FILE", file, "UTF-8 text") from None

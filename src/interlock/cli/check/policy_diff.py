@@ -1,0 +1,86 @@
+"""`interlock policy diff`."""
+
+import time
+from collections import Counter
+from typing import Annotated, Any
+
+from interlock.cli.check.policy_files import policy_of
+from interlock.cli.check.policy_runs import MASKED_NOTE, recorded_verdict, request_of_run
+from interlock.cli.check.policy_test import FilesArgument
+from interlock.cli.draw.tables import columns_of, plain, present, rich_table, tabbed
+from interlock.cli.shared.options import FINDING, Flags, JsonOption, option, takes
+from interlock.cli.shared.server import at_least_one, client_of, since
+from interlock.error_lines import say
+from interlock.interface.run_view import RunDetail
+from interlock.model.policy.verdict import Verdict
+from interlock.policy.velocity import Windows
+
+Change = tuple[RunDetail, Verdict, Verdict]  # a run, and its verdicts before and after
+
+
+@takes("app", "strict", *FINDING)
+def command(
+    *,
+    flags: Flags,
+    paths: FilesArgument = None,
+    old: Annotated[
+        str | None, option("PATH", "Compare with this policy. Default: the verdicts that the runs got.")
+    ] = None,
+    begin: Annotated[str, option("DURATION|TIME", "Judge the runs created since then.", "--since")] = "7d",
+    limit: Annotated[int, option("NUMBER", "Most runs to judge: the newest.", "--limit", "-n")] = 1000,
+    json: JsonOption = False,
+) -> None:
+    """Judge recorded runs by the policy in files, and list those whose verdict would change.
+
+    Piped: run, job, tenant, decision and rule before, decision and rule after, and reason, separated by tabs."""
+    at_least_one("--limit", limit)
+    new, _ = policy_of(flags, paths)
+    earlier = None if old is None else policy_of(flags, [old])[0]
+    with client_of(flags) as client:
+        listed = list(client.runs(since=since(begin, "--since", time.time()), limit=limit))
+        runs = [client.get(one.id) for one in reversed(listed)]
+        requests = [request_of_run(client, one) for one in runs]
+    found, of_old, of_new = list[Change](), Windows(), Windows()
+    for run, request in zip(runs, requests, strict=True):
+        at = run.created_at
+        before = recorded_verdict(run) if earlier is None else earlier.judge(request, of_old, at)
+        after = new.judge(request, of_new, at)
+        # Another rule with the same decision does not count.
+        if (before.ruling, before.limits) != (after.ruling, after.limits):
+            found.append((run, before, after))
+    masked = new.needs_payload and any(one.secrets for one in requests)
+    present(
+        json,
+        lambda: {
+            "policy": new.id, "digest": new.digest, "judged": len(runs), "masked": masked,
+            "changes": [_fields(*one) for one in found],
+        },
+        lambda: [tabbed(*_fields(*one).values()) for one in found],
+        lambda: _table(found),
+    )  # fmt: skip
+    if json:
+        return
+    counts = Counter(f"{before.ruling} → {after.ruling}" for _, before, after in found)
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in counts.most_common())
+    say(f"{len(found):,} of {len(runs):,} runs would change{f': {kinds}' if kinds else ''}")
+    if masked:
+        say(MASKED_NOTE)
+
+
+def _fields(run: RunDetail, before: Verdict, after: Verdict) -> dict[str, str]:
+    return {
+        "run": run.id, "job": run.job_id, "tenant": run.tenant, "before": str(before.ruling),
+        "before_rule": before.rule, "after": str(after.ruling), "rule": after.rule,
+        "reason": "; ".join((after.reason, *after.notes)),
+    }  # fmt: skip
+
+
+def _table(found: list[Change]) -> Any:
+    def by(verdict: Verdict) -> str:
+        return plain(f"{verdict.ruling} ({verdict.rule})" if verdict.rule else str(verdict.ruling))
+
+    rows = [
+        [run.id, run.job_id, plain(run.tenant), by(before), by(after), plain(after.reason)]
+        for run, before, after in found
+    ]
+    return rich_table(columns_of("run, job, tenant, before, after, ~reason"), rows)

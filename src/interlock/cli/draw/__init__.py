@@ -1,0 +1,1 @@
+"""Tables, trees, charts and texts for people."""

@@ -1,0 +1,269 @@
+"""One run as `show` presents it: facts, the timeline of its states, notes, violations, findings, deliveries, error,
+result, log."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from interlock.cli.draw.format import COLOURS, LEVELS, ago, clock, exact, local, span
+from interlock.cli.draw.tables import columns_of, json_text, on_one_line, plain, rich_table, tabbed
+from interlock.cli.look.approvals import verdict_facts
+from interlock.cli.look.deliveries import COLOURS as DELIVERY_COLOURS
+from interlock.cli.look.deliveries import line as delivery_line
+from interlock.cli.look.deliveries import outcome
+from interlock.fields.safe_text import safe
+from interlock.interface.run_view import HistoryEntry, LogLine, RunDetail, ServiceLine
+from interlock.model.approval import VerdictInfo, verdict_of
+from interlock.model.delivery import DeliveryInfo
+from interlock.model.facets import Allowed, Judged
+from interlock.model.policy.output import OutputRecord, OutputStatus
+from interlock.model.session import SOME_OPTIONS
+from interlock.model.state import TERMINAL, State
+
+BAR = 30  # characters of the timeline's bar
+LAST_LINES = 10
+APART = ("failure", "policy", "allowed", "output", "notes")  # facets with a form of their own
+LAST_NOTES = 10
+PLAIN = ("", "root", "stdout", "stderr")  # loggers that are not shown
+
+
+class Picture(NamedTuple):
+    """Everything about a run at one moment."""
+
+    run: RunDetail
+    history: list[HistoryEntry]
+    logs: list[LogLine]
+    deliveries: list[DeliveryInfo]  # oldest first
+    waits_for: str = ""  # why no worker takes it
+
+    @property
+    def violations(self) -> list[dict[str, Any]]:
+        """The latest violations, each with constraint, message and time."""
+        found: list[dict[str, Any]] = self.run.facets.get("constraints", {}).get("violations", [])
+        return found
+
+    @property
+    def notes(self) -> list[dict[str, Any]]:
+        """The latest notes, each with time and text."""
+        found: list[dict[str, Any]] = self.run.facets.get("notes", [])
+        return found
+
+
+class Stay(NamedTuple):
+    """One state of the timeline."""
+
+    entry: HistoryEntry
+    start: float  # seconds since the first state began
+    seconds: float | None  # length; None for a final state
+
+    def bar(self, total: float) -> str:
+        """Return its bar in the timeline: at least one character, so that a short state is visible."""
+        if self.seconds is None or total <= 0:
+            return ""
+        begin = min(int(self.start / total * BAR), BAR - 1)
+        return " " * begin + "█" * min(max(1, round(self.seconds / total * BAR)), BAR - begin)
+
+
+def stays(history: list[HistoryEntry], now: float) -> list[Stay]:
+    ends = [entry.at for entry in history[1:]] + [now]
+    return [
+        Stay(entry, entry.at - history[0].at, None if entry.after in TERMINAL else max(0.0, end - entry.at))
+        for entry, end in zip(history, ends, strict=False)
+    ]
+
+
+def facts(run: RunDetail, when: Callable[[float | None], str]) -> list[tuple[str, str]]:
+    """Return the names and values of all fields with a value; `when` formats a time."""
+    failed = [f"{count} {name}" for count, name in ((run.failures, "failed"), (run.crashes, "crashed")) if count]
+
+    def facet(value: Any, name: str = "") -> str:
+        if name == "options":
+            return SOME_OPTIONS.show(value)
+        if isinstance(value, dict):
+            return ", ".join(f"{name} {facet(one, name)}" for name, one in value.items() if name != "violations")
+        if isinstance(value, list):
+            return ", ".join(map(facet, value))
+        return when(value) if isinstance(value, float) else str(value)
+
+    pairs: Iterable[tuple[str, Any]] = (
+        ("run", run.id),
+        ("job", f"{run.job_id} ({run.job_version})"),
+        ("state", run.state.value),
+        ("reason", run.reason),
+        ("tenant", run.tenant if run.tenant != "default" else None),
+        ("origin", run.origin if run.origin != "submit" else None),
+        ("parent", run.parent),
+        ("root", run.root if run.root != run.parent else None),
+        ("lane", run.lane),
+        ("session", run.session),
+        ("key", run.idempotency_key),
+        *((name, when(getattr(run, f"{name}_at"))) for name in ("created", "due", "deadline", "started", "ended")),
+        ("attempts", f"{run.attempt}" + (f" ({', '.join(failed)})" if failed else "")),
+        ("worker", run.worker_id),
+        ("progress", None if run.progress is None else f"{run.progress.percent:.0f}% {run.progress.text}".strip()),
+        ("stop", None if run.stop is None else f"{run.stop}: {run.stop_reason} (by {run.internals.stop_actor})"),
+        ("exit code", run.exit_code),
+        *((name, facet(fields)) for name, fields in run.facets.items() if name not in APART),
+        *verdict_facts(_verdict(run), when),
+        *_output_facts(output_of(run), when),
+        ("payload", json_text(run.payload)),
+    )
+    return [(name, safe(str(value))) for name, value in pairs if value not in (None, "")]
+
+
+def _verdict(run: RunDetail) -> VerdictInfo | None:
+    judged, allowed = run.facets.get("policy"), run.facets.get("allowed")
+    return verdict_of(msgspec.convert(judged, Judged | None), msgspec.convert(allowed, Allowed | None))
+
+
+STATUSES = {
+    OutputStatus.PENDING: "not yet scanned",
+    OutputStatus.CLEAN: "clean",
+    OutputStatus.REDACTED: "redacted for its {}",
+    OutputStatus.QUARANTINED: "quarantined for its {}",
+    OutputStatus.SKIPPED: "not scanned",
+}
+
+
+def output_of(run: RunDetail) -> OutputRecord | None:
+    return None if "output" not in run.facets else msgspec.convert(run.facets["output"], OutputRecord)
+
+
+def _output_facts(record: OutputRecord | None, when: Callable[[float | None], str]) -> Iterator[tuple[str, str]]:
+    if record is None:
+        return
+    what = "metadata" if record.phase == 1 else "content"
+    rule = f"rule {record.rule}: " if record.rule else ""
+    why = f": {rule}{record.reason or record.decision}" if rule or record.reason else ""
+    yield "output", f"{STATUSES[record.status or OutputStatus.QUARANTINED].format(what)}, {when(record.at)}{why}"
+    if record.released_at is not None:
+        yield "released", f"by {record.released_by}, {when(record.released_at)}: {record.release_reason}"
+
+
+def _findings(record: OutputRecord | None) -> list[list[str]]:
+    """Return a row for each finding: scanner, kind, place and remark."""
+    found = () if record is None else record.findings
+    return [[one.scanner, one.kind, one.path or "(whole result)", one.note] for one in found]
+
+
+def lines_of(picture: Picture) -> Iterator[str]:
+    """Yield uncut lines with tabs for programs: fields, then states, then the rest."""
+    run = picture.run
+    for name, value in facts(run, exact):
+        yield tabbed(name, value)
+    if picture.waits_for:
+        yield tabbed("waits for", picture.waits_for)
+    if _has_result(run):
+        yield f"result\t{json_text(run.result)}"
+    for line in (run.error or "").splitlines():
+        yield f"error\t{on_one_line(line)}"
+    for entry, _, seconds in stays(picture.history, time.time()):
+        lasted = "" if seconds is None else f"{seconds:.3f}"
+        yield tabbed("state", entry.after, exact(entry.at), lasted, entry.attempt, entry.reason)
+    yield from (tabbed("note", exact(one["at"]), one["text"]) for one in picture.notes)
+    yield from (tabbed("violation", one["constraint"], exact(one["at"]), one["message"]) for one in picture.violations)
+    for row in _findings(output_of(run)):
+        yield tabbed("finding", *row)
+    for delivery in picture.deliveries:
+        yield f"delivery\t{delivery_line(delivery)}"
+    for one in picture.logs[-LAST_LINES:]:
+        yield f"log\t{exact(one.at)}\t{one.level}\t{on_one_line(one.text)}"
+
+
+def _has_result(run: RunDetail) -> bool:
+    record = output_of(run)
+    return run.state is State.SUCCEEDED or (record is not None and record.released_at is not None)
+
+
+def drawing(picture: Picture) -> Any:
+    from rich.console import Group
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+    from rich.text import Text
+
+    run, now = picture.run, time.time()
+    head = Table.grid(padding=(0, 2, 0, 0))
+    head.add_column(style="dim", no_wrap=True)
+    head.add_column(overflow="fold")
+    for name, value in facts(run, lambda at: "" if at is None else f"{local(at)} ({ago(at, now)})"):
+        head.add_row(name, Text(value, style=COLOURS.get(run.state, "") if name == "state" else ""))
+    if picture.waits_for:
+        head.add_row("waits for", Text(safe(picture.waits_for), style="yellow"))
+    parts: list[Any] = [head]
+    if run.progress is not None and run.state not in TERMINAL:
+        parts.append(ProgressBar(total=100, completed=run.progress.percent, width=BAR))
+    parts += [Text(""), _timeline(picture.history, now)]
+    parts += _titled("notes", [_remark(one["at"], "", one["text"]) for one in picture.notes[-LAST_NOTES:]])
+    violations = [_remark(one["at"], f"{safe(one['constraint'])} ", one["message"]) for one in picture.violations]
+    parts += _titled("violations", violations)
+    if rows := _findings(record := output_of(run)):
+        more = (
+            f" (the first {len(rows)} of {record.found:,})" if record is not None and record.found > len(rows) else ""
+        )
+        parts.append(Text.assemble(("\nfindings", "bold"), (more, "dim")))
+        parts.append(
+            rich_table(columns_of("scanner, kind, ~place, note"), [[plain(cell) for cell in row] for row in rows])
+        )
+    parts += _titled("deliveries", [_delivery_text(one, now) for one in picture.deliveries])
+    if _has_result(run):
+        parts += [Text("\nresult", style="bold"), Text(json_text(run.result, indent=True))]
+    if run.error and run.error.strip():
+        parts += [Text("\nerror", style="bold"), Text(safe(run.error.rstrip()), style="red")]
+    if picture.logs:
+        is_cut = len(picture.logs) > LAST_LINES
+        more = f" (the last {LAST_LINES} of {len(picture.logs):,}: interlock logs {run.id})" if is_cut else ""
+        parts.append(Text.assemble(("\nlog", "bold"), (more, "dim")))
+        parts += [log_text(one) for one in picture.logs[-LAST_LINES:]]
+    return Group(*parts)
+
+
+def _timeline(history: list[HistoryEntry], now: float) -> Any:
+    from rich.text import Text
+
+    found, rows = stays(history, now), list[list[Any]]()
+    total = max((stay.start + (stay.seconds or 0.0) for stay in found), default=0.0)
+    for stay in found:
+        entry, colour = stay.entry, COLOURS.get(stay.entry.after, "")
+        after, lasted = span(stay.start) if rows else "", "" if stay.seconds is None else span(stay.seconds)
+        cells = [Text(entry.after, style=colour), after, lasted, Text(stay.bar(total), style=colour)]
+        rows.append([*cells, str(entry.attempt or ""), plain(entry.reason)])
+    return rich_table(columns_of("state, >after, >for, timeline, >try, ~why"), rows)
+
+
+def _titled(title: str, lines: list[Any]) -> list[Any]:
+    from rich.text import Text
+
+    return [Text(f"\n{title}", style="bold"), *lines] if lines else []
+
+
+def _remark(at: float, name: str, text: str) -> Any:
+    from rich.text import Text
+
+    return Text.assemble((f"{clock(at)} ", "dim"), (name, "yellow"), plain(text))
+
+
+def _delivery_text(one: DeliveryInfo, now: float) -> Any:
+    from rich.text import Text
+
+    head = f"{safe(one.event)} → {plain(one.target)}  "
+    return Text.assemble((f"{clock(one.created_at)} ", "dim"), head, (outcome(one, now), DELIVERY_COLOURS[one.state]))
+
+
+def log_text(line: LogLine) -> Any:
+    from rich.text import Text
+
+    level = line.level.upper()
+    logger = "" if line.logger in PLAIN else f"{safe(line.logger)}: "
+    head = (f"{clock(line.at)} ", "dim"), (f"{level:<8}", LEVELS.get(level, "")), (logger, "dim")
+    return Text.assemble(*head, safe(line.text))
+
+
+def service_text(name: str, line: ServiceLine) -> Any:
+    from rich.text import Text
+
+    if line.stream == "status":
+        return Text(f"{clock(line.at)} {safe(f'{name} {line.stream:<6} │ {line.text}')}", style="dim")
+    stream = (f"{safe(line.stream):<6}", "yellow" if line.stream == "stderr" else "")
+    return Text.assemble((f"{clock(line.at)} ", "dim"), f"{safe(name)} ", stream, (" │ ", "dim"), safe(line.text))

@@ -1,0 +1,22 @@
+"""`interlock vacuum`."""
+
+from interlock.cli.shared.options import Flags, JsonOption, takes
+
+
+@takes("database")
+def command(flags: Flags, json: JsonOption = False) -> None:
+    """Give the space of pruned runs back to the disk.
+
+    Stop the scheduler first. Rarely needed: new runs reuse the space. Piped: path, bytes before and after."""
+    from pathlib import Path
+
+    from interlock.cli.draw.tables import plain, present, tabbed
+    from interlock.stores.sqlite.vacuum import vacuum
+
+    done = vacuum(Path(flags.resolve().settings.database))
+    present(
+        json,
+        lambda: done,
+        lambda: [tabbed(done.path, str(done.before), str(done.after))],
+        lambda: f"{plain(done.path)}: {done.before:,} bytes before, {done.after:,} after",
+    )

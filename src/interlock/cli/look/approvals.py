@@ -1,0 +1,106 @@
+"""`interlock approvals`, and verdicts and approvals in words."""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any
+
+from interlock.cli.draw.format import counted, exact, span
+from interlock.cli.draw.tables import columns_of, json_text, on_one_line, plain, present, rich_table, tabbed
+from interlock.cli.shared import completion
+from interlock.cli.shared.options import FINDING, Flags, JsonOption, option, takes
+from interlock.cli.shared.server import at_least_one, client_of
+from interlock.error_lines import say
+from interlock.fields.duration import brief
+from interlock.interface.approval_view import ApprovalDetail, ApprovalInfo
+from interlock.model.approval import VerdictInfo
+
+MOST_KINDS = 10  # kinds of runs that `recent` names
+
+
+@takes(*FINDING)
+def command(
+    flags: Flags,
+    job: Annotated[str | None, option("JOB", "Only runs of this job.", autocompletion=completion.jobs)] = None,
+    tenant: Annotated[str | None, option("TEXT", "Only runs of this tenant.")] = None,
+    limit: Annotated[int, option("NUMBER", "Most runs to list.", "--limit", "-n")] = 50,
+    json: JsonOption = False,
+) -> None:
+    """List runs that wait for an approval, the newest first. `interlock approve` shows one of them whole.
+
+    Piped: run, job, rule, submitter, time of the question, time at which it expires, tenant and reason, separated by
+    tabs."""
+    at_least_one("--limit", limit)
+    with client_of(flags) as client:
+        listed = list(client.approvals(job=job, tenant=tenant, limit=limit + 1))
+    shown = listed[:limit]
+    present(json, lambda: {"approvals": shown}, lambda: map(_line, shown), lambda: _table(shown))
+    if len(listed) > limit:
+        say(f"the newest {limit:,}; for more, use --limit")
+
+
+def _line(one: ApprovalInfo) -> str:
+    times = exact(one.asked_at), exact(one.expires_at)
+    return tabbed(one.run_id, one.job_id, one.rule, one.created_by, *times, one.tenant, one.reason)
+
+
+def _table(approvals: list[ApprovalInfo]) -> Any:
+    from rich.text import Text
+
+    now = time.time()
+    rows = [
+        [one.run_id, one.job_id, plain(one.rule), plain(one.created_by), span(now - one.asked_at), _left(one, now)]
+        for one in approvals
+    ]
+    if not rows:
+        return Text("no run waits for an approval", style="dim")
+    return rich_table(columns_of("run, job, ~rule, asked by, >waits, >expires in"), rows)
+
+
+def _left(one: ApprovalInfo, now: float) -> str:
+    return span(max(0.0, one.expires_at - now))
+
+
+def facts(one: ApprovalDetail, now: float) -> Iterator[str]:
+    """Yield what an approver must know, a line for each fact."""
+    rule = f"{one.rule or 'the default'} (policy {one.policy})"
+    by = ", ".join(one.submitters) or one.created_by
+    pairs = (
+        ("run", one.run_id), ("payload", json_text(one.payload)), ("job", one.job_id), ("topic", one.topic),
+        ("tenant", one.tenant), ("capabilities", ", ".join(one.capabilities)), ("risk tags", ", ".join(one.risk_tags)),
+        ("requires", ", ".join(one.requires)), ("labels", ", ".join(f"{k}={v}" for k, v in one.labels.items())),
+        ("rule", rule), ("reason", one.reason), ("asked by", f"{by}, {span(now - one.asked_at)} ago"),
+        ("also did", _recent(one)), ("expires in", _left(one, now)),
+    )  # fmt: skip
+    # On one line each: a submitter must not be able to forge another fact.
+    return (f"{name:<14}{on_one_line(text)}" for name, text in pairs if text)
+
+
+def _recent(one: ApprovalDetail) -> str:
+    """Return in words what else the submitter did."""
+    total = sum(found.count for found in one.recent)
+    if not total:
+        return "nothing else in the last 24 hours"
+    kinds = [f"{found.job_id} {found.count:,} {found.state}" for found in one.recent[:MOST_KINDS]]
+    rest = [f"{len(one.recent) - MOST_KINDS} more kinds"] if len(one.recent) > MOST_KINDS else []
+    least = "" if one.recent_complete else "at least "
+    return f"{least}{counted(total, 'run')} in the last 24 hours: {', '.join(kinds + rest)}"
+
+
+def verdict_facts(verdict: VerdictInfo | None, when: Callable[[float | None], str]) -> Iterator[tuple[str, str]]:
+    """Yield names and texts: the verdict, its limits, the approval; `when` formats a time."""
+    if verdict is None:
+        return
+    source = f"rule {verdict.rule}" if verdict.rule else "the default"
+    reason = f": {verdict.reason}" if verdict.reason else ""
+    yield "verdict", f"{verdict.decision} by {source} of policy {verdict.policy}{reason}"
+    if verdict.limits:
+        yield "limits", ", ".join(f"{name} {_limit(name, value)}" for name, value in verdict.limits.items())
+    if (answer := verdict.answer) is not None:
+        done = "approved" if answer.approved else "rejected"
+        yield "approval", f"{done} by {answer.by}, {when(answer.at)}: {answer.reason}"
+    elif verdict.asked_at is not None:
+        yield "approval", f"asked for {when(verdict.asked_at)}, expires {when(verdict.expires_at)}"
+
+
+def _limit(name: str, value: Any) -> str:
+    return brief(value) if name == "max_runtime" else " ".join(value) if isinstance(value, list | tuple) else str(value)

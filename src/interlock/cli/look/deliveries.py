@@ -1,0 +1,115 @@
+"""`interlock deliveries`."""
+
+import time
+from typing import Annotated, Any
+
+from interlock.cli.draw.format import ago, exact, local, span
+from interlock.cli.draw.tables import Column, columns_of, console, plain, present, rich_table, tabbed
+from interlock.cli.shared import completion
+from interlock.cli.shared.options import FINDING, Flags, JsonOption, argument, option, takes
+from interlock.cli.shared.server import at_least_one, client_of, run_of
+from interlock.client.http.client import Client
+from interlock.error import BadValue, UnknownDelivery
+from interlock.error_lines import say
+from interlock.fields.field_types import did_you_mean
+from interlock.fields.safe_text import safe
+from interlock.model.delivery import DeliveryInfo, DeliveryState
+
+SHORT = 8  # characters of an id in a table, and the fewest that name a delivery
+WIDE = 120  # columns of a terminal that also shows runs
+COLOURS = {DeliveryState.DELIVERED: "green", DeliveryState.FAILED: "red", DeliveryState.PENDING: "yellow"}
+ID_HELP = f"Id of a delivery, or at least its first {SHORT} characters."
+
+
+@takes(*FINDING)
+def command(
+    flags: Flags,
+    delivery: Annotated[str | None, argument("DELIVERY", ID_HELP)] = None,
+    run: Annotated[str | None, option("RUN", "Only deliveries of this run.", autocompletion=completion.runs)] = None,
+    job: Annotated[str | None, option("JOB", "Only deliveries of this job.", autocompletion=completion.jobs)] = None,
+    state: Annotated[str | None, option("STATE", "Only deliveries that are pending, delivered or failed.")] = None,
+    tenant: Annotated[str | None, option("TEXT", "Only deliveries of this tenant.")] = None,
+    limit: Annotated[int, option("NUMBER", "Most deliveries to list.", "--limit", "-n")] = 50,
+    json: JsonOption = False,
+) -> None:
+    """List webhooks that are owed or were sent, the newest first. With an id, show that one with its whole answer.
+
+    Piped: id, state, event, job, run, tenant, target, created, tries, next try, end, status and error, separated by
+    tabs."""
+    at_least_one("--limit", limit)
+    if state is not None and state not in list(DeliveryState):
+        expected = f"one of {', '.join(DeliveryState)}{did_you_mean(state, DeliveryState)}"
+        raise BadValue("--state", state, expected)
+    with client_of(flags) as client:
+        if delivery is not None:
+            found = delivery_of(client, delivery)
+            present(json, lambda: found, lambda: [line(found)], lambda: _facts(found))
+            return
+        run = None if run is None else run_of(client, run)
+        listed = list(client.deliveries(run=run, job=job, tenant=tenant, state=state, limit=limit + 1))
+    shown = listed[:limit]
+    present(json, lambda: {"deliveries": shown}, lambda: map(line, shown), lambda: _table(shown))
+    if len(listed) > limit:
+        say(f"the newest {limit:,}; for more, use --limit")
+
+
+def delivery_of(client: Client, given: str) -> DeliveryInfo:
+    """Return the delivery with this id, or with an id that alone begins so."""
+    if len(given) < SHORT:
+        raise BadValue("delivery", given, f"an id, or at least its first {SHORT} characters")
+    found = list(client.deliveries(id_prefix=given[:64], limit=2))
+    if not found:
+        raise UnknownDelivery(given)
+    if len(found) > 1:
+        raise BadValue("delivery", given, f"enough of an id: it begins {', '.join(one.id for one in found)}")
+    return found[0]
+
+
+def line(one: DeliveryInfo) -> str:
+    """Return a delivery as a line for programs."""
+    return tabbed(
+        one.id, one.state, one.event, one.job_id, one.run_id, one.tenant, one.target, exact(one.created_at), one.tries,
+        exact(one.next_at), exact(one.ended_at), one.status, one.error,
+    )  # fmt: skip
+
+
+def outcome(one: DeliveryInfo, now: float) -> str:
+    """Return state, latest answer and tries in words."""
+    answer = one.error or ("" if one.status is None else str(one.status))
+    tries = f"{one.tries} tries" if one.tries > 1 else ""
+    if one.next_at is not None:
+        tries = f"try {one.tries + 1} " + ("now" if one.next_at <= now else f"in {span(one.next_at - now)}")
+    return plain(f"{one.state}: {', '.join(part for part in (answer, tries) if part)}")
+
+
+def _table(deliveries: list[DeliveryInfo]) -> Any:
+    """Return a table that fits the terminal; a wide one also shows the runs."""
+    from rich.text import Text
+
+    now, wide = time.time(), console().width >= WIDE
+    rows: list[list[Any]] = []
+    for one in deliveries:
+        target = one.target.removeprefix("https://").removeprefix("http://")
+        what = Text(outcome(one, now), style=COLOURS[one.state])
+        cells = [one.id[:SHORT], span(now - one.created_at), one.event.removeprefix("run."), one.job_id]
+        rows.append([*cells, *([one.run_id] if wide else []), plain(target), what])
+    if not rows:
+        return Text("no deliveries", style="dim")
+    return rich_table(columns_of(f"delivery, >age, event, job,{' run,' * wide} target, ~what"), rows)
+
+
+def _facts(one: DeliveryInfo) -> Any:
+    now = time.time()
+
+    def when(at: float | None) -> str:
+        return "" if at is None else f"{local(at)} ({ago(at, now)})"
+
+    pairs = (
+        ("delivery", one.id), ("event", one.event), ("job", one.job_id), ("run", one.run_id), ("tenant", one.tenant),
+        ("target", one.target), ("state", one.state.value), ("tries", str(one.tries)),
+        ("created", when(one.created_at)), ("next try", when(one.next_at)), ("ended", when(one.ended_at)),
+        ("status", "" if one.status is None else str(one.status)), ("error", one.error), ("answer", one.answer),
+    )  # fmt: skip
+    table = rich_table([Column(""), Column("", wrap=True)], [(name, safe(text)) for name, text in pairs if text])
+    table.show_header = False
+    return table

@@ -1,0 +1,76 @@
+"""`interlock show`."""
+
+import sys
+from typing import Annotated, Any
+
+from interlock.cli.draw.children import everybody
+from interlock.cli.draw.event_watch import draw, looks
+from interlock.cli.draw.picture import Picture, drawing, lines_of
+from interlock.cli.draw.tables import present
+from interlock.cli.shared.options import FINDING, Flags, JsonOption, option, switch, takes
+from interlock.cli.shared.server import RunArgument, client_of, run_of
+from interlock.client.http.client import Client
+from interlock.error import InterlockError, RunEnded, WaitTimeout
+from interlock.fields.duration import seconds
+from interlock.model.state import TERMINAL, State
+
+
+@takes(*FINDING)
+def command(
+    flags: Flags,
+    run: RunArgument,
+    follow: Annotated[bool, switch("Keep showing the run until it has ended.", "--follow", "-f")] = False,
+    wait: Annotated[str | None, option("[=DURATION]", "Wait for the run to end first, at most this long.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Show a run: its facts, the timeline of its states, notes, violated constraints, webhooks, error, result and last
+    log lines.
+
+    With `--wait`, the exit code says whether it succeeded."""
+    limit = seconds(wait, "--wait") if wait else None
+    with client_of(flags) as client:
+        run_id = run_of(client, run)
+        if follow:
+            _follow(client, run_id, json)
+        failure = None
+        try:
+            if wait is not None:
+                client.result(run_id, limit)
+        except (RunEnded, WaitTimeout) as error:
+            failure = error
+        picture = _picture(client, run_id)
+        present(json, picture._asdict, lambda: lines_of(picture), lambda: drawing(picture))
+        if failure is not None:
+            raise failure
+
+
+def _picture(client: Client, run_id: str) -> Picture:
+    run = client.get(run_id)
+    waits_for = _worker_fault(client) if run.state in (State.SCHEDULED, State.DISPATCHED) else ""
+    deliveries = list(client.deliveries(run=run_id))[::-1]
+    return Picture(run, client.history(run_id), client.logs(run_id), deliveries, waits_for)
+
+
+def _worker_fault(client: Client) -> str:
+    """Say why workers are not up, which is why a run may wait; empty if all are."""
+    try:
+        workers = [one for one in everybody(client.tree()) if one.path.startswith("workers/")]
+    except InterlockError:  # this user may not see the tree
+        return ""
+    faults = [f"{one.name}: {one.reason}" for one in workers if one.reason]
+    return f"a worker: {'; '.join(faults)}" if faults else ""
+
+
+def _follow(client: Client, run_id: str, json: bool) -> None:
+    """Wait for the end of the run, in a terminal with a drawing that stays current."""
+
+    def look() -> tuple[Any, bool]:
+        picture = _picture(client, run_id)
+        return drawing(picture), picture.run.state in TERMINAL
+
+    if sys.stdout.isatty() and not json:
+        draw(client, look, run=run_id)
+        return
+    for found in looks(client, lambda: client.get(run_id), run=run_id):
+        if not isinstance(found, InterlockError) and found.state in TERMINAL:
+            return

@@ -1,0 +1,36 @@
+"""`interlock worker`."""
+
+import os
+from typing import Annotated
+
+from interlock.cli.shared.options import Flags, option, takes
+
+WHERE = ("pool", "worker_labels", "capabilities")
+LOGGING = ("log_level", "log_format", "echo")
+ELSEWHERE = ("connect", "ca", "fingerprint", "worker_token_file")
+
+
+@takes("app", "socket", "slots", "processes", *WHERE, "drain", "memory_limit", "lifespan_timeout", *LOGGING, *ELSEWHERE)
+def command(flags: Flags, name: Annotated[str, option("TEXT", "First part of the worker's id.")] = "worker") -> None:
+    """Run a worker for a scheduler on this machine or, with --connect, on another one.
+
+    Without an app, it takes only jobs that need no app. With --connect, it also needs a token, in the variable
+    INTERLOCK_WORKER_TOKEN or in a file."""
+    from interlock import runtime
+    from interlock.error import BadValue
+    from interlock.fields.field import copy_fields
+    from interlock.log_lines import log_to_stderr
+    from interlock.model.job import NAME
+    from interlock.wiring.remote_workers import WORKER_TOKEN, bus_to_scheduler
+    from interlock.wiring.worker import WorkerOptions, run_worker
+
+    resolved = flags.resolve()
+    settings = resolved.settings
+    log_to_stderr(settings.log_level, settings.log_format)
+    if not NAME.fullmatch(name) or len(name) > 32:
+        raise BadValue("--name", name, "a name of letters, digits, '_', '-' and '.', up to 32 long")
+    options = copy_fields(WorkerOptions, settings, socket=str(settings.socket_path()), name=name, path=[], instance="")
+    # Tokens are for the scheduler, not for handlers.
+    for variable in (WORKER_TOKEN, *(token.env for token in settings.tokens if token.env is not None)):
+        os.environ.pop(variable, None)
+    runtime.run(run_worker(options, bus_to_scheduler(resolved.client)))

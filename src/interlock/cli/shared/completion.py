@@ -1,0 +1,69 @@
+"""Shell completion of names and ids, such as those of jobs, runs and workers. Without a server, it offers nothing."""
+
+import logging
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import Any
+
+import typer
+
+from interlock.cli.shared.options import FINDING, Flags
+from interlock.client.http.client import Client
+from interlock.model.state import POSSIBLE
+
+MOST = 200
+PATIENCE = "1s"
+
+Found = list[tuple[str, str]]  # values, each with a line of help
+
+
+def jobs(ctx: typer.Context, incomplete: str) -> Found:
+    return _ask(ctx, incomplete, lambda client: ((job.id, job.schedule_text or "") for job in client.jobs()))
+
+
+def runs(ctx: typer.Context, incomplete: str) -> Found:
+    def find(client: Client) -> Iterable[tuple[str, str]]:
+        found = client.runs(id_prefix=incomplete or None, limit=MOST)
+        return ((run.id, f"{run.job_id} {run.state}") for run in found)
+
+    return _ask(ctx, incomplete, find)
+
+
+def services(ctx: typer.Context, incomplete: str) -> Found:
+    return _ask(ctx, incomplete, lambda client: ((one.name, one.status.value) for one in client.services()))
+
+
+def lanes(ctx: typer.Context, incomplete: str) -> Found:
+    return _ask(ctx, incomplete, lambda client: ((one.id, one.status.value) for one in client.lanes()))
+
+
+def workers(ctx: typer.Context, incomplete: str) -> Found:
+    return _ask(ctx, incomplete, lambda client: ((one.id, one.state.value) for one in client.workers()))
+
+
+def sessions(ctx: typer.Context, incomplete: str) -> Found:
+    def find(client: Client) -> Iterable[tuple[str, str]]:
+        return ((one.key, f"{one.active} active, {one.waiting} waiting") for one in client.sessions())
+
+    return _ask(ctx, incomplete, find)
+
+
+def logged(ctx: typer.Context, incomplete: str) -> Found:
+    return services(ctx, incomplete) + runs(ctx, incomplete)
+
+
+def states(incomplete: str) -> list[str]:
+    return [str(state) for state in POSSIBLE if state.startswith(incomplete)]
+
+
+def _ask(ctx: typer.Context, incomplete: str, find: Callable[[Client], Iterable[tuple[str, str]]]) -> Found:
+    logging.disable()
+    given: dict[str, Any] = ctx.params
+    try:
+        flags = Flags({name: given.get(name) for name in FINDING}, given.get("config"))
+        resolved = flags.resolve()
+        url, token = flags.url(resolved), resolved.client.token
+        with Client(url, token=token, timeout=PATIENCE, patience=0, first_contact=0) as client:
+            return list(islice((one for one in find(client) if one[0].startswith(incomplete)), MOST))
+    except Exception:  # noqa: BLE001 - whatever is wrong, a person who types is not the one to hear of it
+        return []

@@ -1,0 +1,75 @@
+"""Read the arguments of a run from the command line."""
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from interlock.cli.shared.output import WrongUsage
+from interlock.error import BadJson, BadValue
+
+FIELD = "--payload"
+
+
+def read_one(source: str | None, parameters: Sequence[str]) -> dict[str, Any] | None:
+    """Read the arguments of one run; `parameters` override the payload."""
+    payload = None if source is None else _decode(_text(source), FIELD)
+    return _with(payload, _parameters(parameters), FIELD)
+
+
+def read_many(source: str | None, parameters: Sequence[str]) -> list[dict[str, Any] | None]:
+    """Read the arguments of each run, from a JSON array or from JSON lines."""
+    if source is None:
+        raise WrongUsage("--many needs --payload: a JSON array, or JSON lines")
+    text = _text(source)
+    if text.lstrip()[:1] == b"[":
+        values = _decode(text, FIELD)
+        names = [f"{FIELD}[{place}]" for place in range(len(values))]
+    else:
+        lines = [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+        names = [f"{FIELD} line {number}" for number, _ in lines]
+        values = [_decode(line, name) for name, (_, line) in zip(names, lines, strict=True)]
+    if not values:
+        raise BadValue(FIELD, source, "the payload of one run or more")
+    over = _parameters(parameters)
+    return [_with(value, over, name) for name, value in zip(names, values, strict=True)]
+
+
+def _text(source: str) -> bytes:
+    if source == "-":
+        return sys.stdin.buffer.read()
+    if not source.startswith("@"):
+        return source.encode("utf-8", "surrogateescape")
+    try:
+        with open(source[1:], "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise BadValue(FIELD, source, f"a file that can be read ({error.strerror})") from error
+
+
+def _decode(text: bytes, field: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadJson(field, str(error)) from error
+
+
+def _parameters(given: Sequence[str]) -> dict[str, Any]:
+    found = {}
+    for one in given:
+        name, separator, value = one.partition("=")
+        if not separator or not name:
+            raise BadValue("-p", "…", "of the form KEY=VALUE")
+        try:
+            found[name] = msgspec.json.decode(value)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            found[name] = value
+    return found
+
+
+def _with(payload: Any, over: dict[str, Any], field: str) -> dict[str, Any] | None:
+    if payload is not None and not isinstance(payload, dict):
+        # The value is not quoted: it may contain a secret.
+        raise BadValue(field, "…", "a JSON object")
+    return {**(payload or {}), **over} if over else payload

@@ -1,0 +1,24 @@
+"""A child process of a scheduler; its arguments are a coroutine function, `module:name`, and its options as JSON."""
+
+import sys
+from importlib import import_module
+from typing import get_type_hints
+
+import msgspec
+
+from interlock import runtime
+from interlock.error_lines import one_line_errors
+from interlock.log_lines import log_to_stderr
+
+
+def main() -> None:
+    with one_line_errors():
+        module, _, name = sys.argv[1].partition(":")
+        function = getattr(import_module(module), name)
+        options = msgspec.json.decode(sys.argv[2], type=get_type_hints(function)["options"])
+        log_to_stderr(options.log_level, options.log_format)
+        runtime.run(function(options))
+
+
+if __name__ == "__main__":
+    main()

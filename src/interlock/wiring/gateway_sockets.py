@@ -1,0 +1,132 @@
+"""The HTTP sockets of a scheduler, and the gateway that serves them.
+
+The sockets are made once and live as long as the scheduler. When a gateway process dies, new connections wait for the
+next one instead of being refused.
+"""
+
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar
+
+import msgspec
+
+from interlock.api.settings import GatewaySettings
+from interlock.buses.listener import bind_tcp, bind_unix
+from interlock.config import MEMORY, Settings
+from interlock.error import PortTaken, SocketInUse, TokensNeeded
+from interlock.fields.field import copy_fields
+from interlock.fields.sockets import is_loopback
+from interlock.model.access import Role
+from interlock.ports.store import Reader
+from interlock.supervision import Backoff, Child, ChildContext, Function, Process
+
+T = TypeVar("T")
+BACKOFF = Backoff(initial=0.1, max=5.0, reset_after=10.0)
+PATIENCE = 5.0  # seconds a gateway process has to end
+LEFTOVER = 2.0  # seconds in which the gateway of a killed scheduler ends and releases its sockets
+
+
+class GatewayOptions(msgspec.Struct, frozen=True, kw_only=True):
+    database: str
+    socket: str  # of the scheduler
+    listeners: list[int]  # descriptors of the sockets to serve on
+    settings: GatewaySettings
+    log_level: str
+    log_format: str
+
+
+class Front:
+    def __init__(self, settings: Settings, reader: Reader) -> None:
+        self._settings = settings
+        self._reader = reader
+        self._sockets: list[socket.socket] = []
+        self._options: int | None = None  # descriptor of the file with the options of gateway processes
+        self.url: str | None = None  # where HTTP is served over TCP, once it is
+        address = settings.http_address()
+        # Tokens of workers open nothing here, and must not close what is open to the owner without tokens.
+        grants = [token.grant() for token in settings.tokens if token.role is not Role.WORKER]
+        if address is not None and not grants and not is_loopback(address[0]):
+            raise TokensNeeded(settings.http)
+        self._gateway = copy_fields(GatewaySettings, settings, grants=grants)
+
+    async def open(self) -> None:
+        """Open the sockets, all or none."""
+        settings = self._settings
+        if settings.http == "off":
+            return
+        address = settings.http_address()
+        try:
+            if address is not None:
+                tcp = await _once_free(lambda: bind_tcp(*address))
+                self._sockets.append(tcp)
+                host, port = tcp.getsockname()[:2]
+                self.url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+            self._sockets.append(await _once_free(lambda: bind_unix(settings.http_socket_path())))
+        except BaseException:
+            self.close()
+            raise
+
+    def children(self) -> list[Child]:
+        """Return the gateway, if there are sockets: a process, or a part of this one if no other can read the store."""
+        if not self._sockets:
+            return []
+        if self._settings.database == MEMORY:
+            return [Function(name="gateway", run=self._serve_inside, announces=True, stop_timeout=PATIENCE)]
+        listeners = [one.fileno() for one in self._sockets]
+        options = self._options = self._write_options(listeners)
+        return [
+            Process(
+                name="gateway",
+                command=[sys.executable, "-m", "interlock.wiring.gateway_process", str(options)],
+                pass_fds=(*listeners, options),
+                backoff=BACKOFF,
+                stop_timeout=PATIENCE,
+                capture=False,
+            )
+        ]
+
+    async def _serve_inside(self, context: ChildContext) -> None:
+        from interlock.wiring.gateway import Gateway
+
+        gateway = Gateway(self._reader, self._settings.socket_path(), self._gateway)
+        await gateway.start([one.dup() for one in self._sockets])
+        context.ready()
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            await gateway.stop()
+
+    def _write_options(self, listeners: list[int]) -> int:
+        """Return the descriptor of a file without a name: unlike arguments, other users cannot read it."""
+        path = str(self._settings.socket_path())
+        options = copy_fields(GatewayOptions, self._settings, socket=path, listeners=listeners, settings=self._gateway)
+        descriptor = os.memfd_create("gateway")
+        os.write(descriptor, msgspec.json.encode(options))
+        return descriptor
+
+    def close(self) -> None:
+        for one in self._sockets:
+            if one.family == socket.AF_UNIX:
+                with suppress(FileNotFoundError):
+                    self._settings.http_socket_path().unlink()
+            one.close()
+        self._sockets.clear()
+        if self._options is not None:
+            os.close(self._options)
+            self._options = None
+
+
+async def _once_free(make: Callable[[], T]) -> T:
+    loop = asyncio.get_running_loop()
+    end = loop.time() + LEFTOVER
+    while True:
+        try:
+            return make()
+        except (PortTaken, SocketInUse):
+            if loop.time() > end:
+                raise
+        await asyncio.sleep(0.05)
