@@ -29,7 +29,8 @@ from soak.simulation.careless_routing import careless_routing_step
 from soak.simulation.invariants import Invariants
 from soak.simulation.scenario import Sabotage
 
-ROUNDING = 1e-6  # the end of a delay is also inexact by a jump of the wall clock that nobody follows
+ROUNDING = 1e-6
+SLACK = 2 * JUMP  # the end of a delay is inexact by jumps of the wall clock that nobody follows: before it, and after
 OF_CLOCK = frozenset({K.DEBOUNCE, K.RATE})  # ends that count elapsed time
 
 
@@ -116,11 +117,11 @@ class Explanations:
             if promised is None:
                 return True
             _, elapsed, until = promised
-            return until <= (now.elapsed + JUMP if elapsed else now.wall) + state.limits.lead + ROUNDING
+            return until <= (now.elapsed + SLACK if elapsed else now.wall) + state.limits.lead + ROUNDING
         if kind in (K.POLICY, K.APPROVAL):
             approval = None if run.judged is None else run.judged.approval
             answered = approval is not None and bool(approval.approved)
-            over = reason.at is None or reason.at <= now.wall + JUMP
+            over = reason.at is None or reason.at <= now.wall + SLACK
             return seen.policy != state.policy_digest or (answered if kind is K.APPROVAL else over)
         if kind in seen.held and kind in held:
             (before, others), (after, left) = seen.held[kind], held[kind]

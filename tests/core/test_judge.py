@@ -1025,6 +1025,26 @@ def test_others_of_a_session_pass_a_run_that_its_constraints_hold_up_after_it_is
     assert sorted(machine.dispatched()) == sorted([first, other, last])
 
 
+@pytest.mark.behaviour("POL-7", "SES-1", "CON-2")
+def test_others_of_a_session_pass_a_run_whose_constraints_are_checked_after_it_is_judged_again() -> None:
+    limits = Limits(session_patterns={"*": {"debounce": 0.0, "max_concurrent": 1}}, remote_policy=True)
+    careful = Job(id="careful", constraints=Constraints(checks=["check"]))
+    machine = judged_by(None, Job(id="work"), careful, Job(id="check"), limits=limits)
+    machine.remote = lambda _: YES
+    first, checked = machine.submit(session="s"), machine.submit("careful", session="s")
+    machine.finished(machine.dispatched()[-1])  # the check
+    last = machine.submit(session="s")
+    assert machine.state_of(checked) is machine.state_of(last) is S.SCHEDULED
+    machine.remote = None
+    machine.step(("", PolicyMoved("p2")))
+    asked = {one.run_id: one for one in machine.checked}
+    machine.answered([(asked[last], (asked[last].requests, [replace(YES, policy="p2")]))])
+    machine.finished(first)
+    assert machine.state_of(last) is S.SCHEDULED, "the one before it may be allowed at once"
+    machine.answered([(asked[checked], (asked[checked].requests, [replace(YES, policy="p2")]))])
+    assert (machine.state_of(checked), machine.state_of(last)) == (S.CONDITION_RUNNING, S.DISPATCHED)
+
+
 @pytest.mark.behaviour("POL-7")
 def test_the_rule_and_the_policy_of_a_plain_allow_are_kept_with_the_run() -> None:
     found = policy(rule(Ruling.ALLOW, id="fine", topics=("work",)))

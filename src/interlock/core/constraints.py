@@ -67,6 +67,8 @@ def constrain(p: Pass, run: Run) -> bool:
     guard_of(p.state, run.job_id).pending[run.id] = run
     p.move(run, State.CONDITION_PENDING, p.passed_because.get(run.id, "constraints must be checked"))
     _check(p, run)
+    if run.state is State.CONDITION_RUNNING:
+        p.let_others_pass(run)
     return True
 
 

@@ -240,12 +240,12 @@ def release(p: Pass) -> None:
 
 
 def _step_back(p: Pass, run: Run) -> None:
-    """Let others of its session proceed past a run that waits for a person, the policy or its constraints although its
-    turn has come."""
+    """Let others of its session proceed past a run that waits for a person, the policy or its constraints. If its turn
+    has come, it gives that away, except while its constraints are being checked."""
     session = None if run.session is None else p.state.sessions.get((run.tenant, run.session))
-    waits = run.state in (State.PENDING, State.APPROVAL_REQUIRED, State.ACTION_RUNNING)
-    if session is not None and waits:
-        if run.id in session.active:
+    gives_up = run.state in (State.PENDING, State.APPROVAL_REQUIRED, State.ACTION_RUNNING)
+    if session is not None and (gives_up or run.state is State.CONDITION_RUNNING):
+        if gives_up and run.id in session.active:
             _wait_again(session, run)
             p.set_facet(run, session=msgspec.structs.replace(run.session_facet, stepped_back=True))
         _proceed(p, session)
