@@ -23,6 +23,7 @@ class Reruns:
         self._meant: dict[str, list[str]] = {}  # bulk request → the runs that it must retry
         self._retries: dict[tuple[str, str], str] = {}  # request and old run → new run
         self._live: dict[tuple[str, str], str] = {}  # unique key → the live run that has it
+        self._sources: dict[str, list[str]] = {}  # run → the runs whose payloads it got, one again if it came again
         self.freed = 0
 
     @property
@@ -41,11 +42,16 @@ class Reruns:
             run = self._disk.runs_by_id[row[0]]
             if run.facets is not None and run.facets.retry_of is not None:
                 self._check_retry(run, run.facets.retry_of.run_id)
+        for into, run_id, with_own in batch.copied:
+            copied = [*([run_id] if with_own else []), *self._sources.get(run_id, ())]
+            self._sources[into] = self._sources.get(into, []) + copied
         runs = [self._disk.runs_by_id[run_id] for run_id in touched]
         for run in runs:
             expected = 0 if run.facets is None or run.facets.collected is None else run.facets.collected.payloads
-            found = len(self._disk.further.get(run.id, ()))
-            self._require(found == expected, f"{run.id} has {found} payloads of others, not {expected}")
+            sources = self._sources.get(run.id, [])
+            self._require(len(sources) == expected, f"{run.id} has {len(sources)} payloads of others, not {expected}")
+            found = set(self._disk.further.get(run.id, ()))
+            self._require(found == set(sources), f"{run.id} has the payloads of {found}, not of {set(sources)}")
         unique = [run for run in runs if run.facets is not None and run.facets.unique is not None]
         for run in sorted(unique, key=lambda run: run.ended_at is None):
             self._check_unique(run, (run.tenant, run.idempotency_key or ""))

@@ -54,7 +54,7 @@ PLAIN_SESSION = SessionFacet()
 class Collected(msgspec.Struct, frozen=True):
     """The payloads of other runs that this run got, after its own."""
 
-    payloads: int
+    payloads: int  # one that came twice, because its run was retried twice, counts twice and is handed over once
     bytes: int
 
 
