@@ -8,7 +8,7 @@ from unittest.mock import patch
 from interlock.core import routing, step
 from interlock.core.decisions import Decisions
 from interlock.core.gates import LimitGate
-from interlock.core.roster import Crew, PlaceKey, Roster, Worker
+from interlock.core.roster import DemandKey, Roster, Worker, WorkerGroup
 from interlock.core.tenant import Tenant
 from interlock.model.explanation import Obstacle
 from soak.simulation.scenario import Sabotage
@@ -34,17 +34,17 @@ def careless_routing_step(sabotage: Sabotage) -> Callable[..., Decisions]:
     return careless
 
 
-def _for_any_tenant(roster: Roster, worker: Worker, key: PlaceKey) -> tuple[Obstacle, str] | None:
+def _for_any_tenant(roster: Roster, worker: Worker, key: DemandKey) -> tuple[Obstacle, str] | None:
     found = _misfit(roster, worker, key)
     return None if found is not None and found[0] is Obstacle.TENANT else found
 
 
-def _with_any_labels(roster: Roster, worker: Worker, key: PlaceKey) -> tuple[Obstacle, str] | None:
+def _with_any_labels(roster: Roster, worker: Worker, key: DemandKey) -> tuple[Obstacle, str] | None:
     job_id, (topic, capabilities, _, pool), tenant = key
     return _misfit(roster, worker, (job_id, (topic, capabilities, (), pool), tenant))
 
 
-def _wake_nobody(roster: Roster, crew: Crew, worker: Worker, rng: Random) -> None:
+def _wake_nobody(roster: Roster, crew: WorkerGroup, worker: Worker, rng: Random) -> None:
     before, roster.open = roster.open, {}
     _offer(roster, crew, worker, rng)
     roster.open = before

@@ -14,8 +14,8 @@ from interlock.client.connection import Connection
 from interlock.core.decisions import Decisions
 from interlock.core.state import Limits
 from interlock.core.step import Command
-from interlock.engine.catalog import Catalog, Entry
-from interlock.engine.delivery import Delivery
+from interlock.engine.catalog import Catalog, CatalogEntry
+from interlock.engine.delivery import Handover
 from interlock.engine.effects import Answers
 from interlock.engine.engine import Engine, EngineSettings
 from interlock.engine.housekeeping import Housekeeping
@@ -112,7 +112,7 @@ class FencelessEngine(Engine):
         return origin, content
 
 
-class OldDelivery(Delivery):
+class OldDelivery(Handover):
     """Gives the number of an attempt that never began to the next, or suspects every run that was ever lost."""
 
     sabotage = Sabotage()
@@ -347,7 +347,7 @@ class Cluster:
         policy = POLICIES[self.policy] if self.scenario.policy and not self.scenario.remote_policy else None
         if (mode := self.invariants.scans.mode) is not None:
             policy = SCANNING[mode]
-        entries = [Entry(job, lambda payload: None) for job in jobs]
+        entries = [CatalogEntry(job, lambda payload: None) for job in jobs]
         return Catalog(entries, lanes, policy, self.pools, self.tenants)
 
     async def end_timetable(self) -> None:

@@ -3,7 +3,7 @@ scheduler that has lost its lease without noticing is exempt."""
 
 import asyncio
 
-from interlock.core.sweep import Coming, why_missed
+from interlock.core.sweep import PendingMoves, why_missed
 from interlock.engine.engine import Engine
 from interlock.ports.clock import Clock
 from soak.simulation.invariants import Invariants
@@ -23,7 +23,7 @@ async def watch(engine: Engine, clock: Clock, invariants: Invariants) -> None:
         if clock.now().elapsed < invariants.lanes.jumped + engine.settings.longest_wait:
             continue  # it sees the new wall time with its next pass
         if engine.available and engine.is_settled and engine.writing is None and leads(engine, invariants.disk):
-            coming = Coming(engine.state, clock.now(), slack=0.0, patience=0.0)
+            coming = PendingMoves(engine.state, clock.now(), slack=0.0, patience=0.0)
             for run in invariants.disk.runs_by_id.values():
                 if run.ended_at is None and (why := why_missed(coming, run)) is not None:
                     invariants.fail(f"the scheduler missed {run.id} ({run.state}, {why})")

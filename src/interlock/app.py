@@ -24,7 +24,7 @@ from interlock.error import (
     NotConnected,
 )
 from interlock.fields.duration import Duration, seconds
-from interlock.fields.field_types import Place, Rate
+from interlock.fields.field_types import FieldPath, Rate
 from interlock.job_function import JobCalls, JobDecorator, JobFunction
 from interlock.model.guard import NO_CONSTRAINTS, Actions, Constraints
 from interlock.model.job import SENSITIVITY, Job, KeyLimitFields, Priority, Retry, key_limit
@@ -133,10 +133,10 @@ class App:
                 lane=lane,
                 priority=Priority(priority),
                 executor=kind_of(handler, processes),
-                rate=None if rate is None else Rate().check(rate, Place("rate")),
+                rate=None if rate is None else Rate().check(rate, FieldPath("rate")),
                 burst=burst,
                 limit=None if limit is None else key_limit(limit),
-                sessions=None if sessions is None else SOME_OPTIONS.check(sessions, Place("sessions")),
+                sessions=None if sessions is None else SOME_OPTIONS.check(sessions, FieldPath("sessions")),
                 retry=retry or Retry(),
                 deadline=None if deadline is None else seconds(deadline, "deadline"),
                 max_runtime=None if max_runtime is None else seconds(max_runtime, "max_runtime"),
@@ -153,8 +153,8 @@ class App:
                 capabilities=capabilities,
                 risk_tags=risk_tags,
                 requires=requires,
-                labels=None if labels is None else LABELS.check(labels, Place("labels")),
-                sensitivity=SENSITIVITY.check(sensitivity, Place("sensitivity")),
+                labels=None if labels is None else LABELS.check(labels, FieldPath("labels")),
+                sensitivity=SENSITIVITY.check(sensitivity, FieldPath("sensitivity")),
                 code=".".join(code_digest(one) for one in (handler, merge) if one is not None),
             )
             definition = Definition(job, handler, merge)
@@ -223,7 +223,7 @@ class App:
 
         It runs in a process of its own, with the lowest priority; one result may take as long as `output.timeout`.
         """
-        SCANNER_NAME.check(name, Place("name"))
+        SCANNER_NAME.check(name, FieldPath("name"))
 
         def define(function: S) -> S:
             if name in self.scanners:

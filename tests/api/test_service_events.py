@@ -19,7 +19,7 @@ import pytest
 from interlock.api.settings import GatewaySettings
 from interlock.buses.listener import bind_tcp
 from interlock.buses.socket import SocketBus
-from interlock.engine.catalog import Catalog, Entry
+from interlock.engine.catalog import Catalog, CatalogEntry
 from interlock.engine.engine import Engine, EngineSettings
 from interlock.engine.service_book import ServiceBook
 from interlock.interface.run_view import HelloEvent, ServiceEvent, ServiceLogEvent
@@ -29,7 +29,7 @@ from interlock.model.exposition import Family
 from interlock.model.job import Job
 from interlock.model.reload_report import Difference, Reloaded
 from interlock.ports.clock import SystemClock
-from interlock.ports.operations import Operations
+from interlock.ports.operations import TreeOperations
 from interlock.ports.store import ServiceEntry
 from interlock.stores.sqlite import SqliteReader, SqliteStore
 from interlock.wiring.gateway import Gateway
@@ -69,7 +69,7 @@ class CountingReader(SqliteReader):
         return await super().service_log(*arguments, **options)
 
 
-class Endless(Operations):
+class Endless(TreeOperations):
     """Whatever is done takes until it is let go."""
 
     def __init__(self) -> None:
@@ -127,7 +127,7 @@ class Scheduler:
             leases=self._store,
             clock=SystemClock(),
             rng=Random(1),
-            catalog=Catalog([Entry(Job(id="echo"), lambda payload: None)]),
+            catalog=Catalog([CatalogEntry(Job(id="echo"), lambda payload: None)]),
             settings=EngineSettings(),
         )
         self._book = ServiceBook(self._engine)
@@ -154,7 +154,7 @@ class Scheduler:
     def looks(self) -> int:
         return self._reader.looks
 
-    def operate(self, operations: Operations) -> None:
+    def operate(self, operations: TreeOperations) -> None:
         self._engine.requests.operations = operations
 
     def lose(self, operations: Endless) -> None:

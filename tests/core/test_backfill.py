@@ -6,7 +6,7 @@ import pytest
 
 from interlock.core.decisions import Failed
 from interlock.engine import intake
-from interlock.engine.catalog import Catalog, Entry, any_object
+from interlock.engine.catalog import Catalog, CatalogEntry, any_object
 from interlock.error import InterlockError
 from interlock.model.job import Job
 from interlock.model.run import TRIGGER
@@ -21,7 +21,7 @@ HOUR = 3600.0
 
 def backfill(machine: Machine, start: float, end: float, max_parallel: int = 1, **fields: Any) -> BackfillReport:
     """As the shell hands it in, with what the store knows."""
-    catalog = Catalog([Entry(one, any_object(one.id)) for one in machine.jobs])
+    catalog = Catalog([CatalogEntry(one, any_object(one.id)) for one in machine.jobs])
     message = Backfill(1, fields.pop("job_id", "work"), START + start, START + end, max_parallel, **fields)
     command = intake.refill(message, machine.state, catalog, "client", machine.wall)
     answer = machine.step(("client", command)).answers[-1][1]

@@ -394,7 +394,7 @@ def test_a_run_that_waits_for_an_approval_can_be_stopped(end: str) -> None:
         machine.advance(50)
     assert machine.state_of(run_id) is (S.CANCELLED if end == "cancel" else S.TIMEOUT)
     assert resolve(machine, run_id) == "already_resolved"
-    assert machine.state.asking == {}
+    assert machine.state.awaiting_approval == {}
 
 
 def test_a_held_run_is_approved_and_stays_held() -> None:
@@ -804,7 +804,7 @@ def test_nobody_approves_what_runs_on_their_behalf(way: str) -> None:
         caused = machine.submit("first")
         machine.started(caused)
         machine.finished(caused)
-    [run_id] = machine.state.asking
+    [run_id] = machine.state.awaiting_approval
     assert resolve(machine, run_id, actor="client") == "self_approval"
     if way == "retry":
         assert resolve(machine, run_id, actor="bob") == "self_approval"
@@ -822,7 +822,7 @@ def test_a_session_that_is_stopped_leaves_no_run_that_waits_for_the_policy(actio
     machine.step(("client", ActOnSession(1, action, "s", "default")))
     assert {machine.state_of(one) for one in waiting} == {S.CANCELLED}
     assert machine.state_of(other) is S.APPROVAL_REQUIRED
-    assert machine.state.put_off == {}
+    assert machine.state.deferred_by_policy == {}
 
 
 def test_a_run_that_is_judged_again_is_not_overtaken_in_its_session() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
-from interlock.core.lane import Room, RouteKey
+from interlock.core.lane import RouteKey, SlotKind
 from interlock.core.roster import ANYWHERE, Attempt, Roster, Worker
 from interlock.model.pool import PoolSpec, PoolStatus
 from interlock.model.state import State
@@ -29,7 +29,7 @@ keys = st.builds(
     lambda job, any_worker, room, requires, labels, pool: (
         ANYWHERE if any_worker else job, room, (), (job, requires, labels, pool),
     ),
-    some(JOBS), st.booleans(), some(Room),
+    some(JOBS), st.booleans(), some(SlotKind),
     st.lists(some(("cpu", "gpu", "cuda", "tape")), max_size=2, unique=True).map(tuple),
     st.dictionaries(some(("placement.region", "node.disk", "constraint.region")), some(("eu", "us")), max_size=1)
     .map(lambda found: tuple(found.items())),
@@ -62,14 +62,14 @@ def fits(pools: dict[str, PoolSpec], worker: Worker, key: RouteKey, tenant: str)
     return job_id == ANYWHERE or job_id in worker.jobs
 
 
-def is_open(pools: dict[str, PoolSpec], worker: Worker, room: Room) -> bool:
+def is_open(pools: dict[str, PoolSpec], worker: Worker, room: SlotKind) -> bool:
     """ROU-6, and a free slot."""
     if worker.free(room) <= 0:
         return False
     if not pools:
         return True
     shared = len(worker.attempts) - len(worker.apart)
-    full = room is Room.SHARED and worker.slots >= 10 and shared / worker.slots >= 0.9
+    full = room is SlotKind.SHARED and worker.slots >= 10 and shared / worker.slots >= 0.9
     return not full and (worker.pool == "default" or (worker.cpu < 90 and worker.gpu < 90))
 
 
@@ -144,7 +144,7 @@ class Choices(RuleBasedStateMachine):
             assert roster.has_room((room,), self.rng)
             self.runs += 1
             found.attempts[f"run-{self.runs}"] = Attempt(RUN, 0.0, True, self.runs)
-            if room is not Room.SHARED:
+            if room is not SlotKind.SHARED:
                 found.apart[f"run-{self.runs}"] = room
 
 
@@ -160,12 +160,12 @@ def test_ties_are_broken_at_random_and_what_was_just_sent_counts() -> None:
         worker = roster.workers[f"w{number}"] = Worker(f"w{number}", slots=100, connected=True)
         roster.changed(worker)
     roster.settle(rng)
-    place = roster.place((ANYWHERE, Room.SHARED, (), ("video", (), (), "")), "default", rng)
+    place = roster.place((ANYWHERE, SlotKind.SHARED, (), ("video", (), (), "")), "default", rng)
     orders = []
     for round in range(3):
         order: list[str] = []
         for _ in range(10):
-            found = roster.pick(place, Room.SHARED, rng)
+            found = roster.pick(place, SlotKind.SHARED, rng)
             assert found is not None
             found.attempts[f"{round}-{len(order)}"] = Attempt(RUN, 0.0, True, 0)
             order.append(found.id)
@@ -195,8 +195,8 @@ def test_the_lowest_sum_of_runs_and_hundredths_of_load_wins(runs: int, cpu: floa
         roster.workers[worker.id] = worker
         roster.changed(worker)
     roster.settle(rng)
-    place = roster.place((ANYWHERE, Room.SHARED, (), ("video", (), (), "")), "default", rng)
-    found = roster.pick(place, Room.SHARED, rng)
+    place = roster.place((ANYWHERE, SlotKind.SHARED, (), ("video", (), (), "")), "default", rng)
+    found = roster.pick(place, SlotKind.SHARED, rng)
     assert found is not None
     assert found.id == chosen
 
@@ -204,13 +204,13 @@ def test_the_lowest_sum_of_runs_and_hundredths_of_load_wins(runs: int, cpu: floa
 def test_a_worker_without_a_free_place_for_a_process_takes_runs_that_need_none() -> None:
     roster, rng = Roster(), Random(1)
     worker = roster.workers["one"] = Worker("one", slots=1, processes=1, connected=True)
-    worker.apart["a"] = Room.OWN
+    worker.apart["a"] = SlotKind.OWN
     roster.changed(worker)
     roster.settle(rng)
-    place = roster.place((ANYWHERE, Room.OWN, (), ("video", (), (), "")), "default", rng)
-    assert roster.pick(place, Room.OWN, rng) is None
-    assert not roster.has_room((Room.OWN,), rng) or not worker.attempts
+    place = roster.place((ANYWHERE, SlotKind.OWN, (), ("video", (), (), "")), "default", rng)
+    assert roster.pick(place, SlotKind.OWN, rng) is None
+    assert not roster.has_room((SlotKind.OWN,), rng) or not worker.attempts
     roster.changed(worker)
     roster.settle(rng)
-    assert roster.has_room((Room.SHARED,), rng)
-    assert roster.pick(place, Room.SHARED, rng) is worker
+    assert roster.has_room((SlotKind.SHARED,), rng)
+    assert roster.pick(place, SlotKind.SHARED, rng) is worker

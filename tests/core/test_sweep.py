@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from interlock.core.rebuild import rebuild
 from interlock.core.state import Limits
-from interlock.core.sweep import SLACK, Coming, why_missed
+from interlock.core.sweep import SLACK, PendingMoves, why_missed
 from interlock.model.facets import Approval, Facets, Judged
 from interlock.model.guard import Action, Constraints, Hook
 from interlock.model.job import Job
@@ -34,7 +34,7 @@ TOPIC = "topic"
 def swept(machine: Machine) -> list[tuple[State, str]]:
     """Compare every stored run with the memory, as the sweeper does, and return what was put back."""
     page = at_once(machine.store.runs(LIVE, None, 1000))
-    coming = Coming(machine.state, machine.now)
+    coming = PendingMoves(machine.state, machine.now)
     found = {run.id: run.job_version for run in page.runs if why_missed(coming, run) is not None}
     return machine.step(("", Sweep(found))).put_back if found else []
 
@@ -42,7 +42,7 @@ def swept(machine: Machine) -> list[tuple[State, str]]:
 def missed(machine: Machine) -> list[str]:
     """Return in what ways runs are missed, without any slack."""
     page = at_once(machine.store.runs(LIVE, None, 1000))
-    coming = Coming(machine.state, machine.now, slack=0.0, patience=0.0)
+    coming = PendingMoves(machine.state, machine.now, slack=0.0, patience=0.0)
     return [why for run in page.runs if (why := why_missed(coming, run)) is not None]
 
 

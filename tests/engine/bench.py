@@ -6,7 +6,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from interlock.core.decisions import Batch
-from interlock.engine.catalog import Catalog, Entry
+from interlock.engine.catalog import Catalog, CatalogEntry
 from interlock.engine.engine import Engine, EngineSettings
 from interlock.error import StoreUnavailable
 from interlock.model.job import Job
@@ -129,7 +129,7 @@ class Bench:
     def __init__(self, store: SlowStore, pools: Mapping[str, PoolSpec] = {}, **settings: Any) -> None:
         # Its schedule, which never fires here, is what the first commit stores.
         scheduled = Job(id="job", schedule=Schedule(once=True, wait=1e8))
-        catalog = Catalog([Entry(scheduled, lambda payload: None)], pools=pools)
+        catalog = Catalog([CatalogEntry(scheduled, lambda payload: None)], pools=pools)
         self.store = store
         self.engine = Engine(
             store=store,

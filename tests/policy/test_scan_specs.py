@@ -11,7 +11,7 @@ from interlock.config.documents import read
 from interlock.config.faults import Faults
 from interlock.error import BadConfig, InterlockError, MissingLibrary
 from interlock.fields.field import Part, Several
-from interlock.fields.field_types import Refused
+from interlock.fields.field_types import NotAccepted
 from interlock.model.policy.scanner import OutputAction, ScannerKind, ScannerSpec, load_re2
 from interlock.policy.scan import compile_scanners
 
@@ -25,7 +25,7 @@ def loaded(text: str, folder: Path) -> tuple[ScannerSpec, ...]:
     (document,) = read([str(file)], faults)
     try:
         found: tuple[ScannerSpec, ...] = FIELD.check(document.values["scanners"], document.place.at("scanners"))
-    except Refused:
+    except NotAccepted:
         faults.check()
         raise
     return found

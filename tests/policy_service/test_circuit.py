@@ -41,7 +41,7 @@ OPENED = [(100.0, "bad")] * 3
 )
 def test_when_a_call_may_begin(results: list[tuple[float, str]], now: float, lets: bool) -> None:
     circuit = after(*results)
-    assert circuit.lets(now) == lets
+    assert circuit.allows(now) == lets
     if not lets:
         with pytest.raises(PolicyUnavailable, match="circuit open"):
             circuit.begin(now)
@@ -50,12 +50,12 @@ def test_when_a_call_may_begin(results: list[tuple[float, str]], now: float, let
 def test_up_to_three_probes_begin_and_two_successes_close_it() -> None:
     circuit = after(*OPENED)
     for _ in range(3):
-        assert circuit.lets(130)
+        assert circuit.allows(130)
         circuit = circuit.begin(130)
-    assert not circuit.lets(130)
+    assert not circuit.allows(130)
     round = circuit.round
     circuit = circuit.succeed(round)
-    assert (circuit.is_open, circuit.lets(130)) == (True, False)
+    assert (circuit.is_open, circuit.allows(130)) == (True, False)
     circuit = circuit.succeed(round)
     assert not circuit.is_open
     assert circuit.fail(round, 130) == circuit, "the third probe says nothing new"
@@ -72,10 +72,10 @@ def test_a_probe_without_a_result_leaves_its_place_to_another() -> None:
     circuit = after(*OPENED)
     for _ in range(3):
         circuit = circuit.begin(130)
-    assert not circuit.lets(130)
-    assert circuit.give_back(circuit.round).lets(130)
-    assert not circuit.lets(159.999)
-    assert circuit.lets(160), "their scheduler has died"
+    assert not circuit.allows(130)
+    assert circuit.give_back(circuit.round).allows(130)
+    assert not circuit.allows(159.999)
+    assert circuit.allows(160), "their scheduler has died"
     assert circuit.begin(160).probes == 1
 
 
@@ -85,7 +85,7 @@ class Slow:
     def __init__(self) -> None:
         self.phase, self.events, self.began = "closed", list[str](), 0.0
 
-    def lets(self, now: float) -> bool:
+    def allows(self, now: float) -> bool:
         if self.phase == "open":
             return now >= self.began + 30
         return self.phase == "closed" or self.events.count("begun") < 3
@@ -118,9 +118,9 @@ def test_it_agrees_with_the_rules(steps: list[tuple[float, str, int]]) -> None:
     for passed, step, which in steps:
         # With its probes all under way, a lost one makes room after 30 s, which the rules do not know.
         now += 0.0 if slow.phase == "probing" else passed
-        assert circuit.lets(now) == slow.lets(now)
+        assert circuit.allows(now) == slow.allows(now)
         if step == "begin":
-            if circuit.lets(now):
+            if circuit.allows(now):
                 circuit = circuit.begin(now)
                 slow.begin(now)
                 calls.append((circuit.round, slow.events))

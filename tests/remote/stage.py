@@ -8,7 +8,7 @@ from random import Random
 
 from interlock.buses.tls import TlsBus, client_context
 from interlock.core.state import Limits
-from interlock.engine.catalog import Catalog, Entry
+from interlock.engine.catalog import Catalog, CatalogEntry
 from interlock.engine.engine import Engine, EngineSettings
 from interlock.model.access import Caller, Grant, Role, digest_of
 from interlock.model.job import Job
@@ -129,7 +129,7 @@ class Scheduler:
         self.address = HERE
 
     async def start(self) -> None:
-        jobs = [Entry(Job(id=name, max_crashes=10), lambda payload: None) for name in JOBS]
+        jobs = [CatalogEntry(Job(id=name, max_crashes=10), lambda payload: None) for name in JOBS]
         catalog = Catalog(jobs, pools=POOLS)
         settings = EngineSettings(limits=self._limits)
         clock, rng = SystemClock(), Random(1)

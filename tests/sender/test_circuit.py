@@ -14,7 +14,7 @@ def opened(at: float = 0.0) -> Circuit:
 @pytest.mark.parametrize(("now", "lets"), [(100, False), (129.99, False), (130, True), (1000, True)])
 def test_it_opens_after_five_failures_in_a_row_for_thirty_seconds(now: float, lets: bool) -> None:
     circuit = opened(100)
-    assert (circuit.is_open, circuit.lets(now)) == (True, lets)
+    assert (circuit.is_open, circuit.allows(now)) == (True, lets)
 
 
 def test_a_success_begins_the_count_anew() -> None:
@@ -22,13 +22,13 @@ def test_a_success_begins_the_count_anew() -> None:
     for _ in range(3):
         assert [circuit.failed(0, circuit.begin()) for _ in range(FAILURES - 1)] == [False] * (FAILURES - 1)
         assert not circuit.succeeded()
-    assert circuit.lets(0)
+    assert circuit.allows(0)
 
 
 def test_one_probe_at_a_time_while_it_is_open() -> None:
     circuit = opened()
     assert circuit.begin()
-    assert not circuit.lets(10_000)
+    assert not circuit.allows(10_000)
 
 
 def test_the_pause_doubles_to_five_minutes_while_probes_fail_and_begins_anew_after_a_success() -> None:
@@ -36,13 +36,13 @@ def test_the_pause_doubles_to_five_minutes_while_probes_fail_and_begins_anew_aft
     for _ in range(6):
         assert circuit.failed(now, circuit.begin())
         pauses.append(circuit.until - now)
-        assert not circuit.lets(circuit.until - 0.01)
+        assert not circuit.allows(circuit.until - 0.01)
         now = circuit.until
-        assert circuit.lets(now)
+        assert circuit.allows(now)
     assert pauses == [60, 120, 240, LONGEST_PAUSE, LONGEST_PAUSE, LONGEST_PAUSE]
     circuit.begin()
     assert circuit.succeeded()
-    assert circuit.lets(now)
+    assert circuit.allows(now)
     assert not circuit.begin()
     assert [circuit.failed(now, False) for _ in range(FAILURES)][-1]
     assert circuit.until == now + FIRST_PAUSE
@@ -54,7 +54,7 @@ def test_tries_that_began_before_it_opened_do_not_lengthen_the_pause() -> None:
     assert circuit.until == FIRST_PAUSE
     assert circuit.begin()
     assert not circuit.failed(40, probe=False)
-    assert not circuit.lets(40)
+    assert not circuit.allows(40)
 
 
 def test_a_probe_that_is_not_made_leaves_its_place_to_the_next() -> None:
@@ -62,4 +62,4 @@ def test_a_probe_that_is_not_made_leaves_its_place_to_the_next() -> None:
     circuit.begin()
     circuit.give_back()
     assert circuit.is_open
-    assert circuit.lets(FIRST_PAUSE)
+    assert circuit.allows(FIRST_PAUSE)

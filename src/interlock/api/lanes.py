@@ -6,7 +6,7 @@ from interlock.api.call import Call, Handlers, handlers_of
 from interlock.api.patience import ask
 from interlock.client.connection import Connection
 from interlock.fields.field import copy_fields
-from interlock.fields.field_types import Place, Rate
+from interlock.fields.field_types import FieldPath, Rate
 from interlock.interface.bodies import LaneBody, LaneChangeBody
 from interlock.model.lane import LaneChange, LaneInfo, LaneSpec
 from interlock.wire import lane_request as r
@@ -23,6 +23,6 @@ class Lanes:
 
     async def set_lane(self, call: Call[Any, LaneChangeBody]) -> LaneInfo:
         rate = call.body.rate
-        number = Rate().check(rate, Place("rate")) if isinstance(rate, str) else rate
+        number = Rate().check(rate, FieldPath("rate")) if isinstance(rate, str) else rate
         change = copy_fields(LaneChange, call.body, rate=number)
         return (await ask(self._connection, r.SetLane(0, call.path["lane"], change, call.caller.name))).lane

@@ -10,7 +10,7 @@ from interlock.config.faults import Faults, Spot
 from interlock.config.file import DEFAULT_NAME
 from interlock.config.plain_yaml import parts_of, read_text
 from interlock.error import BadConfig, BadValue, shown
-from interlock.fields.field_types import Place
+from interlock.fields.field_types import FieldPath
 
 ENDINGS = (".yaml", ".yml")
 
@@ -26,8 +26,8 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     faults: Faults
 
     @property
-    def place(self) -> Place:
-        return Place("", document=self)
+    def place(self) -> FieldPath:
+        return FieldPath("", document=self)
 
     def spot(self, path: str = "") -> Spot:
         """Return the place of a field; for a missing one, the beginning of the mapping that lacks it."""

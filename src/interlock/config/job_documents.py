@@ -12,7 +12,7 @@ from interlock.config.guards import missing_variables
 from interlock.error import shown
 from interlock.fields import payload
 from interlock.fields.field import read_fields, settable
-from interlock.fields.field_types import Refused
+from interlock.fields.field_types import NotAccepted
 from interlock.model.job import JOB_FIELDS, Job
 from interlock.model.work import FunctionWork, JobRun, JobWork, ProcessWork, shell
 from interlock.wire.request import PutJobs
@@ -25,7 +25,7 @@ def read_job(values: Mapping[str, Any], job_id: str) -> Job:
     faults = Faults()
     document = from_values("Job", job_id, values, faults)
     job: Job | None = None
-    with suppress(Refused):
+    with suppress(NotAccepted):
         job = read_document(document)
     faults.check()
     assert job is not None

@@ -5,7 +5,7 @@ from typing import Any
 
 from interlock.core.state import DEFAULT_LANES
 from interlock.error import BadValue
-from interlock.fields.field_types import Kind, Place, Schema
+from interlock.fields.field_types import FieldPath, Kind, Schema
 from interlock.model.job import NAME
 from interlock.model.lane import LIMIT, LaneSpec, with_limits
 
@@ -17,13 +17,13 @@ class Lanes(Kind):
 
     metavar = "NAME=LIMIT"
 
-    def check(self, value: Any, place: Place) -> dict[str, int]:
+    def check(self, value: Any, place: FieldPath) -> dict[str, int]:
         if not isinstance(value, dict):
             raise BadValue(str(place), value, "a mapping of lanes to their limits")
         return {self.name(name, place): LIMIT.check(limit, place.at(name)) for name, limit in value.items()}
 
     @staticmethod
-    def name(name: object, place: Place) -> str:
+    def name(name: object, place: FieldPath) -> str:
         if not isinstance(name, str) or not NAME.fullmatch(name):
             raise BadValue(str(place), name, "a lane's name")
         return name
@@ -48,7 +48,7 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, int]:
     found = {}
     for name, value in sorted(environment.items()):
         if name.startswith(LANE_PREFIX):
-            place = Place(name)
+            place = FieldPath(name)
             lane = Lanes.name(name.removeprefix(LANE_PREFIX).lower(), place)
             found[lane] = LIMIT.read(value, place)
     return found
@@ -60,5 +60,5 @@ def from_flags(flags: Sequence[str]) -> dict[str, int]:
         name, separator, value = flag.partition("=")
         if not separator:
             raise BadValue("--lane", flag, "of the form NAME=LIMIT")
-        found[Lanes.name(name, Place("--lane"))] = LIMIT.read(value, Place(f"--lane {name}"))
+        found[Lanes.name(name, FieldPath("--lane"))] = LIMIT.read(value, FieldPath(f"--lane {name}"))
     return found

@@ -7,7 +7,7 @@ from interlock.config.documents import Document
 from interlock.config.faults import Faults
 from interlock.error import shown
 from interlock.fields.field import read_fields, settable
-from interlock.fields.field_types import Refused, did_you_mean
+from interlock.fields.field_types import NotAccepted, did_you_mean
 from interlock.model.job import Job
 from interlock.model.policy.document import PolicyDocument
 from interlock.policy.expression import BadExpression, compiled
@@ -23,7 +23,7 @@ def read_policy(document: Document) -> Policy:
     for path, fault in faults:
         document.refuse(path, f"{path}: {fault}")
     if faults:
-        raise Refused
+        raise NotAccepted
     return compile_policy(found)
 
 

@@ -24,7 +24,7 @@ from interlock.config.settings import (
 )
 from interlock.core.state import DEFAULT_LANES
 from interlock.error import BadConfig, shown
-from interlock.fields.field_types import Optional, Place, did_you_mean
+from interlock.fields.field_types import FieldPath, Optional, did_you_mean
 
 CONFIG_VARIABLE = "INTERLOCK_CONFIG"
 HANDED_OVER = ("INTERLOCK_RESUME_ID", "INTERLOCK_PREV_EXIT", "INTERLOCK_PREV_SIGNAL", "INTERLOCK_CHILD")
@@ -119,15 +119,15 @@ def _one(
     if name in flags:
         given, flag = flags[name], flag_of(name)
         if isinstance(given, list):
-            return setting.kind.read_each(given, Place(flag)), f"{'flag' if flag[0] == '-' else 'argument'} {flag}"
+            return setting.kind.read_each(given, FieldPath(flag)), f"{'flag' if flag[0] == '-' else 'argument'} {flag}"
         if isinstance(given, bool):
             return given, f"flag {flag}"
-        return setting.kind.read(given, Place(flag)), f"flag {flag}"
+        return setting.kind.read(given, FieldPath(flag)), f"flag {flag}"
     text = environment.get(variable) if setting.in_environment else None
     if text or (text is not None and not isinstance(setting.kind, Optional)):
-        return setting.kind.read(text, Place(variable)), variable
+        return setting.kind.read(text, FieldPath(variable)), variable
     if found is not None and name in found.values:
-        place = Place(name, found.name, found.lines)
+        place = FieldPath(name, found.name, found.lines)
         return setting.kind.check(found.values[name], place), place.source()
     return DEFAULTS[name], DEFAULT
 
@@ -137,7 +137,7 @@ def _lanes(flags: list[str], environment: Mapping[str, str], found: file.File | 
     for lane, limit in DEFAULT_LANES.items():
         yield DEFAULT, lane, limit
     if found is not None and found.values.get("lanes") is not None:
-        place = Place("lanes", found.name, found.lines)
+        place = FieldPath("lanes", found.name, found.lines)
         for lane, limit in Lanes().check(found.values["lanes"], place).items():
             yield place.at(lane).source(), lane, limit
     for lane, limit in from_environment(environment).items():

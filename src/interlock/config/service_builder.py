@@ -9,7 +9,7 @@ from interlock.config.declarations import Declared
 from interlock.config.faults import Spot
 from interlock.error import BadUse, BadValue
 from interlock.fields.duration import Duration
-from interlock.fields.field_types import Command, Optional, Place, did_you_mean
+from interlock.fields.field_types import Command, FieldPath, Optional, did_you_mean
 from interlock.model.work import Limits
 from interlock.supervision import spec
 from interlock.supervision.spec import Alive, Backoff, Budget, Child, Container, Group, Process, Ready
@@ -63,7 +63,7 @@ def declare_service(
             raise BadUse("limits", "cannot be combined with container; use container.memory and container.cpus")
         child = Container(name=name, **options, **_container(container))
     else:
-        command = LATER if process is None else Command().check(process, Place("process"))
+        command = LATER if process is None else Command().check(process, FieldPath("process"))
         child = Process(name=name, command=command, **options | _folder(options))
     if function is not None:
         takes_context(name, function)
@@ -88,7 +88,7 @@ def _declared(child: Child, group: object, spot: Spot, function: Callable[..., A
         name=child.name,
         is_group=isinstance(child, Group),
         child=child,
-        group=Optional(spec.CHILD_NAME).check(group, Place("group")),
+        group=Optional(spec.CHILD_NAME).check(group, FieldPath("group")),
         spot=spot,
         group_spot=spot,
         function=function,

@@ -12,7 +12,7 @@ from interlock.config.tokens import SECRET, Token, Tokens
 from interlock.error import BadValue
 from interlock.fields.doc import doc
 from interlock.fields.field import fields_of
-from interlock.fields.field_types import Choice, Kind, Place, Schema, Size, Span, Text, Texts, Whole
+from interlock.fields.field_types import Choice, FieldPath, Kind, Schema, Size, Span, Text, Texts, Whole
 from interlock.fields.secret import SECRET_NAMES
 from interlock.fields.sockets import MEMORY, http_socket, scheduler_socket
 from interlock.model.lane import LaneSpec, with_limits
@@ -33,7 +33,7 @@ class Address(Kind):
         last = f", {' or '.join(map(repr, words))}" if words else ""
         self.expected = f"'host:port' with a port from 0 to 65,535{last}"
 
-    def check(self, value: Any, place: Place) -> str:
+    def check(self, value: Any, place: FieldPath) -> str:
         if isinstance(value, str) and (value in self.words or self.parts(value) is not None):
             return value
         raise BadValue(str(place), value, self.expected)
@@ -257,7 +257,7 @@ def check(settings: msgspec.Struct) -> None:
     """Convert every known field; raise for the first that is wrong."""
     for name in settings.__struct_fields__:
         if name in SETTINGS:
-            value = SETTINGS[name].kind.check(getattr(settings, name), Place(name))
+            value = SETTINGS[name].kind.check(getattr(settings, name), FieldPath(name))
             msgspec.structs.force_setattr(settings, name, value)
 
 

@@ -12,10 +12,10 @@ from interlock.config.faults import Faults, Spot
 from interlock.config.guards import missing_variables, unknown_jobs
 from interlock.config.pools import every_pool
 from interlock.config.tenants import every_tenant
-from interlock.engine.catalog import Entry, any_object, bind
+from interlock.engine.catalog import CatalogEntry, any_object, bind
 from interlock.error import BadValue, InterlockError, shown
 from interlock.fields.field import Field
-from interlock.fields.field_types import Refused, did_you_mean
+from interlock.fields.field_types import NotAccepted, did_you_mean
 from interlock.model.job import JOB_FIELDS, Job, check_lane
 from interlock.model.lane import LaneSpec
 from interlock.model.pool import PoolSpec
@@ -55,9 +55,9 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     policy: Policy | None = None
     warnings: Sequence[str] = ()
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[CatalogEntry]:
         """Return the catalog entries of the jobs of the files."""
-        return [Entry(one.job, any_object(one.job.id), None, one.source) for one in self.jobs]
+        return [CatalogEntry(one.job, any_object(one.job.id), None, one.source) for one in self.jobs]
 
     def counted(self, more_jobs: int = 0) -> str:
         kinds = list(_are_groups(self.children))
@@ -164,7 +164,7 @@ def _declared(document: Document) -> Declared | Named[Any] | None:
     value = None
     try:
         value = read_value(document)
-    except Refused:
+    except NotAccepted:
         pass
     except InterlockError as error:
         document.refuse(getattr(error, "field", ""), str(error))

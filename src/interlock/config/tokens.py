@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from interlock.error import BadUse, BadValue
-from interlock.fields.field_types import NAME, NAME_RULE, Kind, Place, Schema, Text, Texts, did_you_mean
+from interlock.fields.field_types import NAME, NAME_RULE, FieldPath, Kind, Schema, Text, Texts, did_you_mean
 from interlock.model.access import EVERY_TENANT, Caller, Grant, Role, digest_of
 
 SECRETS = ("sha256", "token", "env")
@@ -65,7 +65,7 @@ class Tokens(Kind):
         "pools": Texts(Text(NAME, NAME_RULE.format(64)), make=tuple),
     }
 
-    def check(self, value: Any, place: Place) -> list[Token]:
+    def check(self, value: Any, place: FieldPath) -> list[Token]:
         if not isinstance(value, (list, tuple)):
             raise BadValue(str(place), "…", "a list of tokens")
         found: dict[str, Token] = {}
@@ -81,7 +81,7 @@ class Tokens(Kind):
                     raise BadUse(str(place.at(number)), f"{token.name!r} has the same secret as {owner!r}")
         return list(found.values())
 
-    def _token(self, value: object, place: Place) -> Token:
+    def _token(self, value: object, place: FieldPath) -> Token:
         if not isinstance(value, dict):
             raise BadValue(str(place), "…", "a mapping with name, role and one of sha256, token, env")
         fields: dict[str, Any] = {}

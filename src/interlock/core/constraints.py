@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from interlock.core import effects, output
 from interlock.core.admission import admit
-from interlock.core.guard_actions import EVENTS, ActionFailed, about, cause, inform, inform_all
+from interlock.core.guard_actions import EVENTS, ActionFailed, about, create_caused_run, inform_all, notify
 from interlock.core.hooks import GOOD, call_hook, hook_of
 from interlock.core.job_guard import ACTION, JobGuard, guard_of, waits
 from interlock.core.state import SchedulerState
@@ -115,7 +115,9 @@ def _ask(p: Pass, run: Run) -> None:
 def _begin_check(p: Pass, run: Run, name: str) -> None:
     check = _checks(p.state, run)[name]
     try:
-        called = cause(p, run, check.job, about(run, "check"), name, checked(check.timeout), "called to check")
+        called = create_caused_run(
+            p, run, check.job, about(run, "check"), name, checked(check.timeout), "called to check"
+        )
     except ActionFailed as error:
         _unanswered(p, run, name, OnError(check.on_error), str(error))
     else:
@@ -230,7 +232,7 @@ def _act(p: Pass, run: Run) -> None:
     while (step := run.guarded.step) < len(actions):
         action = actions[step]
         try:
-            called = inform(p, run, action, "violated", step, ACTION)
+            called = notify(p, run, action, "violated", step, ACTION)
         except ActionFailed as error:
             _failed(p, run, OnError(action.on_error), f"{action.action} failed: {error}")
             return

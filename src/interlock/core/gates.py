@@ -100,7 +100,7 @@ class Gate(msgspec.Struct, eq=False, kw_only=True):
                 self.known[place] = first
                 heappush(self.parked, (rank, first, *place))
             else:
-                state.stir(lane_name).add_head(line, (first, key))
+                state.mark_startable(lane_name).add_head(line, (first, key))
                 most -= lane.has_slot
 
 
@@ -193,7 +193,7 @@ def ring(p: "Pass", name: str, at: float) -> None:
         gate.alarm = inf
         p.state.open_gates[name] = gate
         if name.startswith(LANE_RATE) and (lane := name.removeprefix(LANE_RATE)) in p.state.lanes:
-            p.state.stir(lane)
+            p.state.mark_startable(lane)
 
 
 def let_queues_try(p: "Pass") -> bool:

@@ -25,7 +25,7 @@ class ActionFailed(Exception):
     """An action that cannot be carried out; the text says why."""
 
 
-def owe(p: Pass, run: Run, action: Action, kind: str, place: int) -> None:
+def enqueue_webhook(p: Pass, run: Run, action: Action, kind: str, place: int) -> None:
     """Add a webhook to the outbox."""
     id = delivery_id(run, f"{kind}/{place}")
     request = outgoing(action, notice_of(run, kind, run.guarded.violations), id, p.now)
@@ -35,7 +35,7 @@ def owe(p: Pass, run: Run, action: Action, kind: str, place: int) -> None:
     p.batch.deliveries.append(Delivery(*found, next_at=p.now))
 
 
-def cause(
+def create_caused_run(
     p: Pass, run: Run, job_id: str, data: bytes, check: str = "", timeout: float | None = None, why: str = "triggered"
 ) -> Run:
     """Create a run of another job on behalf of this one."""
@@ -66,16 +66,16 @@ def data_of(p: Pass, action: Action) -> bytes:
     return payload.EMPTY if given is None else msgspec.json.encode(given)
 
 
-def inform(p: Pass, run: Run, action: Action, kind: str, place: int, check: str = "") -> Run | None:
+def notify(p: Pass, run: Run, action: Action, kind: str, place: int, check: str = "") -> Run | None:
     """Carry out an action that decides nothing. Return the run that it called; raise `ActionFailed`."""
     if action.action is ActionKind.WEBHOOK:
-        owe(p, run, action, kind, place)
+        enqueue_webhook(p, run, action, kind, place)
         return None
     if action.action is ActionKind.TRIGGER_JOB:
-        cause(p, run, str(action.job), data_of(p, action))
+        create_caused_run(p, run, str(action.job), data_of(p, action))
         return None
     limit = None if action.limit is None else checked(action.limit)
-    return cause(p, run, str(action.job), about(run, kind), check, limit, f"called because of run.{kind}")
+    return create_caused_run(p, run, str(action.job), about(run, kind), check, limit, f"called because of run.{kind}")
 
 
 def note_failure(p: Pass, run: Run, action: Action, kind: str, error: ActionFailed) -> None:
@@ -92,7 +92,7 @@ def inform_all(p: Pass, run: Run, field: str, kind: str) -> None:
         return
     for place, action in enumerate(actions):
         try:
-            inform(p, run, action, kind, place)
+            notify(p, run, action, kind, place)
         except ActionFailed as error:
             failed += 1
             note_failure(p, run, action, kind, error)

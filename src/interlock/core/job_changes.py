@@ -12,8 +12,8 @@ from interlock.core.judge import adopt_policy
 from interlock.core.lane_changes import adopt_lanes
 from interlock.core.lineage import adopt_key
 from interlock.core.output import adopt_output
-from interlock.core.schedule_table import GONE, Entry
-from interlock.core.series import PAUSED, go, let_go, skip
+from interlock.core.schedule_table import GONE, TimetableEntry
+from interlock.core.series import PAUSED, release_or_wait, release_waiting, skip
 from interlock.core.state import SchedulerState
 from interlock.core.tenants import adopt_tenants, check_tenants
 from interlock.core.timetable import AGAIN, occurrence, turn_back
@@ -154,7 +154,7 @@ def _enter(p: Pass, job: Job, is_start: bool = False) -> None:
         paused, done = row is not None and row[5], False
         reached = row[7] if row is not None else p.facts.latest.get(job.id, 0.0)
     table.orders += 1
-    entry = Entry(job, table.orders, anchor, cursor, next_time, paused, done, reached)
+    entry = TimetableEntry(job, table.orders, anchor, cursor, next_time, paused, done, reached)
     table.entries[job.id] = entry
     turn_back(p, entry)
     table.wall = max(table.wall, entry.cursor - p.state.limits.prerun)  # the clock showed this before a restart
@@ -239,7 +239,7 @@ def adopt_changes(p: Pass) -> None:
         p.warnings.append(f"job {job_id!r} has changed: {count} runs past prerun keep their version")
     for job_id in p.adopting:
         if (job_id, "") in p.state.series:
-            let_go(p, p.state.series[job_id, ""])
+            release_waiting(p, p.state.series[job_id, ""])
 
 
 def pause(p: Pass, origin: str, command: SetPaused) -> None:
@@ -260,7 +260,7 @@ def pause(p: Pass, origin: str, command: SetPaused) -> None:
     p.answers.append((origin, report(p.state, command.request, command.job_id)))
 
 
-def _resume(p: Pass, entry: Entry) -> None:
+def _resume(p: Pass, entry: TimetableEntry) -> None:
     """Compute the next time from now, without catching up. Runs created ahead and not yet due continue."""
     schedule, since = entry.schedule, p.now - entry.schedule.offset(entry.job.id)
     only = schedule.at if schedule.at is not None else entry.anchor + schedule.wait if schedule.once else None
@@ -301,7 +301,7 @@ def refill(p: Pass, origin: str, command: Refill) -> None:
         p.batch.keys.append((command.tenant, None, run_id, digest, p.now))
         if command.tenant == DEFAULT:
             note_reached(p, job.id, at)
-        go(p, run)
+        release_or_wait(p, run)
         created.append(run_id)
     p.answers.append((origin, BackfillReport(command.request, created, existing)))
 

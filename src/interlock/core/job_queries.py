@@ -7,7 +7,7 @@ from typing import Any
 
 from interlock.core.fire_times import following, times_between
 from interlock.core.lane import Lane
-from interlock.core.schedule_table import Entry, Table
+from interlock.core.schedule_table import Table, TimetableEntry
 from interlock.core.session_view import page as session_page
 from interlock.core.state import SchedulerState
 from interlock.core.tenants import tenants
@@ -81,7 +81,7 @@ def _other_code(job: Job, state: SchedulerState) -> list[str]:
     return [one.id for one in state.workers.values() if one.connected and one.jobs.get(job.id, job.code) != job.code]
 
 
-def _next_of(entry: Entry | None, state: SchedulerState) -> float | None:
+def _next_of(entry: TimetableEntry | None, state: SchedulerState) -> float | None:
     """Return the time of the first run created ahead, or else the next fire time."""
     if entry is None or entry.paused:
         return None

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from interlock.core import effects
 from interlock.core.facts import Needs
 from interlock.core.gates import POLICY_LIMIT
-from interlock.core.guard_actions import ActionFailed, inform, note_failure
+from interlock.core.guard_actions import ActionFailed, note_failure, notify
 from interlock.core.lineage import claimant
 from interlock.core.state import JUMP, RUNTIME, WAIT, SchedulerState
 from interlock.core.transition import Pass
@@ -208,7 +208,7 @@ def _pause(p: Pass, run: Run, why: str) -> None:
 def _wait(p: Pass, run: Run, judged: Judged, pause: float) -> None:
     """Keep a run pending for a while, out of its session if it has not begun."""
     p.set_facet(run, policy=replace(judged, waits=True))
-    p.state.put_off[run.id] = run
+    p.state.deferred_by_policy[run.id] = run
     run.due_at = p.now + pause
     p.state.set_span(p.elapsed + pause, run, WAIT)
     p.let_others_pass(run)
@@ -301,14 +301,14 @@ def _ask(p: Pass, run: Run, request: PolicyRequest, judged: Judged) -> bool:
     p.set_facet(run, policy=replace(judged, approval=Approval(asked, p.now, run.due_at)))
     p.rulings.append((request.topic, Ruling.ASK))
     p.move(run, State.APPROVAL_REQUIRED, f"rule {judged.rule}: {judged.reason}"[:LONGEST_REASON])
-    p.state.asking[run.id] = run
+    p.state.awaiting_approval[run.id] = run
     p.state.set_span(p.elapsed + timeout, run, WAIT)
     p.let_others_pass(run)
     p.audit(AuditKind.VERDICT, run.created_by, run.tenant, run.id, job=run.job_id, decision=Ruling.ASK,
             rule=judged.rule, reason=judged.reason, policy=judged.policy, request=asked)  # fmt: skip
     for place, action in enumerate(() if p.state.policy is None else p.state.policy.document.on_approval_required):
         try:
-            inform(p, run, action, "approval_required", place)
+            notify(p, run, action, "approval_required", place)
         except ActionFailed as error:
             note_failure(p, run, action, "approval_required", error)
     return False
@@ -369,7 +369,7 @@ def time_passed(p: Pass, run: Run) -> None:
 def _end_pause(p: Pass, run: Run) -> None:
     assert run.judged is not None
     run.due_at = None
-    p.state.put_off.pop(run.id, None)
+    p.state.deferred_by_policy.pop(run.id, None)
     p.set_facet(run, policy=replace(run.judged, waits=False))
     p.entering.append(run)
 

@@ -24,7 +24,7 @@ PACE_SPAN = 60.0  # seconds over which recent starts count
 SWEEP_AT = 1000  # dead entries that a lane keeps before a sweep
 
 
-class Room(IntEnum):
+class SlotKind(IntEnum):
     """The place on a worker where a run executes. Each kind has its own slots."""
 
     SHARED = 0  # in the shared process
@@ -32,9 +32,9 @@ class Room(IntEnum):
     SUSPECT = 2  # in its own process, because its last process died
 
 
-Needs = tuple[str, tuple[str, ...], tuple[tuple[str, str], ...], str]
+Requirements = tuple[str, tuple[str, ...], tuple[tuple[str, str], ...], str]
 """what a run demands of its worker: topic, capabilities, labels and preferred pool"""
-RouteKey = tuple[str, Room, tuple[str, ...], Needs]
+RouteKey = tuple[str, SlotKind, tuple[str, ...], Requirements]
 """job id, room, names of gates and needs: runs with equal keys can go to the same workers at the same time"""
 LineKey = tuple[int, str]  # priority and tenant
 Entry = tuple[int, Run]  # order of arrival, and the run
@@ -86,7 +86,7 @@ class Lane(msgspec.Struct, eq=False):
         queue = line.queues.get(key)
         if queue is None:
             queue = line.queues[key] = deque()
-            self.has_apart = self.has_apart or key[1] is not Room.SHARED
+            self.has_apart = self.has_apart or key[1] is not SlotKind.SHARED
         if queue and queue[0][0] < order:
             place = len(queue) if queue[-1][0] < order else next(n for n, one in enumerate(queue) if one[0] > order)
             queue.insert(place, (order, run))
@@ -128,7 +128,7 @@ class Lane(msgspec.Struct, eq=False):
         for entry in alive:
             line.queues.setdefault(key_of(entry[1]), deque()).append(entry)
         for key, queue in line.queues.items():
-            self.has_apart = self.has_apart or key[1] is not Room.SHARED
+            self.has_apart = self.has_apart or key[1] is not SlotKind.SHARED
             self.add_head(line, (queue[0][0], key))
 
     def waits(self, entry: Entry) -> bool:

@@ -24,7 +24,7 @@ MOST_LOOKS = 2 * MOST_AHEAD
 def enqueue(state: SchedulerState, run: Run, order: int | None = None) -> None:
     """Let a run wait in its lane: as the last one, or at the place it had before its worker gave it back."""
     arrival = state.arrival() if order is None else order
-    state.stir(run.lane).add(*state.keys_of(run), arrival, run)
+    state.mark_startable(run.lane).add(*state.keys_of(run), arrival, run)
 
 
 def fill(p: Pass) -> None:
@@ -43,9 +43,9 @@ def fill(p: Pass) -> None:
 
 def _fill_lanes(p: Pass) -> None:
     state = p.state
-    for lane in state.stirred.values():
+    for lane in state.startable.values():
         _offer(state, lane)
-    state.stirred.clear()
+    state.startable.clear()
     left = []
     has_room = state.roster.has_room
     while offers := [heap for apart, heap in enumerate(state.offers) if heap and has_room(ROOMS[apart], p.rng)]:

@@ -9,7 +9,7 @@ from interlock.core import audit, lineage, restored, sessions, warm_start
 from interlock.core.gates import RATE, RateGate
 from interlock.core.job_guard import guard_of, rebuild_guards
 from interlock.core.judge import LONGEST_PAUSE, MEMO, UNSURE
-from interlock.core.lane import Room
+from interlock.core.lane import SlotKind
 from interlock.core.output import MEMO as SCANNED
 from interlock.core.roster import Attempt, Worker
 from interlock.core.schedule_table import series_of
@@ -103,9 +103,9 @@ def _add(state: SchedulerState, run: Run, now: Now, known: dict[tuple[str, str, 
     if run.lane not in state.lanes:
         run.lane = "main"
     if run.state is State.APPROVAL_REQUIRED:
-        state.asking[run.id] = run
+        state.awaiting_approval[run.id] = run
     elif run.state is State.PENDING and waits_for_span(run):
-        state.put_off[run.id] = run
+        state.deferred_by_policy[run.id] = run
     place(state, run, now.elapsed)
     if run.deadline_at is not None:
         state.set_timer(run.deadline_at, run)
@@ -160,7 +160,7 @@ def place(state: SchedulerState, run: Run, elapsed: float) -> None:
     if run.state in ON_WORKER and run.worker_id is not None:
         worker = state.workers.setdefault(run.worker_id, Worker(run.worker_id, heard=elapsed))
         worker.attempts[run.id] = Attempt(run, elapsed, run.state is not State.DISPATCHED, state.arrival())
-        if (room := state.route_key(run)[1]) is not Room.SHARED:
+        if (room := state.route_key(run)[1]) is not SlotKind.SHARED:
             worker.apart[run.id] = room
         state.watch_silence(elapsed)
     elif run.state is State.SCHEDULED:

@@ -15,7 +15,7 @@ from typing import Optional
 
 import msgspec
 
-from interlock.core.lane import LineKey, Needs, Room, RouteKey
+from interlock.core.lane import LineKey, Requirements, RouteKey, SlotKind
 from interlock.model.explanation import Obstacle
 from interlock.model.pool import DEFAULT_POOL, EVERYTHING, ONE_POOL, Lack, PoolSpec, PoolStatus
 from interlock.model.run import Run
@@ -65,8 +65,8 @@ class Worker(msgspec.Struct, eq=False):
     memory: float = 0.0
     gpu: float = 0.0
     attempts: dict[str, Attempt] = {}
-    apart: dict[str, Room] = {}  # attempts with their own process
-    crew: Optional["Crew"] = None  # its crew while it takes work
+    apart: dict[str, SlotKind] = {}  # attempts with their own process
+    crew: Optional["WorkerGroup"] = None  # its crew while it takes work
     stamp: int = 0  # number of its latest change; entries of heaps with another are stale
 
     @property
@@ -82,37 +82,37 @@ class Worker(msgspec.Struct, eq=False):
     def score(self) -> float:
         return len(self.attempts) + (self.cpu + self.gpu) / 100
 
-    def free(self, room: Room) -> int:
-        if room is Room.SHARED:
+    def free(self, room: SlotKind) -> int:
+        if room is SlotKind.SHARED:
             return self.slots - len(self.attempts) + len(self.apart)
         # At least one, or a run that needs this room would wait for ever.
-        places = self.processes if room is Room.OWN else self.slots // SUSPECT_SHARE
+        places = self.processes if room is SlotKind.OWN else self.slots // SUSPECT_SHARE
         return max(1, places) - sum(one is room for one in self.apart.values())
 
-    def obstacle(self, room: Room, pool: PoolSpec | None) -> Obstacle | None:
+    def obstacle(self, room: SlotKind, pool: PoolSpec | None) -> Obstacle | None:
         """Return why it takes no run there now. In a declared pool it also keeps some of its strength."""
         if self.free(room) <= 0:
             return Obstacle.FULL
         if pool is None:
             return None
-        is_high = room is Room.SHARED and self.slots >= 10 and self.shared * 10 >= self.slots * 9
+        is_high = room is SlotKind.SHARED and self.slots >= 10 and self.shared * 10 >= self.slots * 9
         is_busy = pool.max_load is not None and max(self.cpu, self.gpu) >= pool.max_load
         return Obstacle.OVERLOADED if is_high or is_busy else None
 
 
 HeapEntry = tuple[float, float, str, int, Worker]  # score, or a lower one, random number, id, stamp
 CrewKey = tuple[str, Set[str], Set[str], Set[str] | None, tuple[str | None, ...]]
-PlaceKey = tuple[str, Needs, str]  # job id or `ANYWHERE`, needs, tenant
+DemandKey = tuple[str, Requirements, str]  # job id or `ANYWHERE`, needs, tenant
 
 
-class Crew(msgspec.Struct, eq=False):
+class WorkerGroup(msgspec.Struct, eq=False):
     key: CrewKey
     pool: PoolSpec | None  # None if no pools are declared
     members: dict[str, Worker] = {}
-    heaps: dict[Room, list[HeapEntry]] = {}  # for each kind of room that was asked for: who can take a run
-    places: list["Place"] = []  # those that it serves
+    heaps: dict[SlotKind, list[HeapEntry]] = {}  # for each kind of room that was asked for: who can take a run
+    places: list["Demand"] = []  # those that it serves
 
-    def best(self, room: Room, rng: Random) -> HeapEntry | None:
+    def best(self, room: SlotKind, rng: Random) -> HeapEntry | None:
         """Return the entry of the worker that has the least to do; of several, any."""
         heap = self.heaps.get(room)
         if heap is None:
@@ -130,7 +130,7 @@ class Crew(msgspec.Struct, eq=False):
                 heappop(heap)
         return None
 
-    def push(self, heap: list[HeapEntry], room: Room, worker: Worker, rng: Random) -> bool:
+    def push(self, heap: list[HeapEntry], room: SlotKind, worker: Worker, rng: Random) -> bool:
         """Add a worker to the heap of a room if it can take a run there; return whether it can."""
         if worker.obstacle(room, self.pool) is not None:
             return False
@@ -141,9 +141,9 @@ class Crew(msgspec.Struct, eq=False):
         return True
 
 
-class Place(msgspec.Struct, eq=False):
-    key: PlaceKey
-    crews: dict[int, Crew] = {}  # by identity
+class Demand(msgspec.Struct, eq=False):
+    key: DemandKey
+    crews: dict[int, WorkerGroup] = {}  # by identity
     parked: dict[Parked, None] = {}  # queues that no worker takes now
     tries: list[int] = []  # numbers of arrival at each look in vain, while nobody can serve it
     alarm: float = inf  # elapsed time of the next look
@@ -158,11 +158,11 @@ class Roster:
     def __init__(self) -> None:
         self.workers: dict[str, Worker] = {}
         self.pools: Mapping[str, PoolSpec] = {}
-        self.places: dict[PlaceKey, Place] = {}
-        self.open: dict[int, Place] = {}  # places with parked queues that a worker may take now
-        self.alarms: dict[str, Place] = {}  # name of a span → the place to look at when it ends
-        self._crews: dict[CrewKey, Crew] = {}
-        self._idle: dict[Room, dict[int, Crew]] = {room: {} for room in Room}
+        self.places: dict[DemandKey, Demand] = {}
+        self.open: dict[int, Demand] = {}  # places with parked queues that a worker may take now
+        self.alarms: dict[str, Demand] = {}  # name of a span → the place to look at when it ends
+        self._crews: dict[CrewKey, WorkerGroup] = {}
+        self._idle: dict[SlotKind, dict[int, WorkerGroup]] = {room: {} for room in SlotKind}
         """crews that may have a worker that can take a run there"""
         self._changed: dict[str, Worker] = {}
         self._announced: set[str] = set()  # names of labels of workers
@@ -209,26 +209,26 @@ class Roster:
                     worker.crew.members[worker.id] = worker
                 self._offer(worker.crew, worker, rng)
 
-    def _offer(self, crew: Crew, worker: Worker, rng: Random) -> None:
+    def _offer(self, crew: WorkerGroup, worker: Worker, rng: Random) -> None:
         worker.stamp += 1
         can_take = False
         for room, heap in crew.heaps.items():
             if crew.push(heap, room, worker, rng):
                 self._idle[room][id(crew)] = crew
                 can_take = True
-        if can_take or any(worker.obstacle(room, crew.pool) is None for room in Room if room not in crew.heaps):
+        if can_take or any(worker.obstacle(room, crew.pool) is None for room in SlotKind if room not in crew.heaps):
             self._open(crew.places, served=True)
         elif not worker.attempts:
             self._open(one for one in crew.places if one.alarm == inf)  # nobody may be left to wait for
 
-    def _open(self, places: Iterable[Place], served: bool = False) -> None:
+    def _open(self, places: Iterable[Demand], served: bool = False) -> None:
         for place in places:
             if place.parked:
                 self.open[id(place)] = place
                 if served:
                     place.tries.clear()
 
-    def has_room(self, rooms: Sequence[Room], rng: Random) -> bool:
+    def has_room(self, rooms: Sequence[SlotKind], rng: Random) -> bool:
         """Return whether a look at the waiting runs makes sense: a worker can take a run in one of these rooms, or no
         worker has any, so that nothing is about to end that they could wait for."""
         for room in rooms:
@@ -240,7 +240,7 @@ class Roster:
                 del idle[name]
         return not any(worker.attempts for worker in self.workers.values())
 
-    def pick(self, place: Place, room: Room, rng: Random, preferred: str = "") -> Worker | None:
+    def pick(self, place: Demand, room: SlotKind, rng: Random, preferred: str = "") -> Worker | None:
         """Return the preferred worker if it can take the run, or else the one that has the least to do."""
         if preferred and (worker := self.workers.get(preferred)) is not None:
             crew = place.crews.get(id(worker.crew))
@@ -260,7 +260,7 @@ class Roster:
                 best = found
         return None if best is None else best[4]
 
-    def place(self, key: RouteKey, tenant: str, rng: Random) -> Place:
+    def place(self, key: RouteKey, tenant: str, rng: Random) -> Demand:
         """Return the place of the runs with this key."""
         name = (key[0], key[3], tenant if self._bound else "")
         found = self.places.get(name)
@@ -273,15 +273,15 @@ class Roster:
             self.settle(rng)
         if len(self.places) >= self._most_places:
             self._drop_places()
-        found = self.places[name] = Place(name)
+        found = self.places[name] = Demand(name)
         for crew in self._crews.values():
             self._join(found, crew)
         return found
 
-    def known_place(self, key: PlaceKey) -> Place | None:
+    def known_place(self, key: DemandKey) -> Demand | None:
         return self.places.get(key if self._bound else (*key[:2], ""))
 
-    def lack(self, place: Place) -> Lack | None:
+    def lack(self, place: Demand) -> Lack | None:
         """Return why nobody can serve a place; None if its workers have only to finish something first."""
         if not any(self._maps(pool, spec, place.key[1]) for pool, spec in self._declared()):
             return Lack.NO_POOL_MAPPING
@@ -290,7 +290,7 @@ class Roster:
         members = (worker for crew in place.crews.values() for worker in crew.members.values())
         return None if any(worker.attempts for worker in members) else Lack.POOL_OVERLOADED
 
-    def misfit(self, worker: Worker, key: PlaceKey) -> tuple[Obstacle, str] | None:
+    def misfit(self, worker: Worker, key: DemandKey) -> tuple[Obstacle, str] | None:
         """Return why a worker never gets a run with these needs, while both stay as they are."""
         job_id, (topic, capabilities, labels, pool), tenant = key
         spec = self.pools.get(worker.pool, UNDECLARED) if self.pools else ONE_POOL
@@ -320,16 +320,16 @@ class Roster:
     def _declared(self) -> Iterator[tuple[str, PoolSpec]]:
         yield from self.pools.items() if self.pools else [("", ONE_POOL)]
 
-    def _maps(self, pool: str, spec: PoolSpec, needs: Needs) -> bool:
+    def _maps(self, pool: str, spec: PoolSpec, needs: Requirements) -> bool:
         return (not self.pools or needs[3] in ("", pool)) and not _closed(spec, needs[0])
 
-    def _crew_of(self, worker: Worker) -> Crew:
+    def _crew_of(self, worker: Worker) -> WorkerGroup:
         values = tuple(value_of(worker.labels, name) for name in self._asked)
         capabilities = frozenset(one.casefold() for one in worker.capabilities)
         key = (worker.pool, frozenset(worker.jobs), capabilities, worker.tenants, values)
         crew = self._crews.get(key)
         if crew is None:
-            crew = self._crews[key] = Crew(key, self.pools.get(worker.pool))
+            crew = self._crews[key] = WorkerGroup(key, self.pools.get(worker.pool))
             for idle in self._idle.values():
                 idle[id(crew)] = crew
             crew.members[worker.id] = worker
@@ -337,7 +337,7 @@ class Roster:
                 self._join(place, crew)
         return crew
 
-    def _join(self, place: Place, crew: Crew) -> None:
+    def _join(self, place: Demand, crew: WorkerGroup) -> None:
         """Let a crew serve a place if its workers fit: one stands for all."""
         if self.misfit(next(iter(crew.members.values())), place.key) is None:
             place.crews[id(crew)] = crew
@@ -367,7 +367,7 @@ class Roster:
         wanted = {label for key in self.places for label, _ in key[1][2]}
         self._asked += sorted(filter(self._is_announced, wanted.difference(self._asked)))
         self._crews = {}
-        self._idle = {room: {} for room in Room}
+        self._idle = {room: {} for room in SlotKind}
         for worker in self.workers.values():
             worker.crew = None
             worker.stamp += 1

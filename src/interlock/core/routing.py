@@ -6,9 +6,9 @@ from itertools import islice
 from math import inf
 
 from interlock.core.effects import ask
-from interlock.core.lane import Head, Lane, Line, Room
+from interlock.core.lane import Head, Lane, Line, SlotKind
 from interlock.core.lineage import proof_of
-from interlock.core.roster import MOST_TRIES, NOT_OUT, PLACE, Attempt, Place, PlaceKey, Worker
+from interlock.core.roster import MOST_TRIES, NOT_OUT, PLACE, Attempt, Demand, DemandKey, Worker
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
 from interlock.fields.duration import brief
@@ -23,14 +23,14 @@ LONGEST_PAUSE = 30.0  # seconds between two looks for a worker
 MOST_GIVEN_UP = 1000  # runs of a place that one pass gives up
 
 
-def dispatch(p: Pass, run: Run, worker: Worker, room: Room, order: int) -> None:
+def dispatch(p: Pass, run: Run, worker: Worker, room: SlotKind, order: int) -> None:
     run.fence += 1
     run.attempt += 1
     run.worker_id = worker.id
     run.attempt_started_at = None
     p.move(run, State.DISPATCHED, worker.id)
     worker.attempts[run.id] = Attempt(run, NOT_OUT, False, order)
-    if room is not Room.SHARED:
+    if room is not SlotKind.SHARED:
         worker.apart[run.id] = room
     if run.payload is None or run.has_checkpoint or run.has_collected:
         ask(p, ReadInputs(run.id, run.seq))
@@ -93,7 +93,7 @@ def no_worker(state: SchedulerState, run: Run, now: Now, obstacles: str) -> Reas
     return Reason(kind=ReasonKind.NO_WORKER, text=text, name=lack, at=at)
 
 
-def _obstacle(state: SchedulerState, worker: Worker, room: Room, key: PlaceKey) -> tuple[Obstacle, str] | None:
+def _obstacle(state: SchedulerState, worker: Worker, room: SlotKind, key: DemandKey) -> tuple[Obstacle, str] | None:
     if not worker.connected:
         return Obstacle.DISCONNECTED, "is not connected"
     if worker.draining or worker.drained:
@@ -104,14 +104,14 @@ def _obstacle(state: SchedulerState, worker: Worker, room: Room, key: PlaceKey) 
         return misfit
     found = worker.obstacle(room, state.roster.pools.get(worker.pool))
     if found is Obstacle.FULL:
-        return found, "has no free slot" if room is Room.SHARED else "has no free slot for a process of its own"
+        return found, "has no free slot" if room is SlotKind.SHARED else "has no free slot for a process of its own"
     if found is not None:
         load = f"cpu {worker.cpu:.0f} %, gpu {worker.gpu:.0f} %"
         return found, f"is overloaded: {worker.shared:,} of {worker.slots:,} slots taken, {load}"
     return None
 
 
-def park(p: Pass, place: Place, lack: Lack | None, lane: Lane, line: Line, head: Head, run: Run) -> None:
+def park(p: Pass, place: Demand, lack: Lack | None, lane: Lane, line: Line, head: Head, run: Run) -> None:
     """Let a queue wait until a worker can take its first run. Look again after a while if nobody ever could."""
     state, (order, key) = p.state, head
     place.parked[lane.name, line.key, key] = None
@@ -160,7 +160,7 @@ def look_again(p: Pass, name: str) -> None:
         place.tries.clear()
 
 
-def _give_up(p: Pass, place: Place, lack: Lack) -> None:
+def _give_up(p: Pass, place: Demand, lack: Lack) -> None:
     left = MOST_GIVEN_UP
     for lane_name, line_key, key in place.parked:
         lane = p.state.lanes.get(lane_name)
@@ -186,7 +186,7 @@ def unpark(p: Pass) -> bool:
             lane = state.lanes.get(lane_name)
             line = None if lane is None else lane.lines.get(line_key)
             if line is not None and key in line.queues:
-                state.stir(lane_name).add_head(line, (line.queues[key][0][0], key))
+                state.mark_startable(lane_name).add_head(line, (line.queues[key][0][0], key))
                 found = waits = True
         if not waits:
             place.tries.clear()  # its runs have ended, and the next one begins anew

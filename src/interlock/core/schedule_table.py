@@ -18,7 +18,7 @@ ScheduleRow = tuple[str, str, float, float, float | None, bool, bool, float]  # 
 GONE = ""  # identity in the row of a removed job, which keeps only its pause
 
 
-class Entry(msgspec.Struct, gc=False):
+class TimetableEntry(msgspec.Struct, gc=False):
     """A scheduled job in the timetable. Times are nominal, without the job's offset within the jitter."""
 
     job: Job
@@ -59,7 +59,7 @@ class Table:
     """Every scheduled job. The cost of a pass grows with what is due, not with the number of jobs."""
 
     def __init__(self) -> None:
-        self.entries: dict[str, Entry] = {}
+        self.entries: dict[str, TimetableEntry] = {}
         self.heap: list[tuple[float, int, str]] = []  # heap of (fire time, order, job); may contain stale items
         self.ahead: dict[str, list[Run]] = {}  # job → its occurrences created ahead
         self.rows: dict[str, ScheduleRow] = {}  # stored rows of jobs that are not defined, or not yet
@@ -68,7 +68,7 @@ class Table:
         self.wall = 0.0  # latest wall time since the clock was last set back
         self.orders = 0
 
-    def place(self, entry: Entry) -> None:
+    def place(self, entry: TimetableEntry) -> None:
         """Add the next fire time of an entry to the heap."""
         fires_at = entry.fires_at
         if fires_at is None:
@@ -78,7 +78,7 @@ class Table:
             # Most items are stale, and may stay for years.
             self.rebuild()
 
-    def fits(self, item: tuple[float, int, str]) -> Entry | None:
+    def fits(self, item: tuple[float, int, str]) -> TimetableEntry | None:
         """Return the entry of an item unless the item is stale."""
         entry = self.entries.get(item[2])
         return entry if entry is not None and (entry.fires_at, entry.order) == item[:2] else None

@@ -5,7 +5,7 @@ Otherwise it waits in prerun without a due time, until one of those ends, or a l
 
 from collections.abc import Iterator
 
-from interlock.core.schedule_table import Entry, Series, series_key, series_of
+from interlock.core.schedule_table import Series, TimetableEntry, series_key, series_of
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
 from interlock.model.explanation import MOST_NAMED, Reason, ReasonKind, counted_runs
@@ -22,7 +22,7 @@ def skip(p: Pass, run: Run, reason: str) -> None:
     p.move(run, State.SKIPPED, reason)
 
 
-def go(p: Pass, run: Run) -> None:
+def release_or_wait(p: Pass, run: Run) -> None:
     """Let a run leave prerun, or wait for those before it."""
     entry = p.state.timetable.entries.get(run.job_id)
     if _is_paused(entry, run):
@@ -41,14 +41,14 @@ def go(p: Pass, run: Run) -> None:
     p.touch(run)
 
 
-def overtaken_by(entry: Entry | None, run: Run) -> tuple[str, ...]:
+def overtaken_by(entry: TimetableEntry | None, run: Run) -> tuple[str, ...]:
     """Return the origins of waiting runs that this run replaces: only one waits, unless `catch_up` is `all`."""
     if entry is not None and entry.schedule.catch_up is not CatchUp.ALL and run.origin in SCHEDULED:
         return SCHEDULED
     return (SCHEDULE,) if run.origin == SCHEDULE else ()
 
 
-def _is_paused(entry: Entry | None, run: Run) -> bool:
+def _is_paused(entry: TimetableEntry | None, run: Run) -> bool:
     return entry is not None and entry.paused and run.origin in SCHEDULED
 
 
@@ -85,7 +85,7 @@ def _end(p: Pass, run: Run) -> None:
     series = None if key is None else p.state.series.get(key)
     if key is not None and series is not None:
         series.live.discard(run.id)
-        let_go(p, series)
+        release_waiting(p, series)
         if not series.live and not series.waiting:
             del p.state.series[key]
     entry = table.entries.get(run.job_id)
@@ -93,7 +93,7 @@ def _end(p: Pass, run: Run) -> None:
         _retire(p, entry)
 
 
-def let_go(p: Pass, series: Series) -> None:
+def release_waiting(p: Pass, series: Series) -> None:
     """Let waiting runs continue while there is room."""
     while series.waiting and len(series.live) < _limit(p.state, series.waiting[0]):
         run = series.waiting.popleft()
@@ -105,7 +105,7 @@ def let_go(p: Pass, series: Series) -> None:
             _begin(p, run, series)
 
 
-def _retire(p: Pass, entry: Entry) -> None:
+def _retire(p: Pass, entry: TimetableEntry) -> None:
     """Remove an `at` job after its run, unless it is kept."""
     if entry.schedule.at is None or entry.schedule.keep or entry.next is not None or entry.paused or entry.done:
         return

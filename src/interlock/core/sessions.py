@@ -169,7 +169,7 @@ def _proceed(p: Pass, session: Session) -> None:
 
 def _comes_back(run: Run) -> bool:
     """Return whether a run is being judged again, and so keeps its place: its verdict comes soon."""
-    return run.state is State.PENDING and not run.is_put_off
+    return run.state is State.PENDING and not run.is_deferred
 
 
 def give_turns(state: SchedulerState, session: Session, elapsed: float) -> Iterator[Run]:
@@ -273,7 +273,7 @@ def note_usage(p: Pass, worker_id: str, message: Usage) -> None:
         for one in [one for one in session.active.values() if one.state in NOT_GIVEN and not one.attempt][::-1]:
             if session.room < 0:
                 if one.state is State.SCHEDULED:
-                    p.state.stir(one.lane).remove(p.state.line_key(one), one)
+                    p.state.mark_startable(one.lane).remove(p.state.line_key(one), one)
                 _wait_again(session, one)
         _proceed(p, session)
 
@@ -316,7 +316,7 @@ def _kept_back(p: Pass, session: Session) -> list[Run]:
     """Return the runs that have not arrived in their session: the policy, a person or constraints keep them back."""
     state, key = p.state, (session.tenant, session.name)
     guarded = (run for guard in state.guards.values() for run in guard.pending.values() if not run.guarded.cleared)
-    kept = (*guarded, *state.asking.values(), *state.put_off.values())
+    kept = (*guarded, *state.awaiting_approval.values(), *state.deferred_by_policy.values())
     arrived = {*session.waiting, *session.active}
     return [run for run in kept if (run.tenant, run.session) == key and run.id not in arrived]
 

@@ -27,7 +27,7 @@ from interlock.core.gates import (
     value_rate,
 )
 from interlock.core.job_guard import JobGuard
-from interlock.core.lane import Lane, LineKey, Needs, Offer, Room, RouteKey
+from interlock.core.lane import Lane, LineKey, Offer, Requirements, RouteKey, SlotKind
 from interlock.core.roster import ANYWHERE, PLACE, PREFERRED_POOL, PREFIXES, Roster, Worker
 from interlock.core.schedule_table import Series, Table
 from interlock.core.session import Session, memo_name, read_memo
@@ -50,7 +50,7 @@ MOST_KEYS = 10_000
 DEFAULT_LANES = {"main": 30, "subagent": 50, "team": 100, "cron": 30}
 
 
-ROOMS = (Room.SHARED,), tuple(Room)  # without and with places outside the shared process
+ROOMS = (SlotKind.SHARED,), tuple(SlotKind)  # without and with places outside the shared process
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -128,7 +128,7 @@ class SchedulerState:
     def __init__(self, limits: Limits, lanes: Mapping[str, LaneSpec], lane_memos: Mapping[str, LaneMemo] = {}) -> None:
         self.limits = limits
         self.lanes: dict[str, Lane] = {}
-        self.stirred: dict[str, Lane] = {}  # lanes that may be able to start a run since the last look
+        self.startable: dict[str, Lane] = {}  # lanes that may be able to start a run since the last look
         # Two heaps of lanes that can; the second has those with `has_apart`.
         self.offers: tuple[list[Offer], list[Offer]] = [], []
         self.draining_lanes: set[str] = set()
@@ -150,8 +150,8 @@ class SchedulerState:
         self.windows = Windows()  # of rules with a velocity
         self.scanned: int | None = None  # position up to which results are scanned; None if none are
         self.scans_heard = 0.0  # elapsed time of the last sign of the scanners
-        self.asking: dict[str, Run] = {}  # runs that wait for an approval
-        self.put_off: dict[str, Run] = {}  # pending runs that are judged again later
+        self.awaiting_approval: dict[str, Run] = {}  # runs that wait for an approval
+        self.deferred_by_policy: dict[str, Run] = {}  # pending runs that are judged again later
         self.to_judge: dict[str, Run] = {}  # pending runs that the next pass judges
         self.unjudged: set[str] = set()  # runs to judge again when their constraints or their worker let them go
         self.gates: dict[str, Gate] = {}  # those with runs behind them, and rates
@@ -203,16 +203,16 @@ class SchedulerState:
             spec = memo.spec_over(self.declared_lanes.get(name))
             lane.limit, lane.rate, lane.burst, lane.status = spec.limit, spec.rate, spec.burst, memo.status
         self.draining_lanes = {name for name, lane in self.lanes.items() if lane.status is LaneStatus.DRAINING}
-        self.stirred = dict(self.lanes)
+        self.startable = dict(self.lanes)
         for heap in self.offers:
             heap.clear()
         for lane in self.lanes.values():
             lane.offer = None
         return list(before.values())
 
-    def stir(self, name: str) -> Lane:
+    def mark_startable(self, name: str) -> Lane:
         """Return a lane that may be able to start a run now."""
-        lane = self.stirred[name] = self.lanes[name]
+        lane = self.startable[name] = self.lanes[name]
         return lane
 
     def arrival(self) -> int:
@@ -243,18 +243,18 @@ class SchedulerState:
         if run.tenant in self.tenants:
             gates = (*gates, *self.tenants[run.tenant].gate_names)
         if type(job.work) is ProcessWork:
-            return ANYWHERE, Room.SHARED, gates, needs
+            return ANYWHERE, SlotKind.SHARED, gates, needs
         if type(job.work) is JobWork:
             worker_of = job.work.job
             job = self.jobs.get(worker_of, job)  # its executor may have changed since
         elif job.work is not None:
             worker_of = ANYWHERE
         if job.executor is ExecutorKind.PROCESS:
-            room = Room.OWN
+            room = SlotKind.OWN
         else:
             # Only a process that died during its attempt leaves an exit code without an outcome.
             died = run.crashes > 0 and run.exit_code is not None and run.outcome is None
-            room = Room.SUSPECT if died else Room.SHARED
+            room = SlotKind.SUSPECT if died else SlotKind.SHARED
         return worker_of, room, gates, needs
 
     def line_key(self, run: Run) -> LineKey:
@@ -283,7 +283,7 @@ class SchedulerState:
             self.tenants[run.tenant].holders.add(run.id)
 
     def free_slot(self, run: Run) -> None:
-        del self.stir(run.lane).holding[run.id]
+        del self.mark_startable(run.lane).holding[run.id]
         if run.facets is not None:
             for name in limit_names(run):
                 gate = self.open_gates[name] = self.limit_gate(name)
@@ -391,7 +391,7 @@ class SchedulerState:
             self.liveness_due = due
 
 
-def needs_of(job: Job, labels: Mapping[str, str]) -> Needs:
+def needs_of(job: Job, labels: Mapping[str, str]) -> Requirements:
     """Return what a run of a job with these labels demands of its worker."""
     wanted = tuple(sorted((name, value) for name, value in labels.items() if name.startswith(PREFIXES)))
     required = tuple(sorted(one.casefold() for one in job.requires))

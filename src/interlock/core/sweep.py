@@ -27,7 +27,7 @@ MOST_TRIES = 3  # times that a run is put back
 UNKNOWN = "unknown to the scheduler"
 
 
-class Coming:
+class PendingMoves:
     """The looks at runs that are still to come. Each part is made when it is first needed, which is hardly ever."""
 
     def __init__(
@@ -60,7 +60,7 @@ class Coming:
         return {(effect.run_id, effect.seq) for effect in self.state.effects}
 
 
-def why_missed(coming: Coming, stored: Run) -> str | None:
+def why_missed(coming: PendingMoves, stored: Run) -> str | None:
     """Return in what way the scheduler has missed a stored run that has not ended; None if it has not. A run with
     another `seq` in memory is just moving."""
     run = coming.state.runs.get(stored.id)
@@ -68,29 +68,29 @@ def why_missed(coming: Coming, stored: Run) -> str | None:
         return UNKNOWN
     if run.seq != stored.seq:
         return None
-    return next((way.why for way in _WAYS if way.finds(coming, run)), None)
+    return next((way.why for way in SYMPTOMS if way.finds(coming, run)), None)
 
 
-def _has_no_attempt(coming: Coming, run: Run) -> bool:
+def _has_no_attempt(coming: PendingMoves, run: Run) -> bool:
     worker = coming.state.workers.get(str(run.worker_id)) if run.state in ON_WORKER else None
     return run.state in ON_WORKER and (worker is None or run.id not in worker.attempts)
 
 
-def _is_expired(coming: Coming, run: Run) -> bool:
+def _is_expired(coming: PendingMoves, run: Run) -> bool:
     if run.deadline_at is None or run.deadline_at >= coming.late or run.state is State.PRERUN:
         return False
     return not _is_ending(run) and run.id not in coming.looks
 
 
-def _runs_too_long(coming: Coming, run: Run) -> bool:
+def _runs_too_long(coming: PendingMoves, run: Run) -> bool:
     return run.started_at is not None and _is_past(coming, run, RUNTIME)
 
 
-def _attempt_runs_too_long(coming: Coming, run: Run) -> bool:
+def _attempt_runs_too_long(coming: PendingMoves, run: Run) -> bool:
     return run.state in ON_WORKER and _is_past(coming, run, ATTEMPT_RUNTIME)
 
 
-def _is_past(coming: Coming, run: Run, kind: str) -> bool:
+def _is_past(coming: PendingMoves, run: Run, kind: str) -> bool:
     """Return whether a run time has passed its limit, and no span is left to end it. If the wall clock has jumped, the
     span is still there."""
     longest, start = dict(runtimes(coming.state.job_of(run), run)).get(kind, inf), getattr(run, kind)
@@ -104,18 +104,18 @@ def _is_ending(run: Run) -> bool:
     return run.state is State.TERMINATING or (run.state in ON_WORKER and run.stop is not None)
 
 
-def _is_idle(coming: Coming, run: Run) -> bool:
+def _is_idle(coming: PendingMoves, run: Run) -> bool:
     if run.state is not State.PENDING or run.changed_at >= coming.too_old or run.is_held or timers.waits_for_span(run):
         return False
     return (run.id, run.seq) not in coming.effects and run.id not in coming.looks
 
 
-def _is_approved(coming: Coming, run: Run) -> bool:
+def _is_approved(coming: PendingMoves, run: Run) -> bool:
     approval = None if run.judged is None else run.judged.approval
     return run.state is State.APPROVAL_REQUIRED and approval is not None and bool(approval.approved)
 
 
-def _has_waited(coming: Coming, run: Run) -> bool:
+def _has_waited(coming: PendingMoves, run: Run) -> bool:
     is_wait = timers.waits_for_span(run) or run.state is State.PRERUN
     if not is_wait or run.due_at is None or run.due_at >= coming.late:
         return False
@@ -131,11 +131,11 @@ class _Way(NamedTuple):
     """A way to miss a run, and the step that puts it back."""
 
     why: str
-    finds: Callable[[Coming, Run], bool]
+    finds: Callable[[PendingMoves, Run], bool]
     cure: Callable[[Pass, Run], object]
 
 
-_WAYS = (
+SYMPTOMS = (
     _Way("its worker does not have it", _has_no_attempt, lambda p, run: rebuild.place(p.state, run, p.elapsed)),
     _Way("past its deadline", _is_expired, has_expired),
     _Way("past its longest run time", _runs_too_long, lambda p, run: overrun(p, run, RUNTIME)),
@@ -144,7 +144,7 @@ _WAYS = (
     _Way("approved and not moving", _is_approved, _approve),
     _Way("past the end of its wait", _has_waited, timers.end_wait),
 )
-_CURES = {way.why: way.cure for way in _WAYS}
+_CURES = {way.why: way.cure for way in SYMPTOMS}
 
 
 def needs_runs(state: SchedulerState, command: Sweep, needs: Needs) -> None:
@@ -154,7 +154,7 @@ def needs_runs(state: SchedulerState, command: Sweep, needs: Needs) -> None:
 
 def sweep(p: Pass, origin: str, command: Sweep) -> None:
     """Put back those of these runs that are missed by what the store has now."""
-    coming = Coming(p.state, Now(p.now, p.elapsed), entering=p.entering)
+    coming = PendingMoves(p.state, Now(p.now, p.elapsed), entering=p.entering)
     for run_id in command.runs:
         stored = p.facts.runs.get(run_id)
         if stored is None or stored.ended_at is not None or run_id in p.history:

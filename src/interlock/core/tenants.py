@@ -43,7 +43,7 @@ def adopt_tenants(p: Pass, declared: Mapping[str, TenantSpec]) -> None:
     for lane in state.lanes.values() if changed else ():
         for line in lane.lines.values():
             if line.key[1] in changed:
-                state.stir(lane.name).requeue(line, state.route_key)
+                state.mark_startable(lane.name).requeue(line, state.route_key)
 
 
 def _adopt_rates(p: Pass) -> None:

@@ -12,8 +12,8 @@ import msgspec
 from interlock.core.admission import lane_of
 from interlock.core.facts import Needs
 from interlock.core.fire_times import following, newest_between
-from interlock.core.schedule_table import Entry
-from interlock.core.series import go, skip
+from interlock.core.schedule_table import TimetableEntry
+from interlock.core.series import release_or_wait, skip
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
 from interlock.fields import payload
@@ -68,7 +68,7 @@ def _create_until(p: Pass, soon: float, most: int) -> None:
             _look_at(p, entry, soon)
 
 
-def _look_at(p: Pass, entry: Entry, soon: float) -> None:
+def _look_at(p: Pass, entry: TimetableEntry, soon: float) -> None:
     _catch_up(p, entry)
     _create(p, entry, soon)
     p.schedules[entry.job.id] = entry.row()
@@ -77,7 +77,7 @@ def _look_at(p: Pass, entry: Entry, soon: float) -> None:
         p.state.timetable.place(entry)
 
 
-def _create(p: Pass, entry: Entry, soon: float) -> None:
+def _create(p: Pass, entry: TimetableEntry, soon: float) -> None:
     """Create the runs for the near fire times of a job."""
     offset, late = entry.schedule.offset(entry.job.id), _missed_before(p, entry)
     while entry.next is not None and late <= entry.next and entry.next + offset <= soon and p.occurrences < MOST_A_PASS:
@@ -92,7 +92,7 @@ def _create(p: Pass, entry: Entry, soon: float) -> None:
         _advance(entry)
 
 
-def _id_for(p: Pass, entry: Entry) -> str | None:
+def _id_for(p: Pass, entry: TimetableEntry) -> str | None:
     """Return the id of the run for a job's next time: empty if that has run, None to ask the store first."""
     assert entry.next is not None
     run_id = occurrence_id(entry.job.id, entry.next, "default")
@@ -120,7 +120,7 @@ def _id_of_turn(run_id: str, turn: int) -> str:
     return run_id if not turn else f"{run_id}{AGAIN}" if turn == 1 else f"{run_id}{AGAIN}{turn}"
 
 
-def _ask(p: Pass, entry: Entry, turns: int) -> None:
+def _ask(p: Pass, entry: TimetableEntry, turns: int) -> None:
     """Ask for the states of the runs that the next times of a job may have, with this many ids for each time."""
     soon = p.now + p.state.limits.prerun
     at = entry.next
@@ -140,7 +140,7 @@ def needs_unsure(state: SchedulerState, needs: Needs) -> None:
             return
 
 
-def turn_back(p: Pass, entry: Entry) -> None:
+def turn_back(p: Pass, entry: TimetableEntry) -> None:
     """Let the times of a job come again if the clock was far ahead at the last pass."""
     far = p.now + p.state.limits.prerun + SET_BACK
     schedule = entry.schedule
@@ -160,7 +160,7 @@ def turn_back(p: Pass, entry: Entry) -> None:
     p.state.timetable.place(entry)
 
 
-def _missed_before(p: Pass, entry: Entry) -> float:
+def _missed_before(p: Pass, entry: TimetableEntry) -> float:
     return _late_before(p) - entry.schedule.offset(entry.job.id)
 
 
@@ -173,7 +173,7 @@ def _restored_at(p: Pass) -> float:
     return p.state.restored_at if p.state.restored_at <= p.now + SET_BACK else 0.0
 
 
-def _advance(entry: Entry) -> None:
+def _advance(entry: TimetableEntry) -> None:
     assert entry.next is not None
     entry.cursor = entry.next
     entry.reached = max(entry.reached, entry.cursor)
@@ -221,10 +221,10 @@ def fall_due(p: Pass, run: Run) -> None:
         if run.state is not State.PRERUN or run.due_at is None:
             return
     p.state.timetable.leave(run)
-    go(p, run)
+    release_or_wait(p, run)
 
 
-def _catch_up(p: Pass, entry: Entry) -> None:
+def _catch_up(p: Pass, entry: TimetableEntry) -> None:
     """Run the missed occurrences that `catch_up` selects, and record the others as missed."""
     before, table = _missed_before(p, entry), p.state.timetable
     ahead = table.ahead.get(entry.job.id, ())
@@ -238,7 +238,7 @@ def _catch_up(p: Pass, entry: Entry) -> None:
         if run.scheduled_at in chosen:
             run.origin = CATCH_UP
             p.touch(run)
-            go(p, run)
+            release_or_wait(p, run)
         else:
             skip(p, run, _why_missed(p, entry, run.scheduled_at))
     _skip_unrecorded(p, entry, before, chosen)
@@ -252,19 +252,19 @@ def _catch_up(p: Pass, entry: Entry) -> None:
                 run = occurrence(p, entry.job, entry.next, CATCH_UP if is_chosen else SCHEDULE, run_id)
                 p.begin(run)
                 if is_chosen:
-                    go(p, run)
+                    release_or_wait(p, run)
                 else:
                     skip(p, run, _why_missed(p, entry, entry.next))
                     table.recorded += 1
         _advance(entry)
 
 
-def _catch_up_since(p: Pass, entry: Entry) -> float:
+def _catch_up_since(p: Pass, entry: TimetableEntry) -> float:
     since = max(p.now - entry.schedule.catch_up_window, _restored_at(p))
     return since - entry.schedule.offset(entry.job.id)
 
 
-def _why_missed(p: Pass, entry: Entry, at: float) -> str:
+def _why_missed(p: Pass, entry: TimetableEntry, at: float) -> str:
     """Return the reason with the option that keeps a missed occurrence from running late."""
     if at + entry.schedule.offset(entry.job.id) < _restored_at(p):
         return f"{MISSED} (before the restore: it may have run)"
@@ -276,7 +276,7 @@ def _why_missed(p: Pass, entry: Entry, at: float) -> str:
     return f"{MISSED} (catch_up: latest)" if is_latest else f"{MISSED} (beyond catch_up_max)"
 
 
-def _chosen(p: Pass, entry: Entry, oldest: float, before: float) -> list[float]:
+def _chosen(p: Pass, entry: TimetableEntry, oldest: float, before: float) -> list[float]:
     """Return the times of missed occurrences that run late."""
     schedule = entry.schedule
     most = {CatchUp.NONE: 0, CatchUp.LATEST: 1}.get(schedule.catch_up, schedule.catch_up_max)
@@ -285,7 +285,7 @@ def _chosen(p: Pass, entry: Entry, oldest: float, before: float) -> list[float]:
     return [at for at in found if at < before][-most:] if most else []
 
 
-def _skip_unrecorded(p: Pass, entry: Entry, before: float, chosen: list[float]) -> None:
+def _skip_unrecorded(p: Pass, entry: TimetableEntry, before: float, chosen: list[float]) -> None:
     """Record with one run all missed occurrences that are too many to record one by one."""
     if entry.next is None or entry.next >= before or p.occurrences >= MOST_A_PASS:
         return

@@ -28,7 +28,7 @@ from interlock.model.letter import CODE_OF, LONGEST_ERROR, DeadLetter, LetterCod
 from interlock.model.policy.output import OutputRecord, OutputStatus
 from interlock.model.run import UPDATE_AFTER, UPDATES, Run, Transition
 from interlock.model.session_info import SessionEvent
-from interlock.model.state import EFFECTS, HOLDS_SLOT, Effect, State
+from interlock.model.state import CONSEQUENCES, HOLDS_SLOT, Consequence, State
 from interlock.wire.effect import Effect as Asked
 from interlock.wire.message import Message
 
@@ -36,8 +36,10 @@ if TYPE_CHECKING:
     from random import Random
 
 # Plain numbers: operators of an enum are calls, and this is the innermost loop.
-TAKES_SLOT, FREES_SLOT, ENDS, ENTERS = map(int, (Effect.TAKES_SLOT, Effect.FREES_SLOT, Effect.ENDS, Effect.ENTERS))
-REWRITES = int(Effect.REWRITES)
+TAKES_SLOT, FREES_SLOT, ENDS, ENTERS = map(
+    int, (Consequence.TAKES_SLOT, Consequence.FREES_SLOT, Consequence.ENDS, Consequence.ENTERS)
+)
+REWRITES = int(Consequence.REWRITES)
 
 MOST_COLLECTED = 16 * LIMIT  # bytes of the payloads that a run collects: they go to a worker in one message
 
@@ -116,7 +118,7 @@ class Pass(Decisions, kw_only=True):
     def move(self, run: Run, after: State, reason: str, actor: str = "scheduler", at: float | None = None) -> None:
         """Change the state, now or `at` an earlier time, and store the fields of its group in `UPDATE_AFTER`."""
         before = run.state
-        effect = EFFECTS.get((before, after))
+        effect = CONSEQUENCES.get((before, after))
         if effect is None:
             raise InvalidTransition(run.id, before, after)
         now = self.now if at is None else at
@@ -147,9 +149,9 @@ class Pass(Decisions, kw_only=True):
         if before is State.SCHEDULED and effect & (ENTERS | ENDS):
             self._leave_queue(run, effect)
         if before is State.APPROVAL_REQUIRED:
-            self.state.asking.pop(run.id, None)
-        elif self.state.put_off:
-            self.state.put_off.pop(run.id, None)
+            self.state.awaiting_approval.pop(run.id, None)
+        elif self.state.deferred_by_policy:
+            self.state.deferred_by_policy.pop(run.id, None)
         if effect & ENTERS:
             self.entering.append(run)
         elif effect & ENDS:
@@ -161,7 +163,7 @@ class Pass(Decisions, kw_only=True):
         if self.state.waits_in_session(run):
             run.due_at = None  # the end of its time to collect others, for which a pending run does not wait
         else:
-            self.state.stir(run.lane).remove(self.state.line_key(run), run)
+            self.state.mark_startable(run.lane).remove(self.state.line_key(run), run)
 
     def _write_letter(self, run: Run) -> None:
         """Write the dead letter of a run that has ended, unless its end needs none."""

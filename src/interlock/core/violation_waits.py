@@ -20,31 +20,31 @@ MOST_WOKEN = 1000  # runs without a limit on their number that the end of one wa
 WAITS = (ActionKind.WAIT, ActionKind.KILL_OLD)  # decisions that other runs of the job end
 
 
-class Refused(str):
+class WaitRefusal(str):
     """Why a run cannot wait."""
 
 
-class Overtaken(Refused):
+class Overtaken(WaitRefusal):
     """Why a run need not wait: another takes its place."""
 
 
-def park(p: Pass, run: Run, decision: Decision) -> Refused | None:
+def park(p: Pass, run: Run, decision: Decision) -> WaitRefusal | None:
     """Let a run wait for a time, or for other runs of its job to end; return why it cannot."""
     guard, since = guard_of(p.state, run.job_id), run.guarded.since or p.now
     left = None if decision.limit is None else since + checked(decision.limit) - p.now
     if left is not None and left <= 0:
         limit = brief(checked(decision.limit))
-        return Refused(f"{decision.action} reached its limit: constraints violated for {limit}")
+        return WaitRefusal(f"{decision.action} reached its limit: constraints violated for {limit}")
     delay = left
     if decision.action is ActionKind.RETRY_LATER:
         delay = checked(decision.delay) if left is None else min(checked(decision.delay), left)
     elif decision.action is ActionKind.KILL_OLD and not _kill_old(p, run, guard):
         return Overtaken("kill_old: a newer run of the job is live")
     elif not (others := _others(guard, run, decision.action)):
-        return Refused(f"{decision.action} failed: no other run of the job is live")
+        return WaitRefusal(f"{decision.action} failed: no other run of the job is live")
     elif _is_stuck(p.state, others, run):
         why = "it would never end, because all other runs of the job wait for this one"
-        return Refused(f"{decision.action} failed: {why}")
+        return WaitRefusal(f"{decision.action} failed: {why}")
     if _is_overtaken(p, run, guard):
         return Overtaken(OVERTAKEN)
     guard.park(run)

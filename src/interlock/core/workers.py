@@ -4,7 +4,7 @@ A drain outlasts broken links and, in the snapshot of the workers, restarts of t
 resumes the worker, or when the worker is forgotten.
 """
 
-from interlock.core.lane import Room
+from interlock.core.lane import SlotKind
 from interlock.core.liveness import worker_down
 from interlock.core.roster import UNDECLARED, Worker
 from interlock.core.state import SchedulerState
@@ -59,7 +59,7 @@ def state_of(state: SchedulerState, worker: Worker) -> WorkerState:
         return WorkerState.SILENT
     if worker.draining or worker.drained or pools.get(worker.pool, UNDECLARED).status is not PoolStatus.ACTIVE:
         return WorkerState.DRAINING
-    obstacle = worker.obstacle(Room.SHARED, pools.get(worker.pool))
+    obstacle = worker.obstacle(SlotKind.SHARED, pools.get(worker.pool))
     return WorkerState.READY if obstacle is None else WorkerState(obstacle)
 
 

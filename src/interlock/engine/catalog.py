@@ -31,7 +31,7 @@ PayloadMark = Callable[[bytes], bytes]  # marks the secrets that the handler tak
 PYTHON = "python"  # source of a job declared in Python
 
 
-class Entry(msgspec.Struct, frozen=True):
+class CatalogEntry(msgspec.Struct, frozen=True):
     job: Job
     check: PayloadCheck
     mark: PayloadMark | None = None  # None if the handler takes no secrets
@@ -41,7 +41,7 @@ class Entry(msgspec.Struct, frozen=True):
 class Catalog:
     def __init__(
         self,
-        entries: Iterable[Entry],
+        entries: Iterable[CatalogEntry],
         lanes: Mapping[str, LaneSpec] = with_limits(DEFAULT_LANES),
         policy: Policy | None = None,
         pools: Mapping[str, PoolSpec] = {},
@@ -59,13 +59,13 @@ class Catalog:
         declared = self.sources, self.lanes, self.policy
         return Define(request, self.jobs, actor, *declared, position, self.pools, self.tenants, claim_key)
 
-    def get(self, job_id: str, known: Mapping[str, Job] = {}) -> Entry:
+    def get(self, job_id: str, known: Mapping[str, Job] = {}) -> CatalogEntry:
         """Return the entry of a declared job, or one made for a `known` job."""
         entry = self._entries.get(job_id)
         if entry is None:
             if job_id not in known:
                 raise unknown_job(job_id, chain(self._entries, known))
-            entry = Entry(known[job_id], any_object(job_id))
+            entry = CatalogEntry(known[job_id], any_object(job_id))
         work = entry.job.work
         function = self._entries.get(work.job) if isinstance(work, JobWork) else None
         return entry if function is None else replace(entry, check=function.check, mark=function.mark)

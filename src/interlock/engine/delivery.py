@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from interlock.engine.engine import Engine
 
 
-class Delivery:
+class Handover:
     def __init__(self, engine: "Engine") -> None:
         self._engine = engine
         self._sent: list[Command] = []

@@ -22,7 +22,7 @@ from interlock.core.state import Limits, SchedulerState
 from interlock.core.step import NO_FACTS, Command, needs, step
 from interlock.engine import facts
 from interlock.engine.catalog import Catalog, Declarations
-from interlock.engine.delivery import Delivery
+from interlock.engine.delivery import Handover
 from interlock.engine.effects import Effects
 from interlock.engine.inbox import Inbox
 from interlock.engine.links import Links
@@ -86,7 +86,7 @@ class Engine:
         self.requests = Requests(self, store, self.links.tell)
         self.sender: SenderLink = SenderLink(self)
         self.effects = Effects(store, self.post, self.sender.call)
-        self.delivery = Delivery(self)
+        self.delivery = Handover(self)
         self._inbox = Inbox()
         self._position = 0  # the last one given to a row
         self._stored = 0  # the last one stored

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from interlock.core.fire_times import times_between
 from interlock.core.state import SchedulerState
-from interlock.engine.catalog import Catalog, Entry
+from interlock.engine.catalog import Catalog, CatalogEntry
 from interlock.error import BadSchedule, BadUse, BadValue, PayloadTooLarge
 from interlock.fields import payload
 from interlock.model.job import Job
@@ -62,7 +62,7 @@ def own_payload(job: Job) -> bytes:
     return payload.EMPTY if job.payload is None else json.encode(job.payload)
 
 
-def _with_marks(new: NewRun, entry: Entry) -> NewRun:
+def _with_marks(new: NewRun, entry: CatalogEntry) -> NewRun:
     if entry.mark is None:
         return new
     marked = entry.mark(new.payload)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from interlock.engine import logs
 from interlock.error import BadUse, InterlockError, Refused
-from interlock.fields.field_types import Place
+from interlock.fields.field_types import FieldPath
 from interlock.model.pool import (
     CAPABILITIES,
     DEFAULT_POOL,
@@ -143,11 +143,11 @@ class Links(Endpoint):
     def _check_worker(self, hello: m.Hello) -> str:
         """Refuse a worker that announces something wrong; return its pool."""
         pool = hello.pool or DEFAULT_POOL
-        SLOTS.check(hello.slots, Place("slots"))
-        PROCESSES.check(hello.processes, Place("processes"))
-        POOL_NAME.check(pool, Place("pool"))
-        CAPABILITIES.check(hello.capabilities, Place("capabilities"))
-        WORKER_LABELS.check(hello.labels, Place("labels"))
+        SLOTS.check(hello.slots, FieldPath("slots"))
+        PROCESSES.check(hello.processes, FieldPath("processes"))
+        POOL_NAME.check(pool, FieldPath("pool"))
+        CAPABILITIES.check(hello.capabilities, FieldPath("capabilities"))
+        WORKER_LABELS.check(hello.labels, FieldPath("labels"))
         if not hello.held:  # its pool may have changed while it was away, and it may finish its runs
             check_member(self._engine.catalog.pools, pool, hello.capabilities)
         return pool

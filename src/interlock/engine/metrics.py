@@ -276,7 +276,7 @@ class Metrics:
             ("gauge", "schedules", "Jobs that have a schedule.", len(entries)),
             ("gauge", "schedules_paused", "Jobs whose schedule is paused.", sum(one.paused for one in entries)),
             ("gauge", "workers", "Workers that are connected.", len(workers)),
-            ("gauge", "approvals_waiting", "Runs that wait for an approval.", len(state.asking)),
+            ("gauge", "approvals_waiting", "Runs that wait for an approval.", len(state.awaiting_approval)),
             ("counter", "stale_messages_total", "Messages of attempts that are no longer live.", stale),
             ("counter", "log_lines_dropped_total", "Log lines dropped because a run's log was full.", dropped),
             ("counter", "leases_lost_total", "Times the scheduler lost its lease.", self._leases_lost),

@@ -21,7 +21,7 @@ from interlock.model.facets import ProgressInfo
 from interlock.model.run import Now, Run, as_fields, stats_of
 from interlock.model.session import check_key
 from interlock.model.state import TERMINAL
-from interlock.ports.operations import Operations
+from interlock.ports.operations import TreeOperations
 from interlock.ports.store import LogEntry, Store
 from interlock.task_set import TaskSet
 from interlock.wire import request as r
@@ -47,7 +47,7 @@ class Requests:
         self.engine = engine
         self.store = store
         self.tell = tell
-        self.operations: Operations | None = None  # the tree with the scheduler, if any
+        self.operations: TreeOperations | None = None  # the tree with the scheduler, if any
         self.waiting: dict[Asker, str] = {}  # request → run whose end it waits for
         self._watched: dict[str, dict[Asker, None]] = {}  # run → the requests that wait for its end
         self._watchers: set[str] = set()  # clients that get news of every commit
@@ -97,7 +97,7 @@ class Requests:
         for name, message in waiting:
             self.take(name, message)
 
-    def tree_operations(self) -> Operations:
+    def tree_operations(self) -> TreeOperations:
         if self.operations is None:
             raise Refused("services: this scheduler runs none; start it with interlock up")
         return self.operations

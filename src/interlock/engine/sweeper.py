@@ -5,7 +5,7 @@ Only the scheduler that has the lease has a state to compare with, so no two swe
 import asyncio
 import logging
 
-from interlock.core.sweep import UNKNOWN, Coming, why_missed
+from interlock.core.sweep import UNKNOWN, PendingMoves, why_missed
 from interlock.engine.engine import Engine
 from interlock.error import StoreUnavailable
 from interlock.model.run import Run
@@ -48,7 +48,7 @@ class Sweeper:
             if not (self._engine.available and self._engine.is_settled):
                 break
             page = await self._store.runs(LIVE, self._before, PAGE)
-            coming = Coming(self._engine.state, self._clock.now())
+            coming = PendingMoves(self._engine.state, self._clock.now())
             missed = [(run, why) for run in page.runs if (why := why_missed(coming, run)) is not None]
             unknown += [run for run, why in missed if why == UNKNOWN]
             found += self._report([run for run, why in missed if why != UNKNOWN])

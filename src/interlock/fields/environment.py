@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from interlock.error import BadValue, without_value
-from interlock.fields.field_types import Kind, Optional, Place, Refused, Schema, Word, check_all
+from interlock.fields.field_types import FieldPath, Kind, NotAccepted, Optional, Schema, Word, check_all
 
 
 class Environment(Kind):
     """Variables of a process; no message shows a value, which may be a secret."""
 
-    def check(self, value: Any, place: Place) -> dict[str, str | None]:
+    def check(self, value: Any, place: FieldPath) -> dict[str, str | None]:
         if not isinstance(value, Mapping):
             raise BadValue(str(place), "…", "a mapping of names to texts")
         found = check_all((place, _Variable(name), text) for name, text in value.items())
@@ -26,7 +26,7 @@ class _Variable(Kind):
     def __init__(self, name: object) -> None:
         self.name = name
 
-    def check(self, value: Any, place: Place) -> str | None:
+    def check(self, value: Any, place: FieldPath) -> str | None:
         name = self.name
         if isinstance(name, str) and name and "=" not in name and "\0" not in name:
             return None if value is None else self.TEXT.check(value, place.at(name))
@@ -34,7 +34,7 @@ class _Variable(Kind):
         if place.document is None:
             raise error
         place.document.refuse(f"{place}.{name}", str(error))
-        raise Refused
+        raise NotAccepted
 
     def schema(self) -> Schema:
         return self.TEXT.schema()

@@ -15,7 +15,17 @@ import msgspec
 from msgspec import NODEFAULT, UNSET, Meta
 
 from interlock.error import BadUse, BadValue, InterlockError, MissingField
-from interlock.fields.field_types import Choice, Kind, Optional, Place, Refused, Schema, Truth, check_all, did_you_mean
+from interlock.fields.field_types import (
+    Choice,
+    FieldPath,
+    Kind,
+    NotAccepted,
+    Optional,
+    Schema,
+    Truth,
+    check_all,
+    did_you_mean,
+)
 
 DEFINITION = "#/$defs/{}"
 T = TypeVar("T")
@@ -85,7 +95,7 @@ class Part(Kind):
         found = settable(self.struct)
         return {name: found[name] for name in self.only} if self.only else found
 
-    def check(self, value: Any, place: Place) -> Any:
+    def check(self, value: Any, place: FieldPath) -> Any:
         if isinstance(value, self.struct) or (self.only and place.document is None):
             return value
         if self.text_for and isinstance(value, str):
@@ -95,7 +105,7 @@ class Part(Kind):
         found = value if place.document is None else read_fields(self.fields, value, place, self.struct.one_of)
         return found if self.only else self._made(found, place)
 
-    def _made(self, fields: dict[str, Any], place: Place) -> Checked:
+    def _made(self, fields: dict[str, Any], place: FieldPath) -> Checked:
         try:
             return self.struct(**fields)
         except InterlockError as error:
@@ -116,7 +126,7 @@ class Several(Kind):
     def __init__(self, each: Part, most: int = 16) -> None:
         self.each, self.most = each, most
 
-    def check(self, value: Any, place: Place) -> tuple[Any, ...]:
+    def check(self, value: Any, place: FieldPath) -> tuple[Any, ...]:
         if not isinstance(value, (list, tuple)):
             return (self.each.check(value, place),)
         if len(value) > self.most:
@@ -134,7 +144,7 @@ class Named(Kind):
     def __init__(self, each: Part) -> None:
         self.each = each
 
-    def check(self, value: Any, place: Place) -> dict[str, Any]:
+    def check(self, value: Any, place: FieldPath) -> dict[str, Any]:
         if not isinstance(value, dict):
             raise BadValue(str(place), value, "a mapping of names")
         found = check_all((place.at(name), self.each, one) for name, one in value.items())
@@ -147,7 +157,7 @@ class Named(Kind):
 class Some(Part):
     """Any of the fields of a struct: a mapping of those given, checked."""
 
-    def check(self, value: Any, place: Place) -> dict[str, Any]:
+    def check(self, value: Any, place: FieldPath) -> dict[str, Any]:
         if place.document is not None:
             return read_fields(self.fields, value, place)
         if not isinstance(value, Mapping):
@@ -155,7 +165,7 @@ class Some(Part):
         found = {name: self.known(name, place).kind.check(one, place.at(name)) for name, one in value.items()}
         return {name: one for name, one in found.items() if one is not None}
 
-    def known(self, name: str, place: Place) -> Field:
+    def known(self, name: str, place: FieldPath) -> Field:
         """Return the field with this name."""
         if name not in self.fields:
             rule = f"one of {', '.join(self.fields)}{did_you_mean(str(name), self.fields)}"
@@ -166,9 +176,11 @@ class Some(Part):
         return ", ".join(f"{name} {self.fields[name].kind.show(one)}" for name, one in value.items())
 
 
-def read_fields(fields: Mapping[str, Field], given: Any, place: Place, one_of: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Read a mapping of a document; raise `Refused` once every fault in it is recorded. Null leaves an optional field
-    out."""
+def read_fields(
+    fields: Mapping[str, Field], given: Any, place: FieldPath, one_of: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """Read a mapping of a document; raise `NotAccepted` once every fault in it is recorded. Null leaves out an
+    optional field."""
     document = place.document
     assert document is not None
     if not isinstance(given, dict):
@@ -194,7 +206,7 @@ def read_fields(fields: Mapping[str, Field], given: Any, place: Place, one_of: t
     }
     found = check_all((place.at(name), fields[name].kind, value) for name, value in known.items())
     if faults:
-        raise Refused
+        raise NotAccepted
     return dict(zip(known, found, strict=True))
 
 
@@ -224,9 +236,9 @@ def settable(struct: type[msgspec.Struct]) -> dict[str, Field]:
 
 
 @cache
-def _checks(struct: type[Checked]) -> list[tuple[str, Kind, Any, Place]]:
+def _checks(struct: type[Checked]) -> list[tuple[str, Kind, Any, FieldPath]]:
     prefix = f"{struct.where}." if struct.where else ""
-    return [(one.name, one.kind, one.default, Place(prefix + one.name)) for one in fields_of(struct).values()]
+    return [(one.name, one.kind, one.default, FieldPath(prefix + one.name)) for one in fields_of(struct).values()]
 
 
 def _kind_of(hint: Any) -> Kind | None:

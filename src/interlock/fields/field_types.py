@@ -33,7 +33,7 @@ class Source(Protocol):
         """Return a path that the document names relative to its own folder."""
 
 
-class Place(msgspec.Struct, frozen=True):
+class FieldPath(msgspec.Struct, frozen=True):
     """Where a value stands, as a message names it: a flag, a variable, a field, or a line of a file."""
 
     name: str
@@ -41,9 +41,9 @@ class Place(msgspec.Struct, frozen=True):
     lines: Mapping[str, int] = {}  # the line of each field in the file
     document: Source | None = None
 
-    def at(self, key: str | int) -> "Place":
+    def at(self, key: str | int) -> "FieldPath":
         step = f"[{key}]" if isinstance(key, int) else f".{key}" if self.name else key
-        return Place(self.name + step, self.file, self.lines, self.document)
+        return FieldPath(self.name + step, self.file, self.lines, self.document)
 
     def source(self) -> str:
         return f"{self.file}:{self.lines[self.name]}" if self.file else self.name
@@ -58,7 +58,7 @@ class Place(msgspec.Struct, frozen=True):
         return f"{self.source()}: {self.name}" if self.file else self.name
 
 
-class Refused(Exception):
+class NotAccepted(Exception):
     """The document has recorded every fault of this value."""
 
 
@@ -74,14 +74,14 @@ class Kind(ABC):
     metavar: str = "TEXT"  # placeholder for the value in help texts
 
     @abstractmethod
-    def check(self, value: Any, place: Place) -> Any:
-        """Return the value as the program uses it; raise `BadValue` or `BadDuration`, or `Refused`."""
+    def check(self, value: Any, place: FieldPath) -> Any:
+        """Return the value as the program uses it; raise `BadValue` or `BadDuration`, or `NotAccepted`."""
 
-    def read(self, text: str, place: Place) -> Any:
+    def read(self, text: str, place: FieldPath) -> Any:
         """Do the same with the text of a flag or a variable."""
         return self.check(text, place)
 
-    def read_each(self, texts: list[str], place: Place) -> Any:
+    def read_each(self, texts: list[str], place: FieldPath) -> Any:
         """Do the same with the texts of a flag that may be repeated."""
         return self.check(texts, place)
 
@@ -93,14 +93,14 @@ class Kind(ABC):
         return str(value)
 
 
-def check_all(items: Iterable[tuple[Place, Kind, Any]]) -> list[Any]:
-    """Check several values. In a document, record every fault before raising `Refused`; elsewhere raise the first."""
+def check_all(items: Iterable[tuple[FieldPath, Kind, Any]]) -> list[Any]:
+    """Check several values. In a document, record every fault, then raise `NotAccepted`; elsewhere raise the first."""
     found: list[Any] = []
     refused = False
     for place, kind, value in items:
         try:
             found.append(kind.check(value, place))
-        except Refused:
+        except NotAccepted:
             refused = True
         except InterlockError as error:
             if place.document is None:
@@ -108,7 +108,7 @@ def check_all(items: Iterable[tuple[Place, Kind, Any]]) -> list[Any]:
             place.document.refuse(getattr(error, "field", str(place)), str(error))
             refused = True
     if refused:
-        raise Refused
+        raise NotAccepted
     return found
 
 
@@ -128,7 +128,7 @@ class Text(Kind):
         self.accepts = accepts
         self.hidden = hidden  # no message shows the value: a mistyped secret is still a secret
 
-    def check(self, value: Any, place: Place) -> str:
+    def check(self, value: Any, place: FieldPath) -> str:
         text = place.text(value)
         if isinstance(text, str) and self.pattern.fullmatch(text) and (self.accepts is None or self.accepts(text)):
             return text
@@ -154,10 +154,10 @@ class Optional(Kind):
         self.kind = kind
         self.metavar = kind.metavar
 
-    def check(self, value: Any, place: Place) -> Any:
+    def check(self, value: Any, place: FieldPath) -> Any:
         return None if value is None else self.kind.check(value, place)
 
-    def read(self, text: str, place: Place) -> Any:
+    def read(self, text: str, place: FieldPath) -> Any:
         return self.kind.read(text, place)
 
     def schema(self) -> Schema:
@@ -174,7 +174,7 @@ class Choice(Kind):
         self.names, self.make = names, make
         self.metavar = "|".join(names)
 
-    def check(self, value: Any, place: Place) -> Any:
+    def check(self, value: Any, place: FieldPath) -> Any:
         if not isinstance(value, str) or value not in self.names:
             hint = did_you_mean(value, map(str, self.names)) if isinstance(value, str) else ""
             raise BadValue(str(place), value, f"one of {', '.join(self.names)}{hint}")
@@ -191,12 +191,12 @@ class Truth(Kind):
 
     WORDS: Mapping[str, bool] = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
-    def check(self, value: Any, place: Place) -> bool:
+    def check(self, value: Any, place: FieldPath) -> bool:
         if not isinstance(value, bool):
             raise BadValue(str(place), value, "true or false")
         return value
 
-    def read(self, text: str, place: Place) -> bool:
+    def read(self, text: str, place: FieldPath) -> bool:
         found = self.WORDS.get(text.strip().lower())
         if found is None:
             raise BadValue(str(place), text, "true or false")
@@ -215,7 +215,7 @@ class Number(Kind):
     def __init__(self, least: float, most: float) -> None:
         self.least, self.most = least, most
 
-    def check(self, value: Any, place: Place) -> Any:
+    def check(self, value: Any, place: FieldPath) -> Any:
         if not isinstance(value, (int, float)) or isinstance(value, bool) or not self.least <= value <= self.most:
             raise BadValue(str(place), value, f"a number from {self.least} to {self.most}")
         return value
@@ -233,12 +233,12 @@ class Whole(Kind):
         self.least, self.most = least, most
         self.expected = f"a whole number from {least:,} to {most:,}"
 
-    def check(self, value: Any, place: Place) -> int:
+    def check(self, value: Any, place: FieldPath) -> int:
         if not isinstance(value, int) or isinstance(value, bool) or not self.least <= value <= self.most:
             raise BadValue(str(place), value, self.expected)
         return value
 
-    def read(self, text: str, place: Place) -> int:
+    def read(self, text: str, place: FieldPath) -> int:
         number = int(text) if re.fullmatch(r"-?[0-9]{1,30}", text) else None
         if number is None or not self.least <= number <= self.most:
             raise BadValue(str(place), text, self.expected)
@@ -257,7 +257,7 @@ class Span(Kind):
         self.least, self.most, self.positive = least, most, positive
         self._least, self._most = seconds(least, "least"), seconds(most, "most")
 
-    def check(self, value: Any, place: Place) -> float:
+    def check(self, value: Any, place: FieldPath) -> float:
         if type(value) is float and self._least <= value <= self._most and (value or not self.positive):
             return value  # as it comes from the store, where there may be very many
         number = seconds(value, str(place))
@@ -292,7 +292,7 @@ class Rate(Kind):
     FORM = re.compile(r"(?![0.]+ ?/)([0-9]{1,9}(?:\.[0-9]{1,9})?) ?/ ?([smhd])")
     LEAST = 1 / (366 * UNITS["d"])  # one in a year of any length; a later next start might be no date any more
 
-    def check(self, value: Any, place: Place) -> float:
+    def check(self, value: Any, place: FieldPath) -> float:
         found = value if isinstance(value, (int, float)) and not isinstance(value, bool) else 0
         if isinstance(value, str) and (match := self.FORM.fullmatch(value)):
             found = float(match[1]) / self.UNITS[match[2]]
@@ -325,7 +325,7 @@ class Size(Kind):
     def __init__(self, least: int, most: int) -> None:
         self.least, self.most = least, most
 
-    def check(self, value: Any, place: Place) -> int:
+    def check(self, value: Any, place: FieldPath) -> int:
         number = value
         if isinstance(value, str) and (match := self.FORM.fullmatch(value)):
             unit = self.UNITS[match[2]]
@@ -358,12 +358,12 @@ class Texts(Kind):
     ) -> None:
         self.each, self.least, self.expected, self.make, self.most = each, least, expected, make, most
 
-    def check(self, value: Any, place: Place) -> Any:
+    def check(self, value: Any, place: FieldPath) -> Any:
         if not isinstance(value, (list, tuple)) or not self.least <= len(value) <= self.most:
             raise BadValue(str(place), value, self.expected)
         return self.make(check_all((place.at(number), self.each, one) for number, one in enumerate(value)))
 
-    def read(self, text: str, place: Place) -> list[str]:
+    def read(self, text: str, place: FieldPath) -> list[str]:
         return [self.each.check(one.strip(), place) for one in text.split(",")] if text.strip() else []
 
     def schema(self) -> Schema:
@@ -382,7 +382,7 @@ class Command(Texts):
         each = Word(r"[^\x00]*", "text without a NUL character")
         super().__init__(each, least, "a list of program and arguments", tuple)
 
-    def check(self, value: Any, place: Place) -> tuple[str, ...]:
+    def check(self, value: Any, place: FieldPath) -> tuple[str, ...]:
         found: tuple[str, ...] = super().check(value, place)
         if found and not found[0]:
             raise BadValue(str(place), found[0], "the name of a program")

@@ -9,7 +9,7 @@ from msgspec import Meta
 from interlock.error import BadDuration, BadValue, Fatal, InterlockError
 from interlock.fields.doc import doc
 from interlock.fields.duration import Duration, brief
-from interlock.fields.field_types import Place, Span, Text, Texts
+from interlock.fields.field_types import FieldPath, Span, Text, Texts
 
 LONGEST_MESSAGE = 1000
 MOST_TYPES = 50
@@ -37,7 +37,7 @@ class RetryAfter(InterlockError, code="retry_after"):
 
     def __init__(self, delay: Duration, reason: str = "") -> None:
         try:
-            self.delay = Span().check(delay, Place("RetryAfter"))
+            self.delay = Span().check(delay, FieldPath("RetryAfter"))
         except (BadDuration, BadValue) as error:
             # A retry would not fix the program.
             raise Fatal(str(error)) from None
@@ -46,7 +46,7 @@ class RetryAfter(InterlockError, code="retry_after"):
 
 def delay_of(error: BaseException) -> float | None:
     """Return the delay that the exception asks for, checked once more: a program may have changed it."""
-    return Span().check(error.delay, Place("RetryAfter")) if isinstance(error, RetryAfter) else None
+    return Span().check(error.delay, FieldPath("RetryAfter")) if isinstance(error, RetryAfter) else None
 
 
 def type_name(kind: type[BaseException]) -> str:
@@ -68,7 +68,7 @@ class ExceptionTypes(Texts):
         each = Text(_NAME, "an exception class or its qualified name, such as OSError or requests.exceptions.Timeout")
         super().__init__(each, expected="a list of exceptions, such as [OSError]", make=tuple)
 
-    def check(self, value: Any, place: Place) -> Any:
+    def check(self, value: Any, place: FieldPath) -> Any:
         if isinstance(value, (list, tuple)):
             is_exception = [isinstance(one, type) and issubclass(one, BaseException) for one in value]
             value = [type_name(one) if fits else one for one, fits in zip(value, is_exception, strict=True)]

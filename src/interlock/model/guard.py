@@ -14,7 +14,7 @@ from interlock.fields import payload
 from interlock.fields.doc import doc
 from interlock.fields.duration import Duration, checked
 from interlock.fields.field import Checked, Part, Several, fields_of
-from interlock.fields.field_types import JOB_NAME, NAME_RULE, Kind, Place, Schema, Span, Text, Texts, Whole, Word
+from interlock.fields.field_types import JOB_NAME, NAME_RULE, FieldPath, Kind, Schema, Span, Text, Texts, Whole, Word
 from interlock.fields.json_form import Time
 
 LONGEST_URL = 2000
@@ -30,7 +30,7 @@ VARIABLE = Word("[A-Za-z_][A-Za-z0-9_]{0,127}", "the name of an environment vari
 class Payload(Kind):
     """Arguments of a run, as JSON; only a document's are checked here."""
 
-    def check(self, value: Any, place: Place) -> Any:
+    def check(self, value: Any, place: FieldPath) -> Any:
         if place.document is not None:
             if not isinstance(value, dict):
                 raise BadValue(str(place), value, "a mapping of arguments")
@@ -59,7 +59,7 @@ class Url(Text):
     def __init__(self) -> None:
         super().__init__("[!-~]+", "a URL that begins with http:// or https://", accepts=is_url)
 
-    def check(self, value: Any, place: Place) -> str:
+    def check(self, value: Any, place: FieldPath) -> str:
         if isinstance(value, str) and "@" in value.partition("://")[2].partition("/")[0]:
             raise BadUse(
                 str(place),
@@ -74,7 +74,7 @@ URL = Url()
 class Body(Text):
     """A template: `$job` stands for the id of the job."""
 
-    def check(self, value: Any, place: Place) -> str:
+    def check(self, value: Any, place: FieldPath) -> str:
         template = Template(super().check(value, place))
         if not template.is_valid():
             raise BadUse(str(place), "has a $ that no name follows; write $$ for a literal dollar sign")

@@ -16,8 +16,8 @@ from interlock.fields.field_types import (
     JOB_NAME,
     NAME_RULE,
     Choice,
+    FieldPath,
     Number,
-    Place,
     Rate,
     Span,
     Text,
@@ -160,7 +160,7 @@ class KeyLimitFields(TypedDict):
 
 
 def key_limit(given: KeyLimitFields) -> KeyLimit:
-    found = Some(KeyLimit).check(given, Place(KeyLimit.where))
+    found = Some(KeyLimit).check(given, FieldPath(KeyLimit.where))
     if "key" not in found:
         raise MissingField(f"{KeyLimit.where}.key")
     return KeyLimit(**found)

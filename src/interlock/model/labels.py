@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from interlock.error import BadValue
-from interlock.fields.field_types import NAME, NAME_RULE, Kind, Place, Schema, Word
+from interlock.fields.field_types import NAME, NAME_RULE, FieldPath, Kind, Schema, Word
 
 BYPASSED = "safety_bypassed"  # label of a run that started without a verdict; nobody else may set it
 MOST_LABELS, LONGEST_LABEL = 16, 256
@@ -20,7 +20,7 @@ class Labels(Kind):
     def __init__(self, most: int = MOST_LABELS) -> None:
         self.most = most
 
-    def check(self, value: Any, place: Place) -> dict[str, str]:
+    def check(self, value: Any, place: FieldPath) -> dict[str, str]:
         if not isinstance(value, Mapping):
             raise BadValue(str(place), value, "a mapping of names to texts")
         if len(value) > self.most:
@@ -31,10 +31,10 @@ class Labels(Kind):
                 raise BadValue(str(place), name, "a label that you may set; the scheduler alone sets it")
         return {name: _TEXT.check(text, place.at(name)) for name, text in value.items()}
 
-    def read(self, text: str, place: Place) -> dict[str, str]:
+    def read(self, text: str, place: FieldPath) -> dict[str, str]:
         return self.read_each([one.strip() for one in text.split(",")] if text.strip() else [], place)
 
-    def read_each(self, texts: list[str], place: Place) -> dict[str, str]:
+    def read_each(self, texts: list[str], place: FieldPath) -> dict[str, str]:
         found: dict[str, str] = {}
         for one in texts:
             name, separator, text = one.partition("=")

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from interlock.error import BadUse, BadValue
 from interlock.fields.doc import doc
 from interlock.fields.field import Checked
-from interlock.fields.field_types import NAME_RULE, Number, Place, Schema, Texts, Whole, Word, did_you_mean
+from interlock.fields.field_types import NAME_RULE, FieldPath, Number, Schema, Texts, Whole, Word, did_you_mean
 from interlock.model.job import NAME, TAGS, Tags
 from interlock.model.labels import Labels
 from interlock.model.policy.output import GLOB
@@ -40,7 +40,7 @@ class Lack(StrEnum):
 class Topics(Texts):
     """At least one topic, none of them twice."""
 
-    def check(self, value: Any, place: Place) -> tuple[str, ...]:
+    def check(self, value: Any, place: FieldPath) -> tuple[str, ...]:
         found: tuple[str, ...] = super().check(value, place)
         for number, topic in enumerate(found):
             if topic in found[:number]:

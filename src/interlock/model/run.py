@@ -156,7 +156,7 @@ class Run(msgspec.Struct, gc=False):
         return run_id in (self.id, self.parent, self.root) or run_id in self.above
 
     @property
-    def is_put_off(self) -> bool:
+    def is_deferred(self) -> bool:
         """Whether a pending run waits for a person, or to be judged again later."""
         return self.is_held or (self.judged is not None and self.judged.waits)
 
@@ -220,7 +220,7 @@ UPDATES: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """group → the fields that an update writes. Each has `seq`, which tells an old update from a new one."""
 UPDATE_AFTER = dict.fromkeys(ENTRY, "entry") | dict.fromkeys(EXECUTION, "execution")
-"""the group that a transition to a state changes, unless it is one that `Effect.REWRITES`"""
+"""the group that a transition to a state changes, unless it is one that `Consequence.REWRITES`"""
 
 
 class Transition(msgspec.Struct, array_like=True, frozen=True, gc=False):

@@ -10,7 +10,7 @@ from interlock.error import BadUse, BadValue
 from interlock.fields.doc import doc
 from interlock.fields.duration import Duration
 from interlock.fields.field import Checked, Some, object_schema
-from interlock.fields.field_types import Kind, Place, Rate, Schema, Span, Whole
+from interlock.fields.field_types import FieldPath, Kind, Rate, Schema, Span, Whole
 
 LONGEST_SESSION = 512  # bytes of the key of a session in UTF-8
 
@@ -70,7 +70,7 @@ class SessionFields(TypedDict, total=False):
 
 
 SOME_OPTIONS = Some(SessionOptions)
-GIVEN = Place("session_options")
+GIVEN = FieldPath("session_options")
 
 
 def check_key(field: str, key: str) -> str:
@@ -92,7 +92,7 @@ def check_session(session: str | None, **given: object) -> None:
 class SessionPatterns(Kind):
     """Options for the sessions whose key matches a pattern."""
 
-    def check(self, value: Any, place: Place) -> dict[str, dict[str, Any]]:
+    def check(self, value: Any, place: FieldPath) -> dict[str, dict[str, Any]]:
         if not isinstance(value, Mapping):
             raise BadValue(str(place), value, "a mapping of patterns to options of sessions")
         return {check_key(str(place), name): SOME_OPTIONS.check(some, place.at(name)) for name, some in value.items()}

@@ -66,7 +66,7 @@ ENTRY = frozenset({S.PENDING, S.SCHEDULED, S.DISPATCHED})  # states on the way t
 EXECUTION = frozenset({S.RUNNING, S.TERMINATING, S.SUCCEEDED})  # states from the start of the work to its success
 
 
-class Effect(IntFlag):
+class Consequence(IntFlag):
     """The effects of a transition besides the new state."""
 
     NONE = 0
@@ -77,20 +77,20 @@ class Effect(IntFlag):
     REWRITES = 16  # any field of the run may change, not only those of one group
 
 
-def _effect(before: State, after: State) -> Effect:
-    effect = Effect.ENDS if after in TERMINAL and before not in TERMINAL else Effect.NONE
+def _effect(before: State, after: State) -> Consequence:
+    effect = Consequence.ENDS if after in TERMINAL and before not in TERMINAL else Consequence.NONE
     if after is S.PENDING:
-        effect |= Effect.ENTERS
+        effect |= Consequence.ENTERS
     if after in HOLDS_SLOT and before not in HOLDS_SLOT:
-        effect |= Effect.TAKES_SLOT
+        effect |= Consequence.TAKES_SLOT
     if before in HOLDS_SLOT and after not in HOLDS_SLOT:
-        effect |= Effect.FREES_SLOT
+        effect |= Consequence.FREES_SLOT
     if after not in ENTRY | EXECUTION or (after in ENTRY and before in HOLDS_SLOT):
-        effect |= Effect.REWRITES
+        effect |= Consequence.REWRITES
     return effect
 
 
-EFFECTS: dict[tuple[State, State], int] = {
+CONSEQUENCES: dict[tuple[State, State], int] = {
     (before, after): int(_effect(before, after)) for before, allowed in ALLOWED.items() for after in allowed
 }
 """the table by pair: one lookup tells whether a transition is allowed, and its effects"""

@@ -14,7 +14,7 @@ from interlock.fields.field_types import (
     JOB_NAME,
     NAME_RULE,
     Command,
-    Place,
+    FieldPath,
     Size,
     Span,
     Text,
@@ -34,7 +34,7 @@ class FunctionName(Text):
     def __init__(self) -> None:
         super().__init__(FUNCTION.pattern, "of the form module:name or path/to/file.py:name")
 
-    def check(self, value: Any, place: Place) -> str:
+    def check(self, value: Any, place: FieldPath) -> str:
         text = super().check(value, place)
         module, _, name = text.rpartition(":")
         if place.document is None or not module.endswith(".py"):
@@ -48,7 +48,7 @@ class Folder(Word):
     def __init__(self) -> None:
         super().__init__(FILLED, "the path of a folder")
 
-    def check(self, value: Any, place: Place) -> str:
+    def check(self, value: Any, place: FieldPath) -> str:
         text = super().check(value, place)
         return text if place.document is None else place.document.path(str(place), text)
 

@@ -30,7 +30,7 @@ class Circuit(msgspec.Struct, frozen=True, kw_only=True):
         """0 closed, 1 probing, 2 open."""
         return 0 if self.until is None else 1 if self.probes else 2
 
-    def lets(self, now: float) -> bool:
+    def allows(self, now: float) -> bool:
         """Return whether a call may begin."""
         if self.until is None or self._is_probing:
             return True
@@ -45,7 +45,7 @@ class Circuit(msgspec.Struct, frozen=True, kw_only=True):
 
     def begin(self, now: float) -> "Circuit":
         """Count a call. Its result goes with the round of the circuit returned. Raise if none may begin."""
-        if not self.lets(now):
+        if not self.allows(now):
             raise PolicyUnavailable("circuit open after repeated failures; no calls until the pause ends")
         if self.until is None:
             return self

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from interlock.error import BadConfig, BadValue
-from interlock.fields.field_types import Place, Truth
+from interlock.fields.field_types import FieldPath, Truth
 from interlock.fields.sockets import is_loopback
 
 CA, REQUIRED, INSECURE = "SAFETY_KERNEL_TLS_CA", "SAFETY_KERNEL_TLS_REQUIRED", "SAFETY_KERNEL_INSECURE"
@@ -21,7 +21,7 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     def of(cls, environment: Mapping[str, str]) -> "Access":
         """Read the variables. An empty one counts as not set."""
         required, insecure = (
-            Truth().read(environment.get(name) or "false", Place(name)) for name in (REQUIRED, INSECURE)
+            Truth().read(environment.get(name) or "false", FieldPath(name)) for name in (REQUIRED, INSECURE)
         )
         if required and insecure:
             raise BadConfig(f"{INSECURE}: cannot be combined with {REQUIRED}")

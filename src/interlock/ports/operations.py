@@ -7,7 +7,7 @@ from interlock.model.exposition import Family
 from interlock.model.reload_report import Reloaded
 
 
-class Operations(ABC):
+class TreeOperations(ABC):
     @abstractmethod
     def tree(self) -> ChildInfo:
         """Return all children, from the top."""

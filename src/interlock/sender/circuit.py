@@ -17,7 +17,7 @@ class Circuit:
     def is_open(self) -> bool:
         return self._pause > 0
 
-    def lets(self, now: float) -> bool:
+    def allows(self, now: float) -> bool:
         """Return whether a try may begin."""
         return not self.is_open or (now >= self.until and not self._probing)
 

@@ -170,7 +170,7 @@ class Sender(Endpoint):
         if due > time:
             return self._look_by(elapsed + (due - time))
         target = self._targets.setdefault(host, _Target())
-        if not target.circuit.lets(elapsed):
+        if not target.circuit.allows(elapsed):
             # The result of a probe under way leads to a look anyway.
             return self._look_by(target.circuit.until) if target.circuit.until > elapsed else None
         if len(target.waiting) < FETCHED // 4:
@@ -208,7 +208,7 @@ class Sender(Endpoint):
             free = [
                 host
                 for host, one in self._targets.items()
-                if one.waiting and self._places.is_free(host) and one.circuit.lets(now.elapsed)
+                if one.waiting and self._places.is_free(host) and one.circuit.allows(now.elapsed)
             ]
             if not free:
                 return

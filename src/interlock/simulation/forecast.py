@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from random import Random
 
 from interlock.core import fire_times, schedule_table
-from interlock.engine.catalog import Catalog, Entry
+from interlock.engine.catalog import Catalog, CatalogEntry
 from interlock.model.job import Job
 from interlock.model.work import JobWork
 from interlock.simulation.forecast_model import Forecast, Plan, TooManyRuns
@@ -58,7 +58,7 @@ async def _rehearse(jobs: list[Job], plan: Plan, record: Record) -> None:
     """Start the scheduler and its workers, let the time pass, stop them."""
     jobs = [one for one in jobs if not (one.schedule and one.schedule.at is not None and one.schedule.at < plan.start)]
     store = _store(jobs, plan, record)
-    catalog = Catalog([Entry(job, lambda payload: None) for job in jobs], plan.lanes, tenants=plan.tenants)
+    catalog = Catalog([CatalogEntry(job, lambda payload: None) for job in jobs], plan.lanes, tenants=plan.tenants)
     cluster = VirtualCluster(store, catalog, plan.start, Random(0))
     lengths = {job_id: length.seconds for job_id, length in plan.lengths.items()}
     known = [job.work.job if isinstance(job.work, JobWork) else job.id for job in jobs]
@@ -82,5 +82,5 @@ def _store(jobs: Sequence[Job], plan: Plan, record: Record) -> RecordingStore:
     for job in jobs:
         if job.schedule is not None and job.schedule.cron is not None:
             first = fire_times.following(job.schedule, plan.start, before)
-            store.schedules[job.id] = schedule_table.Entry(job, 0, plan.start, before, first).row()
+            store.schedules[job.id] = schedule_table.TimetableEntry(job, 0, plan.start, before, first).row()
     return store

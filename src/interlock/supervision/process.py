@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from interlock.error import CannotStart, shown
-from interlock.fields.field_types import Command, Place
+from interlock.fields.field_types import Command, FieldPath
 from interlock.model.work import Limits
 from interlock.supervision.goal import unless, words
 from interlock.supervision.guard_client import Ended, NotSpawned, Program, Spawned
@@ -83,7 +83,7 @@ class ProcessInstance(NativeInstance):
         if not callable(self._spec.command):
             return tuple(self._spec.command)
         try:
-            return Command().check(self._spec.command(self._birth), Place("command"))
+            return Command().check(self._spec.command(self._birth), FieldPath("command"))
         except Exception as error:
             raise CannotStart(self._birth.path, f"command: {words(error)}") from error
 

@@ -11,7 +11,7 @@ from interlock.fields.doc import doc
 from interlock.fields.duration import Duration, checked
 from interlock.fields.environment import Environment
 from interlock.fields.field import Checked, Part
-from interlock.fields.field_types import NAME, Command, Number, Place, Schema, Span, Texts, Whole, Word
+from interlock.fields.field_types import NAME, Command, FieldPath, Number, Schema, Span, Texts, Whole, Word
 from interlock.model.work import FILLED, MEMORY, Folder, FunctionName, Limits
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ class Process(Probed, frozen=True, kw_only=True):
 
     def check(self) -> None:
         if not callable(self.command):
-            self.put("command", Command().check(self.command, Place("command")))
+            self.put("command", Command().check(self.command, FieldPath("command")))
         if self.outlives and self.capture:
             raise BadValue("outlives", True, "possible with capture: nobody would read its output")
         self.put("pass_fds", _descriptors("pass_fds", self.pass_fds))
@@ -222,7 +222,7 @@ class Process(Probed, frozen=True, kw_only=True):
 class Volume(Word):
     """`outside:inside`. In a document, an outside path with a leading dot is relative to the document's folder."""
 
-    def check(self, value: Any, place: Place) -> str:
+    def check(self, value: Any, place: FieldPath) -> str:
         if place.document is not None and isinstance(value, str) and value.startswith("."):
             outside, separator, inside = value.partition(":")
             value = f"{place.document.path(str(place), outside)}{separator}{inside}"

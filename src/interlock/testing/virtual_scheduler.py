@@ -24,10 +24,10 @@ from interlock.config.faults import Faults
 from interlock.config.lanes import Lanes
 from interlock.config.sources import Loaded, build, declared_by
 from interlock.core.state import DEFAULT_LANES
-from interlock.engine.catalog import Catalog, Entry
+from interlock.engine.catalog import Catalog, CatalogEntry
 from interlock.fields import payload as payloads
 from interlock.fields.duration import Duration, seconds
-from interlock.fields.field_types import Place
+from interlock.fields.field_types import FieldPath
 from interlock.interface.run_view import RunInfo, info_of
 from interlock.model.delivery import DeliveryFilter, DeliveryInfo
 from interlock.model.delivery import info_of as delivery_info
@@ -124,8 +124,8 @@ class VirtualScheduler:
         self._store = MemoryStore()
         self._elapsed = 0.0
         try:
-            limits = Lanes().check(dict(lanes), Place("lanes"))
-            patterns = SessionPatterns().check(dict(sessions), Place("sessions"))
+            limits = Lanes().check(dict(lanes), FieldPath("lanes"))
+            patterns = SessionPatterns().check(dict(sessions), FieldPath("sessions"))
             self._run(self._begin(_loaded(app, files, policy, tenants), schedules, slots, limits, patterns))
         except BaseException:
             self._loop.close()
@@ -141,7 +141,9 @@ class VirtualScheduler:
         patterns: dict[str, dict[str, Any]],
     ) -> None:
         definitions = self._app.definitions
-        entries = [Entry(one.job, one.check, one.mark if one.job.secrets else None) for one in definitions.values()]
+        entries = [
+            CatalogEntry(one.job, one.check, one.mark if one.job.secrets else None) for one in definitions.values()
+        ]
         entries += loaded.entries()
         if not schedules:
             entries = [replace(one, job=_unscheduled(one.job)) for one in entries]

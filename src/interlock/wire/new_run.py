@@ -13,7 +13,7 @@ import msgspec
 
 from interlock.error import BadUse, BadValue, NotJson
 from interlock.fields.duration import Duration
-from interlock.fields.field_types import NAME_RULE, Place
+from interlock.fields.field_types import NAME_RULE, FieldPath
 from interlock.model.job import NAME, RANKS
 from interlock.model.labels import LABELS
 from interlock.model.session import GIVEN, SOME_OPTIONS, SessionFields, check_session
@@ -138,7 +138,7 @@ def check_plain(new: NewRun) -> None:
     check_instant("stamp", new.stamp)
     check_unique(new.unique, new.idempotency_key)
     labels = new.labels or {}
-    LABELS.check(labels, Place("labels"))
+    LABELS.check(labels, FieldPath("labels"))
     try:
         f"{new.idempotency_key}{new.session}{''.join(labels.values())}".encode()
     except UnicodeEncodeError as error:

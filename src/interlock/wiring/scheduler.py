@@ -15,7 +15,7 @@ from interlock.buses.socket import SocketBus
 from interlock.config import MEMORY, Settings
 from interlock.config.sources import Loaded
 from interlock.core.state import Limits
-from interlock.engine.catalog import PYTHON, Catalog, Entry
+from interlock.engine.catalog import PYTHON, Catalog, CatalogEntry
 from interlock.engine.engine import Engine, EngineSettings
 from interlock.engine.housekeeping import Housekeeping, Keep
 from interlock.engine.service_book import ServiceBook
@@ -60,10 +60,12 @@ WORKER_BACKOFF = Backoff(initial=0.1, max=10.0, reset_after=10.0)
 WORKER_BUDGET = Budget(max_restarts=0)  # no limit: what its lifespan needs may come back after hours
 
 
-def entries_of(definitions: Mapping[str, Definition], secret_names: Sequence[str]) -> list[Entry]:
+def entries_of(definitions: Mapping[str, Definition], secret_names: Sequence[str]) -> list[CatalogEntry]:
     """Return the catalog entries of an app's jobs."""
     return [
-        Entry(one.job, partial(one.check, secret_names=secret_names), one.mark if one.job.secrets else None, PYTHON)
+        CatalogEntry(
+            one.job, partial(one.check, secret_names=secret_names), one.mark if one.job.secrets else None, PYTHON
+        )
         for one in definitions.values()
     ]
 

@@ -17,7 +17,7 @@ from interlock.model.child_info import OVER, UP, ChildInfo, Kept, ServiceAction,
 from interlock.model.exposition import Family
 from interlock.model.reload_report import Difference, Reloaded
 from interlock.ports.handover import Handover, MemoryHandover
-from interlock.ports.operations import Operations
+from interlock.ports.operations import TreeOperations
 from interlock.supervision import Child, Group, Supervisor
 from interlock.supervision.goal import unless
 
@@ -38,7 +38,7 @@ _METRICS: tuple[tuple[str, str, str, Callable[[ChildInfo], float]], ...] = (
 Placed = Mapping[str, Child]  # children by their paths, each group before its members and without them
 
 
-class Services(Operations):
+class Services(TreeOperations):
     """Operates the services and workers of a scheduler."""
 
     def __init__(

@@ -15,7 +15,7 @@ import msgspec
 from interlock.error import InterlockError
 from interlock.fields import payload
 from interlock.fields.environment import Environment
-from interlock.fields.field_types import Command, Place
+from interlock.fields.field_types import Command, FieldPath
 from interlock.fields.secret import Secret, from_json, is_marked, matcher
 from interlock.model.outcome import Outcome
 from interlock.model.policy.verdict import RunLimits
@@ -138,8 +138,8 @@ class ProgramAttempt:
     async def _start(self) -> Spawned:
         """Return when it executes its program."""
         payloads = self._dispatch.payloads
-        command = Command().check(self._work.command, Place("command"))
-        env = Environment().check(self._work.env, Place("env"))
+        command = Command().check(self._work.command, FieldPath("command"))
+        env = Environment().check(self._work.env, FieldPath("env"))
         inherited = {name: value for name, value in os.environ.items() if name not in NOT_HANDED_ON}
         self._redact = secrets_of([payload.decode(one) for one in payloads], env, inherited, self._programs.is_secret)
         log = self._log = ProcessLog(self._dispatch, self._tell, self._redact)

@@ -8,7 +8,7 @@ from interlock.cli.shared import completion
 from interlock.cli.shared.options import FINDING, Flags, JsonOption, argument, option, takes
 from interlock.cli.shared.server import client_of
 from interlock.error import BadUse, BadValue, MissingField
-from interlock.fields.field_types import Place, did_you_mean
+from interlock.fields.field_types import FieldPath, did_you_mean
 from interlock.model.lane import LIMIT, LaneAction, LaneOptions
 
 CREATE, SET = "create", "set"
@@ -44,11 +44,11 @@ def command(
         raise BadValue("action", action, f"one of {', '.join(ACTIONS)}{did_you_mean(action, ACTIONS)}")
     values = LaneOptions()
     if limit is not None:
-        values["limit"] = LIMIT.read(limit, Place("--limit"))
+        values["limit"] = LIMIT.read(limit, FieldPath("--limit"))
     if rate is not None:
         values["rate"] = None if rate == NO_RATE else rate
     if burst is not None:
-        values["burst"] = LIMIT.read(burst, Place("--burst"))
+        values["burst"] = LIMIT.read(burst, FieldPath("--burst"))
     if action in set(LaneAction) and values:
         raise BadUse(f"--{next(iter(values))}", f"cannot be combined with {action}")
     if action == CREATE and "limit" not in values:

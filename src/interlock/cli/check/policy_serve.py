@@ -15,7 +15,7 @@ from interlock.config.settings import Address
 from interlock.config.sources import load
 from interlock.error import BadConfig, BadValue, InterlockError
 from interlock.error_lines import say, say_failure
-from interlock.fields.field_types import Place
+from interlock.fields.field_types import FieldPath
 from interlock.fields.sockets import is_loopback
 from interlock.policy_service import prepare_grpc
 from interlock.policy_service.access import INSECURE, Access, host_of
@@ -39,7 +39,7 @@ def command(
     SIGHUP reloads the files; if they have a fault, the policy stays as it was. SIGTERM and Ctrl-C end it after the
     calls under way. Without a certificate it serves only this machine, unless SAFETY_KERNEL_INSECURE=true."""
     prepare_grpc("policy serve")
-    Address().check(listen, Place("--listen"))
+    Address().check(listen, FieldPath("--listen"))
     tls = _pair(tls_key, tls_cert)
     if tls is None and not is_loopback(host_of(listen)) and not Access.of(os.environ).insecure:
         raise BadConfig(

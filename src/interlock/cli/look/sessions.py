@@ -9,7 +9,7 @@ from interlock.cli.shared import completion
 from interlock.cli.shared.options import FINDING, Flags, JsonOption, argument, option, takes
 from interlock.cli.shared.server import client_of
 from interlock.error_lines import say
-from interlock.fields.field_types import Place, Span, Whole
+from interlock.fields.field_types import FieldPath, Span, Whole
 from interlock.fields.json_form import rfc3339
 from interlock.fields.safe_text import safe
 from interlock.model.session_info import SessionInfo
@@ -37,7 +37,7 @@ def command(
 
     Piped: key, tenant, active, waiting, seconds of the longest wait, mode, max_concurrent, debounce in seconds, cap,
     drop, rate, burst, `open` or `paused`, generation, cutoff, used and window, separated by tabs."""
-    most = Whole(1).read(limit, Place("--limit"))
+    most = Whole(1).read(limit, FieldPath("--limit"))
     with client_of(flags) as client:
         listed = islice(client.sessions(tenant), most + 1)
         found = list(listed) if key is None else [client.session(key, tenant)]

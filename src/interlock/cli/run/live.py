@@ -152,7 +152,7 @@ def _head(scheduler: Scheduler, rate: float, uptime: float) -> Text:
         f"up {span(uptime)} · {rate:,.0f} ended/s · {engine.metrics.submitted:,} submitted · ",
         f"{len(engine.state.runs):,} live · {count:,} worker{'s' * (count != 1)}",
         f" ({restarts} restarted)" if restarts else "",
-        (f" · {len(engine.state.asking):,} to approve", "yellow") if engine.state.asking else "",
+        (f" · {len(engine.state.awaiting_approval):,} to approve", "yellow") if engine.state.awaiting_approval else "",
         (" · store unavailable", "bold red") if not engine.available else "",
         f" · {engine.metrics.commits:,} commits",
         f" · {engine.state.stale_messages:,} stale messages" if engine.state.stale_messages else "",

@@ -16,7 +16,7 @@ from interlock.config.settings import Address
 from interlock.config.tokens import Tokens
 from interlock.error import BadValue
 from interlock.error_lines import say
-from interlock.fields.field_types import NAME, NAME_RULE, Place, Text
+from interlock.fields.field_types import NAME, NAME_RULE, FieldPath, Text
 from interlock.model.access import Role, digest_of
 from interlock.wiring.certificate import have_certificate
 from interlock.wiring.remote_workers import WORKER_TOKEN
@@ -41,10 +41,10 @@ def command(
     settings = flags.resolve().settings
     if name in (one.name for one in settings.tokens):
         raise BadValue("NAME", name, "unique: a token in interlock.yaml has this name")
-    entry: dict[str, Any] = {"name": Tokens.FIELDS["name"].check(name, Place("NAME")), "role": Role.WORKER}
-    entry["tenant"] = Tokens.FIELDS["tenant"].check(tenant, Place("--tenant"))
-    pools = [POOL.check(one, Place("--pool")) for one in pool or []]
-    hosts = [HOST.check(one, Place("--host")) for one in host or []]
+    entry: dict[str, Any] = {"name": Tokens.FIELDS["name"].check(name, FieldPath("NAME")), "role": Role.WORKER}
+    entry["tenant"] = Tokens.FIELDS["tenant"].check(tenant, FieldPath("--tenant"))
+    pools = [POOL.check(one, FieldPath("--pool")) for one in pool or []]
+    hosts = [HOST.check(one, FieldPath("--host")) for one in host or []]
     certificate, key = (Path(one) for one in settings.worker_files())
     made = have_certificate(certificate, key, _hosts(settings, hosts))
     if hosts and not made:

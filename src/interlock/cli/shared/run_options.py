@@ -8,7 +8,7 @@ from interlock.cli.shared.options import option, widened
 from interlock.cli.shared.server import looks_like_duration, moment
 from interlock.error import BadUse, BadValue
 from interlock.fields.duration import seconds
-from interlock.fields.field_types import Place
+from interlock.fields.field_types import FieldPath
 from interlock.model.session import SOME_OPTIONS
 
 
@@ -38,9 +38,9 @@ def pairs(given: list[str], flag: str = "--label") -> dict[str, str]:
 
 
 def _session_options(given: list[str]) -> dict[str, Any]:
-    flag = Place("--session-option")
+    flag = FieldPath("--session-option")
     return {
-        name: SOME_OPTIONS.known(name, flag).kind.read(text, Place(f"{flag} {name}"))
+        name: SOME_OPTIONS.known(name, flag).kind.read(text, FieldPath(f"{flag} {name}"))
         for name, text in pairs(given, flag.name).items()
     }
 

@@ -9,8 +9,8 @@ from interlock.fields.field_types import (
     JOB_NAME,
     NAME_RULE,
     Choice,
+    FieldPath,
     Kind,
-    Place,
     Schema,
     Size,
     Span,
@@ -39,7 +39,7 @@ FACT = Word(r"[^\x00-\x1f]{0,500}", "one line of up to 500 characters")
 class Pairs(Kind):
     """A mapping of names to texts."""
 
-    def check(self, value: Any, place: Place) -> dict[str, str]:
+    def check(self, value: Any, place: FieldPath) -> dict[str, str]:
         if not isinstance(value, dict):
             raise BadValue(str(place), value, "a mapping of labels to their values")
         return {name: FACT.check(one, place.at(name)) for name, one in value.items()}
@@ -51,7 +51,7 @@ class Pairs(Kind):
 class Default(Choice):
     """The decision if no rule matches; nothing means deny."""
 
-    def check(self, value: Any, place: Place) -> Any:
+    def check(self, value: Any, place: FieldPath) -> Any:
         return Ruling.DENY if value in (None, "") else super().check(value, place)
 
     def schema(self) -> Schema:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from interlock.error import BadUse, BadValue, MissingField, MissingLibrary, shown
 from interlock.fields.doc import doc
 from interlock.fields.field import Checked, fields_of
-from interlock.fields.field_types import NAME, NAME_RULE, Choice, Place, Size, Text, Texts, Word
+from interlock.fields.field_types import NAME, NAME_RULE, Choice, FieldPath, Size, Text, Texts, Word
 
 LONGEST_PATTERN = 2000
 LARGEST = 1024**4
@@ -80,7 +80,7 @@ _ONE_BYTE = re.compile(r"(?<!\\)(?:\\\\)*\\C")
 class Pattern(Text):
     """A regular expression that RE2 accepts."""
 
-    def check(self, value: Any, place: Place) -> str:
+    def check(self, value: Any, place: FieldPath) -> str:
         pattern = super().check(value, place)
         try:
             matches_nothing = compile_re2(pattern).search(b"") is not None

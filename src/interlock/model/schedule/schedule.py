@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar
 from interlock.error import BadUse, BadValue
 from interlock.fields.doc import doc
 from interlock.fields.field import Checked
-from interlock.fields.field_types import Kind, Place, Schema, Span, Whole, Word
+from interlock.fields.field_types import FieldPath, Kind, Schema, Span, Whole, Word
 from interlock.fields.json_form import Time
 from interlock.model.schedule.cron import cron_of
 from interlock.model.schedule.cron_fields import NICKNAMES, split_fields, steps_too_far
@@ -33,7 +33,7 @@ class CatchUp(StrEnum):
 class _At(Kind):
     """An instant; the schedule itself knows the zone of one without an offset."""
 
-    def check(self, value: Any, place: Place) -> Any:
+    def check(self, value: Any, place: FieldPath) -> Any:
         instant(value, str(place))
         return value
 
@@ -48,7 +48,7 @@ class _Parsed(Word):
         super().__init__(pattern)
         self.parse = parse
 
-    def check(self, value: Any, place: Place) -> str:
+    def check(self, value: Any, place: FieldPath) -> str:
         text = place.text(value)
         self.parse(text)
         assert isinstance(text, str)
