@@ -82,7 +82,7 @@ CHANGES = (
     Change("ROU-6", "model/pool.py", "] = 90", "] = 91"),
     Change("ROU-7", "core/routing.py", "LONGEST_PAUSE = 30.0", "LONGEST_PAUSE = 31.0"),
     Change("ROU-7", "core/routing.py", "p.rng.random() / 2", "p.rng.random() / 3"),
-    Change("ROU-7", "core/routing.py", "2.0 ** (len(place.tries) - 1)", "2.1 ** (len(place.tries) - 1)"),
+    Change("ROU-7", "core/routing.py", "2.0 ** (len(demand.tries) - 1)", "2.1 ** (len(demand.tries) - 1)"),
     Change("ROU-7", "core/roster.py", "MOST_TRIES = 50", "MOST_TRIES = 51"),
     Change("ROU-9", "engine/delivery.py", "self._engine.post(worker_id, gone)", "del gone"),
     Change("ROU-9", "core/liveness.py", 'give_back(p, attempt, "never reached its worker")', "pass"),

@@ -44,9 +44,9 @@ def _with_any_labels(roster: Roster, worker: Worker, key: DemandKey) -> tuple[Ob
     return _misfit(roster, worker, (job_id, (topic, capabilities, (), pool), tenant))
 
 
-def _wake_nobody(roster: Roster, crew: WorkerGroup, worker: Worker, rng: Random) -> None:
+def _wake_nobody(roster: Roster, group: WorkerGroup, worker: Worker, rng: Random) -> None:
     before, roster.open = roster.open, {}
-    _offer(roster, crew, worker, rng)
+    _offer(roster, group, worker, rng)
     roster.open = before
 
 

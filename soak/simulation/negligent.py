@@ -4,7 +4,7 @@ import msgspec
 
 from interlock.core.audit import AUDIT
 from interlock.core.gates import GATE
-from interlock.core.roster import PLACE
+from interlock.core.roster import DEMAND
 from interlock.engine.engine import Engine
 from interlock.model.state import State
 from soak.simulation.scenario import Sabotage
@@ -34,7 +34,7 @@ class NegligentEngine(Engine):
         await super()._pass()
         if self.sabotage.engine_loses_timers:
             self.state.timers.clear()
-            self.state.spans = [span for span in self.state.spans if span[3] in (GATE, AUDIT, PLACE)]
+            self.state.spans = [span for span in self.state.spans if span[3] in (GATE, AUDIT, DEMAND)]
         if self.sabotage.engine_loses_runs:
             waiting = [run.id for run in self.state.runs.values() if run.state is State.RETRYING]
             for run_id in waiting:

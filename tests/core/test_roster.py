@@ -129,7 +129,7 @@ class Choices(RuleBasedStateMachine):
         roster, room, pools = self.roster, key[1], dict(self.roster.pools)
         roster.settle(self.rng)
         for _ in range(count):
-            place = roster.place(key, tenant, self.rng)
+            place = roster.demand_of(key, tenant, self.rng)
             found = roster.pick(place, room, self.rng, wish)
             fitting = [one for one in roster.workers.values() if fits(pools, one, key, tenant)]
             ready = [one for one in fitting if is_open(pools, one, room)]
@@ -160,7 +160,7 @@ def test_ties_are_broken_at_random_and_what_was_just_sent_counts() -> None:
         worker = roster.workers[f"w{number}"] = Worker(f"w{number}", slots=100, connected=True)
         roster.changed(worker)
     roster.settle(rng)
-    place = roster.place((ANYWHERE, SlotKind.SHARED, (), ("video", (), (), "")), "default", rng)
+    place = roster.demand_of((ANYWHERE, SlotKind.SHARED, (), ("video", (), (), "")), "default", rng)
     orders = []
     for round in range(3):
         order: list[str] = []
@@ -195,7 +195,7 @@ def test_the_lowest_sum_of_runs_and_hundredths_of_load_wins(runs: int, cpu: floa
         roster.workers[worker.id] = worker
         roster.changed(worker)
     roster.settle(rng)
-    place = roster.place((ANYWHERE, SlotKind.SHARED, (), ("video", (), (), "")), "default", rng)
+    place = roster.demand_of((ANYWHERE, SlotKind.SHARED, (), ("video", (), (), "")), "default", rng)
     found = roster.pick(place, SlotKind.SHARED, rng)
     assert found is not None
     assert found.id == chosen
@@ -207,7 +207,7 @@ def test_a_worker_without_a_free_place_for_a_process_takes_runs_that_need_none()
     worker.apart["a"] = SlotKind.OWN
     roster.changed(worker)
     roster.settle(rng)
-    place = roster.place((ANYWHERE, SlotKind.OWN, (), ("video", (), (), "")), "default", rng)
+    place = roster.demand_of((ANYWHERE, SlotKind.OWN, (), ("video", (), (), "")), "default", rng)
     assert roster.pick(place, SlotKind.OWN, rng) is None
     assert not roster.has_room((SlotKind.OWN,), rng) or not worker.attempts
     roster.changed(worker)

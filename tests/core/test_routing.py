@@ -53,7 +53,7 @@ def test_a_run_that_nobody_can_take_is_tried_fifty_times_and_then_a_dead_letter(
     run_id, later = machine.submit("work"), ""
     looks = [machine.elapsed]
     while machine.state_of(run_id) is State.SCHEDULED:
-        (found,) = machine.state.roster.places.values()
+        (found,) = machine.state.roster.demands.values()
         machine.advance(found.alarm - machine.elapsed)
         looks.append(machine.elapsed)
         if len(looks) == 10:
@@ -76,7 +76,7 @@ def test_a_run_that_nobody_can_take_is_tried_fifty_times_and_then_a_dead_letter(
 def test_a_pause_is_up_to_half_a_second_longer_at_random() -> None:
     machine = made({})
     machine.submit("work")
-    (place,) = machine.state.roster.places.values()
+    (place,) = machine.state.roster.demands.values()
     extra = []
     for _ in range(100):
         place.tries.clear()
@@ -95,14 +95,14 @@ def test_a_worker_that_joins_wakes_exactly_the_runs_that_it_could_take() -> None
     assert (machine.state_of(cut), machine.state_of(mail)) == (State.DISPATCHED, State.SCHEDULED)
     join(machine, "r", pool="rest")
     assert taken_by(machine, mail) == "r"
-    assert all(not place.tries and not place.parked for place in machine.state.roster.places.values())
+    assert all(not place.tries and not place.parked for place in machine.state.roster.demands.values())
 
 
 def look_in_vain(machine: Machine, run_id: str, times: int) -> None:
     """Let the time pass until a run was looked at so often, or is given up."""
     for _ in range(times):
         job_id, _, _, needs = machine.state.route_key(machine.run(run_id))
-        place = machine.state.roster.places[job_id, needs, ""]
+        place = machine.state.roster.demands[job_id, needs, ""]
         machine.advance(place.alarm - machine.elapsed)
 
 
@@ -125,7 +125,7 @@ def test_a_worker_that_joins_at_the_last_look_gets_the_run() -> None:
     machine = made({})
     run_id = machine.submit("mail")
     look_in_vain(machine, run_id, 49)
-    (place,) = machine.state.roster.places.values()
+    (place,) = machine.state.roster.demands.values()
     machine.wall += place.alarm - machine.elapsed
     machine.elapsed = place.alarm
     join(machine)
@@ -191,7 +191,7 @@ def test_a_run_that_waited_for_a_full_worker_is_tried_when_there_is_nothing_left
     machine.mute.add("full")
     first, second = machine.submit("mail"), machine.submit("mail")
     machine.started(first)
-    (place,) = [one for one in machine.state.roster.places.values() if one.parked]
+    (place,) = [one for one in machine.state.roster.demands.values() if one.parked]
     assert not place.tries
     if how == "it leaves":
         machine.worker_down("full", dead=True)
@@ -228,9 +228,9 @@ def test_a_placement_that_nobody_can_serve_does_not_hold_up_those_behind_it() ->
     assert {machine.state_of(one) for one in passing} == {State.DISPATCHED}
     assert {machine.state_of(one) for one in (*stuck, *odd)} == {State.SCHEDULED}
     before = [machine.run(one).notes for one in (*stuck, *odd)]
-    assert sum(len(place.parked) for place in machine.state.roster.places.values()) == 21
+    assert sum(len(place.parked) for place in machine.state.roster.demands.values()) == 21
     machine.finished(passing[0])
-    assert sum(len(place.parked) for place in machine.state.roster.places.values()) == 21
+    assert sum(len(place.parked) for place in machine.state.roster.demands.values()) == 21
     assert before == [machine.run(one).notes for one in (*stuck, *odd)]
 
 
@@ -400,7 +400,7 @@ def test_the_tries_of_runs_that_are_gone_do_not_count_for_later_ones() -> None:
     machine.advance(100)
     machine.cancel(run_id)
     machine.advance(100)
-    (place,) = machine.state.roster.places.values()
+    (place,) = machine.state.roster.demands.values()
     assert not place.tries
     machine.submit("work")
     assert place.alarm - machine.elapsed < 2
@@ -426,7 +426,7 @@ def test_runs_that_prefer_different_workers_wait_in_one_queue() -> None:
     join(machine, "r", pool="rest")
     join(machine, "g", pool="gpu", slots=1)
     runs = [machine.submit("video.cut", labels={"preferred_worker_id": f"gone-{number}"}) for number in range(20)]
-    assert len(machine.state.roster.places) == 1, "or a slot that gets free would wake each of them"
+    assert len(machine.state.roster.demands) == 1, "or a slot that gets free would wake each of them"
     for run_id in runs:
         machine.finished(run_id)
     assert machine.dispatched() == runs

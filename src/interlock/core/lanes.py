@@ -103,7 +103,7 @@ def _hand_out(p: Pass, lane: Lane, line: Line, most: int, aside: list[tuple[Line
     _, key = heappop(line.heads)
     until = line.heads[0][0] if line.heads else None
     queue, started, roster = line.queues[key], 0, p.state.roster
-    place = roster.place(key, line.key[1], p.rng)
+    demand = roster.demand_of(key, line.key[1], p.rng)
     passing = p.state.gates_of(queue[0][1], key) if key[2] else ()
     while True:
         order, run = queue[0]
@@ -116,16 +116,16 @@ def _hand_out(p: Pass, lane: Lane, line: Line, most: int, aside: list[tuple[Line
                 return started
         # No part of the key: anybody can prefer a worker that nobody knows.
         preferred = "" if run.facets is None else run.labels.get(PREFERRED_WORKER, "")
-        worker = roster.pick(place, key[1], p.rng, preferred)
+        worker = roster.pick(demand, key[1], p.rng, preferred)
         if worker is None:
-            lack = roster.lack(place)
+            lack = roster.lack(demand)
             if lack is None and not roster.has_room(ROOMS[lane.has_apart], p.rng):
                 aside.append((line, (order, key)))  # all are busy: the next in turn gets the first free slot
             else:
-                park(p, place, lack, lane, line, (order, key), run)
+                park(p, demand, lack, lane, line, (order, key), run)
             return started
-        if place.tries:
-            place.tries.clear()
+        if demand.tries:
+            demand.tries.clear()
         queue.popleft()
         for gate in passing:
             gate.take(p)

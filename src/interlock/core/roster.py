@@ -1,9 +1,9 @@
 """The roster: the workers, and which of them takes a run.
 
-Workers that no run tells apart are a crew: they have the same pool, jobs, capabilities and tenants, and the same values
-of the labels that runs ask for. A place is what a run demands of its worker, and knows the crews that fit. So a choice
-compares the best worker of each such crew, and never looks at all workers. Queues that no worker takes are parked at
-their place until a worker of one of its crews can take a run.
+Workers that no run tells apart are a group: they have the same pool, jobs, capabilities and tenants, and the same
+values of the labels that runs ask for. A demand is what a run asks of its worker, and knows the groups that fit. So a
+choice compares the best worker of each such group, and never looks at all workers. Queues that no worker takes are
+parked at their demand until a worker of one of its groups can take a run.
 """
 
 from bisect import bisect_right
@@ -24,12 +24,12 @@ from interlock.policy.glob import matcher
 SUSPECT_SHARE = 4  # slots of a worker per suspect that it takes
 ANYWHERE = ""  # stands for the job id if the dispatch carries the work, so that any worker can do it
 NOT_OUT = inf  # `Attempt.heard` before the attempt is sent: it cannot be silent
-PLACE = "place"  # the kind of a span that ends with another look for a worker
+DEMAND = "demand"  # the kind of a span that ends with another look for a worker
 PREFERRED_POOL, PREFERRED_WORKER = "preferred_pool", "preferred_worker_id"  # names of labels
 CONSTRAINT = "constraint."
 PREFIXES = ("placement.", CONSTRAINT, "node.")  # of the labels of runs that a worker must have
 UNDECLARED = PoolSpec(topics=(EVERYTHING,))
-MOST_PLACES = 10_000
+MOST_DEMANDS = 10_000
 MOST_TRIES = 50  # looks for a worker, or dispatches that none begins, before a run is given up
 
 Parked = tuple[str, LineKey, RouteKey]  # lane, line and key of a queue
@@ -66,7 +66,7 @@ class Worker(msgspec.Struct, eq=False):
     gpu: float = 0.0
     attempts: dict[str, Attempt] = {}
     apart: dict[str, SlotKind] = {}  # attempts with their own process
-    crew: Optional["WorkerGroup"] = None  # its crew while it takes work
+    group: Optional["WorkerGroup"] = None  # its group while it takes work
     stamp: int = 0  # number of its latest change; entries of heaps with another are stale
 
     @property
@@ -86,8 +86,8 @@ class Worker(msgspec.Struct, eq=False):
         if room is SlotKind.SHARED:
             return self.slots - len(self.attempts) + len(self.apart)
         # At least one, or a run that needs this room would wait for ever.
-        places = self.processes if room is SlotKind.OWN else self.slots // SUSPECT_SHARE
-        return max(1, places) - sum(one is room for one in self.apart.values())
+        most = self.processes if room is SlotKind.OWN else self.slots // SUSPECT_SHARE
+        return max(1, most) - sum(one is room for one in self.apart.values())
 
     def obstacle(self, room: SlotKind, pool: PoolSpec | None) -> Obstacle | None:
         """Return why it takes no run there now. In a declared pool it also keeps some of its strength."""
@@ -110,7 +110,7 @@ class WorkerGroup(msgspec.Struct, eq=False):
     pool: PoolSpec | None  # None if no pools are declared
     members: dict[str, Worker] = {}
     heaps: dict[SlotKind, list[HeapEntry]] = {}  # for each kind of room that was asked for: who can take a run
-    places: list["Demand"] = []  # those that it serves
+    demands: list["Demand"] = []  # those that it serves
 
     def best(self, room: SlotKind, rng: Random) -> HeapEntry | None:
         """Return the entry of the worker that has the least to do; of several, any."""
@@ -143,7 +143,7 @@ class WorkerGroup(msgspec.Struct, eq=False):
 
 class Demand(msgspec.Struct, eq=False):
     key: DemandKey
-    crews: dict[int, WorkerGroup] = {}  # by identity
+    groups: dict[int, WorkerGroup] = {}  # by identity
     parked: dict[Parked, None] = {}  # queues that no worker takes now
     tries: list[int] = []  # numbers of arrival at each look in vain, while nobody can serve it
     alarm: float = inf  # elapsed time of the next look
@@ -158,16 +158,16 @@ class Roster:
     def __init__(self) -> None:
         self.workers: dict[str, Worker] = {}
         self.pools: Mapping[str, PoolSpec] = {}
-        self.places: dict[DemandKey, Demand] = {}
-        self.open: dict[int, Demand] = {}  # places with parked queues that a worker may take now
-        self.alarms: dict[str, Demand] = {}  # name of a span → the place to look at when it ends
-        self._crews: dict[CrewKey, WorkerGroup] = {}
+        self.demands: dict[DemandKey, Demand] = {}
+        self.open: dict[int, Demand] = {}  # demands with parked queues that a worker may take now
+        self.alarms: dict[str, Demand] = {}  # name of a span → the demand to look at when it ends
+        self._groups: dict[CrewKey, WorkerGroup] = {}
         self._idle: dict[SlotKind, dict[int, WorkerGroup]] = {room: {} for room in SlotKind}
-        """crews that may have a worker that can take a run there"""
+        """groups that may have a worker that can take a run there"""
         self._changed: dict[str, Worker] = {}
         self._announced: set[str] = set()  # names of labels of workers
         self._asked: list[str] = []  # those that runs have asked for
-        self._most_places = MOST_PLACES
+        self._most_demands = MOST_DEMANDS
         self._bound = False  # whether any worker is for some tenants only
 
     def adopt(self, pools: Mapping[str, PoolSpec]) -> None:
@@ -191,7 +191,7 @@ class Roster:
         self._changed.pop(worker.id, None)
 
     def settle(self, rng: Random) -> None:
-        """Give every changed worker its new place in its crew, and open the places that it may serve."""
+        """Give every changed worker its new place in its group, and open the demands that it may serve."""
         while self._changed:
             changed, self._changed = self._changed, {}
             for worker in changed.values():
@@ -200,33 +200,33 @@ class Roster:
                     self._announced.update(worker.labels)
                     self._regroup()
                     if worker.tenants is not None:
-                        self.places = {}  # their keys may be without tenants
+                        self.demands = {}  # their keys may be without tenants
                 if not worker.takes_work:
                     self.leave(worker)
                     continue
-                if worker.crew is None:
-                    worker.crew = self._crew_of(worker)
-                    worker.crew.members[worker.id] = worker
-                self._offer(worker.crew, worker, rng)
+                if worker.group is None:
+                    worker.group = self._crew_of(worker)
+                    worker.group.members[worker.id] = worker
+                self._offer(worker.group, worker, rng)
 
-    def _offer(self, crew: WorkerGroup, worker: Worker, rng: Random) -> None:
+    def _offer(self, group: WorkerGroup, worker: Worker, rng: Random) -> None:
         worker.stamp += 1
         can_take = False
-        for room, heap in crew.heaps.items():
-            if crew.push(heap, room, worker, rng):
-                self._idle[room][id(crew)] = crew
+        for room, heap in group.heaps.items():
+            if group.push(heap, room, worker, rng):
+                self._idle[room][id(group)] = group
                 can_take = True
-        if can_take or any(worker.obstacle(room, crew.pool) is None for room in SlotKind if room not in crew.heaps):
-            self._open(crew.places, served=True)
+        if can_take or any(worker.obstacle(room, group.pool) is None for room in SlotKind if room not in group.heaps):
+            self._open(group.demands, served=True)
         elif not worker.attempts:
-            self._open(one for one in crew.places if one.alarm == inf)  # nobody may be left to wait for
+            self._open(one for one in group.demands if one.alarm == inf)  # nobody may be left to wait for
 
-    def _open(self, places: Iterable[Demand], served: bool = False) -> None:
-        for place in places:
-            if place.parked:
-                self.open[id(place)] = place
+    def _open(self, demands: Iterable[Demand], served: bool = False) -> None:
+        for demand in demands:
+            if demand.parked:
+                self.open[id(demand)] = demand
                 if served:
-                    place.tries.clear()
+                    demand.tries.clear()
 
     def has_room(self, rooms: Sequence[SlotKind], rng: Random) -> bool:
         """Return whether a look at the waiting runs makes sense: a worker can take a run in one of these rooms, or no
@@ -234,36 +234,36 @@ class Roster:
         for room in rooms:
             idle = self._idle[room]
             while idle:
-                name, crew = next(iter(idle.items()))
-                if crew.best(room, rng) is not None:
+                name, group = next(iter(idle.items()))
+                if group.best(room, rng) is not None:
                     return True
                 del idle[name]
         return not any(worker.attempts for worker in self.workers.values())
 
-    def pick(self, place: Demand, room: SlotKind, rng: Random, preferred: str = "") -> Worker | None:
+    def pick(self, demand: Demand, room: SlotKind, rng: Random, preferred: str = "") -> Worker | None:
         """Return the preferred worker if it can take the run, or else the one that has the least to do."""
         if preferred and (worker := self.workers.get(preferred)) is not None:
-            crew = place.crews.get(id(worker.crew))
-            if crew is not None and worker.obstacle(room, crew.pool) is None:
+            group = demand.groups.get(id(worker.group))
+            if group is not None and worker.obstacle(room, group.pool) is None:
                 return worker
         best: HeapEntry | None = None
-        if len(place.crews) == 1:
-            for crew in place.crews.values():
-                best = crew.best(room, rng)
+        if len(demand.groups) == 1:
+            for group in demand.groups.values():
+                best = group.best(room, rng)
             return None if best is None else best[4]
-        # Whichever are fewer: the crews that fit, or those that may have room.
+        # Whichever are fewer: the groups that fit, or those that may have room.
         idle = self._idle[room]
-        crews, others = (place.crews, idle) if len(place.crews) <= len(idle) else (idle, place.crews)
-        for name, crew in crews.items():
-            found = crew.best(room, rng) if name in others else None
+        groups, others = (demand.groups, idle) if len(demand.groups) <= len(idle) else (idle, demand.groups)
+        for name, group in groups.items():
+            found = group.best(room, rng) if name in others else None
             if found is not None and (best is None or found < best):
                 best = found
         return None if best is None else best[4]
 
-    def place(self, key: RouteKey, tenant: str, rng: Random) -> Demand:
-        """Return the place of the runs with this key."""
+    def demand_of(self, key: RouteKey, tenant: str, rng: Random) -> Demand:
+        """Return the demand of the runs with this key."""
         name = (key[0], key[3], tenant if self._bound else "")
-        found = self.places.get(name)
+        found = self.demands.get(name)
         if found is not None:
             return found
         new = [label for label, _ in key[3][2] if label not in self._asked and self._is_announced(label)]
@@ -271,23 +271,23 @@ class Roster:
             self._asked += new
             self._regroup()
             self.settle(rng)
-        if len(self.places) >= self._most_places:
+        if len(self.demands) >= self._most_demands:
             self._drop_places()
-        found = self.places[name] = Demand(name)
-        for crew in self._crews.values():
-            self._join(found, crew)
+        found = self.demands[name] = Demand(name)
+        for group in self._groups.values():
+            self._join(found, group)
         return found
 
-    def known_place(self, key: DemandKey) -> Demand | None:
-        return self.places.get(key if self._bound else (*key[:2], ""))
+    def known_demand(self, key: DemandKey) -> Demand | None:
+        return self.demands.get(key if self._bound else (*key[:2], ""))
 
-    def lack(self, place: Demand) -> Lack | None:
-        """Return why nobody can serve a place; None if its workers have only to finish something first."""
-        if not any(self._maps(pool, spec, place.key[1]) for pool, spec in self._declared()):
+    def lack(self, demand: Demand) -> Lack | None:
+        """Return why nobody can serve a demand; None if its workers have only to finish something first."""
+        if not any(self._maps(pool, spec, demand.key[1]) for pool, spec in self._declared()):
             return Lack.NO_POOL_MAPPING
-        if not place.crews:
+        if not demand.groups:
             return Lack.NO_WORKERS
-        members = (worker for crew in place.crews.values() for worker in crew.members.values())
+        members = (worker for group in demand.groups.values() for worker in group.members.values())
         return None if any(worker.attempts for worker in members) else Lack.POOL_OVERLOADED
 
     def misfit(self, worker: Worker, key: DemandKey) -> tuple[Obstacle, str] | None:
@@ -327,58 +327,58 @@ class Roster:
         values = tuple(value_of(worker.labels, name) for name in self._asked)
         capabilities = frozenset(one.casefold() for one in worker.capabilities)
         key = (worker.pool, frozenset(worker.jobs), capabilities, worker.tenants, values)
-        crew = self._crews.get(key)
-        if crew is None:
-            crew = self._crews[key] = WorkerGroup(key, self.pools.get(worker.pool))
+        group = self._groups.get(key)
+        if group is None:
+            group = self._groups[key] = WorkerGroup(key, self.pools.get(worker.pool))
             for idle in self._idle.values():
-                idle[id(crew)] = crew
-            crew.members[worker.id] = worker
-            for place in self.places.values():
-                self._join(place, crew)
-        return crew
+                idle[id(group)] = group
+            group.members[worker.id] = worker
+            for demand in self.demands.values():
+                self._join(demand, group)
+        return group
 
-    def _join(self, place: Demand, crew: WorkerGroup) -> None:
-        """Let a crew serve a place if its workers fit: one stands for all."""
-        if self.misfit(next(iter(crew.members.values())), place.key) is None:
-            place.crews[id(crew)] = crew
-            crew.places.append(place)
+    def _join(self, demand: Demand, group: WorkerGroup) -> None:
+        """Let a group serve a demand if its workers fit: one stands for all."""
+        if self.misfit(next(iter(group.members.values())), demand.key) is None:
+            demand.groups[id(group)] = group
+            group.demands.append(demand)
 
     def leave(self, worker: Worker) -> None:
-        """Take a worker out of its crew; it joins one again if it is `changed` and takes work."""
-        crew, worker.crew = worker.crew, None
+        """Take a worker out of its group; it joins one again if it is `changed` and takes work."""
+        group, worker.group = worker.group, None
         worker.stamp += 1
-        if crew is None:
+        if group is None:
             return
-        crew.members.pop(worker.id, None)
-        if not crew.members:
-            self._crews.pop(crew.key, None)
+        group.members.pop(worker.id, None)
+        if not group.members:
+            self._groups.pop(group.key, None)
             for idle in self._idle.values():
-                idle.pop(id(crew), None)
-            for place in crew.places:
-                place.crews.pop(id(crew), None)
-            self._open(one for one in crew.places if one.alarm == inf)  # as above
+                idle.pop(id(group), None)
+            for demand in group.demands:
+                demand.groups.pop(id(group), None)
+            self._open(one for one in group.demands if one.alarm == inf)  # as above
 
     def _regroup(self) -> None:
-        """Form all crews anew, and let every parked queue try again. The tries of a place still count."""
+        """Form all groups anew, and let every parked queue try again. The tries of a demand still count."""
         self._drop_places()
-        for place in self.places.values():
-            place.crews = {}
-        self._open(self.places.values())
-        wanted = {label for key in self.places for label, _ in key[1][2]}
+        for demand in self.demands.values():
+            demand.groups = {}
+        self._open(self.demands.values())
+        wanted = {label for key in self.demands for label, _ in key[1][2]}
         self._asked += sorted(filter(self._is_announced, wanted.difference(self._asked)))
-        self._crews = {}
+        self._groups = {}
         self._idle = {room: {} for room in SlotKind}
         for worker in self.workers.values():
-            worker.crew = None
+            worker.group = None
             worker.stamp += 1
             self.changed(worker)
 
     def _drop_places(self) -> None:
-        self.places = {key: one for key, one in self.places.items() if one.parked or one.tries}
-        self._most_places = max(MOST_PLACES, 2 * len(self.places))
-        kept = {id(one) for one in self.places.values()}
-        for crew in self._crews.values():
-            crew.places = [one for one in crew.places if id(one) in kept]
+        self.demands = {key: one for key, one in self.demands.items() if one.parked or one.tries}
+        self._most_demands = max(MOST_DEMANDS, 2 * len(self.demands))
+        kept = {id(one) for one in self.demands.values()}
+        for group in self._groups.values():
+            group.demands = [one for one in group.demands if id(one) in kept]
 
 
 def _closed(spec: PoolSpec, topic: str) -> str:

@@ -8,7 +8,7 @@ from math import inf
 from interlock.core.effects import ask
 from interlock.core.lane import Head, Lane, Line, SlotKind
 from interlock.core.lineage import proof_of
-from interlock.core.roster import MOST_TRIES, NOT_OUT, PLACE, Attempt, Demand, DemandKey, Worker
+from interlock.core.roster import DEMAND, MOST_TRIES, NOT_OUT, Attempt, Demand, DemandKey, Worker
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
 from interlock.fields.duration import brief
@@ -20,7 +20,7 @@ from interlock.wire.effect import ReadInputs
 from interlock.wire.message import Dispatch
 
 LONGEST_PAUSE = 30.0  # seconds between two looks for a worker
-MOST_GIVEN_UP = 1000  # runs of a place that one pass gives up
+MOST_GIVEN_UP = 1000  # runs of a demand that one pass gives up
 
 
 def dispatch(p: Pass, run: Run, worker: Worker, room: SlotKind, order: int) -> None:
@@ -83,13 +83,13 @@ def explain(state: SchedulerState, run: Run, faults: Mapping[str, str]) -> Itera
 def no_worker(state: SchedulerState, run: Run, now: Now, obstacles: str) -> Reason:
     """Explain that no worker takes a run now, and when the next look is if none ever could."""
     job_id, _, _, needs = state.route_key(run)
-    place = state.roster.known_place((job_id, needs, run.tenant))
-    lack = None if place is None else state.roster.lack(place)
+    demand = state.roster.known_demand((job_id, needs, run.tenant))
+    lack = None if demand is None else state.roster.lack(demand)
     text = f"waits for a worker: {obstacles}"
-    if place is None or lack is None:
+    if demand is None or lack is None:
         return Reason(kind=ReasonKind.NO_WORKER, text=text)
-    at = None if place.alarm == inf else now.wall + place.alarm - now.elapsed
-    text += f" ({lack}; {LACKS[lack]}, {len(place.tries)} of {MOST_TRIES} tries)"
+    at = None if demand.alarm == inf else now.wall + demand.alarm - now.elapsed
+    text += f" ({lack}; {LACKS[lack]}, {len(demand.tries)} of {MOST_TRIES} tries)"
     return Reason(kind=ReasonKind.NO_WORKER, text=text, name=lack, at=at)
 
 
@@ -111,27 +111,27 @@ def _obstacle(state: SchedulerState, worker: Worker, room: SlotKind, key: Demand
     return None
 
 
-def park(p: Pass, place: Demand, lack: Lack | None, lane: Lane, line: Line, head: Head, run: Run) -> None:
+def park(p: Pass, demand: Demand, lack: Lack | None, lane: Lane, line: Line, head: Head, run: Run) -> None:
     """Let a queue wait until a worker can take its first run. Look again after a while if nobody ever could."""
     state, (order, key) = p.state, head
-    place.parked[lane.name, line.key, key] = None
+    demand.parked[lane.name, line.key, key] = None
     if lack is None:
-        place.tries.clear()
+        demand.tries.clear()
         return
-    if place.alarm == inf:
+    if demand.alarm == inf:
         if p.elapsed < state.warm_until:
-            place.alarm = state.warm_until
+            demand.alarm = state.warm_until
         else:
-            place.tried = p.elapsed
-            place.tries.append(state.arrival())
-            del place.tries[:-MOST_TRIES]
-            place.alarm = p.elapsed + min(2.0 ** (len(place.tries) - 1) + p.rng.random() / 2, LONGEST_PAUSE)
+            demand.tried = p.elapsed
+            demand.tries.append(state.arrival())
+            del demand.tries[:-MOST_TRIES]
+            demand.alarm = p.elapsed + min(2.0 ** (len(demand.tries) - 1) + p.rng.random() / 2, LONGEST_PAUSE)
         name = str(state.arrival())
-        state.roster.alarms[name] = place
-        heappush(state.spans, (place.alarm, state.arrival(), name, PLACE, place.alarm))
-    if place.tried == p.elapsed and (tries := place.tries_of(order)) > 1:
+        state.roster.alarms[name] = demand
+        heappush(state.spans, (demand.alarm, state.arrival(), name, DEMAND, demand.alarm))
+    if demand.tried == p.elapsed and (tries := demand.tries_of(order)) > 1:
         p.lacks[lack] = p.lacks.get(lack, 0) + 1
-        again = f"try {tries} of {MOST_TRIES}, the next in {brief(place.alarm - p.elapsed)}"
+        again = f"try {tries} of {MOST_TRIES}, the next in {brief(demand.alarm - p.elapsed)}"
         p.note(run, f"{lack}: {LACKS[lack]}, {again}")
 
 
@@ -144,32 +144,32 @@ LACKS = {
 
 def look_again(p: Pass, name: str) -> None:
     """Give up the runs that nobody has served in `MOST_TRIES` looks, and let the other parked queues try."""
-    place = p.state.roster.alarms.pop(name, None)
-    if place is None or place.alarm > p.elapsed:
+    demand = p.state.roster.alarms.pop(name, None)
+    if demand is None or demand.alarm > p.elapsed:
         return
-    place.alarm = inf
+    demand.alarm = inf
     p.state.roster.settle(p.rng)  # workers that have changed in this pass count
-    if p.state.roster.places.get(place.key) is not place:
+    if p.state.roster.demands.get(demand.key) is not demand:
         return
-    lack = p.state.roster.lack(place)
-    if lack is not None and len(place.tries) >= MOST_TRIES and not p.state.draining:
-        _give_up(p, place, lack)
-    if place.parked:
-        p.state.roster.open[id(place)] = place
+    lack = p.state.roster.lack(demand)
+    if lack is not None and len(demand.tries) >= MOST_TRIES and not p.state.draining:
+        _give_up(p, demand, lack)
+    if demand.parked:
+        p.state.roster.open[id(demand)] = demand
     else:
-        place.tries.clear()
+        demand.tries.clear()
 
 
-def _give_up(p: Pass, place: Demand, lack: Lack) -> None:
+def _give_up(p: Pass, demand: Demand, lack: Lack) -> None:
     left = MOST_GIVEN_UP
-    for lane_name, line_key, key in place.parked:
+    for lane_name, line_key, key in demand.parked:
         lane = p.state.lanes.get(lane_name)
         line = None if lane is None else lane.lines.get(line_key)
         queue = None if line is None else line.queues.get(key)
         if lane is None or queue is None:
             continue
         for entry in list(islice(queue, left)):
-            if place.tries_of(entry[0]) < MOST_TRIES:
+            if demand.tries_of(entry[0]) < MOST_TRIES:
                 break
             if lane.waits(entry):
                 left -= 1
@@ -177,11 +177,11 @@ def _give_up(p: Pass, place: Demand, lack: Lack) -> None:
 
 
 def unpark(p: Pass) -> bool:
-    """Let the queues at open places try again; return whether there are any."""
+    """Let the queues at open demands try again; return whether there are any."""
     state, found = p.state, False
-    places, state.roster.open = state.roster.open, {}
-    for place in places.values():
-        parked, place.parked, waits = place.parked, {}, False
+    demands, state.roster.open = state.roster.open, {}
+    for demand in demands.values():
+        parked, demand.parked, waits = demand.parked, {}, False
         for lane_name, line_key, key in parked:
             lane = state.lanes.get(lane_name)
             line = None if lane is None else lane.lines.get(line_key)
@@ -189,5 +189,5 @@ def unpark(p: Pass) -> bool:
                 state.mark_startable(lane_name).add_head(line, (line.queues[key][0][0], key))
                 found = waits = True
         if not waits:
-            place.tries.clear()  # its runs have ended, and the next one begins anew
+            demand.tries.clear()  # its runs have ended, and the next one begins anew
     return found

@@ -28,7 +28,7 @@ from interlock.core.gates import (
 )
 from interlock.core.job_guard import JobGuard
 from interlock.core.lane import Lane, LineKey, Offer, Requirements, RouteKey, SlotKind
-from interlock.core.roster import ANYWHERE, PLACE, PREFERRED_POOL, PREFIXES, Roster, Worker
+from interlock.core.roster import ANYWHERE, DEMAND, PREFERRED_POOL, PREFIXES, Roster, Worker
 from interlock.core.schedule_table import Series, Table
 from interlock.core.session import Session, memo_name, read_memo
 from interlock.core.tenant import Tenant
@@ -369,7 +369,7 @@ class SchedulerState:
             self.timers = [timer for timer in self.timers if timer[2] in self.runs]
             heapify(self.timers)
         if len(self.spans) > most:
-            self.spans = [span for span in self.spans if span[2] in self.runs or span[3] in (GATE, AUDIT, PLACE)]
+            self.spans = [span for span in self.spans if span[2] in self.runs or span[3] in (GATE, AUDIT, DEMAND)]
             heapify(self.spans)
         if len(self.guards) > 100 + 2 * len(self.jobs):
             self.guards = {job_id: one for job_id, one in self.guards.items() if job_id in self.jobs or one.is_used}

@@ -9,7 +9,7 @@ from interlock.core import constraints, judge, output, timetable
 from interlock.core.actions import has_expired, overrun
 from interlock.core.audit import AUDIT, end_count
 from interlock.core.gates import GATE, RateGate, ring
-from interlock.core.roster import PLACE
+from interlock.core.roster import DEMAND
 from interlock.core.routing import look_again
 from interlock.core.schedule_table import goes_early
 from interlock.core.sessions import end_window
@@ -89,7 +89,7 @@ def _end_spans(p: Pass) -> None:
         if kind == AUDIT:
             end_count(p, run_id)
             continue
-        if kind == PLACE:
+        if kind == DEMAND:
             look_again(p, run_id)
             continue
         run = state.runs.get(run_id)
