@@ -3,18 +3,16 @@
 
 import gc
 import os
-import signal
 
 import pytest
 from hypothesis import settings
 
+from tests.helpers.processes import hear_signals
+
 pytest_plugins = ["tests.second_try"]
 # Some tests use gRPC, as `interlock.policy_service` does, in the process that starts all others.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
-# Whoever started the tests in the background may ignore these, and every process that the tests start would too.
-for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
-    if signal.getsignal(number) is signal.SIG_IGN:
-        signal.signal(number, signal.default_int_handler if number is signal.SIGINT else signal.SIG_DFL)
+hear_signals()
 settings.register_profile("same", deadline=None, derandomize=True)
 settings.register_profile("random", deadline=None, max_examples=1000)
 settings.load_profile("same")

@@ -21,7 +21,7 @@ from tests.chaos.load import Load
 from tests.chaos.people import TOKEN, Elsewhere, People
 from tests.chaos.promises import Row
 from tests.chaos.record import Record
-from tests.helpers.processes import processes_of, wait_until
+from tests.helpers.processes import hear_signals, processes_of, wait_until
 from tests.helpers.receiver import Receiver
 from tests.helpers.server import Server
 from tests.remote.elsewhere import free_port
@@ -46,6 +46,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=7, help="what is done, and in which order")
     parser.add_argument("--keep", type=Path, help="copy the evidence to this folder if an invariant is violated")
     options = parser.parse_args()
+    hear_signals()
     if INSIDE not in os.environ and succeeds(*UNSHARE, "true"):
         # What is mounted in a namespace of its own goes with its last process, however that ends.
         os.environ[INSIDE] = "1"

@@ -1,6 +1,7 @@
 """Finding the processes that belong to a test by the folder they work in."""
 
 import os
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,14 @@ class Found(NamedTuple):
     parent: int
     state: str
     command: str
+
+
+def hear_signals() -> None:
+    """Stop ignoring signals that whoever started this process in the background may ignore: every process that it
+    starts would too."""
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler if number is signal.SIGINT else signal.SIG_DFL)
 
 
 def wait_until(condition: Callable[[], object], what: str, limit: float = 30.0) -> None:
