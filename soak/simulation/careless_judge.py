@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 from msgspec.structs import replace
 
-from interlock.core import judge, step, timers
+from interlock.core import approvals, judge, step, timers
 from interlock.core.decisions import Decisions
 from interlock.core.transition import Pass
 from interlock.model.facets import Judged
@@ -18,7 +18,7 @@ from interlock.model.state import State
 from interlock.wire.approval_request import Resolve
 from soak.simulation.scenario import Sabotage
 
-_ask, _decide = judge._ask, step.step
+_ask, _decide = approvals.ask_approval, step.step
 
 
 def careless_step(sabotage: Sabotage) -> Callable[..., Decisions]:
@@ -27,7 +27,7 @@ def careless_step(sabotage: Sabotage) -> Callable[..., Decisions]:
             if sabotage.judge_keeps_verdicts:
                 stack.enter_context(patch.object(judge, "_note_digest", _note_only))
             elif sabotage.judge_reuses_approvals:
-                stack.enter_context(patch.object(judge, "_ask", _ask_once))
+                stack.enter_context(patch.object(judge, "ask_approval", _ask_once))
             elif sabotage.judge_fails_open:
                 stack.enter_context(patch.object(judge, "_unanswered", lambda *_: True))
             elif sabotage.judge_lets_own_approve:
@@ -56,7 +56,7 @@ def _resolve_own(p: Pass, origin: str, command: Resolve) -> None:
     try:
         if run is not None:
             run.created_by = ""
-        judge.resolve(p, origin, command)
+        approvals.resolve(p, origin, command)
     finally:
         if run is not None:
             run.created_by = owner
@@ -66,4 +66,4 @@ def _resolve_late(p: Pass, origin: str, command: Resolve) -> None:
     run = p.find(command.run_id)
     if run is not None and run.state is State.APPROVAL_REQUIRED:
         run.due_at = inf
-    judge.resolve(p, origin, command)
+    approvals.resolve(p, origin, command)

@@ -1,4 +1,4 @@
-"""The policy: a stage of the entry that judges whether a run may start, and the approvals that it asks for.
+"""The policy: a stage of the entry that judges whether a run may start. `core/approvals.py` has its approvals.
 
     pending ─► approval_required ─► pending      a person approved it; it is judged again
        │               └─► denied                rejected, or nobody answered in time
@@ -18,39 +18,31 @@ from typing import Any
 from msgspec.structs import replace
 
 from interlock.core import effects
-from interlock.core.facts import Needs
+from interlock.core.approvals import LONGEST_REASON, ask_approval, deny
 from interlock.core.gates import POLICY_LIMIT
-from interlock.core.guard_actions import ActionFailed, note_failure, notify
-from interlock.core.lineage import claimant
 from interlock.core.state import JUMP, RUNTIME, WAIT, SchedulerState
 from interlock.core.transition import Pass
-from interlock.error import AlreadyResolved, NoApproval, RunPruned, SelfApproval, StaleApproval, UnknownRun
 from interlock.fields.duration import checked, span
 from interlock.fields.payload import EMPTY
 from interlock.fields.secret import has_secret
-from interlock.model.access import OWNER
 from interlock.model.audit import AuditKind
 from interlock.model.explanation import Reason, ReasonKind
-from interlock.model.facets import Allowed, Approval, Facets, Judged, seen
+from interlock.model.facets import Allowed, Facets, Judged
 from interlock.model.job import Job
 from interlock.model.labels import BYPASSED
 from interlock.model.policy.verdict import STRICTNESS, PolicyRequest, Ruling, RunLimits, Verdict
 from interlock.model.run import Now, Run
 from interlock.model.state import GUARDED, State
-from interlock.policy.digest import request_hash
 from interlock.policy.expression import Meter
 from interlock.policy.policy import Policy
 from interlock.policy.velocity import Windows
-from interlock.wire.approval_request import Resolve
 from interlock.wire.command import PolicyMoved
 from interlock.wire.effect import CheckPolicy, Effect, ReadPayload
-from interlock.wire.request import StateReport
 
 SEARCHED = 10  # cost of the search for secrets in one byte
 MOST_RESUMED = 100  # runs left by earlier passes that one pass takes up: each may need its payload read
 THROTTLED = 5.0  # seconds until a throttled run is judged again
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds until a policy that was not reachable is asked again
-LONGEST_REASON = 500
 MEMO = "policy"  # digest of the policy that judged the waiting runs
 CHANGED = "the policy has changed"
 SERVICE = "policy service"  # actor of its changes
@@ -241,13 +233,13 @@ def _apply(p: Pass, run: Run, request: PolicyRequest, verdict: Verdict) -> bool:
         p.passed_because[run.id] = f"allowed with limits by {_source(verdict)}"
         return True
     if ruling is Ruling.ASK:
-        return _ask(p, run, request, judged)
+        return ask_approval(p, run, request, judged)
     _record(p, run, verdict)
     if ruling is Ruling.THROTTLE:
         _wait(p, run, judged, THROTTLED)
     else:
         p.set_facet(run, policy=judged)
-        _deny(p, run, f"denied by {_source(verdict)}: {verdict.reason}")
+        deny(p, run, f"denied by {_source(verdict)}: {verdict.reason}")
     return False
 
 
@@ -269,11 +261,6 @@ def _source(verdict: Verdict) -> str:
     return f"{f'rule {verdict.rule}' if verdict.rule else 'the default'} of policy {verdict.policy}"
 
 
-def _deny(p: Pass, run: Run, reason: str, actor: str = "scheduler") -> None:
-    run.error, run.due_at = reason[:LONGEST_REASON], None
-    p.move(run, State.DENIED, reason[:LONGEST_REASON], actor)
-
-
 def _record(p: Pass, run: Run, verdict: Verdict) -> None:
     p.rulings.append((p.state.job_of(run).policy_topic, verdict.ruling))
     kinds = (verdict.ruling, verdict.rule)
@@ -289,81 +276,10 @@ def _audit(p: Pass, run: Run, kind: AuditKind, repeats: tuple[str, ...] = (), **
     p.audit(kind, run.created_by, run.tenant, run.id, repeats=key, job=run.job_id, **detail)
 
 
-def _ask(p: Pass, run: Run, request: PolicyRequest, judged: Judged) -> bool:
-    """Ask for an approval, unless the run has one for this request under this policy."""
-    asked, given = request_hash(request), judged.approval
-    if given is not None and given.request == asked:
-        p.set_facet(run, policy=judged)
-        p.passed_because[run.id] = f"approved by {given.by}"
-        return True
-    timeout = p.state.limits.approval_timeout
-    run.due_at = p.now + timeout
-    p.set_facet(run, policy=replace(judged, approval=Approval(asked, p.now, run.due_at)))
-    p.rulings.append((request.topic, Ruling.ASK))
-    p.move(run, State.APPROVAL_REQUIRED, f"rule {judged.rule}: {judged.reason}"[:LONGEST_REASON])
-    p.state.awaiting_approval[run.id] = run
-    p.state.set_span(p.elapsed + timeout, run, WAIT)
-    p.let_others_pass(run)
-    p.audit(AuditKind.VERDICT, run.created_by, run.tenant, run.id, job=run.job_id, decision=Ruling.ASK,
-            rule=judged.rule, reason=judged.reason, policy=judged.policy, request=asked)  # fmt: skip
-    for place, action in enumerate(() if p.state.policy is None else p.state.policy.document.on_approval_required):
-        try:
-            notify(p, run, action, "approval_required", place)
-        except ActionFailed as error:
-            note_failure(p, run, action, "approval_required", error)
-    return False
-
-
-def resolve_needs(state: SchedulerState, command: Resolve, needs: Needs) -> None:
-    if command.run_id not in state.runs:
-        needs.runs[command.run_id] = None
-
-
-def resolve(p: Pass, origin: str, command: Resolve) -> None:
-    """Approve or reject a run: once, in time, for what was asked, and not by who submitted it."""
-    run = p.find(command.run_id)
-    if run is None:
-        raise (RunPruned if command.run_id in p.facts.pruned else UnknownRun)(command.run_id)
-    judged, actor = run.judged, command.actor or OWNER.name
-    approval = None if judged is None else judged.approval
-    if judged is None or approval is None:
-        raise NoApproval(run.id, run.state)
-    if run.state is State.APPROVAL_REQUIRED and run.due_at is not None and run.due_at <= p.now:
-        time_passed(p, run)
-    if run.state is State.PENDING and approval.approved is None:
-        raise StaleApproval(run.id)
-    if run.state is not State.APPROVAL_REQUIRED:
-        raise AlreadyResolved(run.id, run.state, approval.by)
-    if command.seen not in ("", seen(judged)):
-        raise StaleApproval(run.id)
-    asking = claimant(p, command.parent)
-    askers = {actor} if asking is None else {actor, *asking.submitters}
-    if command.approve and askers & set(run.submitters):
-        key = (AuditKind.SELF_APPROVAL, actor, run.id)
-        p.audit(AuditKind.SELF_APPROVAL, actor, run.tenant, run.id, repeats=key, job=run.job_id)
-        raise SelfApproval(run.id, actor)
-    found = replace(approval, approved=command.approve, by=actor, at=p.now, reason=command.reason)
-    run.due_at = None
-    p.set_facet(run, policy=replace(judged, approval=found))
-    kind = AuditKind.APPROVED if command.approve else AuditKind.REJECTED
-    p.audit(kind, actor, run.tenant, run.id, job=run.job_id, rule=judged.rule, reason=command.reason,
-            request=approval.request, policy=judged.policy)  # fmt: skip
-    why = f" by {actor}: {command.reason}" if command.reason else f" by {actor}"
-    if command.approve:
-        p.move(run, State.PENDING, f"approved{why}"[:LONGEST_REASON], actor)
-    else:
-        _deny(p, run, f"rejected{why}", actor)
-    p.answers.append((origin, StateReport(command.request, run.id, run.state)))
-
-
 def time_passed(p: Pass, run: Run) -> None:
-    """Judge a run again after a pause, or deny one that nobody has approved in time."""
-    if run.state is State.PENDING:
-        if run.due_at is not None and run.due_at <= p.now + JUMP:
-            _end_pause(p, run)
-        return  # otherwise a new pause began before this one ended
-    p.audit(AuditKind.APPROVAL_EXPIRED, "scheduler", run.tenant, run.id, job=run.job_id)
-    _deny(p, run, f"nobody approved it within {span(p.state.limits.approval_timeout)}")
+    """Judge a run again after a pause, unless a new pause began before this one ended."""
+    if run.due_at is not None and run.due_at <= p.now + JUMP:
+        _end_pause(p, run)
 
 
 def _end_pause(p: Pass, run: Run) -> None:

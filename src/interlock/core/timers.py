@@ -5,7 +5,7 @@ from heapq import heappop, heappush
 
 from msgspec.structs import replace
 
-from interlock.core import constraints, judge, output, timetable
+from interlock.core import approvals, constraints, judge, output, timetable
 from interlock.core.actions import has_expired, overrun
 from interlock.core.audit import AUDIT, end_count
 from interlock.core.gates import GATE, RateGate, ring
@@ -115,7 +115,7 @@ _WAITS: dict[State, Callable[[Pass, Run], None]] = {
     State.PRERUN: _go_on,
     State.RETRYING: _go_on,
     State.PENDING: judge.time_passed,
-    State.APPROVAL_REQUIRED: judge.time_passed,
+    State.APPROVAL_REQUIRED: approvals.expire,
     State.ACTION_RUNNING: constraints.check_again,
     State.SCHEDULED: end_window,
     State.TERMINATING: output.scan_overdue,
