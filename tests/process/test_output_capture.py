@@ -183,7 +183,7 @@ def said(stage: Stage, run_id: str) -> list[tuple[str, str, str]]:
 
 TWO_FORKS = """
 import os, socket, sys, threading
-from interlock.model import frames
+from interlock.wire import frames
 from interlock.wire.message import Started
 from interlock.worker.copies import Copies
 

@@ -26,7 +26,7 @@ TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")  # RFC 3339
 
 LAST_WORDS = """
 import sys, threading, warnings
-from interlock.cli.shared.output import say_error
+from interlock.error_lines import say_error
 from interlock.log_lines import log_to_stderr
 log_to_stderr("info", "json")
 print("printed", file=sys.stderr)
