@@ -179,7 +179,7 @@ class Invariants(Ledger):
         self.check(ended == (run.ended_at is not None), f"run {run.id} is {run.state} with end {run.ended_at}")
         done = run.state in (State.TERMINATING, State.SUCCEEDED, State.OUTPUT_QUARANTINED)
         self.check(run.result is None or done, f"{run.id}: a result, no success")
-        if ended:
+        if ended and (before is None or before.state is not run.state):
             self._check_end(run)
 
     def _check_keys(self, batch: Batch) -> None:
