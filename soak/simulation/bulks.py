@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
+from interlock.core.attempts.settle import CANCEL, TIMEOUT
 from interlock.core.decisions import Batch
-from interlock.core.settle import CANCEL, TIMEOUT
 from interlock.model.run import Run
 from interlock.model.run_action import RunAction
 from interlock.model.state import TERMINAL

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from interlock.core.settle import CANCEL
+from interlock.core.attempts.settle import CANCEL
 from interlock.engine.engine import Engine
 from interlock.wire.effect import CallHook
 from soak.simulation.scenario import Sabotage

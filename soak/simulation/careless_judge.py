@@ -8,8 +8,9 @@ from unittest.mock import patch
 
 from msgspec.structs import replace
 
-from interlock.core import approvals, judge, step, timers
+from interlock.core import step, timers
 from interlock.core.decisions import Decisions
+from interlock.core.policy import approvals, judge
 from interlock.core.transition import Pass
 from interlock.model.facets import Judged
 from interlock.model.policy.verdict import PolicyRequest

@@ -5,11 +5,12 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
-from interlock.core import routing, step
+from interlock.core import step
 from interlock.core.decisions import Decisions
-from interlock.core.gates import LimitGate
-from interlock.core.roster import DemandKey, Roster, Worker, WorkerGroup
-from interlock.core.tenant import Tenant
+from interlock.core.lanes.gates import LimitGate
+from interlock.core.routing import dispatching as routing
+from interlock.core.routing.roster import DemandKey, Roster, Worker, WorkerGroup
+from interlock.core.tenants.tenant import Tenant
 from interlock.model.explanation import Obstacle
 from soak.simulation.scenario import Sabotage
 

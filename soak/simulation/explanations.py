@@ -7,12 +7,12 @@ from random import Random
 import msgspec
 from msgspec.structs import replace
 
-from interlock.core import routing
 from interlock.core.decisions import Decisions
 from interlock.core.explain import TIMED, explain
 from interlock.core.facts import Facts
-from interlock.core.gates import limit_names
-from interlock.core.roster import Worker
+from interlock.core.lanes.gates import limit_names
+from interlock.core.routing import dispatching as routing
+from interlock.core.routing.roster import Worker
 from interlock.core.state import JUMP, SchedulerState
 from interlock.core.step import NO_FACTS, Command, step
 from interlock.core.timers import waits_for_span

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from interlock.core.gates import RATE, LimitGate
+from interlock.core.lanes.gates import RATE, LimitGate
 from interlock.core.step import Command
 from interlock.engine.engine import Engine
 from interlock.model.run import Run

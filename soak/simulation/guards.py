@@ -14,7 +14,7 @@ import msgspec
 from interlock.client.connection import Connection
 from interlock.client.submission import new_run
 from interlock.core.decisions import Batch
-from interlock.core.violation_waits import KILLED
+from interlock.core.guards.waits import KILLED
 from interlock.model.delivery import Delivery, DeliveryFilter, Outgoing
 from interlock.model.guard import Action, Check, Constraints, Hook
 from interlock.model.job import Job, Retry

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 import msgspec
 
 from interlock.core.decisions import Batch
-from interlock.core.gates import LimitGate
-from interlock.core.lane import AGEING
+from interlock.core.lanes.gates import LimitGate
+from interlock.core.lanes.lane import AGEING
 from interlock.core.state import SchedulerState
 from interlock.model.job import ExecutorKind
 from interlock.model.lane import LaneMemo, LaneSpec, LaneStatus

@@ -3,8 +3,8 @@
 import msgspec
 
 from interlock.core.audit import AUDIT
-from interlock.core.gates import GATE
-from interlock.core.roster import DEMAND
+from interlock.core.lanes.gates import GATE
+from interlock.core.routing.roster import DEMAND
 from interlock.engine.engine import Engine
 from interlock.model.state import State
 from soak.simulation.scenario import Sabotage

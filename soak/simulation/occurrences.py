@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from math import ceil, floor
 
 from interlock.core.decisions import Batch
-from interlock.core.schedule_table import ScheduleRow
+from interlock.core.timetable.table import ScheduleRow
 from interlock.model.run import CATCH_UP, SCHEDULE, Run
 from interlock.model.state import GUARDED, TERMINAL, State
 from soak.simulation.executor import Execution

@@ -14,7 +14,7 @@ import msgspec
 
 from interlock.core.audit import COUNTED, HEAD, Repeated
 from interlock.core.decisions import Batch, Decisions, Failed
-from interlock.core.judge import request_of
+from interlock.core.policy.judge import request_of
 from interlock.core.state import JUMP, SchedulerState
 from interlock.error import PolicyUnavailable
 from interlock.model.audit import AuditHead, AuditKind, verify

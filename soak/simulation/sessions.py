@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from interlock.core.session import Session, memo_name, read_memo
-from interlock.core.sessions import DROPPED, STALE
+from interlock.core.sessions.session import Session, memo_name, read_memo
+from interlock.core.sessions.turns import DROPPED, STALE
 from interlock.model.run import Run
 from interlock.model.session import effective
 from interlock.model.state import ON_WORKER, State

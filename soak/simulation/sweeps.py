@@ -3,7 +3,7 @@ scheduler that has lost its lease without noticing is exempt."""
 
 import asyncio
 
-from interlock.core.sweep import PendingMoves, why_missed
+from interlock.core.recovery.sweep import PendingMoves, why_missed
 from interlock.engine.engine import Engine
 from interlock.ports.clock import Clock
 from soak.simulation.invariants import Invariants

@@ -7,7 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from interlock.core.decisions import Batch
-from interlock.core.schedule_table import ScheduleRow
+from interlock.core.timetable.table import ScheduleRow
 from interlock.core.transition import UPDATE_ROW, created_row
 from interlock.model.audit import AuditEntry, AuditHead, AuditKind, chained
 from interlock.model.bulk import BulkRequest

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from msgspec.structs import replace
 
 from interlock.core.decisions import Batch
-from interlock.core.schedule_table import ScheduleRow
+from interlock.core.timetable.table import ScheduleRow
 from interlock.error import StaleEpoch, StoreUnavailable
 from interlock.model.job import Job
 from interlock.model.run import CATCH_UP, SCHEDULE, backfill

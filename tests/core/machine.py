@@ -6,7 +6,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from interlock.core.decisions import Answer, Decisions, Failed
-from interlock.core.rebuild import rebuild
+from interlock.core.recovery.rebuild import rebuild
 from interlock.core.state import DEFAULT_LANES, Limits, SchedulerState
 from interlock.core.step import Command, needs, step
 from interlock.engine import effects, facts

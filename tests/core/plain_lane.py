@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from interlock.core.lane import AGEING
+from interlock.core.lanes.lane import AGEING
 
 
 class Waiting(NamedTuple):

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from interlock.core import bulk
+from interlock.core.bulk import requests as bulk
 from interlock.core.decisions import Answer, Decisions, Failed
 from interlock.core.state import Limits
 from interlock.core.step import Command

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from interlock.core.settle import CANCEL
+from interlock.core.attempts.settle import CANCEL
 from interlock.core.state import Limits
 from interlock.model.guard import Action, Check, Constraints
 from interlock.model.job import Job, Retry

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from interlock.core.explain import explain
-from interlock.core.series import OVERTAKEN
 from interlock.core.state import Limits
+from interlock.core.timetable.series import OVERTAKEN
 from interlock.model.delivery import Delivery, DeliveryFilter
 from interlock.model.guard import Action, Check, Constraints, Decision, Hook, OnError
 from interlock.model.job import Job, Retry

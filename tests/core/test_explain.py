@@ -235,7 +235,7 @@ def test_a_session_names_the_active_run_and_those_ahead() -> None:
 @pytest.mark.behaviour("RUN-21")
 @pytest.mark.parametrize("seed", range(20))
 def test_a_lane_tells_the_order_in_which_its_runs_start(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("interlock.core.lane.AGEING", 1_000_000)
+    monkeypatch.setattr("interlock.core.lanes.lane.AGEING", 1_000_000)
     rng, machine = Random(seed), made({"main": 1})
     jobs = ["work", "work", "alone"]
     for _ in range(12):
@@ -342,7 +342,7 @@ def test_a_paused_schedule_and_a_bulk_request_under_way() -> None:
 
 
 def test_a_place_beyond_the_count_is_said_as_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("interlock.core.lanes.MOST_AHEAD", 20)
+    monkeypatch.setattr("interlock.core.lanes.filling.MOST_AHEAD", 20)
     machine = made({"main": 1})
     runs = machine.submit_many(40)
     assert only(asked(machine, runs[10]), K.LANE_TURN).place == 10

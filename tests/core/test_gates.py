@@ -17,7 +17,7 @@ from hypothesis.stateful import (
 from msgspec import to_builtins
 
 from interlock.core.explain import explain
-from interlock.core.gates import REST, SESSION_RATE
+from interlock.core.lanes.gates import REST, SESSION_RATE
 from interlock.core.state import Limits
 from interlock.error import BadValue
 from interlock.model.job import Job, KeyLimit

@@ -14,7 +14,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from interlock.core.lane import AGEING
+from interlock.core.lanes.lane import AGEING
 from interlock.error import BadValue, Draining
 from interlock.model.job import RANKS, ExecutorKind, Job, Priority
 from interlock.model.lane import LaneAction, LaneChange

@@ -5,8 +5,8 @@ from random import Random
 import pytest
 
 from interlock import config
-from interlock.core import job_queries
-from interlock.core.lane import SWEEP_AT
+from interlock.core.jobs import queries as job_queries
+from interlock.core.lanes.lane import SWEEP_AT
 from interlock.core.state import DEFAULT_LANES
 from interlock.error import BadValue, shown
 from interlock.model.job import ExecutorKind, Job

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from interlock.core import rerun
+from interlock.core.bulk import rerun
 from interlock.core.decisions import Answer, Failed
 from interlock.core.state import Limits
 from interlock.core.step import Command

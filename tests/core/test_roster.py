@@ -7,8 +7,8 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
-from interlock.core.lane import RouteKey, SlotKind
-from interlock.core.roster import ANYWHERE, Attempt, Roster, Worker
+from interlock.core.lanes.lane import RouteKey, SlotKind
+from interlock.core.routing.roster import ANYWHERE, Attempt, Roster, Worker
 from interlock.model.pool import PoolSpec, PoolStatus
 from interlock.model.state import State
 from tests.core.test_state_table import run_in

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from interlock.core.decisions import Failed
-from interlock.core.session_view import page
+from interlock.core.sessions.view import page
 from interlock.core.state import Limits
 from interlock.error import QueueFull
 from interlock.model.job import Job, Priority

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from interlock.core.facts import Facts
-from interlock.core.lanes import enqueue
+from interlock.core.lanes.filling import enqueue
 from interlock.core.state import DEFAULT_LANES, Limits, SchedulerState
 from interlock.core.transition import Pass
 from interlock.error import InvalidTransition

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from interlock.core.rebuild import rebuild
+from interlock.core.recovery.rebuild import rebuild
+from interlock.core.recovery.sweep import SLACK, PendingMoves, why_missed
 from interlock.core.state import Limits
-from interlock.core.sweep import SLACK, PendingMoves, why_missed
 from interlock.model.facets import Approval, Facets, Judged
 from interlock.model.guard import Action, Constraints, Hook
 from interlock.model.job import Job

@@ -17,8 +17,8 @@ from hypothesis.stateful import (
 
 from interlock.core.decisions import Failed
 from interlock.core.explain import explain
-from interlock.core.job_queries import ANSWERS
-from interlock.core.lane import AGEING
+from interlock.core.jobs.queries import ANSWERS
+from interlock.core.lanes.lane import AGEING
 from interlock.core.state import Limits
 from interlock.error import BadValue, Forbidden, InterlockError, TenantLimit
 from interlock.model.bulk import BulkRequest

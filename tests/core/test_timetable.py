@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from interlock.core.decisions import Failed
-from interlock.core.series import OVERTAKEN
+from interlock.core.timetable.series import OVERTAKEN
 from interlock.error import Forbidden
 from interlock.model.job import Job
 from interlock.model.run import SCHEDULE
@@ -224,7 +224,7 @@ def test_while_it_is_stopping_nothing_is_created() -> None:
 
 @pytest.mark.behaviour("RUN-5", "TIM-18")
 def test_more_uncertain_times_than_one_pass_asks_about_are_all_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("interlock.core.timetable.MOST_ASKED", 2)
+    monkeypatch.setattr("interlock.core.timetable.firing.MOST_ASKED", 2)
     names = [f"job{number}" for number in range(10)]
     machine = machine_of(*(job(name, every=60, wait=5) for name in names))
     machine.advance(1)

@@ -3,7 +3,7 @@
 import pytest
 
 from interlock.core.explain import explain
-from interlock.core.warm_start import LOOK, MEMO
+from interlock.core.routing.warm_start import LOOK, MEMO
 from interlock.model.explanation import Obstacle
 from interlock.model.state import State
 from interlock.wire.command import StartDraining, WorkerUp

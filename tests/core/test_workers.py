@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from interlock.core.decisions import Failed
-from interlock.core.workers import report_all, report_one
+from interlock.core.routing.workers import report_all, report_one
 from interlock.error import UnknownWorker, WrongStatus
 from interlock.model.pool import PoolSpec, PoolStatus
 from interlock.model.state import State

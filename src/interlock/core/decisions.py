@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 from msgspec import field
 
-from interlock.core.schedule_table import ScheduleRow
+from interlock.core.timetable.table import ScheduleRow
 from interlock.error import InterlockError
 from interlock.model.audit import AuditEntry
 from interlock.model.bulk import BulkRequest

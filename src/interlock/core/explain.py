@@ -4,21 +4,17 @@ from collections.abc import Callable, Iterator, Mapping
 
 from msgspec.structs import replace
 
-from interlock.core import (
-    actions,
-    bulk,
-    constraints,
-    effects,
-    judge,
-    lanes,
-    liveness,
-    output,
-    routing,
-    series,
-    sessions,
-    timers,
-)
+from interlock.core import effects, output, timers
+from interlock.core.attempts import liveness
+from interlock.core.bulk import requests as bulk
+from interlock.core.entry import actions
+from interlock.core.guards import constraints
+from interlock.core.lanes import filling as lanes
+from interlock.core.policy import judge
+from interlock.core.routing import dispatching as routing
+from interlock.core.sessions import turns as sessions
 from interlock.core.state import SchedulerState
+from interlock.core.timetable import series
 from interlock.fields.duration import span
 from interlock.model.approval import verdict_of
 from interlock.model.explanation import Explanation, Obstacle, Reason, ReasonKind, WorkerFit, sentence_of

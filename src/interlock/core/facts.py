@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from interlock.core.fire_times import following
+from interlock.core.timetable.fire_times import following
 from interlock.model.delivery import Delivery
 from interlock.model.job import Job
 from interlock.model.letter import LetterFilter

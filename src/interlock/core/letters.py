@@ -7,8 +7,8 @@ import hashlib
 
 import msgspec
 
+from interlock.core.attempts.settle import current, lose
 from interlock.core.facts import Needs
-from interlock.core.settle import current, lose
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
 from interlock.model.letter import LONGEST_ERROR, DeadLetter, LetterCode

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from interlock.core.facts import Needs
-from interlock.core.hooks import call_after
+from interlock.core.guards.http_hooks import call_after
 from interlock.core.state import WAIT, SchedulerState
 from interlock.core.transition import Pass
 from interlock.error import NotQuarantined, RunPruned, UnknownRun

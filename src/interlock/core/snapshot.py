@@ -2,7 +2,7 @@
 
 import msgspec
 
-from interlock.core.schedule_table import ScheduleRow
+from interlock.core.timetable.table import ScheduleRow
 from interlock.model.audit import AuditHead
 from interlock.model.bulk import BulkRequest
 from interlock.model.job import Job

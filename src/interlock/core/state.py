@@ -1,4 +1,4 @@
-"""The memory of the scheduler: live runs, lanes, workers, timers. `core/rebuild.py` makes it from the store."""
+"""The memory of the scheduler: live runs, lanes, workers, timers. `recovery/rebuild.py` makes it from the store."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 
 from interlock.core.audit import AUDIT, Audit
-from interlock.core.gates import (
+from interlock.core.guards.job_guard import JobGuard
+from interlock.core.lanes.gates import (
     GATE,
     POLICY_LIMIT,
     RATE,
@@ -26,12 +27,11 @@ from interlock.core.gates import (
     session_rate,
     value_rate,
 )
-from interlock.core.job_guard import JobGuard
-from interlock.core.lane import Lane, LineKey, Offer, Requirements, RouteKey, SlotKind
-from interlock.core.roster import ANYWHERE, DEMAND, PREFERRED_POOL, PREFIXES, Roster, Worker
-from interlock.core.schedule_table import Series, Table
-from interlock.core.session import Session, memo_name, read_memo
-from interlock.core.tenant import Tenant
+from interlock.core.lanes.lane import Lane, LineKey, Offer, Requirements, RouteKey, SlotKind
+from interlock.core.routing.roster import ANYWHERE, DEMAND, PREFERRED_POOL, PREFIXES, Roster, Worker
+from interlock.core.sessions.session import Session, memo_name, read_memo
+from interlock.core.tenants.tenant import Tenant
+from interlock.core.timetable.table import Series, Table
 from interlock.error import UnknownJob
 from interlock.fields.secret import SECRET_NAMES
 from interlock.model.bulk import BulkRequest
@@ -116,7 +116,7 @@ class Lines(msgspec.Struct):
 
 
 class KeptWorkers(msgspec.Struct):
-    """The stored snapshot of the workers (`core/warm_start.py`)."""
+    """The stored snapshot of the workers (`core/routing/warm_start.py`)."""
 
     memo: bytes = b"[]"
     look_at: float = 0.0  # elapsed time of the next look for a change
@@ -174,7 +174,7 @@ class SchedulerState:
         self.lines: dict[str, Lines] = {}
         self.log_lines_dropped = 0
         self.ids = RunIds()
-        self.prover: hashlib.blake2b | None = None  # hash with the key of proofs (`core/lineage.py`)
+        self.prover: hashlib.blake2b | None = None  # hash with the key of proofs (`core/entry/lineage.py`)
         self.plain_keys: dict[tuple[str, str], tuple[LineKey, RouteKey]] = {}  # version and tenant → `keys_of`
         self.draining = False
         self.restored_at = 0.0  # wall time of the last restore of the store

@@ -3,35 +3,24 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from interlock.core import (
-    actions,
-    admission,
-    approvals,
-    audit,
-    bulk,
-    constraints,
-    effects,
-    job_changes,
-    judge,
-    lane_changes,
-    lanes,
-    letters,
-    liveness,
-    outbox,
-    output,
-    rerun,
-    sessions,
-    settle,
-    sweep,
-    timers,
-    timetable,
-    warm_start,
-    workers,
-)
+from interlock.core import audit, effects, letters, outbox, output, timers
+from interlock.core.attempts import liveness, settle
+from interlock.core.bulk import requests as bulk
+from interlock.core.bulk import rerun
 from interlock.core.decisions import Decisions, Failed
+from interlock.core.entry import actions, admission
 from interlock.core.facts import Facts, Needs
-from interlock.core.series import release
+from interlock.core.guards import constraints
+from interlock.core.jobs import changes as job_changes
+from interlock.core.lanes import changes as lane_changes
+from interlock.core.lanes import filling as lanes
+from interlock.core.policy import approvals, judge
+from interlock.core.recovery import sweep
+from interlock.core.routing import warm_start, workers
+from interlock.core.sessions import turns as sessions
 from interlock.core.state import SchedulerState
+from interlock.core.timetable import firing as timetable
+from interlock.core.timetable.series import release
 from interlock.core.transition import Pass
 from interlock.error import InterlockError, InvalidTransition
 from interlock.model.run import Now, Run

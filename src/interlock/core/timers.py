@@ -5,16 +5,19 @@ from heapq import heappop, heappush
 
 from msgspec.structs import replace
 
-from interlock.core import approvals, constraints, judge, output, timetable
-from interlock.core.actions import has_expired, overrun
+from interlock.core import output
+from interlock.core.attempts.settle import most_retries
 from interlock.core.audit import AUDIT, end_count
-from interlock.core.gates import GATE, RateGate, ring
-from interlock.core.roster import DEMAND
-from interlock.core.routing import look_again
-from interlock.core.schedule_table import goes_early
-from interlock.core.sessions import end_window
-from interlock.core.settle import most_retries
+from interlock.core.entry.actions import has_expired, overrun
+from interlock.core.guards import constraints
+from interlock.core.lanes.gates import GATE, RateGate, ring
+from interlock.core.policy import approvals, judge
+from interlock.core.routing.dispatching import look_again
+from interlock.core.routing.roster import DEMAND
+from interlock.core.sessions.turns import end_window
 from interlock.core.state import LATE, WAIT, SchedulerState
+from interlock.core.timetable import firing as timetable
+from interlock.core.timetable.table import goes_early
 from interlock.core.transition import Pass
 from interlock.fields.duration import span
 from interlock.model.explanation import Reason, ReasonKind

@@ -12,9 +12,9 @@ from msgspec.structs import astuple, replace
 from interlock.core import audit
 from interlock.core.decisions import Decisions, Row
 from interlock.core.facts import Facts
-from interlock.core.schedule_table import ScheduleRow, goes_early
 from interlock.core.state import SchedulerState
-from interlock.core.tenant import Tenant
+from interlock.core.tenants.tenant import Tenant
+from interlock.core.timetable.table import ScheduleRow, goes_early
 from interlock.error import InvalidTransition
 from interlock.fields.payload import LIMIT
 from interlock.model.audit import AuditKind

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 from msgspec.structs import replace
 
-from interlock.core.job_changes import refusals
+from interlock.core.jobs.changes import refusals
 from interlock.core.state import DEFAULT_LANES, unknown_job
 from interlock.error import BadConfig, BadPayload, BadValue
 from interlock.fields import payload

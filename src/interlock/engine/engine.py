@@ -17,7 +17,7 @@ from random import Random
 import msgspec
 
 from interlock.core.decisions import Decisions
-from interlock.core.rebuild import rebuild
+from interlock.core.recovery.rebuild import rebuild
 from interlock.core.state import Limits, SchedulerState
 from interlock.core.step import NO_FACTS, Command, needs, step
 from interlock.engine import facts

@@ -6,7 +6,7 @@ from math import inf
 from msgspec.structs import replace
 
 from interlock.core.facts import Facts, Needs
-from interlock.core.session import memo_name
+from interlock.core.sessions.session import memo_name
 from interlock.fields import payload
 from interlock.model.run import Run
 from interlock.model.state import State

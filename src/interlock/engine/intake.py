@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from msgspec import json
 from msgspec.structs import replace
 
-from interlock.core.fire_times import times_between
 from interlock.core.state import SchedulerState
+from interlock.core.timetable.fire_times import times_between
 from interlock.engine.catalog import Catalog, CatalogEntry
 from interlock.error import BadSchedule, BadUse, BadValue, PayloadTooLarge
 from interlock.fields import payload

@@ -11,10 +11,10 @@ from operator import attrgetter, itemgetter
 from typing import Any
 
 from interlock.core.decisions import Decisions
-from interlock.core.roster import Worker
+from interlock.core.routing.roster import Worker
+from interlock.core.routing.workers import state_of
 from interlock.core.state import Limits, SchedulerState
-from interlock.core.tenants import runs_of
-from interlock.core.workers import state_of
+from interlock.core.tenants.limits import runs_of
 from interlock.error import InterlockError, LeaseLost, StaleEpoch
 from interlock.model.exposition import Family
 from interlock.model.run import Run

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from interlock.core import job_queries, workers
 from interlock.core.explain import explain
-from interlock.core.session import Session, memo_name, read_memo
-from interlock.core.session_view import session_info
+from interlock.core.jobs import queries as job_queries
+from interlock.core.routing import workers
+from interlock.core.sessions.session import Session, memo_name, read_memo
+from interlock.core.sessions.view import session_info
 from interlock.core.state import SchedulerState
 from interlock.engine import intake
 from interlock.error import Draining, InterlockError, Refused, RunPruned, StoreUnavailable, UnknownRun

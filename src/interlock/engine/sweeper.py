@@ -5,7 +5,7 @@ Only the scheduler that has the lease has a state to compare with, so no two swe
 import asyncio
 import logging
 
-from interlock.core.sweep import UNKNOWN, PendingMoves, why_missed
+from interlock.core.recovery.sweep import UNKNOWN, PendingMoves, why_missed
 from interlock.engine.engine import Engine
 from interlock.error import StoreUnavailable
 from interlock.model.run import Run

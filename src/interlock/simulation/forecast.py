@@ -7,7 +7,8 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from random import Random
 
-from interlock.core import fire_times, schedule_table
+from interlock.core.timetable import fire_times
+from interlock.core.timetable import table as schedule_table
 from interlock.engine.catalog import Catalog, CatalogEntry
 from interlock.model.job import Job
 from interlock.model.work import JobWork

@@ -11,8 +11,8 @@ import msgspec
 from msgspec.structs import replace
 
 from interlock.core.decisions import Batch
-from interlock.core.schedule_table import ScheduleRow
-from interlock.core.session import PREFIX, memo_name
+from interlock.core.sessions.session import PREFIX, memo_name
+from interlock.core.timetable.table import ScheduleRow
 from interlock.error import StaleEpoch, StoreUnavailable
 from interlock.model.audit import AuditFilter
 from interlock.model.bulk import BulkRequest

@@ -16,7 +16,7 @@ from interlock.cli.shared.output import WrongUsage
 from interlock.config.documents import read
 from interlock.config.faults import Faults
 from interlock.config.sources import NO_APP, build, of_app
-from interlock.core.fire_times import first_time
+from interlock.core.timetable.fire_times import first_time
 from interlock.error import BadConfig, ExitCode
 from interlock.error_lines import say
 from interlock.fields.safe_text import safe

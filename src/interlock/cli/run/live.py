@@ -17,8 +17,8 @@ from rich.text import Text
 from interlock.cli.draw import children
 from interlock.cli.draw.format import COLOURS, ago, span
 from interlock.cli.draw.tables import Column, columns_of, console, full_screen, plain, rich_table
-from interlock.core.schedule_table import Table
-from interlock.core.workers import state_of
+from interlock.core.routing.workers import state_of
+from interlock.core.timetable.table import Table
 from interlock.fields.sockets import MEMORY
 from interlock.model.child_info import UP
 from interlock.model.run import Run

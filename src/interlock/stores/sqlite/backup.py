@@ -2,7 +2,7 @@
 
 A restore goes back in time: runs that were acknowledged after the backup are lost, but workers may still execute them,
 and clients remember events about them. So the restored file continues behind everything that the lost time can have
-used: event positions, the fences of runs (`core/restored.py`), and the times of schedules.
+used: event positions, the fences of runs (`core/recovery/restored.py`), and the times of schedules.
 """
 
 import itertools
@@ -15,8 +15,8 @@ from pathlib import Path
 
 import msgspec
 
-from interlock.core import restored
 from interlock.core.audit import HEAD
+from interlock.core.recovery import restored
 from interlock.error import BadValue, CannotOpenDatabase, DatabaseDamaged, InterlockError
 from interlock.fields.json_form import rfc3339
 from interlock.model.audit import AuditEntry, AuditHead, AuditKind, chained

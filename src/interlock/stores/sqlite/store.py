@@ -16,7 +16,7 @@ import msgspec
 
 from interlock import error as e
 from interlock.core.decisions import Batch
-from interlock.core.schedule_table import ScheduleRow
+from interlock.core.timetable.table import ScheduleRow
 from interlock.model.state import State
 from interlock.ports.leases import L, Lease, Leases
 from interlock.ports.store import Inputs, Pruned, PruneLimits, Snapshot, Store

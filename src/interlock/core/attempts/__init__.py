@@ -1,0 +1,1 @@
+"""Attempts: their signs of life, their end, and requests to stop them."""

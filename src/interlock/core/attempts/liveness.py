@@ -1,0 +1,278 @@
+"""Liveness: which workers are connected, and which attempts are silent.
+
+A worker names its attempts in every heartbeat. An attempt that no heartbeat has named for three intervals of elapsed
+time is lost: the scheduler raises its fence, so that later messages of it are stale, asks the worker to stop it, and
+retries the run elsewhere. A worker that connects, to this scheduler or the next, first lists its attempts; then both
+sides drop those that the other does not know.
+"""
+
+from collections.abc import Iterator
+
+from interlock.core import output
+from interlock.core.attempts.settle import begin, current, give_back, lose
+from interlock.core.effects import is_pending
+from interlock.core.routing.dispatching import send
+from interlock.core.routing.roster import NOT_OUT, Attempt, Worker
+from interlock.core.state import Lines, SchedulerState
+from interlock.core.transition import Pass
+from interlock.fields.duration import span
+from interlock.model.explanation import Reason, ReasonKind
+from interlock.model.facets import ProgressInfo
+from interlock.model.run import Now, Run
+from interlock.model.state import ON_WORKER, State
+from interlock.policy.output import redact_line
+from interlock.wire.command import HandedOver, Stalled, WorkerDown, WorkerUp
+from interlock.wire.message import (
+    Checkpoint,
+    Dispatch,
+    Drain,
+    Heard,
+    Heartbeat,
+    Held,
+    Leaving,
+    Load,
+    LogLine,
+    Progress,
+    Seen,
+    Stop,
+)
+
+STALE = "stale"
+
+
+def heartbeat(p: Pass, worker_id: str, message: Heartbeat) -> None:
+    for held in message.held:
+        attempt = current(p, worker_id, held.run_id, held.fence)
+        if attempt is None:
+            p.send(worker_id, Stop(held.run_id, held.fence, STALE))
+        else:
+            attempt.run.heartbeats += 1
+            _hear(p, attempt, held)
+    p.send(worker_id, Heard(message.at, p.elapsed))
+
+
+def note_load(p: Pass, worker_id: str, message: Load) -> None:
+    worker = p.state.workers.get(worker_id)
+    if worker is not None:
+        p.state.hear(worker, p.elapsed)
+        worker.cpu, worker.memory, worker.gpu = message.cpu, message.memory, message.gpu
+        p.state.roster.changed(worker)
+        p.state.watch_silence(p.elapsed)
+    p.send(worker_id, Seen())
+
+
+def _hear(p: Pass, attempt: Attempt, held: Held) -> None:
+    """Record a sign of life, and repeat messages that a broken link may have lost: the start, the request to stop."""
+    attempt.heard = p.elapsed
+    attempt.accepted = True
+    if held.begun:
+        begin(p, attempt.run)
+    if attempt.run.stop is not None:
+        p.send(str(attempt.run.worker_id), Stop(held.run_id, held.fence, attempt.run.stop))
+
+
+def worker_up(p: Pass, origin: str, command: WorkerUp) -> None:
+    worker = p.state.workers.setdefault(command.worker_id, Worker(command.worker_id))
+    p.state.roster.leave(worker)
+    p.state.roster.changed(worker)
+    worker.slots = command.slots
+    worker.processes = command.processes
+    worker.jobs = command.jobs
+    if worker.draining and not command.draining:
+        p.send(worker.id, Drain())  # a broken link may have lost it
+    worker.draining = worker.draining or command.draining
+    worker.pool = command.pool
+    worker.capabilities = command.capabilities
+    worker.labels = command.labels
+    worker.tenants = command.tenants
+    worker.skew = command.skew
+    worker.connected = True
+    worker.silent = False
+    worker.heard = p.elapsed
+    p.state.watch_silence(p.elapsed)
+    p.state.kept_workers.look_at = 0.0
+    known = set()
+    for held in command.held:
+        attempt = current(p, worker.id, held.run_id, held.fence)
+        if attempt is None:
+            p.send(worker.id, Stop(held.run_id, held.fence, STALE))
+            continue
+        known.add(held.run_id)
+        _hear(p, attempt, held)
+    for attempt in list(worker.attempts.values()):
+        if attempt.run.id in known:
+            continue
+        if attempt.run.state is State.DISPATCHED:
+            give_back(p, attempt, "never reached its worker")
+        else:
+            lose(p, attempt.run, f"worker {worker.id} no longer has it")
+
+
+def worker_down(p: Pass, origin: str, command: WorkerDown) -> None:
+    worker = p.state.workers.get(command.worker_id)
+    if worker is None:
+        return
+    worker.connected = False
+    p.state.roster.changed(worker)
+    if command.dead:
+        for attempt in list(worker.attempts.values()):
+            if attempt.heard == NOT_OUT:
+                give_back(p, attempt, command.reason)
+            else:
+                lose(p, attempt.run, command.reason)
+    if not worker.attempts and (command.dead or worker.draining):
+        p.state.roster.forget(worker)
+    else:
+        p.state.watch_silence(worker.heard)
+
+
+def worker_leaving(p: Pass, worker_id: str, message: Leaving) -> None:
+    worker = p.state.workers.get(worker_id)
+    if worker is not None:
+        worker.draining = True
+        p.state.roster.changed(worker)
+
+
+def inputs_read(p: Pass, run: Run, inputs: tuple[bytes, bytes | None, tuple[bytes, ...]]) -> None:
+    """Send a dispatch after its payloads and checkpoint were read."""
+    worker = p.state.workers[str(run.worker_id)]
+    if run.stop is not None or run.is_held or run.id in p.state.unjudged:
+        give_back(p, worker.attempts[run.id], "not yet sent to its worker")
+    else:
+        send(p, run, worker, *inputs)
+
+
+def handed_over(p: Pass, origin: str, command: HandedOver) -> None:
+    """Start to count silence for the attempts in these dispatches."""
+    for worker_id, messages in command.sends.items():
+        worker = p.state.workers.get(worker_id)
+        attempts = {} if worker is None else worker.attempts
+        for message in messages:
+            if type(message) is Dispatch:
+                attempt = attempts.get(message.run_id)
+                if attempt is not None and attempt.run.fence == message.fence and not attempt.accepted:
+                    attempt.heard = command.at
+                    p.state.watch_silence(command.at)
+
+
+def check_silence(p: Pass) -> None:
+    """Lose attempts and pass over workers that have been silent for too long, and set the time of the next check."""
+    if p.state.liveness_due is None or p.elapsed < p.state.liveness_due:
+        return
+    silence = p.state.limits.silence
+    oldest: float | None = None
+    for worker in list(p.state.workers.values()):
+        for attempt in list(worker.attempts.values()):
+            # The sum, not the difference: it equals the time of the next check, rounding included.
+            if p.elapsed < attempt.heard + silence:
+                oldest = attempt.heard if oldest is None else min(oldest, attempt.heard)
+                continue
+            run = attempt.run
+            p.send(worker.id, Stop(run.id, run.fence, STALE))
+            if run.state is State.DISPATCHED and not attempt.accepted and worker.connected:
+                give_back(p, attempt, f"no word from {worker.id} for {silence:g}s; it may have begun there")
+            else:
+                lose(p, run, f"no heartbeat from {worker.id} for {silence:g}s")
+        if p.elapsed < worker.heard + silence:
+            oldest = worker.heard if oldest is None else min(oldest, worker.heard)
+        elif worker.connected:
+            worker.silent = True
+            p.state.roster.changed(worker)
+        elif not worker.attempts and not worker.drained:
+            p.state.roster.forget(worker)
+    p.state.liveness_due = None if oldest is None else oldest + silence
+
+
+def stalled(p: Pass, origin: str, command: Stalled) -> None:
+    """Exclude a span in which the scheduler itself stood still from silence."""
+    for worker in p.state.workers.values():
+        for attempt in worker.attempts.values():
+            attempt.heard += command.seconds
+        worker.heard += command.seconds
+    if p.state.liveness_due is not None:
+        p.state.liveness_due += command.seconds
+
+
+def progress(p: Pass, worker_id: str, message: Progress) -> None:
+    attempt = current(p, worker_id, message.run_id, message.fence)
+    if attempt is not None:
+        run = attempt.run
+        text = "" if p.state.policy is not None and output.holds_back(p, run) else message.text
+        p.state.progress[run.id] = ProgressInfo(message.percent, text)
+        p.progressed[run.id] = (run.id, run.job_id, run.tenant, message.percent, text)
+
+
+def log_line(p: Pass, worker_id: str, message: LogLine) -> None:
+    """Add a line within the limits of a run's log; cut the one that exceeds them, and add a last line that says so.
+    Only that line exceeds a limit, so the size alone shows that the log is full, even after a restart."""
+    attempt = current(p, worker_id, message.run_id, message.fence)
+    if attempt is None:
+        return
+    state, limits = p.state, p.state.limits
+    run_id, number, text = message.run_id, message.number, message.text
+    known = state.lines.get(run_id)
+    if known is None or known.attempt != attempt.run.attempt:
+        known = state.lines[run_id] = Lines(attempt.run.attempt)
+    if known.has(number):
+        return
+    lines, size = state.log_sizes.get(run_id, (0, 0))
+    if lines > limits.log_lines or size > limits.log_bytes:
+        state.log_lines_dropped += 1
+        return
+    known.add(number)
+    level = message.level
+    if state.policy is not None and state.policy.output is not None:
+        text, known.of_key = redact_line(text, known.of_key)
+    if attempt.run.is_held_back or (state.policy is not None and output.holds_back(p, attempt.run)):
+        p.batch.held.add(run_id)
+    length = len(text) if text.isascii() else len(text.encode())
+    full = lines == limits.log_lines or size + length > limits.log_bytes
+    if full:
+        state.log_lines_dropped += 1
+        text = "" if lines == limits.log_lines else text.encode()[: limits.log_bytes - size].decode(errors="ignore")
+        length = len(text.encode())
+    if text or not full:
+        p.batch.logs.append((run_id, attempt.run.attempt, number, message.at, level, text, message.logger))
+        lines, size, number = lines + 1, size + length, number + 1
+    if full:
+        text = limits.log_full
+        p.batch.logs.append((run_id, attempt.run.attempt, number, message.at, "warning", text, ""))
+        lines, size = lines + 1, size + len(text)
+    state.log_sizes[run_id] = (lines, size)
+
+
+def checkpoint(p: Pass, worker_id: str, message: Checkpoint) -> None:
+    attempt = current(p, worker_id, message.run_id, message.fence)
+    if attempt is not None:
+        p.batch.checkpoints.append((message.run_id, message.value))
+        if not attempt.run.has_checkpoint:
+            attempt.run.has_checkpoint = 1
+            p.touch(attempt.run)
+
+
+def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
+    """Explain the attempt of a run on its worker."""
+    worker = state.workers.get(run.worker_id or "")
+    attempt = None if worker is None else worker.attempts.get(run.id)
+    if worker is None or attempt is None or run.state not in ON_WORKER:
+        return
+    if run.stop is not None:
+        text = f"was asked to stop by {run.stop_actor}: {run.stop_reason}"
+        yield Reason(kind=ReasonKind.STOPPING, text=text, name=run.stop_actor)
+    if run.state is not State.DISPATCHED:
+        lasts, heard = span(now.wall - run.changed_at), span(now.elapsed - attempt.heard)
+        text = (
+            f"has been executing on worker {worker.id} for {lasts} (attempt {run.attempt}, last heard from {heard} ago)"
+        )
+        yield Reason(kind=ReasonKind.EXECUTING, text=text, name=worker.id, since=run.attempt_started_at)
+    elif run.due_at is not None and 0 < run.due_at - now.wall <= state.limits.lead:
+        # More would be left only if the wall clock was set back, and its worker counts elapsed time.
+        text = f"waits on worker {worker.id} for its time, due in {span(run.due_at - now.wall)}"
+        yield Reason(kind=ReasonKind.SCHEDULED_TIME, text=text, name=worker.id, at=run.due_at)
+    elif not is_pending(state, run):
+        text = f"went to worker {worker.id} {span(now.wall - run.changed_at)} ago and has not begun"
+        yield Reason(kind=ReasonKind.SENT, text=text, name=worker.id, since=run.changed_at)
+    if not worker.connected and attempt.heard != NOT_OUT:
+        left = max(0.0, attempt.heard + state.limits.silence - now.elapsed)
+        text = f"will count as lost in {span(left)} unless its worker reconnects"
+        yield Reason(kind=ReasonKind.WORKER_AWAY, text=text, name=worker.id, at=now.wall + left)

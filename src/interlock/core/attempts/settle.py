@@ -1,0 +1,280 @@
+"""The end of an attempt and its consequence: success, a retry after a delay, or the end of the run."""
+
+from collections.abc import Iterator
+from math import inf
+
+from interlock.core import output
+from interlock.core.guards.http_hooks import call_after
+from interlock.core.lanes.filling import enqueue
+from interlock.core.routing.roster import MOST_TRIES, Attempt
+from interlock.core.state import ATTEMPT_RUNTIME, LATE, RUNTIME, WAIT
+from interlock.core.transition import Pass
+from interlock.fields.duration import brief, checked
+from interlock.fields.field_types import Span
+from interlock.model.failure import TIMED_OUT, Failure
+from interlock.model.guard import ALLOWED
+from interlock.model.job import Job
+from interlock.model.letter import LetterCode
+from interlock.model.outcome import Outcome, read_outcome
+from interlock.model.run import SCHEDULE, Run
+from interlock.model.state import State
+from interlock.wire.message import Finished, Lost, Returned, Settled, Started
+
+CANCEL = "cancel"
+TIMEOUT = "timeout"
+ATTEMPT_TIMEOUT = "attempt_timeout"  # values of `Run.stop`: why a running attempt was asked to stop
+LONGEST_REASON = 200
+LONGEST_KEPT = 2000  # characters of a worker's own reason
+as_written = Span().show  # 7200.0 → 2h
+DEADLINE = "deadline passed"
+
+
+def current(p: Pass, worker_id: str, run_id: str, fence: int) -> Attempt | None:
+    """Return the attempt that a message names if it is live; count any other message as stale."""
+    worker = p.state.workers.get(worker_id)
+    attempt = None
+    if worker is not None:
+        p.state.hear(worker, p.elapsed)
+        attempt = worker.attempts.get(run_id)
+    if attempt is None or attempt.run.fence != fence:
+        p.state.stale_messages += 1
+        return None
+    return attempt
+
+
+def started(p: Pass, worker_id: str, message: Started) -> None:
+    attempt = current(p, worker_id, message.run_id, message.fence)
+    if attempt is None:
+        return
+    attempt.heard = p.elapsed
+    attempt.accepted = True
+    begin(p, attempt.run, max(attempt.run.changed_at, p.now - message.ago) if message.ago else None)
+
+
+def begin(p: Pass, run: Run, at: float | None = None) -> None:
+    """Record that a run executes; its worker may report this more than once."""
+    if run.state is State.RUNNING:
+        return
+    p.move(run, State.RUNNING, "started", str(run.worker_id), at)
+    run.attempt_started_at = run.changed_at
+    run.due_at = None
+    is_first = run.started_at is None
+    job = p.state.job_of(run)
+    if is_first:
+        run.started_at = run.changed_at
+        if run.origin == SCHEDULE:
+            offset = 0.0 if job.schedule is None else job.schedule.offset(job.id)
+            p.lags.append(run.changed_at - run.scheduled_at - offset)
+    expected = job.constraints.max_expected_run_time if is_first else None
+    if job.max_runtime is not None or expected is not None or run.facets is not None:
+        began = p.elapsed - max(0.0, p.now - run.changed_at)
+        if expected is not None:
+            p.state.set_span(began + checked(expected), run, LATE)
+        for kind, longest in runtimes(job, run):
+            if is_first or kind == ATTEMPT_RUNTIME:
+                p.state.set_span(began + longest, run, kind)
+
+
+def runtimes(job: Job, run: Run) -> Iterator[tuple[str, float]]:
+    """Yield the longest times that a run or its attempt may take, each with the kind of its span."""
+    allowed = inf if run.limits.max_runtime is None else checked(run.limits.max_runtime)
+    own = inf if job.max_runtime is None else job.max_runtime
+    if job.max_runtime_per_attempt and own < inf:
+        yield ATTEMPT_RUNTIME, own
+        own = inf
+    if (longest := min(own, allowed)) < inf:
+        yield RUNTIME, longest
+
+
+def limit_name(job: Job, run: Run, kind: str) -> str:
+    """Name the limit behind a span of `runtimes`, with its value."""
+    name, longest = "max_runtime", dict(runtimes(job, run))[kind]
+    if job.constraints.max_allowed_run_time is not None:
+        name = ALLOWED
+    if kind != ATTEMPT_RUNTIME and (longest != job.max_runtime or job.max_runtime_per_attempt):
+        name = "the policy's max_runtime"
+    return f"{name} of {as_written(longest)}{' per attempt' * (kind == ATTEMPT_RUNTIME)}"
+
+
+def most_retries(job: Job, run: Run) -> int:
+    allowed = run.limits.max_retries
+    return job.max_retries if allowed is None else min(allowed, job.max_retries)
+
+
+def finished(p: Pass, worker_id: str, message: Finished) -> None:
+    attempt = current(p, worker_id, message.run_id, message.fence)
+    p.send(worker_id, Settled(message.run_id, message.fence))
+    if attempt is None:
+        return
+    run = attempt.run
+    p.state.roster.drop(p.state.workers[worker_id], run.id)
+    # The report may be late, but no event precedes its cause.
+    at = None if not message.ago else max(run.changed_at, p.now - message.ago)
+    begin(p, run, at if at is None else max(run.changed_at, at - message.took))
+    if message.error is not None or message.result is not None:
+        message = output.narrowed(p.state, run, message)
+    outcome = read_outcome(message.outcome)
+    run.outcome = outcome
+    run.exit_code = message.exit_code
+    run.error = message.error
+    if message.failure is not None or run.failure is not None:
+        p.set_facet(run, failure=message.failure)
+    p.move(run, State.TERMINATING, message.outcome, worker_id, at)
+    if outcome is Outcome.SUCCEEDED:
+        run.result = message.result
+        _succeed(p, run, at)
+    elif run.stop == CANCEL or (outcome is Outcome.CANCELLED and run.stop is None):
+        run.outcome = Outcome.CANCELLED
+        p.move(run, State.CANCELLED, run.stop_reason or "stopped by itself", run.stop_actor or worker_id, at)
+    elif run.stop == TIMEOUT:
+        run.outcome = Outcome.TIMEOUT
+        p.move(run, State.TIMEOUT, run.stop_reason or DEADLINE, at=at)
+    elif outcome is Outcome.FAILED_FATAL:
+        run.failures += 1
+        p.move(run, State.FAILED, "fatal", at=at)
+    elif run.stop == ATTEMPT_TIMEOUT or outcome is Outcome.TIMEOUT:
+        run.outcome = Outcome.TIMEOUT
+        _retry_or(p, run, State.TIMEOUT, message.failure, at)
+    else:
+        _retry_or(p, run, State.FAILED, message.failure, at)
+
+
+def _succeed(p: Pass, run: Run, at: float | None) -> None:
+    """End a run that has done its work, unless its result is withheld, or it first waits for a scan or a hook."""
+    is_checked = p.state.policy is not None or run.is_held_back
+    if is_checked and output.withhold(p, run, at):
+        return
+    if not (is_checked and output.scan_first(p, run)) and not call_after(p, run):
+        p.move(run, State.SUCCEEDED, "done", at=at)
+        if is_checked:
+            output.scan_later(p, run)
+    elif run.id in p.state.runs and (progress := p.state.progress.get(run.id)) is not None:
+        # The wait may last over a restart.
+        p.set_facet(run, progress=progress)
+
+
+def _retry_or(p: Pass, run: Run, end: State, failure: Failure | None = None, at: float | None = None) -> None:
+    """Retry the run after its delay, or end it. A delay that the handler asked for is kept unchanged."""
+    job = p.state.job_of(run)
+    most = most_retries(job, run)
+    run.failures += 1
+    why = "failed"
+    if end is State.TIMEOUT:
+        why = run.stop_reason if run.stop == ATTEMPT_TIMEOUT and run.stop_reason else "attempt ran too long"
+    types = TIMED_OUT if end is State.TIMEOUT else () if failure is None else failure.types
+    delay = None if failure is None else failure.retry_after
+    if run.failures > most:
+        p.move(run, end, why if most == 0 else f"{why}, no retry left", at=at)
+        return
+    if delay is None and not job.retry.covers(types):
+        p.move(run, end, f"{why}, {types[0] if types else 'no exception'}: not retried", at=at)
+        return
+    p.retried.append(run)
+    if failure is None or delay is None:
+        delay = job.retry.delay(run.failures - 1, p.rng.uniform(-1, 1))
+    else:
+        why = f"{why}: {' '.join(failure.message.split())[:LONGEST_REASON]}"
+    run.stop = None
+    run.worker_id = None
+    run.attempt_started_at = None
+    run.due_at = p.now + delay
+    p.move(run, State.RETRYING, f"{why}, retry {run.failures} of {most} in {brief(delay)}")
+    p.state.set_span(p.elapsed + delay, run, WAIT)
+
+
+def lost(p: Pass, worker_id: str, message: Lost) -> None:
+    """Handle a worker's report that the process of an attempt died."""
+    attempt = current(p, worker_id, message.run_id, message.fence)
+    p.send(worker_id, Settled(message.run_id, message.fence))
+    if attempt is not None:
+        lose(p, attempt.run, message.reason[:LONGEST_KEPT], message.exit_code)
+
+
+def lose(p: Pass, run: Run, reason: str, exit_code: int | None = None) -> None:
+    """Count a crash: the attempt was lost with its worker, or only with its process, which leaves an `exit_code`."""
+    _detach(p, run)
+    run.exit_code = exit_code
+    if run.error is not None or run.failure is not None:
+        # They are of an earlier attempt.
+        run.error = None
+        p.set_facet(run, failure=None)
+    if _stopped(p, run, reason):
+        return
+    if run.stop == ATTEMPT_TIMEOUT:
+        # The worker killed it because it ran too long: an ordinary failure.
+        run.outcome = Outcome.TIMEOUT
+        _retry_or(p, run, State.TIMEOUT)
+        return
+    p.crashed.append(run)
+    run.crashes += 1
+    run.outcome = None
+    if run.crashes >= p.state.job_of(run).max_crashes:
+        run.error = reason
+        p.move(run, State.ORPHANED, f"crashed {run.crashes} times: {reason}")
+    else:
+        _again(p, run, f"crash {run.crashes}: {reason}")
+
+
+def _detach(p: Pass, run: Run) -> None:
+    """Take the run off its worker; later reports from there are stale."""
+    if run.worker_id is not None and run.worker_id in p.state.workers:
+        p.state.roster.drop(p.state.workers[run.worker_id], run.id)
+    run.fence += 1
+    run.worker_id = None
+
+
+def _stopped(p: Pass, run: Run, reason: str) -> bool:
+    """End a run that was being stopped for good; return False for any other."""
+    if run.stop == CANCEL:
+        run.outcome = Outcome.CANCELLED
+        p.move(run, State.CANCELLED, f"{run.stop_reason}: {reason}", run.stop_actor or "scheduler")
+    elif run.stop == TIMEOUT:
+        run.outcome = Outcome.TIMEOUT
+        p.move(run, State.TIMEOUT, f"{run.stop_reason}: {reason}")
+    else:
+        return False
+    return True
+
+
+def returned(p: Pass, worker_id: str, message: Returned) -> None:
+    """Take back an attempt that its worker gave up; it did not fail, so do not count it."""
+    attempt = current(p, worker_id, message.run_id, message.fence)
+    p.send(worker_id, Settled(message.run_id, message.fence))
+    if attempt is not None:
+        give_back(p, attempt, message.reason[:LONGEST_KEPT])
+
+
+def give_back(p: Pass, attempt: Attempt, reason: str) -> None:
+    run = attempt.run
+    _detach(p, run)
+    if _stopped(p, run, reason):
+        return
+    if run.state is State.DISPATCHED and run.attempt >= MOST_TRIES and not run.may_have_begun:
+        text = f"handed out {run.attempt} times and never begun; the last time: {reason}"
+        p.give_up(run, LetterCode.DISPATCH_FAILED, text)
+    elif run.state is State.DISPATCHED:
+        run.stop = None
+        p.move(run, State.SCHEDULED, reason)
+        enqueue(p.state, run, attempt.order)
+        if run.is_held:
+            p.move(run, State.PENDING, "held")
+            p.stepping_back.append(run)
+        elif run.id in p.state.unjudged:
+            p.state.unjudged.discard(run.id)
+            p.move(run, State.PENDING, "the policy has changed")
+    else:
+        _again(p, run, reason)
+
+
+def _again(p: Pass, run: Run, reason: str) -> None:
+    """Send the run through the entry again, without a delay."""
+    run.stop = None
+    run.attempt_started_at = None
+    # A run dispatched early may still have to wait for its time; a clock that was set back makes that no longer.
+    if run.due_at is not None:
+        run.due_at = None if run.due_at <= p.now else min(run.due_at, p.now + p.state.limits.lead)
+    p.move(run, State.RETRYING, reason)
+    if run.due_at is None:
+        p.state.unsettled.append(run.id)
+    else:
+        p.state.set_span(p.elapsed + run.due_at - p.now, run, WAIT)

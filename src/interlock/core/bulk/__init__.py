@@ -1,0 +1,1 @@
+"""Requests for many runs, and retries of ended ones."""

@@ -1,0 +1,156 @@
+"""Bulk requests: one request for many runs, carried out in parts, one part a pass.
+
+A request walks the runs that were live when it arrived, and no later ones. It begins with the newest: the oldest
+execute or soon will, and a slot that one of them frees would only go to a run that the request ends next. The commit
+that stores the changes also stores the counts and the last run looked at, and after a restart the walk goes on there.
+A retry walks ended runs, which only the store has (`rerun.py`).
+"""
+
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from interlock.core.attempts.stop import cancel_run
+from interlock.core.bulk import rerun
+from interlock.core.entry import actions
+from interlock.core.entry.actions import ACTIONS
+from interlock.core.entry.lineage import asker, maker
+from interlock.core.state import SchedulerState
+from interlock.core.transition import Pass
+from interlock.error import BadUse, BadValue, Draining, IdempotencyConflict, Overloaded, rebuild
+from interlock.model.bulk import BulkRequest
+from interlock.model.explanation import Reason, ReasonKind
+from interlock.model.run import Now, Run
+from interlock.model.run_action import RunAction
+from interlock.model.run_filter import RunFilter
+from interlock.model.state import TERMINAL
+from interlock.wire.request import ActOnRun, BulkReport, StartBulk
+
+LOOKS = 20_000  # runs that one pass looks at
+MOST_AT_ONCE = 32  # requests under way at once, each with a list of all live runs
+MOST_KEPT = 1000  # requests kept
+
+
+def start(p: Pass, origin: str, command: StartBulk) -> None:
+    bulk = p.state.bulks.get(command.bulk_id)
+    if bulk is None:
+        bulk = _begin(p, command, command.actor or origin)
+    elif (bulk.action, bulk.wanted) != (command.action, command.wanted):
+        raise rebuild(IdempotencyConflict.code, "Idempotency-Key: already used with another filter; use a new key")
+    p.answers.append((origin, BulkReport(command.request, bulk)))
+
+
+def act(p: Pass, origin: str, command: ActOnRun) -> None:
+    """Act on one run. A cancel that cascades is also a request for all runs that it has made."""
+    run = p.find(command.run_id) if command.cascade else None
+    if run is not None and command.action is RunAction.CANCEL:
+        below = RunFilter(under=run.id, tenant=run.tenant)
+        given = f"{p.rng.getrandbits(96):024x}", command.action, below, command.reason
+        found = _begin(p, StartBulk(0, *given), command.actor or origin)
+        # The request covers the runs that were stored before it.
+        for one in [one for one in p.created.values() if one.is_under(run.id)]:
+            cancel_with_children(p, one, found.reason, found.actor)
+    actions.act(p, origin, command)
+
+
+def _begin(p: Pass, command: StartBulk, actor: str) -> BulkRequest:
+    is_retry = command.action is RunAction.RETRY
+    if wrong := command.wanted.states - TERMINAL if is_retry else command.wanted.states & TERMINAL:
+        what = "have not ended" if is_retry else "have ended"
+        raise BadValue("state", min(wrong).value, f"a state to {command.action} from: runs in it {what}")
+    if is_retry and command.wanted.under is not None:
+        raise BadUse("under", "is for runs that have not ended; choose runs to retry by root")
+    made_by = maker(p, command.parent, [str(command.wanted.tenant)]) if is_retry else None
+    if is_retry and p.state.draining:
+        raise Draining
+    if is_retry and command.wanted.job_id is not None:
+        p.state.job(command.wanted.job_id)
+    if len(p.state.walks) >= MOST_AT_ONCE:
+        raise Overloaded(f"{MOST_AT_ONCE} bulk requests are under way; try again when one has finished")
+    # It must not see runs of other tenants, not even in the number of those left.
+    tenant = command.wanted.tenant
+    walk = [] if is_retry else [run for run in p.state.runs.values() if tenant in (None, run.tenant)]
+    while walk and walk[-1].id in p.created:
+        walk.pop()  # in the store, a run of the same commit comes after the request
+    bulk = BulkRequest(
+        id=command.bulk_id,
+        action=command.action,
+        wanted=command.wanted,
+        actor=asker(actor, made_by),
+        reason=command.reason or command.action.done,
+        created_at=p.now,
+        left=None if is_retry else len(walk),
+        behind=() if made_by is None else made_by.submitters,
+    )
+    p.state.walks[bulk.id] = walk
+    _keep(p, rerun.retry_page(p, bulk) if is_retry else bulk)
+    if len(p.state.bulks) > MOST_KEPT:
+        oldest = next(one for one in p.state.bulks if one not in p.state.walks)
+        del p.state.bulks[oldest]
+        p.batch.dropped_bulks.append(oldest)
+    return p.state.bulks[bulk.id]
+
+
+def _keep(p: Pass, bulk: BulkRequest) -> None:
+    p.state.bulks[bulk.id] = bulk
+    p.batch.bulks.append(bulk)
+    if bulk.ended_at is not None:
+        p.state.walks.pop(bulk.id, None)
+
+
+def proceed(p: Pass) -> None:
+    """Carry out a part of the first request, then move it to the end."""
+    if not p.state.walks:
+        return
+    bulk_id = next(iter(p.state.walks))
+    walk = p.state.walks.pop(bulk_id)
+    bulk = p.state.bulks[bulk_id]
+    if bulk.action is RunAction.RETRY:
+        _retry_next(p, bulk)
+        return
+    act, wanted, reason, actor = ACTIONS[bulk.action], bulk.wanted, bulk.reason, bulk.actor
+    if bulk.is_cascade:
+        act = cancel_with_children
+    done, asked = bulk.done, bulk.asked
+    room, looks = p.state.limits.bulk_runs, LOOKS
+    while walk and room and looks:
+        looks -= 1
+        run = walk.pop()
+        if run.ended_at is None and wanted.fits(run) and act(p, run, reason, actor):
+            room -= 1
+            if run.ended_at is None and run.stop is not None:
+                asked += 1
+            else:
+                done += 1
+    if walk:
+        p.state.walks[bulk_id] = walk
+    if not walk or (done, asked) != (bulk.done, bulk.asked):
+        ended_at = None if walk else p.now
+        _keep(p, replace(bulk, done=done, asked=asked, left=len(walk), ended_at=ended_at, seq=bulk.seq + 1))
+        if walk:
+            p.batch.walked.append((run.id, bulk_id))
+
+
+def cancel_with_children(p: Pass, run: Run, reason: str, actor: str) -> bool:
+    """Cancel a run, which makes no further runs until it has stopped."""
+    is_changed = cancel_run(p, run, reason, actor)
+    if run.ended_at is None:
+        p.set_facet(run, cascade=True)
+    return is_changed
+
+
+def _retry_next(p: Pass, bulk: BulkRequest) -> None:
+    """Retry the next page, if it was read. A scheduler that drains leaves the rest to the next one."""
+    if not p.state.draining:
+        p.state.walks[bulk.id] = []
+        if bulk.id in p.facts.pages:
+            _keep(p, rerun.retry_page(p, bulk))
+
+
+def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
+    """Explain which requests under way will still act on the run."""
+    done = {RunAction.CANCEL: run.stop is not None, RunAction.HOLD: run.is_held, RunAction.RELEASE: not run.is_held}
+    for bulk in map(state.bulks.__getitem__, state.walks):
+        if not done.get(bulk.action, True) and run.created_at <= bulk.created_at and bulk.wanted.fits(run):
+            text = f"has not yet been reached by bulk request {bulk.id}: {bulk.action} by {bulk.actor}"
+            yield Reason(kind=ReasonKind.BULK, text=text, name=bulk.id, since=bulk.created_at)

@@ -1,0 +1,123 @@
+"""Actions on runs: clients cancel, hold and release one or many, and time limits stop those that take too long.
+
+Stopping ends a waiting run at once, and asks the worker of an executing one.
+"""
+
+from collections.abc import Callable, Iterator
+
+from interlock.core.attempts.settle import ATTEMPT_TIMEOUT, DEADLINE, TIMEOUT, as_written, limit_name, runtimes
+from interlock.core.attempts.stop import ask_to_stop, cancel_run
+from interlock.core.bulk import rerun
+from interlock.core.facts import Needs
+from interlock.core.guards import constraints
+from interlock.core.state import ATTEMPT_RUNTIME, SchedulerState
+from interlock.core.transition import Pass
+from interlock.error import RunPruned, UnknownRun
+from interlock.fields.duration import checked, span
+from interlock.model.explanation import Reason, ReasonKind
+from interlock.model.facets import Hold
+from interlock.model.guard import ALLOWED
+from interlock.model.outcome import Outcome
+from interlock.model.run import Now, Run
+from interlock.model.run_action import RunAction
+from interlock.model.state import HOLDS_SLOT, ON_WORKER, State
+from interlock.wire.request import ActOnRun, StateReport
+
+
+def needs_run(state: SchedulerState, command: ActOnRun, needs: Needs) -> None:
+    is_retry = command.action is RunAction.RETRY
+    if is_retry or command.run_id not in state.runs:
+        needs.runs[command.run_id] = None
+    if is_retry and (key := rerun.key_of(command)) is not None:
+        needs.retries[command.run_id, key] = None
+
+
+def act(p: Pass, origin: str, command: ActOnRun) -> None:
+    run = p.find(command.run_id)
+    if run is None:
+        raise (RunPruned if command.run_id in p.facts.pruned else UnknownRun)(command.run_id)
+    if command.action is RunAction.RETRY:
+        rerun.retry_one(p, origin, command, run)
+        return
+    if run.ended_at is None:
+        ACTIONS[command.action](p, run, command.reason or command.action.done, command.actor or origin)
+    p.answers.append((origin, StateReport(command.request, run.id, run.state)))
+
+
+def hold(p: Pass, run: Run, reason: str, actor: str) -> bool:
+    """Keep a run from starting until it is released. Its deadline still counts."""
+    if run.is_held:
+        return False
+    p.set_facet(run, hold=Hold(by=actor, at=p.now))
+    if run.state is State.SCHEDULED:
+        p.move(run, State.PENDING, reason, actor)
+        p.stepping_back.append(run)
+    return True
+
+
+def release(p: Pass, run: Run, reason: str, actor: str) -> bool:
+    if not run.is_held:
+        return False
+    p.set_facet(run, hold=None)
+    if run.state is State.PENDING:
+        p.entering.append(run)
+    elif run.state is State.CONDITION_RUNNING:
+        constraints.proceed(p, run)
+    return True
+
+
+def stays_held(p: Pass, run: Run) -> bool:
+    """Keep a held run pending; a stage of the entry."""
+    return run.is_held
+
+
+def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
+    """Explain a hold, which keeps a run that has not started from it."""
+    hold = None if run.facets is None else run.facets.hold
+    if hold is not None and run.state not in HOLDS_SLOT:
+        text = f"is held by {hold.by} until it is released"
+        yield Reason(kind=ReasonKind.HELD, text=text, name=hold.by, since=hold.at)
+
+
+def has_expired(p: Pass, run: Run) -> bool:
+    """Stop a run past its deadline; also a stage of the entry."""
+    if run.deadline_at is None or run.deadline_at > p.now or run.state is State.TERMINATING:
+        return False
+    _time_out(p, run, DEADLINE)
+    return True
+
+
+def overrun(p: Pass, run: Run, kind: str) -> None:
+    """Stop a run if it or its attempt has run for too long. One that has done its work waits only for its hook,
+    and a verdict may have lifted the limit."""
+    job = p.state.job_of(run)
+    if run.state is State.TERMINATING or kind not in dict(runtimes(job, run)):
+        return
+    name = limit_name(job, run, kind)
+    if name.startswith(ALLOWED):
+        p.violate(run, ALLOWED, f"stopped after {span(checked(job.constraints.max_allowed_run_time))} of run time")
+    if kind != ATTEMPT_RUNTIME:
+        _time_out(p, run, f"{name} passed")
+    elif run.state in ON_WORKER and run.stop is None:
+        _ask_to_stop(p, run, ATTEMPT_TIMEOUT, f"{name} passed")
+
+
+def _time_out(p: Pass, run: Run, why: str) -> None:
+    if run.state not in ON_WORKER:
+        run.outcome = Outcome.TIMEOUT
+        p.move(run, State.TIMEOUT, f"{why} while {run.state}")
+    elif run.stop in (None, ATTEMPT_TIMEOUT):
+        _ask_to_stop(p, run, TIMEOUT, why)
+
+
+def _ask_to_stop(p: Pass, run: Run, stop: str, why: str) -> None:
+    grace = as_written(p.state.job_of(run).grace)
+    ask_to_stop(p, run, stop, f"{why}, with a grace of {grace} on top", "scheduler")
+
+
+ACTIONS: dict[RunAction, Callable[[Pass, Run, str, str], bool]] = {
+    RunAction.CANCEL: cancel_run,
+    RunAction.HOLD: hold,
+    RunAction.RELEASE: release,
+}
+"""action → its effect on a live run, with a reason and an actor; False if nothing changed"""

@@ -1,0 +1,1 @@
+"""Constraints of jobs, and what happens when one is violated."""

@@ -1,0 +1,168 @@
+"""Waits because of a violation: for a time, or for other runs of the job to end. No run waits for ever."""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+from interlock.core.attempts.stop import cancel_run
+from interlock.core.guards.job_guard import ACTION, JobGuard, guard_of, waits
+from interlock.core.state import WAIT as WAIT_SPAN
+from interlock.core.state import SchedulerState
+from interlock.core.timetable.series import OVERTAKEN, overtaken_by, skip
+from interlock.core.transition import Pass
+from interlock.fields.duration import brief, checked, span
+from interlock.model.explanation import MOST_NAMED, Reason, ReasonKind
+from interlock.model.guard import ActionKind, Decision
+from interlock.model.run import Now, Run
+from interlock.model.state import State
+
+KILLED = "killed by a newer run of its job (kill_old)"
+MOST_WOKEN = 1000  # runs without a limit on their number that the end of one wakes
+WAITS = (ActionKind.WAIT, ActionKind.KILL_OLD)  # decisions that other runs of the job end
+
+
+class WaitRefusal(str):
+    """Why a run cannot wait."""
+
+
+class Overtaken(WaitRefusal):
+    """Why a run need not wait: another takes its place."""
+
+
+def park(p: Pass, run: Run, decision: Decision) -> WaitRefusal | None:
+    """Let a run wait for a time, or for other runs of its job to end; return why it cannot."""
+    guard, since = guard_of(p.state, run.job_id), run.guarded.since or p.now
+    left = None if decision.limit is None else since + checked(decision.limit) - p.now
+    if left is not None and left <= 0:
+        limit = brief(checked(decision.limit))
+        return WaitRefusal(f"{decision.action} reached its limit: constraints violated for {limit}")
+    delay = left
+    if decision.action is ActionKind.RETRY_LATER:
+        delay = checked(decision.delay) if left is None else min(checked(decision.delay), left)
+    elif decision.action is ActionKind.KILL_OLD and not _kill_old(p, run, guard):
+        return Overtaken("kill_old: a newer run of the job is live")
+    elif not (others := _others(guard, run, decision.action)):
+        return WaitRefusal(f"{decision.action} failed: no other run of the job is live")
+    elif _is_stuck(p.state, others, run):
+        why = "it would never end, because all other runs of the job wait for this one"
+        return WaitRefusal(f"{decision.action} failed: {why}")
+    if _is_overtaken(p, run, guard):
+        return Overtaken(OVERTAKEN)
+    guard.park(run)
+    run.due_at = None if delay is None else p.now + delay
+    p.touch(run)
+    if delay is not None:
+        p.state.set_span(p.elapsed + delay, run, WAIT_SPAN)
+    p.let_others_pass(run)  # one of its job may wait for the turn that this one has
+    return None
+
+
+def _others(guard: JobGuard, run: Run, action: str) -> list[Run]:
+    """Return the runs that a run waits for: those with a place, or the older ones that are being killed and those of
+    other tenants with a place."""
+    if action == ActionKind.KILL_OLD:
+        return [*_old(guard, run), *(one for one in guard.holding.values() if one.tenant != run.tenant)]
+    return [one for one in guard.holding.values() if one is not run]
+
+
+def _old(guard: JobGuard, run: Run) -> list[Run]:
+    """Return the older runs of the same tenant."""
+    both = (guard.holding | guard.pending).values()
+    return [one for one in both if one is not run and one.tenant == run.tenant and _is_older(one, run)]
+
+
+def _is_older(one: Run, run: Run) -> bool:
+    return (one.scheduled_at, one.created_at, one.id) < (run.scheduled_at, run.created_at, run.id)
+
+
+def _kill_old(p: Pass, run: Run, guard: JobGuard) -> bool:
+    """Cancel the older runs of its tenant; return False for a run that is an old one itself."""
+    most = p.state.job_of(run).constraints.max_concurrent_runs
+    own = [one for one in guard.holding.values() if one is not run and one.tenant == run.tenant]
+    if most is not None and sum(not _is_older(one, run) for one in own) >= most:
+        return False
+    for one in _old(guard, run):
+        cancel_run(p, one, KILLED, "kill_old")
+    return True
+
+
+def _is_overtaken(p: Pass, run: Run, guard: JobGuard) -> bool:
+    """Keep only the latest of the occurrences that wait; return whether that is another one."""
+    entry = p.state.timetable.entries.get(run.job_id)
+    for other in [one for one in guard.occurrences.values() if waits(one)] if run.origin is not None else ():
+        later, earlier = (run, other) if _is_older(other, run) else (other, run)
+        if earlier.origin in overtaken_by(entry, later):
+            if earlier is run:
+                return True
+            skip(p, earlier, OVERTAKEN)
+    return False
+
+
+def skip_waiting(p: Pass, job_id: str, why: str) -> None:
+    """Skip the occurrences of a job that wait because of a violation."""
+    guard = p.state.guards.get(job_id)
+    for run in [one for one in guard.occurrences.values() if waits(one)] if guard is not None else ():
+        skip(p, run, why)
+
+
+def _is_stuck(state: SchedulerState, others: Iterable[Run], run: Run) -> bool:
+    """Return whether all that these wait for, in the end, is this run. A run that executes, or waits for a slot or for
+    an answer from outside, goes on by itself, and so do those that wait for it."""
+    seen, ahead = {run.id}, list(others)
+    while ahead:
+        one = ahead.pop()
+        if one.id in seen:
+            continue
+        seen.add(one.id)
+        decision = one.guarded.decision
+        blockers: list[Run] = []
+        if waits(one) and decision is not None and decision.action in WAITS:
+            blockers = _others(guard_of(state, one.job_id), one, decision.action)
+        elif one.state is State.SCHEDULED and state.waits_in_session(one):
+            blockers = list(state.sessions[one.tenant, str(one.session)].active.values())
+        if not blockers:
+            return False
+        ahead += blockers
+    return True
+
+
+def ready_runs(state: SchedulerState, guard: JobGuard) -> list[Run]:
+    """Return the runs whose wait may be over: those that waited for others to end, and the first of those that wait for
+    a place, as many as have room."""
+    asking = [(one, one.guarded.decision) for one in guard.asking.values() if waits(one)]
+    ready = [one for one, wanted in asking if wanted is not None and _is_ready(state, guard, one, wanted.action)]
+    return [*ready, *islice(_with_room(state, guard), MOST_WOKEN)]
+
+
+def _is_ready(state: SchedulerState, guard: JobGuard, run: Run, action: str) -> bool:
+    most = state.job_of(run).constraints.max_concurrent_runs
+    if action == ActionKind.KILL_OLD and most is not None and len(guard.holding) < most:
+        return not _old(guard, run)
+    return not _others(guard, run, action)
+
+
+def _with_room(state: SchedulerState, guard: JobGuard) -> Iterator[Run]:
+    for place, run in enumerate(guard.waiting.values()):
+        most = state.job_of(run).constraints.max_concurrent_runs
+        if most is not None and len(guard.holding) + place >= most:
+            return
+        yield run
+
+
+def explain_wait(state: SchedulerState, run: Run, decision: Decision, now: Now) -> Reason:
+    """Explain why a run waits that violates a constraint."""
+    violated = run.guarded.violations[-1]
+    why = f"violates {violated.constraint} ({violated.message})"
+    kind, since = ReasonKind.CONSTRAINT, run.guarded.since
+    if run.guarded.asked:
+        called = run.guarded.asked[ACTION]
+        return Reason(kind=kind, text=f"{why}, and waits for run {called}, which its action started", runs=[called])
+    at = run.due_at
+    if decision.action is ActionKind.RETRY_LATER:
+        left = "now" if at is None else f"in {span(at - now.wall)}"
+        return Reason(kind=kind, text=f"{why}; constraints are checked again {left}", name=violated.constraint, at=at)
+    others = _others(guard_of(state, run.job_id), run, decision.action)
+    is_killing = decision.action is ActionKind.KILL_OLD
+    what = "older runs of its job and tenant have stopped" if is_killing else "another run of its job ends"
+    holders = [one.id for one in others[:MOST_NAMED]]
+    text = f"{why}, and waits until {what}"
+    return Reason(kind=kind, text=text, name=violated.constraint, since=since, holders=holders, at=at)

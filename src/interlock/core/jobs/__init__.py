@@ -1,0 +1,1 @@
+"""Jobs: changes of their definitions, and answers about them."""

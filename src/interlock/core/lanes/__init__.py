@@ -1,0 +1,1 @@
+"""Lanes, and the gates that their runs pass."""

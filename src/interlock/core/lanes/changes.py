@@ -1,0 +1,108 @@
+"""Changes of lanes: declare them at a start or reload; create, set, pause, resume and drain them at run time.
+
+A memo keeps what was done at run time. It outlasts restarts, and counts more than the declaration.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from operator import itemgetter
+
+import msgspec
+from msgspec.structs import replace
+
+from interlock.core.jobs.queries import lane_info
+from interlock.core.lanes.lane import Lane
+from interlock.core.transition import Pass
+from interlock.error import BadValue, UnknownLane
+from interlock.fields.field_types import NAME_RULE, did_you_mean
+from interlock.model.job import NAME
+from interlock.model.lane import STATUS_AFTER, LaneChange, LaneEvent, LaneMemo, LaneSpec
+from interlock.wire.lane_request import ActOnLane, CreateLane, LaneReport, SetLane
+
+Change = CreateLane | SetLane | ActOnLane
+
+
+def create(p: Pass, origin: str, command: CreateLane) -> None:
+    if not NAME.fullmatch(command.lane):
+        raise BadValue("id", command.lane, NAME_RULE.format(64))
+    if command.lane not in p.state.lanes:
+        change = LaneChange(**msgspec.structs.asdict(command.spec))
+        _keep(p, command.lane, LaneMemo(created=True, change=change))
+        _announce(p, origin, command, "create")
+    _answer(p, origin, command)
+
+
+def set_values(p: Pass, origin: str, command: SetLane) -> None:
+    """Set values of a lane. Setting a value back to the declared one removes the override."""
+    memo, declared = _memo(p, command.lane), p.state.declared_lanes.get(command.lane)
+    change = LaneChange(**memo.change.given | command.change.given)
+    spec = replace(memo, change=change).spec_over(declared)  # refuses bad values
+    if not memo.created:
+        given = change.given.items()
+        change = LaneChange(**{name: value for name, value in given if value != getattr(declared, name)})
+    _keep(p, command.lane, replace(memo, change=change))
+    if spec != memo.spec_over(declared):
+        _announce(p, origin, command, "set")
+    _answer(p, origin, command)
+
+
+def act(p: Pass, origin: str, command: ActOnLane) -> None:
+    memo, status = _memo(p, command.lane), STATUS_AFTER[command.action]
+    if memo.status != status:
+        _keep(p, command.lane, replace(memo, status=status))
+        _announce(p, origin, command, command.action)
+    _answer(p, origin, command)
+
+
+def _memo(p: Pass, name: str) -> LaneMemo:
+    if name not in p.state.lanes:
+        raise UnknownLane(name, did_you_mean(name, p.state.lanes))
+    return p.state.lane_memos.get(name) or LaneMemo()
+
+
+def _keep(p: Pass, name: str, memo: LaneMemo) -> None:
+    p.state.lane_memos[name] = memo
+    p.batch.memos[LaneMemo.PREFIX + name] = None if memo == LaneMemo() else msgspec.json.encode(memo)
+    p.state.settle_lanes()
+
+
+def _announce(p: Pass, origin: str, command: Change, action: str) -> None:
+    actor, after = command.actor or origin, lane_info(p.state, p.state.lanes[command.lane], p.now)
+    p.announce(LaneEvent(lane=command.lane, at=p.now, action=action, actor=actor, after=after))
+
+
+def _answer(p: Pass, origin: str, command: Change) -> None:
+    p.answers.append((origin, LaneReport(command.request, lane_info(p.state, p.state.lanes[command.lane], p.now))))
+
+
+def adopt_lanes(p: Pass, declared: Mapping[str, LaneSpec]) -> None:
+    """Add new lanes, change values, and move the live runs of removed lanes to main, as a restart does. A lowered limit
+    stops nothing; the lane starts nothing until it has room."""
+    if not declared:
+        return
+    p.state.declared_lanes = declared
+    gone = p.state.settle_lanes()
+    lanes = p.state.lanes
+    moved = [run for run in p.state.runs.values() if run.lane not in lanes] if gone else []
+    for lane in gone:
+        count = sum(run.lane == lane.name for run in moved)
+        p.warnings.append(f"lane {lane.name!r} is no longer declared: {count:,} live runs use main")
+        _merge(lanes["main"], lane)
+    for run in moved:
+        run.lane = "main"
+        p.touch(run)
+
+
+def _merge(main: Lane, gone: Lane) -> None:
+    """Take over the runs of a lane; waiting ones keep their order of arrival."""
+    main.holding |= gone.holding
+    main.moved |= gone.moved
+    main.dead += gone.dead
+    main.waiting += gone.waiting
+    main.has_apart |= gone.has_apart
+    for line_key, line in gone.lines.items():
+        own = main.lines.get(line_key) or main.open(line_key)
+        own.waiting += line.waiting
+        for key, queue in line.queues.items():
+            merged = own.queues[key] = deque(sorted([*own.queues.get(key, ()), *queue], key=itemgetter(0)))
+            main.add_head(own, (merged[0][0], key))

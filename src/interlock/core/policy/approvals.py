@@ -1,0 +1,101 @@
+"""Approvals: a person decides on a run that the policy asks about: once, in time, and for exactly what was asked."""
+
+from msgspec.structs import replace
+
+from interlock.core.entry.lineage import claimant
+from interlock.core.facts import Needs
+from interlock.core.guards.actions import ActionFailed, note_failure, notify
+from interlock.core.state import WAIT, SchedulerState
+from interlock.core.transition import Pass
+from interlock.error import AlreadyResolved, NoApproval, RunPruned, SelfApproval, StaleApproval, UnknownRun
+from interlock.fields.duration import span
+from interlock.model.access import OWNER
+from interlock.model.audit import AuditKind
+from interlock.model.facets import Approval, Judged, seen
+from interlock.model.policy.verdict import PolicyRequest, Ruling
+from interlock.model.run import Run
+from interlock.model.state import State
+from interlock.policy.digest import request_hash
+from interlock.wire.approval_request import Resolve
+from interlock.wire.request import StateReport
+
+LONGEST_REASON = 500
+
+
+def ask_approval(p: Pass, run: Run, request: PolicyRequest, judged: Judged) -> bool:
+    """Ask for an approval, unless the run has one for this request under this policy."""
+    asked, given = request_hash(request), judged.approval
+    if given is not None and given.request == asked:
+        p.set_facet(run, policy=judged)
+        p.passed_because[run.id] = f"approved by {given.by}"
+        return True
+    timeout = p.state.limits.approval_timeout
+    run.due_at = p.now + timeout
+    p.set_facet(run, policy=replace(judged, approval=Approval(asked, p.now, run.due_at)))
+    p.rulings.append((request.topic, Ruling.ASK))
+    p.move(run, State.APPROVAL_REQUIRED, f"rule {judged.rule}: {judged.reason}"[:LONGEST_REASON])
+    p.state.awaiting_approval[run.id] = run
+    p.state.set_span(p.elapsed + timeout, run, WAIT)
+    p.let_others_pass(run)
+    p.audit(AuditKind.VERDICT, run.created_by, run.tenant, run.id, job=run.job_id, decision=Ruling.ASK,
+            rule=judged.rule, reason=judged.reason, policy=judged.policy, request=asked)  # fmt: skip
+    actions = () if p.state.policy is None else p.state.policy.document.on_approval_required
+    for index, action in enumerate(actions):
+        try:
+            notify(p, run, action, "approval_required", index)
+        except ActionFailed as error:
+            note_failure(p, run, action, "approval_required", error)
+    return False
+
+
+def resolve_needs(state: SchedulerState, command: Resolve, needs: Needs) -> None:
+    if command.run_id not in state.runs:
+        needs.runs[command.run_id] = None
+
+
+def resolve(p: Pass, origin: str, command: Resolve) -> None:
+    """Approve or reject a run: once, in time, for what was asked, and not by who submitted it."""
+    run = p.find(command.run_id)
+    if run is None:
+        raise (RunPruned if command.run_id in p.facts.pruned else UnknownRun)(command.run_id)
+    judged, actor = run.judged, command.actor or OWNER.name
+    approval = None if judged is None else judged.approval
+    if judged is None or approval is None:
+        raise NoApproval(run.id, run.state)
+    if run.state is State.APPROVAL_REQUIRED and run.due_at is not None and run.due_at <= p.now:
+        expire(p, run)
+    if run.state is State.PENDING and approval.approved is None:
+        raise StaleApproval(run.id)
+    if run.state is not State.APPROVAL_REQUIRED:
+        raise AlreadyResolved(run.id, run.state, approval.by)
+    if command.seen not in ("", seen(judged)):
+        raise StaleApproval(run.id)
+    asking = claimant(p, command.parent)
+    askers = {actor} if asking is None else {actor, *asking.submitters}
+    if command.approve and askers & set(run.submitters):
+        key = (AuditKind.SELF_APPROVAL, actor, run.id)
+        p.audit(AuditKind.SELF_APPROVAL, actor, run.tenant, run.id, repeats=key, job=run.job_id)
+        raise SelfApproval(run.id, actor)
+    found = replace(approval, approved=command.approve, by=actor, at=p.now, reason=command.reason)
+    run.due_at = None
+    p.set_facet(run, policy=replace(judged, approval=found))
+    kind = AuditKind.APPROVED if command.approve else AuditKind.REJECTED
+    p.audit(kind, actor, run.tenant, run.id, job=run.job_id, rule=judged.rule, reason=command.reason,
+            request=approval.request, policy=judged.policy)  # fmt: skip
+    why = f" by {actor}: {command.reason}" if command.reason else f" by {actor}"
+    if command.approve:
+        p.move(run, State.PENDING, f"approved{why}"[:LONGEST_REASON], actor)
+    else:
+        deny(p, run, f"rejected{why}", actor)
+    p.answers.append((origin, StateReport(command.request, run.id, run.state)))
+
+
+def expire(p: Pass, run: Run) -> None:
+    """Deny a run that nobody has approved in time."""
+    p.audit(AuditKind.APPROVAL_EXPIRED, "scheduler", run.tenant, run.id, job=run.job_id)
+    deny(p, run, f"nobody approved it within {span(p.state.limits.approval_timeout)}")
+
+
+def deny(p: Pass, run: Run, reason: str, actor: str = "scheduler") -> None:
+    run.error, run.due_at = reason[:LONGEST_REASON], None
+    p.move(run, State.DENIED, reason[:LONGEST_REASON], actor)

@@ -1,0 +1,1 @@
+"""Routing: the workers, and which of them takes a run."""

@@ -1,0 +1,193 @@
+"""Routing: dispatch runs to their workers under new fences, and try again later when no worker fits."""
+
+from collections.abc import Iterator, Mapping
+from heapq import heappush
+from itertools import islice
+from math import inf
+
+from interlock.core.effects import ask
+from interlock.core.entry.lineage import proof_of
+from interlock.core.lanes.lane import Head, Lane, Line, SlotKind
+from interlock.core.routing.roster import DEMAND, MOST_TRIES, NOT_OUT, Attempt, Demand, DemandKey, Worker
+from interlock.core.state import SchedulerState
+from interlock.core.transition import Pass
+from interlock.fields.duration import brief
+from interlock.model.explanation import Obstacle, Reason, ReasonKind, WorkerFit
+from interlock.model.pool import Lack
+from interlock.model.run import Now, Run
+from interlock.model.state import State
+from interlock.wire.effect import ReadInputs
+from interlock.wire.message import Dispatch
+
+LONGEST_PAUSE = 30.0  # seconds between two looks for a worker
+MOST_GIVEN_UP = 1000  # runs of a demand that one pass gives up
+
+
+def dispatch(p: Pass, run: Run, worker: Worker, room: SlotKind, order: int) -> None:
+    run.fence += 1
+    run.attempt += 1
+    run.worker_id = worker.id
+    run.attempt_started_at = None
+    p.move(run, State.DISPATCHED, worker.id)
+    worker.attempts[run.id] = Attempt(run, NOT_OUT, False, order)
+    if room is not SlotKind.SHARED:
+        worker.apart[run.id] = room
+    if run.payload is None or run.has_checkpoint or run.has_collected:
+        ask(p, ReadInputs(run.id, run.seq))
+    else:
+        send(p, run, worker, run.payload, None, ())
+
+
+def send(
+    p: Pass, run: Run, worker: Worker, payload: bytes, checkpoint: bytes | None, further: tuple[bytes, ...]
+) -> None:
+    job = p.state.job_of(run)
+    message = Dispatch(
+        run.id,
+        run.fence,
+        run.job_id,
+        run.attempt,
+        payload,
+        run.deadline_at,
+        run.id in worker.apart,
+        job.grace,
+        checkpoint,
+        job.work,
+        run.scheduled_at,
+        0.0 if run.due_at is None else min(max(0.0, run.due_at - p.now), p.state.limits.lead),
+        p.elapsed + p.state.limits.silence,
+        further,
+        run.session,
+        None if run.judged is None else run.judged.limits,
+        run.tenant,
+        None if run.facets is None else run.facets.labels,
+        run.parent,
+        proof_of(p.state, run.id, run.fence),
+    )
+    p.send(worker.id, message)
+
+
+def explain(state: SchedulerState, run: Run, faults: Mapping[str, str]) -> Iterator[WorkerFit]:
+    """Say of each worker whether the run could go there now. `faults` names workers that cannot start a process."""
+    job_id, room, _, needs = state.route_key(run)
+    for worker in state.workers.values():
+        found = _obstacle(state, worker, room, (job_id, needs, run.tenant))
+        if found is None:
+            yield WorkerFit(id=worker.id, fits=True)
+        else:
+            yield WorkerFit(id=worker.id, fits=False, obstacle=found[0], text=found[1])
+    for name, fault in faults.items():
+        yield WorkerFit(id=name, fits=False, obstacle=Obstacle.FAULT, text=f"cannot start a process: {fault}")
+
+
+def no_worker(state: SchedulerState, run: Run, now: Now, obstacles: str) -> Reason:
+    """Explain that no worker takes a run now, and when the next look is if none ever could."""
+    job_id, _, _, needs = state.route_key(run)
+    demand = state.roster.known_demand((job_id, needs, run.tenant))
+    lack = None if demand is None else state.roster.lack(demand)
+    text = f"waits for a worker: {obstacles}"
+    if demand is None or lack is None:
+        return Reason(kind=ReasonKind.NO_WORKER, text=text)
+    at = None if demand.alarm == inf else now.wall + demand.alarm - now.elapsed
+    text += f" ({lack}; {LACKS[lack]}, {len(demand.tries)} of {MOST_TRIES} tries)"
+    return Reason(kind=ReasonKind.NO_WORKER, text=text, name=lack, at=at)
+
+
+def _obstacle(state: SchedulerState, worker: Worker, room: SlotKind, key: DemandKey) -> tuple[Obstacle, str] | None:
+    if not worker.connected:
+        return Obstacle.DISCONNECTED, "is not connected"
+    if worker.draining or worker.drained:
+        return Obstacle.DRAINING, "is draining"
+    if worker.silent:
+        return Obstacle.SILENT, "is silent"
+    if (misfit := state.roster.misfit(worker, key)) is not None:
+        return misfit
+    found = worker.obstacle(room, state.roster.pools.get(worker.pool))
+    if found is Obstacle.FULL:
+        return found, "has no free slot" if room is SlotKind.SHARED else "has no free slot for a process of its own"
+    if found is not None:
+        load = f"cpu {worker.cpu:.0f} %, gpu {worker.gpu:.0f} %"
+        return found, f"is overloaded: {worker.shared:,} of {worker.slots:,} slots taken, {load}"
+    return None
+
+
+def park(p: Pass, demand: Demand, lack: Lack | None, lane: Lane, line: Line, head: Head, run: Run) -> None:
+    """Let a queue wait until a worker can take its first run. Look again after a while if nobody ever could."""
+    state, (order, key) = p.state, head
+    demand.parked[lane.name, line.key, key] = None
+    if lack is None:
+        demand.tries.clear()
+        return
+    if demand.alarm == inf:
+        if p.elapsed < state.warm_until:
+            demand.alarm = state.warm_until
+        else:
+            demand.tried = p.elapsed
+            demand.tries.append(state.arrival())
+            del demand.tries[:-MOST_TRIES]
+            demand.alarm = p.elapsed + min(2.0 ** (len(demand.tries) - 1) + p.rng.random() / 2, LONGEST_PAUSE)
+        name = str(state.arrival())
+        state.roster.alarms[name] = demand
+        heappush(state.spans, (demand.alarm, state.arrival(), name, DEMAND, demand.alarm))
+    if demand.tried == p.elapsed and (tries := demand.tries_of(order)) > 1:
+        p.lacks[lack] = p.lacks.get(lack, 0) + 1
+        again = f"try {tries} of {MOST_TRIES}, the next in {brief(demand.alarm - p.elapsed)}"
+        p.note(run, f"{lack}: {LACKS[lack]}, {again}")
+
+
+LACKS = {
+    Lack.NO_POOL_MAPPING: "no active pool takes it",
+    Lack.NO_WORKERS: "no worker fits",
+    Lack.POOL_OVERLOADED: "the workers that fit are busy with other things",
+}
+
+
+def look_again(p: Pass, name: str) -> None:
+    """Give up the runs that nobody has served in `MOST_TRIES` looks, and let the other parked queues try."""
+    demand = p.state.roster.alarms.pop(name, None)
+    if demand is None or demand.alarm > p.elapsed:
+        return
+    demand.alarm = inf
+    p.state.roster.settle(p.rng)  # workers that have changed in this pass count
+    if p.state.roster.demands.get(demand.key) is not demand:
+        return
+    lack = p.state.roster.lack(demand)
+    if lack is not None and len(demand.tries) >= MOST_TRIES and not p.state.draining:
+        _give_up(p, demand, lack)
+    if demand.parked:
+        p.state.roster.open[id(demand)] = demand
+    else:
+        demand.tries.clear()
+
+
+def _give_up(p: Pass, demand: Demand, lack: Lack) -> None:
+    left = MOST_GIVEN_UP
+    for lane_name, line_key, key in demand.parked:
+        lane = p.state.lanes.get(lane_name)
+        line = None if lane is None else lane.lines.get(line_key)
+        queue = None if line is None else line.queues.get(key)
+        if lane is None or queue is None:
+            continue
+        for entry in list(islice(queue, left)):
+            if demand.tries_of(entry[0]) < MOST_TRIES:
+                break
+            if lane.waits(entry):
+                left -= 1
+                p.give_up(entry[1], lack, f"{LACKS[lack]} in {MOST_TRIES} tries")
+
+
+def unpark(p: Pass) -> bool:
+    """Let the queues at open demands try again; return whether there are any."""
+    state, found = p.state, False
+    demands, state.roster.open = state.roster.open, {}
+    for demand in demands.values():
+        parked, demand.parked, waits = demand.parked, {}, False
+        for lane_name, line_key, key in parked:
+            lane = state.lanes.get(lane_name)
+            line = None if lane is None else lane.lines.get(line_key)
+            if line is not None and key in line.queues:
+                state.mark_startable(lane_name).add_head(line, (line.queues[key][0][0], key))
+                found = waits = True
+        if not waits:
+            demand.tries.clear()  # its runs have ended, and the next one begins anew
+    return found

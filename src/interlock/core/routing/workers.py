@@ -1,0 +1,95 @@
+"""Workers as they are shown, and what a person does with them: drain, resume and remove.
+
+A drain outlasts broken links and, in the snapshot of the workers, restarts of the scheduler. It ends when somebody
+resumes the worker, or when the worker is forgotten.
+"""
+
+from interlock.core.attempts.liveness import worker_down
+from interlock.core.lanes.lane import SlotKind
+from interlock.core.routing.roster import UNDECLARED, Worker
+from interlock.core.state import SchedulerState
+from interlock.core.transition import Pass
+from interlock.error import UnknownWorker, WrongStatus
+from interlock.fields.field_types import did_you_mean
+from interlock.model.audit import AuditKind
+from interlock.model.pool import PoolStatus
+from interlock.model.worker_info import REGION, WorkerAction, WorkerInfo, WorkerList, WorkerState
+from interlock.wire.command import WorkerDown
+from interlock.wire.message import Drain
+from interlock.wire.worker_request import ActOnWorker, AskWorker, AskWorkers, WorkerReport, WorkersReport
+
+
+def report_all(question: AskWorkers, state: SchedulerState, elapsed: float) -> WorkersReport:
+    wanted = [one for one in state.workers.values() if question.pool in (None, one.pool)]
+    wanted.sort(key=lambda one: (one.pool, one.id))
+    return WorkersReport(question.request, WorkerList(workers=[worker_info(state, one, elapsed) for one in wanted]))
+
+
+def report_one(question: AskWorker, state: SchedulerState, elapsed: float) -> WorkerReport:
+    return WorkerReport(question.request, worker_info(state, _find(state, question.worker_id), elapsed))
+
+
+def worker_info(state: SchedulerState, worker: Worker, elapsed: float) -> WorkerInfo:
+    return WorkerInfo(
+        id=worker.id,
+        pool=worker.pool,
+        region=worker.labels.get(REGION),
+        state=state_of(state, worker),
+        drained=worker.drained,
+        active=len(worker.attempts),
+        slots=worker.slots,
+        processes=worker.processes,
+        cpu=worker.cpu,
+        memory=worker.memory,
+        gpu=worker.gpu,
+        heard_ago=max(0.0, elapsed - worker.heard),
+        skew=worker.skew,
+        jobs=len(worker.jobs),
+        capabilities=list(worker.capabilities),
+        labels=dict(worker.labels),
+        tenants=None if worker.tenants is None else sorted(worker.tenants),
+    )
+
+
+def state_of(state: SchedulerState, worker: Worker) -> WorkerState:
+    pools = state.roster.pools
+    if not worker.connected:
+        return WorkerState.AWAY
+    if worker.silent:
+        return WorkerState.SILENT
+    if worker.draining or worker.drained or pools.get(worker.pool, UNDECLARED).status is not PoolStatus.ACTIVE:
+        return WorkerState.DRAINING
+    obstacle = worker.obstacle(SlotKind.SHARED, pools.get(worker.pool))
+    return WorkerState.READY if obstacle is None else WorkerState(obstacle)
+
+
+def act(p: Pass, origin: str, command: ActOnWorker) -> None:
+    worker, actor = _find(p.state, command.worker_id), command.actor or origin
+    before = worker.draining, worker.drained
+    if command.action is WorkerAction.REMOVE and not worker.connected:
+        shown = worker_info(p.state, worker, p.elapsed)
+        worker_down(p, origin, WorkerDown(worker.id, True, f"worker {worker.id} was removed by {actor}"))
+    else:
+        _change(p, worker, command.action)
+        shown = worker_info(p.state, worker, p.elapsed)
+    if before != (worker.draining, worker.drained) or worker.id not in p.state.workers:
+        p.audit(AuditKind.WORKER_CHANGED, actor, "", worker.id, action=command.action, pool=worker.pool)
+    p.answers.append((origin, WorkerReport(command.request, shown)))
+
+
+def _change(p: Pass, worker: Worker, action: WorkerAction) -> None:
+    p.state.roster.changed(worker)
+    if action is WorkerAction.REMOVE:
+        worker.draining = True
+        p.send(worker.id, Drain())
+    elif action is WorkerAction.RESUME and worker.draining:
+        raise WrongStatus(f"worker: {worker.id!r} is leaving, and cannot be resumed; start another one")
+    else:
+        worker.drained = action is WorkerAction.DRAIN
+        p.state.kept_workers.look_at = p.state.kept_workers.write_at = p.elapsed  # store it in this pass
+
+
+def _find(state: SchedulerState, worker_id: str) -> Worker:
+    if worker_id not in state.workers:
+        raise UnknownWorker(worker_id, did_you_mean(worker_id, state.workers))
+    return state.workers[worker_id]

@@ -1,0 +1,1 @@
+"""Sessions: runs with one key, in order."""

@@ -1,0 +1,126 @@
+"""Tenants: adopt their declarations, and refuse new runs that they may not have."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import NoReturn
+
+from interlock.core.lanes.gates import TENANT_LIMIT, TENANT_RATE
+from interlock.core.state import SchedulerState
+from interlock.core.tenants.tenant import Tenant
+from interlock.core.transition import Pass
+from interlock.error import BadValue, Forbidden, TenantLimit
+from interlock.fields.field import copy_fields
+from interlock.model.lane import shown_rate
+from interlock.model.state import HOLDS_SLOT
+from interlock.model.tenant import EVERYBODY, TenantInfo, TenantList, TenantSpec
+from interlock.wire.lane_request import AskTenants, TenantsReport
+
+SOON = 1.0  # seconds after which to submit again, if nobody knows when a run will have ended
+
+
+def adopt_tenants(p: Pass, declared: Mapping[str, TenantSpec]) -> None:
+    """Let the declared limits count from now on, for runs that wait already too. A lowered limit stops nothing."""
+    state, before = p.state, {name: one.gate_names for name, one in p.state.tenants.items()}
+    known, state.tenants = state.tenants, {}
+    specs = dict(declared)
+    if (usual := declared.get(EVERYBODY)) is not None:
+        specs |= {run.tenant: usual for run in state.runs.values() if run.tenant not in declared}
+    for name, spec in specs.items():
+        tenant = known.get(name) or Tenant(name=TENANT_LIMIT + name, spec=spec)
+        tenant.is_declared = name in declared
+        tenant.adopt(spec)
+        state.tenants[name] = state.open_gates[tenant.name] = tenant
+    if new := specs.keys() - known.keys():
+        for run in state.runs.values():
+            if run.tenant in new:
+                state.tenants[run.tenant].live.add(run.id)
+                if run.state in HOLDS_SLOT:
+                    state.tenants[run.tenant].holders.add(run.id)
+    _adopt_rates(p)
+    state.plain_keys.clear()
+    after = {name: one.gate_names for name, one in state.tenants.items()}
+    changed = {name for name in before | after if before.get(name, ()) != after.get(name, ())}
+    for lane in state.lanes.values() if changed else ():
+        for line in lane.lines.values():
+            if line.key[1] in changed:
+                state.mark_startable(lane.name).requeue(line, state.route_key)
+
+
+def _adopt_rates(p: Pass) -> None:
+    """Let new rates count for runs that wait for the ones before, and forget those no longer declared."""
+    for name in [one for one in p.state.gates if one.startswith(TENANT_RATE)]:
+        tenant = p.state.tenant(name.removeprefix(TENANT_RATE))
+        if tenant is not None and (gate := p.state.tenant_rate(tenant)) is not None:
+            p.state.open_gates[name] = gate
+        else:
+            del p.state.gates[name]
+            p.state.open_gates.pop(name, None)
+            p.batch.memos[name] = None
+
+
+def check_tenants(p: Pass, wanted: Iterable[tuple[str, str]], *, submitted: bool = True) -> None:
+    """Refuse new runs, given by tenant and lane, if a tenant may not have them all. Only submitted ones count for the
+    limits of a tenant that refuses instead of waiting."""
+    counts, found = Counter[str](), dict[str, Tenant]()
+    for name, lane in wanted:
+        tenant = found.get(name) or p.state.tenant(name)
+        if tenant is not None:
+            found[name] = tenant
+            counts[name] += 1
+            if tenant.spec.lanes and lane not in tenant.spec.lanes:
+                allowed = ", ".join(tenant.spec.lanes)
+                raise Forbidden(f"lane: {lane!r} is not a lane of tenant {name!r}; use one of {allowed}")
+    for name, count in counts.items():
+        _check_room(p, found[name], count, submitted)
+    for name, count in counts.items():
+        tenant = found[name]
+        if submitted and tenant.refuses and (gate := p.state.tenant_rate(tenant)) is not None:
+            gate.take(p, count)
+
+
+def _check_room(p: Pass, tenant: Tenant, count: int, submitted: bool) -> None:
+    spec, gate, pause = tenant.spec, p.state.tenant_rate(tenant), SOON
+    if submitted and tenant.refuses:
+        if gate is not None and gate.room(p.elapsed) < count:
+            _refuse(p, tenant, "rate", shown_rate(spec.rate), count, gate.burst, gate.wait_for(count, p.elapsed))
+        if spec.max_running is not None and len(tenant.live) + count > spec.max_running:
+            _refuse(p, tenant, "max_running", spec.max_running, count, spec.max_running, SOON)
+    elif gate is not None:
+        pause = max(SOON, gate.wait_for(count, p.elapsed))
+    if spec.max_waiting is not None and tenant.waiting + count > spec.max_waiting:
+        _refuse(p, tenant, "max_waiting", spec.max_waiting, count, spec.max_waiting, pause)
+
+
+def _refuse(p: Pass, tenant: Tenant, field: str, value: object, count: int, most: int, pause: float) -> NoReturn:
+    if count > most:
+        raise BadValue("runs", count, f"a number that tenant {tenant.id!r} may submit at once: at most {most:,}")
+    (tenant if tenant.is_declared else p.state.tenants[EVERYBODY]).refused += 1
+    raise TenantLimit(tenant.id, field, value, pause)
+
+
+def tenants(question: AskTenants, state: SchedulerState, now: float) -> TenantsReport:
+    only = question.only_tenant
+    shown = state.tenants.values() if only is None else filter(None, [state.tenant(only)])
+    return TenantsReport(question.request, TenantList(tenants=[_info(state, one) for one in shown]))
+
+
+def runs_of(state: SchedulerState, tenant: Tenant) -> tuple[int, int]:
+    """Return how many runs of a tenant hold a slot, and how many wait; for `*`, those of all that are not declared."""
+    each = [tenant] if tenant.id != EVERYBODY else [one for one in state.tenants.values() if not one.is_declared]
+    return sum(len(one.holders) for one in each), sum(one.waiting for one in each)
+
+
+def _info(state: SchedulerState, tenant: Tenant) -> TenantInfo:
+    running, waiting = runs_of(state, tenant)
+    return copy_fields(
+        TenantInfo,
+        tenant.spec,
+        id=tenant.id,
+        running=running,
+        waiting=waiting,
+        refused=tenant.refused,
+        rate=shown_rate(tenant.spec.rate),
+        burst=tenant.spec.burst or 1,
+        lanes=list(tenant.spec.lanes),
+        labels=dict(tenant.spec.labels),
+    )

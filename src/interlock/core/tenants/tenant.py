@@ -1,0 +1,43 @@
+"""A declared tenant: a gate that its runs pass, with those that hold a slot, those that are live, and its limits."""
+
+from collections.abc import Iterator
+from itertools import islice
+
+from interlock.core.lanes.gates import TENANT_RATE, UNLIMITED, LimitGate
+from interlock.model.explanation import MOST_NAMED, Reason, ReasonKind
+from interlock.model.tenant import OverLimit, TenantSpec
+
+
+class Tenant(LimitGate, eq=False, kw_only=True):
+    spec: TenantSpec
+    live: set[str] = set()  # its runs that have not ended; `holders` are those of them that hold a slot
+    refused: int = 0
+    is_declared: bool = True  # or has the limits of `*`, and is in memory while it has runs
+    gate_names: tuple[str, ...] = ()  # gates that its runs pass to start
+
+    @property
+    def id(self) -> str:
+        return self.name.partition(":")[2]
+
+    @property
+    def waiting(self) -> int:
+        return len(self.live) - len(self.holders)
+
+    @property
+    def refuses(self) -> bool:
+        return self.spec.over_limit is OverLimit.REFUSE
+
+    @property
+    def rate(self) -> tuple[float, int] | None:
+        return None if self.spec.rate is None else (self.spec.rate, self.spec.burst or 1)
+
+    def adopt(self, spec: TenantSpec) -> None:
+        self.spec, self.most = spec, spec.max_running or UNLIMITED
+        rate = () if self.rate is None or self.refuses else (TENANT_RATE + self.id,)
+        self.gate_names = rate if spec.max_running is None else (*rate, self.name)
+
+    def explain(self, most: int) -> Iterator[Reason]:
+        if len(self.holders) >= most:
+            text = f"waits for the limit of tenant {self.id}: {len(self.holders):,} active, {most:,} allowed"
+            holders = list(islice(sorted(self.holders), MOST_NAMED))
+            yield Reason(kind=ReasonKind.TENANT_LIMIT, text=text, name=self.name, holders=holders)

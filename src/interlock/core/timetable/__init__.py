@@ -1,0 +1,1 @@
+"""The timetable: schedules, their occurrences, and those that wait for each other."""
