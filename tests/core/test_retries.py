@@ -217,6 +217,20 @@ def test_a_retry_delay_survives_a_restart() -> None:
     assert machine.run(run_id).attempt == 2
 
 
+@pytest.mark.behaviour("RUN-22")
+def test_a_clock_set_back_before_a_restart_makes_no_retry_wait_longer_than_its_own_delay() -> None:
+    machine = Machine(retrying_job(3))
+    run_id = machine.running()
+    machine.finished(run_id, "failed")
+    machine.wall -= 1000.0
+    machine.restart()
+    machine.worker_up()
+    machine.advance(1.9)
+    assert machine.state_of(run_id) is State.RETRYING
+    machine.advance(0.2)
+    assert machine.state_of(run_id) is State.DISPATCHED, "the first retry waits for 2 s"
+
+
 @pytest.mark.behaviour("RET-4")
 def test_a_retry_that_fell_due_while_nobody_was_there_begins_at_once() -> None:
     machine = Machine(retrying_job(1))

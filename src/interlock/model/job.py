@@ -106,10 +106,6 @@ class Retry(Checked, frozen=True, kw_only=True):
     on: Annotated[Exceptions, doc("Exceptions that are retried; by default all."), ExceptionTypes()] = ()
     never: Annotated[Exceptions, doc("Exceptions that are not retried, whatever `on` says."), ExceptionTypes()] = ()
 
-    @property
-    def longest_delay(self) -> float:
-        return float(self.max_delay) * (1 + self.jitter)
-
     def delay(self, retry: int, spread: float) -> float:
         """Seconds before retry number `retry` (0 is the first); `spread` from -1 to 1 places it within the jitter."""
         initial, longest = float(self.initial_delay), float(self.max_delay)

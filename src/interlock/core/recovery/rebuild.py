@@ -146,7 +146,7 @@ def _longest_wait(run: Run, job: Job) -> float:
     if (decision := run.guarded.decision) is not None:
         return max(checked(decision.delay), checked(decision.limit or 0.0))
     asked = run.failure and run.failure.retry_after
-    return max(job.retry.longest_delay, asked or 0.0)
+    return max(job.retry.delay(max(run.failures - 1, 0), 1.0), asked or 0.0)
 
 
 def place(state: SchedulerState, run: Run, elapsed: float) -> None:
