@@ -15,8 +15,8 @@ from interlock.bench.measures import submit_batches
 from interlock.bench.report import Row, say
 from interlock.bench.server import Server, running
 from interlock.client.submission import new_run
-from interlock.core.state import Limits, SchedulerState
-from interlock.core.step import step
+from interlock.core.state import Limits
+from interlock.core.step import new_state, step
 from interlock.model.job import Job
 from interlock.model.lane import LaneSpec
 from interlock.model.run import Now
@@ -107,7 +107,7 @@ def _pick(make: Callable[[int], list[NewRun]], size: int) -> float:
     """Return µs of processor time to settle the end of a run and to start the next one, one at a time, while others
     wait. Only the core counts: no store, no process."""
     lanes = {name: LaneSpec(limit=1) for name in ("main", *(f"lane{number}" for number in range(size)))}
-    state = SchedulerState(Limits(session_patterns={"*": {"debounce": 0.0}}), lanes)
+    state = new_state(Limits(session_patterns={"*": {"debounce": 0.0}}), lanes)
     rng, elapsed = Random(0), 1.0
     new = make(size)
     # With the job "work3" its runs are in "lane3".

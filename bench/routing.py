@@ -22,8 +22,8 @@ from interlock.bench.measures import PAUSE
 from interlock.bench.report import Row, percentile, say
 from interlock.bench.server import Server, running, started, until
 from interlock.client.submission import new_run
-from interlock.core.state import Limits, SchedulerState
-from interlock.core.step import step
+from interlock.core.state import Limits
+from interlock.core.step import new_state, step
 from interlock.error import InterlockError
 from interlock.model.job import Job
 from interlock.model.lane import LaneSpec
@@ -86,7 +86,7 @@ def measure_all(folder: Path, runs: int, rounds: int) -> tuple[list[Row], dict[s
 def choice(workers: int) -> float:
     """Return µs of processor time to end a run and to dispatch the next one, in the core alone. Ended runs are replaced
     by others of their kind, so that a part of the lane is always for workers that do not exist."""
-    state = SchedulerState(Limits(), {"main": LaneSpec(limit=SLOTS)})
+    state = new_state(Limits(), {"main": LaneSpec(limit=SLOTS)})
     rng, jobs = Random(1), [Job(id=f"topic{number}.work") for number in range(POOLS)]
     pools = {f"pool{number}": PoolSpec(topics=(f"topic{number}.*",)) for number in range(POOLS)}
     new = [_placed(rng.randrange(POOLS), rng) for _ in range(WAITING)]

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from interlock.core.attempts.settle import CANCEL
+from interlock.core.guards.job_guard import Guards
 from interlock.engine.engine import Engine
 from interlock.wire.effect import CallHook
 from soak.simulation.scenario import Sabotage
@@ -33,13 +34,13 @@ class CarelessGuards(Engine):
     async def start(self) -> None:
         await super().start()
         if self.sabotage.engine_forgets_places:
-            for guard in self.state.guards.values():
+            for guard in self.state.of(Guards).values():
                 guard.holding.clear()
 
     async def _pass(self) -> None:
         if self.sabotage.engine_kills_hastily:
-            for guard in self.state.guards.values():
+            for guard in self.state.of(Guards).values():
                 for run in [one for one in guard.holding.values() if one.stop == CANCEL]:
                     guard.drop(run)
-                    self.state.unsettled += guard.pending
+                    self.state.timers.unsettled += guard.pending
         await super()._pass()

@@ -8,9 +8,10 @@ from unittest.mock import patch
 
 from msgspec.structs import replace
 
-from interlock.core import step, timers
+from interlock.core import step
 from interlock.core.decisions import Decisions
 from interlock.core.policy import approvals, judge
+from interlock.core.policy.judging import Judging
 from interlock.core.transition import Pass
 from interlock.model.facets import Judged
 from interlock.model.policy.verdict import PolicyRequest
@@ -32,17 +33,19 @@ def careless_step(sabotage: Sabotage) -> Callable[..., Decisions]:
             elif sabotage.judge_fails_open:
                 stack.enter_context(patch.object(judge, "_unanswered", lambda *_: True))
             elif sabotage.judge_lets_own_approve:
-                stack.enter_context(patch.dict(step._HANDLERS, {Resolve: _resolve_own}))
+                stack.enter_context(patch.dict(step.MACHINE.handlers, {Resolve: _resolve_own}))
             else:
-                stack.enter_context(patch.dict(step._HANDLERS, {Resolve: _resolve_late}))
-                stack.enter_context(patch.dict(timers._WAITS, {State.APPROVAL_REQUIRED: lambda p, run: None}))
+                stack.enter_context(patch.dict(step.MACHINE.handlers, {Resolve: _resolve_late}))
+                waits = step.MACHINE.waits
+                never = replace(waits[State.APPROVAL_REQUIRED], ends=lambda p, run: None)
+                stack.enter_context(patch.dict(waits, {State.APPROVAL_REQUIRED: never}))
             return _decide(*arguments)
 
     return careless
 
 
 def _note_only(p: Pass, digest: str, actor: str) -> None:
-    p.state.policy_digest = digest
+    p.state.of(Judging).digest = digest
     p.batch.memos[judge.MEMO] = digest.encode() or None
 
 

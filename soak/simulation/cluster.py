@@ -12,6 +12,7 @@ import msgspec
 
 from interlock.client.connection import Connection
 from interlock.core.decisions import Decisions
+from interlock.core.effects import PendingEffects
 from interlock.core.state import Limits
 from interlock.core.step import Command
 from interlock.engine.catalog import Catalog, CatalogEntry
@@ -166,9 +167,9 @@ class CarelessEngine(Engine):
     async def start(self) -> None:
         await super().start()
         if self.sabotage.engine_applies_answers_twice:
-            self.state.effects = _Kept()
+            self.state.of(PendingEffects).pending = _Kept()
         elif self.sabotage.engine_asks_once:
-            self.state.effects = _NeverDue()
+            self.state.of(PendingEffects).pending = _NeverDue()
         else:
             for worker in self.state.workers.values():
                 worker.attempts = {one: has for one, has in worker.attempts.items() if has.accepted}
@@ -179,9 +180,9 @@ class WallClockEngine(Engine):
 
     async def _pass(self) -> None:
         now = self._clock.now()
-        jump = now.wall - now.elapsed - self.state.wall_ahead
-        self.state.wall_ahead += jump
-        self.state.spans = [(span[0] - jump, *span[1:]) for span in self.state.spans]
+        jump = now.wall - now.elapsed - self.state.timers.wall_ahead
+        self.state.timers.wall_ahead += jump
+        self.state.timers.spans = [(span[0] - jump, *span[1:]) for span in self.state.timers.spans]
         await super()._pass()
 
 

@@ -10,12 +10,14 @@ from msgspec.structs import replace
 from interlock.core.decisions import Decisions
 from interlock.core.explain import TIMED, explain
 from interlock.core.facts import Facts
-from interlock.core.lanes.gates import limit_names
+from interlock.core.lanes.gate import limit_names
+from interlock.core.policy.judging import Judging
 from interlock.core.routing import dispatching as routing
 from interlock.core.routing.roster import Worker
+from interlock.core.sessions.session import Sessions
 from interlock.core.state import JUMP, SchedulerState
 from interlock.core.step import NO_FACTS, Command, step
-from interlock.core.timers import waits_for_span
+from interlock.core.tenants.tenant import Tenants
 from interlock.model.explanation import Explanation, Obstacle, Reason
 from interlock.model.explanation import ReasonKind as K
 from interlock.model.lane import LaneStatus
@@ -73,14 +75,16 @@ class Explanations:
         said = self.explain(state, run, now)
         for reason in said.reasons:
             if reason.kind in TIMED and reason.at is not None:
-                elapsed = reason.kind in OF_CLOCK or waits_for_span(run)
+                elapsed = reason.kind in OF_CLOCK or state.machine.waits_for_span(run)
                 until = reason.at - now.wall + now.elapsed if elapsed else reason.at
                 known = self._promised.get((run.id, reason.kind, reason.name))
                 if known is None or known[0] != run.seq:
                     self._promised[run.id, reason.kind, reason.name] = run.seq, elapsed, until
         ahead, behind = _neighbours(state, run)
         attempts = {worker.id: _attempts(worker) for worker in state.workers.values()}
-        return Seen(run, run.seq, run.fence, said, _holders(state, run), attempts, ahead, behind, state.policy_digest)
+        return Seen(
+            run, run.seq, run.fence, said, _holders(state, run), attempts, ahead, behind, state.of(Judging).digest
+        )
 
     def after(self, state: SchedulerState, commands: Sequence[Command], now: Now, decisions: Decisions) -> None:
         if any(isinstance(content, SetLane) for _, content in commands):
@@ -122,7 +126,7 @@ class Explanations:
             approval = None if run.judged is None else run.judged.approval
             answered = approval is not None and bool(approval.approved)
             over = reason.at is None or reason.at <= now.wall + SLACK
-            return seen.policy != state.policy_digest or (answered if kind is K.APPROVAL else over)
+            return seen.policy != state.of(Judging).digest or (answered if kind is K.APPROVAL else over)
         if kind in seen.held and kind in held:
             (before, others), (after, left) = seen.held[kind], held[kind]
             return after > before or bool(others - left) or len(others) < before
@@ -143,7 +147,7 @@ class Explanations:
         }.get(kind, True)
 
     def _check_order(self, state: SchedulerState, seen: Seen) -> None:
-        session = None if seen.run.session is None else state.sessions.get((seen.run.tenant, seen.run.session))
+        session = None if seen.run.session is None else state.of(Sessions).get((seen.run.tenant, seen.run.session))
         waiting = {} if session is None else session.waiting
         passed = [one for one in seen.ahead if one in waiting and waiting[one].state is State.SCHEDULED]
         self._require(not passed, f"{seen.run.id} started before {', '.join(passed)}, said to be ahead in its session")
@@ -210,13 +214,13 @@ def _explain_late(state: SchedulerState, run: Run, now: Now) -> Explanation:
 def _holders(state: SchedulerState, run: Run) -> dict[K, tuple[int, set[str]]]:
     lane = state.lanes[run.lane]
     found = {K.LANE_FULL: (lane.limit, lane.holding.keys() - {run.id})}
-    session = None if run.session is None else state.sessions.get((run.tenant, run.session))
+    session = None if run.session is None else state.of(Sessions).get((run.tenant, run.session))
     if session is not None:
         found[K.SESSION_TURN] = session.room + len(session.active), session.active.keys() - {run.id}
     job = state.job_of(run)
     if job.limit is not None and job.limit.max is not None:
-        found[K.LIMIT] = job.limit.max, state.limit_gate(limit_names(run)[0]).holders - {run.id}
-    if (tenant := state.tenants.get(run.tenant)) is not None:
+        found[K.LIMIT] = job.limit.max, state.gates.limit(limit_names(run)[0]).holders - {run.id}
+    if (tenant := state.of(Tenants).get(run.tenant)) is not None:
         found[K.TENANT_LIMIT] = tenant.most, tenant.holders - {run.id}
     return found
 
@@ -227,7 +231,7 @@ def _attempts(worker: Worker) -> set[tuple[str, int]]:
 
 def _neighbours(state: SchedulerState, run: Run) -> tuple[list[str], set[str]]:
     """Return the runs ahead in the session, and all others that it knows."""
-    session = None if run.session is None else state.sessions.get((run.tenant, run.session))
+    session = None if run.session is None else state.of(Sessions).get((run.tenant, run.session))
     if session is None:
         return [], set()
     if run.id not in session.waiting:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from interlock.core.lanes.gates import RATE, LimitGate
+from interlock.core.lanes.gate import RATE, LimitGate
 from interlock.core.step import Command
 from interlock.engine.engine import Engine
 from interlock.model.run import Run
@@ -21,7 +21,8 @@ class GreedyEngine(Engine):
     async def start(self) -> None:
         await super().start()
         if self.sabotage.engine_forgets_rates:
-            self.state.gates = {name: gate for name, gate in self.state.gates.items() if not name.startswith(RATE)}
+            for name in [name for name in self.state.gates if name.startswith(RATE)]:
+                del self.state.gates[name]
 
     def post_all(self, commands: Sequence[Command]) -> None:
         for lane in self.state.lanes.values():
@@ -34,7 +35,7 @@ class GreedyEngine(Engine):
                 for gate in self.state.gates.values():
                     if isinstance(gate, LimitGate) and content.run_id in gate.holders:
                         gate.holders.discard(content.run_id)
-                        self.state.open_gates[gate.name] = gate
+                        self.state.gates.open[gate.name] = gate
             if self.sabotage.engine_frees_twice and isinstance(content, Finished):
                 self._free_another(content.run_id)
         super().post_all(commands)

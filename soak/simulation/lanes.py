@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 import msgspec
 
 from interlock.core.decisions import Batch
-from interlock.core.lanes.gates import LimitGate
+from interlock.core.lanes.gate import LimitGate
 from interlock.core.lanes.lane import AGEING
 from interlock.core.state import SchedulerState
 from interlock.model.job import ExecutorKind

@@ -3,8 +3,10 @@
 import msgspec
 
 from interlock.core.audit import AUDIT
-from interlock.core.lanes.gates import GATE
+from interlock.core.bulk.table import Bulks
+from interlock.core.lanes.gate import GATE
 from interlock.core.routing.roster import DEMAND
+from interlock.core.sessions.session import Sessions
 from interlock.engine.engine import Engine
 from interlock.model.state import State
 from soak.simulation.scenario import Sabotage
@@ -19,9 +21,9 @@ class NegligentEngine(Engine):
     async def start(self) -> None:
         await super().start()
         if self.sabotage.engine_forgets_bulks:
-            self.state.walks.clear()
+            self.state.of(Bulks).walks.clear()
         elif self.sabotage.engine_forgets_turns:
-            for session in self.state.sessions.values():
+            for session in self.state.of(Sessions).values():
                 session.active.clear()
         elif self.sabotage.engine_forgets_holds:
             for run in self.state.runs.values():
@@ -29,12 +31,12 @@ class NegligentEngine(Engine):
 
     async def _pass(self) -> None:
         if self.sabotage.engine_forgets_usage:
-            for session in self.state.sessions.values():
+            for session in self.state.of(Sessions).values():
                 session.memo = msgspec.structs.replace(session.memo, usage=(0, 0))
         await super()._pass()
         if self.sabotage.engine_loses_timers:
-            self.state.timers.clear()
-            self.state.spans = [span for span in self.state.spans if span[3] in (GATE, AUDIT, DEMAND)]
+            self.state.timers.heap.clear()
+            self.state.timers.spans = [span for span in self.state.timers.spans if span[3] in (GATE, AUDIT, DEMAND)]
         if self.sabotage.engine_loses_runs:
             waiting = [run.id for run in self.state.runs.values() if run.state is State.RETRYING]
             for run_id in waiting:

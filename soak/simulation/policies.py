@@ -15,6 +15,7 @@ import msgspec
 from interlock.core.audit import COUNTED, HEAD, Repeated
 from interlock.core.decisions import Batch, Decisions, Failed
 from interlock.core.policy.judge import request_of
+from interlock.core.policy.judging import Judging
 from interlock.core.state import JUMP, SchedulerState
 from interlock.error import PolicyUnavailable
 from interlock.model.audit import AuditHead, AuditKind, verify
@@ -179,8 +180,9 @@ class Policies:
 
     def decided(self, state: SchedulerState, batch: Batch) -> None:
         if self.is_on:
-            here = "" if state.policy is None else state.policy.digest
-            self._passes[id(batch)] = batch, here if self.service is None else state.policy_digest
+            policy = state.of(Judging).policy
+            here = "" if policy is None else policy.digest
+            self._passes[id(batch)] = batch, here if self.service is None else state.of(Judging).digest
 
     def after(self, batch: Batch) -> None:
         if not self.is_on:

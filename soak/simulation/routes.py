@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from interlock.core.decisions import Batch, Decisions, Failed
+from interlock.core.sessions.session import Sessions
 from interlock.core.state import SchedulerState
 from interlock.core.step import Command
 from interlock.model.job import ExecutorKind, Job
@@ -399,7 +400,7 @@ class Routes:
             self._view.facts, self._view.lacks = facts, {}
         lacks = self._view.lacks
         for run in state.runs.values():
-            if run.state is not State.SCHEDULED or run.is_held or state.waits_in_session(run):
+            if run.state is not State.SCHEDULED or run.is_held or state.of(Sessions).keeps(run):
                 continue
             job = state.versions[run.job_version]
             room = _room(job, run)

@@ -6,9 +6,10 @@ from random import Random
 from typing import Any, TypeVar
 
 from interlock.core.decisions import Answer, Decisions, Failed
+from interlock.core.policy.judging import Judging
 from interlock.core.recovery.rebuild import rebuild
 from interlock.core.state import DEFAULT_LANES, Limits, SchedulerState
-from interlock.core.step import Command, needs, step
+from interlock.core.step import MACHINE, Command, needs, new_state, step
 from interlock.engine import effects, facts
 from interlock.model.job import Job, Retry
 from interlock.model.lane import LaneSpec
@@ -67,7 +68,7 @@ class Machine:
         self.limits = limits or Limits()
         self.rng = Random(seed)
         self.store = MemoryStore()
-        self.state = SchedulerState(self.limits, specs(self.lanes))
+        self.state = new_state(self.limits, specs(self.lanes))
         self.wall, self.elapsed = START, ELAPSED
         self.sent: list[tuple[str, Message]] = []
         """every message to a worker, oldest first"""
@@ -104,14 +105,16 @@ class Machine:
         """One pass, and those that follow from it at once. As in the shell, facts are read before it, its decisions
         stored, and its effects answered."""
         self.last = decisions = self._pass(commands)
-        while self.state.timetable.unsure or self.state.to_judge or (self.answers and not self.holds_answers):
+        while (
+            self.state.timetable.unsure or self.state.of(Judging).to_judge or (self.answers and not self.holds_answers)
+        ):
             answers, self.answers = self.answers, []
             self._pass([("", Answered(answers))])
             decisions.wake_at = self.last.wake_at
             self.last = decisions
-        if self.state.spans:
+        if self.state.timers.spans:
             # As in the shell, which sleeps until the first of both. Wall time is large, and so coarser.
-            left = self.state.spans[0][0] - self.elapsed
+            left = self.state.timers.spans[0][0] - self.elapsed
             ends = self.wall if left <= 0 else max(self.wall + left, nextafter(self.wall, inf))
             self.last.wake_at = ends if self.last.wake_at is None else min(self.last.wake_at, ends)
         return self.last
@@ -176,7 +179,7 @@ class Machine:
 
     def _begin_again(self, before: SchedulerState | None) -> None:
         snapshot = at_once(self.store.load(self.limits.small_payload))
-        self.state = rebuild(self.limits, specs(self.lanes), snapshot, self.now, before)
+        self.state = rebuild(MACHINE, self.limits, specs(self.lanes), snapshot, self.now, before)
         self.step(("", self.define(0)))
 
     # ── clients ─────────────────────────────────────────────────────────────────────────────────────────────────────

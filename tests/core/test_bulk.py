@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from interlock.core.bulk import requests as bulk
+from interlock.core.bulk.table import Bulks
 from interlock.core.decisions import Answer, Decisions, Failed
 from interlock.core.state import Limits
 from interlock.core.step import Command
@@ -41,7 +42,7 @@ def stored(machine: Machine, bulk_id: str = "b1") -> BulkRequest:
 def finish(machine: Machine) -> int:
     """Go on until no request is under way; how many passes that took."""
     passes = 0
-    while machine.state.walks:
+    while machine.state.of(Bulks).walks:
         machine.step()
         passes += 1
     return passes
@@ -88,7 +89,7 @@ def test_a_request_is_finished_however_often_the_scheduler_dies_and_counts_nothi
     m.wall -= 500
     m.step(request(), ("client", m.command(NewRun("work", b"{}"))))
     deaths = 0
-    while m.state.walks:
+    while m.state.of(Bulks).walks:
         m.submit()
         m.restart()
         deaths += 1
@@ -199,7 +200,7 @@ def test_ended_runs_cannot_be_cancelled() -> None:
     error = refusal(m.step(request(states=frozenset({State.FAILED, State.RUNNING}))))
     assert isinstance(error, BadValue)
     assert (error.field, error.value) == ("state", "failed")
-    assert m.state.bulks == {}
+    assert m.state.of(Bulks).requests == {}
 
 
 def test_an_id_stands_for_one_request() -> None:
@@ -222,7 +223,7 @@ def test_what_is_kept_of_requests_is_bounded(monkeypatch: pytest.MonkeyPatch) ->
     for one in "cdef":
         m.step(request(one))
         finish(m)
-    assert list(m.state.bulks) == list(m.store.bulks) == ["d", "e", "f"]
+    assert list(m.state.of(Bulks).requests) == list(m.store.bulks) == ["d", "e", "f"]
 
 
 def test_while_it_drains_a_request_goes_on() -> None:

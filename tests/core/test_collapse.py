@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 
+from interlock.core.bulk.table import Bulks
 from interlock.core.facts import Facts
+from interlock.core.sessions.collapse import MOST_COLLECTED, collapse
 from interlock.core.state import Limits
-from interlock.core.transition import MOST_COLLECTED, Pass
+from interlock.core.transition import Pass
 from interlock.error import InvalidTransition
 from interlock.fields.payload import LIMIT
 from interlock.model.facets import CollapsedInto, Collected, Facets
@@ -24,7 +26,7 @@ class CollapsingMachine(Machine):
     def collapse(self, into: str, *run_ids: str) -> list[bool]:
         """Collapse scheduled runs in one pass of their own, as a stage of the entry does."""
         p = Pass(state=self.state, now=self.wall, elapsed=self.elapsed, rng=self.rng, facts=Facts())
-        done = [p.collapse(self.run(into), self.run(run_id)) for run_id in run_ids]
+        done = [collapse(p, self.run(into), self.run(run_id)) for run_id in run_ids]
         self.last = p.finish()
         self.last.batch.position = self._position
         self._position = self.last.batch.last_position + 1
@@ -162,7 +164,7 @@ def test_a_retry_of_everything_passes_over_runs_whose_payload_another_got() -> N
     machine.cancel(first)
     machine.worker_up()
     machine.step(("ann", StartBulk(1, "b1", RunAction.RETRY, RunFilter(), "again", "ann")))
-    while machine.state.walks:
+    while machine.state.of(Bulks).walks:
         machine.step()
     assert payloads(machine) == [[b'{"n":0}', b'{"n":1}']]
 

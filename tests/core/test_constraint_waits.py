@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from interlock.core.attempts.settle import CANCEL
+from interlock.core.effects import PendingEffects
+from interlock.core.guards.job_guard import Guards
 from interlock.core.state import Limits
 from interlock.model.guard import Action, Check, Constraints
 from interlock.model.job import Job, Retry
@@ -220,7 +222,7 @@ def test_a_hook_that_nobody_answers_is_given_up_after_ten_minutes_by_elapsed_tim
         machine.advance(15)
     assert machine.state_of(run_id) is S.FAILED
     assert "the sender does not answer" in reason(machine, run_id)
-    assert machine.state.overdue == {}
+    assert machine.state.of(PendingEffects).overdue == {}
 
 
 @pytest.mark.behaviour("CON-2")
@@ -242,4 +244,4 @@ def test_guards_of_removed_jobs_go() -> None:
         machine.worker_up()
         machine.started(run_id)
         machine.finished(run_id)
-    assert len(machine.state.guards) <= 105
+    assert len(machine.state.of(Guards)) <= 105

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from interlock.core.effects import PendingEffects
 from interlock.core.explain import explain
 from interlock.core.state import Limits
 from interlock.core.timetable.series import OVERTAKEN
@@ -713,4 +714,4 @@ def test_a_call_that_nobody_answers_leaves_no_effect_behind() -> None:
     machine.hook = None
     machine.cancel(machine.submit())
     machine.advance(100)
-    assert not [one for one in machine.state.effects if isinstance(one, CallHook)]
+    assert not [one for one in machine.state.of(PendingEffects).pending if isinstance(one, CallHook)]

@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from interlock.core.attempts.silence import Silence
 from interlock.model.explanation import explain_end
 from interlock.model.guard import Constraints
 from interlock.model.job import ExecutorKind, Job, Retry
@@ -295,7 +296,7 @@ def test_the_machine_says_when_it_wants_to_be_woken() -> None:
     run_id = machine.submit(deadline_at=START + 50)
     assert machine.last.wake_at == START + 50
     machine.started(run_id)
-    assert machine.state.liveness_due == machine.elapsed + 30
+    assert machine.state.of(Silence).due == machine.elapsed + 30
     assert machine.last.wake_at == START + 7
 
 

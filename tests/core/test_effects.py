@@ -4,6 +4,7 @@ from math import nextafter
 
 import pytest
 
+from interlock.core.effects import PendingEffects
 from interlock.core.state import Limits
 from interlock.model.state import State
 from interlock.wire.command import Answered, WorkerUp
@@ -34,7 +35,7 @@ def test_a_dispatch_goes_out_once_its_inputs_are_read_however_often_they_are() -
     (dispatch,) = machine.messages(Dispatch)
     assert (dispatch.run_id, dispatch.fence, dispatch.payload, dispatch.checkpoint) == (run_id, 1, LARGE, None)
     assert dispatch.begin_by == machine.elapsed + machine.limits.silence
-    assert not machine.state.effects
+    assert not machine.state.of(PendingEffects).pending
 
 
 @pytest.mark.behaviour("RUN-12")
@@ -45,7 +46,7 @@ def test_an_effect_without_an_answer_is_asked_again_at_its_limit() -> None:
     for again in range(3):
         machine.elapsed = asked + again * LIMIT
         assert [effect.run_id for effect in machine.step().effects] == [run_id]
-        assert machine.state.effects_due == machine.elapsed + LIMIT
+        assert machine.state.of(PendingEffects).due == machine.elapsed + LIMIT
     machine.answered(machine.answers[-1:])
     assert machine.dispatched() == [run_id]
     machine.elapsed += LIMIT
@@ -118,8 +119,8 @@ def test_only_a_large_payload_or_a_checkpoint_is_read() -> None:
 def test_nothing_remembers_an_overdue_effect_of_a_run_that_has_ended() -> None:
     machine, run_id = asking()
     machine.advance(LIMIT)
-    assert machine.state.overdue
+    assert machine.state.of(PendingEffects).overdue
     machine.worker_down(dead=True)
     machine.cancel(run_id)
     machine.answered(machine.answers)
-    assert (machine.state.effects, machine.state.overdue) == ({}, {})
+    assert (machine.state.of(PendingEffects).pending, machine.state.of(PendingEffects).overdue) == ({}, {})

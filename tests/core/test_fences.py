@@ -4,6 +4,8 @@ import itertools
 
 import pytest
 
+from interlock.core.attempts.log_table import Logs
+from interlock.core.attempts.silence import Silence
 from interlock.model.facets import ProgressInfo
 from interlock.model.outcome import Outcome, read_outcome
 from interlock.model.state import State
@@ -123,13 +125,13 @@ def test_a_message_with_an_older_fence_changes_nothing_and_is_counted(place: int
 
     decisions = machine.step(("one", message))
 
-    assert machine.state.stale_messages == 1
+    assert machine.state.of(Silence).stale_messages == 1
     assert not decisions.batch
     assert not decisions.ended
     assert repr(machine.run(run_id)) == run
     assert contents(machine.store) == stored
     assert machine.state.workers["one"].attempts[run_id].heard == heard
-    assert machine.state.progress == {}
+    assert machine.state.of(Logs).progress == {}
     told = [(type(one), getattr(one, "fence", None)) for one in decisions.sends.get("one", [])]
     if isinstance(message, (Finished, Lost, Returned)):
         assert told == [(Settled, old)], "the worker may forget what is of no use"
@@ -150,7 +152,7 @@ def test_a_message_from_a_worker_that_does_not_have_the_run_changes_nothing(plac
         machine.step((origin, old_messages(run_id, machine.run(run_id).fence)[place]))
     assert repr(machine.run(run_id)) == run
     assert contents(machine.store) == stored
-    assert machine.state.stale_messages == 2
+    assert machine.state.of(Silence).stale_messages == 2
 
 
 @pytest.mark.behaviour("RUN-7")
@@ -165,8 +167,8 @@ def test_the_current_attempts_messages_do_count() -> None:
         ("one", Checkpoint(run_id, fence, b"1")),
         ("one", Heartbeat([Held(run_id, fence)])),
     )
-    assert machine.state.stale_messages == 0
-    assert machine.state.progress == {run_id: ProgressInfo(50.0, "half")}
+    assert machine.state.of(Silence).stale_messages == 0
+    assert machine.state.of(Logs).progress == {run_id: ProgressInfo(50.0, "half")}
     assert machine.store.checkpoints == {run_id: b"1"}
     assert [line.text for line in machine.store.lines[run_id].values()] == ["line"]
     assert machine.state.workers["one"].attempts[run_id].heard == machine.elapsed
@@ -188,7 +190,7 @@ def test_five_copies_of_a_result_complete_a_run_once(together: bool) -> None:
     assert len(machine.history(run_id)) == 6
     assert [run.id for run in machine.ended] == [run_id]
     assert len(machine.messages(Settled)) == 5, "every copy is answered, or the worker would go on sending it"
-    assert machine.state.stale_messages == 4
+    assert machine.state.of(Silence).stale_messages == 4
 
 
 @pytest.mark.behaviour("RUN-8", "RUN-4")

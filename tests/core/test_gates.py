@@ -17,7 +17,8 @@ from hypothesis.stateful import (
 from msgspec import to_builtins
 
 from interlock.core.explain import explain
-from interlock.core.lanes.gates import REST, SESSION_RATE
+from interlock.core.lanes.gate import REST, SESSION_RATE
+from interlock.core.sessions.session import Sessions
 from interlock.core.state import Limits
 from interlock.error import BadValue
 from interlock.model.job import Job, KeyLimit
@@ -130,7 +131,7 @@ class GateMachine(RuleBasedStateMachine):
                 if (
                     run.session is not None
                     and run.attempt == 1
-                    and self.machine.state.sessions[run.tenant, run.session].is_busy
+                    and self.machine.state.of(Sessions)[run.tenant, run.session].is_busy
                 ):
                     live = self.machine.state.runs.values()
                     assert not [one for one in live if one.session == run.session and one.attempt and one is not run]

@@ -2,6 +2,7 @@
 
 import pytest
 
+from interlock.core.bulk.table import Bulks
 from interlock.core.state import Limits
 from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter
@@ -107,13 +108,13 @@ def test_by_filter_over_a_restart() -> None:
     held, other = machine.submit_many(3, session="a"), machine.submit(session="b")
     machine.step(("client", StartBulk(1, "b1", RunAction.HOLD, RunFilter(session="a"), "wait", "ann")))
     machine.step()
-    assert machine.state.bulks["b1"].done == 3
+    assert machine.state.of(Bulks).requests["b1"].done == 3
     machine.restart()
     machine.worker_up()
     assert [dispatched(machine, one) for one in (*held, other)] == [False, False, False, True]
     machine.step(("client", StartBulk(2, "b2", RunAction.RELEASE, RunFilter(), "go", "ann")))
     machine.step()
-    assert machine.state.bulks["b2"].done == 3
+    assert machine.state.of(Bulks).requests["b2"].done == 3
     assert all(dispatched(machine, one) for one in held)
 
 
@@ -129,9 +130,9 @@ def test_a_bulk_hold_does_not_come_back_to_a_run_after_a_restart(set_back: float
     released = next(one for one in runs if holder(machine, one))
     machine.act(RunAction.RELEASE, released)
     machine.restart()
-    while machine.state.walks:
+    while machine.state.of(Bulks).walks:
         machine.step()
-    assert machine.state.bulks["b1"].done == 8
+    assert machine.state.of(Bulks).requests["b1"].done == 8
     assert [one for one in runs if holder(machine, one) is None] == [released]
 
 

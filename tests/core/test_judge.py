@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from interlock.core.audit import Audit
 from interlock.core.decisions import Failed
 from interlock.core.explain import explain
+from interlock.core.policy.judging import Judging
 from interlock.core.state import Limits
 from interlock.model.audit import AuditEntry, AuditFilter
 from interlock.model.explanation import explain_end
@@ -135,7 +137,7 @@ def test_a_throttled_run_comes_back_after_five_seconds() -> None:
     machine.advance(5)
     assert machine.state_of(third) is S.DISPATCHED
     assert sum(one.count for one in audited(machine, "verdict")) + sum(
-        one.count for one in machine.state.audit.repeated.values()
+        one.count for one in machine.state.of(Audit).repeated.values()
     ) == 2  # fmt: skip
 
 
@@ -230,10 +232,10 @@ def test_one_pass_evaluates_expressions_of_a_bounded_cost(count: int, left: int)
     machine = judged_by(COSTLY)
     machine._pass([("client", machine.command(*(NewRun("work", of_size(count)) for _ in range(30))))])
     ids = list(machine.state.runs)
-    assert list(machine.state.to_judge) == ids[30 - left :]
-    assert all(machine.state_of(one) is S.PENDING for one in machine.state.to_judge)
+    assert list(machine.state.of(Judging).to_judge) == ids[30 - left :]
+    assert all(machine.state_of(one) is S.PENDING for one in machine.state.of(Judging).to_judge)
     machine.step()
-    assert machine.state.to_judge == {}
+    assert machine.state.of(Judging).to_judge == {}
     assert machine.dispatched() == ids[: len(machine.dispatched())]
     assert [machine.state_of(one) for one in ids] == [S.DISPATCHED] * 30
 
@@ -244,7 +246,7 @@ def test_a_new_policy_judges_a_backlog_in_several_passes() -> None:
     ids = [machine.submit(payload=of_size(100)) for _ in range(200)]
     machine.policy = COSTLY
     machine._pass([("", machine.define())])
-    assert 100 < len(machine.state.to_judge) < 200
+    assert 100 < len(machine.state.of(Judging).to_judge) < 200
     machine.step()
     assert [machine.state_of(one) for one in ids] == [S.SCHEDULED] * 200
 
@@ -394,7 +396,7 @@ def test_a_run_that_waits_for_an_approval_can_be_stopped(end: str) -> None:
         machine.advance(50)
     assert machine.state_of(run_id) is (S.CANCELLED if end == "cancel" else S.TIMEOUT)
     assert resolve(machine, run_id) == "already_resolved"
-    assert machine.state.awaiting_approval == {}
+    assert machine.state.of(Judging).awaiting_approval == {}
 
 
 def test_a_held_run_is_approved_and_stays_held() -> None:
@@ -804,7 +806,7 @@ def test_nobody_approves_what_runs_on_their_behalf(way: str) -> None:
         caused = machine.submit("first")
         machine.started(caused)
         machine.finished(caused)
-    [run_id] = machine.state.awaiting_approval
+    [run_id] = machine.state.of(Judging).awaiting_approval
     assert resolve(machine, run_id, actor="client") == "self_approval"
     if way == "retry":
         assert resolve(machine, run_id, actor="bob") == "self_approval"
@@ -822,7 +824,7 @@ def test_a_session_that_is_stopped_leaves_no_run_that_waits_for_the_policy(actio
     machine.step(("client", ActOnSession(1, action, "s", "default")))
     assert {machine.state_of(one) for one in waiting} == {S.CANCELLED}
     assert machine.state_of(other) is S.APPROVAL_REQUIRED
-    assert machine.state.deferred_by_policy == {}
+    assert machine.state.of(Judging).deferred == {}
 
 
 def test_a_run_that_is_judged_again_is_not_overtaken_in_its_session() -> None:

@@ -45,7 +45,7 @@ class LaneMachine(RuleBasedStateMachine):
         many=st.integers(1, 6),
     )
     def submit(self, job: Job, priority: Priority, tenant: str, many: int) -> None:
-        if "main" in self.machine.state.draining_lanes:
+        if "main" in self.machine.state.lanes.draining:
             with pytest.raises(Draining):
                 self.machine.submit(job.id)
             return

@@ -451,4 +451,4 @@ def test_runs_that_come_and_go_while_workers_are_full_leave_no_traces() -> None:
     machine.submit()
     for _ in range(300):
         machine.cancel(machine.submit())
-    assert sum(map(len, machine.state.offers)) <= 100 + 4
+    assert sum(map(len, machine.state.lanes.offers)) <= 100 + 4

@@ -7,10 +7,12 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from interlock.core.bulk.table import Bulks
 from interlock.core.decisions import Failed
 from interlock.core.explain import explain
+from interlock.core.letters.writing import give_up
 from interlock.core.state import Limits
-from interlock.core.step import Command
+from interlock.core.step import MACHINE, Command
 from interlock.core.transition import Pass
 from interlock.error import UnknownJob
 from interlock.model.job import Job, Retry
@@ -109,11 +111,11 @@ def test_a_stage_gives_up_a_run_with_a_code_of_its_own(monkeypatch: pytest.Monke
     why = "no worker for 50 tries"
 
     def stage(p: Pass, run: Run) -> bool:
-        p.give_up(run, LetterCode.NO_WORKERS, why)
+        give_up(p, run, LetterCode.NO_WORKERS, why)
         return True
 
     m = Machine()
-    monkeypatch.setattr("interlock.core.step._STAGES", (stage,))
+    monkeypatch.setattr(MACHINE, "plain_stages", (stage,))
     run_id = m.submit()
     run = m.store.runs_by_id[run_id]
     assert (run.state, run.reason, run.error) == (State.FAILED, f"no_workers: {why}", why)
@@ -175,7 +177,7 @@ def test_a_bulk_replay_survives_any_death_and_replays_none_twice(deaths: int) ->
     m.step(("client", StartBulk(3, "b1", RunAction.RETRY, RunFilter(letters=wanted), "again", "ann")))
     for _ in range(deaths):
         m.restart()
-    while m.state.walks:
+    while m.state.of(Bulks).walks:
         m.step()
     assert m.store.bulks["b1"][0].done == 9
     replayed = [one for one in letters(m) if one.replayed_as is not None]

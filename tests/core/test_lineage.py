@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from interlock.core.bulk.table import Bulks
 from interlock.core.decisions import Answer, Failed
 from interlock.core.state import Limits
 from interlock.model.access import OWNER
@@ -143,7 +144,7 @@ def test_runs_that_a_handler_retries_by_a_filter_run_on_behalf_of_its_submitters
     retry("b1", claim, tenant="acme")
     if restart:
         machine.restart()
-    while machine.state.walks:
+    while machine.state.of(Bulks).walks:
         machine.step()
     again = [run for run in machine.state.runs.values() if run.parent in failed]
     assert [(run.submitters, run.created_by) for run in again] == [(("bob", "alice"), f"run {top}")] * 2
@@ -337,7 +338,7 @@ def test_a_cancel_takes_along_what_a_run_has_made_though_the_runs_between_have_e
     for claim in claims:
         assert "is cancelled together with" in refusal(ask(machine, claim)), "before and after the request reaches it"
         machine.step()
-    while machine.state.walks:
+    while machine.state.of(Bulks).walks:
         machine.step()
     assert {machine.state_of(one) for one in waiting} == {S.CANCELLED}
     assert [machine.run(one).stop for one in (top, low.id, other)] == ["cancel", "cancel", None]

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from interlock.core.attempts.silence import Silence
 from interlock.core.state import Limits
 from interlock.model.job import ExecutorKind, Job, Retry
 from interlock.model.state import State
@@ -29,7 +30,7 @@ def test_an_attempt_is_lost_at_three_intervals_of_silence_and_not_before() -> No
     machine = Machine()
     run_id = machine.running()
     fence = machine.run(run_id).fence
-    assert machine.state.liveness_due == ELAPSED + LIMIT
+    assert machine.state.of(Silence).due == ELAPSED + LIMIT
     elapse_to(machine, math.nextafter(ELAPSED + LIMIT, 0.0))
     assert machine.state_of(run_id) is State.RUNNING
     assert machine.messages(Stop) == []
@@ -77,7 +78,7 @@ def test_a_late_message_from_a_lost_attempt_changes_nothing() -> None:
     before = repr(run)
     machine.step(late)
     assert repr(run) == before
-    assert machine.state.stale_messages == 1
+    assert machine.state.of(Silence).stale_messages == 1
 
 
 @pytest.mark.behaviour("LIV-2")
@@ -113,12 +114,12 @@ def test_woken_at_the_time_it_asked_for_the_machine_always_gets_on(
         machine.step(("", Stalled(wait)))
     machine.worker_down()
     for _ in range(3):
-        wake = machine.state.liveness_due
+        wake = machine.state.of(Silence).due
         if wake is None:
             break
         machine.elapsed = max(machine.elapsed, wake)
         machine.step()
-        following = machine.state.liveness_due
+        following = machine.state.of(Silence).due
         assert following is None or following > machine.elapsed
     assert machine.run(run_id).crashes == 1
 
@@ -140,7 +141,7 @@ def test_a_stall_of_the_scheduler_itself_is_no_silence_of_its_workers() -> None:
     machine.elapsed += 300
     machine.step(("", Stalled(300.0)))
     assert machine.state_of(run_id) is State.RUNNING
-    assert machine.state.liveness_due == ELAPSED + 300 + LIMIT
+    assert machine.state.of(Silence).due == ELAPSED + 300 + LIMIT
     machine.worker_down()
     elapse_to(machine, ELAPSED + 300 + LIMIT - 0.5)
     assert machine.state_of(run_id) is State.RUNNING
@@ -403,4 +404,4 @@ def test_timers_of_ended_runs_do_not_pile_up() -> None:
         run_id = machine.submit()
         machine.started(run_id)
         machine.finished(run_id)
-    assert len(machine.state.timers) < 1100
+    assert len(machine.state.timers.heap) < 1100

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from interlock.core.attempts.log_table import Logs
 from interlock.core.state import Limits
 from interlock.model.state import State
 from interlock.wire.message import LogLine
@@ -53,7 +54,7 @@ def test_a_log_that_just_fits_is_kept_whole() -> None:
     machine = Logging()
     machine.log("x" * 99, "", "y", "")
     assert machine.kept == ["x" * 99, "", "y", ""]
-    assert machine.state.log_lines_dropped == 0
+    assert machine.state.of(Logs).dropped == 0
 
 
 def test_the_line_beyond_the_last_is_replaced_and_nothing_follows() -> None:
@@ -63,14 +64,14 @@ def test_the_line_beyond_the_last_is_replaced_and_nothing_follows() -> None:
     assert machine.kept == ["1", "2", "3", "4", "5", LAST]
     last = at_once(machine.store.logs(machine.run_id))[-1]
     assert last.level == "warning"
-    assert machine.state.log_lines_dropped == 3
+    assert machine.state.of(Logs).dropped == 3
 
 
 def test_a_line_that_passes_the_bytes_is_cut_there() -> None:
     machine = Logging()
     machine.log("x" * 90, "y" * 11, "z")
     assert machine.kept == ["x" * 90, "y" * 10, LAST]
-    assert machine.state.log_lines_dropped == 2
+    assert machine.state.of(Logs).dropped == 2
 
 
 def test_text_counts_in_bytes_and_is_cut_between_characters() -> None:
@@ -80,7 +81,7 @@ def test_text_counts_in_bytes_and_is_cut_between_characters() -> None:
     machine = Logging()
     machine.log("x" * 99, "äöü", "z")
     assert machine.kept == ["x" * 99, LAST]
-    assert machine.state.log_lines_dropped == 2
+    assert machine.state.of(Logs).dropped == 2
 
 
 def test_the_limits_hold_over_all_attempts() -> None:
@@ -120,7 +121,7 @@ def test_neither_a_restart_nor_another_attempt_opens_a_full_log_again(
         moved.log(text)
     assert moved.kept == plain.kept
     assert moved.kept.count(LAST) <= 1
-    assert moved.state.log_sizes == plain.state.log_sizes
+    assert moved.state.of(Logs).sizes == plain.state.of(Logs).sizes
     assert sum(len(text.encode()) for text in moved.kept if text != LAST) <= 100
     assert len(moved.kept) <= 6
     whole = len(texts) <= 5 and sum(len(text.encode()) for text in texts) <= 100
@@ -140,8 +141,8 @@ def test_lines_that_are_said_again_are_neither_counted_nor_kept_twice(said: list
         machine.log(str(number))
         seen.add(number)
         assert sorted(machine.kept) == sorted(map(str, seen))
-        assert machine.state.log_sizes == {machine.run_id: (len(seen), len(seen))}
-    assert machine.state.log_lines_dropped == 0
+        assert machine.state.of(Logs).sizes == {machine.run_id: (len(seen), len(seen))}
+    assert machine.state.of(Logs).dropped == 0
 
 
 @pytest.mark.parametrize("restarts", [False, True])
@@ -153,7 +154,7 @@ def test_a_log_that_is_said_again_is_full_when_it_would_have_been(restarts: bool
     machine.number = 0
     machine.log("1", "2", "3", "4", "5")
     assert machine.kept == ["1", "2", "3", "4", "5"]
-    assert machine.state.log_lines_dropped == 0
+    assert machine.state.of(Logs).dropped == 0
     machine.log("6")
     assert machine.kept == ["1", "2", "3", "4", "5", LAST]
 
@@ -161,11 +162,11 @@ def test_a_log_that_is_said_again_is_full_when_it_would_have_been(restarts: bool
 def test_what_is_counted_is_forgotten_at_the_end() -> None:
     machine = Logging()
     machine.log("1", "2")
-    assert machine.state.log_sizes == {machine.run_id: (2, 2)}
+    assert machine.state.of(Logs).sizes == {machine.run_id: (2, 2)}
     machine.finished(machine.run_id)
     assert machine.state_of(machine.run_id) is State.SUCCEEDED
-    assert machine.state.log_sizes == {}
-    assert machine.state.lines == {}
+    assert machine.state.of(Logs).sizes == {}
+    assert machine.state.of(Logs).lines == {}
 
 
 def test_a_line_of_an_attempt_that_is_over_is_not_counted() -> None:
@@ -175,8 +176,8 @@ def test_a_line_of_an_attempt_that_is_over_is_not_counted() -> None:
     machine.finished(machine.run_id, "failed")
     machine.step(late)
     assert machine.kept == []
-    assert machine.state.log_sizes == {}
-    assert machine.state.log_lines_dropped == 0
+    assert machine.state.of(Logs).sizes == {}
+    assert machine.state.of(Logs).dropped == 0
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from interlock.core.decisions import Failed
+from interlock.core.output import Scans
+from interlock.core.policy.judging import Judging
 from interlock.model.audit import AuditFilter
 from interlock.model.failure import Failure
 from interlock.model.job import Job, Sensitivity
@@ -44,12 +46,13 @@ def succeeded(machine: Machine, **fields: Any) -> str:
 
 
 def digest(machine: Machine) -> str:
-    assert machine.state.policy is not None
-    return machine.state.policy.digest
+    policy = machine.state.of(Judging).policy
+    assert policy is not None
+    return policy.digest
 
 
 def report(machine: Machine, *found: Scanned, position: int | None = None) -> None:
-    place = (machine.state.scanned or 0) + 1 if position is None else position
+    place = (machine.state.of(Scans).position or 0) + 1 if position is None else position
     machine.step(
         (
             "scanner",
@@ -202,18 +205,18 @@ def test_a_success_is_quarantined_also_in_the_pass_it_ends_in() -> None:
 
 def test_scans_continue_after_a_restart_where_the_last_report_ended() -> None:
     machine = Machine(policy=policy())
-    assert machine.state.scanned is None
+    assert machine.state.of(Scans).position is None
     machine.policy = policy(scanners=(SECRETS,))
     machine.step(("", machine.define()))
-    assert machine.state.scanned == 0
+    assert machine.state.of(Scans).position == 0
     report(machine, position=7)
     machine.restart()
-    assert machine.state.scanned == 7
+    assert machine.state.of(Scans).position == 7
     machine.policy = None
     machine.restart()
-    assert machine.state.scanned is None
+    assert machine.state.of(Scans).position is None
     machine.restart()
-    assert machine.state.scanned is None
+    assert machine.state.of(Scans).position is None
 
 
 @pytest.mark.behaviour("OUT-3")

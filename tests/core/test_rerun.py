@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from interlock.core.bulk import rerun
+from interlock.core.bulk.table import Bulks
 from interlock.core.decisions import Answer, Failed
 from interlock.core.state import Limits
 from interlock.core.step import Command
@@ -187,7 +188,7 @@ def small(*jobs: Job) -> Machine:
 
 def finish(m: Machine) -> int:
     passes = 0
-    while m.state.walks:
+    while m.state.of(Bulks).walks:
         m.step()
         passes += 1
     return passes
@@ -290,7 +291,7 @@ def test_live_runs_cannot_be_retried() -> None:
     states = frozenset({State.FAILED, State.RUNNING})
     error = refusal(m.step(request(states=states)).answers[-1][1])
     assert (error.code, getattr(error, "field", ""), getattr(error, "value", "")) == ("bad_value", "state", "running")
-    assert m.state.bulks == {}
+    assert m.state.of(Bulks).requests == {}
 
 
 def test_a_scheduler_that_drains_leaves_the_rest_to_the_next() -> None:

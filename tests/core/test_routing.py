@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
+from interlock.core.attempts.silence import watch_silence
 from interlock.core.explain import explain
+from interlock.core.routing.route import route_key
 from interlock.model.explanation import Obstacle, ReasonKind
 from interlock.model.job import ExecutorKind, Job
 from interlock.model.pool import Lack, PoolSpec, PoolStatus
@@ -101,7 +103,7 @@ def test_a_worker_that_joins_wakes_exactly_the_runs_that_it_could_take() -> None
 def look_in_vain(machine: Machine, run_id: str, times: int) -> None:
     """Let the time pass until a run was looked at so often, or is given up."""
     for _ in range(times):
-        job_id, _, _, needs = machine.state.route_key(machine.run(run_id))
+        job_id, _, _, needs = route_key(machine.state, machine.run(run_id))
         place = machine.state.roster.demands[job_id, needs, ""]
         machine.advance(place.alarm - machine.elapsed)
 
@@ -325,7 +327,7 @@ def test_a_worker_without_a_link_is_known_until_it_has_been_silent_for_long() ->
     machine.advance(60)
     assert list(machine.state.workers) == ["one"], "a person has drained it, and it may come back"
     machine.state.workers["one"].drained = False
-    machine.state.watch_silence(machine.elapsed)
+    watch_silence(machine.state, machine.elapsed)
     machine.advance(30)
     assert not machine.state.workers
 

@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
+from interlock.core.attempts.log_table import Logs
 from interlock.core.explain import explain
+from interlock.core.output import Scans
 from interlock.interface.run_view import info_of
 from interlock.model.explanation import ReasonKind
 from interlock.model.guard import Constraints, Hook
@@ -63,7 +65,7 @@ def status(run: Run) -> OutputStatus | None:
 def shows_nothing(machine: Machine, run_id: str) -> bool:
     run = machine.store.runs_by_id[run_id]
     texts = [*lines(machine, run_id), *streamed(machine), *(text for *_, text in machine.last.progressed.values())]
-    progress = machine.state.progress.get(run_id) or info_of(run).progress
+    progress = machine.state.of(Logs).progress.get(run_id) or info_of(run).progress
     return not any(texts) and run.shown_result is None and (progress is None or not progress.text)
 
 
@@ -74,7 +76,7 @@ def test_nothing_is_shown_while_it_runs_and_while_it_is_scanned() -> None:
     write(machine, run_id, "one")
     machine.step(("one", Progress(run_id, machine.run(run_id).fence, 50.0, "half")))
     assert shows_nothing(machine, run_id)
-    assert machine.state.progress[run_id].percent == 50.0
+    assert machine.state.of(Logs).progress[run_id].percent == 50.0
     machine.finished(run_id, result=RESULT)
     run = machine.run(run_id)
     assert (run.state, run.result, status(run)) == (S.TERMINATING, RESULT, OutputStatus.PENDING)
@@ -117,10 +119,10 @@ def test_a_scan_decides_once(
         machine.restart()
         assert shows_nothing(machine, run_id)
     scan = Scanned(run_id, scan.decision, scan.findings, scan.found, scan.redacted, 0.25, scan.error, scan.lines)
-    position = (machine.state.scanned or 0) + 1
+    position = (machine.state.of(Scans).position or 0) + 1
     for place in (position, position, position - 1):
         report(machine, scan, position=place)
-        assert machine.state.scanned == position
+        assert machine.state.of(Scans).position == position
     run = machine.run(run_id)
     assert (run.state, status(run), audited(machine)) == (end, found, kinds)
     assert (run.shown_result, lines(machine, run_id)) == shown
@@ -144,7 +146,7 @@ def test_scanners_that_give_no_sign_for_a_minute(
 ) -> None:
     machine, run_id = scanning(fail_mode=mode)
     machine.advance(40)
-    report(machine, position=machine.state.scanned)  # a sign of life, without a result
+    report(machine, position=machine.state.of(Scans).position)  # a sign of life, without a result
     if is_restarted:
         machine.restart()
     machine.advance(59)

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from interlock.core.decisions import Failed
+from interlock.core.sessions.session import Sessions
 from interlock.core.sessions.view import page
 from interlock.core.state import Limits
 from interlock.error import QueueFull
@@ -98,7 +99,7 @@ def test_an_act_leaves_a_run_alone_that_ends_in_the_same_pass(
 def test_acts_on_idle_sessions_stay_without_memory(machine: Machine) -> None:
     for action in (STOP_ALL, RESET, PAUSE):
         act(machine, action)
-    assert not machine.state.sessions
+    assert not machine.state.of(Sessions)
     machine.restart()
     run_id = machine.submit(session="chat", stamp=machine.wall - 1)
     assert machine.run(run_id).reason == "message_stale"
@@ -201,7 +202,7 @@ def test_a_retry_has_the_session_and_its_options_but_not_the_stamp(machine: Mach
     act(machine, STOP_ALL, tenant="red")
     machine.restart()
     machine.worker_up()
-    assert not machine.state.sessions
+    assert not machine.state.of(Sessions)
     run = machine.run(retry(machine, old, in_bulk))
     assert (run.session, run.tenant, run.session_facet.options, run.session_facet.stamp) == (
         "chat",
@@ -221,7 +222,7 @@ def test_a_retry_reads_the_memo_of_its_idle_session(machine: Machine, in_bulk: b
     machine.finished(old, "failed_fatal")
     act(machine, RESET)
     act(machine, PAUSE)
-    assert not machine.state.sessions
+    assert not machine.state.of(Sessions)
     again = retry(machine, old, in_bulk)
     assert machine.state_of(again) is State.SCHEDULED
     report = act(machine, RESUME)
@@ -257,7 +258,7 @@ def test_two_acts_of_one_pass_on_an_idle_session_both_count(machine: Machine) ->
     machine.step(*(("client", ActOnSession(7, one, "chat", "default", "ann")) for one in (PAUSE, RESET)))
     machine.restart()
     machine.submit(session="chat")
-    memo = machine.state.sessions["default", "chat"].memo
+    memo = machine.state.of(Sessions)["default", "chat"].memo
     assert (memo.paused, memo.generation) == (True, 1)
 
 

@@ -14,6 +14,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from interlock.core.sessions.session import Sessions
 from interlock.core.state import Limits
 from interlock.error import Draining, QueueFull
 from interlock.model.lane import LaneAction, LaneChange
@@ -191,7 +192,7 @@ class SessionMachine(RuleBasedStateMachine):
             return
         state = self.machine.state
         for name, plain in self.plain.items():
-            session = state.sessions.get(("default", name))
+            session = state.of(Sessions).get(("default", name))
             assert (session is None) == (not plain.runs), "an idle session takes no memory"
             if session is None:
                 continue

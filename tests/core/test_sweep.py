@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from interlock.core.effects import PendingEffects
 from interlock.core.recovery.rebuild import rebuild
-from interlock.core.recovery.sweep import SLACK, PendingMoves, why_missed
+from interlock.core.recovery.sweep import SLACK, PendingMoves, Sweeps, why_missed
+from interlock.core.sessions.session import Sessions
 from interlock.core.state import Limits
+from interlock.core.step import MACHINE
 from interlock.model.facets import Approval, Facets, Judged
 from interlock.model.guard import Action, Constraints, Hook
 from interlock.model.job import Job
@@ -50,7 +53,7 @@ def forget(machine: Machine, run_id: str) -> None:
     """Go on with a memory that has never had this run."""
     snapshot = at_once(machine.store.load(machine.limits.small_payload))
     snapshot = replace(snapshot, runs=[run for run in snapshot.runs if run.id != run_id])
-    machine.state = rebuild(machine.limits, specs(machine.lanes), snapshot, machine.now)
+    machine.state = rebuild(MACHINE, machine.limits, specs(machine.lanes), snapshot, machine.now)
     machine.step(("", machine.define(0)))
     assert run_id not in machine.state.runs
 
@@ -140,7 +143,7 @@ def test_a_run_that_memory_does_not_have_is_adopted_once_and_ends(
             machine.finished(one)
     assert machine.state_of(run_id) is S.SUCCEEDED
     assert not machine.state.runs
-    assert not machine.state.sessions
+    assert not machine.state.of(Sessions)
     assert machine.state.lanes["main"].waiting == 0 == len(machine.state.lanes["main"].holding)
 
 
@@ -173,12 +176,12 @@ def test_the_definition_of_an_adopted_run_comes_from_the_store() -> None:
 
 
 def _lose_times(machine: Machine, run_id: str) -> None:
-    machine.state.timers.clear()
-    machine.state.spans.clear()
+    machine.state.timers.heap.clear()
+    machine.state.timers.spans.clear()
 
 
 def _lose_effects(machine: Machine, run_id: str) -> None:
-    machine.state.effects.clear()
+    machine.state.of(PendingEffects).pending.clear()
     machine.remote = lambda request: Verdict(ruling=Ruling.ALLOW)
 
 
@@ -288,7 +291,7 @@ def test_a_run_is_put_back_three_times_at_most_and_then_reported_once() -> None:
     run_id = machine.submit()
     problems = []
     for _ in range(6):
-        machine.state.effects.clear()
+        machine.state.of(PendingEffects).pending.clear()
         machine.advance(121.0)
         swept(machine)
         problems += machine.last.problems
@@ -299,7 +302,7 @@ def test_a_run_is_put_back_three_times_at_most_and_then_reported_once() -> None:
     ]
     machine.cancel(run_id)
     machine.step(("", Sweep({run_id: ""})))
-    assert machine.state.put_back == {}
+    assert machine.state.of(Sweeps).put_back == {}
 
 
 # ── runs that are not missed ────────────────────────────────────────────────────────────────────────────────────────

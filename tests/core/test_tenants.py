@@ -20,6 +20,7 @@ from interlock.core.explain import explain
 from interlock.core.jobs.queries import ANSWERS
 from interlock.core.lanes.lane import AGEING
 from interlock.core.state import Limits
+from interlock.core.tenants.tenant import Tenants
 from interlock.error import BadValue, Forbidden, InterlockError, TenantLimit
 from interlock.model.bulk import BulkRequest
 from interlock.model.explanation import ReasonKind
@@ -495,7 +496,7 @@ class TenantMachine(RuleBasedStateMachine):
             if isinstance(message, Dispatch):
                 self.starts.setdefault(self.machine.run(message.run_id).tenant, []).append(self.machine.elapsed)
         self.seen = len(self.machine.sent)
-        for name, tenant in self.machine.state.tenants.items():
+        for name, tenant in self.machine.state.of(Tenants).items():
             running, waiting = self.count(name)
             assert (len(tenant.holders), tenant.waiting) == (running, waiting)
             self.before[name] = min(self.before.get(name, 0), running)
@@ -554,7 +555,7 @@ def test_every_tenant_without_a_document_has_the_limits_of_the_star_for_itself()
     assert Counter(machine.run(run_id).tenant for run_id in executing(machine)) == active
     finish_all(machine)
     assert [run.state for run in machine.ended] == [State.SUCCEEDED] * 13
-    assert set(machine.state.tenants) == {"a", "*"}, "tenants without runs take no memory"
+    assert set(machine.state.of(Tenants)) == {"a", "*"}, "tenants without runs take no memory"
 
 
 @pytest.mark.behaviour("ROU-8", "LAN-8")
@@ -563,7 +564,7 @@ def test_the_rate_of_a_tenant_without_a_document_holds_over_idle_times_and_resta
     for _ in range(2):
         machine.submit(tenant="b")
         machine.finished(executing(machine)[0])
-    assert set(machine.state.tenants) == {"*"}
+    assert set(machine.state.of(Tenants)) == {"*"}
     machine.restart()
     machine.worker_up()
     waits = machine.submit(tenant="b")

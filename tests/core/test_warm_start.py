@@ -3,7 +3,7 @@
 import pytest
 
 from interlock.core.explain import explain
-from interlock.core.routing.warm_start import LOOK, MEMO
+from interlock.core.routing.warm_start import LOOK, MEMO, KeptWorkers
 from interlock.model.explanation import Obstacle
 from interlock.model.state import State
 from interlock.wire.command import StartDraining, WorkerUp
@@ -74,7 +74,7 @@ def test_a_restarted_scheduler_expects_its_workers_and_fails_no_run_meanwhile() 
     assert not known.connected
     assert (known.slots, known.processes, known.pool, known.drained) == (8, 2, "gpu", True)
     assert (known.capabilities, known.labels, known.tenants) == (["cuda"], {"region": "eu"}, {"a", "b"})
-    assert machine.state.warm_until == machine.elapsed + machine.limits.silence
+    assert machine.state.of(KeptWorkers).warm_until == machine.elapsed + machine.limits.silence
     run_id = machine.submit(tenant="a")
     (fit,) = explain(machine.state, machine.state.runs[run_id], machine.now).workers
     assert (fit.id, fit.obstacle) == ("far", Obstacle.DISCONNECTED)
@@ -108,7 +108,7 @@ def test_a_worker_that_does_not_come_back_is_forgotten_after_the_silence() -> No
     machine.advance(LOOK)
     machine.restart()
     assert not machine.state.workers
-    assert machine.state.warm_until == 0.0
+    assert machine.state.of(KeptWorkers).warm_until == 0.0
 
 
 @pytest.mark.behaviour("ROU-11")
@@ -121,7 +121,7 @@ def test_a_snapshot_that_cannot_be_read_means_a_cold_start_with_a_warning(memo: 
     machine.store.memos_by_name[MEMO] = memo
     machine.restart()
     assert not machine.state.workers
-    assert machine.state.warm_until == 0.0
+    assert machine.state.of(KeptWorkers).warm_until == 0.0
     (warning,) = machine.warned
     assert warning.startswith("the snapshot of the workers cannot be read, so none is expected back: ")
     machine.worker_up()

@@ -2,6 +2,7 @@
 
 import pytest
 
+from interlock.core.attempts.log_table import Logs
 from interlock.interface.run_view import info_of
 from interlock.model.explanation import Obstacle, ReasonKind
 from interlock.model.facets import ProgressInfo
@@ -127,7 +128,7 @@ def test_progress_is_told_at_once_even_while_a_write_hangs() -> None:
         await until(lambda: bool(worker.of(m.Dispatch)))
         sent = worker.of(m.Dispatch)[0]
         worker.say(m.Started(sent.run_id, sent.fence), m.Progress(sent.run_id, sent.fence, 40.0, "far"))
-        await until(lambda: bench.engine.state.progress != {})
+        await until(lambda: bench.engine.state.of(Logs).progress != {})
         store.takes = 100.0
         bench.submit()
         await pass_time(0.1)

@@ -12,6 +12,7 @@ import pytest
 import interlock as il
 from interlock.client.handle import RunHandle
 from interlock.config import Settings
+from interlock.core.attempts.silence import Silence
 from interlock.wiring.scheduler import Scheduler
 from tests.helpers.jobs import app
 from tests.helpers.places import lines_of, run_async, tell_to_go, until, until_running, until_true
@@ -116,10 +117,12 @@ def test_a_late_result_changes_nothing(folder: Path) -> None:
                 assert await run.result(30) == 2
                 await until(lambda: len(lines_of(folder / "work.ended")) == 2, "both have ended")
                 before, ended = await run.info(), dict(scheduler.engine.metrics.ended)
-                stale = scheduler.engine.state.stale_messages
+                stale = scheduler.engine.state.of(Silence).stale_messages
             finally:
                 os.kill(first, signal.SIGCONT)
-            await until(lambda: scheduler.engine.state.stale_messages > stale, "the late result is counted as stale")
+            await until(
+                lambda: scheduler.engine.state.of(Silence).stale_messages > stale, "the late result is counted as stale"
+            )
             # Its worker is of use again, and nothing about the run has changed.
             assert await (await app.submit("echo", {"value": 1})).result(30) == 1
             assert await run.info() == before

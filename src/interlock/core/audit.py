@@ -3,11 +3,11 @@
 import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from heapq import heappush
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from interlock.core.part import Part
 from interlock.core.snapshot import Snapshot
 from interlock.fields.json_form import rfc3339
 from interlock.model.audit import AuditEntry, AuditHead, AuditKind, chained
@@ -59,14 +59,14 @@ class Audit:
         self.tokens: dict[str, str] = {}  # as in `NoteTokens`
 
 
-def rebuild(state: "SchedulerState", snapshot: Snapshot, now: Now) -> None:
+def load(state: "SchedulerState", snapshot: Snapshot, now: Now) -> None:
     """Continue after the last entry, and with the counts that were stored."""
     kept = snapshot.memos.get(HEAD)
     head = AuditHead() if kept is None else msgspec.json.decode(kept, type=AuditHead)
     # Rows beyond the head are not ours; no entry may get the number of one, or it would be lost.
-    state.audit.head = head if head.number >= snapshot.audit.number else snapshot.audit
-    state.audit.declared = snapshot.memos.get(DECLARED, b"").decode()
-    state.audit.tokens = msgspec.json.decode(snapshot.memos.get(TOKENS, b"{}"))
+    state.of(Audit).head = head if head.number >= snapshot.audit.number else snapshot.audit
+    state.of(Audit).declared = snapshot.memos.get(DECLARED, b"").decode()
+    state.of(Audit).tokens = msgspec.json.decode(snapshot.memos.get(TOKENS, b"{}"))
     for name, memo in snapshot.memos.items():
         if name.startswith(COUNTED):
             repeated = msgspec.json.decode(memo, type=Repeated)
@@ -93,10 +93,10 @@ def note(
     fresh = Repeated(kind, actor, tenant, p.now, detail)
     # Each kind of decision has a budget of its own, so that none hides another.
     group = f"{kind}:{detail.get('decision', '')}"
-    if key not in state.audit.repeated and state.audit.groups[group] >= MOST_COUNTED:
+    if key not in state.of(Audit).repeated and state.of(Audit).groups[group] >= MOST_COUNTED:
         key, fresh = f"others:{group}", Repeated(kind, "others", "", p.now, {})
     fresh.group = group
-    known = state.audit.repeated.get(key)
+    known = state.of(Audit).repeated.get(key)
     if known is None:
         _write(p, kind, actor, tenant, subject, detail, count)
         _count(state, key, fresh, p.elapsed + COUNT_FOR)
@@ -107,10 +107,10 @@ def note(
     p.batch.memos[COUNTED + key] = msgspec.json.encode(known)
 
 
-def end_count(p: "Pass", key: str) -> None:
+def end_count(p: "Pass", key: str, at: float) -> None:
     """Write the sum of a minute, if anything was repeated in it."""
-    found = p.state.audit.repeated.pop(key)
-    p.state.audit.groups[found.group] -= 1
+    found = p.state.of(Audit).repeated.pop(key)
+    p.state.of(Audit).groups[found.group] -= 1
     if found.count:
         detail = found.detail | {"repeated_since": rfc3339(found.since), "last": found.last}
         _write(p, found.kind, found.actor, found.tenant, found.first, detail, found.count)
@@ -126,7 +126,7 @@ def note_refusals(p: "Pass", origin: str, command: NoteRefusals) -> None:
 
 def note_tokens(p: "Pass", origin: str, command: NoteTokens) -> None:
     """Audit the difference from the tokens of the previous start."""
-    audit = p.state.audit
+    audit = p.state.of(Audit)
     if command.tokens != audit.tokens:
         detail = _named(Difference.between(audit.tokens, command.tokens))
         detail |= {"before": _digest_of(audit.tokens), "after": _digest_of(command.tokens)}
@@ -138,7 +138,7 @@ def note_tokens(p: "Pass", origin: str, command: NoteTokens) -> None:
 def note_declared(p: "Pass", actor: str, before: Mapping[str, str] | None, after: Mapping[str, str]) -> None:
     """Audit a change of the declared jobs, given by their versions. After a start, those before are known only by their
     digest."""
-    audit = p.state.audit
+    audit = p.state.of(Audit)
     digest = _digest_of(after) if after else ""
     if digest != audit.declared:
         detail: dict[str, Any] = {"jobs": len(after)}
@@ -182,15 +182,15 @@ def _digest_of(value: object) -> str:
 
 
 def _count(state: "SchedulerState", key: str, repeated: Repeated, end: float) -> None:
-    state.audit.repeated[key] = repeated
-    state.audit.groups[repeated.group] += 1
-    heappush(state.spans, (end, state.arrival(), key, AUDIT, end))
+    state.of(Audit).repeated[key] = repeated
+    state.of(Audit).groups[repeated.group] += 1
+    state.set_alarm(end, AUDIT, key)
 
 
 def _write(
     p: "Pass", kind: AuditKind, actor: str, tenant: str, subject: str, detail: dict[str, Any], count: int
 ) -> None:
-    audit, at = p.state.audit, round(p.now, 3)
+    audit, at = p.state.of(Audit), round(p.now, 3)
     entry = AuditEntry(
         number=0, at=at, kind=kind, actor=actor, tenant=tenant, subject=_small(subject), detail=detail, count=count
     )
@@ -205,3 +205,12 @@ def _small(value: Any) -> Any:
     if isinstance(value, str) and len(value) > LONGEST:
         return f"{value[:LONGEST]}…"
     return {name: _small(one) for name, one in value.items()} if isinstance(value, dict) else value
+
+
+AUDITING = Part(
+    name="audit",
+    slices=(Audit,),
+    handlers={NoteRefusals: note_refusals, NoteTokens: note_tokens},
+    alarms={AUDIT: end_count},
+    loads=(load,),
+)

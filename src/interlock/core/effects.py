@@ -4,10 +4,12 @@ An answer may come late, twice, after a restart, or never. Only the first answer
 while the run is in the state that asked. After a restart nothing is pending: `rebuild` derives the rest from the runs.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from math import inf
-from typing import Any
 
+import msgspec
+
+from interlock.core.part import Part
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
 from interlock.model.explanation import Reason, ReasonKind
@@ -17,30 +19,36 @@ from interlock.wire.command import Answered
 from interlock.wire.effect import CallHook, Effect, ReadInputs
 
 PATIENCE = 600.0  # seconds for which a hook is asked again; the sender may be starting
-Apply = Callable[[Pass, Run, Any], None]
+
+
+class PendingEffects(msgspec.Struct):
+    pending: dict[Effect, float] = {}  # effect without an answer → elapsed time at which to ask again
+    overdue: dict[Effect, float] = {}  # effect that was asked again → elapsed time since when
+    due: float = inf  # no later than the earliest of these
 
 
 def ask(p: Pass, effect: Effect) -> None:
-    due = p.elapsed + effect.limit
+    effects, due = p.state.of(PendingEffects), p.elapsed + effect.limit
     p.effects.append(effect)
-    p.state.effects[effect] = due
-    p.state.effects_due = min(p.state.effects_due, due)
+    effects.pending[effect] = due
+    effects.due = min(effects.due, due)
 
 
 def answered(p: Pass, origin: str, command: Answered) -> None:
     p.answered += command.answers
 
 
-def proceed(p: Pass, appliers: Mapping[type[Effect], Apply]) -> None:
+def proceed(p: Pass) -> None:
     """Apply the answers, after everything else that arrived, and ask again where an answer is overdue."""
-    pending, overdue = p.state.effects, p.state.overdue
+    effects, appliers = p.state.of(PendingEffects), p.state.machine.appliers
+    pending, overdue = effects.pending, effects.overdue
     for effect, answer in p.answered:
         if pending.pop(effect, None) is None:
             continue
         overdue.pop(effect, None)
         if (run := _run_of(p, effect)) is not None:
             appliers[type(effect)](p, run, answer)
-    if p.elapsed < p.state.effects_due:
+    if p.elapsed < effects.due:
         return
     for effect in [effect for effect, due in pending.items() if due <= p.elapsed]:
         del pending[effect]
@@ -52,7 +60,7 @@ def proceed(p: Pass, appliers: Mapping[type[Effect], Apply]) -> None:
         else:
             overdue[effect] = since
             ask(p, effect)
-    p.state.effects_due = min(pending.values(), default=inf)
+    effects.due = min(pending.values(), default=inf)
 
 
 def _run_of(p: Pass, effect: Effect) -> Run | None:
@@ -62,10 +70,15 @@ def _run_of(p: Pass, effect: Effect) -> Run | None:
 
 def is_pending(state: SchedulerState, run: Run) -> bool:
     """Return whether a dispatched run waits for its inputs."""
-    return ReadInputs(run.id, run.seq) in state.effects
+    return ReadInputs(run.id, run.seq) in state.of(PendingEffects).pending
 
 
 def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
     if run.state is State.DISPATCHED and is_pending(state, run):
         text = "waits until its payload is read from the store"
         yield Reason(kind=ReasonKind.PAYLOAD, text=text, since=run.changed_at)
+
+
+EFFECTS = Part(
+    name="effects", slices=(PendingEffects,), handlers={Answered: answered}, hears=(proceed,), explains=(explain,)
+)

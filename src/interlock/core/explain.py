@@ -1,20 +1,12 @@
-"""Explain a live run: each stage answers for what it holds. Nothing here changes the state."""
+"""Explain a live run: each part answers for what it holds. Nothing here changes the state."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from interlock.core import effects, output, timers
-from interlock.core.attempts import liveness
-from interlock.core.bulk import requests as bulk
-from interlock.core.entry import actions
-from interlock.core.guards import constraints
-from interlock.core.lanes import filling as lanes
-from interlock.core.policy import judge
-from interlock.core.routing import dispatching as routing
-from interlock.core.sessions import turns as sessions
+from interlock.core.lanes.filling import waits_in_lane
+from interlock.core.routing import dispatching
 from interlock.core.state import SchedulerState
-from interlock.core.timetable import series
 from interlock.fields.duration import span
 from interlock.model.approval import verdict_of
 from interlock.model.explanation import Explanation, Obstacle, Reason, ReasonKind, WorkerFit, sentence_of
@@ -22,21 +14,6 @@ from interlock.model.run import Now, Run
 
 MOST_WORKERS = 100
 MOST_IN_TEXT = 3  # workers that a sentence names
-
-STAGES: tuple[Callable[[SchedulerState, Run, Now], Iterator[Reason]], ...] = (
-    series.explain,
-    timers.explain,
-    actions.explain,
-    judge.explain,
-    bulk.explain,
-    constraints.explain,
-    output.explain,
-    sessions.explain,
-    lanes.explain,
-    effects.explain,
-    liveness.explain,
-)
-"""the way of a run, in order"""
 
 K = ReasonKind
 TIMED = frozenset({K.SCHEDULED_TIME, K.RETRY, K.DEBOUNCE, K.RATE})  # their end is known
@@ -47,13 +24,13 @@ def explain(
     state: SchedulerState, run: Run, now: Now, faults: Mapping[str, str] = {}, tenant: str | None = None
 ) -> Explanation:
     """Explain a run that has not ended, without the ids of other tenants' runs and workers if `tenant` is given."""
-    reasons = [reason for stage in STAGES for reason in stage(state, run, now)]
+    reasons = [reason for explain in state.machine.explains for reason in explain(state, run, now)]
     workers: list[WorkerFit] = []
-    if lanes.waits_in_lane(state, run):
-        every = (one for one in routing.explain(state, run, faults) if _sees(state, tenant, one.id))
+    if waits_in_lane(state, run):
+        every = (one for one in dispatching.explain(state, run, faults) if _sees(state, tenant, one.id))
         workers = sorted(every, key=lambda one: not one.fits)[:MOST_WORKERS]
         if not any(worker.fits for worker in workers):
-            reasons.append(routing.no_worker(state, run, now, _obstacles(workers)))
+            reasons.append(dispatching.no_worker(state, run, now, _obstacles(workers)))
     if not reasons:
         reasons.append(Reason(kind=K.READY, text="is ready: nothing holds it back"))
     if tenant is not None:

@@ -3,6 +3,7 @@
 from msgspec.structs import replace
 
 from interlock.core.facts import Needs
+from interlock.core.part import Part
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
 from interlock.error import UnknownDelivery
@@ -31,3 +32,10 @@ def redeliver(p: Pass, origin: str, command: Redeliver) -> None:
     p.facts.deliveries[found.id] = again
     p.batch.deliveries.append(again)
     p.answers.append((origin, RedeliveryReport(command.request, again)))
+
+
+OUTBOX = Part(
+    name="outbox",
+    handlers={ReportSent: report_sent, Redeliver: redeliver},
+    needs={Redeliver: needs_delivery},
+)

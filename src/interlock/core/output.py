@@ -15,10 +15,15 @@ published in the commit that ends it, unless it is quarantined.
 
 from collections.abc import Iterator
 
+import msgspec
 from msgspec.structs import replace
 
+from interlock.core.attempts.log_table import Logs
 from interlock.core.facts import Needs
-from interlock.core.guards.http_hooks import call_after
+from interlock.core.guards.http_hooks import call_after, call_hook
+from interlock.core.part import Part, Wait, for_special_runs, leaves
+from interlock.core.policy.judging import Judging
+from interlock.core.snapshot import Snapshot
 from interlock.core.state import WAIT, SchedulerState
 from interlock.core.transition import Pass
 from interlock.error import NotQuarantined, RunPruned, UnknownRun
@@ -28,11 +33,12 @@ from interlock.model.access import OWNER
 from interlock.model.audit import AuditKind
 from interlock.model.explanation import Reason, ReasonKind
 from interlock.model.facets import Facets
+from interlock.model.guard import POST_HOOK
 from interlock.model.outcome import Outcome
 from interlock.model.policy.output import MOST_KEPT, FailMode, OutputRecord, OutputStatus, Scanned, ScanTime
 from interlock.model.policy.scanner import OutputAction
 from interlock.model.run import Now, Run
-from interlock.model.state import State
+from interlock.model.state import LIVE, TERMINAL, State
 from interlock.policy.output import Metadata, Output
 from interlock.wire.approval_request import ReleaseOutput
 from interlock.wire.message import Finished
@@ -44,24 +50,30 @@ NO_SCANNERS = "the policy has no scanners any more"
 PATIENCE = 60.0  # seconds without a sign of the scanners after which a run no longer waits for them
 
 
+class Scans(msgspec.Struct):
+    position: int | None = None  # up to which results are scanned; None if none are
+    heard: float = 0.0  # elapsed time of the last sign of the scanners
+
+
 def output_of(state: SchedulerState) -> Output | None:
-    return None if state.policy is None else state.policy.output
+    policy = state.of(Judging).policy
+    return None if policy is None else policy.output
 
 
 def adopt_output(p: Pass, position: int) -> None:
     """Scan results from `position` on, if a policy that scans is new; forget where the scans were if none does."""
     output = output_of(p.state)
     if output is not None and output.document.scanners:
-        if p.state.scanned is None:
+        if p.state.of(Scans).position is None:
             _note_position(p, position)
-    elif p.state.scanned is not None:
-        p.state.scanned = p.batch.memos[MEMO] = None
+    elif p.state.of(Scans).position is not None:
+        p.state.of(Scans).position = p.batch.memos[MEMO] = None
         for run in [one for one in p.state.runs.values() if waits_for_scan(one)]:
             _give_up(p, run, NO_SCANNERS)
 
 
 def _note_position(p: Pass, position: int) -> None:
-    p.state.scanned = position
+    p.state.of(Scans).position = position
     p.batch.memos[MEMO] = str(position).encode()
 
 
@@ -82,7 +94,7 @@ def withhold(p: Pass, run: Run, at: float | None) -> bool:
 
 
 def _quarantine(p: Pass, run: Run, record: OutputRecord, reason: str, at: float | None = None) -> None:
-    lines = p.state.log_sizes.get(run.id, (0, 0))[0] if run.is_held_back else 0
+    lines = p.state.of(Logs).sizes.get(run.id, (0, 0))[0] if run.is_held_back else 0
     p.set_facet(run, output=replace(record, status=OutputStatus.QUARANTINED, lines=lines))
     p.move(run, State.OUTPUT_QUARANTINED, reason, at=at)
     p.quarantined.append(run)
@@ -137,9 +149,9 @@ def scan_first(p: Pass, run: Run) -> bool:
     """Keep a run that has done its work until its output is scanned, if its policy wants that."""
     if not holds_back(p, run):
         return False
-    if p.state.scanned is None:
+    if p.state.of(Scans).position is None:
         return _give_up(p, run, NO_SCANNERS)
-    p.state.set_span(max(p.elapsed, p.state.scans_heard) + PATIENCE, run, WAIT)
+    p.state.set_span(max(p.elapsed, p.state.of(Scans).heard) + PATIENCE, run, WAIT)
     return True
 
 
@@ -154,7 +166,7 @@ def scan_overdue(p: Pass, run: Run) -> None:
     """End the wait for scanners that give no sign. While they work, they do."""
     if not waits_for_scan(run):
         return
-    end = p.state.scans_heard + PATIENCE
+    end = p.state.of(Scans).heard + PATIENCE
     if end > p.elapsed:
         p.state.set_span(end, run, WAIT)
     else:
@@ -174,8 +186,8 @@ def report_needs(state: SchedulerState, command: ReportScans, needs: Needs) -> N
 def report_scans(p: Pass, origin: str, command: ReportScans) -> None:
     """Act on scans of runs that are still to be scanned; repeated, it changes nothing. Scans for another policy do not
     count: they are made again."""
-    policy, scanned = p.state.policy, p.state.scanned
-    p.state.scans_heard = p.elapsed
+    policy, scanned = p.state.of(Judging).policy, p.state.of(Scans).position
+    p.state.of(Scans).heard = p.elapsed
     if policy is not None and scanned is not None and command.digest == policy.digest and command.position > scanned:
         for one in command.found:
             run = p.find(one.run_id)
@@ -184,7 +196,7 @@ def report_scans(p: Pass, origin: str, command: ReportScans) -> None:
                 if not one.error:
                     p.scans.append((run.job_id, one.took))
         _note_position(p, command.position)
-    p.answers.append((origin, ScansStored(command.request, p.state.scanned or 0)))
+    p.answers.append((origin, ScansStored(command.request, p.state.of(Scans).position or 0)))
 
 
 def _act(p: Pass, run: Run, found: Scanned) -> None:
@@ -220,7 +232,8 @@ def _record_of(p: Pass, run: Run, found: Scanned) -> OutputRecord:
     if found.error:
         p.scans_skipped.append(run.job_id)
         reason = f"the result could not be scanned: {found.error}"
-        if p.state.policy is not None and p.state.policy.document.output_fail_mode is FailMode.CLOSED:
+        policy = p.state.of(Judging).policy
+        if policy is not None and policy.document.output_fail_mode is FailMode.CLOSED:
             return replace(record, decision=OutputAction.QUARANTINE, reason=reason)
         p.audit(AuditKind.SCAN_SKIPPED, *about, job=run.job_id, reason=reason)
     if found.decision is not OutputAction.REDACT:
@@ -246,15 +259,34 @@ def _act_on_log(p: Pass, run: Run, record: OutputRecord, is_withheld: bool) -> N
     p.set_facet(run, output=record)
 
 
+@for_special_runs
 def end_unscanned(p: Pass, run: Run) -> None:
     """Treat the log of a run that has ended as the fail mode says, if nothing scans it any more."""
-    if p.state.scanned is None and run.facets is not None and run.facets.is_unscanned:
+    if p.state.of(Scans).position is None and run.facets is not None and run.facets.is_unscanned:
         _give_up(p, run, NO_SCANNERS)
 
 
-def resume(p: Pass, run: Run) -> bool:
-    """Let a run wait for its scan again after a restart; return False if it does not."""
-    return waits_for_scan(run) and scan_first(p, run)
+def resume(p: Pass, run: Run) -> None:
+    """Let a run wait for its scan, or its hook, again after a restart."""
+    if not (waits_for_scan(run) and scan_first(p, run)):
+        call_hook(p, run, POST_HOOK)
+
+
+@for_special_runs
+def let_out(p: Pass, run: Run) -> None:
+    """Show the log of a run whose output was held back, and has passed. A run that did not succeed has no result,
+    and its log waits for a scan of its own."""
+    if run.facets is None or (record := run.facets.output) is None:
+        return
+    lines = p.state.of(Logs).sizes.get(run.id, (0, 0))[0]
+    is_pending = record.status is OutputStatus.PENDING
+    if is_pending and lines:
+        p.set_facet(run, output=replace(record, lines=lines))
+        return
+    if lines:
+        p.batch.published.append((run.id, lines))
+    if is_pending:
+        p.set_facet(run, output=None)
 
 
 def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
@@ -284,3 +316,22 @@ def release_output(p: Pass, origin: str, command: ReleaseOutput) -> None:
             p.batch.published.append((run.id, record.lines))
         p.audit(AuditKind.RELEASED, actor, run.tenant, run.id, job=run.job_id, reason=command.reason)
     p.answers.append((origin, StateReport(command.request, run.id, run.state)))
+
+
+def load(state: SchedulerState, snapshot: Snapshot, now: Now) -> None:
+    if MEMO in snapshot.memos:
+        state.of(Scans).position = int(snapshot.memos[MEMO])
+
+
+OUTPUT = Part(
+    name="output",
+    slices=(Scans,),
+    handlers={ReleaseOutput: release_output, ReportScans: report_scans},
+    needs={ReleaseOutput: release_needs, ReportScans: report_needs},
+    on=((leaves(*LIVE, to=TERMINAL - {State.OUTPUT_QUARANTINED}), let_out),),
+    ended=(end_unscanned,),
+    waits={State.TERMINATING: Wait(scan_overdue)},
+    looks={State.TERMINATING: resume},
+    loads=(load,),
+    explains=(explain,),
+)

@@ -1,43 +1,38 @@
-"""The way of a run, top to bottom: take in what arrived, notice silence, fire what is due, admit, dispatch."""
+"""The way of a run, top to bottom: take in what arrived, fire what is due, enter, dispatch.
 
-from collections.abc import Callable, Sequence
+A part has all of a feature; `PARTS` has them in the order in which a run meets them.
+"""
+
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from interlock.core import audit, effects, letters, outbox, output, timers
-from interlock.core.attempts import liveness, settle
-from interlock.core.bulk import requests as bulk
-from interlock.core.bulk import rerun
+from interlock.core import timers
+from interlock.core.attempts.part import ATTEMPTS
+from interlock.core.audit import AUDITING
+from interlock.core.bulk.part import BULK
 from interlock.core.decisions import Decisions, Failed
-from interlock.core.entry import actions, admission
+from interlock.core.effects import EFFECTS
+from interlock.core.entry.part import ENTRY
 from interlock.core.facts import Facts, Needs
-from interlock.core.guards import constraints
-from interlock.core.jobs import changes as job_changes
-from interlock.core.lanes import changes as lane_changes
-from interlock.core.lanes import filling as lanes
-from interlock.core.policy import approvals, judge
-from interlock.core.recovery import sweep
-from interlock.core.routing import warm_start, workers
-from interlock.core.sessions import turns as sessions
-from interlock.core.state import SchedulerState
-from interlock.core.timetable import firing as timetable
-from interlock.core.timetable.series import release
+from interlock.core.guards.part import GUARDS
+from interlock.core.jobs.part import JOBS
+from interlock.core.lanes.part import LANES
+from interlock.core.letters.part import LETTERS
+from interlock.core.outbox import OUTBOX
+from interlock.core.output import OUTPUT
+from interlock.core.part import Machine
+from interlock.core.policy.part import POLICY
+from interlock.core.recovery.sweep import RECOVERY
+from interlock.core.routing.part import ROUTING
+from interlock.core.sessions.part import SESSIONS
+from interlock.core.state import Limits, SchedulerState
+from interlock.core.tenants.part import TENANTS
+from interlock.core.timers import TIMERS
+from interlock.core.timetable.part import TIMETABLE
 from interlock.core.transition import Pass
 from interlock.error import InterlockError, InvalidTransition
-from interlock.model.run import Now, Run
-from interlock.model.state import State
-from interlock.wire import (
-    approval_request,
-    audit_request,
-    command,
-    delivery_request,
-    effect,
-    lane_request,
-    letter_request,
-    message,
-    output_request,
-    request,
-    worker_request,
-)
+from interlock.model.lane import LaneSpec
+from interlock.model.run import Now
 
 if TYPE_CHECKING:
     from random import Random
@@ -45,17 +40,26 @@ if TYPE_CHECKING:
 Command = tuple[str, Any]  # sender (a worker's id, or the client to answer) and message or command
 NO_FACTS = Facts()
 
+PARTS = (
+    JOBS, TIMETABLE, TIMERS, ENTRY, POLICY, BULK, GUARDS, OUTPUT, LANES, SESSIONS, TENANTS, EFFECTS, ROUTING, ATTEMPTS,
+    LETTERS, OUTBOX, AUDITING, RECOVERY,
+)  # fmt: skip
+MACHINE = Machine(PARTS)
+
+
+def new_state(limits: Limits, lanes: Mapping[str, LaneSpec]) -> SchedulerState:
+    return SchedulerState(MACHINE, limits, lanes)
+
 
 def needs(state: SchedulerState, commands: Sequence[Command]) -> Needs:
     """Return the facts that a step with these commands needs from the store."""
-    found = Needs()
+    needed, finders = Needs(), state.machine.needs
     for _, content in commands:
-        find_needs = _NEEDS.get(type(content))
-        if find_needs is not None:
-            find_needs(state, content, found)
-    timetable.needs_unsure(state, found)
-    rerun.needs_next_page(state, found)
-    return found
+        if (find_needs := finders.get(type(content))) is not None:
+            find_needs(state, content, needed)
+    for ask in state.machine.asks:
+        ask(state, needed)
+    return needed
 
 
 def step(
@@ -63,136 +67,26 @@ def step(
 ) -> Decisions:
     """Take in a batch and decide. Change `state`; the shell must store the decisions before it sends anything."""
     p = Pass(state=state, now=now.wall, elapsed=now.elapsed, rng=rng, facts=facts)
+    machine = state.machine
     timers.follow_wall_clock(p)
     for origin, content in commands:
-        handle = _HANDLERS[type(content)]
         try:
-            handle(p, origin, content)
+            machine.handlers[type(content)](p, origin, content)
         except InvalidTransition as error:
             p.problems.append(str(error))
             if hasattr(content, "request"):
                 p.answers.append((origin, Failed(content.request, error)))
         except InterlockError as error:
             p.answers.append((origin, Failed(content.request, error)))
-    job_changes.adopt_changes(p)
-    bulk.proceed(p)
-    liveness.check_silence(p)
-    effects.proceed(p, _APPLIERS)
-    timetable.fire(p)
-    timers.fire(p)
-    _release(p)
-    timetable.fire_ahead(p)
-    judge.resume(p, _enter)
-    while p.entering or min(p.released, p.settled) < len(p.ended):
-        _enter(p)
-        _release(p)
-    lanes.fill(p)
-    warm_start.keep(p)
+    for hear in machine.hears:
+        hear(p)
+    for fire in machine.fires:
+        fire(p)
+    p.settle()
+    while p.entering or p.leaving:
+        p.enter()
+        p.settle()
+    for close in machine.closes:
+        close(p)
     state.sweep()
     return p.finish()
-
-
-def _release(p: Pass) -> None:
-    """Wake the runs that waited for those that ended."""
-    constraints.release(p)
-    release(p)
-    sessions.release(p)
-
-
-def _enter(p: Pass) -> None:
-    """Lead every run that became pending through the stages of the entry."""
-    entering, p.entering = p.entering, []
-    for run in entering:
-        if run.state is not State.PENDING:
-            continue
-        for keeps in _STAGES:
-            if keeps(p, run):
-                break
-        else:
-            admission.admit(p, run)
-
-
-def _start_draining(p: Pass, origin: str, content: command.StartDraining) -> None:
-    p.state.draining = True
-
-
-def _note_services(p: Pass, origin: str, content: command.NoteServices) -> None:
-    p.batch.kept += content.kept
-    p.batch.service_log += content.lines
-
-
-_HANDLERS: dict[type, Callable[[Pass, str, Any], None]] = {
-    message.Started: settle.started,
-    message.Finished: settle.finished,
-    message.Lost: settle.lost,
-    message.Returned: settle.returned,
-    message.Heartbeat: liveness.heartbeat,
-    message.Load: liveness.note_load,
-    message.Progress: liveness.progress,
-    message.Usage: sessions.note_usage,
-    message.LogLine: liveness.log_line,
-    message.Checkpoint: liveness.checkpoint,
-    message.Leaving: liveness.worker_leaving,
-    message.Unread: letters.unread,
-    command.Create: admission.create,
-    request.ActOnRun: bulk.act,
-    letter_request.Replay: actions.act,
-    letter_request.DropLetters: letters.drop,
-    lane_request.ActOnSession: sessions.act,
-    request.StartBulk: bulk.start,
-    request.SetPaused: job_changes.pause,
-    request.DropJob: job_changes.drop,
-    lane_request.CreateLane: lane_changes.create,
-    lane_request.SetLane: lane_changes.set_values,
-    lane_request.ActOnLane: lane_changes.act,
-    worker_request.ActOnWorker: workers.act,
-    delivery_request.ReportSent: outbox.report_sent,
-    delivery_request.Redeliver: outbox.redeliver,
-    command.Define: job_changes.define,
-    command.Put: job_changes.put,
-    command.Refill: job_changes.refill,
-    command.PolicyMoved: judge.policy_moved,
-    approval_request.Resolve: approvals.resolve,
-    approval_request.ReleaseOutput: output.release_output,
-    output_request.ReportScans: output.report_scans,
-    command.Answered: effects.answered,
-    command.HandedOver: liveness.handed_over,
-    command.WorkerUp: liveness.worker_up,
-    command.WorkerDown: liveness.worker_down,
-    command.Stalled: liveness.stalled,
-    command.Sweep: sweep.sweep,
-    audit_request.NoteRefusals: audit.note_refusals,
-    command.NoteTokens: audit.note_tokens,
-    command.StartDraining: _start_draining,
-    command.NoteServices: _note_services,
-}
-
-_NEEDS: dict[type, Callable[[SchedulerState, Any, Needs], None]] = {
-    command.Create: admission.create_needs,
-    request.ActOnRun: actions.needs_run,
-    letter_request.Replay: actions.needs_run,
-    letter_request.DropLetters: letters.needs_letters,
-    request.StartBulk: rerun.needs_page,
-    lane_request.ActOnSession: sessions.act_needs,
-    delivery_request.Redeliver: outbox.needs_delivery,
-    approval_request.Resolve: approvals.resolve_needs,
-    approval_request.ReleaseOutput: output.release_needs,
-    output_request.ReportScans: output.report_needs,
-    command.Define: job_changes.needs_latest,
-    command.Put: job_changes.needs_latest,
-    command.Refill: job_changes.needs_states,
-    command.Sweep: sweep.needs_runs,
-}
-
-_STAGES: tuple[Callable[[Pass, Run], bool], ...] = (
-    actions.has_expired, actions.stays_held, judge.judge, constraints.constrain,
-)  # fmt: skip
-"""the stages between pending and the queue, in order; a stage returns True for a run that it ends or keeps"""
-
-_APPLIERS: dict[type[effect.Effect], effects.Apply] = {
-    effect.ReadInputs: liveness.inputs_read,
-    effect.ReadPrevious: constraints.previous_read,
-    effect.CallHook: constraints.hook_answered,
-    effect.ReadPayload: judge.payload_read,
-    effect.CheckPolicy: judge.policy_answered,
-}

@@ -1,10 +1,10 @@
 """One pass of the machine: the state, a reading of the clock, and the decisions so far.
 
-`move` is the only way a run changes state.
+`move` is the only way a run changes state. The parts hook into it: see `core/part.py`.
 """
 
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.json import encode
 from msgspec.structs import astuple, replace
@@ -12,38 +12,30 @@ from msgspec.structs import astuple, replace
 from interlock.core import audit
 from interlock.core.decisions import Decisions, Row
 from interlock.core.facts import Facts
+from interlock.core.part import is_plain
 from interlock.core.state import SchedulerState
-from interlock.core.tenants.tenant import Tenant
-from interlock.core.timetable.table import ScheduleRow, goes_early
+from interlock.core.timetable.table import ScheduleRow
 from interlock.error import InvalidTransition
-from interlock.fields.payload import LIMIT
 from interlock.model.audit import AuditKind
-from interlock.model.facets import CollapsedInto, Collected, Facets, Note
-from interlock.model.guard import Violation, ViolationEvent
+from interlock.model.facets import Facets, Note
+from interlock.model.guard import ViolationEvent
 from interlock.model.job import Job
 from interlock.model.job_info import JobEvent
-from interlock.model.labels import BYPASSED
 from interlock.model.lane import LaneEvent
-from interlock.model.letter import CODE_OF, LONGEST_ERROR, DeadLetter, LetterCode
-from interlock.model.policy.output import OutputRecord, OutputStatus
 from interlock.model.run import UPDATE_AFTER, UPDATES, Run, Transition
 from interlock.model.session_info import SessionEvent
-from interlock.model.state import CONSEQUENCES, HOLDS_SLOT, Consequence, State
+from interlock.model.state import Consequence, State
 from interlock.wire.effect import Effect as Asked
 from interlock.wire.message import Message
 
 if TYPE_CHECKING:
     from random import Random
 
+T = TypeVar("T")
+
 # Plain numbers: operators of an enum are calls, and this is the innermost loop.
-TAKES_SLOT, FREES_SLOT, ENDS, ENTERS = map(
-    int, (Consequence.TAKES_SLOT, Consequence.FREES_SLOT, Consequence.ENDS, Consequence.ENTERS)
-)
-REWRITES = int(Consequence.REWRITES)
+ENDS, ENTERS, REWRITES = map(int, (Consequence.ENDS, Consequence.ENTERS, Consequence.REWRITES))
 
-MOST_COLLECTED = 16 * LIMIT  # bytes of the payloads that a run collects: they go to a worker in one message
-
-MOST_VIOLATIONS = 10  # latest ones that a run keeps
 MOST_NOTES = 50  # latest ones that a run keeps
 LONGEST_NOTE = 500  # characters
 
@@ -55,11 +47,6 @@ def created_row(run: Run) -> Row:
     """Return all fields of a run, or only the first ones if the others have their defaults."""
     row = astuple(run)
     return row[: Run.PLAIN] if row[Run.PLAIN :] == _DEFAULTS else row
-
-
-def _seen_by_policy(run: Run) -> tuple[Any, ...]:
-    facets = run.facets or Facets()
-    return run.job_version, run.submitters, run.lane, run.origin, facets.labels, facets.priority
 
 
 class Pass(Decisions, kw_only=True):
@@ -76,50 +63,39 @@ class Pass(Decisions, kw_only=True):
     marked: dict[str, Run] = {}  # runs with new facets, live or ended
     answered: list[tuple[Asked, Any]] = []  # answers to effects of earlier passes
     entering: list[Run] = []  # runs that became pending, in order, for the entry
-    stepping_back: list[Run] = []  # runs of sessions that are held although their turn has come
-    left: int = 0  # number of ended runs that their sessions have noticed
-    released: int = 0  # number of ended runs that the timetable has noticed
-    freed_places: dict[str, None] = {}  # guarded jobs with a free place since this pass began
-    settled: int = 0  # number of ended runs whose guards and actions have noticed
-    occurrences: int = 0  # number of created runs
+    leaving: list[Run] = []  # runs that have ended, of which the parts have not heard yet
+    cleared_because: dict[str, str] = {}  # run → why a stage of the entry let it pass, if that is worth telling
     schedules: dict[str, ScheduleRow | None] = {}  # job → its new row, None to delete it
     put_jobs: dict[str, Job | None] = {}  # id → the new definition of a stored job, None to delete it
-    adopting: set[str] = set()  # jobs that have changed
-    judging_cost: int = 0  # of the policy's expressions
-    passed: set[str] = set()  # runs that the remote policy let pass in this pass
-    passed_because: dict[str, str] = {}  # run → the verdict that let it pass
-    payloads: dict[str, tuple[bytes, ...]] = {}  # run to be judged → all its payloads, if only the store has them
+    slices: dict[type, Any] = {}  # what a part remembers for this pass alone
+
+    def of(self, kind: type[T]) -> T:
+        """Return what a part remembers for this pass, by its type."""
+        found: T | None = self.slices.get(kind)
+        if found is None:
+            found = self.slices[kind] = kind()
+        return found
 
     def begin(self, run: Run) -> None:
         """Add a new run in its current state."""
         if run.job_version not in self.state.versions:
             job = self.state.versions[run.job_version] = self.state.jobs[run.job_id]
             self.batch.jobs.append(job)
-        limit = self.state.versions[run.job_version].limit
-        if limit is not None:
-            run.facets = replace(run.facets or Facets(), limit_value=limit.value_of(run.payload))
-        if run.session is not None:
-            self.state.open_session(run.tenant, run.session, self.memo).live += 1
-        if self.state.tenants and (tenant := self.state.tenant(run.tenant)) is not None:
-            self._begin_in_tenant(run, tenant)
+        machine = self.state.machine
+        for begins in machine.plain_begins if is_plain(run) else machine.begins:
+            begins(self, run)
         self.state.runs[run.id] = run
         self.created[run.id] = run
-        run.seq, run.fence = 1, self.state.first_fence
+        run.seq, run.fence = 1, self.state.numbers.first_fence
         if run.state is State.PENDING:
             self.entering.append(run)
         self.history[run.id] = [Transition(1, None, run.state, self.now, 0, run.reason, run.actor)]
 
-    def _begin_in_tenant(self, run: Run, tenant: Tenant) -> None:
-        self.state.tenants[run.tenant] = tenant
-        tenant.live.add(run.id)
-        if tenant.spec.labels:
-            run.facets = replace(run.facets or Facets(), labels={**tenant.spec.labels, **run.labels})
-
     def move(self, run: Run, after: State, reason: str, actor: str = "scheduler", at: float | None = None) -> None:
         """Change the state, now or `at` an earlier time, and store the fields of its group in `UPDATE_AFTER`."""
         before = run.state
-        effect = CONSEQUENCES.get((before, after))
-        if effect is None:
+        known = self.state.machine.moves.get((before, after))
+        if known is None:
             raise InvalidTransition(run.id, before, after)
         now = self.now if at is None else at
         run.previous = before
@@ -135,42 +111,44 @@ class Pass(Decisions, kw_only=True):
             self.changed[run.id] = run
         else:
             entries.append(entry)
-        if effect:
-            self._settle_effect(run, before, effect)
-
-    def _settle_effect(self, run: Run, before: State, effect: int) -> None:
-        if effect & TAKES_SLOT:
-            self.state.hold_slot(run)
-        elif effect & FREES_SLOT:
-            self.state.free_slot(run)
-        if effect & REWRITES:
+        consequence, hooks, all_hooks = known
+        if all_hooks:
+            # As `is_plain` says, without a call: this is the innermost loop.
+            if run.facets is not None or run.session is not None or run.origin is not None:
+                hooks = all_hooks
+            for hook in hooks:
+                hook(self, run)
+        if consequence & REWRITES:
             self.rewritten.add(run.id)
-            self._write_letter(run)
-        if before is State.SCHEDULED and effect & (ENTERS | ENDS):
-            self._leave_queue(run, effect)
-        if before is State.APPROVAL_REQUIRED:
-            self.state.awaiting_approval.pop(run.id, None)
-        elif self.state.deferred_by_policy:
-            self.state.deferred_by_policy.pop(run.id, None)
-        if effect & ENTERS:
+        if consequence & ENTERS:
             self.entering.append(run)
-        elif effect & ENDS:
-            self._end(run)
+        elif consequence & ENDS:
+            run.ended_at = now
+            run.due_at = None
+            self.ended.append(run)
+            self.leaving.append(run)
+            del self.state.runs[run.id]
 
-    def _leave_queue(self, run: Run, effect: int) -> None:
-        if effect & ENTERS and run.facets is not None and run.guarded.cleared:
-            self._give_up_place(run)
-        if self.state.waits_in_session(run):
-            run.due_at = None  # the end of its time to collect others, for which a pending run does not wait
-        else:
-            self.state.mark_startable(run.lane).remove(self.state.line_key(run), run)
+    def enter(self) -> None:
+        """Lead every run that became pending through the stages of the entry."""
+        entering, self.entering = self.entering, []
+        plain, stages = self.state.machine.plain_stages, self.state.machine.stages
+        for run in entering:
+            if run.state is State.PENDING:
+                for keeps in plain if is_plain(run) else stages:
+                    if keeps(self, run):
+                        break
 
-    def _write_letter(self, run: Run) -> None:
-        """Write the dead letter of a run that has ended, unless its end needs none."""
-        code = CODE_OF.get(run.state)
-        if code is not None:
-            error = (run.error or run.reason)[:LONGEST_ERROR]
-            self.batch.dead_letters.append(DeadLetter(run.id, self.now, code, error, run.job_id, run.tenant))
+    def settle(self) -> None:
+        """Let the parts hear of the runs that have ended, and release those that waited."""
+        machine = self.state.machine
+        while self.leaving:
+            leaving, self.leaving = self.leaving, []
+            for run in leaving:
+                for hear in machine.plain_ended if is_plain(run) else machine.ended:
+                    hear(self, run)
+        for release in machine.releases:
+            release(self)
 
     def note(self, run: Run, text: str) -> None:
         """Keep a note on a run, which may have ended. It is no transition, so the history stays as it is."""
@@ -182,55 +160,6 @@ class Pass(Decisions, kw_only=True):
         marked = self.marked.setdefault(run.id, self.find(run.id) or run)
         marked.facets = replace(marked.facets or Facets(), **facets)
         self.rewritten.add(run.id)
-
-    def give_up(self, run: Run, code: str, text: str) -> None:
-        """End a run that could not be done; its dead letter has this code."""
-        run.error = text
-        self.move(run, State.FAILED, f"{code}: {text}")
-        self.batch.dead_letters[-1] = replace(self.batch.dead_letters[-1], code=LetterCode(code))
-
-    def _give_up_place(self, run: Run) -> None:
-        """Let others of its job pass a run that is held, or that is judged again and has never begun."""
-        if run.is_held or not run.may_have_begun:
-            self.state.guards[run.job_id].drop(run)
-            self.freed_places[run.job_id] = None
-            self.set_facet(run, constraints=replace(run.guarded, cleared=False))
-
-    def _end(self, run: Run) -> None:
-        state = self.state
-        state.lanes[run.lane].moved.pop(run.id, None)
-        if run.session is not None:
-            state.sessions[run.tenant, run.session].waiting.pop(run.id, None)
-        run.ended_at = run.changed_at
-        run.due_at = None
-        self.ended.append(run)
-        if run.facets is not None and run.facets.output is not None and run.state is not State.OUTPUT_QUARANTINED:
-            self._let_out(run)
-        if run.facets is not None and run.facets.unique is not None:
-            self.freed.add(run.id)
-        if state.tenants and (tenant := state.tenants.get(run.tenant)) is not None:
-            tenant.live.discard(run.id)
-            if not tenant.live and not tenant.is_declared:
-                del state.tenants[run.tenant]
-        del state.runs[run.id]
-        if state.progress and (progress := state.progress.pop(run.id, None)) is not None:
-            self.set_facet(run, progress=progress)
-        state.log_sizes.pop(run.id, None)
-        state.lines.pop(run.id, None)
-
-    def _let_out(self, run: Run) -> None:
-        """Show the log of a run whose output was held back, and has passed. A run that did not succeed has no result,
-        and its log waits for a scan of its own."""
-        record, lines = run.facets and run.facets.output, self.state.log_sizes.get(run.id, (0, 0))[0]
-        assert isinstance(record, OutputRecord)
-        is_pending = record.status is OutputStatus.PENDING
-        if is_pending and lines:
-            self.set_facet(run, output=replace(record, lines=lines))
-            return
-        if lines:
-            self.batch.published.append((run.id, lines))
-        if is_pending:
-            self.set_facet(run, output=None)
 
     def find(self, run_id: str) -> Run | None:
         """Return a run that is live, ended in this pass, or came from the store as a fact."""
@@ -261,19 +190,6 @@ class Pass(Decisions, kw_only=True):
         run.facets = None if changed == Facets() else changed
         self.touch(run)
 
-    def violate(self, run: Run, constraint: str, message: str, count: int = 1) -> None:
-        """Record that a run violates a constraint, or that its action failed, which does not count."""
-        found = Violation(constraint, message, self.now)
-        guarded = run.guarded
-        kept = (*guarded.violations, found)[-MOST_VIOLATIONS:]
-        self.set_facet(run, constraints=replace(guarded, violations=kept, violated=guarded.violated + count))
-        self.violations.append((run, found))
-        self.announce(
-            ViolationEvent(
-                run_id=run.id, job_id=run.job_id, tenant=run.tenant, at=self.now, constraint=constraint, message=message
-            )
-        )
-
     def audit(
         self,
         kind: AuditKind,
@@ -290,39 +206,9 @@ class Pass(Decisions, kw_only=True):
 
     def announce(self, event: LaneEvent | JobEvent | SessionEvent | ViolationEvent) -> None:
         """Store an event as a row of the services' log, so that it is streamed and kept within the same limits."""
-        self.state.events += 1
+        self.state.numbers.events = number = self.state.numbers.events + 1
         stream = event.stream if isinstance(event, ViolationEvent) else "event"
-        self.batch.service_log.append((event.log, self.state.events, self.now, stream, encode(event).decode(), None))
-
-    def collapse(self, into: Run, run: Run) -> bool:
-        """End a scheduled run as skipped, and give its payloads to another that waits. Change nothing and return False
-        if that one has been dispatched, is of another job, is another case for the policy, or has no room for them."""
-        own = Collected(1, LIMIT if run.payload is None else len(run.payload))
-        known = [one.facets.collected for one in (into, run) if one.facets is not None]
-        parts = [own, *(one for one in known if one is not None)]
-        total = Collected(sum(one.payloads for one in parts), sum(one.bytes for one in parts))
-        if into.state in HOLDS_SLOT or into.job_id != run.job_id or total.bytes > MOST_COLLECTED:
-            return False
-        if self.state.is_judged and not self._are_alike(into, run):
-            return False
-        self.move(run, State.SKIPPED, f"debounced into {into.id}")
-        self.set_facet(run, collapsed_into=CollapsedInto(into.id))
-        value = None if run.facets is None else run.facets.limit_value  # of the last payload, as the arguments
-        self.set_facet(into, collected=total, limit_value=value)
-        self.batch.copied.append((into.id, run.id, True))
-        return True
-
-    def _are_alike(self, into: Run, run: Run) -> bool:
-        """Return whether a policy cannot tell two runs apart but by their payloads, and allows both without conditions.
-        A run that passed without a verdict is not allowed."""
-        if into.judged is not None or run.judged is not None or BYPASSED in into.labels:
-            return False
-        return _seen_by_policy(into) == _seen_by_policy(run)
-
-    def let_others_pass(self, run: Run) -> None:
-        """Let others of its session proceed past a run that has to wait and has not begun."""
-        if run.session is not None and not run.may_have_begun:
-            self.stepping_back.append(run)
+        self.batch.service_log.append((event.log, number, self.now, stream, encode(event).decode(), None))
 
     def send(self, worker_id: str, message: Message) -> None:
         messages = self.sends.get(worker_id)
@@ -354,17 +240,6 @@ class Pass(Decisions, kw_only=True):
             if run.payload is not None and len(run.payload) > state.limits.small_payload:
                 run.payload = None
         self.changed |= created
-        self.wake_at = self._next_look()
+        looks = (at for next_look in state.machine.next_looks for at in next_look(self))
+        self.wake_at = min(looks, default=None)
         return self
-
-    def _next_look(self) -> float | None:
-        state, found = self.state, []
-        if state.timetable.unsure:
-            return self.now
-        if state.timers:
-            when, _, run_id = state.timers[0]
-            run = state.runs.get(run_id)
-            found.append(when if run is None or not goes_early(state, run) else when - state.limits.lead / 2)
-        if state.timetable.heap and not state.draining:
-            found.append(state.timetable.heap[0][0] - state.limits.prerun)
-        return min(found, default=None)

@@ -16,10 +16,12 @@ from random import Random
 
 import msgspec
 
+from interlock.core.attempts.silence import Silence
 from interlock.core.decisions import Decisions
+from interlock.core.effects import PendingEffects
 from interlock.core.recovery.rebuild import rebuild
 from interlock.core.state import Limits, SchedulerState
-from interlock.core.step import NO_FACTS, Command, needs, step
+from interlock.core.step import MACHINE, NO_FACTS, Command, needs, new_state, step
 from interlock.engine import facts
 from interlock.engine.catalog import Catalog, Declarations
 from interlock.engine.delivery import Handover
@@ -81,7 +83,7 @@ class Engine:
         self._rng = rng
         self.catalog = catalog
         self.settings = settings
-        self.state: SchedulerState = SchedulerState(settings.limits, catalog.lanes)
+        self.state: SchedulerState = new_state(settings.limits, catalog.lanes)
         self.links = Links(self, settings.instance)
         self.requests = Requests(self, store, self.links.tell)
         self.sender: SenderLink = SenderLink(self)
@@ -250,11 +252,11 @@ class Engine:
         delay = min(self.settings.longest_wait, self._owner.renew_at - now.elapsed)
         if self._wake_at is not None:
             delay = min(delay, self._wake_at - now.wall)
-        if self.state.spans:
-            delay = min(delay, self.state.spans[0][0] - now.elapsed)
-        if self.state.liveness_due is not None:
-            delay = min(delay, self.state.liveness_due - now.elapsed)
-        return min(delay, self.state.effects_due - now.elapsed)
+        if self.state.timers.spans:
+            delay = min(delay, self.state.timers.spans[0][0] - now.elapsed)
+        if (silence_due := self.state.of(Silence).due) is not None:
+            delay = min(delay, silence_due - now.elapsed)
+        return min(delay, self.state.of(PendingEffects).due - now.elapsed)
 
     async def _pass(self) -> None:
         """Decide on the commands that arrived, and begin the commit once the previous one has ended."""
@@ -328,7 +330,7 @@ class Engine:
         self._wrote_at = now.elapsed
         snapshot = await self._store.load(settings.limits.small_payload)
         before = self.state if self._has_led else None
-        self.state = rebuild(settings.limits, self.catalog.lanes, snapshot, self._clock.now(), before)
+        self.state = rebuild(MACHINE, settings.limits, self.catalog.lanes, snapshot, self._clock.now(), before)
         self.metrics.begin(self.state)
         self._position = self._stored = snapshot.position
         if self._draining:

@@ -10,11 +10,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter, itemgetter
 from typing import Any
 
+from interlock.core.attempts.log_table import Logs
+from interlock.core.attempts.silence import Silence
 from interlock.core.decisions import Decisions
+from interlock.core.output import Scans
+from interlock.core.policy.judging import Judging
 from interlock.core.routing.roster import Worker
 from interlock.core.routing.workers import state_of
+from interlock.core.sessions.session import Sessions
 from interlock.core.state import Limits, SchedulerState
+from interlock.core.step import new_state
 from interlock.core.tenants.limits import runs_of
+from interlock.core.tenants.tenant import Tenants
 from interlock.error import InterlockError, LeaseLost, StaleEpoch
 from interlock.model.exposition import Family
 from interlock.model.run import Run
@@ -83,7 +90,7 @@ class Metrics:
         self._recoveries = 0
         self._leases_lost = 0
         self.lease_waits = 0
-        self._state = SchedulerState(Limits(), {})
+        self._state = new_state(Limits(), {})
         self._stale_before = 0  # stale messages of the states before this one
         self._dropped_before = 0
         self._families: list[Family] = []
@@ -101,8 +108,8 @@ class Metrics:
 
     def begin(self, state: SchedulerState) -> None:
         """Read gauges from this state from now on; its counts continue the previous ones."""
-        self._stale_before += self._state.stale_messages
-        self._dropped_before += self._state.log_lines_dropped
+        self._stale_before += self._state.of(Silence).stale_messages
+        self._dropped_before += self._state.of(Logs).dropped
         self._state = state
 
     def failed(self, error: InterlockError) -> None:
@@ -250,12 +257,13 @@ class Metrics:
     def families(self, *, available: bool, position: int) -> list[Family]:
         state, counts = self._state, self._counts
         workers = [worker for worker in state.workers.values() if worker.connected]
-        tenants = {name: runs_of(state, one) for name, one in state.tenants.items() if one.is_declared}
+        tenants = {name: runs_of(state, one) for name, one in state.of(Tenants).items() if one.is_declared}
         lanes, entries = state.lanes, state.timetable.entries.values()
         states = Counter(run.state for run in state.runs.values())
         live = {str(one): states[one] for one in State if one not in TERMINAL}
-        stale, dropped = self._stale_before + state.stale_messages, self._dropped_before + state.log_lines_dropped
-        behind = 0 if state.scanned is None else max(0, position - state.scanned)
+        stale = self._stale_before + state.of(Silence).stale_messages
+        dropped, scanned = self._dropped_before + state.of(Logs).dropped, state.of(Scans).position
+        behind = 0 if scanned is None else max(0, position - scanned)
         numbers = (
             ("gauge", "output_scan_lag", "Entries of the store that the scans have not reached.", behind),
             ("counter", "runs_pruned_total", "Runs that were pruned.", self._pruned),
@@ -268,15 +276,15 @@ class Metrics:
             ("counter", "actions_failed_total", "Those that failed.", counts["guards"]["failed"]),
             ("gauge", "policy_circuit", "Circuit to the policy service: 0 closed, 1 probing, 2 open.",
              self.circuit_state()),
-            ("gauge", "sessions", "Sessions with runs that have not ended.", len(state.sessions)),
+            ("gauge", "sessions", "Sessions with runs that have not ended.", len(state.of(Sessions))),
             ("gauge", "sessions_active_runs", "Runs that have had their turn in their session.",
-             sum(len(one.active) for one in state.sessions.values())),
+             sum(len(one.active) for one in state.of(Sessions).values())),
             ("gauge", "sessions_waiting_runs", "Runs that wait for their turn in their session.",
-             sum(len(one.waiting) for one in state.sessions.values())),
+             sum(len(one.waiting) for one in state.of(Sessions).values())),
             ("gauge", "schedules", "Jobs that have a schedule.", len(entries)),
             ("gauge", "schedules_paused", "Jobs whose schedule is paused.", sum(one.paused for one in entries)),
             ("gauge", "workers", "Workers that are connected.", len(workers)),
-            ("gauge", "approvals_waiting", "Runs that wait for an approval.", len(state.awaiting_approval)),
+            ("gauge", "approvals_waiting", "Runs that wait for an approval.", len(state.of(Judging).awaiting_approval)),
             ("counter", "stale_messages_total", "Messages of attempts that are no longer live.", stale),
             ("counter", "log_lines_dropped_total", "Log lines dropped because a run's log was full.", dropped),
             ("counter", "leases_lost_total", "Times the scheduler lost its lease.", self._leases_lost),
@@ -320,7 +328,7 @@ class Metrics:
             ("gauge", "tenant_waiting", "Its runs that have not ended and hold no slot.", "tenant",
              {name: waiting for name, (_, waiting) in tenants.items()}),
             ("counter", "tenant_refused_total", "Requests refused with `tenant_limit`.", "tenant",
-             {name: one.refused for name, one in state.tenants.items() if one.is_declared}),
+             {name: one.refused for name, one in state.of(Tenants).items() if one.is_declared}),
         )  # fmt: skip
         durations = [sample for job_id, one in self._durations.items() for sample in one.samples({"job": job_id})]
         checks = [sample for phase, one in self._output.items() for sample in one.samples({"phase": phase})]

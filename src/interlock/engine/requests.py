@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from interlock.core.attempts.log_table import Logs
 from interlock.core.explain import explain
 from interlock.core.jobs import queries as job_queries
+from interlock.core.output import Scans
+from interlock.core.policy.judging import Judging
 from interlock.core.routing import workers
-from interlock.core.sessions.session import Session, memo_name, read_memo
+from interlock.core.sessions.session import Session, Sessions, memo_name, read_memo
 from interlock.core.sessions.view import session_info
 from interlock.core.state import SchedulerState
 from interlock.engine import intake
@@ -218,10 +221,10 @@ def _report(request: int, run: Run, progress: ProgressInfo | None = None) -> r.R
 
 
 def _scan_plan(state: SchedulerState, message: AskScanPlan) -> ScanPlan:
-    policy = state.policy
-    if policy is None or state.scanned is None:
+    policy, scanned = state.of(Judging).policy, state.of(Scans).position
+    if policy is None or scanned is None:
         return ScanPlan(message.request, 0, None)
-    return ScanPlan(message.request, state.scanned, policy.document.output, policy.digest)
+    return ScanPlan(message.request, scanned, policy.document.output, policy.digest)
 
 
 def _latest(lines: Sequence[LogEntry]) -> list[tuple[float, int, str, str, str]]:
@@ -284,7 +287,7 @@ async def _run(requests: Requests, question: r.Ask) -> Message:
     stats = stats_of(run, history, requests.engine.now())
     secrets = () if job is None else job.secrets
     detail = r.Detail(run.payload, secrets, requests.engine.settings.limits.secret_names, stats)
-    return msgspec.structs.replace(_report(question.request, run, state.progress.get(run.id)), detail=detail)
+    return msgspec.structs.replace(_report(question.request, run, state.of(Logs).progress.get(run.id)), detail=detail)
 
 
 async def _history(requests: Requests, name: str, question: r.AskHistory) -> Message:
@@ -329,7 +332,7 @@ async def _session(requests: Requests, name: str, question: AskSession) -> Messa
     check_key("session", question.session)
     check_name("tenant", question.tenant)
     key, state = (question.tenant, question.session), requests.engine.state
-    found = state.sessions.get(key)
+    found = state.of(Sessions).get(key)
     if found is None:
         memos = await requests.store.memos([memo_name(*key)])
         found = Session(*key, read_memo(memos.get(memo_name(*key))))
@@ -373,7 +376,9 @@ WAYS: dict[type[Message], Way] = {
     r.AskStatus: (NOTHING, lambda one, _, message: one.engine.status(message.request)),
     r.AskProgress: (
         NOTHING,
-        lambda one, _, message: r.ProgressReport(message.request, one.engine.state.progress.get(message.run_id)),
+        lambda one, _, message: r.ProgressReport(
+            message.request, one.engine.state.of(Logs).progress.get(message.run_id)
+        ),
     ),
     r.AskMetrics: (NOTHING, _metrics),
     r.Watch: (NOTHING, Requests.watch),

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from interlock.core.effects import PendingEffects
 from interlock.model.run import Run
 from interlock.wire import delivery_request as d
 from interlock.wire.effect import CallHook
@@ -22,7 +23,7 @@ class SenderLink:
         """Make this client the sender, and ask it for everything that is pending."""
         self._name = name
         self._asked.clear()
-        for effect in self._engine.state.effects:
+        for effect in self._engine.state.of(PendingEffects).pending:
             if isinstance(effect, CallHook):
                 self.call(effect)
         return d.SenderReport(message.request)

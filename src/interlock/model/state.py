@@ -51,6 +51,8 @@ ALLOWED = {state: frozenset(_ALLOWED.get(state, ())) for state in State}
 TERMINAL = frozenset(state for state, after in ALLOWED.items() if after <= {S.OUTPUT_QUARANTINED})
 """states of an ended run"""
 
+LIVE = frozenset(State) - TERMINAL
+
 _NOT_YET = {S.STARTING}
 POSSIBLE = tuple(state for state in State if state not in _NOT_YET)
 """the states that runs can have today; interfaces offer no other"""
@@ -70,21 +72,15 @@ class Consequence(IntFlag):
     """The effects of a transition besides the new state."""
 
     NONE = 0
-    TAKES_SLOT = 1
-    FREES_SLOT = 2
-    ENDS = 4  # the run leaves memory, unless it ended before
-    ENTERS = 8  # the run goes through the entry
-    REWRITES = 16  # any field of the run may change, not only those of one group
+    ENDS = 1  # the run leaves memory, unless it ended before
+    ENTERS = 2  # the run goes through the entry
+    REWRITES = 4  # any field of the run may change, not only those of one group
 
 
 def _effect(before: State, after: State) -> Consequence:
     effect = Consequence.ENDS if after in TERMINAL and before not in TERMINAL else Consequence.NONE
     if after is S.PENDING:
         effect |= Consequence.ENTERS
-    if after in HOLDS_SLOT and before not in HOLDS_SLOT:
-        effect |= Consequence.TAKES_SLOT
-    if before in HOLDS_SLOT and after not in HOLDS_SLOT:
-        effect |= Consequence.FREES_SLOT
     if after not in ENTRY | EXECUTION or (after in ENTRY and before in HOLDS_SLOT):
         effect |= Consequence.REWRITES
     return effect

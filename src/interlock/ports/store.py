@@ -13,7 +13,7 @@ import msgspec
 from msgspec.json import decode
 
 from interlock.core.decisions import Batch
-from interlock.core.recovery.rebuild import Snapshot as Snapshot
+from interlock.core.snapshot import Snapshot as Snapshot
 from interlock.model.audit import AuditEntry, AuditFilter, AuditHead
 from interlock.model.bulk import BulkRequest
 from interlock.model.child_info import Change, Kept

@@ -17,6 +17,8 @@ from rich.text import Text
 from interlock.cli.draw import children
 from interlock.cli.draw.format import COLOURS, ago, span
 from interlock.cli.draw.tables import Column, columns_of, console, full_screen, plain, rich_table
+from interlock.core.attempts.silence import Silence
+from interlock.core.policy.judging import Judging
 from interlock.core.routing.workers import state_of
 from interlock.core.timetable.table import Table
 from interlock.fields.sockets import MEMORY
@@ -152,10 +154,14 @@ def _head(scheduler: Scheduler, rate: float, uptime: float) -> Text:
         f"up {span(uptime)} · {rate:,.0f} ended/s · {engine.metrics.submitted:,} submitted · ",
         f"{len(engine.state.runs):,} live · {count:,} worker{'s' * (count != 1)}",
         f" ({restarts} restarted)" if restarts else "",
-        (f" · {len(engine.state.awaiting_approval):,} to approve", "yellow") if engine.state.awaiting_approval else "",
+        (f" · {len(engine.state.of(Judging).awaiting_approval):,} to approve", "yellow")
+        if engine.state.of(Judging).awaiting_approval
+        else "",
         (" · store unavailable", "bold red") if not engine.available else "",
         f" · {engine.metrics.commits:,} commits",
-        f" · {engine.state.stale_messages:,} stale messages" if engine.state.stale_messages else "",
+        f" · {engine.state.of(Silence).stale_messages:,} stale messages"
+        if engine.state.of(Silence).stale_messages
+        else "",
         no_wrap=True,
         overflow="ellipsis",
     )

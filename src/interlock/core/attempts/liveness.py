@@ -8,22 +8,23 @@ sides drop those that the other does not know.
 
 from collections.abc import Iterator
 
-from interlock.core import output
 from interlock.core.attempts.settle import begin, current, give_back, lose
+from interlock.core.attempts.silence import Silence, hear, watch_silence
 from interlock.core.effects import is_pending
+from interlock.core.lanes.lane import SlotKind
+from interlock.core.policy.judging import Judging
 from interlock.core.routing.dispatching import send
 from interlock.core.routing.roster import NOT_OUT, Attempt, Worker
-from interlock.core.state import Lines, SchedulerState
+from interlock.core.routing.route import route_key
+from interlock.core.routing.warm_start import KeptWorkers
+from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
 from interlock.fields.duration import span
 from interlock.model.explanation import Reason, ReasonKind
-from interlock.model.facets import ProgressInfo
 from interlock.model.run import Now, Run
 from interlock.model.state import ON_WORKER, State
-from interlock.policy.output import redact_line
 from interlock.wire.command import HandedOver, Stalled, WorkerDown, WorkerUp
 from interlock.wire.message import (
-    Checkpoint,
     Dispatch,
     Drain,
     Heard,
@@ -31,8 +32,6 @@ from interlock.wire.message import (
     Held,
     Leaving,
     Load,
-    LogLine,
-    Progress,
     Seen,
     Stop,
 )
@@ -54,10 +53,10 @@ def heartbeat(p: Pass, worker_id: str, message: Heartbeat) -> None:
 def note_load(p: Pass, worker_id: str, message: Load) -> None:
     worker = p.state.workers.get(worker_id)
     if worker is not None:
-        p.state.hear(worker, p.elapsed)
+        hear(p.state, worker, p.elapsed)
         worker.cpu, worker.memory, worker.gpu = message.cpu, message.memory, message.gpu
         p.state.roster.changed(worker)
-        p.state.watch_silence(p.elapsed)
+        watch_silence(p.state, p.elapsed)
     p.send(worker_id, Seen())
 
 
@@ -89,8 +88,8 @@ def worker_up(p: Pass, origin: str, command: WorkerUp) -> None:
     worker.connected = True
     worker.silent = False
     worker.heard = p.elapsed
-    p.state.watch_silence(p.elapsed)
-    p.state.kept_workers.look_at = 0.0
+    watch_silence(p.state, p.elapsed)
+    p.state.of(KeptWorkers).look_at = 0.0
     known = set()
     for held in command.held:
         attempt = current(p, worker.id, held.run_id, held.fence)
@@ -123,7 +122,7 @@ def worker_down(p: Pass, origin: str, command: WorkerDown) -> None:
     if not worker.attempts and (command.dead or worker.draining):
         p.state.roster.forget(worker)
     else:
-        p.state.watch_silence(worker.heard)
+        watch_silence(p.state, worker.heard)
 
 
 def worker_leaving(p: Pass, worker_id: str, message: Leaving) -> None:
@@ -136,7 +135,7 @@ def worker_leaving(p: Pass, worker_id: str, message: Leaving) -> None:
 def inputs_read(p: Pass, run: Run, inputs: tuple[bytes, bytes | None, tuple[bytes, ...]]) -> None:
     """Send a dispatch after its payloads and checkpoint were read."""
     worker = p.state.workers[str(run.worker_id)]
-    if run.stop is not None or run.is_held or run.id in p.state.unjudged:
+    if run.stop is not None or run.is_held or run.id in p.state.of(Judging).unjudged:
         give_back(p, worker.attempts[run.id], "not yet sent to its worker")
     else:
         send(p, run, worker, *inputs)
@@ -152,14 +151,14 @@ def handed_over(p: Pass, origin: str, command: HandedOver) -> None:
                 attempt = attempts.get(message.run_id)
                 if attempt is not None and attempt.run.fence == message.fence and not attempt.accepted:
                     attempt.heard = command.at
-                    p.state.watch_silence(command.at)
+                    watch_silence(p.state, command.at)
 
 
 def check_silence(p: Pass) -> None:
     """Lose attempts and pass over workers that have been silent for too long, and set the time of the next check."""
-    if p.state.liveness_due is None or p.elapsed < p.state.liveness_due:
+    watch, silence = p.state.of(Silence), p.state.limits.silence
+    if watch.due is None or p.elapsed < watch.due:
         return
-    silence = p.state.limits.silence
     oldest: float | None = None
     for worker in list(p.state.workers.values()):
         for attempt in list(worker.attempts.values()):
@@ -180,7 +179,7 @@ def check_silence(p: Pass) -> None:
             p.state.roster.changed(worker)
         elif not worker.attempts and not worker.drained:
             p.state.roster.forget(worker)
-    p.state.liveness_due = None if oldest is None else oldest + silence
+    watch.due = None if oldest is None else oldest + silence
 
 
 def stalled(p: Pass, origin: str, command: Stalled) -> None:
@@ -189,65 +188,8 @@ def stalled(p: Pass, origin: str, command: Stalled) -> None:
         for attempt in worker.attempts.values():
             attempt.heard += command.seconds
         worker.heard += command.seconds
-    if p.state.liveness_due is not None:
-        p.state.liveness_due += command.seconds
-
-
-def progress(p: Pass, worker_id: str, message: Progress) -> None:
-    attempt = current(p, worker_id, message.run_id, message.fence)
-    if attempt is not None:
-        run = attempt.run
-        text = "" if p.state.policy is not None and output.holds_back(p, run) else message.text
-        p.state.progress[run.id] = ProgressInfo(message.percent, text)
-        p.progressed[run.id] = (run.id, run.job_id, run.tenant, message.percent, text)
-
-
-def log_line(p: Pass, worker_id: str, message: LogLine) -> None:
-    """Add a line within the limits of a run's log; cut the one that exceeds them, and add a last line that says so.
-    Only that line exceeds a limit, so the size alone shows that the log is full, even after a restart."""
-    attempt = current(p, worker_id, message.run_id, message.fence)
-    if attempt is None:
-        return
-    state, limits = p.state, p.state.limits
-    run_id, number, text = message.run_id, message.number, message.text
-    known = state.lines.get(run_id)
-    if known is None or known.attempt != attempt.run.attempt:
-        known = state.lines[run_id] = Lines(attempt.run.attempt)
-    if known.has(number):
-        return
-    lines, size = state.log_sizes.get(run_id, (0, 0))
-    if lines > limits.log_lines or size > limits.log_bytes:
-        state.log_lines_dropped += 1
-        return
-    known.add(number)
-    level = message.level
-    if state.policy is not None and state.policy.output is not None:
-        text, known.of_key = redact_line(text, known.of_key)
-    if attempt.run.is_held_back or (state.policy is not None and output.holds_back(p, attempt.run)):
-        p.batch.held.add(run_id)
-    length = len(text) if text.isascii() else len(text.encode())
-    full = lines == limits.log_lines or size + length > limits.log_bytes
-    if full:
-        state.log_lines_dropped += 1
-        text = "" if lines == limits.log_lines else text.encode()[: limits.log_bytes - size].decode(errors="ignore")
-        length = len(text.encode())
-    if text or not full:
-        p.batch.logs.append((run_id, attempt.run.attempt, number, message.at, level, text, message.logger))
-        lines, size, number = lines + 1, size + length, number + 1
-    if full:
-        text = limits.log_full
-        p.batch.logs.append((run_id, attempt.run.attempt, number, message.at, "warning", text, ""))
-        lines, size = lines + 1, size + len(text)
-    state.log_sizes[run_id] = (lines, size)
-
-
-def checkpoint(p: Pass, worker_id: str, message: Checkpoint) -> None:
-    attempt = current(p, worker_id, message.run_id, message.fence)
-    if attempt is not None:
-        p.batch.checkpoints.append((message.run_id, message.value))
-        if not attempt.run.has_checkpoint:
-            attempt.run.has_checkpoint = 1
-            p.touch(attempt.run)
+    if (watch := p.state.of(Silence)).due is not None:
+        watch.due += command.seconds
 
 
 def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
@@ -276,3 +218,13 @@ def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
         left = max(0.0, attempt.heard + state.limits.silence - now.elapsed)
         text = f"will count as lost in {span(left)} unless its worker reconnects"
         yield Reason(kind=ReasonKind.WORKER_AWAY, text=text, name=worker.id, at=now.wall + left)
+
+
+def place(state: SchedulerState, run: Run, now: Now) -> None:
+    """Expect a stored attempt from its worker, until that is silent for too long."""
+    if run.state in ON_WORKER and run.worker_id is not None:
+        worker = state.workers.setdefault(run.worker_id, Worker(run.worker_id, heard=now.elapsed))
+        worker.attempts[run.id] = Attempt(run, now.elapsed, run.state is not State.DISPATCHED, state.arrival())
+        if (room := route_key(state, run)[1]) is not SlotKind.SHARED:
+            worker.apart[run.id] = room
+        watch_silence(state, now.elapsed)

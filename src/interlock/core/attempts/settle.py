@@ -4,9 +4,14 @@ from collections.abc import Iterator
 from math import inf
 
 from interlock.core import output
+from interlock.core.attempts.log_table import Logs
+from interlock.core.attempts.silence import Silence, hear
 from interlock.core.guards.http_hooks import call_after
 from interlock.core.lanes.filling import enqueue
+from interlock.core.letters.writing import give_up
+from interlock.core.policy.judging import Judging
 from interlock.core.routing.roster import MOST_TRIES, Attempt
+from interlock.core.sessions.session import Sessions
 from interlock.core.state import ATTEMPT_RUNTIME, LATE, RUNTIME, WAIT
 from interlock.core.transition import Pass
 from interlock.fields.duration import brief, checked
@@ -34,10 +39,10 @@ def current(p: Pass, worker_id: str, run_id: str, fence: int) -> Attempt | None:
     worker = p.state.workers.get(worker_id)
     attempt = None
     if worker is not None:
-        p.state.hear(worker, p.elapsed)
+        hear(p.state, worker, p.elapsed)
         attempt = worker.attempts.get(run_id)
     if attempt is None or attempt.run.fence != fence:
-        p.state.stale_messages += 1
+        p.state.of(Silence).stale_messages += 1
         return None
     return attempt
 
@@ -96,6 +101,16 @@ def limit_name(job: Job, run: Run, kind: str) -> str:
     return f"{name} of {as_written(longest)}{' per attempt' * (kind == ATTEMPT_RUNTIME)}"
 
 
+def waits_for_retry(run: Run) -> bool:
+    return True
+
+
+def longest_wait(run: Run, job: Job) -> float:
+    """Return the longest delay before this retry."""
+    asked = run.failure and run.failure.retry_after
+    return max(job.retry.delay(max(run.failures - 1, 0), 1.0), asked or 0.0)
+
+
 def most_retries(job: Job, run: Run) -> int:
     allowed = run.limits.max_retries
     return job.max_retries if allowed is None else min(allowed, job.max_retries)
@@ -141,14 +156,14 @@ def finished(p: Pass, worker_id: str, message: Finished) -> None:
 
 def _succeed(p: Pass, run: Run, at: float | None) -> None:
     """End a run that has done its work, unless its result is withheld, or it first waits for a scan or a hook."""
-    is_checked = p.state.policy is not None or run.is_held_back
+    is_checked = p.state.of(Judging).policy is not None or run.is_held_back
     if is_checked and output.withhold(p, run, at):
         return
     if not (is_checked and output.scan_first(p, run)) and not call_after(p, run):
         p.move(run, State.SUCCEEDED, "done", at=at)
         if is_checked:
             output.scan_later(p, run)
-    elif run.id in p.state.runs and (progress := p.state.progress.get(run.id)) is not None:
+    elif run.id in p.state.runs and (progress := p.state.of(Logs).progress.get(run.id)) is not None:
         # The wait may last over a restart.
         p.set_facet(run, progress=progress)
 
@@ -251,16 +266,16 @@ def give_back(p: Pass, attempt: Attempt, reason: str) -> None:
         return
     if run.state is State.DISPATCHED and run.attempt >= MOST_TRIES and not run.may_have_begun:
         text = f"handed out {run.attempt} times and never begun; the last time: {reason}"
-        p.give_up(run, LetterCode.DISPATCH_FAILED, text)
+        give_up(p, run, LetterCode.DISPATCH_FAILED, text)
     elif run.state is State.DISPATCHED:
         run.stop = None
         p.move(run, State.SCHEDULED, reason)
         enqueue(p.state, run, attempt.order)
         if run.is_held:
             p.move(run, State.PENDING, "held")
-            p.stepping_back.append(run)
-        elif run.id in p.state.unjudged:
-            p.state.unjudged.discard(run.id)
+            p.state.of(Sessions).stepping_back.append(run)
+        elif run.id in p.state.of(Judging).unjudged:
+            p.state.of(Judging).unjudged.discard(run.id)
             p.move(run, State.PENDING, "the policy has changed")
     else:
         _again(p, run, reason)
@@ -275,6 +290,6 @@ def _again(p: Pass, run: Run, reason: str) -> None:
         run.due_at = None if run.due_at <= p.now else min(run.due_at, p.now + p.state.limits.lead)
     p.move(run, State.RETRYING, reason)
     if run.due_at is None:
-        p.state.unsettled.append(run.id)
+        p.state.timers.unsettled.append(run.id)
     else:
         p.state.set_span(p.elapsed + run.due_at - p.now, run, WAIT)

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from interlock.core.attempts.stop import cancel_run
 from interlock.core.bulk import rerun
+from interlock.core.bulk.table import Bulks
 from interlock.core.entry import actions
 from interlock.core.entry.actions import ACTIONS
 from interlock.core.entry.lineage import asker, maker
@@ -32,7 +33,7 @@ MOST_KEPT = 1000  # requests kept
 
 
 def start(p: Pass, origin: str, command: StartBulk) -> None:
-    bulk = p.state.bulks.get(command.bulk_id)
+    bulk = p.state.of(Bulks).requests.get(command.bulk_id)
     if bulk is None:
         bulk = _begin(p, command, command.actor or origin)
     elif (bulk.action, bulk.wanted) != (command.action, command.wanted):
@@ -65,7 +66,7 @@ def _begin(p: Pass, command: StartBulk, actor: str) -> BulkRequest:
         raise Draining
     if is_retry and command.wanted.job_id is not None:
         p.state.job(command.wanted.job_id)
-    if len(p.state.walks) >= MOST_AT_ONCE:
+    if len(p.state.of(Bulks).walks) >= MOST_AT_ONCE:
         raise Overloaded(f"{MOST_AT_ONCE} bulk requests are under way; try again when one has finished")
     # It must not see runs of other tenants, not even in the number of those left.
     tenant = command.wanted.tenant
@@ -82,29 +83,29 @@ def _begin(p: Pass, command: StartBulk, actor: str) -> BulkRequest:
         left=None if is_retry else len(walk),
         behind=() if made_by is None else made_by.submitters,
     )
-    p.state.walks[bulk.id] = walk
+    p.state.of(Bulks).walks[bulk.id] = walk
     _keep(p, rerun.retry_page(p, bulk) if is_retry else bulk)
-    if len(p.state.bulks) > MOST_KEPT:
-        oldest = next(one for one in p.state.bulks if one not in p.state.walks)
-        del p.state.bulks[oldest]
+    if len(p.state.of(Bulks).requests) > MOST_KEPT:
+        oldest = next(one for one in p.state.of(Bulks).requests if one not in p.state.of(Bulks).walks)
+        del p.state.of(Bulks).requests[oldest]
         p.batch.dropped_bulks.append(oldest)
-    return p.state.bulks[bulk.id]
+    return p.state.of(Bulks).requests[bulk.id]
 
 
 def _keep(p: Pass, bulk: BulkRequest) -> None:
-    p.state.bulks[bulk.id] = bulk
+    p.state.of(Bulks).requests[bulk.id] = bulk
     p.batch.bulks.append(bulk)
     if bulk.ended_at is not None:
-        p.state.walks.pop(bulk.id, None)
+        p.state.of(Bulks).walks.pop(bulk.id, None)
 
 
 def proceed(p: Pass) -> None:
     """Carry out a part of the first request, then move it to the end."""
-    if not p.state.walks:
+    if not p.state.of(Bulks).walks:
         return
-    bulk_id = next(iter(p.state.walks))
-    walk = p.state.walks.pop(bulk_id)
-    bulk = p.state.bulks[bulk_id]
+    bulk_id = next(iter(p.state.of(Bulks).walks))
+    walk = p.state.of(Bulks).walks.pop(bulk_id)
+    bulk = p.state.of(Bulks).requests[bulk_id]
     if bulk.action is RunAction.RETRY:
         _retry_next(p, bulk)
         return
@@ -123,7 +124,7 @@ def proceed(p: Pass) -> None:
             else:
                 done += 1
     if walk:
-        p.state.walks[bulk_id] = walk
+        p.state.of(Bulks).walks[bulk_id] = walk
     if not walk or (done, asked) != (bulk.done, bulk.asked):
         ended_at = None if walk else p.now
         _keep(p, replace(bulk, done=done, asked=asked, left=len(walk), ended_at=ended_at, seq=bulk.seq + 1))
@@ -142,7 +143,7 @@ def cancel_with_children(p: Pass, run: Run, reason: str, actor: str) -> bool:
 def _retry_next(p: Pass, bulk: BulkRequest) -> None:
     """Retry the next page, if it was read. A scheduler that drains leaves the rest to the next one."""
     if not p.state.draining:
-        p.state.walks[bulk.id] = []
+        p.state.of(Bulks).walks[bulk.id] = []
         if bulk.id in p.facts.pages:
             _keep(p, rerun.retry_page(p, bulk))
 
@@ -150,7 +151,7 @@ def _retry_next(p: Pass, bulk: BulkRequest) -> None:
 def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
     """Explain which requests under way will still act on the run."""
     done = {RunAction.CANCEL: run.stop is not None, RunAction.HOLD: run.is_held, RunAction.RELEASE: not run.is_held}
-    for bulk in map(state.bulks.__getitem__, state.walks):
+    for bulk in map(state.of(Bulks).requests.__getitem__, state.of(Bulks).walks):
         if not done.get(bulk.action, True) and run.created_at <= bulk.created_at and bulk.wanted.fits(run):
             text = f"has not yet been reached by bulk request {bulk.id}: {bulk.action} by {bulk.actor}"
             yield Reason(kind=ReasonKind.BULK, text=text, name=bulk.id, since=bulk.created_at)

@@ -10,6 +10,7 @@ from collections import Counter
 
 from msgspec.structs import replace
 
+from interlock.core.bulk.table import Bulks
 from interlock.core.entry import lineage
 from interlock.core.entry.admission import create_run, lane_of
 from interlock.core.facts import Needs
@@ -33,13 +34,13 @@ PAGE = 64  # runs that one pass retries, each with a payload of up to 1 MiB
 
 
 def needs_page(state: SchedulerState, command: StartBulk, needs: Needs) -> None:
-    if command.action is RunAction.RETRY and command.bulk_id not in state.bulks:
+    if command.action is RunAction.RETRY and command.bulk_id not in state.of(Bulks).requests:
         _need(state, needs, command.bulk_id, command.wanted, None)
 
 
 def needs_next_page(state: SchedulerState, needs: Needs) -> None:
     """Ask for the next page of the bulk request whose turn it is."""
-    bulk = state.bulks[next(iter(state.walks))] if state.walks else None
+    bulk = state.of(Bulks).requests[next(iter(state.of(Bulks).walks))] if state.of(Bulks).walks else None
     if bulk is not None and bulk.action is RunAction.RETRY and not state.draining:
         _need(state, needs, bulk.id, bulk.wanted, bulk.before)
 
@@ -57,7 +58,7 @@ def retry_one(p: Pass, origin: str, command: ActOnRun, run: Run) -> None:
     known = None if key is None else p.run_of_key((run.tenant, key))
     changed = command.arguments if isinstance(command, Replay) else b""
     lane, _ = lane_of(p, run.lane)
-    if known is None and lane in p.state.draining_lanes:
+    if known is None and lane in p.state.lanes.draining:
         raise Draining(lane)
     if known is None:
         new = _new_run(p, run, key, changed)
@@ -88,7 +89,7 @@ def retry_page(p: Pass, bulk: BulkRequest) -> BulkRequest:
         facets = p.marked.get(old.id, old).facets or Facets()
         is_done = facets.retried_as is not None or facets.collapsed_into is not None
         lane, _ = lane_of(p, old.lane)
-        is_done = is_done or old.job_id not in p.state.jobs or lane in p.state.draining_lanes
+        is_done = is_done or old.job_id not in p.state.jobs or lane in p.state.lanes.draining
         if not is_done and _is_allowed(p, old.tenant, lane):
             _run_again(p, old, _new_run(p, old, None), bulk.reason, bulk.actor, behind=bulk.behind)
             done += 1

@@ -10,6 +10,9 @@ from interlock.core.attempts.stop import ask_to_stop, cancel_run
 from interlock.core.bulk import rerun
 from interlock.core.facts import Needs
 from interlock.core.guards import constraints
+from interlock.core.guards.violations import violate
+from interlock.core.part import for_special_runs
+from interlock.core.sessions.session import Sessions
 from interlock.core.state import ATTEMPT_RUNTIME, SchedulerState
 from interlock.core.transition import Pass
 from interlock.error import RunPruned, UnknownRun
@@ -51,7 +54,7 @@ def hold(p: Pass, run: Run, reason: str, actor: str) -> bool:
     p.set_facet(run, hold=Hold(by=actor, at=p.now))
     if run.state is State.SCHEDULED:
         p.move(run, State.PENDING, reason, actor)
-        p.stepping_back.append(run)
+        p.state.of(Sessions).stepping_back.append(run)
     return True
 
 
@@ -66,6 +69,7 @@ def release(p: Pass, run: Run, reason: str, actor: str) -> bool:
     return True
 
 
+@for_special_runs
 def stays_held(p: Pass, run: Run) -> bool:
     """Keep a held run pending; a stage of the entry."""
     return run.is_held
@@ -95,7 +99,7 @@ def overrun(p: Pass, run: Run, kind: str) -> None:
         return
     name = limit_name(job, run, kind)
     if name.startswith(ALLOWED):
-        p.violate(run, ALLOWED, f"stopped after {span(checked(job.constraints.max_allowed_run_time))} of run time")
+        violate(p, run, ALLOWED, f"stopped after {span(checked(job.constraints.max_allowed_run_time))} of run time")
     if kind != ATTEMPT_RUNTIME:
         _time_out(p, run, f"{name} passed")
     elif run.state in ON_WORKER and run.stop is None:

@@ -8,11 +8,15 @@ import msgspec
 from interlock.core.entry.lineage import asker, maker
 from interlock.core.entry.lineage import place as put_under
 from interlock.core.facts import Needs
+from interlock.core.guards.job_guard import Guards
 from interlock.core.lanes.filling import enqueue
-from interlock.core.sessions.session import memo_name
+from interlock.core.part import for_special_runs
+from interlock.core.policy.judging import Judging
+from interlock.core.sessions.session import Sessions, memo_name
 from interlock.core.sessions.turns import check_room, queue
 from interlock.core.state import WAIT, SchedulerState
 from interlock.core.tenants.limits import check_tenants
+from interlock.core.tenants.tenant import Tenants
 from interlock.core.transition import Pass
 from interlock.error import Draining, Forbidden, IdempotencyConflict
 from interlock.fields import payload
@@ -26,10 +30,11 @@ from interlock.wire.request import Accepted, NewRun
 
 
 def create_needs(state: SchedulerState, command: Create, needs: Needs) -> None:
+    sessions = state.of(Sessions)
     for new in command.runs:
         if new.idempotency_key is not None:
             needs.keys[new.tenant, new.idempotency_key] = None
-        if new.session is not None and (new.tenant, new.session) not in state.sessions and state.has_session_memos:
+        if new.session is not None and sessions.has_memos and (new.tenant, new.session) not in sessions:
             needs.memos[memo_name(new.tenant, new.session)] = None
         if new.occurrence is not None:
             run_id = occurrence_id(new.job_id, new.occurrence, new.tenant)
@@ -51,9 +56,9 @@ def create(p: Pass, origin: str, command: Create) -> None:
         job = p.state.job(new.job_id)
         if new.idempotency_key is not None or new.occurrence is not None:
             digests[place] = _check_identity(p, new, taken, may_pause)
-        if p.state.draining_lanes:
+        if p.state.lanes.draining:
             lane, _ = lane_of(p, new.lane or job.lane or MAIN)
-            if lane in p.state.draining_lanes and _existing(p, new) is None:
+            if lane in p.state.lanes.draining and _existing(p, new) is None:
                 raise Draining(lane)
         if new.session is not None and _existing(p, new) is None:
             check_room(p, new, coming)
@@ -73,7 +78,7 @@ def create(p: Pass, origin: str, command: Create) -> None:
 
 
 def _check_tenants(p: Pass, runs: list[NewRun]) -> None:
-    if p.state.tenants:
+    if p.state.of(Tenants):
         new_ones = (new for new in runs if _existing(p, new) is None)
         check_tenants(
             p, ((new.tenant, lane_of(p, new.lane or p.state.jobs[new.job_id].lane or MAIN)[0]) for new in new_ones)
@@ -137,7 +142,7 @@ def create_run(
     if new.occurrence is not None:
         run_id = occurrence_id(new.job_id, new.occurrence, new.tenant)
     else:
-        run_id = p.state.ids.next(now, p.rng.getrandbits(48))
+        run_id = p.state.numbers.ids.next(now, p.rng.getrandbits(48))
     if digest is not None:
         if new.idempotency_key is not None:
             p.keys[new.tenant, new.idempotency_key] = (run_id, digest)
@@ -214,19 +219,21 @@ def _deadline(job: Job, since: float) -> float | None:
     return None if job.deadline is None else since + job.deadline
 
 
-def admit(p: Pass, run: Run, reason: str = "cleared") -> None:
-    """Queue a run that has passed every stage of the entry. Judge one again whose verdict may be out of date."""
-    if p.state.guards and (guard := p.state.guards.get(run.job_id)) is not None:
+def admit(p: Pass, run: Run, reason: str = "cleared") -> bool:
+    """Queue a run that has passed every other stage of the entry. Judge one again whose verdict may be out of date."""
+    guards, unjudged = p.state.of(Guards), p.state.of(Judging).unjudged
+    if guards and (guard := guards.get(run.job_id)) is not None:
         guard.holding[run.id] = run
-    p.move(run, State.SCHEDULED, p.passed_because.get(run.id, reason) if p.passed_because else reason)
-    if not p.state.unjudged or run.id not in p.state.unjudged:
+    p.move(run, State.SCHEDULED, p.cleared_because.get(run.id, reason) if p.cleared_because else reason)
+    if not unjudged or run.id not in unjudged:
         queue(p, run)
-        return
+        return True
     # Not into its session: there it could join another run, or take a place.
-    p.state.unjudged.discard(run.id)
-    if not p.state.waits_in_session(run):
+    unjudged.discard(run.id)
+    if not p.state.of(Sessions).keeps(run):
         enqueue(p.state, run)
     p.move(run, State.PENDING, "the policy has changed")
+    return True
 
 
 def adopt(p: Pass, run: Run, job: Job) -> None:
@@ -252,3 +259,9 @@ def adopt(p: Pass, run: Run, job: Job) -> None:
         p.set_facet(run, labels=job.with_labels(own))
     run.job_version = job.version
     p.touch(run)
+
+
+@for_special_runs
+def free_key(p: Pass, run: Run) -> None:
+    if run.facets is not None and run.facets.unique is not None:
+        p.freed.add(run.id)

@@ -7,32 +7,45 @@ import hashlib
 import hmac
 from collections.abc import Iterable
 
+import msgspec
+
+from interlock.core.bulk.table import Bulks
+from interlock.core.snapshot import Snapshot
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
 from interlock.error import Forbidden
 from interlock.model.access import OWNER
-from interlock.model.run import Run, name_of_run
+from interlock.model.run import Now, Run, name_of_run
 from interlock.wire.claim import MOST_ABOVE, read_claim
 
 MEMO = "claim_key"
 
 
+class Proofs(msgspec.Struct):
+    prover: hashlib.blake2b | None = None  # hash with the key of proofs
+
+
+def load(state: SchedulerState, snapshot: Snapshot, now: Now) -> None:
+    set_key(state, snapshot.memos.get(MEMO))
+
+
 def adopt_key(p: Pass, key: bytes) -> None:
     """Take the key of proofs, unless the store has one: attempts outlive the scheduler that dispatched them."""
-    if p.state.prover is None and key:
+    if p.state.of(Proofs).prover is None and key:
         set_key(p.state, key)
         p.batch.memos[MEMO] = key
 
 
 def set_key(state: SchedulerState, key: bytes | None) -> None:
-    state.prover = None if key is None else hashlib.blake2b(key=key, digest_size=16)
+    state.of(Proofs).prover = None if key is None else hashlib.blake2b(key=key, digest_size=16)
 
 
 def proof_of(state: SchedulerState, run_id: str, fence: int) -> str:
     """Return the proof that code belongs to this attempt; empty without a key, in which case no claim is valid."""
-    if state.prover is None:
+    prover = state.of(Proofs).prover
+    if prover is None:
         return ""
-    prover = state.prover.copy()
+    prover = prover.copy()
     prover.update(f"{fence}/{run_id}".encode())
     return prover.hexdigest()
 
@@ -64,7 +77,7 @@ def maker(p: Pass, text: str, tenants: Iterable[str]) -> Run | None:
 
 def is_closed(state: SchedulerState, run: Run) -> bool:
     """Return whether a run is cancelled with what it makes, or will be when the request comes to it."""
-    under_way = (state.bulks[bulk_id] for bulk_id in state.walks)
+    under_way = (state.of(Bulks).requests[bulk_id] for bulk_id in state.of(Bulks).walks)
     return bool(run.facets is not None and run.facets.cascade) or any(
         bulk.is_cascade and bulk.wanted.fits(run) for bulk in under_way
     )

@@ -22,8 +22,11 @@ from interlock.core.attempts.stop import cancel_run
 from interlock.core.entry.admission import admit
 from interlock.core.guards.actions import EVENTS, ActionFailed, about, create_caused_run, inform_all, notify
 from interlock.core.guards.http_hooks import GOOD, call_hook, hook_of
-from interlock.core.guards.job_guard import ACTION, JobGuard, guard_of, waits
+from interlock.core.guards.job_guard import ACTION, Guards, guard_of, waits
+from interlock.core.guards.violations import violate
 from interlock.core.guards.waits import Overtaken, explain_wait, park, ready_runs
+from interlock.core.part import for_special_runs
+from interlock.core.sessions.turns import let_others_pass
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
 from interlock.fields.duration import brief, checked, span
@@ -65,10 +68,10 @@ def constrain(p: Pass, run: Run) -> bool:
     if run.guarded.cleared and not (constraints.recheck_on_retry and run.previous is State.RETRYING):
         return False
     guard_of(p.state, run.job_id).pending[run.id] = run
-    p.move(run, State.CONDITION_PENDING, p.passed_because.get(run.id, "constraints must be checked"))
+    p.move(run, State.CONDITION_PENDING, p.cleared_because.get(run.id, "constraints must be checked"))
     _check(p, run)
     if run.state is State.CONDITION_RUNNING:
-        p.let_others_pass(run)
+        let_others_pass(p, run)
     return True
 
 
@@ -78,7 +81,7 @@ def _check(p: Pass, run: Run) -> None:
     guarded = run.guarded
     fresh = replace(guarded, answers={}, asked={}, decision=None, step=0, checked=guarded.checked + len(names))
     p.set_facet(run, constraints=fresh)
-    _ask(p, run)
+    ask(p, run)
 
 
 def _names(state: SchedulerState, run: Run) -> list[str]:
@@ -98,8 +101,8 @@ def _missing(state: SchedulerState, run: Run) -> list[str]:
     return [name for name in _names(state, run) if name not in (*run.guarded.answers, WINDOW, MAX_CONCURRENT)]
 
 
-def _ask(p: Pass, run: Run) -> None:
-    """Ask for the missing answers, or judge if none is missing."""
+def ask(p: Pass, run: Run) -> None:
+    """Ask for the missing answers, after a restart again and with the same ids, or judge if none is missing."""
     for name in _missing(p.state, run):
         if name == PREVIOUS:
             effects.ask(p, ReadPrevious(run.id, run.seq))
@@ -141,7 +144,7 @@ def proceed(p: Pass, run: Run) -> None:
 def _unanswered(p: Pass, run: Run, name: str, on_error: OnError, why: str) -> None:
     """Follow `on_error` of a constraint that cannot be checked."""
     reason = f"{name} cannot be checked: {why}"[:LONGEST_MESSAGE]
-    p.violate(run, name, f"cannot be checked: {why}"[:LONGEST_MESSAGE])
+    violate(p, run, name, f"cannot be checked: {why}"[:LONGEST_MESSAGE])
     if on_error is OnError.ALLOW:
         _answer(p, run, name, "")
     else:
@@ -185,7 +188,7 @@ def _finish(p: Pass, run: Run, status: int | None, why: str) -> None:
     """End a run whose work is done, as the hook after it says."""
     message = "" if status in GOOD else f"cannot be called: {why}" if status is None else f"answered {status}"
     if message:
-        p.violate(run, POST_HOOK, message)
+        violate(p, run, POST_HOOK, message)
     if not message or (status is None and hook_of(p, run, POST_HOOK).on_error != OnError.FAIL):
         p.move(run, State.SUCCEEDED, "done")
         output.scan_later(p, run)
@@ -210,7 +213,7 @@ def _judge(p: Pass, run: Run) -> None:
         _clear(p, run, "all constraints are met")
         return
     for name, message in found:
-        p.violate(run, name, message)
+        violate(p, run, name, message)
     guarded = run.guarded
     p.move(run, State.ACTION_PENDING, _why(run))
     since = p.now if guarded.since is None else guarded.since
@@ -265,7 +268,7 @@ def _failed(p: Pass, run: Run, on_error: OnError, why: str) -> None:
     """Follow `on_error` of an action that failed."""
     guarded = run.guarded
     p.set_facet(run, constraints=replace(guarded, failed=guarded.failed + 1))
-    p.violate(run, ACTION, why[:LONGEST_MESSAGE], count=0)
+    violate(p, run, ACTION, why[:LONGEST_MESSAGE], count=0)
     _end(p, run, on_error, why[:LONGEST_MESSAGE])
 
 
@@ -296,31 +299,43 @@ def check_again(p: Pass, run: Run) -> None:
         _check(p, run)
 
 
-def resume(p: Pass, run: Run) -> None:
-    """Go on after a restart: ask again, with the same ids, for answers that are missing."""
-    if run.state is State.CONDITION_RUNNING:
-        _ask(p, run)
-    elif run.state is State.TERMINATING and not output.resume(p, run):
-        call_hook(p, run, POST_HOOK)
+def has_ended(p: Pass, run: Run) -> None:
+    """Act on the end of a run: actions of its own, answers to others, a place that is free."""
+    job, guards = p.state.versions[run.job_version], p.state.of(Guards)
+    if (job.on_success or job.on_failure) and run.state in EVENTS:
+        inform_all(p, run, *EVENTS[run.state])
+    if run.facets is not None:
+        _settle(p, run)
+    if guards and (guard := guards.get(run.job_id)) is not None:
+        guard.drop(run)
+        guards.freed[run.job_id] = None
 
 
-def release(p: Pass) -> None:
-    """Act on the runs that ended in this pass: actions of their own, answers to others, places that are free."""
-    versions, guards = p.state.versions, p.state.guards
-    while p.settled < len(p.ended):
-        run = p.ended[p.settled]
-        p.settled += 1
-        job = versions[run.job_version]
-        if (job.on_success or job.on_failure) and run.state in EVENTS:
-            inform_all(p, run, *EVENTS[run.state])
-        if run.facets is not None:
-            output.end_unscanned(p, run)
-            _settle(p, run)
-        if guards and (guard := guards.get(run.job_id)) is not None:
-            guard.drop(run)
-            p.freed_places[run.job_id] = None
-    while p.freed_places:
-        _wake(p, p.state.guards[p.freed_places.popitem()[0]])
+def fill_places(p: Pass) -> None:
+    """Let runs try whose job has a free place."""
+    guards = p.state.of(Guards)
+    while guards.freed:
+        for run in ready_runs(p.state, guards[guards.freed.popitem()[0]]):
+            check_again(p, run)
+
+
+@for_special_runs
+def give_up_place(p: Pass, run: Run) -> None:
+    """Let others of its job pass a run that is held, or that is judged again and has never begun."""
+    if run.facets is not None and run.guarded.cleared and (run.is_held or not run.may_have_begun):
+        guards = p.state.of(Guards)
+        guards[run.job_id].drop(run)
+        guards.freed[run.job_id] = None
+        p.set_facet(run, constraints=replace(run.guarded, cleared=False))
+
+
+def has_wait(run: Run) -> bool:
+    return True
+
+
+def longest_wait(run: Run, job: Job) -> float:
+    decision = run.guarded.decision
+    return 0.0 if decision is None else max(checked(decision.delay), checked(decision.limit or 0.0))
 
 
 def _settle(p: Pass, run: Run) -> None:
@@ -366,18 +381,13 @@ def _result(run: Run) -> tuple[str, str]:
     return "", f"run {run.id} returned {str(found)[:100]}; a check must return true, false, null or a string"
 
 
-def _wake(p: Pass, guard: JobGuard) -> None:
-    for run in ready_runs(p.state, guard):
-        check_again(p, run)
-
-
-def late(p: Pass, run: Run) -> None:
+def late(p: Pass, run: Run, kind: str) -> None:
     """Mark a run that takes longer than expected."""
     expected = p.state.job_of(run).constraints.max_expected_run_time
     if expected is None or run.guarded.late or run.state is State.TERMINATING:
         return
     p.set_facet(run, constraints=replace(run.guarded, late=True))
-    p.violate(run, EXPECTED, f"still running after {span(checked(expected))}")
+    violate(p, run, EXPECTED, f"still running after {span(checked(expected))}")
     inform_all(p, run, "on_late", "late")
 
 

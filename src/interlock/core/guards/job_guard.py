@@ -4,12 +4,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from interlock.core.snapshot import Snapshot
 from interlock.model.guard import ActionKind
-from interlock.model.run import CATCH_UP, SCHEDULE, Run
+from interlock.model.run import CATCH_UP, SCHEDULE, Now, Run
 from interlock.model.state import GUARDED, HOLDS_SLOT, State
 
 if TYPE_CHECKING:
     from interlock.core.state import SchedulerState
+    from interlock.core.transition import Pass
 
 ACTION = "action"  # name in `asked` of the run that an action has called
 _PASSED = HOLDS_SLOT | {State.SCHEDULED, State.RETRYING}
@@ -56,6 +58,21 @@ class JobGuard(msgspec.Struct, eq=False):
         self.wake(run)
 
 
+class Guards(dict[str, JobGuard]):
+    """By job, for those that have had a guarded run."""
+
+    def __init__(self) -> None:
+        self.freed: dict[str, None] = {}  # jobs with a place that has become free
+
+
+def forget_unused(p: "Pass") -> None:
+    """Drop the guards of jobs that are gone, once they are the majority."""
+    guards, jobs = p.state.of(Guards), p.state.jobs
+    if len(guards) > 100 + 2 * len(jobs):
+        for job_id in [job_id for job_id, guard in guards.items() if job_id not in jobs and not guard.is_used]:
+            del guards[job_id]
+
+
 def waits(run: Run) -> bool:
     """Return whether a run waits because of a violation, and not for a run that it has called."""
     return run.state is State.ACTION_RUNNING and not run.guarded.asked and run.guarded.decision is not None
@@ -63,19 +80,24 @@ def waits(run: Run) -> bool:
 
 def guard_of(state: "SchedulerState", job_id: str) -> JobGuard:
     """Return the guard of a job; the first time, look for the runs that its earlier definitions left."""
-    guard = state.guards.get(job_id)
+    guard = state.of(Guards).get(job_id)
     if guard is None:
-        guard = state.guards[job_id] = JobGuard()
+        guard = state.of(Guards)[job_id] = JobGuard()
         for run in state.runs.values():
             if run.job_id == job_id:
                 guard.add(run)
     return guard
 
 
-def rebuild_guards(state: "SchedulerState") -> None:
-    """Make the guards of all jobs with guarded runs, in one pass over the runs."""
-    found = (run for run in state.runs.values() if run.state in GUARDED or run.guarded.cleared)
-    state.guards = {run.job_id: JobGuard() for run in found}
-    for run in state.runs.values() if state.guards else ():
-        if run.job_id in state.guards:
-            state.guards[run.job_id].add(run)
+def load(state: "SchedulerState", snapshot: Snapshot, now: Now) -> None:
+    """Make the guards of all jobs with guarded runs."""
+    guards = state.of(Guards)
+    guards.update((run.job_id, JobGuard()) for run in snapshot.runs if run.state in GUARDED or run.guarded.cleared)
+    for run in snapshot.runs if guards else ():
+        if run.job_id in guards:
+            guards[run.job_id].add(run)
+
+
+def adopt(state: "SchedulerState", run: Run, memo: object) -> None:
+    if run.state in GUARDED or run.guarded.cleared or run.job_id in state.of(Guards):
+        guard_of(state, run.job_id).add(run)

@@ -4,7 +4,9 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from interlock.core.attempts.stop import cancel_run
-from interlock.core.guards.job_guard import ACTION, JobGuard, guard_of, waits
+from interlock.core.guards.job_guard import ACTION, Guards, JobGuard, guard_of, waits
+from interlock.core.sessions.session import Sessions
+from interlock.core.sessions.turns import let_others_pass
 from interlock.core.state import WAIT as WAIT_SPAN
 from interlock.core.state import SchedulerState
 from interlock.core.timetable.series import OVERTAKEN, overtaken_by, skip
@@ -52,7 +54,7 @@ def park(p: Pass, run: Run, decision: Decision) -> WaitRefusal | None:
     p.touch(run)
     if delay is not None:
         p.state.set_span(p.elapsed + delay, run, WAIT_SPAN)
-    p.let_others_pass(run)  # one of its job may wait for the turn that this one has
+    let_others_pass(p, run)  # one of its job may wait for the turn that this one has
     return None
 
 
@@ -99,7 +101,7 @@ def _is_overtaken(p: Pass, run: Run, guard: JobGuard) -> bool:
 
 def skip_waiting(p: Pass, job_id: str, why: str) -> None:
     """Skip the occurrences of a job that wait because of a violation."""
-    guard = p.state.guards.get(job_id)
+    guard = p.state.of(Guards).get(job_id)
     for run in [one for one in guard.occurrences.values() if waits(one)] if guard is not None else ():
         skip(p, run, why)
 
@@ -117,8 +119,8 @@ def _is_stuck(state: SchedulerState, others: Iterable[Run], run: Run) -> bool:
         blockers: list[Run] = []
         if waits(one) and decision is not None and decision.action in WAITS:
             blockers = _others(guard_of(state, one.job_id), one, decision.action)
-        elif one.state is State.SCHEDULED and state.waits_in_session(one):
-            blockers = list(state.sessions[one.tenant, str(one.session)].active.values())
+        elif one.state is State.SCHEDULED and state.of(Sessions).keeps(one):
+            blockers = list(state.of(Sessions)[one.tenant, str(one.session)].active.values())
         if not blockers:
             return False
         ahead += blockers

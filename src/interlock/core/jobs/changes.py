@@ -2,12 +2,15 @@
 
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 from interlock.core.audit import note_declared, note_jobs
 from interlock.core.decisions import Defined
 from interlock.core.entry.admission import adopt, lane_of, note_reached
 from interlock.core.entry.lineage import adopt_key
 from interlock.core.facts import Needs
 from interlock.core.guards.waits import skip_waiting
+from interlock.core.jobs.declared import Declared
 from interlock.core.jobs.queries import report
 from interlock.core.lanes.changes import adopt_lanes
 from interlock.core.output import adopt_output
@@ -38,7 +41,7 @@ def refusals(state: SchedulerState, jobs: Iterable[Job], now: float) -> list[tup
     """Return the jobs that cannot be declared now, each with the reason."""
     found = []
     for job in jobs:
-        if job.id in state.jobs and job.id not in state.declared:
+        if job.id in state.jobs and job.id not in state.of(Declared).versions:
             found.append((job, f"id: {job.id!r} is taken by a job that was put over HTTP; delete that job first"))
         elif (late := _too_late(state, job, now)) is not None:
             found.append((job, late))
@@ -72,13 +75,14 @@ def define(p: Pass, origin: str, command: Define) -> None:
     state.roster.adopt(command.pools)
     adopt_tenants(p, command.tenants)
     adopt_policy(p, command.policy, not command.request, command.actor)
+    state.choose_machine()
     adopt_output(p, command.position)
     adopt_key(p, command.claim_key)
-    before, state.declared = state.declared, {job.id: job.version for job in jobs}
-    state.sources = command.sources
+    before, state.of(Declared).versions = state.of(Declared).versions, {job.id: job.version for job in jobs}
+    state.of(Declared).sources = command.sources
     is_start = not before and not state.timetable.entries
     put = {job_id: job for job_id, job in state.jobs.items() if job_id not in before}
-    _remove_all(p, [job_id for job_id in before if job_id not in state.declared])
+    _remove_all(p, [job_id for job_id in before if job_id not in state.of(Declared).versions])
     # Unless the order changed, an unchanged job keeps its entry.
     in_order = list(before) == [job.id for job in jobs][: len(before)]
     state.jobs = {}
@@ -94,17 +98,17 @@ def define(p: Pass, origin: str, command: Define) -> None:
         _forget_unknown(p)
         state.timetable.rebuild()
     state.jobs |= put
-    note_declared(p, command.actor, None if is_start else before, state.declared)
-    p.adopting.update(job.id for job in jobs if is_start or before.get(job.id, job.version) != job.version)
+    note_declared(p, command.actor, None if is_start else before, state.of(Declared).versions)
+    p.of(Changed).jobs.update(job.id for job in jobs if is_start or before.get(job.id, job.version) != job.version)
     if command.request:
-        p.answers.append((origin, Defined(command.request, Difference.between(before, state.declared))))
+        p.answers.append((origin, Defined(command.request, Difference.between(before, state.of(Declared).versions))))
 
 
 def put(p: Pass, origin: str, command: Put) -> None:
     state = p.state
     for job in command.jobs:
-        if job.id in state.declared:
-            raise NotPut(job.id, state.sources.get(job.id, ""))
+        if job.id in state.of(Declared).versions:
+            raise NotPut(job.id, state.of(Declared).sources.get(job.id, ""))
         if job.work is None:
             raise BadValue("run", None, f"a process, a function or a job of the app, which job {job.id!r} needs")
         check_lane(job, state.lanes)
@@ -120,14 +124,14 @@ def put(p: Pass, origin: str, command: Put) -> None:
             p.put_jobs[job.id] = job
             _enter(p, job)
             if known is not None:
-                p.adopting.add(job.id)
+                p.of(Changed).jobs.add(job.id)
     p.answers.append((origin, report(state, command.request, *(job.id for job in command.jobs))))
 
 
 def drop(p: Pass, origin: str, command: DropJob) -> None:
     job = p.state.job(command.job_id)
-    if job.id in p.state.declared:
-        raise NotPut(job.id, p.state.sources.get(job.id, ""))
+    if job.id in p.state.of(Declared).versions:
+        raise NotPut(job.id, p.state.of(Declared).sources.get(job.id, ""))
     _leave_table(p, command.job_id, REMOVED)
     del p.state.jobs[command.job_id]
     p.put_jobs[command.job_id] = None
@@ -174,7 +178,7 @@ def _forget_unknown(p: Pass) -> None:
             p.schedules[job_id] = (job_id, GONE, p.now, p.now, None, True, False, row[7])
         elif not row[5]:
             p.schedules[job_id] = None
-    waiting = [job_id for job_id, backfill in p.state.series if not backfill]
+    waiting = [job_id for job_id, backfill in p.state.timetable.series if not backfill]
     for job_id in {*table.ahead, *waiting} - table.entries.keys():
         _skip_ahead(p, job_id, REMOVED)
 
@@ -210,7 +214,7 @@ def _skip_ahead(p: Pass, job_id: str, why: str) -> None:
 
 def _skip_waiting(p: Pass, job_id: str, why: str) -> None:
     skip_waiting(p, job_id, why)
-    series = p.state.series.pop((job_id, ""), None)
+    series = p.state.timetable.series.pop((job_id, ""), None)
     if series is None:
         return
     for run in series.waiting:
@@ -218,14 +222,18 @@ def _skip_waiting(p: Pass, job_id: str, why: str) -> None:
             skip(p, run, why)
     series.waiting.clear()
     if series.live:
-        p.state.series[job_id, ""] = series
+        p.state.timetable.series[job_id, ""] = series
+
+
+class Changed(msgspec.Struct):
+    jobs: set[str] = set()  # those that have changed in this pass
 
 
 def adopt_changes(p: Pass) -> None:
     """Apply the changes of this pass to the runs in prerun."""
-    kept: dict[str, int] = {}
-    for run in p.state.runs.values() if p.adopting else ():
-        job = p.state.jobs.get(run.job_id) if run.job_id in p.adopting else None
+    changed, kept = p.of(Changed).jobs, dict[str, int]()
+    for run in p.state.runs.values() if changed else ():
+        job = p.state.jobs.get(run.job_id) if run.job_id in changed else None
         if job is None or job.version == run.job_version:
             continue
         if run.state is State.PRERUN:
@@ -237,9 +245,9 @@ def adopt_changes(p: Pass) -> None:
             kept[job.id] = kept.get(job.id, 0) + 1
     for job_id, count in kept.items():
         p.warnings.append(f"job {job_id!r} has changed: {count} runs past prerun keep their version")
-    for job_id in p.adopting:
-        if (job_id, "") in p.state.series:
-            release_waiting(p, p.state.series[job_id, ""])
+    for job_id in changed:
+        if (job_id, "") in p.state.timetable.series:
+            release_waiting(p, p.state.timetable.series[job_id, ""])
 
 
 def pause(p: Pass, origin: str, command: SetPaused) -> None:
@@ -285,7 +293,7 @@ def refill(p: Pass, origin: str, command: Refill) -> None:
         raise Draining
     job = p.state.job(command.job_id)
     lane, _ = lane_of(p, job.lane or CRON)
-    if lane in p.state.draining_lanes:
+    if lane in p.state.lanes.draining:
         raise Draining(lane)
     created: list[str] = []
     existing: list[str] = []

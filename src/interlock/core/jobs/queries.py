@@ -5,6 +5,7 @@ from heapq import nsmallest
 from itertools import islice
 from typing import Any
 
+from interlock.core.jobs.declared import Declared
 from interlock.core.lanes.lane import Lane
 from interlock.core.sessions.view import page as session_page
 from interlock.core.state import SchedulerState
@@ -52,7 +53,7 @@ def _info(job: Job, state: SchedulerState) -> JobInfo:
     work = {ProcessWork: "process", FunctionWork: "function"}
     return JobInfo(
         id=job.id,
-        source=state.sources.get(job.id, PUT),
+        source=state.of(Declared).sources.get(job.id, PUT),
         kind=work.get(type(job.work), "handler"),  # type: ignore[arg-type] # a job without work is in no kind
         command=None if job.work is None else command_of(job.work),
         lane=job.lanes[job.schedule is None],
@@ -98,7 +99,7 @@ def lane_info(state: SchedulerState, lane: Lane, now: float) -> LaneInfo:
     # Each queue is in order of arrival.
     oldest = (next((one[1] for one in queue if lane.waits(one)), None) for queue in lane.queues())
     waits = [max(0.0, now - run.changed_at) for run in oldest if run is not None]
-    declared = state.declared_lanes.get(lane.name)
+    declared = state.lanes.declared.get(lane.name)
     return copy_fields(
         LaneInfo,
         lane,

@@ -12,11 +12,14 @@ from msgspec.structs import replace
 
 from interlock.core.jobs.queries import lane_info
 from interlock.core.lanes.lane import Lane
+from interlock.core.snapshot import Snapshot
+from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
 from interlock.error import BadValue, UnknownLane
 from interlock.fields.field_types import NAME_RULE, did_you_mean
 from interlock.model.job import NAME
 from interlock.model.lane import STATUS_AFTER, LaneChange, LaneEvent, LaneMemo, LaneSpec
+from interlock.model.run import Now
 from interlock.wire.lane_request import ActOnLane, CreateLane, LaneReport, SetLane
 
 Change = CreateLane | SetLane | ActOnLane
@@ -34,7 +37,7 @@ def create(p: Pass, origin: str, command: CreateLane) -> None:
 
 def set_values(p: Pass, origin: str, command: SetLane) -> None:
     """Set values of a lane. Setting a value back to the declared one removes the override."""
-    memo, declared = _memo(p, command.lane), p.state.declared_lanes.get(command.lane)
+    memo, declared = _memo(p, command.lane), p.state.lanes.declared.get(command.lane)
     change = LaneChange(**memo.change.given | command.change.given)
     spec = replace(memo, change=change).spec_over(declared)  # refuses bad values
     if not memo.created:
@@ -57,13 +60,13 @@ def act(p: Pass, origin: str, command: ActOnLane) -> None:
 def _memo(p: Pass, name: str) -> LaneMemo:
     if name not in p.state.lanes:
         raise UnknownLane(name, did_you_mean(name, p.state.lanes))
-    return p.state.lane_memos.get(name) or LaneMemo()
+    return p.state.lanes.memos.get(name) or LaneMemo()
 
 
 def _keep(p: Pass, name: str, memo: LaneMemo) -> None:
-    p.state.lane_memos[name] = memo
+    p.state.lanes.memos[name] = memo
     p.batch.memos[LaneMemo.PREFIX + name] = None if memo == LaneMemo() else msgspec.json.encode(memo)
-    p.state.settle_lanes()
+    p.state.lanes.settle()
 
 
 def _announce(p: Pass, origin: str, command: Change, action: str) -> None:
@@ -80,8 +83,8 @@ def adopt_lanes(p: Pass, declared: Mapping[str, LaneSpec]) -> None:
     stops nothing; the lane starts nothing until it has room."""
     if not declared:
         return
-    p.state.declared_lanes = declared
-    gone = p.state.settle_lanes()
+    p.state.lanes.declared = declared
+    gone = p.state.lanes.settle()
     lanes = p.state.lanes
     moved = [run for run in p.state.runs.values() if run.lane not in lanes] if gone else []
     for lane in gone:
@@ -106,3 +109,14 @@ def _merge(main: Lane, gone: Lane) -> None:
         for key, queue in line.queues.items():
             merged = own.queues[key] = deque(sorted([*own.queues.get(key, ()), *queue], key=itemgetter(0)))
             main.add_head(own, (merged[0][0], key))
+
+
+def load(state: SchedulerState, snapshot: Snapshot, now: Now) -> None:
+    """Read what was done at run time."""
+    named = {
+        name.removeprefix(LaneMemo.PREFIX): memo
+        for name, memo in snapshot.memos.items()
+        if name.startswith(LaneMemo.PREFIX)
+    }
+    state.lanes.memos = {name: msgspec.json.decode(memo, type=LaneMemo) for name, memo in named.items()}
+    state.lanes.settle()

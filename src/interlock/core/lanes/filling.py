@@ -6,17 +6,21 @@ from itertools import chain, islice
 from operator import itemgetter
 
 from interlock.core.lanes import gates
-from interlock.core.lanes.gates import LANE_RATE, RateGate
-from interlock.core.lanes.lane import Entry, Head, Lane, Line, RouteKey
+from interlock.core.lanes.gate import LANE_RATE, RateGate
+from interlock.core.lanes.gates import gates_of
+from interlock.core.lanes.lane import Entry, Head, Lane, Line, RouteKey, SlotKind
 from interlock.core.routing.dispatching import dispatch, park, unpark
 from interlock.core.routing.roster import PREFERRED_WORKER
-from interlock.core.state import ROOMS, SchedulerState
+from interlock.core.routing.route import keys_of, line_key, route_key
+from interlock.core.sessions.session import Sessions
+from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
 from interlock.model.explanation import MOST_NAMED, Reason, ReasonKind, counted_runs
 from interlock.model.lane import LaneStatus
 from interlock.model.run import Now, Run
 from interlock.model.state import State
 
+ROOMS = (SlotKind.SHARED,), tuple(SlotKind)  # without and with places outside the shared process
 MOST_AHEAD = 10_000  # runs ahead of one that an explanation counts
 MOST_LOOKS = 2 * MOST_AHEAD
 
@@ -24,7 +28,7 @@ MOST_LOOKS = 2 * MOST_AHEAD
 def enqueue(state: SchedulerState, run: Run, order: int | None = None) -> None:
     """Let a run wait in its lane: as the last one, or at the place it had before its worker gave it back."""
     arrival = state.arrival() if order is None else order
-    state.mark_startable(run.lane).add(*state.keys_of(run), arrival, run)
+    state.lanes.mark_startable(run.lane).add(*keys_of(state, run), arrival, run)
 
 
 def fill(p: Pass) -> None:
@@ -43,12 +47,12 @@ def fill(p: Pass) -> None:
 
 def _fill_lanes(p: Pass) -> None:
     state = p.state
-    for lane in state.startable.values():
+    for lane in state.lanes.startable.values():
         _offer(state, lane)
-    state.startable.clear()
+    state.lanes.startable.clear()
     left = []
     has_room = state.roster.has_room
-    while offers := [heap for apart, heap in enumerate(state.offers) if heap and has_room(ROOMS[apart], p.rng)]:
+    while offers := [heap for apart, heap in enumerate(state.lanes.offers) if heap and has_room(ROOMS[apart], p.rng)]:
         offer = heappop(min(offers))
         lane = state.lanes[offer[2]]
         if offer == lane.offer:
@@ -66,7 +70,7 @@ def _offer(state: SchedulerState, lane: Lane) -> None:
     offer = None if line is None else (len(lane.holding) / lane.limit, line.heads[0][0], lane.name, lane.has_apart)
     before, lane.offer = lane.offer, offer
     if offer is not None and offer != before:
-        heap = state.offers[lane.has_apart]
+        heap = state.lanes.offers[lane.has_apart]
         heappush(heap, offer)
         if len(heap) > 100 + 4 * len(state.lanes):  # most are stale
             offers = (one.offer for one in state.lanes.values())
@@ -76,7 +80,7 @@ def _offer(state: SchedulerState, lane: Lane) -> None:
 def _fill_lane(p: Pass, lane: Lane) -> bool:
     """Return False if its rate is used up: it is looked at again when that has room."""
     aside: list[tuple[Line, Head]] = []  # heads that no worker takes
-    rate = None if lane.rate is None else p.state.rate_gate(LANE_RATE + lane.name, lane.rate, lane.burst)
+    rate = None if lane.rate is None else p.state.gates.rate(LANE_RATE + lane.name, lane.rate, lane.burst)
     before, has_rate = lane.starts, True
     while len(lane.holding) < lane.limit and (line := lane.next_line()) is not None:
         room = lane.limit if rate is None else rate.room(p.elapsed)
@@ -104,7 +108,7 @@ def _hand_out(p: Pass, lane: Lane, line: Line, most: int, aside: list[tuple[Line
     until = line.heads[0][0] if line.heads else None
     queue, started, roster = line.queues[key], 0, p.state.roster
     demand = roster.demand_of(key, line.key[1], p.rng)
-    passing = p.state.gates_of(queue[0][1], key) if key[2] else ()
+    passing = gates_of(p.state, queue[0][1], key) if key[2] else ()
     while True:
         order, run = queue[0]
         if started == most or len(lane.holding) >= lane.limit or (until is not None and order > until):
@@ -136,7 +140,7 @@ def _hand_out(p: Pass, lane: Lane, line: Line, most: int, aside: list[tuple[Line
 
 
 def waits_in_lane(state: SchedulerState, run: Run) -> bool:
-    return run.state is State.SCHEDULED and not state.waits_in_session(run)
+    return run.state is State.SCHEDULED and not state.of(Sessions).keeps(run)
 
 
 def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
@@ -157,7 +161,7 @@ def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
     if lane.rate is not None and isinstance(gate, RateGate):
         yield from gate.explain(lane.rate, lane.burst, now)
     yield from gates.explain(state, run, now)
-    ahead, first = _ahead(lane, lane.lines[state.line_key(run)], run, state.route_key(run))
+    ahead, first = _ahead(lane, lane.lines[line_key(state, run)], run, route_key(state, run))
     if ahead:
         least = "at least " if ahead == MOST_AHEAD else ""
         text = f"has {least}{counted_runs(ahead)} ahead of it in lane {lane.name}"

@@ -1,189 +1,38 @@
-"""Gates: the rate of a lane, a job, a session or a tenant, and limits: of a job for each value of an argument, of a
-rule of the policy, of a tenant (`tenant.py`).
-
-A queue of a lane waits at the first closed gate, while others pass by. A gate that opens lets its queues try again, as
-many as it has room for: the highest priority first, then the oldest. Nothing polls.
-"""
+"""The gates of a run, and queues that wait at one."""
 
 from collections.abc import Iterator
-from heapq import heappop, heappush
-from itertools import islice
 from math import inf
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
-from interlock.core.lanes.lane import Lane, Line, LineKey, RouteKey
-from interlock.fields.duration import span
-from interlock.model.explanation import MOST_NAMED, Reason, ReasonKind
-from interlock.model.job import Job
+from interlock.core.lanes.gate import (
+    LANE_RATE,
+    POLICY_LIMIT,
+    RATE,
+    TENANT_RATE,
+    UNLIMITED,
+    VALUE_RATE,
+    Gate,
+    LimitGate,
+    RateGate,
+    gate_names,
+    limit_names,
+    session_rate,
+    value_rate,
+)
+from interlock.core.lanes.lane import RouteKey
+from interlock.core.sessions.session import Sessions
+from interlock.core.snapshot import Snapshot
+from interlock.core.tenants.tenant import Tenants
+from interlock.model.explanation import Reason
+from interlock.model.facets import Facets
 from interlock.model.run import Now, Run
 
 if TYPE_CHECKING:
     from interlock.core.state import SchedulerState
     from interlock.core.transition import Pass
-
-GATE = "gate"  # the kind of a span that ends when a rate has room again, or may be forgotten
-RATE = "rate:"  # prefix of the names of rates, and of their memos
-LANE_RATE = "rate:lane:"
-TENANT_LIMIT = "tenant:"  # prefix of the names of tenants that are declared
-POLICY_LIMIT = "policy:"  # prefix of the names of rules that limit how many runs execute at once
-SESSION_RATE = "rate:session:"
-TENANT_RATE = "rate:tenant:"
-VALUE_RATE = "rate:limit:"  # prefix of the names of rates of a job for each value of an argument
-PASSING = (SESSION_RATE, TENANT_RATE, VALUE_RATE)  # rates with any number of names: idle ones are forgotten
-UNLIMITED = 10**9  # runs at once, for a job that limits only the rate of a value, or a tenant without `max_running`
-REST = 60.0  # seconds that such a rate is kept after all its starts are paid for
-
-
-def gate_names(job: Job, run: Run) -> tuple[str, ...]:
-    rate = (f"{RATE}job:{job.id}",) if job.rate is not None else ()
-    rate_of_value = () if (name := value_rate(job, run)) is None else (name,)
-    return (*rate, *rate_of_value, *limit_names(run))
-
-
-def value_rate(job: Job, run: Run) -> str | None:
-    """Return the name of the rate that a run obeys for the value of its argument."""
-    value = None if run.facets is None else run.facets.limit_value
-    if value is None or job.limit is None or job.limit.rate is None:
-        return None
-    return f"{VALUE_RATE}{job.id}:{value}"
-
-
-def session_rate(tenant: str, session: str) -> str:
-    return f"{SESSION_RATE}{tenant}:{session}"
-
-
-def limit_names(run: Run) -> list[str]:
-    """Return the limits that a run counts for: that of its job for a value, and that of the rule that allowed it."""
-    facets = run.facets
-    if facets is None:
-        return []
-    found = [] if facets.limit_value is None else [f"limit:{run.job_id}:{facets.limit_value}"]
-    if run.limits.max_concurrent is not None and facets.policy is not None:
-        found.append(POLICY_LIMIT + facets.policy.rule)
-    return found
-
-
-class Gate(msgspec.Struct, eq=False, kw_only=True):
-    name: str
-    parked: list[tuple[int, int, str, LineKey, RouteKey]] = []  # heap: priority, order, lane, line and queue
-    known: dict[tuple[str, LineKey, RouteKey], int] = {}  # the queues in it → order of their entry that counts
-
-    def room(self, elapsed: float) -> int:
-        """Return how many runs may start now."""
-        raise NotImplementedError
-
-    def take(self, p: "Pass", starts: int = 1) -> None:
-        """Note starts."""
-
-    def park(self, p: "Pass", lane: Lane, line: Line, key: RouteKey, order: int) -> None:
-        place = (lane.name, line.key, key)
-        if order < self.known.get(place, inf):
-            self.known[place] = order
-            heappush(self.parked, (line.key[0], order, *place))
-
-    def let_try(self, state: "SchedulerState", most: int) -> None:
-        """Put queues back into their lanes, until `most` of them are in lanes with a free slot."""
-        while self.parked and most > 0:
-            rank, order, lane_name, line_key, key = heappop(self.parked)
-            place = lane_name, line_key, key
-            if self.known.get(place) != order:
-                continue  # an earlier run came into the queue
-            del self.known[place]
-            lane = state.lanes.get(lane_name)
-            line = None if lane is None else lane.lines.get(line_key)
-            queue = None if line is None else line.queues.get(key)
-            if lane is None or line is None or queue is None or not lane.drop_dead(line, key, queue):
-                continue
-            if (first := queue[0][0]) > order:  # its first run has left
-                self.known[place] = first
-                heappush(self.parked, (rank, first, *place))
-            else:
-                state.mark_startable(lane_name).add_head(line, (first, key))
-                most -= lane.has_slot
-
-
-class RateGate(Gate, eq=False, kw_only=True):
-    """At most `burst + T / interval` starts in any span of time T, restarts included: `due` is stored with each."""
-
-    interval: float = 0.0
-    burst: int = 1
-    due: float = 0.0  # elapsed time at which all starts so far are paid for, one every `interval`
-    alarm: float = inf  # elapsed time of the next look
-
-    def room(self, elapsed: float) -> int:
-        # More than a whole burst is owed only if the wall clock was set back before a restart.
-        self.due = min(self.due, elapsed + self.burst * self.interval)
-        return max(0, min(self.burst, int((elapsed - self.due) / self.interval + self.burst + 1e-9)))
-
-    @property
-    def opens_at(self) -> float:
-        return self.due - (self.burst - 1) * self.interval
-
-    def wait_for(self, starts: int, elapsed: float) -> float:
-        """Return the seconds until this many runs may start."""
-        due = min(self.due, elapsed + self.burst * self.interval)
-        return max(0.0, due - (self.burst - starts) * self.interval - elapsed)
-
-    def explain(self, rate: float, burst: int, now: Now) -> Iterator[Reason]:
-        """Explain a wait for this rate, if it lets nothing start now. Change nothing, as `room` may."""
-        due = min(self.due, now.elapsed + burst / rate)
-        left = due - (burst - 1) / rate - now.elapsed
-        if left > 1e-9 / rate:
-            what, _, name = self.name.removeprefix(RATE).partition(":")
-            if what == "session":
-                name = name.partition(":")[2]  # without its tenant
-            elif what == "limit":
-                what, name = "job", "{} for {}".format(*name.split(":", 1))
-            text = f"waits for the rate of {what} {name}, which allows the next start in {span(left)}"
-            yield Reason(kind=ReasonKind.RATE, text=text, name=self.name, at=now.wall + left)
-
-    def take(self, p: "Pass", starts: int = 1) -> None:
-        self.due = max(self.due, p.elapsed) + starts * self.interval
-        p.state.open_gates[self.name] = self
-        self.keep_debt(p)
-
-    def keep_debt(self, p: "Pass") -> None:
-        p.batch.memos[self.name] = msgspec.json.encode(p.now + self.due - p.elapsed)
-
-    def park(self, p: "Pass", lane: Lane, line: Line, key: RouteKey, order: int) -> None:
-        super().park(p, lane, line, key, order)
-        self.set_alarm(p, self.opens_at)
-
-    def set_alarm(self, p: "Pass", at: float) -> None:
-        if at < self.alarm:
-            self.alarm = at
-            heappush(p.state.spans, (at, p.state.arrival(), self.name, GATE, at))
-
-    def rest(self, p: "Pass") -> None:
-        """Forget the rate of a session, a tenant or a value without runs behind it, at once or later."""
-        if self.name.startswith(PASSING) and not self.parked:
-            if self.due + REST <= p.elapsed:
-                del p.state.gates[self.name]
-                if self.due:
-                    p.batch.memos[self.name] = None
-            else:
-                self.set_alarm(p, self.due + REST)
-
-
-class LimitGate(Gate, eq=False, kw_only=True):
-    most: int = 1
-    holders: set[str] = set()  # runs that execute
-
-    def room(self, elapsed: float) -> int:
-        return max(0, self.most - len(self.holders))
-
-    def explain(self, most: int) -> Iterator[Reason]:
-        if len(self.holders) >= most:
-            if self.name.startswith(POLICY_LIMIT):
-                what = f"rule {self.name.removeprefix(POLICY_LIMIT)} of the policy"
-            else:
-                _, job_id, value = self.name.split(":", 2)
-                what = f"job {job_id} for {value!r}"
-            text = f"waits for the limit of {what}: {len(self.holders):,} active, {most:,} allowed"
-            holders = list(islice(sorted(self.holders), MOST_NAMED))
-            yield Reason(kind=ReasonKind.LIMIT, text=text, name=self.name, holders=holders)
 
 
 def ring(p: "Pass", name: str, at: float) -> None:
@@ -191,20 +40,68 @@ def ring(p: "Pass", name: str, at: float) -> None:
     gate = p.state.gates.get(name)
     if isinstance(gate, RateGate) and gate.alarm == at:
         gate.alarm = inf
-        p.state.open_gates[name] = gate
+        p.state.gates.open[name] = gate
         if name.startswith(LANE_RATE) and (lane := name.removeprefix(LANE_RATE)) in p.state.lanes:
-            p.state.mark_startable(lane)
+            p.state.lanes.mark_startable(lane)
+
+
+def gates_of(state: "SchedulerState", run: Run, key: RouteKey) -> list[Gate]:
+    """Return the gates of a queue with this run."""
+    job, gates = state.job_of(run), list[Gate]()
+    session = state.of(Sessions).of(run)
+    if (
+        session is not None
+        and session.rate is not None
+        and key[2][0] == (name := session_rate(run.tenant, session.name))
+    ):
+        gates.append(state.gates.rate(name, *session.rate))
+    if job.rate is not None:
+        gates.append(state.gates.rate(f"{RATE}job:{job.id}", job.rate, job.burst))
+    if (rated_value := value_rate(job, run)) is not None and job.limit is not None and job.limit.rate is not None:
+        gates.append(state.gates.rate(rated_value, job.limit.rate, job.limit.burst))
+    for name in limit_names(run):
+        limit, allowed = state.gates.limit(name), run.limits.max_concurrent
+        if not name.startswith(POLICY_LIMIT):
+            limit.most = limit.most if job.limit is None else job.limit.max or UNLIMITED
+        elif allowed is not None:
+            limit.most = allowed
+        gates.append(limit)
+    if (tenant := state.of(Tenants).get(run.tenant)) is not None:
+        rated = tenant.rate_gate(state.gates)
+        gates += [gate for gate in (rated, tenant) if gate is not None and gate.name in tenant.gate_names]
+    return gates
+
+
+def note_value(p: "Pass", run: Run) -> None:
+    """Note the value of a new run for which its job has a limit."""
+    limit = p.state.versions[run.job_version].limit
+    if limit is not None:
+        run.facets = replace(run.facets or Facets(), limit_value=limit.value_of(run.payload))
+
+
+def load(state: "SchedulerState", snapshot: Snapshot, now: Now) -> None:
+    """Continue with the debts of rates."""
+    for name, memo in snapshot.memos.items():
+        if name.startswith(RATE):
+            left = msgspec.json.decode(memo, type=float) - now.wall
+            state.gates[name] = state.gates.open[name] = RateGate(name=name, due=now.elapsed + left)
+
+
+def follow_wall_clock(p: "Pass") -> None:
+    for gate in p.state.gates.values():
+        if isinstance(gate, RateGate) and gate.due > p.elapsed:
+            gate.keep_debt(p)
 
 
 def let_queues_try(p: "Pass") -> bool:
     """Let queues behind open gates try again, until these have no room or no queue; return whether any does."""
     state, tries = p.state, False
-    for gate in list(state.open_gates.values()):
+    for gate in list(state.gates.open.values()):
         room = gate.room(p.elapsed) if gate.parked else 0
         gate.let_try(state, room)
         tries = tries or room > 0
         if not room or not gate.parked:
-            del state.open_gates[gate.name]
+            del state.gates.open[gate.name]
         if isinstance(gate, LimitGate) and not gate.holders and not gate.parked:
             state.gates.pop(gate.name, None)  # a tenant is not among them
         elif isinstance(gate, RateGate) and gate.parked:
@@ -218,7 +115,8 @@ def let_queues_try(p: "Pass") -> bool:
 def explain(state: "SchedulerState", run: Run, now: Now) -> Iterator[Reason]:
     """Explain which gates of the run's session, job and tenant are closed."""
     job = state.job_of(run)
-    rate = None if run.session is None else state.sessions[run.tenant, run.session].rate
+    session = state.of(Sessions).of(run)
+    rate = None if session is None else session.rate
     gate = None if rate is None else state.gates.get(session_rate(run.tenant, str(run.session)))
     if rate is not None and isinstance(gate, RateGate):
         yield from gate.explain(*rate, now)
@@ -229,7 +127,7 @@ def explain(state: "SchedulerState", run: Run, now: Now) -> Iterator[Reason]:
             yield from gate.explain(job.rate, job.burst, now)
         elif isinstance(gate, LimitGate):
             yield from gate.explain(gate.most)
-    tenant = state.tenants.get(run.tenant)
+    tenant = state.of(Tenants).get(run.tenant)
     if tenant is None:
         return
     gate = state.gates.get(TENANT_RATE + run.tenant)

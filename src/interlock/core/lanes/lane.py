@@ -6,7 +6,7 @@ starts within `AGEING * (n + 1)` starts, whatever its priority and tenant, if a 
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from enum import IntEnum
 from heapq import heappop, heappush, heapreplace
 from math import exp
@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from interlock.model.lane import LaneStatus
+from interlock.model.lane import LaneMemo, LaneSpec, LaneStatus
 from interlock.model.run import Run
 from interlock.model.state import State
 
@@ -226,3 +226,39 @@ class Lane(msgspec.Struct, eq=False):
             line.heads = sorted((queue[0][0], key) for key, queue in line.queues.items())
         self._rebuild_heaps()
         self.dead = 0
+
+
+class Lanes(dict[str, Lane]):
+    """The lanes that are declared or were created, by name, with the values that count now."""
+
+    def __init__(self, declared: Mapping[str, LaneSpec]) -> None:
+        self.declared = declared
+        self.memos: dict[str, LaneMemo] = {}
+        self.startable: dict[str, Lane] = {}  # those that may be able to start a run since the last look
+        # Two heaps of those that can; the second has those with `has_apart`.
+        self.offers: tuple[list[Offer], list[Offer]] = [], []
+        self.draining: set[str] = set()
+        self.settle()
+
+    def settle(self) -> list[Lane]:
+        """Follow the declarations and memos; return the lanes that are removed."""
+        before = dict(self)
+        self.clear()
+        created = [name for name, memo in self.memos.items() if memo.created]
+        for name in dict.fromkeys([*self.declared, *created]):
+            lane = self[name] = before.pop(name) if name in before else Lane(name)
+            memo = self.memos.get(name) or LaneMemo()
+            spec = memo.spec_over(self.declared.get(name))
+            lane.limit, lane.rate, lane.burst, lane.status = spec.limit, spec.rate, spec.burst, memo.status
+        self.draining = {name for name, lane in self.items() if lane.status is LaneStatus.DRAINING}
+        self.startable = dict(self)
+        for heap in self.offers:
+            heap.clear()
+        for lane in self.values():
+            lane.offer = None
+        return list(before.values())
+
+    def mark_startable(self, name: str) -> Lane:
+        """Return a lane that may be able to start a run now."""
+        lane = self.startable[name] = self[name]
+        return lane

@@ -1,10 +1,14 @@
 """Approvals: a person decides on a run that the policy asks about: once, in time, and for exactly what was asked."""
 
+from math import inf
+
 from msgspec.structs import replace
 
 from interlock.core.entry.lineage import claimant
 from interlock.core.facts import Needs
 from interlock.core.guards.actions import ActionFailed, note_failure, notify
+from interlock.core.policy.judging import Judging
+from interlock.core.sessions.turns import let_others_pass
 from interlock.core.state import WAIT, SchedulerState
 from interlock.core.transition import Pass
 from interlock.error import AlreadyResolved, NoApproval, RunPruned, SelfApproval, StaleApproval, UnknownRun
@@ -12,6 +16,7 @@ from interlock.fields.duration import span
 from interlock.model.access import OWNER
 from interlock.model.audit import AuditKind
 from interlock.model.facets import Approval, Judged, seen
+from interlock.model.job import Job
 from interlock.model.policy.verdict import PolicyRequest, Ruling
 from interlock.model.run import Run
 from interlock.model.state import State
@@ -27,19 +32,20 @@ def ask_approval(p: Pass, run: Run, request: PolicyRequest, judged: Judged) -> b
     asked, given = request_hash(request), judged.approval
     if given is not None and given.request == asked:
         p.set_facet(run, policy=judged)
-        p.passed_because[run.id] = f"approved by {given.by}"
+        p.cleared_because[run.id] = f"approved by {given.by}"
         return True
     timeout = p.state.limits.approval_timeout
     run.due_at = p.now + timeout
     p.set_facet(run, policy=replace(judged, approval=Approval(asked, p.now, run.due_at)))
     p.rulings.append((request.topic, Ruling.ASK))
     p.move(run, State.APPROVAL_REQUIRED, f"rule {judged.rule}: {judged.reason}"[:LONGEST_REASON])
-    p.state.awaiting_approval[run.id] = run
+    p.state.of(Judging).awaiting_approval[run.id] = run
     p.state.set_span(p.elapsed + timeout, run, WAIT)
-    p.let_others_pass(run)
+    let_others_pass(p, run)
     p.audit(AuditKind.VERDICT, run.created_by, run.tenant, run.id, job=run.job_id, decision=Ruling.ASK,
             rule=judged.rule, reason=judged.reason, policy=judged.policy, request=asked)  # fmt: skip
-    actions = () if p.state.policy is None else p.state.policy.document.on_approval_required
+    policy = p.state.of(Judging).policy
+    actions = () if policy is None else policy.document.on_approval_required
     for index, action in enumerate(actions):
         try:
             notify(p, run, action, "approval_required", index)
@@ -99,3 +105,16 @@ def expire(p: Pass, run: Run) -> None:
 def deny(p: Pass, run: Run, reason: str, actor: str = "scheduler") -> None:
     run.error, run.due_at = reason[:LONGEST_REASON], None
     p.move(run, State.DENIED, reason[:LONGEST_REASON], actor)
+
+
+def is_awaited(run: Run) -> bool:
+    return True
+
+
+def longest_wait(run: Run, job: Job) -> float:
+    approval = None if run.judged is None else run.judged.approval
+    return inf if approval is None else approval.expires_at - approval.asked_at
+
+
+def stop_waiting(p: Pass, run: Run) -> None:
+    p.state.of(Judging).awaiting_approval.pop(run.id, None)

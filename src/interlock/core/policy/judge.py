@@ -10,7 +10,7 @@ one; the run stays pending meanwhile. A throttled run, and one whose policy cann
 `due_at`. When the policy changes, every run that has not been dispatched is judged again.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
 from typing import Any
@@ -18,8 +18,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from interlock.core import effects
-from interlock.core.lanes.gates import POLICY_LIMIT
+from interlock.core.effects import PendingEffects
+from interlock.core.lanes.gate import POLICY_LIMIT
+from interlock.core.part import for_special_runs
 from interlock.core.policy.approvals import LONGEST_REASON, ask_approval, deny
+from interlock.core.policy.judging import Judging, ThisPass, is_judged
+from interlock.core.sessions.turns import let_others_pass
+from interlock.core.snapshot import Snapshot
 from interlock.core.state import JUMP, RUNTIME, WAIT, SchedulerState
 from interlock.core.transition import Pass
 from interlock.fields.duration import checked, span
@@ -51,44 +56,47 @@ JOINED = "it has the payloads of several runs, which the policy now judges one b
 UNSURE = GUARDED | {State.DISPATCHED}
 
 
+@for_special_runs
 def judge(p: Pass, run: Run) -> bool:
     """Judge a run that is due; a stage of the entry."""
     state = p.state
-    if state.policy is None and not state.limits.remote_policy:
+    judging, policy = state.of(Judging), state.of(Judging).policy
+    if policy is None and not state.limits.remote_policy:
         if run.facets is not None and (run.judged is not None or run.allowed is not None):
             p.set_facet(run, policy=None, allowed=None)
         return False
-    if run.id in p.passed:
+    this = p.of(ThisPass)
+    if run.id in this.passed:
         return False
-    state.unjudged.discard(run.id)
+    judging.unjudged.discard(run.id)
     if run.judged is not None and run.judged.waits and run.due_at is not None:
         return True
-    if p.judging_cost >= p.state.limits.policy_cost:
-        state.to_judge[run.id] = run
+    if this.cost >= state.limits.policy_cost:
+        judging.to_judge[run.id] = run
         return True
-    payloads = p.payloads.get(run.id) or (() if run.payload is None or run.has_collected else (run.payload,))
+    payloads = this.payloads.get(run.id) or (() if run.payload is None or run.has_collected else (run.payload,))
     effect: Effect
     if not payloads:
         effect = ReadPayload(run.id, run.seq)
-    elif state.policy is None or state.limits.remote_policy:
+    elif policy is None or state.limits.remote_policy:
         effect = CheckPolicy(run.id, run.seq, _requests(p, run, payloads), again=not _is_new(run))
     else:
-        windows, requests = state.windows if _is_new(run) else None, _requests(p, run, payloads)
-        return not _apply(p, run, requests[-1], _ask_policy(p, state.policy, requests, windows))
-    if effect not in state.effects:
+        windows, requests = judging.windows if _is_new(run) else None, _requests(p, run, payloads)
+        return not _apply(p, run, requests[-1], _ask_policy(p, policy, requests, windows))
+    if effect not in state.of(PendingEffects).pending:
         effects.ask(p, effect)
     return True
 
 
-def resume(p: Pass, enter: Callable[[Pass], None]) -> None:
+def resume(p: Pass) -> None:
     """Judge runs that were left to this pass, before those that have just come."""
-    waiting = p.state.to_judge
+    waiting, this = p.state.of(Judging).to_judge, p.of(ThisPass)
     if waiting:
         later, p.entering = p.entering, []
         for run_id in list(islice(waiting, MOST_RESUMED)):
-            if p.judging_cost < p.state.limits.policy_cost:
+            if this.cost < p.state.limits.policy_cost:
                 p.entering.append(waiting.pop(run_id))
-                enter(p)
+                p.enter()
         p.entering += later
 
 
@@ -96,7 +104,7 @@ def _ask_policy(p: Pass, policy: Policy, requests: Sequence[PolicyRequest], wind
     """Return the verdict of the policy of this process."""
     meter = Meter()
     verdicts = [policy.judge(one, windows, p.elapsed, meter) for one in requests]
-    p.judging_cost += meter.cost
+    p.of(ThisPass).cost += meter.cost
     return _combine(verdicts)
 
 
@@ -122,12 +130,12 @@ def _is_new(run: Run) -> bool:
 def _requests(p: Pass, run: Run, payloads: Sequence[bytes]) -> tuple[PolicyRequest, ...]:
     """Return what the policy sees of a run: one request for each payload. Look for secrets only for a policy that asks
     for them."""
-    job, policy = p.state.job_of(run), p.state.policy
+    job, policy = p.state.job_of(run), p.state.of(Judging).policy
     looks = p.state.limits.remote_policy or (policy is not None and policy.needs_secrets)
     found = []
     for payload in payloads:
         secrets = looks and has_secret(payload, job.secrets, p.state.limits.secret_names)
-        p.judging_cost += SEARCHED * len(payload) if looks else 0
+        p.of(ThisPass).cost += SEARCHED * len(payload) if looks else 0
         found.append(request_of(job, run, payload, secrets))
     return tuple(found)
 
@@ -157,7 +165,7 @@ def request_of(job: Job, run: Run, payload: bytes, secrets: bool) -> PolicyReque
 
 
 def payload_read(p: Pass, run: Run, answer: tuple[bytes, ...]) -> None:
-    p.payloads[run.id] = answer
+    p.of(ThisPass).payloads[run.id] = answer
     p.entering.append(run)
 
 
@@ -166,13 +174,13 @@ def policy_answered(p: Pass, run: Run, answer: tuple[Sequence[PolicyRequest], Se
     requests, verdicts = answer
     if isinstance(verdicts, str):
         passes = _unanswered(p, run, requests[-1], verdicts)
-    elif len({p.state.policy_digest or verdicts[0].policy, *(one.policy for one in verdicts)}) > 1:
+    elif len({p.state.of(Judging).digest or verdicts[0].policy, *(one.policy for one in verdicts)}) > 1:
         _pause(p, run, "the policy changed while it was asked")
         return
     else:
         passes = _apply(p, run, requests[-1], _combine(verdicts))
     if passes:
-        p.passed.add(run.id)
+        p.of(ThisPass).passed.add(run.id)
         p.entering.append(run)
 
 
@@ -184,7 +192,7 @@ def _unanswered(p: Pass, run: Run, request: PolicyRequest, why: str) -> bool:
         p.warnings.append(f"run {run.id} starts without a verdict: {why}")
         _audit(p, run, AuditKind.BYPASSED, why=why, topic=request.topic)
         p.bypassed.append(request.topic)
-        p.passed_because[run.id] = f"no verdict ({why}), and the policy fails open"
+        p.cleared_because[run.id] = f"no verdict ({why}), and the policy fails open"
         return True
     _pause(p, run, f"the policy cannot be reached: {why}")
     return False
@@ -200,10 +208,10 @@ def _pause(p: Pass, run: Run, why: str) -> None:
 def _wait(p: Pass, run: Run, judged: Judged, pause: float) -> None:
     """Keep a run pending for a while, out of its session if it has not begun."""
     p.set_facet(run, policy=replace(judged, waits=True))
-    p.state.deferred_by_policy[run.id] = run
+    p.state.of(Judging).deferred[run.id] = run
     run.due_at = p.now + pause
     p.state.set_span(p.elapsed + pause, run, WAIT)
-    p.let_others_pass(run)
+    let_others_pass(p, run)
 
 
 def _apply(p: Pass, run: Run, request: PolicyRequest, verdict: Verdict) -> bool:
@@ -221,7 +229,7 @@ def _apply(p: Pass, run: Run, request: PolicyRequest, verdict: Verdict) -> bool:
             p.touch(run)
         elif known is not None or run.allowed != facets.allowed:
             p.set_facet(run, policy=None if given is None else judged, allowed=facets.allowed)
-        p.passed_because[run.id] = f"allowed by {_source(verdict)}"
+        p.cleared_because[run.id] = f"allowed by {_source(verdict)}"
         return True
     if run.allowed is not None:
         p.set_facet(run, allowed=None)
@@ -230,7 +238,7 @@ def _apply(p: Pass, run: Run, request: PolicyRequest, verdict: Verdict) -> bool:
             p.set_facet(run, policy=judged)
             _record(p, run, verdict)
             _limit_run_time(p, run, None if known is None else known.limits)
-        p.passed_because[run.id] = f"allowed with limits by {_source(verdict)}"
+        p.cleared_because[run.id] = f"allowed with limits by {_source(verdict)}"
         return True
     if ruling is Ruling.ASK:
         return ask_approval(p, run, request, judged)
@@ -285,7 +293,7 @@ def time_passed(p: Pass, run: Run) -> None:
 def _end_pause(p: Pass, run: Run) -> None:
     assert run.judged is not None
     run.due_at = None
-    p.state.deferred_by_policy.pop(run.id, None)
+    p.state.of(Judging).deferred.pop(run.id, None)
     p.set_facet(run, policy=replace(run.judged, waits=False))
     p.entering.append(run)
 
@@ -295,9 +303,9 @@ def adopt_policy(p: Pass, policy: Policy | None, is_start: bool, actor: str) -> 
     judged a run that its constraints or its worker have: it is judged again if they let it go. Nor can it show whether
     a remote policy has changed before a start."""
     state = p.state
-    state.policy = policy
+    state.of(Judging).policy = policy
     if policy is not None or state.limits.remote_policy:
-        state.unjudged = {run.id for run in state.runs.values() if run.state in UNSURE}
+        state.of(Judging).unjudged = {run.id for run in state.runs.values() if run.state in UNSURE}
     if not state.limits.remote_policy:
         _note_digest(p, "" if policy is None else policy.digest, actor)
     elif is_start:
@@ -312,10 +320,10 @@ def policy_moved(p: Pass, origin: str, command: PolicyMoved) -> None:
 
 def _note_digest(p: Pass, digest: str, actor: str) -> None:
     state = p.state
-    if digest == state.policy_digest:
+    if digest == state.of(Judging).digest:
         return
-    p.audit(AuditKind.POLICY_CHANGED, actor, "", digest, before=state.policy_digest, after=digest)
-    state.policy_digest = digest
+    p.audit(AuditKind.POLICY_CHANGED, actor, "", digest, before=state.of(Judging).digest, after=digest)
+    state.of(Judging).digest = digest
     p.batch.memos[MEMO] = digest.encode() or None
     for name, gate in state.gates.items():
         if name.startswith(POLICY_LIMIT):
@@ -327,15 +335,15 @@ def _note_digest(p: Pass, digest: str, actor: str) -> None:
         elif run.state is State.SCHEDULED and not _stays_allowed(p, run):
             p.move(run, State.PENDING, CHANGED)
         elif run.state in UNSURE:
-            state.unjudged.add(run.id)
+            state.of(Judging).unjudged.add(run.id)
         elif run.state is State.PENDING and run.judged is not None and run.judged.waits:
             _end_pause(p, run)
 
 
 def _stays_allowed(p: Pass, run: Run) -> bool:
     """Return whether the policy certainly still allows a scheduled run without conditions."""
-    state, policy = p.state, p.state.policy
-    if state.limits.remote_policy or run.judged is not None or p.judging_cost >= p.state.limits.policy_cost:
+    state, policy = p.state, p.state.of(Judging).policy
+    if state.limits.remote_policy or run.judged is not None or p.of(ThisPass).cost >= p.state.limits.policy_cost:
         return False
     if policy is None:
         return True
@@ -343,6 +351,28 @@ def _stays_allowed(p: Pass, run: Run) -> bool:
         return False
     requests = _requests(p, run, (run.payload or EMPTY,))
     return _ask_policy(p, policy, requests, None).ruling is Ruling.ALLOW
+
+
+def stop_waiting(p: Pass, run: Run) -> None:
+    p.state.of(Judging).deferred.pop(run.id, None)
+
+
+def has_pause(run: Run) -> bool:
+    return run.judged is not None and run.judged.waits
+
+
+def load(state: SchedulerState, snapshot: Snapshot, now: Now) -> None:
+    state.of(Judging).digest = snapshot.memos.get(MEMO, b"").decode()
+
+
+def place(state: SchedulerState, run: Run, now: Now) -> None:
+    judging = state.of(Judging)
+    if run.state is State.APPROVAL_REQUIRED:
+        judging.awaiting_approval[run.id] = run
+    elif run.state is State.PENDING and run.due_at is not None and has_pause(run):
+        judging.deferred[run.id] = run
+    if run.state in UNSURE and is_judged(state):
+        judging.unjudged.add(run.id)
 
 
 def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
@@ -357,5 +387,9 @@ def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
         at = run.due_at + state.jump(now)
         text = f"{why}; it is judged again in {span(at - now.wall)}"
         yield Reason(kind=kind, text=text, name=judged.rule or None, at=at)
-    elif run.state is State.PENDING and (state.policy is not None or state.limits.remote_policy) and not run.is_held:
+    elif (
+        run.state is State.PENDING
+        and (state.of(Judging).policy is not None or state.limits.remote_policy)
+        and not run.is_held
+    ):
         yield Reason(kind=kind, text="waits for the verdict of the policy", since=run.changed_at)

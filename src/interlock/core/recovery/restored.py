@@ -5,8 +5,10 @@ fences that the lost time cannot have used: they begin at the milliseconds of th
 restore are recorded as missed, because their runs may have been executed.
 """
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
+
+from interlock.core.snapshot import Snapshot
+from interlock.model.run import Now
 
 if TYPE_CHECKING:
     from interlock.core.state import SchedulerState
@@ -19,7 +21,7 @@ def first_fence(at: float) -> int:
     return int(at * 1000)
 
 
-def rebuild(state: "SchedulerState", memos: Mapping[str, bytes]) -> None:
-    if AT in memos:
-        state.restored_at = float(memos[AT])
-        state.first_fence = first_fence(state.restored_at)
+def load(state: "SchedulerState", snapshot: Snapshot, now: Now) -> None:
+    if AT in snapshot.memos:
+        state.timetable.restored_at = float(snapshot.memos[AT])
+        state.numbers.first_fence = first_fence(state.timetable.restored_at)

@@ -10,10 +10,15 @@ from functools import cached_property
 from math import inf
 from typing import NamedTuple
 
+import msgspec
+
 from interlock.core import timers
 from interlock.core.attempts.settle import runtimes
+from interlock.core.effects import PendingEffects
 from interlock.core.entry.actions import has_expired, overrun
 from interlock.core.facts import Needs
+from interlock.core.part import Part
+from interlock.core.policy.judging import Judging
 from interlock.core.recovery import rebuild
 from interlock.core.state import ATTEMPT_RUNTIME, RUNTIME, WAIT, SchedulerState
 from interlock.core.transition import Pass
@@ -26,6 +31,10 @@ PATIENCE = 120.0  # seconds that a run may be pending and wait for nothing
 MOST_TRIES = 3  # times that a run is put back
 
 UNKNOWN = "unknown to the scheduler"
+
+
+class Sweeps(msgspec.Struct):
+    put_back: dict[str, int] = {}  # run that a sweep has put back → how often
 
 
 class PendingMoves:
@@ -48,17 +57,19 @@ class PendingMoves:
     @cached_property
     def looks(self) -> set[str]:
         """The runs that this pass or the next one looks at."""
-        due = {run_id for when, _, run_id in self.state.timers if when <= self._now.wall}
+        due = {run_id for when, _, run_id in self.state.timers.heap if when <= self._now.wall}
         unsure = (run_id for runs in self.state.timetable.unsure.values() for run_id in runs)
-        return due.union(self.state.unsettled, self.state.to_judge, unsure, (run.id for run in self._entering))
+        return due.union(
+            self.state.timers.unsettled, self.state.of(Judging).to_judge, unsure, (run.id for run in self._entering)
+        )
 
     @cached_property
     def spans(self) -> set[tuple[str, str, float]]:
-        return {span[2:] for span in self.state.spans}
+        return {span[2:] for span in self.state.timers.spans}
 
     @cached_property
     def effects(self) -> set[tuple[str, int]]:
-        return {(effect.run_id, effect.seq) for effect in self.state.effects}
+        return {(effect.run_id, effect.seq) for effect in self.state.of(PendingEffects).pending}
 
 
 def why_missed(coming: PendingMoves, stored: Run) -> str | None:
@@ -106,7 +117,12 @@ def _is_ending(run: Run) -> bool:
 
 
 def _is_idle(coming: PendingMoves, run: Run) -> bool:
-    if run.state is not State.PENDING or run.changed_at >= coming.too_old or run.is_held or timers.waits_for_span(run):
+    if (
+        run.state is not State.PENDING
+        or run.changed_at >= coming.too_old
+        or run.is_held
+        or coming.state.machine.waits_for_span(run)
+    ):
         return False
     return (run.id, run.seq) not in coming.effects and run.id not in coming.looks
 
@@ -117,7 +133,7 @@ def _is_approved(coming: PendingMoves, run: Run) -> bool:
 
 
 def _has_waited(coming: PendingMoves, run: Run) -> bool:
-    is_wait = timers.waits_for_span(run) or run.state is State.PRERUN
+    is_wait = coming.state.machine.waits_for_span(run) or run.state is State.PRERUN
     if not is_wait or run.due_at is None or run.due_at >= coming.late:
         return False
     return (run.id, WAIT, run.seq) not in coming.spans and run.id not in coming.looks
@@ -126,6 +142,10 @@ def _has_waited(coming: PendingMoves, run: Run) -> bool:
 def _approve(p: Pass, run: Run) -> None:
     run.due_at = None
     p.move(run, State.PENDING, "approved; put back by a sweep")
+
+
+def _place(p: Pass, run: Run) -> None:
+    rebuild.place(p.state, run, Now(p.now, p.elapsed))
 
 
 class _Way(NamedTuple):
@@ -137,7 +157,11 @@ class _Way(NamedTuple):
 
 
 SYMPTOMS = (
-    _Way("its worker does not have it", _has_no_attempt, lambda p, run: rebuild.place(p.state, run, p.elapsed)),
+    _Way(
+        "its worker does not have it",
+        _has_no_attempt,
+        lambda p, run: rebuild.place(p.state, run, Now(p.now, p.elapsed)),
+    ),
     _Way("past its deadline", _is_expired, has_expired),
     _Way("past its longest run time", _runs_too_long, lambda p, run: overrun(p, run, RUNTIME)),
     _Way("its attempt took too long", _attempt_runs_too_long, lambda p, run: overrun(p, run, ATTEMPT_RUNTIME)),
@@ -163,11 +187,14 @@ def sweep(p: Pass, origin: str, command: Sweep) -> None:
         why = why_missed(coming, stored)
         if why is not None:
             _put_back(p, stored, why)
-    p.state.put_back = {run_id: tries for run_id, tries in p.state.put_back.items() if run_id in p.state.runs}
+    p.state.of(Sweeps).put_back = {
+        run_id: tries for run_id, tries in p.state.of(Sweeps).put_back.items() if run_id in p.state.runs
+    }
 
 
 def _put_back(p: Pass, stored: Run, why: str) -> None:
-    tries = p.state.put_back[stored.id] = p.state.put_back.get(stored.id, 0) + 1
+    put_back = p.state.of(Sweeps).put_back
+    tries = put_back[stored.id] = put_back.get(stored.id, 0) + 1
     if tries > MOST_TRIES:
         if tries == MOST_TRIES + 1:
             p.problems.append(
@@ -189,3 +216,6 @@ def _adopt(p: Pass, stored: Run) -> None:
     run = rebuild.adopt(p.state, stored, Now(p.now, p.elapsed), p.memo)
     if run.state is State.SCHEDULED:
         p.move(run, State.PENDING, "put back by a sweep")
+
+
+RECOVERY = Part(name="recovery", slices=(Sweeps,), handlers={Sweep: sweep}, needs={Sweep: needs_runs})

@@ -1,14 +1,16 @@
 """Routing: dispatch runs to their workers under new fences, and try again later when no worker fits."""
 
 from collections.abc import Iterator, Mapping
-from heapq import heappush
 from itertools import islice
 from math import inf
 
 from interlock.core.effects import ask
 from interlock.core.entry.lineage import proof_of
 from interlock.core.lanes.lane import Head, Lane, Line, SlotKind
+from interlock.core.letters.writing import give_up
 from interlock.core.routing.roster import DEMAND, MOST_TRIES, NOT_OUT, Attempt, Demand, DemandKey, Worker
+from interlock.core.routing.route import route_key
+from interlock.core.routing.warm_start import KeptWorkers
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
 from interlock.fields.duration import brief
@@ -69,7 +71,7 @@ def send(
 
 def explain(state: SchedulerState, run: Run, faults: Mapping[str, str]) -> Iterator[WorkerFit]:
     """Say of each worker whether the run could go there now. `faults` names workers that cannot start a process."""
-    job_id, room, _, needs = state.route_key(run)
+    job_id, room, _, needs = route_key(state, run)
     for worker in state.workers.values():
         found = _obstacle(state, worker, room, (job_id, needs, run.tenant))
         if found is None:
@@ -82,7 +84,7 @@ def explain(state: SchedulerState, run: Run, faults: Mapping[str, str]) -> Itera
 
 def no_worker(state: SchedulerState, run: Run, now: Now, obstacles: str) -> Reason:
     """Explain that no worker takes a run now, and when the next look is if none ever could."""
-    job_id, _, _, needs = state.route_key(run)
+    job_id, _, _, needs = route_key(state, run)
     demand = state.roster.known_demand((job_id, needs, run.tenant))
     lack = None if demand is None else state.roster.lack(demand)
     text = f"waits for a worker: {obstacles}"
@@ -119,8 +121,8 @@ def park(p: Pass, demand: Demand, lack: Lack | None, lane: Lane, line: Line, hea
         demand.tries.clear()
         return
     if demand.alarm == inf:
-        if p.elapsed < state.warm_until:
-            demand.alarm = state.warm_until
+        if p.elapsed < state.of(KeptWorkers).warm_until:
+            demand.alarm = state.of(KeptWorkers).warm_until
         else:
             demand.tried = p.elapsed
             demand.tries.append(state.arrival())
@@ -128,7 +130,7 @@ def park(p: Pass, demand: Demand, lack: Lack | None, lane: Lane, line: Line, hea
             demand.alarm = p.elapsed + min(2.0 ** (len(demand.tries) - 1) + p.rng.random() / 2, LONGEST_PAUSE)
         name = str(state.arrival())
         state.roster.alarms[name] = demand
-        heappush(state.spans, (demand.alarm, state.arrival(), name, DEMAND, demand.alarm))
+        state.set_alarm(demand.alarm, DEMAND, name)
     if demand.tried == p.elapsed and (tries := demand.tries_of(order)) > 1:
         p.lacks[lack] = p.lacks.get(lack, 0) + 1
         again = f"try {tries} of {MOST_TRIES}, the next in {brief(demand.alarm - p.elapsed)}"
@@ -142,7 +144,7 @@ LACKS = {
 }
 
 
-def look_again(p: Pass, name: str) -> None:
+def look_again(p: Pass, name: str, at: float) -> None:
     """Give up the runs that nobody has served in `MOST_TRIES` looks, and let the other parked queues try."""
     demand = p.state.roster.alarms.pop(name, None)
     if demand is None or demand.alarm > p.elapsed:
@@ -173,7 +175,7 @@ def _give_up(p: Pass, demand: Demand, lack: Lack) -> None:
                 break
             if lane.waits(entry):
                 left -= 1
-                p.give_up(entry[1], lack, f"{LACKS[lack]} in {MOST_TRIES} tries")
+                give_up(p, entry[1], lack, f"{LACKS[lack]} in {MOST_TRIES} tries")
 
 
 def unpark(p: Pass) -> bool:
@@ -186,7 +188,7 @@ def unpark(p: Pass) -> bool:
             lane = state.lanes.get(lane_name)
             line = None if lane is None else lane.lines.get(line_key)
             if line is not None and key in line.queues:
-                state.mark_startable(lane_name).add_head(line, (line.queues[key][0][0], key))
+                state.lanes.mark_startable(lane_name).add_head(line, (line.queues[key][0][0], key))
                 found = waits = True
         if not waits:
             demand.tries.clear()  # its runs have ended, and the next one begins anew

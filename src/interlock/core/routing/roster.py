@@ -157,6 +157,7 @@ class Demand(msgspec.Struct, eq=False):
 class Roster:
     def __init__(self) -> None:
         self.workers: dict[str, Worker] = {}
+        self.plain_keys: dict[tuple[str, str], tuple[LineKey, RouteKey]] = {}  # version and tenant → `route.keys_of`
         self.pools: Mapping[str, PoolSpec] = {}
         self.demands: dict[DemandKey, Demand] = {}
         self.open: dict[int, Demand] = {}  # demands with parked queues that a worker may take now

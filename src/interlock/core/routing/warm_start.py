@@ -9,12 +9,15 @@ from collections.abc import Mapping, Sequence, Set
 import msgspec
 from msgspec.structs import asdict
 
+from interlock.core.attempts.silence import watch_silence
 from interlock.core.routing.roster import Worker
+from interlock.core.snapshot import Snapshot
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
 from interlock.fields.field import copy_fields
 from interlock.model.pool import DEFAULT_POOL
 from interlock.model.run import Now
+from interlock.model.state import ON_WORKER
 
 MEMO = "workers"
 EVERY = 5.0  # least seconds between two snapshots
@@ -34,12 +37,22 @@ class KnownWorker(msgspec.Struct, frozen=True, omit_defaults=True):
     drained: bool = False
 
 
+class KeptWorkers(msgspec.Struct):
+    """The stored snapshot of the workers."""
+
+    memo: bytes = b"[]"
+    look_at: float = 0.0  # elapsed time of the next look for a change
+    write_at: float = 0.0  # elapsed time from which a changed one may be stored
+    warnings: list[str] = []  # problems with the one that was read
+    warm_until: float = 0.0  # elapsed time until which workers of the time before a restart are expected back
+
+
 _DECODER = msgspec.json.Decoder(list[KnownWorker])
 
 
 def keep(p: Pass) -> None:
     """Store the snapshot if the workers have changed: at most once in `EVERY` seconds, but at once before a stop."""
-    state, kept = p.state, p.state.kept_workers
+    state, kept = p.state, p.state.of(KeptWorkers)
     if p.elapsed < kept.look_at and not state.draining:
         return
     kept.look_at = p.elapsed + LOOK
@@ -52,10 +65,14 @@ def keep(p: Pass) -> None:
         kept.write_at = p.elapsed + EVERY
 
 
-def expect(state: SchedulerState, memo: bytes | None, now: Now) -> None:
-    """Expect the workers of a snapshot back. Without one that can be read, expect nobody."""
-    kept = state.kept_workers
+def load(state: SchedulerState, snapshot: Snapshot, now: Now) -> None:
+    """Expect the workers of a snapshot back. Without one that can be read, expect only those with runs."""
+    memo = snapshot.memos.get(MEMO)
+    kept = state.of(KeptWorkers)
     if memo is None:
+        if any(run.worker_id is not None and run.state in ON_WORKER for run in snapshot.runs):
+            text = "the store has no snapshot of the workers; only those with runs are expected back"
+            kept.warnings.append(text)
         return
     kept.memo = memo
     try:
@@ -66,5 +83,5 @@ def expect(state: SchedulerState, memo: bytes | None, now: Now) -> None:
     for one in known:
         state.workers[one.id] = Worker(**asdict(one), heard=now.elapsed)
     if known:
-        state.warm_until = now.elapsed + state.limits.silence
-        state.watch_silence(now.elapsed)
+        state.of(KeptWorkers).warm_until = now.elapsed + state.limits.silence
+        watch_silence(state, now.elapsed)

@@ -7,6 +7,7 @@ resumes the worker, or when the worker is forgotten.
 from interlock.core.attempts.liveness import worker_down
 from interlock.core.lanes.lane import SlotKind
 from interlock.core.routing.roster import UNDECLARED, Worker
+from interlock.core.routing.warm_start import KeptWorkers
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
 from interlock.error import UnknownWorker, WrongStatus
@@ -86,7 +87,7 @@ def _change(p: Pass, worker: Worker, action: WorkerAction) -> None:
         raise WrongStatus(f"worker: {worker.id!r} is leaving, and cannot be resumed; start another one")
     else:
         worker.drained = action is WorkerAction.DRAIN
-        p.state.kept_workers.look_at = p.state.kept_workers.write_at = p.elapsed  # store it in this pass
+        p.state.of(KeptWorkers).look_at = p.state.of(KeptWorkers).write_at = p.elapsed  # store it in this pass
 
 
 def _find(state: SchedulerState, worker_id: str) -> Worker:

@@ -1,6 +1,7 @@
 """A session in memory, and its memo: what its runs do not show, and what outlives them."""
 
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -66,3 +67,26 @@ def memo_name(tenant: str, name: str) -> str:
 
 def read_memo(stored: bytes | None) -> SessionMemo:
     return NOTHING if stored is None else msgspec.json.decode(stored, type=SessionMemo)
+
+
+class Sessions(dict[tuple[str, str], Session]):
+    """Those with live runs, by tenant and name."""
+
+    def __init__(self) -> None:
+        self.has_memos = False  # whether the store may have memos of others
+        self.stepping_back: list[Run] = []  # runs that are held up although their turn has come
+
+    def open(self, tenant: str, name: str, stored: Callable[[str], bytes | None]) -> Session:
+        session = self.get((tenant, name))
+        if session is None:
+            memo = read_memo(stored(memo_name(tenant, name)))
+            session = self[tenant, name] = Session(tenant, name, memo)
+        return session
+
+    def of(self, run: Run) -> Session | None:
+        return None if run.session is None else self.get((run.tenant, run.session))
+
+    def keeps(self, run: Run) -> bool:
+        """Return whether a cleared run waits for its turn, and not in its lane."""
+        session = self.of(run)
+        return session is not None and run.id in session.waiting

@@ -16,9 +16,14 @@ import msgspec
 from interlock.core.attempts.settle import current
 from interlock.core.attempts.stop import cancel_run
 from interlock.core.facts import Needs
+from interlock.core.guards.job_guard import Guards
 from interlock.core.lanes.filling import enqueue
-from interlock.core.lanes.gates import session_rate
-from interlock.core.sessions.session import NOTHING, Session, SessionMemo, memo_name, read_memo
+from interlock.core.lanes.gate import session_rate
+from interlock.core.part import for_special_runs
+from interlock.core.policy.judging import Judging
+from interlock.core.routing.route import line_key
+from interlock.core.sessions.collapse import collapse
+from interlock.core.sessions.session import NOTHING, Session, SessionMemo, Sessions, memo_name, read_memo
 from interlock.core.sessions.view import session_info
 from interlock.core.snapshot import Snapshot
 from interlock.core.state import WAIT, SchedulerState
@@ -44,7 +49,7 @@ NOT_GIVEN = GUARDED | {State.PENDING, State.APPROVAL_REQUIRED, State.SCHEDULED} 
 
 
 def act_needs(state: SchedulerState, command: ActOnSession, needs: Needs) -> None:
-    if state.has_session_memos and (command.tenant, command.session) not in state.sessions:
+    if state.of(Sessions).has_memos and (command.tenant, command.session) not in state.of(Sessions):
         needs.memos[memo_name(command.tenant, command.session)] = None
 
 
@@ -59,7 +64,7 @@ def check_room(p: Pass, new: NewRun, coming: Counter[tuple[str, str]]) -> None:
     if new.session is None or new.at is not None or new.delay:
         return
     key = new.tenant, new.session
-    session = p.state.sessions.get(key)
+    session = p.state.of(Sessions).get(key)
     memo = read_memo(p.memo(memo_name(*key))) if session is None else session.memo
     options = options_of(p.state, new.session, memo, p.state.jobs[new.job_id], new.session_options)
     if options.drop is Drop.OLD or options.mode is Mode.INTERRUPT:
@@ -80,7 +85,7 @@ def queue(p: Pass, run: Run) -> None:
     if run.session is None:
         enqueue(p.state, run)
         return
-    session, facet = p.state.sessions[run.tenant, run.session], run.session_facet
+    session, facet = p.state.of(Sessions)[run.tenant, run.session], run.session_facet
     if facet.detached or run.id in session.active:
         enqueue(p.state, run)
     elif run.id in session.waiting:
@@ -121,7 +126,7 @@ def _arrive(p: Pass, session: Session, run: Run, facet: SessionFacet) -> None:
             # A run that its constraints held up interrupts none that came after it.
             if other is not run and other.created_at <= run.created_at:
                 cancel_run(p, other, INTERRUPTED, "scheduler")
-    elif (collector := session.collecting(p.elapsed)) is not None and p.collapse(collector, run):
+    elif (collector := session.collecting(p.elapsed)) is not None and collapse(p, collector, run):
         _open_window(p, session, collector, options.debounce)
     else:
         session.collector = None
@@ -140,7 +145,7 @@ def _set_rate(state: SchedulerState, session: Session, options: SessionOptions) 
         session.rate = rate
         gate = state.gates.get(session_rate(session.tenant, session.name))
         if gate is not None and rate is not None:
-            state.open_gates[gate.name] = state.rate_gate(gate.name, *rate)
+            state.gates.open[gate.name] = state.gates.rate(gate.name, *rate)
         elif gate is not None:
             gate.let_try(state, len(gate.parked))
 
@@ -154,7 +159,7 @@ def _open_window(p: Pass, session: Session, run: Run, debounce: float) -> None:
 
 def end_window(p: Pass, run: Run) -> None:
     """Let a run proceed that has collected others, unless another arrival has made the time longer."""
-    _proceed(p, p.state.sessions[run.tenant, str(run.session)])
+    _proceed(p, p.state.of(Sessions)[run.tenant, str(run.session)])
 
 
 def _proceed(p: Pass, session: Session) -> None:
@@ -193,7 +198,7 @@ def give_turns(state: SchedulerState, session: Session, elapsed: float) -> Itera
 
 def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
     """Explain why a cleared run has not had its turn."""
-    session = None if run.session is None else state.sessions.get((run.tenant, run.session))
+    session = state.of(Sessions).of(run)
     if session is None or run.state is not State.SCHEDULED or run.id not in session.waiting:
         return
     ready = [one for one in session.waiting.values() if one.state is State.SCHEDULED or _comes_back(one)]
@@ -220,29 +225,48 @@ def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
         yield Reason(kind=ReasonKind.DEBOUNCE, text=text, name=session.name, at=now.wall + left)
 
 
-def release(p: Pass) -> None:
-    """Take the runs that ended in this pass out of their sessions, and let others proceed."""
-    while p.stepping_back:
-        _step_back(p, p.stepping_back.pop())
-    while p.left < len(p.ended):
-        run = p.ended[p.left]
-        p.left += 1
-        session = None if run.session is None else p.state.sessions.get((run.tenant, run.session))
-        if session is None:
-            continue
-        session.live -= 1
-        session.active.pop(run.id, None)
-        if session.collector is run:
-            session.collector = None
-        _proceed(p, session)
-        if not session.live:
-            del p.state.sessions[run.tenant, session.name]
+@for_special_runs
+def begin(p: Pass, run: Run) -> None:
+    if run.session is not None:
+        p.state.of(Sessions).open(run.tenant, run.session, p.memo).live += 1
+
+
+@for_special_runs
+def stop_waiting(p: Pass, run: Run) -> None:
+    if run.session is not None:
+        p.state.of(Sessions)[run.tenant, run.session].waiting.pop(run.id, None)
+
+
+@for_special_runs
+def leave(p: Pass, run: Run) -> None:
+    """Take a run that has ended out of its session, and let others proceed."""
+    if run.session is None or (session := p.state.of(Sessions).of(run)) is None:
+        return
+    session.live -= 1
+    session.active.pop(run.id, None)
+    if session.collector is run:
+        session.collector = None
+    _proceed(p, session)
+    if not session.live:
+        del p.state.of(Sessions)[run.tenant, session.name]
+
+
+def let_others_pass(p: Pass, run: Run) -> None:
+    """Let others of its session proceed past a run that has to wait and has not begun."""
+    if run.session is not None and not run.may_have_begun:
+        p.state.of(Sessions).stepping_back.append(run)
+
+
+def step_back(p: Pass) -> None:
+    stepping_back = p.state.of(Sessions).stepping_back
+    while stepping_back:
+        _step_back(p, stepping_back.pop())
 
 
 def _step_back(p: Pass, run: Run) -> None:
     """Let others of its session proceed past a run that waits for a person, the policy or its constraints. If its turn
     has come, it gives that away, except while its constraints are being checked."""
-    session = None if run.session is None else p.state.sessions.get((run.tenant, run.session))
+    session = p.state.of(Sessions).of(run)
     gives_up = run.state in (State.PENDING, State.APPROVAL_REQUIRED, State.ACTION_RUNNING)
     if session is not None and (gives_up or run.state is State.CONDITION_RUNNING):
         if gives_up and run.id in session.active:
@@ -255,7 +279,7 @@ def _note(p: Pass, session: Session, **changes: Any) -> None:
     session.memo = msgspec.structs.replace(session.memo, **changes)
     name = memo_name(session.tenant, session.name)
     p.batch.memos[name] = None if session.memo == NOTHING else msgspec.json.encode(session.memo)
-    p.state.has_session_memos = True
+    p.state.of(Sessions).has_memos = True
 
 
 def note_usage(p: Pass, worker_id: str, message: Usage) -> None:
@@ -265,7 +289,7 @@ def note_usage(p: Pass, worker_id: str, message: Usage) -> None:
     run = None if attempt is None else attempt.run
     if run is None or run.session is None or run.session_facet.detached:
         return
-    session = p.state.sessions[run.tenant, run.session]
+    session = p.state.of(Sessions)[run.tenant, run.session]
     usage = (message.tokens, message.window) if message.window else NOTHING.usage
     if usage != session.memo.usage:
         _note(p, session, usage=usage)
@@ -273,7 +297,7 @@ def note_usage(p: Pass, worker_id: str, message: Usage) -> None:
         for one in [one for one in session.active.values() if one.state in NOT_GIVEN and not one.attempt][::-1]:
             if session.room < 0:
                 if one.state is State.SCHEDULED:
-                    p.state.mark_startable(one.lane).remove(p.state.line_key(one), one)
+                    p.state.lanes.mark_startable(one.lane).remove(line_key(p.state, one), one)
                 _wait_again(session, one)
         _proceed(p, session)
 
@@ -288,7 +312,7 @@ def _wait_again(session: Session, run: Run) -> None:
 def act(p: Pass, origin: str, command: ActOnSession) -> None:
     check_key("session", command.session)
     check_name("tenant", command.tenant)
-    session = p.state.open_session(command.tenant, command.session, p.memo)
+    session = p.state.of(Sessions).open(command.tenant, command.session, p.memo)
     before, actor = session.memo, command.actor or origin
     acted = _ACTIONS[command.action](p, session, actor)
     shown = session_info(p.state, session, p.now)
@@ -296,7 +320,7 @@ def act(p: Pass, origin: str, command: ActOnSession) -> None:
     if acted or session.memo != before:
         p.announce(copy_fields(SessionEvent, command, at=p.now, actor=actor, after=shown))
     if not session.live:
-        del p.state.sessions[command.tenant, command.session]
+        del p.state.of(Sessions)[command.tenant, command.session]
 
 
 def _stop(p: Pass, session: Session, actor: str) -> bool:
@@ -315,8 +339,8 @@ def _stop_all(p: Pass, session: Session, actor: str) -> bool:
 def _kept_back(p: Pass, session: Session) -> list[Run]:
     """Return the runs that have not arrived in their session: the policy, a person or constraints keep them back."""
     state, key = p.state, (session.tenant, session.name)
-    guarded = (run for guard in state.guards.values() for run in guard.pending.values() if not run.guarded.cleared)
-    kept = (*guarded, *state.awaiting_approval.values(), *state.deferred_by_policy.values())
+    guarded = (run for guard in state.of(Guards).values() for run in guard.pending.values() if not run.guarded.cleared)
+    kept = (*guarded, *state.of(Judging).awaiting_approval.values(), *state.of(Judging).deferred.values())
     arrived = {*session.waiting, *session.active}
     return [run for run in kept if (run.tenant, run.session) == key and run.id not in arrived]
 
@@ -350,12 +374,12 @@ _ACTIONS: dict[SessionAction, Callable[[Pass, Session, str], bool]] = {
 
 def open_all(state: SchedulerState, snapshot: Snapshot, now: Now) -> None:
     """Make the sessions of the stored runs, with those that have had their turn for certain, and those that wait."""
-    state.has_session_memos = snapshot.has_session_memos
+    state.of(Sessions).has_memos = snapshot.has_session_memos
     waiting: dict[tuple[str, str], list[Run]] = {}
     for run in snapshot.runs:
         if run.session is None:
             continue
-        session, facet = state.open_session(run.tenant, run.session, snapshot.memos.get), run.session_facet
+        session, facet = state.of(Sessions).open(run.tenant, run.session, snapshot.memos.get), run.session_facet
         session.live += 1
         if facet.detached or not facet.place:
             continue
@@ -369,7 +393,7 @@ def open_all(state: SchedulerState, snapshot: Snapshot, now: Now) -> None:
         else:
             waiting.setdefault((run.tenant, run.session), []).append(run)
     for key, runs in waiting.items():
-        session = state.sessions[key]
+        session = state.of(Sessions)[key]
         session.waiting = OrderedDict((run.id, run) for run in sorted(runs, key=lambda run: run.session_facet.place))
         last = next(reversed(session.waiting.values()))
         if last.due_at is not None and last.state is State.SCHEDULED:
@@ -383,7 +407,7 @@ def adopt(state: SchedulerState, run: Run, stored: Callable[[str], bytes | None]
     """Put one stored run that memory does not have into its session."""
     if run.session is None:
         return
-    session, facet = state.open_session(run.tenant, run.session, stored), run.session_facet
+    session, facet = state.of(Sessions).open(run.tenant, run.session, stored), run.session_facet
     session.live += 1
     if facet.detached or not facet.place:
         return
@@ -401,11 +425,13 @@ def had_turn(run: Run) -> bool:
     return run.state not in NOT_GIVEN or (run.attempt > 0 and not run.session_facet.stepped_back)
 
 
-def place(state: SchedulerState, run: Run, elapsed: float) -> None:
+def place(state: SchedulerState, run: Run, now: Now) -> None:
     """Put a stored run that is cleared back into its lane, or let its session go on."""
-    session = None if run.session is None else state.sessions[run.tenant, run.session]
+    if run.state is not State.SCHEDULED:
+        return
+    session = None if run.session is None else state.of(Sessions)[run.tenant, run.session]
     if session is None or run.session_facet.detached or had_turn(run):
         enqueue(state, run)
     else:
-        for one in give_turns(state, session, elapsed):
-            one.due_at = None  # its time to collect others is over, whatever the wall clock says now
+        for turn in give_turns(state, session, now.elapsed):
+            turn.due_at = None  # its time to collect others is over, whatever the wall clock says now

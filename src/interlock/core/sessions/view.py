@@ -2,7 +2,7 @@
 
 from heapq import nsmallest
 
-from interlock.core.sessions.session import Session
+from interlock.core.sessions.session import Session, Sessions
 from interlock.core.state import SchedulerState
 from interlock.fields.field import copy_fields
 from interlock.model.lane import shown_rate
@@ -42,9 +42,9 @@ def page(question: r.AskSessions, state: SchedulerState, now: float) -> r.Sessio
     limit = max(1, min(question.limit, MOST_SESSIONS))
     keys = (
         key
-        for key in state.sessions
+        for key in state.of(Sessions)
         if question.tenant in (None, key[0]) and (question.after is None or key > question.after)
     )
     found = nsmallest(limit + 1, keys)
-    shown = [session_info(state, state.sessions[key], now) for key in found[:limit]]
+    shown = [session_info(state, state.of(Sessions)[key], now) for key in found[:limit]]
     return r.SessionsReport(question.request, shown, len(found) > limit)

@@ -2,16 +2,17 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import NoReturn
 
-from interlock.core.lanes.gates import TENANT_LIMIT, TENANT_RATE
+from interlock.core.lanes.gate import TENANT_LIMIT, TENANT_RATE
+from interlock.core.routing.route import route_key
 from interlock.core.state import SchedulerState
-from interlock.core.tenants.tenant import Tenant
+from interlock.core.tenants.tenant import Tenant, Tenants
 from interlock.core.transition import Pass
 from interlock.error import BadValue, Forbidden, TenantLimit
 from interlock.fields.field import copy_fields
 from interlock.model.lane import shown_rate
-from interlock.model.state import HOLDS_SLOT
 from interlock.model.tenant import EVERYBODY, TenantInfo, TenantList, TenantSpec
 from interlock.wire.lane_request import AskTenants, TenantsReport
 
@@ -20,8 +21,9 @@ SOON = 1.0  # seconds after which to submit again, if nobody knows when a run wi
 
 def adopt_tenants(p: Pass, declared: Mapping[str, TenantSpec]) -> None:
     """Let the declared limits count from now on, for runs that wait already too. A lowered limit stops nothing."""
-    state, before = p.state, {name: one.gate_names for name, one in p.state.tenants.items()}
-    known, state.tenants = state.tenants, {}
+    state, tenants = p.state, p.state.of(Tenants)
+    known, before = dict(tenants), {name: tenant.gate_names for name, tenant in tenants.items()}
+    tenants.clear()
     specs = dict(declared)
     if (usual := declared.get(EVERYBODY)) is not None:
         specs |= {run.tenant: usual for run in state.runs.values() if run.tenant not in declared}
@@ -29,32 +31,30 @@ def adopt_tenants(p: Pass, declared: Mapping[str, TenantSpec]) -> None:
         tenant = known.get(name) or Tenant(name=TENANT_LIMIT + name, spec=spec)
         tenant.is_declared = name in declared
         tenant.adopt(spec)
-        state.tenants[name] = state.open_gates[tenant.name] = tenant
+        tenants[name] = state.gates.open[tenant.name] = tenant
     if new := specs.keys() - known.keys():
         for run in state.runs.values():
             if run.tenant in new:
-                state.tenants[run.tenant].live.add(run.id)
-                if run.state in HOLDS_SLOT:
-                    state.tenants[run.tenant].holders.add(run.id)
+                tenants[run.tenant].add(run)
     _adopt_rates(p)
-    state.plain_keys.clear()
-    after = {name: one.gate_names for name, one in state.tenants.items()}
+    state.roster.plain_keys.clear()
+    after = {name: tenant.gate_names for name, tenant in tenants.items()}
     changed = {name for name in before | after if before.get(name, ()) != after.get(name, ())}
     for lane in state.lanes.values() if changed else ():
         for line in lane.lines.values():
             if line.key[1] in changed:
-                state.mark_startable(lane.name).requeue(line, state.route_key)
+                state.lanes.mark_startable(lane.name).requeue(line, partial(route_key, state))
 
 
 def _adopt_rates(p: Pass) -> None:
     """Let new rates count for runs that wait for the ones before, and forget those no longer declared."""
     for name in [one for one in p.state.gates if one.startswith(TENANT_RATE)]:
-        tenant = p.state.tenant(name.removeprefix(TENANT_RATE))
-        if tenant is not None and (gate := p.state.tenant_rate(tenant)) is not None:
-            p.state.open_gates[name] = gate
+        tenant = p.state.of(Tenants).find(name.removeprefix(TENANT_RATE))
+        if tenant is not None and (gate := tenant.rate_gate(p.state.gates)) is not None:
+            p.state.gates.open[name] = gate
         else:
             del p.state.gates[name]
-            p.state.open_gates.pop(name, None)
+            p.state.gates.open.pop(name, None)
             p.batch.memos[name] = None
 
 
@@ -63,7 +63,7 @@ def check_tenants(p: Pass, wanted: Iterable[tuple[str, str]], *, submitted: bool
     limits of a tenant that refuses instead of waiting."""
     counts, found = Counter[str](), dict[str, Tenant]()
     for name, lane in wanted:
-        tenant = found.get(name) or p.state.tenant(name)
+        tenant = found.get(name) or p.state.of(Tenants).find(name)
         if tenant is not None:
             found[name] = tenant
             counts[name] += 1
@@ -74,12 +74,12 @@ def check_tenants(p: Pass, wanted: Iterable[tuple[str, str]], *, submitted: bool
         _check_room(p, found[name], count, submitted)
     for name, count in counts.items():
         tenant = found[name]
-        if submitted and tenant.refuses and (gate := p.state.tenant_rate(tenant)) is not None:
+        if submitted and tenant.refuses and (gate := tenant.rate_gate(p.state.gates)) is not None:
             gate.take(p, count)
 
 
 def _check_room(p: Pass, tenant: Tenant, count: int, submitted: bool) -> None:
-    spec, gate, pause = tenant.spec, p.state.tenant_rate(tenant), SOON
+    spec, gate, pause = tenant.spec, tenant.rate_gate(p.state.gates), SOON
     if submitted and tenant.refuses:
         if gate is not None and gate.room(p.elapsed) < count:
             _refuse(p, tenant, "rate", shown_rate(spec.rate), count, gate.burst, gate.wait_for(count, p.elapsed))
@@ -94,19 +94,19 @@ def _check_room(p: Pass, tenant: Tenant, count: int, submitted: bool) -> None:
 def _refuse(p: Pass, tenant: Tenant, field: str, value: object, count: int, most: int, pause: float) -> NoReturn:
     if count > most:
         raise BadValue("runs", count, f"a number that tenant {tenant.id!r} may submit at once: at most {most:,}")
-    (tenant if tenant.is_declared else p.state.tenants[EVERYBODY]).refused += 1
+    (tenant if tenant.is_declared else p.state.of(Tenants)[EVERYBODY]).refused += 1
     raise TenantLimit(tenant.id, field, value, pause)
 
 
 def tenants(question: AskTenants, state: SchedulerState, now: float) -> TenantsReport:
     only = question.only_tenant
-    shown = state.tenants.values() if only is None else filter(None, [state.tenant(only)])
+    shown = state.of(Tenants).values() if only is None else filter(None, [state.of(Tenants).find(only)])
     return TenantsReport(question.request, TenantList(tenants=[_info(state, one) for one in shown]))
 
 
 def runs_of(state: SchedulerState, tenant: Tenant) -> tuple[int, int]:
     """Return how many runs of a tenant hold a slot, and how many wait; for `*`, those of all that are not declared."""
-    each = [tenant] if tenant.id != EVERYBODY else [one for one in state.tenants.values() if not one.is_declared]
+    each = [tenant] if tenant.id != EVERYBODY else [one for one in state.of(Tenants).values() if not one.is_declared]
     return sum(len(one.holders) for one in each), sum(one.waiting for one in each)
 
 

@@ -3,9 +3,11 @@
 from collections.abc import Iterator
 from itertools import islice
 
-from interlock.core.lanes.gates import TENANT_RATE, UNLIMITED, LimitGate
+from interlock.core.lanes.gate import TENANT_LIMIT, TENANT_RATE, UNLIMITED, Gates, LimitGate, RateGate
 from interlock.model.explanation import MOST_NAMED, Reason, ReasonKind
-from interlock.model.tenant import OverLimit, TenantSpec
+from interlock.model.run import Run
+from interlock.model.state import HOLDS_SLOT
+from interlock.model.tenant import EVERYBODY, OverLimit, TenantSpec
 
 
 class Tenant(LimitGate, eq=False, kw_only=True):
@@ -41,3 +43,24 @@ class Tenant(LimitGate, eq=False, kw_only=True):
             text = f"waits for the limit of tenant {self.id}: {len(self.holders):,} active, {most:,} allowed"
             holders = list(islice(sorted(self.holders), MOST_NAMED))
             yield Reason(kind=ReasonKind.TENANT_LIMIT, text=text, name=self.name, holders=holders)
+
+    def add(self, run: Run) -> None:
+        """Count a live run."""
+        self.live.add(run.id)
+        if run.state in HOLDS_SLOT:
+            self.holders.add(run.id)
+
+    def rate_gate(self, gates: Gates) -> RateGate | None:
+        return None if self.rate is None else gates.rate(TENANT_RATE + self.id, *self.rate)
+
+
+class Tenants(dict[str, Tenant]):
+    """Those that are declared, and those with runs under the limits of `*`."""
+
+    def find(self, name: str) -> Tenant | None:
+        """Return a tenant with limits: its own, or those of `*`. One that is not in memory stays out of it."""
+        tenant, usual = self.get(name), self.get(EVERYBODY)
+        if tenant is None and usual is not None:
+            tenant = Tenant(name=TENANT_LIMIT + name, spec=usual.spec, is_declared=False)
+            tenant.adopt(usual.spec)
+        return tenant

@@ -4,6 +4,7 @@ The id of an occurrence consists of its job and time, and the job's cursor moves
 scheduler that continues from the store creates each occurrence exactly once. A run waits for its time in prerun.
 """
 
+from collections.abc import Iterator
 from heapq import heappop
 from itertools import count
 
@@ -44,6 +45,7 @@ def fire(p: Pass) -> None:
             turn_back(p, entry)
         table.wall = p.now
     table.wall = max(table.wall, p.now)
+    table.created = 0
     for job_id in table.unsure:
         if job_id in table.entries:
             table.place(table.entries[job_id])
@@ -57,12 +59,12 @@ def fire(p: Pass) -> None:
 def fire_ahead(p: Pass) -> None:
     """Create a few more in the commit of an ended run, so that most need no extra commit."""
     if p.ended:
-        _create_until(p, p.now + p.state.limits.prerun + EARLIER, p.occurrences + 2 * len(p.ended))
+        _create_until(p, p.now + p.state.limits.prerun + EARLIER, p.state.timetable.created + 2 * len(p.ended))
 
 
 def _create_until(p: Pass, soon: float, most: int) -> None:
     table, heap = p.state.timetable, p.state.timetable.heap
-    while heap and heap[0][0] <= soon and p.occurrences < min(most, MOST_A_PASS) and not p.state.draining:
+    while heap and heap[0][0] <= soon and p.state.timetable.created < min(most, MOST_A_PASS) and not p.state.draining:
         entry = table.fits(heappop(heap))
         if entry is not None:
             _look_at(p, entry, soon)
@@ -80,7 +82,12 @@ def _look_at(p: Pass, entry: TimetableEntry, soon: float) -> None:
 def _create(p: Pass, entry: TimetableEntry, soon: float) -> None:
     """Create the runs for the near fire times of a job."""
     offset, late = entry.schedule.offset(entry.job.id), _missed_before(p, entry)
-    while entry.next is not None and late <= entry.next and entry.next + offset <= soon and p.occurrences < MOST_A_PASS:
+    while (
+        entry.next is not None
+        and late <= entry.next
+        and entry.next + offset <= soon
+        and p.state.timetable.created < MOST_A_PASS
+    ):
         run_id = _id_for(p, entry)
         if run_id is None:
             return
@@ -132,6 +139,14 @@ def _ask(p: Pass, entry: TimetableEntry, turns: int) -> None:
     p.state.timetable.unsure[entry.job.id] = ids
 
 
+def next_look(p: Pass) -> Iterator[float]:
+    table = p.state.timetable
+    if table.unsure:
+        yield p.now
+    elif table.heap and not p.state.draining:
+        yield table.heap[0][0] - p.state.limits.prerun
+
+
 def needs_unsure(state: SchedulerState, needs: Needs) -> None:
     """Need the states of unsure occurrences, up to a limit; the timetable asks again for the rest."""
     for run_ids in state.timetable.unsure.values():
@@ -170,7 +185,7 @@ def _late_before(p: Pass) -> float:
 
 def _restored_at(p: Pass) -> float:
     """Return the time of the last restore, unless the clock was ahead then: that silences no schedule."""
-    return p.state.restored_at if p.state.restored_at <= p.now + SET_BACK else 0.0
+    return p.state.timetable.restored_at if p.state.timetable.restored_at <= p.now + SET_BACK else 0.0
 
 
 def _advance(entry: TimetableEntry) -> None:
@@ -184,7 +199,7 @@ def occurrence(
     p: Pass, job: Job, at: float, origin: str, run_id: str = "", tenant: str = "default", by: str = "scheduler"
 ) -> Run:
     """Return a new run in prerun for one fire time of a job; the caller begins it."""
-    p.occurrences += 1
+    p.state.timetable.created += 1
     due = at if job.schedule is None else at + job.schedule.offset(job.id)
     lane, reason = lane_of(p, job.lane or CRON)
     return Run(
@@ -242,7 +257,7 @@ def _catch_up(p: Pass, entry: TimetableEntry) -> None:
         else:
             skip(p, run, _why_missed(p, entry, run.scheduled_at))
     _skip_unrecorded(p, entry, before, chosen)
-    while entry.next is not None and entry.next < before and p.occurrences < MOST_A_PASS:
+    while entry.next is not None and entry.next < before and p.state.timetable.created < MOST_A_PASS:
         run_id = _id_for(p, entry)
         if run_id is None:
             return
@@ -287,7 +302,7 @@ def _chosen(p: Pass, entry: TimetableEntry, oldest: float, before: float) -> lis
 
 def _skip_unrecorded(p: Pass, entry: TimetableEntry, before: float, chosen: list[float]) -> None:
     """Record with one run all missed occurrences that are too many to record one by one."""
-    if entry.next is None or entry.next >= before or p.occurrences >= MOST_A_PASS:
+    if entry.next is None or entry.next >= before or p.state.timetable.created >= MOST_A_PASS:
         return
     most = MOST_MISSED if p.state.timetable.recorded < MOST_RECORDED else 1
     recorded = newest_between(entry.schedule, entry.anchor, entry.next, before - 1e-6, most)

@@ -5,6 +5,8 @@ Otherwise it waits in prerun without a due time, until one of those ends, or a l
 
 from collections.abc import Iterator
 
+from interlock.core.jobs.declared import Declared
+from interlock.core.part import for_special_runs
 from interlock.core.state import SchedulerState
 from interlock.core.timetable.table import Series, TimetableEntry, series_key, series_of
 from interlock.core.transition import Pass
@@ -28,7 +30,7 @@ def release_or_wait(p: Pass, run: Run) -> None:
     if _is_paused(entry, run):
         skip(p, run, PAUSED)
         return
-    series = series_of(p.state.series, run)
+    series = series_of(p.state.timetable.series, run)
     if series is None or len(series.live) < _limit(p.state, run):
         _begin(p, run, series)
         return
@@ -69,25 +71,20 @@ def _begin(p: Pass, run: Run, series: Series | None) -> None:
     p.move(run, State.PENDING, "due")
 
 
-def release(p: Pass) -> None:
-    """Continue the runs that waited for one that ended in this pass."""
-    while p.released < len(p.ended):
-        run = p.ended[p.released]
-        p.released += 1
-        if run.origin is not None:
-            _end(p, run)
-
-
-def _end(p: Pass, run: Run) -> None:
+@for_special_runs
+def has_ended(p: Pass, run: Run) -> None:
+    """Continue the runs that waited for one that has ended."""
+    if run.origin is None:
+        return
     table = p.state.timetable
     table.leave(run)
     key = series_key(run)
-    series = None if key is None else p.state.series.get(key)
+    series = None if key is None else p.state.timetable.series.get(key)
     if key is not None and series is not None:
         series.live.discard(run.id)
         release_waiting(p, series)
         if not series.live and not series.waiting:
-            del p.state.series[key]
+            del p.state.timetable.series[key]
     entry = table.entries.get(run.job_id)
     if entry is not None and run.origin in SCHEDULED:
         _retire(p, entry)
@@ -112,7 +109,7 @@ def _retire(p: Pass, entry: TimetableEntry) -> None:
     entry.done = True
     job_id = entry.job.id
     p.state.jobs.pop(job_id, None)
-    if job_id in p.state.declared:
+    if job_id in p.state.of(Declared).versions:
         # Its file still declares it; the row records that it has run.
         p.schedules[job_id] = entry.row()
     else:
@@ -129,7 +126,7 @@ def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
         text = f"will be skipped unless job {run.job_id} is resumed first"
         yield Reason(kind=ReasonKind.SCHEDULE_PAUSED, text=text, name=run.job_id)
     key = series_key(run)
-    series = None if key is None else state.series.get(key)
+    series = None if key is None else state.timetable.series.get(key)
     if series is None or run.due_at is not None:
         return
     waiting = [one.id for one in series.waiting if one.state is State.PRERUN]
@@ -144,3 +141,15 @@ def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
         ahead=waiting[: min(place - 1, MOST_NAMED)],
         holders=sorted(series.live)[:MOST_NAMED],
     )
+
+
+def place(state: SchedulerState, run: Run, now: Now) -> None:
+    series = None if run.origin is None else series_of(state.timetable.series, run)
+    if series is None:
+        return
+    if run.state is not State.PRERUN:
+        series.live.add(run.id)
+    elif run.due_at is None:
+        series.waiting.append(run)
+    else:
+        state.timetable.ahead.setdefault(run.job_id, []).append(run)

@@ -62,11 +62,14 @@ class Table:
         self.entries: dict[str, TimetableEntry] = {}
         self.heap: list[tuple[float, int, str]] = []  # heap of (fire time, order, job); may contain stale items
         self.ahead: dict[str, list[Run]] = {}  # job → its occurrences created ahead
+        self.series: dict[tuple[str, str], Series] = {}  # (job, its backfill or nothing) → live and waiting runs
         self.rows: dict[str, ScheduleRow] = {}  # stored rows of jobs that are not defined, or not yet
         self.unsure: dict[str, list[str]] = {}  # job → possible runs whose states the next pass needs
         self.recorded = 0  # missed occurrences recorded one by one in an unbroken sequence of passes
         self.wall = 0.0  # latest wall time since the clock was last set back
         self.orders = 0
+        self.created = 0  # runs that this pass has created
+        self.restored_at = 0.0  # wall time of the last restore of the store
 
     def place(self, entry: TimetableEntry) -> None:
         """Add the next fire time of an entry to the heap."""
@@ -118,7 +121,7 @@ def goes_early(state: "SchedulerState", run: Run) -> bool:
     lane = state.lanes[run.lane]
     if lane.rate is not None or not lane.has_slot or 2 * (len(lane.holding) + lane.waiting) >= lane.limit:
         return False
-    series, job = state.series.get((run.job_id, "")), state.jobs.get(run.job_id)
+    series, job = state.timetable.series.get((run.job_id, "")), state.jobs.get(run.job_id)
     if job is None or job.constraints.before:
         return False
     return series is None or len(series.live) < job.occurrences_at_once

@@ -1,7 +1,4 @@
-"""Dead letters: drop them, and keep messages of workers that cannot be read.
-
-Those of runs are written where a run ends (`transition.py`), and replayed by `rerun.py`.
-"""
+"""Requests about dead letters, and messages of workers that cannot be read."""
 
 import hashlib
 

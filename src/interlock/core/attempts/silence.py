@@ -1,0 +1,30 @@
+"""Silence: when to look for workers and attempts that give no sign of life."""
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from interlock.core.routing.roster import Worker
+
+if TYPE_CHECKING:
+    from interlock.core.state import SchedulerState
+
+
+class Silence(msgspec.Struct):
+    due: float | None = None  # elapsed time of the next check
+    stale_messages: int = 0
+
+
+def hear(state: "SchedulerState", worker: Worker, elapsed: float) -> None:
+    """Note a sign of life of a worker."""
+    worker.heard = elapsed
+    if worker.silent:
+        worker.silent = False
+        state.roster.changed(worker)
+        watch_silence(state, elapsed)
+
+
+def watch_silence(state: "SchedulerState", since: float) -> None:
+    silence, due = state.of(Silence), since + state.limits.silence
+    if silence.due is None or due < silence.due:
+        silence.due = due

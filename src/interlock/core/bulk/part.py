@@ -1,0 +1,33 @@
+"""Bulk requests, as a part of the machine."""
+
+from interlock.core.bulk import requests, rerun
+from interlock.core.bulk.table import Bulks
+from interlock.core.entry import actions
+from interlock.core.part import Part
+from interlock.core.snapshot import Snapshot
+from interlock.core.state import SchedulerState
+from interlock.model.run import Now
+from interlock.model.run_action import RunAction
+from interlock.wire.request import ActOnRun, StartBulk
+
+
+def _load(state: SchedulerState, snapshot: Snapshot, now: Now) -> None:
+    bulks = state.of(Bulks)
+    for bulk, reach in snapshot.bulks:
+        bulks.requests[bulk.id] = bulk
+        if bulk.ended_at is None:
+            tenant, met = bulk.wanted.tenant, [] if bulk.action is RunAction.RETRY else snapshot.runs[:reach]
+            bulks.walks[bulk.id] = [run for run in met if tenant in (None, run.tenant)]
+
+
+BULK = Part(
+    name="bulk",
+    slices=(Bulks,),
+    handlers={ActOnRun: requests.act, StartBulk: requests.start},
+    needs={ActOnRun: actions.needs_run, StartBulk: rerun.needs_page},
+    asks=(rerun.needs_next_page,),
+    loads=(_load,),
+    explains=(requests.explain,),
+    hears=(requests.proceed,),
+    has_more=(lambda state: bool(state.of(Bulks).walks),),
+)

@@ -1,0 +1,8 @@
+"""The jobs that files declare."""
+
+import msgspec
+
+
+class Declared(msgspec.Struct):
+    versions: dict[str, str] = {}  # job declared at each start → version, in order
+    sources: dict[str, str] = {}  # declared job → place of its declaration

@@ -1,0 +1,43 @@
+"""Jobs, as a part of the machine."""
+
+from interlock.core.jobs import changes
+from interlock.core.jobs.declared import Declared
+from interlock.core.part import Part
+from interlock.core.snapshot import Snapshot
+from interlock.core.state import SchedulerState
+from interlock.core.transition import Pass
+from interlock.model.run import Now
+from interlock.wire.command import Define, NoteServices, Put, Refill, StartDraining
+from interlock.wire.request import DropJob, SetPaused
+
+
+def _load(state: SchedulerState, snapshot: Snapshot, now: Now) -> None:
+    state.jobs = {job.id: job for job in snapshot.put_jobs}
+    state.versions = {job.version: job for job in snapshot.jobs}
+
+
+def _start_draining(p: Pass, origin: str, command: StartDraining) -> None:
+    p.state.draining = True
+
+
+def _note_services(p: Pass, origin: str, command: NoteServices) -> None:
+    p.batch.kept += command.kept
+    p.batch.service_log += command.lines
+
+
+JOBS = Part(
+    name="jobs",
+    slices=(Declared,),
+    handlers={
+        Define: changes.define,
+        Put: changes.put,
+        Refill: changes.refill,
+        SetPaused: changes.pause,
+        DropJob: changes.drop,
+        StartDraining: _start_draining,
+        NoteServices: _note_services,
+    },
+    needs={Define: changes.needs_latest, Put: changes.needs_latest, Refill: changes.needs_states},
+    loads=(_load,),
+    hears=(changes.adopt_changes,),
+)

@@ -1,0 +1,46 @@
+"""Slots: only the states of runs decide who holds one."""
+
+from interlock.core.lanes.gate import limit_names
+from interlock.core.routing.route import line_key
+from interlock.core.sessions.session import Sessions
+from interlock.core.state import SchedulerState
+from interlock.core.transition import Pass
+from interlock.model.run import Now, Run
+from interlock.model.state import HOLDS_SLOT
+
+
+def take(p: Pass, run: Run) -> None:
+    _hold(p.state, run)
+
+
+def _hold(state: SchedulerState, run: Run) -> None:
+    state.lanes[run.lane].holding[run.id] = run
+    if run.facets is not None:
+        for name in limit_names(run):
+            state.gates.limit(name).holders.add(run.id)
+
+
+def free(p: Pass, run: Run) -> None:
+    state = p.state
+    del state.lanes.mark_startable(run.lane).holding[run.id]
+    if run.facets is not None:
+        for name in limit_names(run):
+            gate = state.gates.open[name] = state.gates.limit(name)
+            gate.holders.discard(run.id)
+
+
+def leave_queue(p: Pass, run: Run) -> None:
+    """Take a run out of its lane that ends or goes through the entry again. It may still wait for its turn."""
+    if run.session is not None and p.state.of(Sessions).keeps(run):
+        run.due_at = None  # the end of its time to collect others, for which a pending run does not wait
+    else:
+        p.state.lanes.mark_startable(run.lane).remove(line_key(p.state, run), run)
+
+
+def forget(p: Pass, run: Run) -> None:
+    p.state.lanes[run.lane].moved.pop(run.id, None)
+
+
+def place(state: SchedulerState, run: Run, now: Now) -> None:
+    if run.state in HOLDS_SLOT:
+        _hold(state, run)

@@ -1,0 +1,32 @@
+"""The policy, as a part of the machine."""
+
+from interlock.core.part import Part, Wait, leaves
+from interlock.core.policy import approvals, judge
+from interlock.core.policy.judging import Judging, is_judged
+from interlock.model.state import TERMINAL, State
+from interlock.wire.approval_request import Resolve
+from interlock.wire.command import PolicyMoved
+from interlock.wire.effect import CheckPolicy, ReadPayload
+
+POLICY = Part(
+    name="policy",
+    slices=(Judging,),
+    handlers={PolicyMoved: judge.policy_moved, Resolve: approvals.resolve},
+    needs={Resolve: approvals.resolve_needs},
+    appliers={ReadPayload: judge.payload_read, CheckPolicy: judge.policy_answered},
+    stages=(judge.judge,),
+    on=(
+        (leaves(State.APPROVAL_REQUIRED), approvals.stop_waiting),
+        (leaves(State.PENDING, to=TERMINAL), judge.stop_waiting),
+    ),
+    waits={
+        State.PENDING: Wait(judge.time_passed, judge.has_pause, lambda run, job: judge.LONGEST_PAUSE),
+        State.APPROVAL_REQUIRED: Wait(approvals.expire, approvals.is_awaited, approvals.longest_wait),
+    },
+    loads=(judge.load,),
+    places=(judge.place,),
+    explains=(judge.explain,),
+    fires=(judge.resume,),
+    concerns_all=(is_judged,),
+    has_more=(lambda state: bool(state.of(Judging).to_judge),),
+)

@@ -1,0 +1,26 @@
+"""Sessions, as a part of the machine."""
+
+from interlock.core.entry import admission
+from interlock.core.part import Part, Wait, ends
+from interlock.core.sessions import turns
+from interlock.core.sessions.session import Sessions
+from interlock.model.state import State
+from interlock.wire.lane_request import ActOnSession
+from interlock.wire.message import Usage
+
+SESSIONS = Part(
+    name="sessions",
+    slices=(Sessions,),
+    handlers={ActOnSession: turns.act, Usage: turns.note_usage},
+    needs={ActOnSession: turns.act_needs},
+    stages=(admission.admit,),
+    begins=(turns.begin,),
+    on=((ends, turns.stop_waiting),),
+    ended=(turns.leave,),
+    releases=(turns.step_back,),
+    waits={State.SCHEDULED: Wait(turns.end_window)},
+    loads=(turns.open_all,),
+    adopts=(turns.adopt,),
+    places=(turns.place,),
+    explains=(turns.explain,),
+)

@@ -1,0 +1,57 @@
+"""Tenants, as a part of the machine."""
+
+from msgspec.structs import replace
+
+from interlock.core.part import Part, ends, for_special_runs, frees_slot, takes_slot
+from interlock.core.state import SchedulerState
+from interlock.core.tenants.tenant import Tenants
+from interlock.core.transition import Pass
+from interlock.model.facets import Facets
+from interlock.model.run import Now, Run
+
+
+@for_special_runs
+def _begin(p: Pass, run: Run) -> None:
+    tenants = p.state.of(Tenants)
+    if (tenant := tenants.find(run.tenant)) is not None:
+        tenants[run.tenant] = tenant
+        tenant.live.add(run.id)
+        if tenant.spec.labels:
+            run.facets = replace(run.facets or Facets(), labels={**tenant.spec.labels, **run.labels})
+
+
+@for_special_runs
+def _take_slot(p: Pass, run: Run) -> None:
+    if (tenant := p.state.of(Tenants).get(run.tenant)) is not None:
+        tenant.holders.add(run.id)
+
+
+@for_special_runs
+def _free_slot(p: Pass, run: Run) -> None:
+    if (tenant := p.state.of(Tenants).get(run.tenant)) is not None:
+        tenant.holders.discard(run.id)
+        p.state.gates.open[tenant.name] = tenant
+
+
+@for_special_runs
+def _end(p: Pass, run: Run) -> None:
+    tenants = p.state.of(Tenants)
+    if (tenant := tenants.get(run.tenant)) is not None:
+        tenant.live.discard(run.id)
+        if not tenant.live and not tenant.is_declared:
+            del tenants[run.tenant]
+
+
+def _place(state: SchedulerState, run: Run, now: Now) -> None:
+    if (tenant := state.of(Tenants).get(run.tenant)) is not None:
+        tenant.add(run)
+
+
+TENANTS = Part(
+    name="tenants",
+    slices=(Tenants,),
+    begins=(_begin,),
+    on=((takes_slot, _take_slot), (frees_slot, _free_slot), (ends, _end)),
+    places=(_place,),
+    concerns_all=(lambda state: bool(state.of(Tenants)),),
+)

@@ -1,0 +1,25 @@
+"""The timetable, as a part of the machine."""
+
+from interlock.core.part import Part
+from interlock.core.recovery import restored
+from interlock.core.snapshot import Snapshot
+from interlock.core.state import SchedulerState
+from interlock.core.timetable import firing, series
+from interlock.model.run import Now
+
+
+def _load(state: SchedulerState, snapshot: Snapshot, now: Now) -> None:
+    state.timetable.rows = {row[0]: row for row in snapshot.schedules}
+
+
+TIMETABLE = Part(
+    name="timetable",
+    asks=(firing.needs_unsure,),
+    ended=(series.has_ended,),
+    loads=(_load, restored.load),
+    places=(series.place,),
+    explains=(series.explain,),
+    fires=(firing.fire,),
+    closes=(firing.fire_ahead,),
+    next_looks=(firing.next_look,),
+)
