@@ -5,6 +5,7 @@ import asyncio
 
 from interlock.core.sweep import PendingMoves, why_missed
 from interlock.engine.engine import Engine
+from interlock.engine.ownership import LEADER
 from interlock.ports.clock import Clock
 from soak.simulation.invariants import Invariants
 from soak.simulation.store import Disk
@@ -13,7 +14,7 @@ EVERY = 0.5  # seconds between two looks
 
 
 def leads(engine: Engine, disk: Disk) -> bool:
-    lease = disk.leases.get(engine.settings.cell)
+    lease = disk.leases.get(LEADER)
     return lease is not None and lease.holder == engine.settings.holder
 
 

@@ -5,14 +5,12 @@ import logging
 
 import pytest
 
-from interlock.engine.engine import EngineSettings
+from interlock.engine.ownership import LEADER
 from interlock.model.run_action import RunAction
 from interlock.model.state import State
 from interlock.wire import message as m
 from interlock.wire import request as r
 from tests.engine.bench import Bench, LoopClock, SlowStore, on_virtual_time, pass_time, running, until
-
-CELL = EngineSettings().cell
 
 
 @pytest.mark.behaviour("RUN-16")
@@ -170,9 +168,9 @@ def test_a_scheduler_that_lost_its_lease_writes_nothing_and_takes_it_back_when_i
         store = SlowStore()
         bench = Bench(store, lease_ttl=9.0)
         await bench.start()
-        first = store.leases[CELL]
+        first = store.leases[LEADER]
         now = LoopClock().now().wall
-        thief = await store.acquire(CELL, "another", "its-token", 20.0, first.ends_at)
+        thief = await store.acquire(LEADER, "another", "its-token", 20.0, first.ends_at)
         assert thief is not None
         assert thief.epoch == first.epoch + 1
         before = len(store.commits)
@@ -183,7 +181,7 @@ def test_a_scheduler_that_lost_its_lease_writes_nothing_and_takes_it_back_when_i
         assert not store.runs_by_id
         await until(lambda: bench.engine.available)
         assert LoopClock().now().wall >= now + 20
-        assert store.leases[CELL].epoch == thief.epoch + 1
+        assert store.leases[LEADER].epoch == thief.epoch + 1
         counts = {one.name: one.samples[0][2] for one in bench.engine.families() if len(one.samples) == 1}
         assert counts["interlock_leases_lost_total"] == 1
         assert counts["interlock_lease_waits_total"] >= 20, "tried at least once a second"

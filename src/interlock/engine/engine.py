@@ -27,7 +27,7 @@ from interlock.engine.effects import Effects
 from interlock.engine.inbox import Inbox
 from interlock.engine.links import Links
 from interlock.engine.metrics import Metrics, pass_age
-from interlock.engine.ownership import Ownership
+from interlock.engine.ownership import LEADER, Ownership
 from interlock.engine.requests import Requests
 from interlock.engine.sender_link import SenderLink
 from interlock.engine.stall import StallWatch
@@ -52,7 +52,6 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits = Limits()
     lease_ttl: float = 10.0
     batch_runs: int = 2000  # most runs that one pass takes in
-    cell: str = "main"  # name of the lease, and of the data it protects, such as positions
     holder: str = "scheduler"
     instance: str = ""  # id of this start; a worker of an earlier start finishes its work and leaves
     longest_wait: float = 1.0  # seconds until a jump of the wall clock is noticed
@@ -76,7 +75,7 @@ class Engine:
         self, *, store: Store, leases: Leases, clock: Clock, rng: Random, catalog: Catalog, settings: EngineSettings
     ) -> None:
         self._store = store
-        self._owner = Ownership(leases, settings.cell, settings.holder, settings.lease_ttl)
+        self._owner = Ownership(leases, settings.holder, settings.lease_ttl)
         self._clock = clock
         self._rng = rng
         self.catalog = catalog
@@ -153,7 +152,7 @@ class Engine:
     async def start(self) -> None:
         """Take the lease and load the state. Raise if another scheduler has the lease, or a job cannot be declared."""
         if not await self._take_over():
-            raise LeaseLost(self.settings.cell, "held by another scheduler")
+            raise LeaseLost(LEADER, "held by another scheduler")
         self.declarations.check(self.catalog)
 
     def now(self) -> float:
@@ -287,7 +286,7 @@ class Engine:
                 return
             decisions.batch.position = self._position + 1
             self._position = decisions.batch.last_position
-            commit = asyncio.ensure_future(self._store.commit(decisions.batch, self.settings.cell, self._owner.epoch))
+            commit = asyncio.ensure_future(self._store.commit(decisions.batch, LEADER, self._owner.epoch))
         except Exception as error:
             self.delivery.refuse(commands, _refusal(error))
             raise

@@ -9,9 +9,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from interlock.config import MEMORY
 from interlock.ports.store import Reader
-from interlock.stores.sqlite import SqliteReader
+from interlock.stores.open import open_reader
 from interlock.supervision import Backoff, Child, Function, Process
 
 BACKOFF = Backoff(initial=0.1, max=5.0, reset_after=10.0)
@@ -33,7 +32,7 @@ def child_of(
     name: str, run: Callable[[O], Coroutine[Any, Any, None]], work: Work[O], options: O, reader: Reader
 ) -> Child:
     """Return a child that does the work; `run` does it in a process of its own."""
-    if options.database == MEMORY:
+    if reader.is_private:
         return Function(name=name, run=lambda _: work(reader, options), backoff=BACKOFF)
     return Process(name=name, command=command_of(run, options), backoff=BACKOFF, stop_timeout=PATIENCE, capture=False)
 
@@ -45,7 +44,7 @@ def command_of(run: Callable[..., object], options: msgspec.Struct) -> list[str]
 
 async def until_stopped(work: Work[O], options: O) -> None:
     """Do the work until TERM or Ctrl-C; its guard ends the process with the scheduler's."""
-    reader = SqliteReader(options.database)
+    reader = open_reader(options.database)
     await reader.open()
     try:
         task = asyncio.ensure_future(work(reader, options))

@@ -19,12 +19,12 @@ from interlock.api.backend import Backend
 from interlock.api.refusals import Refusals
 from interlock.api.server import HttpServer
 from interlock.api.settings import GatewaySettings
-from interlock.buses.socket import SocketBus
+from interlock.buses.open import open_bus
 from interlock.client.connection import Connection
 from interlock.config.job_documents import read_job
 from interlock.error import NotRunning
 from interlock.ports.store import Reader
-from interlock.stores.sqlite import SqliteReader
+from interlock.stores.open import open_reader
 from interlock.wiring.gateway_sockets import GatewayOptions
 
 RESERVED = 256  # descriptors not available for connections
@@ -38,7 +38,7 @@ class Gateway:
         # Connections must leave descriptors for the process itself.
         connections = max(1, min(settings.max_connections, most - RESERVED))
         settings = msgspec.structs.replace(settings, max_connections=connections)
-        self._connection = Connection(SocketBus(scheduler))
+        self._connection = Connection(open_bus(scheduler))
         self._backend = Backend(reader, self._connection, settings.secret_names, read_job)
         self._refusals = Refusals(self._connection)
         application = Application(self._backend.handlers, settings, self._refusals.note)
@@ -69,7 +69,7 @@ class Gateway:
 
 async def run_gateway(options: GatewayOptions) -> None:
     """Run a gateway until TERM; its guard ends it with the scheduler's process."""
-    reader = SqliteReader(options.database)
+    reader = open_reader(options.database)
     await reader.open()
     gateway = Gateway(reader, options.socket, options.settings)
     stopping = asyncio.Event()

@@ -16,7 +16,7 @@ import msgspec
 
 from interlock.api.settings import GatewaySettings
 from interlock.buses.listener import bind_tcp, bind_unix
-from interlock.config import MEMORY, Settings
+from interlock.config import Settings
 from interlock.error import PortTaken, SocketInUse, TokensNeeded
 from interlock.fields.field import copy_fields
 from interlock.fields.sockets import is_loopback
@@ -74,7 +74,7 @@ class Front:
         """Return the gateway, if there are sockets: a process, or a part of this one if no other can read the store."""
         if not self._sockets:
             return []
-        if self._settings.database == MEMORY:
+        if self._reader.is_private:
             return [Function(name="gateway", run=self._serve_inside, announces=True, stop_timeout=PATIENCE)]
         listeners = [one.fileno() for one in self._sockets]
         options = self._options = self._write_options(listeners)

@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from interlock.buses.socket import SocketBus
+from interlock.buses.open import open_bus
 from interlock.client.connection import Connection
 from interlock.config import Settings
 from interlock.fields.field import copy_fields
@@ -34,7 +34,7 @@ async def run_inspector(options: InspectorOptions) -> None:
 
 async def inspect(reader: Reader, options: InspectorOptions) -> None:
     """Scan until cancelled."""
-    connection = Connection(SocketBus(options.socket))
+    connection = Connection(open_bus(options.socket))
     try:
         await Inspector(reader, connection, ScanPipe(options.app, options.path, options.log_format)).run()
     finally:

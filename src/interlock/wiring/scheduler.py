@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from interlock.buses.socket import SocketBus
-from interlock.config import MEMORY, Settings
+from interlock.buses.open import open_bus
+from interlock.config import Settings
 from interlock.config.sources import Loaded
 from interlock.core.state import Limits
 from interlock.engine.catalog import PYTHON, Catalog, CatalogEntry
@@ -27,8 +27,7 @@ from interlock.model.pool import check_member
 from interlock.model.reload_report import Difference, Reloaded
 from interlock.model.state import State
 from interlock.ports.clock import SystemClock
-from interlock.stores.memory import MemoryStore
-from interlock.stores.sqlite import SqliteStore
+from interlock.stores.open import AnyStore, open_store
 from interlock.supervision import Backoff, Budget, Child, ChildContext, Function, Group, Process, Restart, Supervisor
 from interlock.task_set import TaskSet
 from interlock.wire.command import NoteTokens
@@ -74,10 +73,6 @@ def codes_of(definitions: Mapping[str, Definition]) -> dict[str, str]:
     return {job_id: one.job.code for job_id, one in definitions.items()}
 
 
-def store_for(database: str) -> MemoryStore | SqliteStore:
-    return MemoryStore() if database == MEMORY else SqliteStore(database)
-
-
 class Scheduler:
     """The engine with its store and socket, and the tree around it."""
 
@@ -86,7 +81,7 @@ class Scheduler:
         definitions: Mapping[str, Definition],
         target: str | None,
         settings: Settings,
-        store: MemoryStore | SqliteStore | None = None,
+        store: AnyStore | None = None,
         load: Load = Loaded,
         load_again: Load | None = None,
         worker_budget: Budget = WORKER_BUDGET,
@@ -97,9 +92,9 @@ class Scheduler:
         the result of each automatic reload."""
         self.settings = settings
         self.instance = f"{SystemRandom().getrandbits(48):012x}"
-        self.bus = SocketBus(settings.socket_path())
+        self.bus = open_bus(settings.socket_path())
         self.elsewhere = bus_for_workers(settings)
-        self.store = store if store is not None else store_for(settings.database)
+        self.store = store if store is not None else open_store(settings.database)
         self._definitions = definitions  # jobs of the app
         self.engine = Engine(
             store=self.store,
@@ -148,7 +143,7 @@ class Scheduler:
         self._policy: RemotePolicy | None = None  # the policy service
         self._own_workers: set[str] = set()  # `name-pid` of every worker started here
         self._bringing_up: asyncio.Task[None] | None = None
-        self.keeps_workers = settings.keep_workers and settings.database != MEMORY
+        self.keeps_workers = settings.keep_workers and not self.store.is_private
 
     def _children(self) -> list[Child]:
         """Return the children in starting order. They stop in reverse: first the workers finish, and HTTP ends last."""

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from random import Random
 
-from interlock.buses.socket import SocketBus
+from interlock.buses.open import open_bus
 from interlock.config import Settings
 from interlock.fields.field import copy_fields
 from interlock.ports.clock import SystemClock
@@ -35,6 +35,6 @@ async def send(reader: Reader, options: SenderOptions) -> None:
 
     transport = HttpTransport(options.webhook_allow)
     try:
-        await Sender(reader, SocketBus(options.socket), transport, SystemClock(), Random()).run()
+        await Sender(reader, open_bus(options.socket), transport, SystemClock(), Random()).run()
     finally:
         await transport.close()

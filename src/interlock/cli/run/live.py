@@ -19,7 +19,6 @@ from interlock.cli.draw.format import COLOURS, ago, span
 from interlock.cli.draw.tables import Column, columns_of, console, full_screen, plain, rich_table
 from interlock.core.schedule_table import Table
 from interlock.core.workers import state_of
-from interlock.fields.sockets import MEMORY
 from interlock.model.child_info import UP
 from interlock.model.run import Run
 from interlock.model.state import State
@@ -110,7 +109,7 @@ def summary(scheduler: Scheduler) -> str:
     metrics = scheduler.engine.metrics
     ended = ", ".join(f"{count:,} {state}" for state, count in sorted(metrics.ended.items())) or "none ended"
     left = len(scheduler.engine.state.runs)
-    fate = "lost with the database in memory" if scheduler.settings.database == MEMORY else "kept for the next start"
+    fate = "lost with the database in memory" if scheduler.store.is_private else "kept for the next start"
     return f"{metrics.submitted:,} submitted, {ended}, {left:,} {fate}"
 
 
