@@ -106,7 +106,7 @@ class Approvers:
 
     def _post(self, command: Resolve | ActOnRun) -> None:
         if (scheduler := self._cluster.scheduler) is not None:
-            scheduler.process.call_soon(scheduler.engine.post, APPROVER, command)
+            scheduler.process.call_soon(scheduler.engine.inbox.post, APPROVER, command)
 
     # ── another policy ──────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -23,7 +23,7 @@ class GreedyEngine(Engine):
         if self.sabotage.engine_forgets_rates:
             self.state.gates = {name: gate for name, gate in self.state.gates.items() if not name.startswith(RATE)}
 
-    def post_all(self, commands: Sequence[Command]) -> None:
+    def changed(self, commands: Sequence[Command]) -> Sequence[Command]:
         for lane in self.state.lanes.values():
             if self.sabotage.engine_ignores_age:
                 lane.starts = 0
@@ -37,7 +37,7 @@ class GreedyEngine(Engine):
                         self.state.open_gates[gate.name] = gate
             if self.sabotage.engine_frees_twice and isinstance(content, Finished):
                 self._free_another(content.run_id)
-        super().post_all(commands)
+        return commands
 
     def _free_another(self, run_id: str) -> None:
         for lane in self.state.lanes.values():

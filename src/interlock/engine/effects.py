@@ -29,10 +29,15 @@ async def no_service(requests: Sequence[PolicyRequest], again: bool) -> list[Ver
 
 class Effects:
     def __init__(
-        self, store: Store, post: Callable[[str, object], None], call_hook: Callable[[CallHook], None] = lambda _: None
+        self,
+        store: Store,
+        post: Callable[[str, object], None],
+        call_hook: Callable[[CallHook], None] = lambda _: None,
+        check: Check = no_service,
     ) -> None:
-        """`call_hook` hands a request to the sender, whose answer comes by itself."""
-        self.check: Check = no_service  # asks the policy service, or raises `PolicyUnavailable`
+        """`call_hook` hands a request to the sender, whose answer comes by itself. `check` asks the policy service, or
+        raises `PolicyUnavailable`."""
+        self._check_policy = check
         self._call_hook = call_hook
         self._store = store
         self._post = post
@@ -79,7 +84,8 @@ class Effects:
         answers nothing."""
         answers: Answers = []
         try:
-            verdicts = iter([one for frame in _frames(requests) for one in await self.check(frame, checks[0].again)])
+            again = checks[0].again
+            verdicts = iter([one for frame in _frames(requests) for one in await self._check_policy(frame, again)])
             answers = [(one, (one.requests, [next(verdicts) for _ in one.requests])) for one in checks]
         except PolicyClosed:
             pass
@@ -92,7 +98,7 @@ class Effects:
             self._frames -= 1
         self._ask()
         if answers:
-            self.answer(answers)
+            self._post("", Answered(answers))
 
     async def _do(self, do: "Do", effects: Sequence[Effect]) -> None:
         try:
@@ -104,12 +110,9 @@ class Effects:
         except Exception:
             logger.exception("internal error")
         else:
-            self.answer(answers)
+            self._post("", Answered(answers))
         finally:
             self._under_way.difference_update(effects)
-
-    def answer(self, answers: Answers) -> None:
-        self._post("", Answered(answers))
 
     async def close(self) -> None:
         self._checks.clear()

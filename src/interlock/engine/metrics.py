@@ -59,7 +59,8 @@ class Histogram:
 
 
 class Metrics:
-    def __init__(self) -> None:
+    def __init__(self, circuit_state: Callable[[], int] = lambda: 0) -> None:
+        """`circuit_state` is that of the circuit to the policy service."""
         self.commits = 0
         self.by_job: dict[str, Counter[str]] = defaultdict(Counter)  # job → final state → runs
         self.recent: list[Run] = []
@@ -69,7 +70,7 @@ class Metrics:
         self._completed: Counter[tuple[str, str]] = Counter()  # topic and final state → runs
         self._results: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)  # event → topic and phase → results
         self._verdicts: Counter[tuple[str, str]] = Counter()  # topic and decision → verdicts
-        self.circuit_state: Callable[[], int] = lambda: 0  # of the circuit to the policy service
+        self._circuit_state = circuit_state
         self._lag = Histogram(SECONDS)
         self._jobs: set[str] = set()  # jobs and topics with a label of their own
         self._output: dict[str, Histogram] = defaultdict(lambda: Histogram(SECONDS))  # phase → seconds of its checks
@@ -267,7 +268,7 @@ class Metrics:
              counts["guards"]["actions"]),
             ("counter", "actions_failed_total", "Those that failed.", counts["guards"]["failed"]),
             ("gauge", "policy_circuit", "Circuit to the policy service: 0 closed, 1 probing, 2 open.",
-             self.circuit_state()),
+             self._circuit_state()),
             ("gauge", "sessions", "Sessions with runs that have not ended.", len(state.sessions)),
             ("gauge", "sessions_active_runs", "Runs that have had their turn in their session.",
              sum(len(one.active) for one in state.sessions.values())),

@@ -10,9 +10,9 @@ import json
 import logging
 import math
 from collections import deque
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from itertools import count, islice
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -21,9 +21,6 @@ from interlock.model.child_info import Change, ChildInfo, Exit, Kept, Status
 from interlock.ports.handover import Handover
 from interlock.ports.store import Reader
 from interlock.wire.command import NoteServices, ServiceRow
-
-if TYPE_CHECKING:
-    from interlock.engine.engine import Engine
 
 T = TypeVar("T")
 logger = logging.getLogger("interlock.services")
@@ -112,9 +109,9 @@ class _Flight(msgspec.Struct):
 class ServiceBook(Handover):
     """The records of one engine. Call it on the engine's event loop, after `load`."""
 
-    def __init__(self, engine: "Engine") -> None:
-        self._engine = engine
-        engine.on_noted, engine.on_failed = self._noted, self._failed
+    def __init__(self, post: Callable[[str, object], None]) -> None:
+        """`post` adds a command to the engine's next pass. The engine calls `noted` or `failed` later."""
+        self._send = post
         self._kept: dict[str, Kept] = {}
         self._unsaved: dict[str, Kept | None] = {}
         self._waiters: list[Future] = []  # callers that wait for the unsaved records
@@ -227,7 +224,7 @@ class ServiceBook(Handover):
         self._flight = _Flight(command, self._waiters)
         self._unsaved, self._waiters = {}, []
         self._posted = asyncio.get_running_loop().time()
-        self._engine.post("", command)
+        self._send("", command)
 
     def _take_rows(self) -> list[ServiceRow]:
         """Take the oldest rows of every service, in order; each leaves the rest of its fair share to the others."""
@@ -242,16 +239,16 @@ class ServiceBook(Handover):
             taken += found
         return [one.row for one in sorted(taken, key=lambda one: one.order)]
 
-    def _failed(self) -> None:
+    def failed(self) -> None:
         """Post the command again, a moment after the engine dropped all waiting commands."""
         if (flight := self._flight) is not None:
             if flight.again is not None:
                 flight.again.cancel()
             delay = min(AGAIN * 2**flight.failures, LONGEST_AGAIN)
             flight.failures = min(flight.failures + 1, 10)
-            flight.again = asyncio.get_running_loop().call_later(delay, self._engine.post, "", flight.command)
+            flight.again = asyncio.get_running_loop().call_later(delay, self._send, "", flight.command)
 
-    def _noted(self, command: NoteServices) -> None:
+    def noted(self, command: NoteServices) -> None:
         """Continue after a command was stored."""
         flight = self._flight
         if flight is None or flight.command is not command:

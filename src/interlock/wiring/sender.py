@@ -12,7 +12,7 @@ from interlock.sender.sender import Sender
 from interlock.supervision import Child
 from interlock.wiring.child import ChildOptions, child_of, until_stopped
 
-SENDING, SENDER = "sending", "sender"  # the group, so that it stops after the engine, and its only child
+SENDER = "sender"
 
 
 class SenderOptions(ChildOptions, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from difflib import get_close_matches
 from typing import Any
@@ -11,7 +11,6 @@ import msgspec
 from msgspec.structs import replace
 
 from interlock.config.sources import Loaded
-from interlock.engine.links import Links
 from interlock.error import InterlockError, UnknownChild, WrongStatus
 from interlock.model.child_info import OVER, UP, ChildInfo, Kept, ServiceAction, Status
 from interlock.model.exposition import Family
@@ -20,6 +19,7 @@ from interlock.ports.handover import Handover, MemoryHandover
 from interlock.ports.operations import TreeOperations
 from interlock.supervision import Child, Group, Supervisor
 from interlock.supervision.goal import unless
+from interlock.wire.message import Unready
 
 logger = logging.getLogger("interlock.services")
 
@@ -48,15 +48,12 @@ class Services(TreeOperations):
         define: Define,
         workers: Callable[[], Sequence[Child]],
         moving: set[str],
-        links: Links,
     ) -> None:
-        """`moving` gets the names of services while they are removed and added again elsewhere in the tree. `links`
-        know which workers have joined, and why others cannot."""
+        """`moving` gets the names of services while they are removed and added again elsewhere in the tree."""
         self._tree = tree
         self._load = load
         self._define = define
         self._workers = workers
-        self._links = links
         self._hiring: asyncio.Task[None] | None = None
         self._moving = moving
         self._declared: Placed = {}
@@ -91,20 +88,20 @@ class Services(TreeOperations):
             except Exception:
                 logger.exception("not all services could be started")
 
-    def tree(self) -> ChildInfo:
-        top = self._tree.info()
-        return replace(top, children=[self._explained(one) if one.name == WORKERS else one for one in top.children])
+    def tree(self, joined: Collection[str], faults: Mapping[str, Unready]) -> ChildInfo:
+        def explained(worker: ChildInfo) -> ChildInfo:
+            """Say why a worker takes no runs: it is a process, which the tree only sees start and end."""
+            if (fault := faults.get(worker.name)) is not None:
+                return replace(worker, reason=fault.reason, traceback=fault.traceback)
+            if worker.status in UP and not any(name.startswith(f"{worker.name}-{worker.pid}-") for name in joined):
+                return replace(worker, reason=NOT_JOINED)
+            return worker
 
-    def _explained(self, workers: ChildInfo) -> ChildInfo:
-        """Say why workers take no runs: they are processes, which the tree only sees start and end."""
-        joined, found = self._links.worker_names(), []
-        for child in workers.children:
-            if (fault := self._links.faults.get(child.name)) is not None:
-                child = replace(child, reason=fault.reason, traceback=fault.traceback)
-            elif child.status in UP and not any(one.startswith(f"{child.name}-{child.pid}-") for one in joined):
-                child = replace(child, reason=NOT_JOINED)
-            found.append(child)
-        return replace(workers, children=found)
+        top = self._tree.info()
+        children = {child.name: child for child in top.children}
+        if (workers := children.get(WORKERS)) is not None:
+            children[WORKERS] = replace(workers, children=[explained(worker) for worker in workers.children])
+        return replace(top, children=list(children.values()))
 
     async def act(self, name: str, action: ServiceAction, actor: str) -> ChildInfo:
         path = self._path_of(name)

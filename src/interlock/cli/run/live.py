@@ -152,7 +152,7 @@ def _head(scheduler: Scheduler, rate: float, uptime: float) -> Text:
         f"{len(engine.state.runs):,} live · {count:,} worker{'s' * (count != 1)}",
         f" ({restarts} restarted)" if restarts else "",
         (f" · {len(engine.state.awaiting_approval):,} to approve", "yellow") if engine.state.awaiting_approval else "",
-        (" · store unavailable", "bold red") if not engine.available else "",
+        (" · store unavailable", "bold red") if not engine.present.available else "",
         f" · {engine.metrics.commits:,} commits",
         f" · {engine.state.stale_messages:,} stale messages" if engine.state.stale_messages else "",
         no_wrap=True,

@@ -143,7 +143,7 @@ async def _serve(
     where = f", {scheduler.front.url}" if scheduler.front.url else ""
     workers = f", workers {scheduler.elsewhere}" if scheduler.elsewhere else ""
     _say(f"interlock: {scheduler.settings.database}, socket {scheduler.settings.socket_path()}{workers}{where}")
-    _say(policy_line(scheduler.engine.catalog.policy))
+    _say(policy_line(scheduler.engine.present.catalog.policy))
     display = None if errors is None else loop.create_task(show_live(scheduler, steps(), errors))
     ended = loop.create_task(scheduler.wait())
     waiting = loop.create_task(asked.wait())
