@@ -184,7 +184,7 @@ class Server(Command):
 
         def look() -> bool:
             found[:] = [
-                one.pid for one in processes_of(self.folder) if "interlock.wiring.gateway_process" in one.command
+                one.pid for one in processes_of(self.folder) if "interlock.wiring.gateway:run_gateway" in one.command
             ]
             return len(found) == 1
 

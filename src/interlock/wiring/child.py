@@ -37,9 +37,11 @@ def child_of(
     return Process(name=name, command=command_of(run, options), backoff=BACKOFF, stop_timeout=PATIENCE, capture=False)
 
 
-def command_of(run: Callable[..., object], options: msgspec.Struct) -> list[str]:
-    target = f"{run.__module__}:{run.__name__}"
-    return [sys.executable, "-m", "interlock.wiring.child_process", target, msgspec.json.encode(options).decode()]
+def command_of(run: Callable[..., object] | str, options: msgspec.Struct | str) -> list[str]:
+    """Return the command of a child process; `options` may be the number of an open file that holds them."""
+    target = run if isinstance(run, str) else f"{run.__module__}:{run.__name__}"
+    given = options if isinstance(options, str) else msgspec.json.encode(options).decode()
+    return [sys.executable, "-m", "interlock.wiring.child_process", target, given]
 
 
 async def until_stopped(work: Work[O], options: O) -> None:

@@ -1,5 +1,7 @@
-"""A child process of a scheduler; its arguments are a coroutine function, `module:name`, and its options as JSON."""
+"""A child process of a scheduler; its arguments are a coroutine function, `module:name`, and its options as JSON, or
+the number of an open file that holds them."""
 
+import os
 import sys
 from importlib import import_module
 from typing import get_type_hints
@@ -15,9 +17,18 @@ def main() -> None:
     with one_line_errors():
         module, _, name = sys.argv[1].partition(":")
         function = getattr(import_module(module), name)
-        options = msgspec.json.decode(sys.argv[2], type=get_type_hints(function)["options"])
+        options = msgspec.json.decode(_options(sys.argv[2]), type=get_type_hints(function)["options"])
         log_to_stderr(options.log_level, options.log_format)
         runtime.run(function(options))
+
+
+def _options(given: str) -> str | bytes:
+    if not given.isdigit():
+        return given
+    # From the start of the file, which every such process reads.
+    data = os.pread(int(given), os.fstat(int(given)).st_size, 0)
+    os.close(int(given))
+    return data
 
 
 if __name__ == "__main__":
