@@ -112,9 +112,6 @@ class Link(Peer):
             self.open = False
             self._engine.links.closed(self)
 
-    def on_process_end(self, call: Callable[[], None]) -> None:
-        pass
-
     def pause(self) -> None:
         pass
 

@@ -106,7 +106,7 @@ class Links(Endpoint):
             name = f"{peer.caller.name}:{name}"
         other = self._peers.workers.get(name)
         if other is not None:
-            if other.process != peer.process:
+            if other.identity != peer.identity:
                 raise Refused(f"worker_id: {name!r} is taken by another worker; choose another")
             self._peers.names.pop(other, None)
             other.close()
@@ -120,7 +120,8 @@ class Links(Endpoint):
         self._peers.faults.pop(_without_pid(name), None)
         limits, now = self._present.limits, self._present.clock.now()
         peer.send([m.Welcome(limits.heartbeat_interval, now.elapsed, limits.silence, now.wall)])
-        peer.on_process_end(lambda: self.worker_died(name, peer.process))
+        if peer.process is not None:
+            peer.process.on_end(lambda: self.worker_died(name, peer.identity))
         if peer_is_stray:
             logger.info("worker %s belongs to an earlier start: it finishes its attempts and leaves", name)
             peer.send([m.Drain()])
@@ -150,10 +151,10 @@ class Links(Endpoint):
         if found.reason and found.instance == self._instance:
             self._peers.faults[_without_pid(found.worker_id)] = found
 
-    def worker_died(self, name: str, process: str = "") -> None:
+    def worker_died(self, name: str, identity: str = "") -> None:
         successor = self._peers.workers.get(name)
         # A new process of that name has listed its attempts, so the dead one has none left to lose.
-        if successor is None or successor.process == process:
+        if successor is None or successor.identity == identity:
             self._inbox.post(name, WorkerDown(name, True, f"worker {name} died"))
 
     def _from_worker(self, name: str, peer: Peer, messages: Sequence[m.Message]) -> None:

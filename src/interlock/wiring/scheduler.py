@@ -4,17 +4,17 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping
 from random import Random, SystemRandom
 
 import msgspec
 
 from interlock.buses.open import open_bus
+from interlock.buses.processes import ProcessWatch
 from interlock.config import Settings
 from interlock.config.sources import Loaded
 from interlock.core.state import Limits
-from interlock.engine.catalog import PYTHON, Catalog, CatalogEntry
+from interlock.engine.catalog import Catalog
 from interlock.engine.effects import no_service
 from interlock.engine.engine import Engine, EngineSettings
 from interlock.engine.housekeeping import Housekeeping, Keep
@@ -22,10 +22,9 @@ from interlock.engine.inbox import Inbox
 from interlock.engine.metrics import Metrics
 from interlock.engine.service_book import ServiceBook
 from interlock.engine.sweeper import Sweeper
-from interlock.error import BadConfig, CannotImport, InterlockError
+from interlock.error import CannotImport, InterlockError
 from interlock.fields.field import copy_fields
 from interlock.model.child_info import Change, ChildInfo
-from interlock.model.pool import check_member
 from interlock.model.reload_report import Difference, Reloaded
 from interlock.model.state import State
 from interlock.ports.clock import SystemClock
@@ -34,6 +33,7 @@ from interlock.supervision import Backoff, Budget, Child, ChildContext, Function
 from interlock.task_set import TaskSet
 from interlock.wire.command import NoteTokens
 from interlock.wire.message import Drain
+from interlock.wiring.catalog import catalog_of, entries_of
 from interlock.wiring.child import command_of
 from interlock.wiring.file_watch import DEV_EVERY, FileWatch
 from interlock.wiring.gateway_sockets import Front
@@ -55,16 +55,6 @@ SOURCES = "dev"  # the actor of a reload because sources have changed
 HEARING = 0.3  # seconds to notice the end of killed workers; less than a function has to end at a kill
 WORKER_BACKOFF = Backoff(initial=0.1, max=10.0, reset_after=10.0)
 WORKER_BUDGET = Budget(max_restarts=0)  # no limit: what its lifespan needs may come back after hours
-
-
-def entries_of(definitions: Mapping[str, Definition], secret_names: Sequence[str]) -> list[CatalogEntry]:
-    """Return the catalog entries of an app's jobs."""
-    return [
-        CatalogEntry(
-            one.job, partial(one.check, secret_names=secret_names), one.mark if one.job.secrets else None, PYTHON
-        )
-        for one in definitions.values()
-    ]
 
 
 def codes_of(definitions: Mapping[str, Definition]) -> dict[str, str]:
@@ -90,7 +80,8 @@ class Scheduler:
         the result of each automatic reload."""
         self.settings = settings
         self.instance = f"{SystemRandom().getrandbits(48):012x}"
-        self.bus = open_bus(settings.socket_path())
+        self._processes = ProcessWatch()
+        self.bus = open_bus(settings.socket_path(), self._processes)
         self.elsewhere = bus_for_workers(settings)
         self.store = store if store is not None else open_store(settings.database)
         self._definitions = definitions  # jobs of the app
@@ -108,7 +99,7 @@ class Scheduler:
             book=self.book,
             metrics=Metrics() if policy is None else Metrics(lambda: policy.circuit.level),
             operations=self.services,
-            watch_worker=self.bus.watch_worker,
+            watch_worker=self._processes.watch_worker,
             need_sender=self._helpers.have_sender,
             check_policy=no_service if policy is None else policy.check,
             clock=SystemClock(),
@@ -227,20 +218,7 @@ class Scheduler:
 
     def _with_files(self, loaded: Loaded) -> Catalog:
         definitions = self._definitions if loaded.definitions is None else loaded.definitions
-        of_app = entries_of(definitions, self.settings.secret_names)
-        if loaded.policy is None and (before := self.engine.present.catalog.policy) is not None:
-            raise BadConfig(
-                f"policy: {before.id!r} is no longer declared, and stays in force; to allow everything, "
-                "declare a policy with 'default_decision: allow', or restart without one"
-            )
-        if loaded.policy is not None and loaded.policy.rules and self.settings.policy_service is not None:
-            raise BadConfig(
-                f"policy: {loaded.policy.id!r} has rules, and policy_service is set: "
-                "move the rules to that service, or remove the setting"
-            )
-        check_member(loaded.pools, self.settings.pool, self.settings.capabilities)
-        lanes = self.settings.every_lane(loaded.lanes)
-        return Catalog([*of_app, *loaded.entries()], lanes, loaded.policy, loaded.pools, loaded.tenants)
+        return catalog_of(definitions, loaded, self.settings, self.engine.present.catalog.policy)
 
     async def _define(self, loaded: Loaded, actor: str) -> Difference:
         difference = await self.engine.declarations.declare(self._with_files(loaded), actor)
@@ -385,6 +363,7 @@ class Scheduler:
         if self._policy is not None:
             await self._policy.close()
         await self.bus.close()
+        self._processes.close()
         if self.elsewhere is not None:
             await self.elsewhere.close()
         await self.store.close()
