@@ -15,16 +15,16 @@ from functools import partial
 from random import Random
 
 import msgspec
+from msgspec.structs import force_setattr
 
-from interlock.core.decisions import Decisions
+from interlock.core.decisions import Decisions, Defined, Failed
 from interlock.core.facts import Facts
 from interlock.core.rebuild import rebuild
 from interlock.core.state import Limits, SchedulerState
 from interlock.core.step import NO_FACTS, Command, needs, step
-from interlock.engine import facts
+from interlock.engine import facts, logs
 from interlock.engine.catalog import Catalog
 from interlock.engine.declarations import Declarations
-from interlock.engine.delivery import Delivery
 from interlock.engine.effects import Check, Effects, no_service
 from interlock.engine.inbox import Inbox
 from interlock.engine.links import Links
@@ -41,8 +41,9 @@ from interlock.ports.clock import Clock
 from interlock.ports.leases import Leases
 from interlock.ports.operations import TreeOperations
 from interlock.ports.store import Store
-from interlock.wire.command import StartDraining
+from interlock.wire.command import Create, HandedOver, NoteServices, StartDraining, WorkerUp
 from interlock.wire.effect import CallHook
+from interlock.wire.message import Dispatch, Message, Returned
 
 logger = logging.getLogger("interlock.engine")
 
@@ -71,6 +72,13 @@ class _Flight(msgspec.Struct):
 
 def _refusal(error: Exception) -> StoreUnavailable:
     return error if isinstance(error, StoreUnavailable) else StoreUnavailable(str(error))
+
+
+def _shorten(messages: Sequence[Message], passed: float) -> None:
+    """Subtract the time since the decision from a dispatch's `hold`."""
+    for message in messages:
+        if type(message) is Dispatch and message.hold:
+            force_setattr(message, "hold", max(0.0, message.hold - passed))
 
 
 class Engine:
@@ -114,9 +122,7 @@ class Engine:
         self.declarations = Declarations(self.present)
         self.requests = Requests(self.present, store, self.sender, operations)
         self.links = Links(self.present, self.requests, settings.instance)
-        self._delivery = Delivery(
-            self.present, self.links, self.requests, self.sender, self.effects, self.declarations, self._book
-        )
+        self._sent: list[Command] = []  # dispatches sent since the last pass, for the next one; they do not cause one
         self._flight: _Flight | None = None
         self._wake_at: float | None = None
         self._stopping = False
@@ -223,7 +229,7 @@ class Engine:
             found = await facts.read(needed, self._store, self.present.now()) if needed else NO_FACTS
             now = self._clock.now()
             self._stall.notice(now, commands)
-            commands[:0] = self._delivery.take_sent()
+            commands[:0], self._sent = self._sent, []
             decisions = self._decide(self.state, commands, now, self._rng, found)
             if decisions.outputs_judged:
                 self.metrics.judged(decisions.outputs_judged, self._clock.now().elapsed - now.elapsed)
@@ -235,13 +241,13 @@ class Engine:
                 # Otherwise the pass only sends stored dispatches.
                 await self._land()
             if not decisions.batch:
-                self._delivery.deliver(decisions, commands, 0.0)
+                self._deliver(decisions, commands, 0.0)
                 return
             decisions.batch.position = self.present.position + 1
             self.present.position = decisions.batch.last_position
             commit = asyncio.ensure_future(self._store.commit(decisions.batch, LEADER, self._owner.epoch))
         except Exception as error:
-            self._delivery.refuse(commands, _refusal(error))
+            self._refuse(commands, _refusal(error))
             raise
         commit.add_done_callback(lambda _: self.inbox.wake())
         self.present.writing = commit
@@ -257,11 +263,73 @@ class Engine:
             self.present.wrote_at = self._clock.now().elapsed
             self.present.stored = flight.decisions.batch.last_position
         except Exception as error:
-            self._delivery.refuse(flight.commands, _refusal(error))
+            self._refuse(flight.commands, _refusal(error))
             raise
         finally:
             self._flight = self.present.writing = None
-        self._delivery.deliver(flight.decisions, flight.commands, self.present.wrote_at - flight.began)
+        self._deliver(flight.decisions, flight.commands, self.present.wrote_at - flight.began)
+
+    def _deliver(self, decisions: Decisions, commands: Sequence[Command], seconds: float) -> None:
+        """Carry out decisions whose commit took `seconds`."""
+        for _, content in commands:
+            if type(content) is WorkerUp:
+                self.present.peers.joined(content)
+        self._send(decisions)
+        if decisions.effects:
+            self.effects.begin(decisions.effects)
+        self._answer(decisions)
+        self.metrics.add(decisions, seconds)
+        logs.write(decisions)
+        self.requests.announce(decisions.ended)
+        if decisions.batch.deliveries:
+            self.sender.note_owed()
+        self.sender.forget(decisions.ended)
+        if decisions.batch.kept or decisions.batch.service_log:
+            for _, content in commands:
+                if type(content) is NoteServices:
+                    self._book.noted(content)
+        if decisions.batch or decisions.progressed:
+            self.requests.news(self.present.stored, list(decisions.progressed.values()))
+        self.links.relieve()
+
+    def _send(self, decisions: Decisions) -> None:
+        out, elapsed = {}, self.present.elapsed()
+        for worker_id, messages in decisions.sends.items():
+            _shorten(messages, elapsed - decisions.elapsed)
+            if self.present.peers.send_to_worker(worker_id, messages):
+                out[worker_id] = messages
+            else:
+                for message in messages:
+                    if type(message) is Dispatch:
+                        gone = Returned(message.run_id, message.fence, "the worker left before it was sent")
+                        self.inbox.post(worker_id, gone)
+        if out:
+            self._sent.append(("", HandedOver(out, elapsed)))
+
+    def _answer(self, decisions: Decisions) -> None:
+        for origin, answer in decisions.answers:
+            if isinstance(answer, Defined):
+                self.declarations.settle(answer.request, answer.difference)
+            elif not isinstance(answer, Failed):
+                self.present.peers.tell(origin, answer)
+            else:
+                self._refuse_one(origin, answer.request, answer.error)
+                self.metrics.refused(answer.error.code)
+
+    def _refuse(self, commands: Sequence[Command], refusal: StoreUnavailable) -> None:
+        """Answer these void commands with an error."""
+        for origin, content in commands:
+            request = getattr(content, "request", None)
+            if request is not None:
+                self._refuse_one(origin, request, refusal)
+                if type(content) is Create:
+                    self.metrics.refused(refusal.code)
+
+    def _refuse_one(self, origin: str, request: int, error: InterlockError) -> None:
+        if origin:
+            self.requests.problem(origin, request, error)
+        else:
+            self.declarations.settle(request, error)
 
     async def _take_over(self) -> bool:
         now, limits, present = self._clock.now(), self.settings.limits, self.present
@@ -297,8 +365,8 @@ class Engine:
             self._owner.lose()
         self.present.available = False
         self.present.trouble = _refusal(error)
-        self._delivery.refuse(self.inbox.clear(), self.present.trouble)
-        self._delivery.take_sent()
+        self._refuse(self.inbox.clear(), self.present.trouble)
+        self._sent.clear()
         self.present.peers.drop_workers()
         self.requests.settled()
         self._book.failed()

@@ -28,13 +28,11 @@ O = TypeVar("O", bound=ChildOptions)  # noqa: E741 - the options of one kind of 
 Work = Callable[[Reader, O], Coroutine[Any, Any, None]]
 
 
-def child_of(
-    name: str, run: Callable[[O], Coroutine[Any, Any, None]], work: Work[O], options: O, reader: Reader
-) -> Child:
-    """Return a child that does the work; `run` does it in a process of its own."""
+def child_of(name: str, work: Work[O], options: O, reader: Reader) -> Child:
+    """Return a child that does the work until it is cancelled."""
     if reader.is_private:
         return Function(name=name, run=lambda _: work(reader, options), backoff=BACKOFF)
-    return Process(name=name, command=command_of(run, options), backoff=BACKOFF, stop_timeout=PATIENCE, capture=False)
+    return Process(name=name, command=command_of(work, options), backoff=BACKOFF, stop_timeout=PATIENCE, capture=False)
 
 
 def command_of(run: Callable[..., object] | str, options: msgspec.Struct | str) -> list[str]:

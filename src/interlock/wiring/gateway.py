@@ -22,7 +22,6 @@ from interlock.client.connection import Connection
 from interlock.config.job_documents import read_job
 from interlock.error import NotRunning
 from interlock.ports.store import Reader
-from interlock.wiring.child import until_stopped
 from interlock.wiring.gateway_sockets import GatewayOptions
 
 RESERVED = 256  # descriptors not available for connections
@@ -72,10 +71,6 @@ class Gateway:
         await self._server.stop()
         self._refusals.close()
         await self._connection.close()
-
-
-async def run_gateway(options: GatewayOptions) -> None:
-    await until_stopped(serve, options)
 
 
 async def serve(reader: Reader, options: GatewayOptions) -> None:

@@ -25,7 +25,7 @@ from interlock.supervision import Child, ChildContext, Function, Process
 from interlock.wiring.child import BACKOFF, PATIENCE, ChildOptions, command_of
 
 T = TypeVar("T")
-GATEWAY = "interlock.wiring.gateway:run_gateway"  # not imported here: the scheduler needs nothing of HTTP
+GATEWAY = "interlock.wiring.gateway:serve"  # not imported here: the scheduler needs nothing of HTTP
 LEFTOVER = 2.0  # seconds in which the gateway of a killed scheduler ends and releases its sockets
 
 

@@ -10,7 +10,7 @@ from interlock.ports.clock import SystemClock
 from interlock.ports.store import Reader
 from interlock.sender.sender import Sender
 from interlock.supervision import Child
-from interlock.wiring.child import ChildOptions, child_of, until_stopped
+from interlock.wiring.child import ChildOptions, child_of
 
 SENDER = "sender"
 
@@ -21,11 +21,7 @@ class SenderOptions(ChildOptions, frozen=True, kw_only=True):
 
 def sender_child(settings: Settings, reader: Reader) -> Child:
     options = copy_fields(SenderOptions, settings, socket=str(settings.socket_path()))
-    return child_of(SENDER, run_sender, send, options, reader)
-
-
-async def run_sender(options: SenderOptions) -> None:
-    await until_stopped(send, options)
+    return child_of(SENDER, send, options, reader)
 
 
 async def send(reader: Reader, options: SenderOptions) -> None:
