@@ -4,7 +4,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from interlock.client.connection import Connection
-from interlock.client.submission import new_run
+from interlock.interface.run_builder import new_run
 from interlock.model.facets import seen
 from interlock.model.run import Run
 from interlock.model.run_action import RunAction

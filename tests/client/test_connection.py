@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import pytest
 
 from interlock.client.connection import Connection
-from interlock.client.submission import new_run, submit
+from interlock.client.submission import submit
 from interlock.error import Draining
+from interlock.interface.run_builder import new_run
 from interlock.ports.bus import Bus, Endpoint, Peer
 from interlock.wire import request as r
 from interlock.wire.message import Message, Problem

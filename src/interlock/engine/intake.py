@@ -14,7 +14,7 @@ from interlock.fields import payload
 from interlock.model.job import Job
 from interlock.model.run import TRIGGER, Run
 from interlock.wire.command import Create, Put, Refill
-from interlock.wire.new_run import NewRun, check_instant, check_name, check_plain, check_times, is_plain
+from interlock.wire.new_run import NewRun, check_instant, check_name, check_new_run
 from interlock.wire.request import MOST_PARALLEL, MOST_RUNS, Backfill, PutJobs, Submit
 
 
@@ -24,20 +24,17 @@ def create(message: Submit, actor: str, catalog: Catalog, known: Mapping[str, Jo
     if not runs or len(runs) > MOST_RUNS:
         raise BadValue("runs", len(runs), f"a number of runs from 1 to {MOST_RUNS:,}")
     secrets = False
-    for place, new in enumerate(runs):
+    for index, new in enumerate(runs):
         entry = catalog.get(new.job_id, known)
         if not new.payload:
-            new = runs[place] = replace(new, payload=own_payload(entry.job))
+            new = runs[index] = replace(new, payload=own_payload(entry.job))
         if new.origin not in (None, TRIGGER):
             raise BadValue("origin", new.origin, f"nothing or {TRIGGER!r}")
         if len(new.payload) > payload.LIMIT:
             raise PayloadTooLarge(f"payload of {new.job_id!r}", len(new.payload), payload.LIMIT)
         entry.check(new.payload)
         secrets = secrets or entry.mark is not None
-        if not is_plain(new):
-            check_plain(new)
-        if not (new.at is new.deadline_at is new.occurrence is new.delay is None):
-            check_times(new)
+        check_new_run(new)
     if secrets:
         runs[:] = [_with_marks(new, catalog.get(new.job_id, known)) for new in runs]
     size = sum(len(new.payload) for new in runs)

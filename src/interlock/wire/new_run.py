@@ -160,6 +160,14 @@ def check_times(new: NewRun) -> None:
         raise BadValue("deadline", new.deadline_at, f"later than the time the run is due ({due})")
 
 
+def check_new_run(new: NewRun) -> None:
+    """Raise the first option that breaks its rule. Most runs have none, and cost two comparisons."""
+    if not is_plain(new):
+        check_plain(new)
+    if not (new.at is new.deadline_at is new.occurrence is new.delay is None):
+        check_times(new)
+
+
 def is_plain(new: NewRun) -> bool:
     """Whether a run has no option that `check_plain` would look at."""
     return (
