@@ -1,4 +1,4 @@
-"""The requests of clients. `WAYS` has a line for each kind: its function and its needs."""
+"""The requests of clients. `ROUTES` has a line for each kind: its function and its needs."""
 
 import asyncio
 import logging
@@ -73,13 +73,13 @@ class Requests:
         if isinstance(message, HookAnswered):
             self.sender.answered(message)
             return
-        way = WAYS.get(type(message), POSTED if isinstance(message, r.Change) else None)
-        if way is None or not isinstance(message, r.Request):
+        route = ROUTES.get(type(message), POSTED if isinstance(message, r.Change) else None)
+        if route is None or not isinstance(message, r.Request):
             raise Refused(f"link: a client does not send {type(message).__name__}")
         if self.present.is_over and not message.repeatable:
             # Nobody would answer, and its sender would be in doubt.
             raise Draining
-        needs, carry_out = way
+        needs, carry_out = route
         if needs is not NOTHING and not self.present.available:
             trouble = self.present.trouble
             if type(trouble) is StoreUnavailable and not isinstance(message, r.Change):
@@ -366,10 +366,10 @@ NOTHING, STORE, JOBS = "nothing", "store", "jobs"
 """need of a request: only the process, a working store, or also the jobs of this start"""
 
 # A function returns the answer, a coroutine that returns it, or None if the answer comes later.
-Way = tuple[str, Callable[[Requests, str, Any], Message | Coroutine[Any, Any, Message | None] | None]]
+Route = tuple[str, Callable[[Requests, str, Any], Message | Coroutine[Any, Any, Message | None] | None]]
 
-POSTED: Way = (JOBS, lambda requests, name, message: requests.post(name, message))
-WAYS: dict[type[Message], Way] = {
+POSTED: Route = (JOBS, lambda requests, name, message: requests.post(name, message))
+ROUTES: dict[type[Message], Route] = {
     r.Submit: (STORE, _submit),
     Replay: (JOBS, _replay),
     r.PutJobs: (JOBS, _put),
