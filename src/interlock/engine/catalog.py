@@ -86,7 +86,7 @@ def bind(job: Job, functions: Mapping[str, Function]) -> Job:
     assert isinstance(job.work, JobWork)
     function = functions.get(job.work.job)
     if function is None or function.job.work is not None:
-        known = [name for name, one in functions.items() if one.job.work is None]
+        known = [name for name, function in functions.items() if function.job.work is None]
         rule = f"a job of the server's app{did_you_mean(job.work.job, known)}; use an id of a job defined with @app.job"
         raise BadValue("run.job", job.work.job, rule)
     given = job.payload

@@ -68,10 +68,10 @@ class Effects:
         while self._checks and self._frames < MOST_FRAMES:
             checks = [self._checks.popleft()]
             requests = [*checks[0].requests]
-            size = sum(len(one.payload) for one in requests)
+            size = sum(len(request.payload) for request in requests)
             while self._checks and self._checks[0].again == checks[0].again:
                 more = self._checks[0].requests
-                size += sum(len(one.payload) for one in more)
+                size += sum(len(request.payload) for request in more)
                 if len(requests) + len(more) > FRAME or size > FRAME_BYTES:
                     break
                 checks.append(self._checks.popleft())
@@ -85,12 +85,14 @@ class Effects:
         answers: Answers = []
         try:
             again = checks[0].again
-            verdicts = iter([one for frame in _frames(requests) for one in await self._check_policy(frame, again)])
-            answers = [(one, (one.requests, [next(verdicts) for _ in one.requests])) for one in checks]
+            verdicts = iter(
+                [verdict for frame in _frames(requests) for verdict in await self._check_policy(frame, again)]
+            )
+            answers = [(check, (check.requests, [next(verdicts) for _ in check.requests])) for check in checks]
         except PolicyClosed:
             pass
         except PolicyUnavailable as error:
-            answers = [(one, (one.requests, error.why)) for one in checks]
+            answers = [(check, (check.requests, error.why)) for check in checks]
         except Exception:
             logger.exception("internal error")
         finally:
@@ -123,19 +125,21 @@ class Effects:
 def _frames(requests: Sequence[PolicyRequest]) -> list[list[PolicyRequest]]:
     """Split requests into frames: a run that has collected many payloads needs several."""
     frames, size = [[requests[0]]], len(requests[0].payload)
-    for one in requests[1:]:
-        size += len(one.payload)
+    for request in requests[1:]:
+        size += len(request.payload)
         if len(frames[-1]) == FRAME or size > FRAME_BYTES:
             frames.append([])
-            size = len(one.payload)
-        frames[-1].append(one)
+            size = len(request.payload)
+        frames[-1].append(request)
     return frames
 
 
 async def read_inputs(effects: Sequence[Effect], store: Store) -> Answers:
     found = await store.inputs([effect.run_id for effect in effects])
     known = ((effect, found.get(effect.run_id)) for effect in effects)
-    return [(effect, (one.payload, one.checkpoint, one.further)) for effect, one in known if one is not None]
+    return [
+        (effect, (inputs.payload, inputs.checkpoint, inputs.further)) for effect, inputs in known if inputs is not None
+    ]
 
 
 async def read_payloads(effects: Sequence[Effect], store: Store) -> Answers:
@@ -143,7 +147,7 @@ async def read_payloads(effects: Sequence[Effect], store: Store) -> Answers:
 
 
 async def read_previous(effects: Sequence[Effect], store: Store) -> Answers:
-    return [(one, await store.previous(one.run_id)) for one in effects if isinstance(one, ReadPrevious)]
+    return [(effect, await store.previous(effect.run_id)) for effect in effects if isinstance(effect, ReadPrevious)]
 
 
 Do = Callable[[Sequence[Effect], Store], Coroutine[Any, Any, Answers]]

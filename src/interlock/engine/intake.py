@@ -71,8 +71,8 @@ def _with_marks(new: NewRun, entry: CatalogEntry) -> NewRun:
 def refill(message: Backfill, state: SchedulerState, catalog: Catalog, actor: str, now: float) -> Refill:
     """Check a backfill, and list its times."""
     entry = catalog.get(message.job_id, state.jobs)
-    place = state.timetable.entries.get(message.job_id)
-    if place is None or place.done or message.job_id not in state.jobs:
+    scheduled = state.timetable.entries.get(message.job_id)
+    if scheduled is None or scheduled.done or message.job_id not in state.jobs:
         raise BadSchedule(f"job: {message.job_id!r} has no schedule, so a backfill has no times")
     check_name("tenant", message.tenant)
     check_instant("from", message.start)
@@ -86,7 +86,7 @@ def refill(message: Backfill, state: SchedulerState, catalog: Catalog, actor: st
         raise BadValue("max_parallel", message.max_parallel, f"a whole number from 1 to {MOST_PARALLEL:,}")
     given = message.payload or own_payload(entry.job)
     entry.check(given)
-    times = times_between(place.schedule, place.anchor, message.start, message.end, MOST_RUNS)
+    times = times_between(scheduled.schedule, scheduled.anchor, message.start, message.end, MOST_RUNS)
     if len(times) > MOST_RUNS:
         raise BadUse("to", f"the range from {start} to {end} has more than {MOST_RUNS:,} times; take a shorter one")
     marked = given if entry.mark is None else entry.mark(given)

@@ -67,7 +67,7 @@ class Links(Endpoint):
             if peer not in self._peers.names:
                 return
         name = self._peers.names.get(peer, "")
-        if bad := [one for one in messages if type(one) is m.Unread]:
+        if bad := [message for message in messages if type(message) is m.Unread]:
             self._unread[peer] += len(bad)
             if self._peers.workers.get(name) is not peer or self._unread[peer] > MOST_UNREAD:
                 raise Refused(f"link: a frame that cannot be read ({bad[0].error})")

@@ -112,8 +112,8 @@ class Requests:
         """Forget a client that has left."""
         self._watchers.discard(name)
         self.sender.gone(name)
-        self._too_early = [one for one in self._too_early if one[0] != name]
-        for asker in [one for one in self.waiting if one[0] == name]:
+        self._too_early = [waiting for waiting in self._too_early if waiting[0] != name]
+        for asker in [asker for asker in self.waiting if asker[0] == name]:
             self._forget(asker)
 
     def watch(self, name: str, message: r.Watch) -> Message:

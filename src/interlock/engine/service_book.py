@@ -67,25 +67,25 @@ class _Queue:
         self.rows.append(_Waiting(order, (self._service, number, at, stream, text, change), size))
         self._count(self.rows[-1], 1)
 
-    def _count(self, one: _Waiting, by: int) -> None:
-        if one.kind == "change":
+    def _count(self, row: _Waiting, by: int) -> None:
+        if row.kind == "change":
             self.changes += by
-        elif one.kind == "line":
-            self.size += by * one.size
+        elif row.kind == "line":
+            self.size += by * row.size
 
     def drop(self, kind: str, most: int) -> None:
         """Drop the oldest rows of a kind; one mark replaces them, in the place of the last."""
-        gone = [one for one in self.rows if one.dropped]
-        gone += islice((one for one in self.rows if one.kind == kind), most)
-        last, dropped = max(gone, key=lambda one: one.order), sum(one.dropped or 1 for one in gone)
+        gone = [row for row in self.rows if row.dropped]
+        gone += islice((row for row in self.rows if row.kind == kind), most)
+        last, dropped = max(gone, key=lambda row: row.order), sum(row.dropped or 1 for row in gone)
         were = "1 line was" if dropped == 1 else f"{dropped} lines were"
         text = f"{were} left out: the store was too slow"
         mark = _Waiting(last.order, (*last.row[:3], "status", text, None), ROW_BYTES, dropped)
-        for one in gone:
-            self._count(one, -1)
-        orders = {one.order for one in gone}
-        rest = (one for one in self.rows if one.order not in orders)
-        self.rows = deque(sorted([*rest, mark], key=lambda one: one.order))
+        for row in gone:
+            self._count(row, -1)
+        orders = {row.order for row in gone}
+        rest = (row for row in self.rows if row.order not in orders)
+        self.rows = deque(sorted([*rest, mark], key=lambda row: row.order))
 
     def take(self, most: int, most_bytes: int) -> list[_Waiting]:
         """Remove and return the oldest rows in order, at least one if any waits."""
@@ -181,7 +181,7 @@ class ServiceBook(Handover):
         if self.dropped == 0:
             logger.warning("services print more than the store takes: the oldest lines are left out")
         largest = max(self._queues.values(), key=lambda queue: queue.size)
-        lines = (sum(one.kind == "line" for one in largest.rows) + 1) // 2
+        lines = (sum(row.kind == "line" for row in largest.rows) + 1) // 2
         self._size -= largest.size
         largest.drop("line", lines)
         self._size += largest.size
@@ -235,9 +235,9 @@ class ServiceBook(Handover):
             self._size -= queue.size
             found = queue.take(rows // left, size // left)
             self._size += queue.size
-            rows, size = rows - len(found), size - sum(one.size for one in found)
+            rows, size = rows - len(found), size - sum(row.size for row in found)
             taken += found
-        return [one.row for one in sorted(taken, key=lambda one: one.order)]
+        return [row.row for row in sorted(taken, key=lambda row: row.order)]
 
     def failed(self) -> None:
         """Post the command again, a moment after the engine dropped all waiting commands."""

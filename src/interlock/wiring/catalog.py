@@ -16,9 +16,12 @@ def entries_of(definitions: Mapping[str, Definition], secret_names: Sequence[str
     """Return the catalog entries of an app's jobs."""
     return [
         CatalogEntry(
-            one.job, partial(one.check, secret_names=secret_names), one.mark if one.job.secrets else None, PYTHON
+            definition.job,
+            partial(definition.check, secret_names=secret_names),
+            definition.mark if definition.job.secrets else None,
+            PYTHON,
         )
-        for one in definitions.values()
+        for definition in definitions.values()
     ]
 
 

@@ -71,7 +71,7 @@ class Front:
             return []
         if self._reader.is_private:
             return [Function(name="gateway", run=self._serve_inside, announces=True, stop_timeout=PATIENCE)]
-        listeners = [one.fileno() for one in self._sockets]
+        listeners = [listener.fileno() for listener in self._sockets]
         options = self._options = self._write_options(listeners)
         return [
             Process(
@@ -99,11 +99,11 @@ class Front:
         return descriptor
 
     def close(self) -> None:
-        for one in self._sockets:
-            if one.family == socket.AF_UNIX:
+        for listener in self._sockets:
+            if listener.family == socket.AF_UNIX:
                 with suppress(FileNotFoundError):
                     self._settings.http_socket_path().unlink()
-            one.close()
+            listener.close()
         self._sockets.clear()
         if self._options is not None:
             os.close(self._options)

@@ -58,7 +58,7 @@ WORKER_BUDGET = Budget(max_restarts=0)  # no limit: what its lifespan needs may 
 
 
 def codes_of(definitions: Mapping[str, Definition]) -> dict[str, str]:
-    return {job_id: one.job.code for job_id, one in definitions.items()}
+    return {job_id: definition.job.code for job_id, definition in definitions.items()}
 
 
 class Scheduler:
@@ -167,8 +167,8 @@ class Scheduler:
     def _workers(self) -> list[Child]:
         return [
             Process(
-                name=f"w{place + 1}",
-                command=self._worker_command(place),
+                name=f"w{number}",
+                command=self._worker_command(number),
                 env=self._without_tokens(),
                 backoff=WORKER_BACKOFF,
                 budget=self._worker_budget,
@@ -177,7 +177,7 @@ class Scheduler:
                 outlives=True,
                 capture=False,
             )
-            for place in range(self.settings.workers)
+            for number in range(1, self.settings.workers + 1)
         ]
 
     def _without_tokens(self) -> dict[str, str | None]:
@@ -188,20 +188,20 @@ class Scheduler:
     def _surrounded(self, child: Child) -> Child:
         """Add the scheduler's own variables to a declared service."""
         if isinstance(child, Group):
-            children = [self._surrounded(one) for one in child.children]
+            children = [self._surrounded(member) for member in child.children]
             return msgspec.structs.replace(child, children=children, tolerant=True)
         # It must find this scheduler, whatever the environment of `interlock up` names.
         given: dict[str, str | None] = {**self._without_tokens(), "INTERLOCK_URL": None, "INTERLOCK_TOKEN": None}
         given["INTERLOCK_SOCKET"] = str(self.settings.socket_path())
         return msgspec.structs.replace(child, env={**given, **child.env}) if isinstance(child, Process) else child
 
-    def _worker_command(self, place: int) -> list[str]:
+    def _worker_command(self, number: int) -> list[str]:
         options = copy_fields(
             WorkerOptions,
             self.settings,
             app=self._target,
             socket=str(self.settings.socket_path()),
-            name=f"w{place + 1}",
+            name=f"w{number}",
             path=[part or os.getcwd() for part in sys.path],
             instance=self.instance,
             drain=min(self.settings.drain, DEV_DRAIN) if self.settings.dev else self.settings.drain,
@@ -314,7 +314,7 @@ class Scheduler:
             # Services that are not declared any more are forgotten, as by a reload.
             for service in (await self.store.kept()).keys() - self.services.names:
                 self.book.forget(service)
-            self.engine.inbox.post("", NoteTokens({one.name: one.identity for one in self.settings.tokens}))
+            self.engine.inbox.post("", NoteTokens({token.name: token.identity for token in self.settings.tokens}))
             await self.front.open()
             await self.bus.listen(self.engine.links)
             if self.elsewhere is not None:
@@ -333,7 +333,9 @@ class Scheduler:
     async def ready(self, given_up: asyncio.Event) -> None:
         """Wait until a worker has joined, if there are any; raise if they cannot load the app."""
         while self.workers and not self.engine.present.peers.worker_names() and not given_up.is_set():
-            if any(one.last_exit is not None and one.last_exit.code == STARTED_WRONGLY for one in self.workers):
+            if any(
+                worker.last_exit is not None and worker.last_exit.code == STARTED_WRONGLY for worker in self.workers
+            ):
                 raise CannotImport(str(self._target), "a worker could not load it; its message says why")
             await asyncio.sleep(0.01)
 

@@ -31,9 +31,9 @@ Define = Callable[[Loaded, str], Awaitable[Difference]]
 """defines exactly what the files declare, on behalf of an actor; raises with every fault, and then changes nothing"""
 _METRICS: tuple[tuple[str, str, str, Callable[[ChildInfo], float]], ...] = (
     ("interlock_service_up", "gauge", "Whether a service, or a worker process, is running.",
-     lambda one: one.status is Status.RUNNING),
-    ("interlock_service_restarts_total", "counter", "Number of automatic restarts.", lambda one: one.restarts),
-    ("interlock_service_exhausted", "gauge", "Whether its budget of restarts is used up.", lambda one: one.exhausted),
+     lambda info: info.status is Status.RUNNING),
+    ("interlock_service_restarts_total", "counter", "Number of automatic restarts.", lambda info: info.restarts),
+    ("interlock_service_exhausted", "gauge", "Whether its budget of restarts is used up.", lambda info: info.exhausted),
 )  # fmt: skip
 Placed = Mapping[str, Child]  # children by their paths, each group before its members and without them
 
@@ -108,7 +108,7 @@ class Services(TreeOperations):
         logger.info("%s: %s by %s", path, action.value, actor)
         if action is ServiceAction.STOP:
             # A child that waits for its turn stays down as well.
-            self._due = {one for one in self._due if one != path and not one.startswith(f"{path}/")}
+            self._due = {due for due in self._due if due != path and not due.startswith(f"{path}/")}
         return await self._tree.act(path, action)
 
     async def reload(self, actor: str) -> Reloaded:
@@ -124,7 +124,7 @@ class Services(TreeOperations):
         # A later reload may have continued from there.
         async with self._changing:
             self._check_goes_on()
-        before, after = ({child.name: (path, child) for path, child in one.items()} for one in (old, new))
+        before, after = ({child.name: (path, child) for path, child in placed.items()} for placed in (old, new))
         reloaded = Reloaded(jobs=jobs, services=Difference.between(before, after), policy=policy)
         for kind, difference in msgspec.structs.asdict(reloaded).items():
             counts = ", ".join(f"{len(names)} {what}" for what, names in msgspec.structs.asdict(difference).items())
@@ -152,9 +152,9 @@ class Services(TreeOperations):
     async def restart_workers(self) -> None:
         """Restart one worker after the other, except those stopped by hand. Running attempts have the time of a drain,
         then they are returned."""
-        for one in self._tree.child(WORKERS).children:
-            if not self._is_over and not self._tree.is_held(one.path):
-                await self._tree.act(one.path, ServiceAction.RESTART)
+        for worker in self._tree.child(WORKERS).children:
+            if not self._is_over and not self._tree.is_held(worker.path):
+                await self._tree.act(worker.path, ServiceAction.RESTART)
 
     async def _hire(self) -> None:
         await self._begun.wait()
@@ -167,19 +167,19 @@ class Services(TreeOperations):
                 logger.error("%s cannot be started: %s", child.name, error)
 
     def families(self) -> list[Family]:
-        kept = [(one.name, one) for one in _leaves(self._tree.child(SERVICES))]
-        kept += [(one.path, one) for one in _leaves(self._tree.child(WORKERS))]
+        kept = [(service.name, service) for service in _leaves(self._tree.child(SERVICES))]
+        kept += [(worker.path, worker) for worker in _leaves(self._tree.child(WORKERS))]
         return [
-            Family(name, kind, text, [("", {"service": service}, float(value(one))) for service, one in kept])
+            Family(name, kind, text, [("", {"service": service}, float(value(info))) for service, info in kept])
             for name, kind, text, value in _METRICS
         ]
 
     def _path_of(self, name: str) -> str:
         """Return the path of a service, group or worker, given its name or path."""
-        found = [one for above in (WORKERS, SERVICES) for one in _all_below(self._tree.child(above))]
-        known = {one.name: one.path for one in found} | {one.path: one.path for one in found}
+        found = [child for above in (WORKERS, SERVICES) for child in _all_below(self._tree.child(above))]
+        known = {child.name: child.path for child in found} | {child.path: child.path for child in found}
         if name not in known:
-            close = get_close_matches(name, [one.name for one in found], 1)
+            close = get_close_matches(name, [child.name for child in found], 1)
             raise UnknownChild(name, f"; did you mean {close[0]!r}?" if close else "")
         return known[name]
 
