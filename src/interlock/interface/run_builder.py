@@ -9,8 +9,7 @@ from interlock.error import BadUse, BadValue, PayloadTooLarge
 from interlock.fields import payload
 from interlock.fields.duration import seconds
 from interlock.model.schedule import schedule
-from interlock.model.session import check_session
-from interlock.wire.new_run import NewRun, PlainOptions, check_text, check_unique, checked_option
+from interlock.wire.new_run import NewRun, PlainOptions, check_new_run, check_text, checked_option
 
 Instant = datetime | float | str
 """a time with its zone, seconds since 1970, or a text such as 2030-01-31T02:00:00Z, which is UTC by default"""
@@ -36,8 +35,6 @@ def new_run(
     now = time.time() if now is None else now
     data = b"" if arguments is None else payload.encode(arguments, "payload")
     due = None if at is None else instant(at, "at")
-    if delay is not None and at is not None:
-        raise BadUse("delay", "cannot be combined with at")
     wait = None if delay is None else seconds(delay, "delay")
     fires = None if occurrence is None else instant(occurrence, "occurrence")
     begins = due or fires or now + (wait or 0.0)
@@ -54,11 +51,11 @@ def new_run(
         raise BadUse("key", "cannot be combined with idempotency_key, its long name")
     for field, value in given.items():
         given[field] = checked_option(field, value)
-    check_unique(given.get("unique"), given.get("idempotency_key"))
     if stamp is not None:
         given["stamp"] = instant(stamp, "stamp")
-    check_session(given.get("session"), session_options=given.get("session_options"), stamp=stamp)
-    return NewRun(job_id, data, deadline_at=limit, at=due, occurrence=fires, origin=origin, delay=wait, **given)
+    new = NewRun(job_id, data, deadline_at=limit, at=due, occurrence=fires, origin=origin, delay=wait, **given)
+    check_new_run(new)
+    return new
 
 
 def check_options(given: Mapping[str, object], kind: Any) -> None:
