@@ -14,9 +14,9 @@ from interlock.bench.jobs import app
 from interlock.bench.measures import submit_batches
 from interlock.bench.report import Row, say
 from interlock.bench.server import Server, running
-from interlock.client.submission import new_run
 from interlock.core.state import Limits
 from interlock.core.step import new_state, step
+from interlock.interface.run_builder import new_run
 from interlock.model.job import Job
 from interlock.model.lane import LaneSpec
 from interlock.model.run import Now

@@ -21,10 +21,10 @@ from interlock.bench.jobs import app
 from interlock.bench.measures import PAUSE
 from interlock.bench.report import Row, percentile, say
 from interlock.bench.server import Server, running, started, until
-from interlock.client.submission import new_run
 from interlock.core.state import Limits
 from interlock.core.step import new_state, step
 from interlock.error import InterlockError
+from interlock.interface.run_builder import new_run
 from interlock.model.job import Job
 from interlock.model.lane import LaneSpec
 from interlock.model.pool import PoolSpec

@@ -13,7 +13,7 @@ from interlock.bench.jobs import app
 from interlock.bench.measures import submit_batches
 from interlock.bench.report import Row, say
 from interlock.bench.server import Server, running
-from interlock.client.submission import new_run
+from interlock.interface.run_builder import new_run
 
 EVERY = 10  # one run in this many owes a webhook
 SOME = "bench.some"  # the job whose runs owe a webhook, or do not

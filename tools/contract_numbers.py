@@ -84,7 +84,7 @@ CHANGES = (
     Change("ROU-7", "core/routing/dispatching.py", "p.rng.random() / 2", "p.rng.random() / 3"),
     Change("ROU-7", "core/routing/dispatching.py", "2.0 ** (len(demand.tries) - 1)", "2.1 ** (len(demand.tries) - 1)"),
     Change("ROU-7", "core/routing/roster.py", "MOST_TRIES = 50", "MOST_TRIES = 51"),
-    Change("ROU-9", "engine/delivery.py", "self._engine.post(worker_id, gone)", "del gone"),
+    Change("ROU-9", "engine/engine.py", "self.inbox.post(worker_id, gone)", "del gone"),
     Change("ROU-9", "core/attempts/liveness.py", 'give_back(p, attempt, "never reached its worker")', "pass"),
     Change("ROU-10", "core/state.py", "missed_heartbeats: int = 3", "missed_heartbeats: int = 4"),
     Change("ROU-11", "core/routing/warm_start.py", "EVERY = 5.0", "EVERY = 6.0"),

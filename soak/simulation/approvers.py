@@ -4,7 +4,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from interlock.client.connection import Connection
-from interlock.client.submission import new_run
+from interlock.interface.run_builder import new_run
 from interlock.model.facets import seen
 from interlock.model.run import Run
 from interlock.model.run_action import RunAction
@@ -106,7 +106,7 @@ class Approvers:
 
     def _post(self, command: Resolve | ActOnRun) -> None:
         if (scheduler := self._cluster.scheduler) is not None:
-            scheduler.process.call_soon(scheduler.engine.post, APPROVER, command)
+            scheduler.process.call_soon(scheduler.engine.inbox.post, APPROVER, command)
 
     # ── another policy ──────────────────────────────────────────────────────────────────────────────────────────────
 

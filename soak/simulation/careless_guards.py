@@ -7,6 +7,7 @@ import msgspec
 from interlock.core.attempts.settle import CANCEL
 from interlock.core.guards.job_guard import Guards
 from interlock.engine.engine import Engine
+from interlock.wire.command import Answered
 from interlock.wire.effect import CallHook
 from soak.simulation.scenario import Sabotage
 
@@ -29,7 +30,11 @@ class CarelessGuards(Engine):
         if self.sabotage.engine_renames_requests:
             self.sender.call = rename  # type: ignore[method-assign] # on purpose
         elif self.sabotage.engine_skips_hooks:
-            self.sender.call = lambda effect: self.effects.answer([(effect, (200, ""))])  # type: ignore[method-assign] # as above
+            self.sender.call = self._skip  # type: ignore[method-assign] # as above
+        self.effects._call_hook = self.sender.call
+
+    def _skip(self, effect: CallHook) -> None:
+        self.inbox.post("", Answered([(effect, (200, ""))]))
 
     async def start(self) -> None:
         await super().start()

@@ -9,7 +9,7 @@ import msgspec
 
 from interlock.client.connection import Connection
 from interlock.client.handle import RunHandle
-from interlock.client.submission import new_run, submit
+from interlock.client.submission import submit
 from interlock.error import (
     ConnectionLost,
     Draining,
@@ -21,6 +21,7 @@ from interlock.error import (
     UnknownRun,
     WaitTimeout,
 )
+from interlock.interface.run_builder import new_run
 from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter
 from interlock.model.state import ALLOWED, TERMINAL, State

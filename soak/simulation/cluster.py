@@ -13,12 +13,12 @@ import msgspec
 from interlock.client.connection import Connection
 from interlock.core.decisions import Decisions
 from interlock.core.effects import PendingEffects
-from interlock.core.state import Limits
+from interlock.core.facts import Facts
+from interlock.core.state import Limits, SchedulerState
 from interlock.core.step import Command
 from interlock.engine.catalog import Catalog, CatalogEntry
-from interlock.engine.delivery import Handover
-from interlock.engine.effects import Answers
-from interlock.engine.engine import Engine, EngineSettings
+from interlock.engine.effects import Check, no_service
+from interlock.engine.engine import Decide, Engine, EngineSettings
 from interlock.engine.housekeeping import Housekeeping
 from interlock.engine.metrics import Metrics
 from interlock.engine.sweeper import Sweeper
@@ -34,12 +34,12 @@ from interlock.wire.command import Answered, PolicyMoved
 from interlock.wire.effect import Effect
 from interlock.worker.host import Host, HostSettings
 from soak.simulation.careless_guards import CarelessGuards
-from soak.simulation.effects import AnswerFaults, FaultyEffects
 from soak.simulation.executor import SimulatedExecutor
 from soak.simulation.explanations import ExplainedPasses
 from soak.simulation.greedy import GreedyEngine
 from soak.simulation.guards import GUARDED_JOBS, ForgetfulReceivers, Receivers
 from soak.simulation.heedless import HeedlessEngine
+from soak.simulation.inbox import AnswerFaults, FaultyInbox
 from soak.simulation.invariants import Invariants
 from soak.simulation.link import Network, SimulatedBus
 from soak.simulation.loop import Process, VirtualLoop
@@ -85,26 +85,26 @@ class SimulatedClock(Clock):
 class WatchedMetrics(Metrics):
     """Sees the decisions of every pass that was committed."""
 
-    def __init__(self, invariants: Invariants, engine: Engine) -> None:
+    def __init__(self, invariants: Invariants, holder: str) -> None:
         super().__init__()
         self._invariants = invariants
-        self._engine = engine
+        self._holder = holder
 
     def add(self, decisions: Decisions, seconds: float) -> None:
         super().add(decisions, seconds)
-        self._invariants.lanes.check_slots(self._engine.state)
+        self._invariants.lanes.check_slots(self._state)
         self._invariants.policies.answered(decisions)
         for problem in decisions.problems:
             self._invariants.fail(f"the scheduler tried what it may not: {problem}")
-        if decisions.put_back and leads(self._engine, self._invariants.disk):
+        if decisions.put_back and leads(self._holder, self._invariants.disk):
             self._invariants.fail(f"the scheduler missed {decisions.put_back}")
 
 
 class FencelessEngine(Engine):
     """Takes every message of an attempt for one of the current attempt."""
 
-    def post_all(self, commands: Sequence[Command]) -> None:
-        super().post_all([self._without_fence(*command) for command in commands])
+    def changed(self, commands: Sequence[Command]) -> Sequence[Command]:
+        return [self._without_fence(*command) for command in commands]
 
     def _without_fence(self, origin: str, content: object) -> Command:
         run = self.state.runs.get(getattr(content, "run_id", ""))
@@ -113,20 +113,25 @@ class FencelessEngine(Engine):
         return origin, content
 
 
-class OldDelivery(Handover):
+class OldDispatches:
     """Gives the number of an attempt that never began to the next, or suspects every run that was ever lost."""
 
-    sabotage = Sabotage()
+    def __init__(self, decide: Decide, sabotage: Sabotage) -> None:
+        self._decide = decide
+        self._sabotage = sabotage
 
-    def _send(self, decisions: Decisions) -> None:
+    def decide(
+        self, state: SchedulerState, commands: Sequence[Command], now: Now, rng: Random, facts: Facts
+    ) -> Decisions:
+        decisions = self._decide(state, commands, now, rng, facts)
         for messages in decisions.sends.values():
-            for place, one in enumerate(messages):
-                run = self._engine.state.runs.get(one.run_id) if isinstance(one, m.Dispatch) else None
-                if run is not None and self.sabotage.engine_reuses_attempts:
-                    messages[place] = msgspec.structs.replace(one, attempt=1 + run.failures + run.crashes)
+            for index, message in enumerate(messages):
+                run = state.runs.get(message.run_id) if isinstance(message, m.Dispatch) else None
+                if run is not None and self._sabotage.engine_reuses_attempts:
+                    messages[index] = msgspec.structs.replace(message, attempt=1 + run.failures + run.crashes)
                 elif run is not None and run.crashes:
-                    messages[place] = msgspec.structs.replace(one, isolated=True)
-        super()._send(decisions)
+                    messages[index] = msgspec.structs.replace(message, isolated=True)
+        return decisions
 
 
 class EagerHost(Host):
@@ -142,7 +147,7 @@ class ForgetfulEngine(Engine):
 
     async def start(self) -> None:
         await super().start()
-        now = self.now()
+        now = self.present.now()
         self.state.timetable.rows = {
             row[0]: (*row[:4], row[4] if row[4] is None else max(row[4], now), *row[5:])
             for row in self.state.timetable.rows.values()
@@ -189,8 +194,9 @@ class WallClockEngine(Engine):
 class Scheduler:
     """One start of the scheduler."""
 
-    def __init__(self, process: Process, engine: Engine, bus: SimulatedBus) -> None:
+    def __init__(self, process: Process, inbox: FaultyInbox, engine: Engine, bus: SimulatedBus) -> None:
         self.process = process
+        self.inbox = inbox
         self.engine = engine
         self.bus = bus
 
@@ -278,9 +284,24 @@ class Cluster:
             kind = CarelessGuards
             CarelessGuards.sabotage = sabotage
         kind = WallClockEngine if sabotage.engine_counts_wall_time else kind
+        chance = self.random(f"{process.name}/answers")
+        inbox = FaultyInbox(self._deliver, self.loop, chance, self.answer_faults, self.trace)
+        self.explained = ExplainedPasses(self.invariants, self.random(f"{process.name}/explanations"), sabotage)
+        decide: Decide = self.explained.decide
+        if sabotage.engine_reuses_attempts or sabotage.engine_suspects_all:
+            decide = OldDispatches(decide, sabotage).decide
+        check: Check = no_service
+        if (service := self.invariants.policies.service) is not None:
+            client = ServiceClient(service, lambda digest: inbox.post("", PolicyMoved(digest)), self._wall)
+            check = client.check
+            process.spawn(client.watch())
         engine = kind(
             store=store,
             leases=store,
+            inbox=inbox,
+            metrics=WatchedMetrics(self.invariants, process.name),
+            decide=decide,
+            check_policy=check,
             clock=self.clock,
             rng=rng,
             catalog=self._catalog(),
@@ -302,36 +323,27 @@ class Cluster:
                 instance=process.name,
             ),
         )
-        engine.metrics = WatchedMetrics(self.invariants, engine)
-        self.explained = ExplainedPasses(self.invariants, self.random(f"{process.name}/explanations"), sabotage)
-        engine.decide = self.explained.decide
-        if sabotage.engine_reuses_attempts or sabotage.engine_suspects_all:
-            engine.delivery = OldDelivery(engine)
-            OldDelivery.sabotage = sabotage
-        chance = self.random(f"{process.name}/answers")
-        engine.effects = FaultyEffects(
-            store, self._deliver, self.loop, chance, self.answer_faults, self.trace, engine.sender.call
-        )
-        self.scheduler = Scheduler(process, engine, SimulatedBus(self.network, process))
+        if isinstance(engine, FencelessEngine | GreedyEngine | HeedlessEngine):
+            inbox.change = engine.changed
+        self.scheduler = Scheduler(process, inbox, engine, SimulatedBus(self.network, process))
         self.trace.add(f"{process.name} starts")
         process.spawn(self._schedule(self.scheduler))
         process.spawn(watch_sweeps(engine, self.clock, self.invariants))
         chance = self.random(f"{process.name}/sweeps")
         own = FaultyStore(self.disk, process, chance, self.store_faults, self.trace, store.sabotage)
-        process.spawn(Sweeper(engine, own, self.clock, 30.0).run())
-        if (service := self.invariants.policies.service) is not None:
-            client = ServiceClient(service, lambda digest: engine.post("", PolicyMoved(digest)), engine.now)
-            engine.effects.check = client.check
-            process.spawn(client.watch())
+        process.spawn(Sweeper(engine.present, own, 30.0).run())
         if self.scenario.prunes:
             chance = self.random(f"{process.name}/pruning")
             own = FaultyStore(self.disk, process, chance, self.store_faults, self.trace, store.sabotage)
             process.spawn(self._prune(Housekeeping(own, KEEP, engine.metrics, self.clock, every=1.0)))
 
-    def _deliver(self, answers: Answers) -> None:
+    def _deliver(self, answered: Answered) -> None:
         """To whichever scheduler there is by now."""
         if self.scheduler is not None:
-            self.scheduler.process.call_soon(self.scheduler.engine.post, "", Answered(answers))
+            self.scheduler.process.call_soon(self.scheduler.inbox.arrive, answered)
+
+    def _wall(self) -> float:
+        return self.clock.now().wall
 
     async def _prune(self, housekeeping: Housekeeping) -> None:
         while True:
@@ -362,7 +374,7 @@ class Cluster:
     async def declare(self) -> bool:
         """Declare the jobs and the policy as they are now, in a scheduler that works; return whether that is stored."""
         scheduler = self.scheduler
-        if scheduler is None or not scheduler.engine.available:
+        if scheduler is None or not scheduler.engine.present.available:
             return False
         try:
             await asyncio.wait_for(scheduler.engine.declarations.declare(self._catalog(), "simulation"), 5.0)

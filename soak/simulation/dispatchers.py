@@ -5,13 +5,14 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from interlock.client.connection import Connection
-from interlock.client.submission import new_run, submit
+from interlock.client.submission import submit
 from interlock.error import (
     ConnectionLost,
     TenantLimit,
     UnknownWorker,
     WrongStatus,
 )
+from interlock.interface.run_builder import new_run
 from interlock.model.worker_info import WorkerAction
 from interlock.wire.request import NewRun
 from interlock.wire.worker_request import ActOnWorker

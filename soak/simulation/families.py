@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from interlock.client.connection import Connection
 from interlock.client.handle import RunHandle
-from interlock.client.submission import new_run
 from interlock.error import Forbidden, UnknownRun
+from interlock.interface.run_builder import new_run
 from interlock.model.run_action import RunAction
 from interlock.wire import request as r
 from interlock.wire.claim import Claim

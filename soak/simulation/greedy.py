@@ -24,7 +24,7 @@ class GreedyEngine(Engine):
             for name in [name for name in self.state.gates if name.startswith(RATE)]:
                 del self.state.gates[name]
 
-    def post_all(self, commands: Sequence[Command]) -> None:
+    def changed(self, commands: Sequence[Command]) -> Sequence[Command]:
         for lane in self.state.lanes.values():
             if self.sabotage.engine_ignores_age:
                 lane.starts = 0
@@ -38,7 +38,7 @@ class GreedyEngine(Engine):
                         self.state.gates.open[gate.name] = gate
             if self.sabotage.engine_frees_twice and isinstance(content, Finished):
                 self._free_another(content.run_id)
-        super().post_all(commands)
+        return commands
 
     def _free_another(self, run_id: str) -> None:
         for lane in self.state.lanes.values():

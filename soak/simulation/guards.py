@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from interlock.client.connection import Connection
-from interlock.client.submission import new_run
 from interlock.core.decisions import Batch
 from interlock.core.guards.waits import KILLED
+from interlock.interface.run_builder import new_run
 from interlock.model.delivery import Delivery, DeliveryFilter, Outgoing
 from interlock.model.guard import Action, Check, Constraints, Hook
 from interlock.model.job import Job, Retry

@@ -14,8 +14,8 @@ from soak.simulation.scenario import Sabotage
 class HeedlessEngine(Engine):
     sabotage = Sabotage()
 
-    def post_all(self, commands: Sequence[Command]) -> None:
-        super().post_all([(origin, self._changed(content)) for origin, content in commands])
+    def changed(self, commands: Sequence[Command]) -> Sequence[Command]:
+        return [(origin, self._changed(content)) for origin, content in commands]
 
     def _changed(self, content: object) -> object:
         if isinstance(content, Finished) and content.failure is not None:

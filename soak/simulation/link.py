@@ -11,7 +11,7 @@ from random import Random
 import msgspec
 
 from interlock.error import ConnectionLost, Draining, NotRunning, SocketInUse, StoreUnavailable
-from interlock.ports.bus import Bus, Endpoint, Peer
+from interlock.ports.bus import Bus, Endpoint, LocalProcess, Peer
 from interlock.wire import message as m
 from interlock.wire import request as r
 from soak.simulation.loop import Process, VirtualLoop
@@ -93,7 +93,8 @@ class End(Peer):
 
     def meet(self, other: "End") -> None:
         self.other = other
-        self.process = other.owner.name
+        self.identity = other.owner.name
+        self.process = _OtherProcess(self)
 
     def send(self, messages: Sequence[m.Message]) -> None:
         if not self.is_open or not self.owner.alive:
@@ -160,11 +161,18 @@ class End(Peer):
             if self.is_open:
                 self.endpoint.received(self, messages)
 
-    def on_process_end(self, call: Callable[[], None]) -> None:
-        watched, network = self.other.owner, self.link.network
+
+class _OtherProcess(LocalProcess):
+    """The process at the other end."""
+
+    def __init__(self, end: End) -> None:
+        self._end = end
+
+    def on_end(self, call: Callable[[], None]) -> None:
+        watched, network = self._end.other.owner, self._end.link.network
 
         def tell() -> None:
-            self.owner.call_at(network.loop.time() + network.delay(), call)
+            self._end.owner.call_at(network.loop.time() + network.delay(), call)
 
         if watched.alive:
             watched.at_end.append(tell)

@@ -4,8 +4,9 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from interlock.client.connection import Connection
-from interlock.client.submission import new_run, submit
+from interlock.client.submission import submit
 from interlock.error import ConnectionLost, UnknownLane
+from interlock.interface.run_builder import new_run
 from interlock.model.lane import LaneAction, LaneChange, LaneSpec
 from interlock.model.session import SessionAction
 from interlock.wire import request as r

@@ -6,11 +6,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from interlock.client.connection import Connection
-from interlock.client.submission import new_run, submit
+from interlock.client.submission import submit
 from interlock.error import (
     UnknownJob,
     UnknownRun,
 )
+from interlock.interface.run_builder import new_run
 from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter
 from interlock.model.state import TERMINAL, State

@@ -106,7 +106,7 @@ async def _rest(cluster: Cluster, clients: Clients) -> None:
 
 def _is_empty(cluster: Cluster) -> bool:
     """The scheduler's memory holds nothing that has ended."""
-    if cluster.scheduler is None or not cluster.scheduler.engine.available:
+    if cluster.scheduler is None or not cluster.scheduler.engine.present.available:
         return False
     state = cluster.scheduler.engine.state
     held = sum(len(lane.holding) + lane.waiting for lane in state.lanes.values())

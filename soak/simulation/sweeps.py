@@ -5,6 +5,7 @@ import asyncio
 
 from interlock.core.recovery.sweep import PendingMoves, why_missed
 from interlock.engine.engine import Engine
+from interlock.engine.ownership import LEADER
 from interlock.ports.clock import Clock
 from soak.simulation.invariants import Invariants
 from soak.simulation.store import Disk
@@ -12,9 +13,9 @@ from soak.simulation.store import Disk
 EVERY = 0.5  # seconds between two looks
 
 
-def leads(engine: Engine, disk: Disk) -> bool:
-    lease = disk.leases.get(engine.settings.cell)
-    return lease is not None and lease.holder == engine.settings.holder
+def leads(holder: str, disk: Disk) -> bool:
+    lease = disk.leases.get(LEADER)
+    return lease is not None and lease.holder == holder
 
 
 async def watch(engine: Engine, clock: Clock, invariants: Invariants) -> None:
@@ -22,7 +23,9 @@ async def watch(engine: Engine, clock: Clock, invariants: Invariants) -> None:
         await asyncio.sleep(EVERY)
         if clock.now().elapsed < invariants.lanes.jumped + engine.settings.longest_wait:
             continue  # it sees the new wall time with its next pass
-        if engine.available and engine.is_settled and engine.writing is None and leads(engine, invariants.disk):
+        present = engine.present
+        is_still = present.available and present.is_settled and present.writing is None
+        if is_still and leads(engine.settings.holder, invariants.disk):
             coming = PendingMoves(engine.state, clock.now(), slack=0.0, patience=0.0)
             for run in invariants.disk.runs_by_id.values():
                 if run.ended_at is None and (why := why_missed(coming, run)) is not None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from interlock.client.http.client import BlockingRunHandle, Client
     from interlock.client.many import as_completed, gather
     from interlock.client.submission import Call
-    from interlock.client.submission import new_run as run
+    from interlock.interface.run_builder import new_run as run
     from interlock.job_function import JobFunction
     from interlock.interface.approval_view import ApprovalDetail, ApprovalInfo
     from interlock.model.audit import AuditEntry, AuditReport
@@ -90,7 +90,8 @@ _MODULES = {
     "client.http.async_client": "AsyncClient",
     "client.http.client": "BlockingRunHandle Client",
     "client.many": "as_completed gather",
-    "client.submission": "Call run",
+    "client.submission": "Call",
+    "interface.run_builder": "run",
     "job_function": "JobFunction",
     "interface.approval_view": "ApprovalDetail ApprovalInfo",
     "model.audit": "AuditEntry AuditReport",

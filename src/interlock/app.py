@@ -45,9 +45,9 @@ from interlock.worker.usage import Estimator, check_estimator
 
 if TYPE_CHECKING:
     from interlock.client.http.event_stream import EventFilter
-    from interlock.client.http.job_document import JobFields
     from interlock.config.declarations import Declared
     from interlock.config.service_builder import GroupFields, ServiceFields
+    from interlock.interface.job_document import JobFields
     from interlock.interface.run_view import Event
     from interlock.model.job_info import JobInfo
     from interlock.policy.scan.scanners import OwnScanner

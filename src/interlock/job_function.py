@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol
 from interlock.client.connection import Connection
 from interlock.client.handle import RunHandle
 from interlock.client.map_items import key_maker
-from interlock.client.submission import Call, check_options, submit
+from interlock.client.submission import Call, submit
 from interlock.fields.value import ResultType
+from interlock.interface.run_builder import check_options
 from interlock.wire.new_run import RunOptions
 from interlock.worker.context import Context
 from interlock.worker.definition import Definition

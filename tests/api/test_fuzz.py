@@ -15,11 +15,11 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from interlock.api import problems
-from interlock.client.submission import new_run
 from interlock.error import InterlockError
 from interlock.fields import payload
 from interlock.interface.bodies import BatchBody, ReasonBody
 from interlock.interface.new_run_body import NewRunBody
+from interlock.interface.run_builder import new_run
 from interlock.wire import frames
 from interlock.wire import message as m
 from interlock.wire import request as r

@@ -21,6 +21,7 @@ from interlock.buses.listener import bind_tcp
 from interlock.buses.socket import SocketBus
 from interlock.engine.catalog import Catalog, CatalogEntry
 from interlock.engine.engine import Engine, EngineSettings
+from interlock.engine.inbox import Inbox
 from interlock.engine.service_book import ServiceBook
 from interlock.interface.run_view import HelloEvent, ServiceEvent, ServiceLogEvent
 from interlock.model.access import Caller, Grant, Role, digest_of
@@ -75,13 +76,13 @@ class Endless(TreeOperations):
     def __init__(self) -> None:
         self.asked, self.let_go = threading.Event(), asyncio.Event()
 
-    def tree(self) -> ChildInfo:
+    def tree(self, joined: object, faults: object) -> ChildInfo:
         return ChildInfo(path="", name="interlock", kind="supervisor", status=Status.RUNNING)
 
     async def act(self, name: str, action: ServiceAction, actor: str) -> ChildInfo:
         self.asked.set()
         await self.let_go.wait()
-        return self.tree()
+        return self.tree((), {})
 
     async def reload(self, actor: str) -> Reloaded:
         self.asked.set()
@@ -122,7 +123,11 @@ class Scheduler:
         self._store, self._reader = SqliteStore(database), CountingReader(database)
         await self._store.open()
         await self._reader.open()
+        inbox = Inbox()
+        self._book = ServiceBook(inbox.post)
         self._engine = Engine(
+            inbox=inbox,
+            book=self._book,
             store=self._store,
             leases=self._store,
             clock=SystemClock(),
@@ -130,7 +135,6 @@ class Scheduler:
             catalog=Catalog([CatalogEntry(Job(id="echo"), lambda payload: None)]),
             settings=EngineSettings(),
         )
-        self._book = ServiceBook(self._engine)
         await self._engine.start()
         await self._book.load(self._store)
         self._running = asyncio.ensure_future(self._engine.run())

@@ -14,7 +14,8 @@ import pytest
 import interlock as il
 from interlock.buses.socket import SocketBus
 from interlock.client.connection import Connection
-from interlock.client.submission import new_run, submit
+from interlock.client.submission import submit
+from interlock.interface.run_builder import new_run
 from interlock.log_lines import TextFormatter
 from tests.cli.terminal import Terminal
 from tests.helpers.jobs import app

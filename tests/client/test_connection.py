@@ -1,13 +1,13 @@
 """The link of a client on the same machine: which refusals it waits out."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 
 from interlock.client.connection import Connection
-from interlock.client.submission import new_run, submit
+from interlock.client.submission import submit
 from interlock.error import Draining
+from interlock.interface.run_builder import new_run
 from interlock.ports.bus import Bus, Endpoint, Peer
 from interlock.wire import request as r
 from interlock.wire.message import Message, Problem
@@ -39,7 +39,6 @@ class Refusing(Bus, Peer):
     async def listen(self, endpoint: Endpoint) -> None: ...
     async def close(self) -> None: ...  # type: ignore[override] # as a bus; nobody closes the peer
     def flush(self) -> None: ...
-    def on_process_end(self, call: Any) -> None: ...
     def pause(self) -> None: ...
     def resume(self) -> None: ...
 

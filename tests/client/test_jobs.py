@@ -16,9 +16,9 @@ import pytest
 
 import interlock as il
 from interlock.client.http.exchange import Failure, Request
-from interlock.client.http.job_document import JobFields, document_of
 from interlock.config.job_documents import read_job
 from interlock.core.state import DEFAULT_LANES
+from interlock.interface.job_document import JobFields, document_of
 from interlock.model.job import JOB_FIELDS
 from interlock.model.job_info import JobInfo, JobPage
 from interlock.model.lane import LaneAction
@@ -366,7 +366,7 @@ def test_schedules_and_retries_arrive_as_they_are(schedule: Schedule) -> None:
 @pytest.mark.parametrize("start", [["main.py"], ["-m", "main"]])
 def test_a_function_of_the_main_program_is_named_so_that_workers_find_it(start: list[str], folder: Path) -> None:
     (folder / "main.py").write_text(
-        "from interlock.client.http.job_document import function_name\ndef work(): ...\nprint(function_name(work))\n"
+        "from interlock.interface.job_document import function_name\ndef work(): ...\nprint(function_name(work))\n"
     )
     said = subprocess.run([sys.executable, *start], cwd=folder, capture_output=True, text=True, check=True).stdout
     assert said.strip() == ("main:work" if "-m" in start else f"{folder}/main.py:work")

@@ -41,7 +41,7 @@ async def _finished(bench: Bench, worker: Link) -> str:
 def test_a_success_is_quarantined_after_its_end_and_once(with_store: WithStore) -> None:
     async def body(store: AnyStore) -> None:
         bench = Bench(cast(SlowStore, store))
-        bench.engine.catalog.policy = compile_policy(SCANS)
+        bench.engine.present.catalog.policy = compile_policy(SCANS)
         await bench.start()
         worker = bench.worker("w")
         run_id = await _finished(bench, worker)
@@ -50,7 +50,7 @@ def test_a_success_is_quarantined_after_its_end_and_once(with_store: WithStore) 
         position = await store.position()
         found = [Scanned(one, OutputAction.QUARANTINE, FOUND, 1) for one in (run_id, "unknown")]
         for _ in range(2):
-            bench.engine.post("scanner", ReportScans(1, 100, compile_policy(SCANS).digest, found))
+            bench.engine.inbox.post("scanner", ReportScans(1, 100, compile_policy(SCANS).digest, found))
         await until(lambda: bool(bench.client.of(r.News)))
         bench.client.say(r.ActOnRun(51, RunAction.CANCEL, run_id, "too late"))
         bench.client.say(r.AskHistory(52, run_id))

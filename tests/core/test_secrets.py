@@ -23,7 +23,7 @@ from interlock.fields.secret import MASK, SECRET_NAMES, Secret, has_secret, mask
 from interlock.model.job import Job
 from interlock.wire.message import Dispatch
 from interlock.wire.request import Submit
-from interlock.wiring.scheduler import entries_of
+from interlock.wiring.catalog import entries_of
 from interlock.worker.context import Context
 from interlock.worker.definition import Definition
 

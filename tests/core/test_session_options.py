@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 import interlock as il
-from interlock.client.submission import new_run
 from interlock.config.job_documents import read_job
 from interlock.config.resolve import resolve
 from interlock.error import BadConfig, BadDuration, BadValue
+from interlock.interface.run_builder import new_run
 from interlock.model.job import Job
 from interlock.model.session import Drop, Mode, SessionOptions, effective
 from interlock.wire.new_run import NewRun, check_plain

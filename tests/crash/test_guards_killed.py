@@ -142,7 +142,7 @@ def test_hooks_and_webhooks_outlast_the_death_of_scheduler_and_sender(folder: Pa
                 for run_id in (before, after):
                     in_state(client, run_id, State.SUCCEEDED)
                 wait_until(lambda: receiver.ids("/done", before), "the webhook is tried")
-                (sender,) = [one for one in processes_of(folder) if "interlock.wiring.sender:run_sender" in one.command]
+                (sender,) = [one for one in processes_of(folder) if "interlock.wiring.sender:send" in one.command]
                 os.kill(sender.pid, signal.SIGKILL)
             server.kill()
             receiver.statuses = {}

@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 from interlock.core.decisions import Batch
 from interlock.engine.catalog import Catalog, CatalogEntry
 from interlock.engine.engine import Engine, EngineSettings
+from interlock.engine.inbox import Inbox
+from interlock.engine.service_book import ServiceBook
 from interlock.error import StoreUnavailable
 from interlock.model.job import Job
 from interlock.model.pool import PoolSpec
@@ -110,9 +112,6 @@ class Link(Peer):
             self.open = False
             self._engine.links.closed(self)
 
-    def on_process_end(self, call: Callable[[], None]) -> None:
-        pass
-
     def pause(self) -> None:
         pass
 
@@ -126,11 +125,19 @@ class Link(Peer):
 class Bench:
     """An engine that runs, with a client."""
 
-    def __init__(self, store: SlowStore, pools: Mapping[str, PoolSpec] = {}, **settings: Any) -> None:
+    def __init__(
+        self,
+        store: SlowStore,
+        pools: Mapping[str, PoolSpec] = {},
+        watch_worker: Callable[[str, Callable[[], None]], None] = lambda worker_id, call: None,
+        **settings: Any,
+    ) -> None:
         # Its schedule, which never fires here, is what the first commit stores.
         scheduled = Job(id="job", schedule=Schedule(once=True, wait=1e8))
         catalog = Catalog([CatalogEntry(scheduled, lambda payload: None)], pools=pools)
         self.store = store
+        self.inbox = Inbox()
+        self.book = ServiceBook(self.inbox.post)
         self.engine = Engine(
             store=store,
             leases=store,
@@ -138,6 +145,9 @@ class Bench:
             rng=Random(1),
             catalog=catalog,
             settings=EngineSettings(**settings),
+            inbox=self.inbox,
+            book=self.book,
+            watch_worker=watch_worker,
         )
         self.client = Link(self.engine)
         self._requests = 0

@@ -90,8 +90,7 @@ def test_the_policy_service_is_asked_in_frames() -> None:
                 raise PolicyClosed
             return [ALLOW for _ in requests]
 
-        effects = Effects(SlowStore(), lambda origin, content: answers.append(content))  # type: ignore[arg-type] # only these
-        effects.check = ask
+        effects = Effects(SlowStore(), lambda origin, content: answers.append(content), check=ask)  # type: ignore[arg-type] # only these
         many = [check(number) for number in range(2 * FRAME)]
         more = [check(number, again=True) for number in range(500, 502)]
         large = [check(number, size=FRAME_BYTES) for number in range(600, 602)]
@@ -137,8 +136,7 @@ def test_the_requests_of_a_run_with_many_payloads_are_asked_in_several_frames() 
                 raise PolicyUnavailable("away")
             return [replace(ALLOW, rule=one.topic) for one in requests]
 
-        effects = Effects(SlowStore(), lambda origin, content: answers.append(content))  # type: ignore[arg-type] # only these
-        effects.check = ask
+        effects = Effects(SlowStore(), lambda origin, content: answers.append(content), check=ask)  # type: ignore[arg-type] # only these
         mib = 1024 * 1024
         many, small, large = check(0, [2] * 250), check(1, [2] * 3), check(2, [mib] * 5)
         for one in (many, small, large):
@@ -166,8 +164,8 @@ def test_an_answer_to_the_engine_before_a_recovery_does_not_go_before_the_jobs()
         await until(lambda: bool(store.reading))
         store.failing = True
         bench.submit()
-        await until(lambda: not bench.engine.available)
-        bench.engine.post("", Answered([]))
+        await until(lambda: not bench.engine.present.available)
+        bench.engine.inbox.post("", Answered([]))
         known: list[bool] = []
         bench.engine.requests.settled = lambda: known.append("job" in bench.engine.state.jobs)  # type: ignore[method-assign]
         store.failing = False

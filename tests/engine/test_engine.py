@@ -5,14 +5,12 @@ import logging
 
 import pytest
 
-from interlock.engine.engine import EngineSettings
+from interlock.engine.ownership import LEADER
 from interlock.model.run_action import RunAction
 from interlock.model.state import State
 from interlock.wire import message as m
 from interlock.wire import request as r
 from tests.engine.bench import Bench, LoopClock, SlowStore, on_virtual_time, pass_time, running, until
-
-CELL = EngineSettings().cell
 
 
 @pytest.mark.behaviour("RUN-16")
@@ -88,7 +86,7 @@ def test_a_failing_write_refuses_submits_and_recovers_by_itself() -> None:
             (while_down, "store_unavailable"),
         ]
         store.failing = False
-        await until(lambda: bench.engine.available)
+        await until(lambda: bench.engine.present.available)
         again = bench.submit()
         await until(lambda: len(bench.client.of(r.Accepted)) == 2)
         accepted = {one.request: one.run_ids[0] for one in bench.client.of(r.Accepted)}
@@ -115,7 +113,7 @@ def test_an_outcome_that_could_not_be_written_is_written_later() -> None:
         await until(lambda: not worker.open)
         assert not worker.of(m.Settled)
         store.failing = False
-        await until(lambda: bench.engine.available)
+        await until(lambda: bench.engine.present.available)
         back = bench.worker("w", m.Held(dispatch.run_id, dispatch.fence))
         back.say(outcome)
         await until(lambda: bool(back.of(m.Settled)))
@@ -151,14 +149,14 @@ def test_three_failed_renewals_in_a_row_stop_the_scheduler_from_writing() -> Non
         await pass_time(7)  # two renewals fail
         store.failing = False
         await until(lambda: store.renewals == 2)
-        assert bench.engine.available
+        assert bench.engine.present.available
         store.failing = True
         await pass_time(7)  # two more: the success between them has reset the count
-        assert bench.engine.available
+        assert bench.engine.present.available
         await pass_time(3)
-        assert not bench.engine.available
+        assert not bench.engine.present.available
         store.failing = False
-        await until(lambda: bench.engine.available)
+        await until(lambda: bench.engine.present.available)
         await bench.stop()
 
     on_virtual_time(body)
@@ -170,9 +168,9 @@ def test_a_scheduler_that_lost_its_lease_writes_nothing_and_takes_it_back_when_i
         store = SlowStore()
         bench = Bench(store, lease_ttl=9.0)
         await bench.start()
-        first = store.leases[CELL]
+        first = store.leases[LEADER]
         now = LoopClock().now().wall
-        thief = await store.acquire(CELL, "another", "its-token", 20.0, first.ends_at)
+        thief = await store.acquire(LEADER, "another", "its-token", 20.0, first.ends_at)
         assert thief is not None
         assert thief.epoch == first.epoch + 1
         before = len(store.commits)
@@ -181,10 +179,10 @@ def test_a_scheduler_that_lost_its_lease_writes_nothing_and_takes_it_back_when_i
         assert bench.client.of(m.Problem)[0].request == refused
         assert len(store.commits) == before
         assert not store.runs_by_id
-        await until(lambda: bench.engine.available)
+        await until(lambda: bench.engine.present.available)
         assert LoopClock().now().wall >= now + 20
-        assert store.leases[CELL].epoch == thief.epoch + 1
-        counts = {one.name: one.samples[0][2] for one in bench.engine.families() if len(one.samples) == 1}
+        assert store.leases[LEADER].epoch == thief.epoch + 1
+        counts = {one.name: one.samples[0][2] for one in bench.engine.present.families() if len(one.samples) == 1}
         assert counts["interlock_leases_lost_total"] == 1
         assert counts["interlock_lease_waits_total"] >= 20, "tried at least once a second"
         bench.submit()
@@ -199,12 +197,12 @@ def test_a_fault_of_our_own_is_answered_and_survived() -> None:
         store = SlowStore()
         bench = Bench(store)
         await bench.start()
-        bench.engine.post("", object())  # nothing the core knows
+        bench.engine.inbox.post("", object())  # nothing the core knows
         refused = bench.submit()
         await until(lambda: bool(bench.client.of(m.Problem)))
         assert [(one.request, one.code) for one in bench.client.of(m.Problem)] == [(refused, "store_unavailable")]
         assert not store.runs_by_id
-        await until(lambda: bench.engine.available)
+        await until(lambda: bench.engine.present.available)
         bench.submit()
         await until(lambda: bool(bench.client.of(r.Accepted)))
         await bench.stop()
@@ -324,7 +322,7 @@ def test_a_run_that_ends_in_a_batch_decided_ahead_is_logged_like_any_other(caplo
         for other in others:
             worker.say(m.Finished(other.run_id, other.fence, "succeeded"))
         await until(lambda: len(worker.of(m.Settled)) == 3)
-        assert bench.engine.available
+        assert bench.engine.present.available
         await bench.stop()
         logged = [
             record.getMessage().split(":")[0]

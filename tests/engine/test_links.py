@@ -5,6 +5,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from interlock.buses.processes import ProcessWatch
 from interlock.buses.socket import SocketBus
 from interlock.ports.bus import Endpoint, Peer
 from interlock.wire.message import Greeting, Message
@@ -21,7 +22,8 @@ class Watching(Endpoint):
         self.open += 1
 
     def received(self, peer: Peer, messages: Sequence[Message]) -> None:
-        peer.on_process_end(lambda: None)
+        assert peer.process is not None
+        peer.process.on_end(lambda: None)
 
     def closed(self, peer: Peer) -> None:
         self.open -= 1
@@ -29,7 +31,8 @@ class Watching(Endpoint):
 
 def test_a_process_that_links_again_and_again_costs_one_descriptor(folder: Path) -> None:
     async def body() -> None:
-        server, watching = SocketBus(folder / "s"), Watching()
+        processes = ProcessWatch()
+        server, watching = SocketBus(folder / "s", processes), Watching()
         await server.listen(watching)
         counts = []
         for _ in range(5):
@@ -42,5 +45,6 @@ def test_a_process_that_links_again_and_again_costs_one_descriptor(folder: Path)
             counts.append(len(os.listdir("/proc/self/fd")))
         assert counts[-1] == counts[1]
         await server.close()
+        processes.close()
 
     run_async(body())

@@ -75,7 +75,7 @@ def test_who_waits_for_a_run_whose_end_could_not_be_stored_waits_on() -> None:
         await pass_time(3)
         assert bench.client.of(m.Problem) == []
         store.failing, store.takes = False, 0.0
-        await until(lambda: bench.engine.available)
+        await until(lambda: bench.engine.present.available)
         back = bench.worker("one", m.Held(sent.run_id, sent.fence))
         back.say(m.Finished(sent.run_id, sent.fence, "succeeded", b"1"))
         await until(lambda: bool(bench.client.of(r.RunReport)))
@@ -94,7 +94,7 @@ def test_an_explanation_names_faults_of_workers_and_waits_until_an_end_is_stored
         bench.submit()
         await until(lambda: bool(bench.client.of(r.Accepted)))
         run_id = bench.client.of(r.Accepted)[0].run_ids[0]
-        bench.engine.links.faults["w1"] = m.Unready("w1-7-1", "", "lifespan: no database", "")
+        bench.engine.present.peers.faults["w1"] = m.Unready("w1-7-1", "", "lifespan: no database", "")
         bench.client.say(r.AskExplanation(50, run_id), r.AskExplanation(51, "nothing"))
         await until(lambda: bool(bench.client.of(m.Problem)))
         first = bench.client.of(r.ExplanationReport)[0].explanation
@@ -237,7 +237,7 @@ def test_the_position_told_is_one_that_is_stored() -> None:
         store.failing = True
         await until(lambda: bool(bench.client.of(m.Problem)))
         store.failing, store.takes = False, 0.0
-        await until(lambda: bench.engine.available)
+        await until(lambda: bench.engine.present.available)
         bench.submit()
         await until(lambda: bool(bench.client.of(r.Accepted)))
         assert [news.position for news in bench.client.of(r.News)][-1] == await store.position() == 1

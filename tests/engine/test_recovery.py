@@ -1,5 +1,7 @@
 """The engine with a slow or failing store, and how it recovers."""
 
+from collections.abc import Callable
+
 import pytest
 
 from interlock.core.state import Limits
@@ -33,8 +35,12 @@ def test_a_silent_worker_is_found_however_slow_the_store_is() -> None:
 def test_a_worker_that_dies_while_the_store_fails_is_known_to_be_gone_when_it_works_again() -> None:
     async def body() -> None:
         store = SlowStore()
-        bench = Bench(store, limits=Limits(heartbeat_interval=1000.0))
-        bench.engine.watch_worker = lambda worker_id, call: call() if worker_id == "w" else None
+
+        def watch_worker(worker_id: str, call: Callable[[], None]) -> None:
+            if worker_id == "w":
+                call()
+
+        bench = Bench(store, watch_worker=watch_worker, limits=Limits(heartbeat_interval=1000.0))
         await bench.start()
         worker = bench.worker("w")
         run = await running(bench, worker)
@@ -42,7 +48,7 @@ def test_a_worker_that_dies_while_the_store_fails_is_known_to_be_gone_when_it_wo
         store.failing = True
         worker.close()
         bench.engine.links.worker_died("w")
-        await until(lambda: not bench.engine.available)
+        await until(lambda: not bench.engine.present.available)
         store.failing = False
         await until(lambda: store.runs_by_id[run.run_id].crashes == 1, 20.0)
         await bench.stop()
@@ -124,10 +130,10 @@ def test_a_surprise_while_recovering_is_survived() -> None:
         await bench.start()
         store.failing = True
         bench.submit()
-        await until(lambda: not bench.engine.available)
+        await until(lambda: not bench.engine.present.available)
         store.surprise = RuntimeError("can't start new thread")
         store.failing = False
-        await until(lambda: bench.engine.available)
+        await until(lambda: bench.engine.present.available)
         bench.submit()
         await until(lambda: bool(bench.client.of(r.Accepted)))
         await bench.stop()
@@ -147,9 +153,9 @@ def test_a_scheduler_that_drains_still_drains_after_trouble() -> None:
         await pass_time(0.1)
         bench.engine.drain()
         bench.client.say(r.Ask(77, "nothing", False))
-        await until(lambda: not bench.engine.available)
+        await until(lambda: not bench.engine.present.available)
         store.failing = False
-        await until(lambda: bench.engine.available)
+        await until(lambda: bench.engine.present.available)
         refused = bench.submit()
         await until(lambda: bench.client.of(m.Problem)[-1].request == refused)
         assert bench.client.of(m.Problem)[-1].code == "draining"

@@ -11,7 +11,6 @@ import pytest
 
 from interlock.core.decisions import Batch
 from interlock.engine import service_book
-from interlock.engine.service_book import ServiceBook
 from interlock.error import StoreUnavailable
 from interlock.model.child_info import Change, ChildInfo, Exit, Kept, Status
 from interlock.ports.store import ServiceEntry
@@ -27,7 +26,6 @@ class Books(Bench):
 
     def __init__(self, store: SlowStore | None = None) -> None:
         super().__init__(store or SlowStore())
-        self.book = ServiceBook(self.engine)
 
     async def start(self) -> None:
         await super().start()
@@ -242,7 +240,7 @@ def test_what_is_no_unicode_is_replaced_and_harms_nobody() -> None:
         assert told.after is not None
         assert told.after.reason == "caf?"
         assert (await bench.store.kept())["web"].last_exit == Exit(at=1.0, error="caf?")
-        assert bench.engine.available
+        assert bench.engine.present.available
         await bench.stop()
 
     on_virtual_time(body)
@@ -269,7 +267,7 @@ def test_nobody_waits_for_a_store_that_does_not_work_and_all_is_stored_once_it_d
         waiting = bench.book.keep("web", TWO)
         bench.book.forget("db")
         await pass_time(3)
-        assert not bench.engine.available
+        assert not bench.engine.present.available
         assert await store.kept() == {}
         store.failing = False
         await waiting
@@ -323,7 +321,7 @@ def test_while_nothing_can_be_stored_the_loudest_loses_its_oldest_lines_and_noth
         await bench.start()
         store.failing = True
         bench.say("first of all", "loud")
-        await until(lambda: not bench.engine.available)
+        await until(lambda: not bench.engine.present.available)
         for number in range(10):
             bench.say(f"{number}", "quiet")
         bench.book.change(change(Status.RUNNING, pid=1), "loud")
@@ -351,7 +349,7 @@ def test_only_so_many_changes_wait() -> None:
         await bench.start()
         store.failing = True
         bench.book.keep("web", ONE)
-        await until(lambda: not bench.engine.available)
+        await until(lambda: not bench.engine.present.available)
         for pid in range(service_book.MOST_CHANGES + 1):
             bench.book.change(change(Status.RUNNING, pid=pid), "web")
         store.failing = False

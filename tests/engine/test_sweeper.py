@@ -12,7 +12,7 @@ from interlock.model.run_filter import RunFilter
 from interlock.ports.store import RunRows
 from interlock.wire import message as m
 from interlock.wire import request as r
-from tests.engine.bench import Bench, LoopClock, SlowStore, on_virtual_time, pass_time, running, until
+from tests.engine.bench import Bench, SlowStore, on_virtual_time, pass_time, running, until
 
 EVERY = 30.0
 
@@ -41,8 +41,8 @@ def with_sweeps(
         store = make()
         bench = Bench(store)
         await bench.start()
-        await until(lambda: bench.engine.is_settled)
-        sweeps = asyncio.ensure_future(Sweeper(bench.engine, store, LoopClock(), every).run())
+        await until(lambda: bench.engine.present.is_settled)
+        sweeps = asyncio.ensure_future(Sweeper(bench.engine.present, store, every).run())
         await body(bench, store)
         sweeps.cancel()
         await bench.stop()
@@ -133,7 +133,7 @@ def test_a_scheduler_without_its_lease_does_not_sweep() -> None:
         await until(lambda: len(store.pages) == 1)
         store.failing = True
         bench.submit()
-        await until(lambda: not bench.engine.available)
+        await until(lambda: not bench.engine.present.available)
         await pass_time(3 * EVERY)
         assert len(store.pages) == 1
         store.failing = False

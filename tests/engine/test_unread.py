@@ -26,7 +26,7 @@ def test_an_unreadable_outcome_is_acknowledged_once_it_is_stored() -> None:
         assert not worker.of(m.Settled)
         assert not bench.store.dead.rows
         bench.store.failing = False
-        await until(lambda: bench.engine.available)
+        await until(lambda: bench.engine.present.available)
         again = bench.worker("w", m.Held(sent.run_id, sent.fence, True))
         again.say(bad)
         await until(lambda: bool(again.of(m.Settled)))

@@ -40,7 +40,7 @@ def test_a_worker_that_announces_something_wrong_is_refused(fields: dict[str, An
         (problem,) = link.of(m.Problem)
         assert says in problem.text
         assert not link.open
-        assert bench.engine.links.worker_names() == []
+        assert bench.engine.present.peers.worker_names() == []
         await bench.stop()
 
     on_virtual_time(body)
@@ -66,12 +66,12 @@ def test_the_core_learns_what_a_worker_announces_and_how_busy_it_is(caplog: pyte
         plain = bench.worker("plain")
         link = bench.worker(
             "w", slots=100_000, pool="gpu", capabilities=["CUDA"], labels={"region": "eu"},
-            wall=bench.engine.now() + 600.0,
+            wall=bench.engine.present.now() + 600.0,
         )  # fmt: skip
-        near = bench.worker("near", wall=bench.engine.now() - 59.0)
+        near = bench.worker("near", wall=bench.engine.present.now() - 59.0)
         for one in (plain, link, near):
             (welcome,) = one.of(m.Welcome)
-            assert welcome.wall == bench.engine.now()
+            assert welcome.wall == bench.engine.present.now()
         link.say(m.Load(90.0, 20.0, 30.0))
         await until(lambda: bool(link.of(m.Seen)))
         worker = bench.engine.state.workers["w"]

@@ -71,7 +71,7 @@ def metric(http: Http, name: str, **labels: str) -> float:
 
 
 def inspectors(place: Path) -> list[int]:
-    return [one.pid for one in processes_of(place) if "interlock.wiring.inspector:run_inspector" in one.command]
+    return [one.pid for one in processes_of(place) if "interlock.wiring.inspector:inspect" in one.command]
 
 
 def record_of(client: Client, run_id: str) -> dict[str, Any]:

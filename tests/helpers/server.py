@@ -183,9 +183,7 @@ class Server(Command):
         found: list[int] = []
 
         def look() -> bool:
-            found[:] = [
-                one.pid for one in processes_of(self.folder) if "interlock.wiring.gateway_process" in one.command
-            ]
+            found[:] = [one.pid for one in processes_of(self.folder) if "interlock.wiring.gateway:serve" in one.command]
             return len(found) == 1
 
         wait_until(look, "there is a gateway process")

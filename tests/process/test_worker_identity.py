@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.buses.socket import SocketBus
+from interlock.buses.processes import ProcessWatch
 from interlock.model.job import NAME
 from interlock.worker.identity import worker_id
 from tests.helpers.places import run_async
@@ -75,16 +75,16 @@ def test_only_what_is_known_to_be_gone_is_told(
             process.wait()
 
         async def body() -> None:
-            bus, told, after = SocketBus(folder / "s"), asyncio.Event(), asyncio.Event()
-            bus.watch_worker(named(known), told.set)
-            bus.watch_worker(beacon, after.set)
+            processes, told, after = ProcessWatch(), asyncio.Event(), asyncio.Event()
+            processes.watch_worker(named(known), told.set)
+            processes.watch_worker(beacon, after.set)
             other.kill()
             await after.wait()
             assert told.is_set() == is_told
             process.kill()
             if named is same:
                 await told.wait()
-            await bus.close()
+            processes.close()
 
         run_async(body())
 

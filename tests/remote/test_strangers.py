@@ -190,7 +190,7 @@ def test_a_right_token_makes_a_link(loop: str) -> None:
             there = await worker.connect(other)
             (here,) = recorder.opened_by
             assert here.caller is not None
-            assert (here.caller.name, here.process) == ("site", "token site")
+            assert (here.caller.name, here.identity) == ("site", "token site")
             large = m.Finished("run", 1, "succeeded", bytes(5_000_000))
             there.send([HELLO, large])
             here.send([m.Welcome(1.0), large])

@@ -22,7 +22,7 @@ def test_a_reload_takes_a_policy_and_a_bad_one_leaves_the_old(folder: Path) -> N
     scheduler = Scheduler({}, None, settings, load=lambda: load([str(file)]))
 
     def rules() -> list[str]:
-        policy = scheduler.engine.catalog.policy
+        policy = scheduler.engine.present.catalog.policy
         return [] if policy is None else [one.rule.id for one in policy.rules]
 
     async def body() -> None:

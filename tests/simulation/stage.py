@@ -8,7 +8,8 @@ import msgspec
 
 from interlock.client.connection import Connection
 from interlock.client.handle import RunHandle
-from interlock.client.submission import new_run, submit
+from interlock.client.submission import submit
+from interlock.interface.run_builder import new_run
 from interlock.model.run import Run, Transition
 from soak.simulation.cluster import Cluster, Worker
 from soak.simulation.executor import Execution, Plan
@@ -99,5 +100,5 @@ class Stage:
 
     async def scheduler_is_back(self) -> None:
         await self.until(
-            lambda: self.cluster.scheduler is not None and self.cluster.scheduler.engine.available, "it is back"
+            lambda: self.cluster.scheduler is not None and self.cluster.scheduler.engine.present.available, "it is back"
         )

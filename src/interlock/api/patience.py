@@ -4,8 +4,8 @@ import asyncio
 from typing import TypeVar
 
 from interlock.client.connection import Connection
-from interlock.client.http.exchange import IN_DOUBT
 from interlock.error import ConnectionLost, rebuild
+from interlock.interface.operation import IN_DOUBT
 from interlock.wire.message import Message
 from interlock.wire.request import Change, Request
 

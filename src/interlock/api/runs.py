@@ -14,7 +14,6 @@ from interlock.api.call import Call, Handlers, Reply, handlers_of, moment_of, se
 from interlock.api.cursors import LOGS, RUNS, cursor_of, read_cursor
 from interlock.api.patience import ask
 from interlock.client.connection import Connection
-from interlock.client.submission import check_size, new_run
 from interlock.fields import payload
 from interlock.fields.secret import mask
 from interlock.interface import operations as op
@@ -22,6 +21,7 @@ from interlock.interface import queries as q
 from interlock.interface import run_view as v
 from interlock.interface.bodies import ActedOn, BatchBody, BulkBody, CancelBody, ReasonBody, SubmittedBatch
 from interlock.interface.new_run_body import NewRunBody, TriggerBody
+from interlock.interface.run_builder import check_size, new_run
 from interlock.model.access import EVERY_TENANT, Caller
 from interlock.model.delivery import DeliveryFilter
 from interlock.model.explanation import MOST_NAMED, Explanation, explain_end, with_deliveries

@@ -10,7 +10,7 @@ from interlock.bench.http_load import post
 from interlock.bench.jobs import app
 from interlock.bench.report import Measure
 from interlock.bench.server import Server, running
-from interlock.client.submission import new_run
+from interlock.interface.run_builder import new_run
 from interlock.wire.request import NewRun
 
 BATCH = 100

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import cast
 
 from interlock.error import Refused
@@ -77,9 +77,6 @@ class StreamPeer(Peer, asyncio.Protocol):
     def resume(self) -> None:
         if self._transport is not None and not self._transport.is_closing() and not self._transport.is_reading():
             self._transport.resume_reading()
-
-    def on_process_end(self, call: Callable[[], None]) -> None:
-        pass
 
 
 def _or_problem(message: Message) -> Message:

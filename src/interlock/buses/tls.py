@@ -181,7 +181,7 @@ class TlsBus(Bus):
                 )
                 first = await peer.first
             peer.caller = self._caller_of(first, peer.fault)
-            peer.process = f"token {peer.caller.name}"
+            peer.identity = f"token {peer.caller.name}"
             peer.open()
             peer.send([Seen()])
         except TimeoutError:

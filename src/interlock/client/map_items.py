@@ -8,8 +8,9 @@ from itertools import islice
 from typing import Any
 
 from interlock.client.connection import Connection
-from interlock.client.submission import Call, new_run, submit
+from interlock.client.submission import Call, submit
 from interlock.error import InterlockError, ItemFailed
+from interlock.interface.run_builder import new_run
 from interlock.model.run import CALL_KEY
 from interlock.wire.request import NewRun
 

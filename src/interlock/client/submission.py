@@ -1,93 +1,22 @@
 """The runs of a submit, from the arguments of a program to messages."""
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
 from interlock.client.handle import RunHandle
-from interlock.error import BadUse, BadValue, PayloadTooLarge
-from interlock.fields import payload
-from interlock.fields.duration import seconds
+from interlock.error import BadUse, BadValue
 from interlock.fields.value import ResultType
-from interlock.model.schedule import schedule
-from interlock.model.session import check_session
+from interlock.interface.run_builder import check_size, new_run
 from interlock.wire import request as r
 from interlock.wire.claim import present_claim, read_claim
-from interlock.wire.new_run import PlainOptions, RunOptions, check_text, check_unique, checked_option
+from interlock.wire.new_run import RunOptions
 
 if TYPE_CHECKING:  # it imports asyncio, and the blocking client must start without
     from interlock.client.connection import Connection
 
 T = TypeVar("T")
-Instant = datetime | float | str
-"""a time with its zone, seconds since 1970, or a text such as 2030-01-31T02:00:00Z, which is UTC by default"""
-MOST_BYTES = 16 * 1024 * 1024  # size of all payloads in one submit
-
-
-def new_run(
-    job_id: str,
-    arguments: Any = None,
-    *,
-    now: float | None = None,
-    deadline: Any = None,
-    at: Instant | None = None,
-    delay: Any = None,
-    occurrence: Instant | None = None,
-    origin: str | None = None,
-    key: str | None = None,
-    stamp: Instant | None = None,
-    **plain: Unpack[PlainOptions],
-) -> r.NewRun:
-    """Return a run to submit. `deadline` is an instant, or a duration from now or from when the run is due. Without
-    arguments, the run gets the job's own. `key` is short for `idempotency_key`."""
-    now = time.time() if now is None else now
-    data = b"" if arguments is None else payload.encode(arguments, "payload")
-    due = None if at is None else instant(at, "at")
-    if delay is not None and at is not None:
-        raise BadUse("delay", "cannot be combined with at")
-    wait = None if delay is None else seconds(delay, "delay")
-    fires = None if occurrence is None else instant(occurrence, "occurrence")
-    begins = due or fires or now + (wait or 0.0)
-    limit = None
-    if deadline is not None:
-        limit = (
-            instant(deadline, "deadline") if isinstance(deadline, datetime) else begins + seconds(deadline, "deadline")
-        )
-    if wait is not None and limit is not None and limit <= begins:
-        raise BadValue("deadline", deadline, f"later than the end of the delay ({wait:g}s)")
-    check_text("job", job_id)
-    given: dict[str, Any] = {name: value for name, value in plain.items() if value is not None}
-    if key is not None and given.setdefault("idempotency_key", key) is not key:
-        raise BadUse("key", "cannot be combined with idempotency_key, its long name")
-    for field, value in given.items():
-        given[field] = checked_option(field, value)
-    check_unique(given.get("unique"), given.get("idempotency_key"))
-    if stamp is not None:
-        given["stamp"] = instant(stamp, "stamp")
-    check_session(given.get("session"), session_options=given.get("session_options"), stamp=stamp)
-    return r.NewRun(job_id, data, deadline_at=limit, at=due, occurrence=fires, origin=origin, delay=wait, **given)
-
-
-def check_options(given: Mapping[str, object], kind: Any) -> None:
-    """Refuse keyword arguments that are not fields of a TypedDict, as Python does for those of a function."""
-    if unknown := given.keys() - kind.__annotations__.keys():
-        raise TypeError(f"got an unexpected keyword argument {min(unknown)!r}")
-
-
-def instant(value: Instant, field: str) -> float:
-    """Return seconds since 1970. A `datetime` must have a zone, because a naive one often means local time."""
-    if isinstance(value, datetime) and value.tzinfo is None:
-        raise BadValue(field, value, "a time with a time zone")
-    return schedule.instant(value, field)
-
-
-def check_size(runs: Sequence[r.NewRun]) -> None:
-    size = sum(len(new.payload) for new in runs)
-    if size > MOST_BYTES:
-        raise PayloadTooLarge("submit", size, MOST_BYTES)
 
 
 class Call(Generic[T]):

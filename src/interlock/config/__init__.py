@@ -4,6 +4,5 @@ from interlock.config.lanes import lanes
 from interlock.config.resolve import Resolved, resolve
 from interlock.config.settings import ClientSettings, Settings, check
 from interlock.config.tokens import Token
-from interlock.fields.sockets import MEMORY
 
-__all__ = ["MEMORY", "ClientSettings", "Resolved", "Settings", "Token", "check", "lanes", "resolve"]
+__all__ = ["ClientSettings", "Resolved", "Settings", "Token", "check", "lanes", "resolve"]

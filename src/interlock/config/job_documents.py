@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from interlock.client.http.job_document import JobFields, document_of
-from interlock.client.submission import check_options
 from interlock.config.documents import Document, from_values
 from interlock.config.faults import Faults
 from interlock.config.guards import missing_variables
@@ -13,6 +11,8 @@ from interlock.error import shown
 from interlock.fields import payload
 from interlock.fields.field import read_fields, settable
 from interlock.fields.field_types import NotAccepted
+from interlock.interface.job_document import JobFields, document_of
+from interlock.interface.run_builder import check_options
 from interlock.model.job import JOB_FIELDS, Job
 from interlock.model.work import FunctionWork, JobRun, JobWork, ProcessWork, shell
 from interlock.wire.request import PutJobs

@@ -14,7 +14,7 @@ from interlock.fields.doc import doc
 from interlock.fields.field import fields_of
 from interlock.fields.field_types import Choice, FieldPath, Kind, Schema, Size, Span, Text, Texts, Whole
 from interlock.fields.secret import SECRET_NAMES
-from interlock.fields.sockets import MEMORY, http_socket, scheduler_socket
+from interlock.fields.sockets import beside, http_socket, scheduler_socket
 from interlock.model.lane import LaneSpec, with_limits
 from interlock.model.pool import CAPABILITIES, DEFAULT_POOL, POOL_NAME, PROCESSES, SLOTS, WORKER_LABELS
 from interlock.model.session import SessionPatterns
@@ -213,8 +213,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     def worker_files(self) -> tuple[str, str]:
         """Return the files of the certificate for workers elsewhere and of its key."""
-        beside = "interlock" if self.database == MEMORY else self.database
-        return self.worker_cert or f"{beside}.worker.crt", self.worker_key or f"{beside}.worker.key"
+        name = beside(self.database)
+        return self.worker_cert or f"{name}.worker.crt", self.worker_key or f"{name}.worker.key"
 
     def http_address(self) -> tuple[str, int] | None:
         """Return host and port; None if HTTP is not served over TCP."""

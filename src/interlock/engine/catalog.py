@@ -1,30 +1,24 @@
 """The declared jobs of a scheduler, their sources and payload checks, its lanes, pools and policy. Jobs that were put
-are in the state, and take any object. New declarations are adopted as a whole or not at all."""
+are in the state, and take any object."""
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import msgspec
 from msgspec.structs import replace
 
-from interlock.core.jobs.changes import refusals
 from interlock.core.state import DEFAULT_LANES, unknown_job
-from interlock.error import BadConfig, BadPayload, BadValue
+from interlock.error import BadPayload, BadValue
 from interlock.fields import payload
 from interlock.fields.field_types import did_you_mean
 from interlock.model.job import Job
 from interlock.model.lane import LaneSpec, with_limits
 from interlock.model.pool import PoolSpec
-from interlock.model.reload_report import Difference
 from interlock.model.tenant import TenantSpec
 from interlock.model.work import JobWork
 from interlock.policy.policy import Policy
 from interlock.wire.command import Define
-
-if TYPE_CHECKING:
-    from interlock.engine.engine import Engine
 
 PayloadCheck = Callable[[bytes], None]  # raises `BadPayload` with the name of the argument
 PayloadMark = Callable[[bytes], bytes]  # marks the secrets that the handler takes
@@ -92,7 +86,7 @@ def bind(job: Job, functions: Mapping[str, Function]) -> Job:
     assert isinstance(job.work, JobWork)
     function = functions.get(job.work.job)
     if function is None or function.job.work is not None:
-        known = [name for name, one in functions.items() if one.job.work is None]
+        known = [name for name, function in functions.items() if function.job.work is None]
         rule = f"a job of the server's app{did_you_mean(job.work.job, known)}; use an id of a job defined with @app.job"
         raise BadValue("run.job", job.work.job, rule)
     given = job.payload
@@ -120,43 +114,3 @@ def any_object(job_id: str) -> PayloadCheck:
             raise BadPayload(job_id, f"expected a JSON object, not {type(value).__name__}")
 
     return check
-
-
-class Declarations:
-    def __init__(self, engine: "Engine") -> None:
-        self._engine = engine
-        self._count = 0
-        self._waiting: dict[int, tuple[asyncio.Future[Difference], Catalog]] = {}  # declarations not stored yet
-
-    async def declare(self, catalog: Catalog, actor: str) -> Difference:
-        """Replace the declared jobs, lanes and pools. Raise `BadConfig` with every fault, and change nothing then."""
-        self.check(catalog)
-        future: asyncio.Future[Difference] = asyncio.get_running_loop().create_future()
-        self._count += 1
-        self._waiting[self._count] = (future, catalog)
-        self._engine.post("", catalog.define(self._count, actor, self._engine.position))
-        return await future
-
-    def check(self, catalog: Catalog) -> None:
-        found = []
-        for job, text in refusals(self._engine.state, catalog.jobs, self._engine.now()):
-            source = catalog.sources[job.id]
-            found.append(f"{f'job {job.id!r}' if source == PYTHON else source}: {text}")
-        if len(found) > 1:
-            found.insert(0, f"{len(found)} faults in the declared jobs")
-        if found:
-            raise BadConfig("\n".join(found))
-
-    def settle(self, request: int, outcome: Difference | Exception) -> None:
-        """Finish a declaration that is stored or void. That of a start has the number 0, and nobody waits for it."""
-        if request not in self._waiting:
-            return
-        future, catalog = self._waiting.pop(request)
-        if isinstance(outcome, Difference):
-            self._engine.catalog = catalog
-        if future.done():
-            return
-        if isinstance(outcome, Difference):
-            future.set_result(outcome)
-        else:
-            future.set_exception(outcome)

@@ -29,10 +29,15 @@ async def no_service(requests: Sequence[PolicyRequest], again: bool) -> list[Ver
 
 class Effects:
     def __init__(
-        self, store: Store, post: Callable[[str, object], None], call_hook: Callable[[CallHook], None] = lambda _: None
+        self,
+        store: Store,
+        post: Callable[[str, object], None],
+        call_hook: Callable[[CallHook], None] = lambda _: None,
+        check: Check = no_service,
     ) -> None:
-        """`call_hook` hands a request to the sender, whose answer comes by itself."""
-        self.check: Check = no_service  # asks the policy service, or raises `PolicyUnavailable`
+        """`call_hook` hands a request to the sender, whose answer comes by itself. `check` asks the policy service, or
+        raises `PolicyUnavailable`."""
+        self._check_policy = check
         self._call_hook = call_hook
         self._store = store
         self._post = post
@@ -63,10 +68,10 @@ class Effects:
         while self._checks and self._frames < MOST_FRAMES:
             checks = [self._checks.popleft()]
             requests = [*checks[0].requests]
-            size = sum(len(one.payload) for one in requests)
+            size = sum(len(request.payload) for request in requests)
             while self._checks and self._checks[0].again == checks[0].again:
                 more = self._checks[0].requests
-                size += sum(len(one.payload) for one in more)
+                size += sum(len(request.payload) for request in more)
                 if len(requests) + len(more) > FRAME or size > FRAME_BYTES:
                     break
                 checks.append(self._checks.popleft())
@@ -79,12 +84,15 @@ class Effects:
         answers nothing."""
         answers: Answers = []
         try:
-            verdicts = iter([one for frame in _frames(requests) for one in await self.check(frame, checks[0].again)])
-            answers = [(one, (one.requests, [next(verdicts) for _ in one.requests])) for one in checks]
+            again = checks[0].again
+            verdicts = iter(
+                [verdict for frame in _frames(requests) for verdict in await self._check_policy(frame, again)]
+            )
+            answers = [(check, (check.requests, [next(verdicts) for _ in check.requests])) for check in checks]
         except PolicyClosed:
             pass
         except PolicyUnavailable as error:
-            answers = [(one, (one.requests, error.why)) for one in checks]
+            answers = [(check, (check.requests, error.why)) for check in checks]
         except Exception:
             logger.exception("internal error")
         finally:
@@ -92,7 +100,7 @@ class Effects:
             self._frames -= 1
         self._ask()
         if answers:
-            self.answer(answers)
+            self._post("", Answered(answers))
 
     async def _do(self, do: "Do", effects: Sequence[Effect]) -> None:
         try:
@@ -104,12 +112,9 @@ class Effects:
         except Exception:
             logger.exception("internal error")
         else:
-            self.answer(answers)
+            self._post("", Answered(answers))
         finally:
             self._under_way.difference_update(effects)
-
-    def answer(self, answers: Answers) -> None:
-        self._post("", Answered(answers))
 
     async def close(self) -> None:
         self._checks.clear()
@@ -120,19 +125,21 @@ class Effects:
 def _frames(requests: Sequence[PolicyRequest]) -> list[list[PolicyRequest]]:
     """Split requests into frames: a run that has collected many payloads needs several."""
     frames, size = [[requests[0]]], len(requests[0].payload)
-    for one in requests[1:]:
-        size += len(one.payload)
+    for request in requests[1:]:
+        size += len(request.payload)
         if len(frames[-1]) == FRAME or size > FRAME_BYTES:
             frames.append([])
-            size = len(one.payload)
-        frames[-1].append(one)
+            size = len(request.payload)
+        frames[-1].append(request)
     return frames
 
 
 async def read_inputs(effects: Sequence[Effect], store: Store) -> Answers:
     found = await store.inputs([effect.run_id for effect in effects])
     known = ((effect, found.get(effect.run_id)) for effect in effects)
-    return [(effect, (one.payload, one.checkpoint, one.further)) for effect, one in known if one is not None]
+    return [
+        (effect, (inputs.payload, inputs.checkpoint, inputs.further)) for effect, inputs in known if inputs is not None
+    ]
 
 
 async def read_payloads(effects: Sequence[Effect], store: Store) -> Answers:
@@ -140,7 +147,7 @@ async def read_payloads(effects: Sequence[Effect], store: Store) -> Answers:
 
 
 async def read_previous(effects: Sequence[Effect], store: Store) -> Answers:
-    return [(one, await store.previous(one.run_id)) for one in effects if isinstance(one, ReadPrevious)]
+    return [(effect, await store.previous(effect.run_id)) for effect in effects if isinstance(effect, ReadPrevious)]
 
 
 Do = Callable[[Sequence[Effect], Store], Coroutine[Any, Any, Answers]]

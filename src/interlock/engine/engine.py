@@ -15,46 +15,49 @@ from functools import partial
 from random import Random
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from interlock.core.attempts.silence import Silence
-from interlock.core.decisions import Decisions
+from interlock.core.decisions import Decisions, Defined, Failed
 from interlock.core.effects import PendingEffects
+from interlock.core.facts import Facts
 from interlock.core.recovery.rebuild import rebuild
 from interlock.core.state import Limits, SchedulerState
-from interlock.core.step import MACHINE, NO_FACTS, Command, needs, new_state, step
-from interlock.engine import facts
-from interlock.engine.catalog import Catalog, Declarations
-from interlock.engine.delivery import Handover
-from interlock.engine.effects import Effects
+from interlock.core.step import MACHINE, NO_FACTS, Command, needs, step
+from interlock.engine import facts, logs
+from interlock.engine.catalog import Catalog
+from interlock.engine.declarations import Declarations
+from interlock.engine.effects import Check, Effects, no_service
 from interlock.engine.inbox import Inbox
 from interlock.engine.links import Links
-from interlock.engine.metrics import Metrics, pass_age
-from interlock.engine.ownership import Ownership
+from interlock.engine.metrics import Metrics
+from interlock.engine.ownership import LEADER, Ownership
+from interlock.engine.present import Present
 from interlock.engine.requests import Requests
 from interlock.engine.sender_link import SenderLink
+from interlock.engine.service_book import ServiceBook
 from interlock.engine.stall import StallWatch
 from interlock.error import InterlockError, LeaseLost, StaleEpoch, StoreUnavailable
-from interlock.model.exposition import Family
-from interlock.model.lane import LaneStatus
+from interlock.model.run import Now
 from interlock.ports.clock import Clock
 from interlock.ports.leases import Leases
+from interlock.ports.operations import TreeOperations
 from interlock.ports.store import Store
-from interlock.wire.command import NoteServices, StartDraining
-from interlock.wire.request import StatusReport
+from interlock.wire.command import Create, HandedOver, NoteServices, StartDraining, WorkerUp
+from interlock.wire.effect import CallHook
+from interlock.wire.message import Dispatch, Message, Returned
 
 logger = logging.getLogger("interlock.engine")
 
+Decide = Callable[[SchedulerState, Sequence[Command], Now, Random, Facts], Decisions]
+
 AFTER_FAULT = 0.2  # seconds of rest after an internal error, in case it repeats
-MOST_WAITING = 20_000  # runs and messages that may wait for a pass before clients must wait
-MOST_OF_ONE = 4000  # runs of one client that may wait before it must, so that it does not keep the loop busy
-MOST_BYTES = 64 * 1024 * 1024  # bytes of payloads that may wait likewise
 
 
 class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits = Limits()
     lease_ttl: float = 10.0
     batch_runs: int = 2000  # most runs that one pass takes in
-    cell: str = "main"  # name of the lease, and of the data it protects, such as positions
     holder: str = "scheduler"
     instance: str = ""  # id of this start; a worker of an earlier start finishes its work and leaves
     longest_wait: float = 1.0  # seconds until a jump of the wall clock is noticed
@@ -73,106 +76,79 @@ def _refusal(error: Exception) -> StoreUnavailable:
     return error if isinstance(error, StoreUnavailable) else StoreUnavailable(str(error))
 
 
+def _shorten(messages: Sequence[Message], passed: float) -> None:
+    """Subtract the time since the decision from a dispatch's `hold`."""
+    for message in messages:
+        if type(message) is Dispatch and message.hold:
+            force_setattr(message, "hold", max(0.0, message.hold - passed))
+
+
 class Engine:
     def __init__(
-        self, *, store: Store, leases: Leases, clock: Clock, rng: Random, catalog: Catalog, settings: EngineSettings
+        self,
+        *,
+        store: Store,
+        leases: Leases,
+        clock: Clock,
+        rng: Random,
+        catalog: Catalog,
+        settings: EngineSettings,
+        inbox: Inbox | None = None,
+        book: ServiceBook | None = None,
+        metrics: Metrics | None = None,
+        operations: TreeOperations | None = None,
+        watch_worker: Callable[[str, Callable[[], None]], None] = lambda worker_id, call: None,
+        need_sender: Callable[[], None] = lambda: None,
+        call_hook: Callable[[CallHook], None] | None = None,
+        check_policy: Check = no_service,
+        decide: Decide = step,
+        stall: StallWatch | None = None,
     ) -> None:
+        """`book` posts to the `inbox`. `operations` act on the tree that the scheduler is part of. `watch_worker` calls
+        back when the process of a worker without a link ends, if the system can report it. `need_sender` is called when
+        there is something to send, and no sender; `call_hook` is called instead of the sender."""
         self._store = store
-        self._owner = Ownership(leases, settings.cell, settings.holder, settings.lease_ttl)
+        self._owner = Ownership(leases, settings.holder, settings.lease_ttl)
         self._clock = clock
         self._rng = rng
-        self.catalog = catalog
         self.settings = settings
-        self.state: SchedulerState = new_state(settings.limits, catalog.lanes)
-        self.links = Links(self, settings.instance)
-        self.requests = Requests(self, store, self.links.tell)
-        self.sender: SenderLink = SenderLink(self)
-        self.effects = Effects(store, self.post, self.sender.call)
-        self.delivery = Handover(self)
-        self._inbox = Inbox()
-        self._position = 0  # the last one given to a row
-        self._stored = 0  # the last one stored
-        self._passed_at = 0.0
-        self._starved_since: float | None = None  # elapsed time since which runs wait without any worker
-        self._wrote_at = 0.0
+        self.inbox = Inbox() if inbox is None else inbox
+        self.metrics = metrics or Metrics()
+        self._book = book or ServiceBook(self.inbox.post)
+        self._watch_worker = watch_worker
+        self._decide = decide
+        self._stall = stall or StallWatch(clock)
+        self.present = Present(clock, settings.limits, catalog, self.inbox, self.metrics)
+        self.sender = SenderLink(self.present, need_sender)
+        self.effects = Effects(store, self.inbox.post, call_hook or self.sender.call, check_policy)
+        self.declarations = Declarations(self.present)
+        self.requests = Requests(self.present, store, self.sender, operations)
+        self.links = Links(self.present, self.requests, settings.instance)
+        self._sent: list[Command] = []  # dispatches sent since the last pass, for the next one; they do not cause one
         self._flight: _Flight | None = None
-        self._waiter: asyncio.Future[None] | None = None
         self._wake_at: float | None = None
-        self._stall = StallWatch(clock)
-        self._draining = False
         self._stopping = False
-        self.is_over = False  # whether it has carried out everything, and looks at nothing more
-        self.available = False
-        self._has_led = False  # whether `state` was ever loaded from the store
-        self.trouble = StoreUnavailable("it is being recovered")  # reason while the store is unavailable
-        self.is_settled = False
-        self.declarations = Declarations(self)
-        self.metrics = Metrics()
-        self.decide = step
-        self.on_noted: Callable[[NoteServices], None] = lambda command: None  # called when this command is stored
-        self.on_failed: Callable[[], None] = lambda: None  # called when all waiting commands are void
-        self.watch_worker: Callable[[str, Callable[[], None]], None] = lambda worker_id, call: None
-        """calls back when the process of a worker without a link ends, if the system can report it"""
+        self._has_led = False  # whether the state was ever loaded from the store
 
-    def post(self, origin: str, content: object) -> None:
-        """Add a command to the next pass."""
-        self._inbox.add(origin, content)
-        self.wake()
-
-    def post_all(self, commands: Sequence[Command]) -> None:
-        """Add commands of a worker that belong together."""
-        self._inbox.add_all(commands)
-        self.wake()
-
-    def wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
-
-    def is_behind(self, name: str, share: float = 1.0) -> bool:
-        """Return whether waiting commands, or those of one client, exceed this share of a limit, so that it waits."""
-        inbox = self._inbox
-        own = inbox.runs_of.get(name, 0)
-        return own > MOST_OF_ONE * share or inbox.weight > MOST_WAITING * share or inbox.bytes > MOST_BYTES * share
-
-    def status(self, request: int) -> StatusReport:
-        now = self._clock.now().elapsed
-        return StatusReport(
-            request=request,
-            available=self.available,
-            draining=self._draining,
-            since_pass=max(0.0, now - self._passed_at),
-            since_write=max(0.0, now - self._wrote_at),
-            live=len(self.state.runs),
-            workers=sum(worker.takes_work for worker in self.state.workers.values()),
-            starved=0.0 if self._starved_since is None else now - self._starved_since,
-            position=self._stored,
-        )
-
-    def families(self) -> list[Family]:
-        found = self.metrics.latest(self._clock, available=self.available, position=self._stored)
-        return [*found, pass_age(max(0.0, self._clock.now().elapsed - self._passed_at))]
+    @property
+    def state(self) -> SchedulerState:
+        return self.present.state
 
     async def start(self) -> None:
         """Take the lease and load the state. Raise if another scheduler has the lease, or a job cannot be declared."""
         if not await self._take_over():
-            raise LeaseLost(self.settings.cell, "held by another scheduler")
-        self.declarations.check(self.catalog)
-
-    def now(self) -> float:
-        return self._clock.now().wall
-
-    def elapsed(self) -> float:
-        return self._clock.now().elapsed
+            raise LeaseLost(LEADER, "held by another scheduler")
+        self.declarations.check(self.present.catalog)
 
     def drain(self) -> None:
         """Refuse new runs and dispatch no more."""
-        self._draining = True
-        self.post("", StartDraining())
+        self.present.is_draining = True
+        self.inbox.post("", StartDraining())
 
     def stop(self) -> None:
         """Make `run` return once everything that has arrived is stored."""
         self._stopping = True
-        self.wake()
+        self.inbox.wake()
 
     async def run(self) -> None:
         self._stall.start()
@@ -189,9 +165,8 @@ class Engine:
             if self.state.has_more:
                 # A pass without rows does not await, but other tasks need the loop.
                 await asyncio.sleep(0)
-            self._passed_at = self._clock.now().elapsed
-            self._note_starvation(self._passed_at)
-            if not self.available:
+            self.present.note_pass()
+            if not self.present.available:
                 if self._stopping:
                     break
                 await self._recover()
@@ -199,12 +174,12 @@ class Engine:
             try:
                 if self._flight is not None and self._flight.commit.done():
                     await self._land()
-                elif self._stopping and not self._inbox and self._flight is None:
-                    self.is_over = True
+                elif self._stopping and not self.inbox and self._flight is None:
+                    self.present.is_over = True
                     break
                 else:
                     if await self._owner.renew(self._clock.now()):
-                        self._wrote_at = self._clock.now().elapsed
+                        self.present.wrote_at = self._clock.now().elapsed
                     await self._pass()
             except (StoreUnavailable, StaleEpoch, LeaseLost) as error:
                 await self._fail(error)
@@ -212,41 +187,24 @@ class Engine:
                 # A bug of ours: memory may be half changed, but the store is whole, so continue from it.
                 logger.exception("internal error")
                 await self._fail(InterlockError(f"internal error: {error!r}"))
-                await self._sleep(AFTER_FAULT)
-
-    def _note_starvation(self, now: float) -> None:
-        served = any(worker.takes_work for worker in self.state.workers.values())
-        lanes = self.state.lanes.values()
-        if served or not any(lane.holding or (lane.waiting and lane.status is LaneStatus.OPEN) for lane in lanes):
-            self._starved_since = None
-        elif self._starved_since is None:
-            self._starved_since = now
+                await self.inbox.wait(AFTER_FAULT, self._clock)
 
     async def _wait(self) -> None:
         """Sleep until a command arrives, a timer is due, or the pending commit has ended."""
         while (delay := self._idle_for()) > 0:
-            await self._sleep(delay)
+            await self.inbox.wait(delay, self._clock)
             if self._flight is None:
                 return
 
-    async def _sleep(self, delay: float) -> None:
-        self._waiter = asyncio.get_running_loop().create_future()
-        forget = self._clock.wake_after(delay, self.wake)
-        try:
-            await self._waiter
-        finally:
-            forget()
-            self._waiter = None
-
     def _idle_for(self) -> float:
-        if not self.available:
+        if not self.present.available:
             return 0.0
         if self._flight is not None:
             # Deciding ahead pays only for a batch that is worth its own commit.
-            ahead = self._inbox.weight >= self.settings.batch_runs // 4 or (self.state.has_more and not self._stopping)
-            is_due = self._flight.commit.done() or ahead or self._inbox.answers
+            ahead = self.inbox.weight >= self.settings.batch_runs // 4 or (self.state.has_more and not self._stopping)
+            is_due = self._flight.commit.done() or ahead or self.inbox.answers
             return 0.0 if is_due else self.settings.longest_wait
-        if self._inbox or self._stopping or self.state.has_more:
+        if self.inbox or self._stopping or self.state.has_more:
             return 0.0
         now = self._clock.now()
         delay = min(self.settings.longest_wait, self._owner.renew_at - now.elapsed)
@@ -260,40 +218,41 @@ class Engine:
 
     async def _pass(self) -> None:
         """Decide on the commands that arrived, and begin the commit once the previous one has ended."""
-        if not self.is_settled:
+        if not self.present.is_settled:
             # The new state has asked for nothing; the answers belong to the previous one.
-            self._inbox.answers.clear()
-        only_answers = bool(self._inbox.answers)
-        commands = self._inbox.take(self.settings.batch_runs)
+            self.inbox.answers.clear()
+        only_answers = bool(self.inbox.answers)
+        commands = self.inbox.take(self.settings.batch_runs)
         try:
             needed = needs(self.state, commands)
             if needed:
                 # Store every decision before reading facts.
                 await self._land()
-            found = await facts.read(needed, self._store, self.now()) if needed else NO_FACTS
+            found = await facts.read(needed, self._store, self.present.now()) if needed else NO_FACTS
             now = self._clock.now()
             self._stall.notice(now, commands)
-            commands[:0] = self.delivery.take_sent()
-            decisions = self.decide(self.state, commands, now, self._rng, found)
+            commands[:0], self._sent = self._sent, []
+            decisions = self._decide(self.state, commands, now, self._rng, found)
             if decisions.outputs_judged:
                 self.metrics.judged(decisions.outputs_judged, self._clock.now().elapsed - now.elapsed)
-            if not self.is_settled:
-                self.is_settled = True
+            if not self.present.is_settled:
+                self.present.is_settled = True
                 self.requests.settled()
             self._wake_at = decisions.wake_at
             if decisions.batch or decisions.effects or not only_answers:
                 # Otherwise the pass only sends stored dispatches.
                 await self._land()
             if not decisions.batch:
-                self.delivery.deliver(decisions, commands, 0.0, self._stored)
+                self._deliver(decisions, commands, 0.0)
                 return
-            decisions.batch.position = self._position + 1
-            self._position = decisions.batch.last_position
-            commit = asyncio.ensure_future(self._store.commit(decisions.batch, self.settings.cell, self._owner.epoch))
+            decisions.batch.position = self.present.position + 1
+            self.present.position = decisions.batch.last_position
+            commit = asyncio.ensure_future(self._store.commit(decisions.batch, LEADER, self._owner.epoch))
         except Exception as error:
-            self.delivery.refuse(commands, _refusal(error))
+            self._refuse(commands, _refusal(error))
             raise
-        commit.add_done_callback(lambda _: self.wake())
+        commit.add_done_callback(lambda _: self.inbox.wake())
+        self.present.writing = commit
         self._flight = _Flight(commit, decisions, commands, self._clock.now().elapsed)
 
     async def _land(self) -> None:
@@ -303,44 +262,96 @@ class Engine:
             return
         try:
             await flight.commit
-            self._wrote_at = self._clock.now().elapsed
-            self._stored = flight.decisions.batch.last_position
+            self.present.wrote_at = self._clock.now().elapsed
+            self.present.stored = flight.decisions.batch.last_position
         except Exception as error:
-            self.delivery.refuse(flight.commands, _refusal(error))
+            self._refuse(flight.commands, _refusal(error))
             raise
         finally:
-            self._flight = None
-        self.delivery.deliver(flight.decisions, flight.commands, self._wrote_at - flight.began, self._stored)
+            self._flight = self.present.writing = None
+        self._deliver(flight.decisions, flight.commands, self.present.wrote_at - flight.began)
 
-    @property
-    def position(self) -> int:
-        """The last position given to a row, stored or not."""
-        return self._position
+    def _deliver(self, decisions: Decisions, commands: Sequence[Command], seconds: float) -> None:
+        """Carry out decisions whose commit took `seconds`."""
+        for _, content in commands:
+            if type(content) is WorkerUp:
+                self.present.peers.joined(content)
+        self._send(decisions)
+        if decisions.effects:
+            self.effects.begin(decisions.effects)
+        self._answer(decisions)
+        self.metrics.add(decisions, seconds)
+        logs.write(decisions)
+        self.requests.announce(decisions.ended)
+        if decisions.batch.deliveries:
+            self.sender.note_owed()
+        self.sender.forget(decisions.ended)
+        if decisions.batch.kept or decisions.batch.service_log:
+            for _, content in commands:
+                if type(content) is NoteServices:
+                    self._book.noted(content)
+        if decisions.batch or decisions.progressed:
+            self.requests.news(self.present.stored, list(decisions.progressed.values()))
+        self.links.relieve()
 
-    @property
-    def writing(self) -> "asyncio.Future[None] | None":
-        """The pending commit."""
-        return None if self._flight is None else self._flight.commit
+    def _send(self, decisions: Decisions) -> None:
+        out, elapsed = {}, self.present.elapsed()
+        for worker_id, messages in decisions.sends.items():
+            _shorten(messages, elapsed - decisions.elapsed)
+            if self.present.peers.send_to_worker(worker_id, messages):
+                out[worker_id] = messages
+            else:
+                for message in messages:
+                    if type(message) is Dispatch:
+                        gone = Returned(message.run_id, message.fence, "the worker left before it was sent")
+                        self.inbox.post(worker_id, gone)
+        if out:
+            self._sent.append(("", HandedOver(out, elapsed)))
+
+    def _answer(self, decisions: Decisions) -> None:
+        for origin, answer in decisions.answers:
+            if isinstance(answer, Defined):
+                self.declarations.settle(answer.request, answer.difference)
+            elif not isinstance(answer, Failed):
+                self.present.peers.tell(origin, answer)
+            else:
+                self._refuse_one(origin, answer.request, answer.error)
+                self.metrics.refused(answer.error.code)
+
+    def _refuse(self, commands: Sequence[Command], refusal: StoreUnavailable) -> None:
+        """Answer these void commands with an error."""
+        for origin, content in commands:
+            request = getattr(content, "request", None)
+            if request is not None:
+                self._refuse_one(origin, request, refusal)
+                if type(content) is Create:
+                    self.metrics.refused(refusal.code)
+
+    def _refuse_one(self, origin: str, request: int, error: InterlockError) -> None:
+        if origin:
+            self.requests.problem(origin, request, error)
+        else:
+            self.declarations.settle(request, error)
 
     async def _take_over(self) -> bool:
-        now, settings = self._clock.now(), self.settings
+        now, limits, present = self._clock.now(), self.settings.limits, self.present
         if not await self._owner.take(now, self._rng):
             self.metrics.lease_waits += 1
             return False
-        self._wrote_at = now.elapsed
-        snapshot = await self._store.load(settings.limits.small_payload)
-        before = self.state if self._has_led else None
-        self.state = rebuild(MACHINE, settings.limits, self.catalog.lanes, snapshot, self._clock.now(), before)
-        self.metrics.begin(self.state)
-        self._position = self._stored = snapshot.position
-        if self._draining:
-            self._inbox.put_first(StartDraining())
-        self._inbox.put_first(self.catalog.define(0, position=self._position, claim_key=os.urandom(32)))
-        self.available = self._has_led = True
-        self.is_settled = False
+        present.wrote_at = now.elapsed
+        snapshot = await self._store.load(limits.small_payload)
+        before = present.state if self._has_led else None
+        present.state = rebuild(MACHINE, limits, present.catalog.lanes, snapshot, self._clock.now(), before)
+        self.metrics.begin(present.state)
+        present.position = present.stored = snapshot.position
+        if present.is_draining:
+            self.inbox.put_first(StartDraining())
+        self.inbox.put_first(present.catalog.define(0, position=present.position, claim_key=os.urandom(32)))
+        present.available = self._has_led = True
+        present.is_settled = False
         self.requests.check_watched()
-        for worker_id in self.state.workers:
-            self.watch_worker(worker_id, partial(self.links.worker_died, worker_id))
+        for worker_id in present.state.workers:
+            self._watch_worker(worker_id, partial(self.links.worker_died, worker_id))
         return True
 
     async def _fail(self, error: InterlockError) -> None:
@@ -354,30 +365,29 @@ class Engine:
                 logger.exception("the pending commit failed too")
         if isinstance(error, (StaleEpoch, LeaseLost)):
             self._owner.lose()
-        self.available = False
-        self.trouble = _refusal(error)
-        waiting, self._inbox = self._inbox, Inbox()
-        self.delivery.refuse(waiting.every(), self.trouble)
-        self.delivery.take_sent()
-        self.links.drop_workers()
+        self.present.available = False
+        self.present.trouble = _refusal(error)
+        self._refuse(self.inbox.clear(), self.present.trouble)
+        self._sent.clear()
+        self.present.peers.drop_workers()
         self.requests.settled()
-        self.on_failed()
+        self._book.failed()
 
     async def _recover(self) -> None:
         delay = 0.05
-        while not self.available and not self._stopping:
+        while not self.present.available and not self._stopping:
             try:
                 if await self._take_over():
                     logger.warning("the store works again; %d live runs", len(self.state.runs))
                     return
                 why = "another scheduler holds the lease"
             except StoreUnavailable as error:
-                self.trouble, why = error, str(error)
+                self.present.trouble, why = error, str(error)
             except Exception as error:
                 logger.exception("internal error")
                 why = repr(error)
             logger.warning("the store is still unavailable: %s", why)
-            await self._sleep(delay)
+            await self.inbox.wait(delay, self._clock)
             delay = min(delay * 2, 1.0)
         if self._stopping:
-            self._inbox = Inbox()
+            self.inbox.clear()

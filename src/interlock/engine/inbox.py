@@ -1,12 +1,19 @@
 """Commands that wait for the next pass. Those of workers precede submits, so that a flood of new work does not make
-running work look silent. Submits of several tenants take turns, so that a tenant's flood does not delay the others."""
+running work look silent. Submits of several tenants take turns, so that a tenant's flood does not delay the others.
+The loop waits here too."""
 
+import asyncio
 from collections import deque
 from collections.abc import Sequence
 
 from interlock.core.step import Command
+from interlock.ports.clock import Clock
 from interlock.wire.command import Answered, Create
 from interlock.wire.message import Started
+
+MOST_WAITING = 20_000  # runs and messages that may wait for a pass before clients must wait
+MOST_OF_ONE = 4000  # runs of one client that may wait before it must, so that it does not keep the loop busy
+MOST_BYTES = 64 * 1024 * 1024  # bytes of payloads that may wait likewise
 
 
 def _weight(content: object) -> int:
@@ -26,6 +33,10 @@ def _fit(commands: Sequence[Command], most: int) -> tuple[int, int]:
 
 class Inbox:
     def __init__(self) -> None:
+        self._waiter: asyncio.Future[None] | None = None
+        self._empty()
+
+    def _empty(self) -> None:
         self.answers: list[Command] = []  # answers to effects; their own pass rarely needs a commit
         self._first: list[Command] = []
         self._first_weight = 0
@@ -42,7 +53,8 @@ class Inbox:
     def weight(self) -> int:
         return self._first_weight + self.runs
 
-    def add(self, origin: str, content: object) -> None:
+    def post(self, origin: str, content: object) -> None:
+        """Add a command to the next pass."""
         if type(content) is Create:
             self._submits.setdefault(content.runs[0].tenant, deque()).append((origin, content))
             self._count(origin, len(content.runs), content.size)
@@ -51,16 +63,37 @@ class Inbox:
         else:
             self._first.append((origin, content))
             self._first_weight += _weight(content)
+        self.wake()
 
     def put_first(self, content: object) -> None:
         """Add a command before all waiting ones."""
         self._first.insert(0, ("", content))
         self._first_weight += _weight(content)
 
-    def add_all(self, commands: Sequence[Command]) -> None:
+    def post_all(self, commands: Sequence[Command]) -> None:
         """Add commands of a worker that belong together."""
         self._first.extend(commands)
         self._first_weight += sum(type(content) is not Started for _, content in commands)
+        self.wake()
+
+    def is_behind(self, name: str, share: float = 1.0) -> bool:
+        """Return whether waiting commands, or those of one client, exceed this share of a limit, so that it waits."""
+        own = self.runs_of.get(name, 0)
+        return own > MOST_OF_ONE * share or self.weight > MOST_WAITING * share or self.bytes > MOST_BYTES * share
+
+    def wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def wait(self, seconds: float, clock: Clock) -> None:
+        """Sleep until a command arrives, or something else wakes."""
+        self._waiter = asyncio.get_running_loop().create_future()
+        forget = clock.wake_after(seconds, self.wake)
+        try:
+            await self._waiter
+        finally:
+            forget()
+            self._waiter = None
 
     def take(self, most: int) -> list[Command]:
         """Remove and return the commands of one pass: answers, or as many as one commit should carry."""
@@ -93,10 +126,12 @@ class Inbox:
         self._submits |= resting
         return taken
 
-    def every(self) -> list[Command]:
-        """Return all commands, for an end without another pass."""
-        submits: list[Command] = [one for waiting in self._submits.values() for one in waiting]
-        return [*self.answers, *self._first, *submits]
+    def clear(self) -> list[Command]:
+        """Remove and return all commands, because no pass will take them."""
+        submits: list[Command] = [submit for waiting in self._submits.values() for submit in waiting]
+        commands = [*self.answers, *self._first, *submits]
+        self._empty()
+        return commands
 
     def _count(self, origin: str, runs: int, size: int) -> None:
         self.runs += runs

@@ -14,7 +14,7 @@ from interlock.fields import payload
 from interlock.model.job import Job
 from interlock.model.run import TRIGGER, Run
 from interlock.wire.command import Create, Put, Refill
-from interlock.wire.new_run import NewRun, check_instant, check_name, check_plain, check_times, is_plain
+from interlock.wire.new_run import NewRun, check_instant, check_name, check_new_run
 from interlock.wire.request import MOST_PARALLEL, MOST_RUNS, Backfill, PutJobs, Submit
 
 
@@ -24,20 +24,17 @@ def create(message: Submit, actor: str, catalog: Catalog, known: Mapping[str, Jo
     if not runs or len(runs) > MOST_RUNS:
         raise BadValue("runs", len(runs), f"a number of runs from 1 to {MOST_RUNS:,}")
     secrets = False
-    for place, new in enumerate(runs):
+    for index, new in enumerate(runs):
         entry = catalog.get(new.job_id, known)
         if not new.payload:
-            new = runs[place] = replace(new, payload=own_payload(entry.job))
+            new = runs[index] = replace(new, payload=own_payload(entry.job))
         if new.origin not in (None, TRIGGER):
             raise BadValue("origin", new.origin, f"nothing or {TRIGGER!r}")
         if len(new.payload) > payload.LIMIT:
             raise PayloadTooLarge(f"payload of {new.job_id!r}", len(new.payload), payload.LIMIT)
         entry.check(new.payload)
         secrets = secrets or entry.mark is not None
-        if not is_plain(new):
-            check_plain(new)
-        if not (new.at is new.deadline_at is new.occurrence is new.delay is None):
-            check_times(new)
+        check_new_run(new)
     if secrets:
         runs[:] = [_with_marks(new, catalog.get(new.job_id, known)) for new in runs]
     size = sum(len(new.payload) for new in runs)
@@ -74,8 +71,8 @@ def _with_marks(new: NewRun, entry: CatalogEntry) -> NewRun:
 def refill(message: Backfill, state: SchedulerState, catalog: Catalog, actor: str, now: float) -> Refill:
     """Check a backfill, and list its times."""
     entry = catalog.get(message.job_id, state.jobs)
-    place = state.timetable.entries.get(message.job_id)
-    if place is None or place.done or message.job_id not in state.jobs:
+    scheduled = state.timetable.entries.get(message.job_id)
+    if scheduled is None or scheduled.done or message.job_id not in state.jobs:
         raise BadSchedule(f"job: {message.job_id!r} has no schedule, so a backfill has no times")
     check_name("tenant", message.tenant)
     check_instant("from", message.start)
@@ -89,7 +86,7 @@ def refill(message: Backfill, state: SchedulerState, catalog: Catalog, actor: st
         raise BadValue("max_parallel", message.max_parallel, f"a whole number from 1 to {MOST_PARALLEL:,}")
     given = message.payload or own_payload(entry.job)
     entry.check(given)
-    times = times_between(place.schedule, place.anchor, message.start, message.end, MOST_RUNS)
+    times = times_between(scheduled.schedule, scheduled.anchor, message.start, message.end, MOST_RUNS)
     if len(times) > MOST_RUNS:
         raise BadUse("to", f"the range from {start} to {end} has more than {MOST_RUNS:,} times; take a shorter one")
     marked = given if entry.mark is None else entry.mark(given)

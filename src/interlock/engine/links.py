@@ -1,11 +1,13 @@
-"""The scheduler's side of every link: which workers and clients are connected, and which must wait."""
+"""The scheduler's side of every link: who may introduce itself, what it may say, and who must wait."""
 
 import logging
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from interlock.engine import logs
+from interlock.engine.present import Present
+from interlock.engine.requests import Requests
 from interlock.error import BadUse, InterlockError, Refused
 from interlock.fields.field_types import FieldPath
 from interlock.model.pool import (
@@ -23,9 +25,6 @@ from interlock.wire.command import WorkerDown, WorkerUp
 from interlock.wire.frames import MOST_UNREAD
 from interlock.wire.new_run import check_name
 
-if TYPE_CHECKING:
-    from interlock.engine.engine import Engine
-
 logger = logging.getLogger("interlock.links")
 
 WORTH_SAYING = 60.0  # seconds by which a worker's clock must differ for a warning
@@ -39,49 +38,42 @@ WORKER_MESSAGES = frozenset(
 class Links(Endpoint):
     tolerant = True
 
-    def __init__(self, engine: "Engine", instance: str) -> None:
-        self._engine = engine
+    def __init__(self, present: Present, requests: Requests, instance: str) -> None:
+        self._present = present
+        self._inbox = present.inbox
+        self._peers = present.peers
+        self._requests = requests
         self._instance = instance
-        self._names: dict[Peer, str] = {}  # peers that have introduced themselves
-        self._workers: dict[str, Peer] = {}
-        self._joined: dict[str, Peer] = {}
-        """workers whose return is stored; dispatches decided before a worker rejoined must not go to its new link"""
-        self._links: dict[str, int] = {}  # worker → the number of its latest link
         self._unread: Counter[Peer] = Counter()
-        self._clients: dict[str, Peer] = {}
         self._paused: dict[Peer, list[m.Message]] = {}  # peers that must wait, with what they have sent already
-        self._count = 0
-        self.faults: dict[str, m.Unready] = {}  # worker without its pid → why it cannot start processes
 
     def closed(self, peer: Peer) -> None:
         self._unread.pop(peer, None)
-        name = self._names.pop(peer, None)
+        name = self._peers.names.pop(peer, None)
         if name is None:
             return
-        if self._workers.get(name) is peer:
-            del self._workers[name]
-            del self._links[name]
-            self._joined.pop(name, None)
-            self._engine.post(name, WorkerDown(name, False, f"worker {name} is not connected"))
-        elif self._clients.get(name) is peer:
-            del self._clients[name]
+        if self._peers.workers.get(name) is peer:
+            self._peers.remove_worker(name)
+            self._inbox.post(name, WorkerDown(name, False, f"worker {name} is not connected"))
+        elif self._peers.clients.get(name) is peer:
+            del self._peers.clients[name]
             self._paused.pop(peer, None)
-            self._engine.requests.gone(name)
+            self._requests.gone(name)
 
     def received(self, peer: Peer, messages: Sequence[m.Message]) -> None:
-        if peer not in self._names and type(messages[0]) is not m.Unread:
+        if peer not in self._peers.names and type(messages[0]) is not m.Unread:
             self._introduce(peer, messages[0])
             messages = messages[1:]  # a worker that joins again repeats its outcomes in the same frame
-            if peer not in self._names:
+            if peer not in self._peers.names:
                 return
-        name = self._names.get(peer, "")
-        if bad := [one for one in messages if type(one) is m.Unread]:
+        name = self._peers.names.get(peer, "")
+        if bad := [message for message in messages if type(message) is m.Unread]:
             self._unread[peer] += len(bad)
-            if self._workers.get(name) is not peer or self._unread[peer] > MOST_UNREAD:
+            if self._peers.workers.get(name) is not peer or self._unread[peer] > MOST_UNREAD:
                 raise Refused(f"link: a frame that cannot be read ({bad[0].error})")
-        if name in self._clients:
+        if name in self._peers.clients:
             self._from_client(name, peer, messages)
-        elif self._workers.get(name) is peer:
+        elif self._peers.workers.get(name) is peer:
             self._from_worker(name, peer, messages)
 
     def _introduce(self, peer: Peer, message: m.Message) -> None:
@@ -93,10 +85,7 @@ class Links(Endpoint):
                 peer.close()
             elif isinstance(message, m.Greeting) and peer.caller is None:
                 _check_protocol(message.protocol)
-                self._count += 1
-                name = f"client-{self._count}"
-                self._names[peer] = name
-                self._clients[name] = peer
+                self._peers.add_client(peer)
             else:
                 raise Refused(f"link: {type(message).__name__} cannot be the first message; introduce the sender first")
         except InterlockError as error:
@@ -115,27 +104,24 @@ class Links(Endpoint):
             tenants = peer.caller.work_for(pool)
             # No other token can have a worker of this name, now or after a restart.
             name = f"{peer.caller.name}:{name}"
-        other = self._workers.get(name)
+        other = self._peers.workers.get(name)
         if other is not None:
-            if other.process != peer.process:
+            if other.identity != peer.identity:
                 raise Refused(f"worker_id: {name!r} is taken by another worker; choose another")
-            self._names.pop(other, None)
+            self._peers.names.pop(other, None)
             other.close()
         peer_is_stray = bool(hello.instance) and hello.instance != self._instance
-        self._names[peer] = name
-        self._workers[name] = peer
-        self._joined.pop(name, None)
-        self._count += 1
-        link = self._links[name] = self._count
+        link = self._peers.add_worker(name, peer)
         up = WorkerUp(
             name, hello.slots, hello.processes, hello.jobs, hello.held, peer_is_stray, link,
             pool, hello.capabilities, hello.labels, tenants, self._skew(hello),
         )  # fmt: skip
-        self._engine.post(name, up)
-        self.faults.pop(_without_pid(name), None)
-        limits = self._engine.settings.limits
-        peer.send([m.Welcome(limits.heartbeat_interval, self._engine.elapsed(), limits.silence, self._engine.now())])
-        peer.on_process_end(lambda: self.worker_died(name, peer.process))
+        self._inbox.post(name, up)
+        self._peers.faults.pop(_without_pid(name), None)
+        limits, now = self._present.limits, self._present.clock.now()
+        peer.send([m.Welcome(limits.heartbeat_interval, now.elapsed, limits.silence, now.wall)])
+        if peer.process is not None:
+            peer.process.on_end(lambda: self.worker_died(name, peer.identity))
         if peer_is_stray:
             logger.info("worker %s belongs to an earlier start: it finishes its attempts and leaves", name)
             peer.send([m.Drain()])
@@ -149,47 +135,47 @@ class Links(Endpoint):
         CAPABILITIES.check(hello.capabilities, FieldPath("capabilities"))
         WORKER_LABELS.check(hello.labels, FieldPath("labels"))
         if not hello.held:  # its pool may have changed while it was away, and it may finish its runs
-            check_member(self._engine.catalog.pools, pool, hello.capabilities)
+            check_member(self._present.catalog.pools, pool, hello.capabilities)
         return pool
 
     def _skew(self, hello: m.Hello) -> float:
         """Return how far ahead the worker's wall clock is. It corrects the times that it sends by itself."""
-        skew = hello.wall - self._engine.now() if hello.wall else 0.0
+        skew = hello.wall - self._present.now() if hello.wall else 0.0
         if abs(skew) >= WORTH_SAYING:
             off = f"{abs(skew) / 60:.0f} min {'ahead of' if skew > 0 else 'behind'}"
             logger.warning("the clock of worker %s is %s the scheduler's; set it right", hello.worker_id, off)
         return skew
 
     def _note_fault(self, found: m.Unready) -> None:
-        self.faults.pop(_without_pid(found.worker_id), None)
+        self._peers.faults.pop(_without_pid(found.worker_id), None)
         if found.reason and found.instance == self._instance:
-            self.faults[_without_pid(found.worker_id)] = found
+            self._peers.faults[_without_pid(found.worker_id)] = found
 
-    def worker_died(self, name: str, process: str = "") -> None:
-        successor = self._workers.get(name)
+    def worker_died(self, name: str, identity: str = "") -> None:
+        successor = self._peers.workers.get(name)
         # A new process of that name has listed its attempts, so the dead one has none left to lose.
-        if successor is None or successor.process == process:
-            self._engine.post(name, WorkerDown(name, True, f"worker {name} died"))
+        if successor is None or successor.identity == identity:
+            self._inbox.post(name, WorkerDown(name, True, f"worker {name} died"))
 
     def _from_worker(self, name: str, peer: Peer, messages: Sequence[m.Message]) -> None:
-        self._engine.post_all([(name, message) for message in messages if type(message) in WORKER_MESSAGES])
+        self._inbox.post_all([(name, message) for message in messages if type(message) in WORKER_MESSAGES])
         for message in messages:
             kind = type(message)
             if kind is m.Heartbeat:
-                logs.beat(name, cast(m.Heartbeat, message), self._engine.state)
+                logs.beat(name, cast(m.Heartbeat, message), self._present.state)
             elif kind not in WORKER_MESSAGES:
                 logger.warning("worker %s sent a %s", name, kind.__name__)
-        if self._engine.is_behind(name, 10.0):
+        if self._inbox.is_behind(name, 10.0):
             self._hold(peer)
 
     def _from_client(self, name: str, peer: Peer, messages: Sequence[m.Message]) -> None:
-        for place, message in enumerate(messages):
-            if self._engine.is_behind(name):
+        for index, message in enumerate(messages):
+            if self._inbox.is_behind(name):
                 self._hold(peer)
             if peer in self._paused:
-                self._paused[peer] += messages[place:]
+                self._paused[peer] += messages[index:]
                 return
-            self._engine.requests.take(name, message)
+            self._requests.take(name, message)
 
     def _hold(self, peer: Peer) -> None:
         if peer not in self._paused:
@@ -199,41 +185,11 @@ class Links(Endpoint):
     def relieve(self) -> None:
         """Let paused peers continue once their backlog is small."""
         for peer in list(self._paused):
-            if not self._engine.is_behind(self._names.get(peer, ""), 0.5):
+            if not self._inbox.is_behind(self._peers.names.get(peer, ""), 0.5):
                 messages = self._paused.pop(peer)
                 peer.resume()
                 if messages:
                     self.received(peer, messages)
-
-    def drop_workers(self) -> None:
-        """Break the links of workers; each reconnects and lists its attempts."""
-        self._joined.clear()
-        self._links.clear()
-        for name, peer in list(self._workers.items()):
-            del self._workers[name]
-            self._names.pop(peer, None)
-            peer.close()
-
-    def joined(self, up: WorkerUp) -> None:
-        if up.worker_id in self._workers and self._links[up.worker_id] == up.link:
-            self._joined[up.worker_id] = self._workers[up.worker_id]
-
-    def worker_names(self) -> list[str]:
-        return list(self._workers)
-
-    def send_to_worker(self, worker_id: str, messages: Sequence[m.Message]) -> bool:
-        peer = self._joined.get(worker_id)
-        if peer is None:
-            return False
-        peer.send(messages)
-        # Send work before answers: it has the longer way.
-        peer.flush()
-        return True
-
-    def tell(self, client: str, message: m.Message) -> None:
-        peer = self._clients.get(client)
-        if peer is not None:
-            peer.send([message])
 
 
 def _without_pid(worker_id: str) -> str:

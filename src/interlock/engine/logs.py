@@ -16,8 +16,8 @@ def write(decisions: Decisions) -> None:
     """Log committed decisions: transitions as INFO, warnings as WARNING, failures as ERROR."""
     for text in decisions.warnings:
         logger.warning(text)
-    for run, one in decisions.violations:
-        logger.warning("run violates %s: %s", one.constraint, one.message, extra=_fields(run))
+    for run, violation in decisions.violations:
+        logger.warning("run violates %s: %s", violation.constraint, violation.message, extra=_fields(run))
     for text in decisions.problems:
         logger.error(text)
     if logger.isEnabledFor(logging.INFO):

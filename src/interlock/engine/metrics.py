@@ -59,14 +59,15 @@ class Histogram:
     def samples(self, labels: Mapping[str, str]) -> list[Sample]:
         found: list[Sample] = []
         count = 0
-        for bound, one in zip((*(f"{bound:g}" for bound in self.bounds), "+Inf"), self.counts, strict=True):
-            count += one
+        for bound, own in zip((*(f"{bound:g}" for bound in self.bounds), "+Inf"), self.counts, strict=True):
+            count += own
             found.append(("_bucket", {**labels, "le": bound}, float(count)))
         return [*found, ("_sum", dict(labels), self.total), ("_count", dict(labels), float(count))]
 
 
 class Metrics:
-    def __init__(self) -> None:
+    def __init__(self, circuit_state: Callable[[], int] = lambda: 0) -> None:
+        """`circuit_state` is that of the circuit to the policy service."""
         self.commits = 0
         self.by_job: dict[str, Counter[str]] = defaultdict(Counter)  # job → final state → runs
         self.recent: list[Run] = []
@@ -76,7 +77,7 @@ class Metrics:
         self._completed: Counter[tuple[str, str]] = Counter()  # topic and final state → runs
         self._results: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)  # event → topic and phase → results
         self._verdicts: Counter[tuple[str, str]] = Counter()  # topic and decision → verdicts
-        self.circuit_state: Callable[[], int] = lambda: 0  # of the circuit to the policy service
+        self._circuit_state = circuit_state
         self._lag = Histogram(SECONDS)
         self._jobs: set[str] = set()  # jobs and topics with a label of their own
         self._output: dict[str, Histogram] = defaultdict(lambda: Histogram(SECONDS))  # phase → seconds of its checks
@@ -148,7 +149,7 @@ class Metrics:
             self._lag.add(lag)
         self._counts["unavailable"].update(self._labels(decisions.unavailable))
         self._counts["lacks"].update(decisions.lacks)
-        self._counts["letters"].update(str(one.code) for one in batch.dead_letters)
+        self._counts["letters"].update(str(letter.code) for letter in batch.dead_letters)
         self._replays += len(batch.replayed)
         if decisions.violations or batch.deliveries or batch.sent:
             self._add_guards(decisions)
@@ -212,18 +213,18 @@ class Metrics:
         return self._labels((topic,))[0]
 
     def _add_dispatched(self, decisions: Decisions) -> None:
-        out = [one for messages in decisions.sends.values() for one in messages if type(one) is Dispatch]
+        out = [message for messages in decisions.sends.values() for message in messages if type(message) is Dispatch]
         if not out:
             return
         self._counts["dispatched"].update(self._by_topic(map(_JOB, out)))
         for worker_id, messages in decisions.sends.items():
             if (worker := self._state.workers.get(worker_id)) is not None:
                 (pool,) = self._labels((worker.pool,))
-                self._counts["sent"][pool] += sum(type(one) is Dispatch for one in messages)
+                self._counts["sent"][pool] += sum(type(message) is Dispatch for message in messages)
         # A pass has one time, and most of its runs share few due times: count by time.
         now = decisions.now
         for (job_id, due), count in Counter(
-            [(one.job_id, one.scheduled_at) for one in out if one.attempt == 1]
+            [(dispatch.job_id, dispatch.scheduled_at) for dispatch in out if dispatch.attempt == 1]
         ).items():
             self._latency[self._topic_of(job_id)].add(now - due, count)
 
@@ -257,10 +258,10 @@ class Metrics:
     def families(self, *, available: bool, position: int) -> list[Family]:
         state, counts = self._state, self._counts
         workers = [worker for worker in state.workers.values() if worker.connected]
-        tenants = {name: runs_of(state, one) for name, one in state.of(Tenants).items() if one.is_declared}
+        tenants = {name: runs_of(state, tenant) for name, tenant in state.of(Tenants).items() if tenant.is_declared}
         lanes, entries = state.lanes, state.timetable.entries.values()
         states = Counter(run.state for run in state.runs.values())
-        live = {str(one): states[one] for one in State if one not in TERMINAL}
+        live = {str(value): states[value] for value in State if value not in TERMINAL}
         stale = self._stale_before + state.of(Silence).stale_messages
         dropped, scanned = self._dropped_before + state.of(Logs).dropped, state.of(Scans).position
         behind = 0 if scanned is None else max(0, position - scanned)
@@ -275,14 +276,14 @@ class Metrics:
              counts["guards"]["actions"]),
             ("counter", "actions_failed_total", "Those that failed.", counts["guards"]["failed"]),
             ("gauge", "policy_circuit", "Circuit to the policy service: 0 closed, 1 probing, 2 open.",
-             self.circuit_state()),
+             self._circuit_state()),
             ("gauge", "sessions", "Sessions with runs that have not ended.", len(state.of(Sessions))),
             ("gauge", "sessions_active_runs", "Runs that have had their turn in their session.",
-             sum(len(one.active) for one in state.of(Sessions).values())),
+             sum(len(session.active) for session in state.of(Sessions).values())),
             ("gauge", "sessions_waiting_runs", "Runs that wait for their turn in their session.",
-             sum(len(one.waiting) for one in state.of(Sessions).values())),
+             sum(len(session.waiting) for session in state.of(Sessions).values())),
             ("gauge", "schedules", "Jobs that have a schedule.", len(entries)),
-            ("gauge", "schedules_paused", "Jobs whose schedule is paused.", sum(one.paused for one in entries)),
+            ("gauge", "schedules_paused", "Jobs whose schedule is paused.", sum(entry.paused for entry in entries)),
             ("gauge", "workers", "Workers that are connected.", len(workers)),
             ("gauge", "approvals_waiting", "Runs that wait for an approval.", len(state.of(Judging).awaiting_approval)),
             ("counter", "stale_messages_total", "Messages of attempts that are no longer live.", stale),
@@ -294,7 +295,7 @@ class Metrics:
             ("gauge", "store_position", "Position of the latest entry in the store.", position),
         )  # fmt: skip
         labelled: tuple[Labelled, ...] = (
-            *((kind, name, text, "", {"": one}) for kind, name, text, one in numbers),
+            *((kind, name, text, "", {"": number}) for kind, name, text, number in numbers),
             ("counter", "runs_received_total", "Runs that were created.", "topic", counts["received"]),
             ("counter", "runs_dispatched_total", "Attempts dispatched to a worker.", "topic", counts["dispatched"]),
             ("counter", "runs_retried_total", "Failed attempts that were retried.", "job", counts["retried"]),
@@ -328,11 +329,15 @@ class Metrics:
             ("gauge", "tenant_waiting", "Its runs that have not ended and hold no slot.", "tenant",
              {name: waiting for name, (_, waiting) in tenants.items()}),
             ("counter", "tenant_refused_total", "Requests refused with `tenant_limit`.", "tenant",
-             {name: one.refused for name, one in state.of(Tenants).items() if one.is_declared}),
+             {name: tenant.refused for name, tenant in state.of(Tenants).items() if tenant.is_declared}),
         )  # fmt: skip
-        durations = [sample for job_id, one in self._durations.items() for sample in one.samples({"job": job_id})]
-        checks = [sample for phase, one in self._output.items() for sample in one.samples({"phase": phase})]
-        latency = [sample for topic, one in self._latency.items() for sample in one.samples({"topic": topic})]
+        durations = [
+            sample for job_id, histogram in self._durations.items() for sample in histogram.samples({"job": job_id})
+        ]
+        checks = [sample for phase, histogram in self._output.items() for sample in histogram.samples({"phase": phase})]
+        latency = [
+            sample for topic, histogram in self._latency.items() for sample in histogram.samples({"topic": topic})
+        ]
         histograms = (
             ("output_check_seconds", "Scan of a result (phase 2), or pass that judged its metadata (1).", checks),
             ("dispatch_latency_seconds", "From a run's due time to its first dispatch.", latency),
@@ -342,7 +347,7 @@ class Metrics:
             ("run_duration_seconds", "From a run's first start to its end.", durations),
         )
         ended: list[Sample] = [
-            ("", {"topic": topic, "status": one}, float(count)) for (topic, one), count in self._completed.items()
+            ("", {"topic": topic, "status": status}, float(count)) for (topic, status), count in self._completed.items()
         ]
         checked, withheld, skipped = (
             [
@@ -351,9 +356,9 @@ class Metrics:
             ]
             for event in ("checked", "quarantined", "skipped")
         )
-        by_state = Counter((one.pool, str(state_of(state, one))) for one in state.workers.values())
+        by_state = Counter((worker.pool, str(state_of(state, worker))) for worker in state.workers.values())
         by_pool: list[Sample] = [
-            ("", {"pool": pool, "state": one}, float(count)) for (pool, one), count in by_state.items()
+            ("", {"pool": pool, "state": name}, float(count)) for (pool, name), count in by_state.items()
         ]
         verdicts: list[Sample] = [
             ("", {"topic": topic, "decision": ruling}, float(count))
@@ -361,7 +366,7 @@ class Metrics:
         ]
         found: list[tuple[str, str, str, list[Sample]]] = [
             *(
-                (kind, name, text, [("", {label: key} if label else {}, float(one)) for key, one in values.items()])
+                (kind, name, text, [("", {label: key} if label else {}, float(value)) for key, value in values.items()])
                 for kind, name, text, label, values in labelled
             ),
             *(("histogram", name, text, samples) for name, text, samples in histograms),
@@ -386,9 +391,9 @@ def _of_pools(workers: Iterable[Worker]) -> Iterator[Labelled]:
     for worker in workers:
         pools[worker.pool].append(worker)
     figures: tuple[tuple[str, str, Callable[[list[Worker]], float]], ...] = (
-        ("pool_slots", "Slots of connected workers.", lambda some: sum(one.slots for one in some)),
-        ("pool_active", "Attempts of connected workers.", lambda some: sum(len(one.attempts) for one in some)),
-        ("pool_cpu_percent", "Mean load of processors.", lambda some: sum(one.cpu for one in some) / len(some)),
+        ("pool_slots", "Slots of connected workers.", lambda some: sum(worker.slots for worker in some)),
+        ("pool_active", "Attempts of connected workers.", lambda some: sum(len(worker.attempts) for worker in some)),
+        ("pool_cpu_percent", "Mean load of processors.", lambda some: sum(worker.cpu for worker in some) / len(some)),
     )
     for name, text, figure in figures:
         yield "gauge", name, text, "pool", {pool: figure(some) for pool, some in pools.items()}

@@ -9,13 +9,13 @@ from interlock.ports.leases import Lease, Leases
 
 logger = logging.getLogger("interlock.engine")
 
+LEADER = "main"  # name of the one lease of a store
 MOST_FAILURES = 3  # renewals in a row
 
 
 class Ownership:
-    def __init__(self, leases: Leases, name: str, holder: str, ttl: float) -> None:
+    def __init__(self, leases: Leases, holder: str, ttl: float) -> None:
         self._leases = leases
-        self.name = name
         self._holder = holder
         self._ttl = ttl
         self._lease: Lease | None = None
@@ -29,7 +29,7 @@ class Ownership:
     async def take(self, now: Now, rng: Random) -> bool:
         """Take the lease, or keep it; return False if another scheduler has it."""
         token = f"{rng.getrandbits(128):032x}" if self._lease is None else self._lease.token
-        lease = await self._leases.acquire(self.name, self._holder, token, self._ttl, now.wall)
+        lease = await self._leases.acquire(LEADER, self._holder, token, self._ttl, now.wall)
         if lease is None:
             return False
         self._lease = lease

@@ -1,9 +1,10 @@
-"""The requests of clients. `WAYS` has a line for each kind: its function and its needs."""
+"""The requests of clients. `ROUTES` has a line for each kind: its function and its needs."""
 
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import msgspec
 
@@ -17,12 +18,14 @@ from interlock.core.sessions.session import Session, Sessions, memo_name, read_m
 from interlock.core.sessions.view import session_info
 from interlock.core.state import SchedulerState
 from interlock.engine import intake
+from interlock.engine.present import Present
+from interlock.engine.sender_link import SenderLink
 from interlock.error import Draining, InterlockError, Refused, RunPruned, StoreUnavailable, UnknownRun
 from interlock.model.access import OWNER
 from interlock.model.delivery import DeliveryFilter
 from interlock.model.explanation import MOST_NAMED, Explanation, explain_end, with_deliveries, without_workers
 from interlock.model.facets import ProgressInfo
-from interlock.model.run import Now, Run, as_fields, stats_of
+from interlock.model.run import Run, as_fields, stats_of
 from interlock.model.session import check_key
 from interlock.model.state import TERMINAL
 from interlock.ports.operations import TreeOperations
@@ -38,20 +41,20 @@ from interlock.wire.new_run import check_name
 from interlock.wire.output_request import AskScanPlan, ScanPlan
 from interlock.wire.worker_request import AskWorker, AskWorkers
 
-if TYPE_CHECKING:
-    from interlock.engine.engine import Engine
-
 logger = logging.getLogger("interlock.links")
 
 Asker = tuple[str, int]  # a client, and the number of its request
 
 
 class Requests:
-    def __init__(self, engine: "Engine", store: Store, tell: Callable[[str, Message], None]) -> None:
-        self.engine = engine
+    def __init__(self, present: Present, store: Store, sender: SenderLink, operations: TreeOperations | None) -> None:
+        """`operations` act on the tree that the scheduler is part of, if any."""
+        self.present = present
         self.store = store
-        self.tell = tell
-        self.operations: TreeOperations | None = None  # the tree with the scheduler, if any
+        self.sender = sender
+        self.operations = operations
+        self.post = present.inbox.post
+        self._tell = present.peers.tell
         self.waiting: dict[Asker, str] = {}  # request → run whose end it waits for
         self._watched: dict[str, dict[Asker, None]] = {}  # run → the requests that wait for its end
         self._watchers: set[str] = set()  # clients that get news of every commit
@@ -65,33 +68,33 @@ class Requests:
         except Exception as error:  # noqa: BLE001 - `_fail` logs it
             self._fail((name, getattr(message, "request", 0)), error)
             if isinstance(message, r.Submit) and isinstance(error, InterlockError):
-                self.engine.metrics.refused(error.code)
+                self.present.metrics.refused(error.code)
 
     def _take(self, name: str, message: Message) -> None:
         if isinstance(message, r.Forget):
             self._forget((name, message.request))
             return
         if isinstance(message, HookAnswered):
-            self.engine.sender.answered(message)
+            self.sender.answered(message)
             return
-        way = WAYS.get(type(message), POSTED if isinstance(message, r.Change) else None)
-        if way is None or not isinstance(message, r.Request):
+        route = ROUTES.get(type(message), POSTED if isinstance(message, r.Change) else None)
+        if route is None or not isinstance(message, r.Request):
             raise Refused(f"link: a client does not send {type(message).__name__}")
-        if self.engine.is_over and not message.repeatable:
+        if self.present.is_over and not message.repeatable:
             # Nobody would answer, and its sender would be in doubt.
             raise Draining
-        needs, carry_out = way
-        if needs is not NOTHING and not self.engine.available:
-            trouble = self.engine.trouble
+        needs, carry_out = route
+        if needs is not NOTHING and not self.present.available:
+            trouble = self.present.trouble
             if type(trouble) is StoreUnavailable and not isinstance(message, r.Change):
                 raise StoreUnavailable(trouble.why, asked=True)
             raise trouble
-        if needs is JOBS and not self.engine.is_settled:
+        if needs is JOBS and not self.present.is_settled:
             self._too_early.append((name, message))
             return
         answer = carry_out(self, name, message)
         if isinstance(answer, Message):
-            self.tell(name, answer)
+            self._tell(name, answer)
         elif answer is not None:
             self._answer_later((name, message.request), answer)
 
@@ -107,19 +110,19 @@ class Requests:
         return self.operations
 
     def problem(self, name: str, request: int, error: InterlockError) -> None:
-        self.tell(name, Problem(request, error.code, str(error), error.retry_after))
+        self._tell(name, Problem(request, error.code, str(error), error.retry_after))
 
     def gone(self, name: str) -> None:
         """Forget a client that has left."""
         self._watchers.discard(name)
-        self.engine.sender.gone(name)
-        self._too_early = [one for one in self._too_early if one[0] != name]
-        for asker in [one for one in self.waiting if one[0] == name]:
+        self.sender.gone(name)
+        self._too_early = [waiting for waiting in self._too_early if waiting[0] != name]
+        for asker in [asker for asker in self.waiting if asker[0] == name]:
             self._forget(asker)
 
     def watch(self, name: str, message: r.Watch) -> Message:
         (self._watchers.add if message.on else self._watchers.discard)(name)
-        return self.engine.status(message.request)
+        return self.present.status(message.request)
 
     def news(self, position: int, progress: list[r.ProgressRow]) -> None:
         """Send the stored position and new progress to the watching clients, which read the store themselves."""
@@ -127,12 +130,12 @@ class Requests:
             return
         news = r.News(position, progress)
         for name in self._watchers:
-            self.tell(name, news)
+            self._tell(name, news)
 
     def wait_for(self, asker: Asker, run_id: str) -> Coroutine[Any, Any, None] | None:
         self._watched.setdefault(run_id, {})[asker] = None
         self.waiting[asker] = run_id
-        return None if run_id in self.engine.state.runs else self._find_end(asker, run_id)
+        return None if run_id in self.present.state.runs else self._find_end(asker, run_id)
 
     def announce(self, ended: Sequence[Run]) -> None:
         """Answer the requests that wait for these runs."""
@@ -145,13 +148,13 @@ class Requests:
     def check_watched(self) -> None:
         """After a rebuild, look up the awaited runs that are no longer live."""
         for asker, run_id in list(self.waiting.items()):
-            if run_id not in self.engine.state.runs:
+            if run_id not in self.present.state.runs:
                 self._answer_later(asker, self._find_end(asker, run_id))
 
     async def _find_end(self, asker: Asker, run_id: str) -> None:
         """Look up a run that is not live. Its end may not be stored yet."""
         while asker in self.waiting:
-            writing = self.engine.writing
+            writing = self.present.writing
             try:
                 run = await self.run(run_id)
             except InterlockError:
@@ -163,7 +166,7 @@ class Requests:
                 run = None
             if run is not None and run.state in TERMINAL:
                 self._tell_end(asker, run)
-            elif run_id in self.engine.state.runs or not self.engine.available:
+            elif run_id in self.present.state.runs or not self.present.available:
                 # A commit will announce its end; after a rebuild, `check_watched` looks again.
                 return
             elif writing is None:
@@ -175,7 +178,7 @@ class Requests:
     def _tell_end(self, asker: Asker, run: Run) -> None:
         if asker in self.waiting:
             self._forget(asker)
-            self.tell(asker[0], _report(asker[1], run))
+            self._tell(asker[0], _report(asker[1], run))
 
     def _forget(self, asker: Asker) -> None:
         run_id = self.waiting.pop(asker, None)
@@ -198,7 +201,7 @@ class Requests:
         try:
             answer = await work
             if answer is not None:
-                self.tell(asker[0], answer)
+                self._tell(asker[0], answer)
         except Exception as error:  # noqa: BLE001 - `_fail` logs it
             self._fail(asker, error)
 
@@ -242,34 +245,29 @@ def _latest(lines: Sequence[LogEntry]) -> list[tuple[float, int, str, str, str]]
 
 def _submit(requests: Requests, name: str, message: r.Submit) -> None:
     # All links of the socket count as one person, so that nobody approves their own run over another link.
-    create = intake.create(message, message.actor or OWNER.name, requests.engine.catalog, requests.engine.state.jobs)
-    requests.engine.post(name, create)
+    create = intake.create(message, message.actor or OWNER.name, requests.present.catalog, requests.present.state.jobs)
+    requests.post(name, create)
 
 
 async def _replay(requests: Requests, name: str, message: Replay) -> None:
     """Retry the run, after a check of the arguments that change."""
-    engine = requests.engine
     if message.arguments:
         run = await requests.run(message.run_id)
-        merged = intake.merged(run, message.arguments, engine.catalog, engine.state.jobs)
+        merged = intake.merged(run, message.arguments, requests.present.catalog, requests.present.state.jobs)
         message = msgspec.structs.replace(message, arguments=merged)
-    engine.post(name, message)
+    requests.post(name, message)
 
 
 def _put(requests: Requests, name: str, message: r.PutJobs) -> None:
-    put = intake.put(message, message.actor or name, requests.engine.catalog)
+    put = intake.put(message, message.actor or name, requests.present.catalog)
     if requests.operations is not None:
         requests.operations.have_workers()
-    requests.engine.post(name, put)
+    requests.post(name, put)
 
 
 def _backfill(requests: Requests, name: str, message: r.Backfill) -> None:
-    engine, actor = requests.engine, message.actor or name
-    engine.post(name, intake.refill(message, engine.state, engine.catalog, actor, engine.now()))
-
-
-def _post(requests: Requests, name: str, message: Message) -> None:
-    requests.engine.post(name, message)
+    present, actor = requests.present, message.actor or name
+    requests.post(name, intake.refill(message, present.state, present.catalog, actor, present.now()))
 
 
 def _ask(requests: Requests, name: str, question: r.Ask) -> Coroutine[Any, Any, Message | None] | None:
@@ -279,14 +277,14 @@ def _ask(requests: Requests, name: str, question: r.Ask) -> Coroutine[Any, Any, 
 
 
 async def _run(requests: Requests, question: r.Ask) -> Message:
-    run, state = await requests.run(question.run_id), requests.engine.state
+    run, state = await requests.run(question.run_id), requests.present.state
     if (live := state.runs.get(run.id)) is not None:
         # Heartbeats are counted in memory, and stored with the next change.
         run = msgspec.structs.replace(run, heartbeats=max(run.heartbeats, live.heartbeats))
     history, job = await requests.store.history(run.id), await requests.store.definition(run.job_version)
-    stats = stats_of(run, history, requests.engine.now())
+    stats = stats_of(run, history, requests.present.now())
     secrets = () if job is None else job.secrets
-    detail = r.Detail(run.payload, secrets, requests.engine.settings.limits.secret_names, stats)
+    detail = r.Detail(run.payload, secrets, requests.present.limits.secret_names, stats)
     return msgspec.structs.replace(_report(question.request, run, state.of(Logs).progress.get(run.id)), detail=detail)
 
 
@@ -296,26 +294,26 @@ async def _history(requests: Requests, name: str, question: r.AskHistory) -> Mes
 
 
 async def _explanation(requests: Requests, name: str, question: r.AskExplanation) -> Message:
-    engine = requests.engine
-    while (run := engine.state.runs.get(question.run_id)) is None:
-        writing, stored = engine.writing, await requests.run(question.run_id)
+    present = requests.present
+    while (run := present.state.runs.get(question.run_id)) is None:
+        writing, stored = present.writing, await requests.run(question.run_id)
         if stored.state in TERMINAL:
             return await _explained(requests, question, explain_end(stored))
-        if question.run_id not in engine.state.runs:
+        if question.run_id not in present.state.runs:
             if writing is None:
                 raise StoreUnavailable("the run has another owner", asked=True)
             # Its end is not stored yet.
             await asyncio.wait([writing])
-    faults = {worker: fault.reason for worker, fault in engine.links.faults.items()}
-    now = Now(engine.now(), engine.elapsed())
-    return await _explained(requests, question, explain(engine.state, run, now, faults, question.tenant))
+    faults = {worker: fault.reason for worker, fault in present.peers.faults.items()}
+    found = explain(present.state, run, present.clock.now(), faults, question.tenant)
+    return await _explained(requests, question, found)
 
 
 async def _explained(requests: Requests, question: r.AskExplanation, found: Explanation) -> Message:
     if question.tenant is not None:
-        found = without_workers(found, requests.engine.state.workers)
+        found = without_workers(found, requests.present.state.workers)
     rows = await requests.store.deliveries(DeliveryFilter(run_id=question.run_id), None, MOST_NAMED)
-    return r.ExplanationReport(question.request, with_deliveries(found, rows.deliveries, requests.engine.now()))
+    return r.ExplanationReport(question.request, with_deliveries(found, rows.deliveries, requests.present.now()))
 
 
 async def _logs(requests: Requests, name: str, question: r.AskLogs) -> Message:
@@ -324,24 +322,39 @@ async def _logs(requests: Requests, name: str, question: r.AskLogs) -> Message:
 
 
 def _query(requests: Requests, name: str, question: r.Request[Message]) -> Message:
-    return job_queries.ANSWERS[type(question)](question, requests.engine.state, requests.engine.now())
+    return job_queries.ANSWERS[type(question)](question, requests.present.state, requests.present.now())
 
 
 async def _session(requests: Requests, name: str, question: AskSession) -> Message:
     """Show a session; one without runs is not in memory, and the store has its memo."""
     check_key("session", question.session)
     check_name("tenant", question.tenant)
-    key, state = (question.tenant, question.session), requests.engine.state
+    key, state = (question.tenant, question.session), requests.present.state
     found = state.of(Sessions).get(key)
     if found is None:
         memos = await requests.store.memos([memo_name(*key)])
         found = Session(*key, read_memo(memos.get(memo_name(*key))))
-    return SessionsReport(question.request, [session_info(state, found, requests.engine.now())], False)
+    return SessionsReport(question.request, [session_info(state, found, requests.present.now())], False)
+
+
+def _workers(
+    report: Callable[[Any, SchedulerState, float], Message], requests: Requests, name: str, question: Message
+) -> Message:
+    return report(question, requests.present.state, requests.present.elapsed())
+
+
+def _progress(requests: Requests, name: str, question: r.AskProgress) -> Message:
+    return r.ProgressReport(question.request, requests.present.state.of(Logs).progress.get(question.run_id))
 
 
 def _metrics(requests: Requests, name: str, question: r.AskMetrics) -> Message:
     own = [] if requests.operations is None else requests.operations.families()
-    return r.MetricsReport(question.request, requests.engine.families() + own)
+    return r.MetricsReport(question.request, requests.present.families() + own)
+
+
+def _tree(requests: Requests, name: str, question: r.AskTree) -> Message:
+    peers = requests.present.peers
+    return r.TreeReport(question.request, requests.tree_operations().tree(peers.worker_names(), peers.faults))
 
 
 async def _act(requests: Requests, name: str, message: r.ActOnService) -> Message:
@@ -357,10 +370,10 @@ NOTHING, STORE, JOBS = "nothing", "store", "jobs"
 """need of a request: only the process, a working store, or also the jobs of this start"""
 
 # A function returns the answer, a coroutine that returns it, or None if the answer comes later.
-Way = tuple[str, Callable[[Requests, str, Any], Message | Coroutine[Any, Any, Message | None] | None]]
+Route = tuple[str, Callable[[Requests, str, Any], Message | Coroutine[Any, Any, Message | None] | None]]
 
-POSTED: Way = (JOBS, _post)
-WAYS: dict[type[Message], Way] = {
+POSTED: Route = (JOBS, lambda requests, name, message: requests.post(name, message))
+ROUTES: dict[type[Message], Route] = {
     r.Submit: (STORE, _submit),
     Replay: (JOBS, _replay),
     r.PutJobs: (JOBS, _put),
@@ -371,20 +384,15 @@ WAYS: dict[type[Message], Way] = {
     r.AskLogs: (STORE, _logs),
     AskSession: (JOBS, _session),
     **dict.fromkeys(job_queries.ANSWERS, (JOBS, _query)),
-    AskWorkers: (JOBS, lambda one, _, message: workers.report_all(message, one.engine.state, one.engine.elapsed())),
-    AskWorker: (JOBS, lambda one, _, message: workers.report_one(message, one.engine.state, one.engine.elapsed())),
-    r.AskStatus: (NOTHING, lambda one, _, message: one.engine.status(message.request)),
-    r.AskProgress: (
-        NOTHING,
-        lambda one, _, message: r.ProgressReport(
-            message.request, one.engine.state.of(Logs).progress.get(message.run_id)
-        ),
-    ),
+    AskWorkers: (JOBS, partial(_workers, workers.report_all)),
+    AskWorker: (JOBS, partial(_workers, workers.report_one)),
+    r.AskStatus: (NOTHING, lambda requests, _, message: requests.present.status(message.request)),
+    r.AskProgress: (NOTHING, _progress),
     r.AskMetrics: (NOTHING, _metrics),
     r.Watch: (NOTHING, Requests.watch),
-    AskScanPlan: (JOBS, lambda one, _, message: _scan_plan(one.engine.state, message)),
-    BecomeSender: (JOBS, lambda one, name, message: one.engine.sender.register(name, message)),
-    r.AskTree: (NOTHING, lambda one, _, message: r.TreeReport(message.request, one.tree_operations().tree())),
+    AskScanPlan: (JOBS, lambda requests, _, message: _scan_plan(requests.present.state, message)),
+    BecomeSender: (JOBS, lambda requests, name, message: requests.sender.register(name, message)),
+    r.AskTree: (NOTHING, _tree),
     r.ActOnService: (NOTHING, _act),
     r.Reload: (NOTHING, _reload),
 }

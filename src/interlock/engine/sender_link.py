@@ -1,29 +1,29 @@
 """The scheduler's side of its sender: hand it hooks, tell it about deliveries, and take its answers."""
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
 from interlock.core.effects import PendingEffects
+from interlock.engine.present import Present
 from interlock.model.run import Run
 from interlock.wire import delivery_request as d
+from interlock.wire.command import Answered
 from interlock.wire.effect import CallHook
-
-if TYPE_CHECKING:
-    from interlock.engine.engine import Engine
 
 
 class SenderLink:
-    def __init__(self, engine: "Engine") -> None:
-        self._engine = engine
+    def __init__(self, present: Present, on_needed: Callable[[], None]) -> None:
+        """`on_needed` is called whenever there is something to send, and no sender."""
+        self._present = present
+        self._tell = present.peers.tell
+        self._on_needed = on_needed
         self._name: str | None = None  # the client that sends
         self._asked: dict[str, CallHook] = {}  # run → its hook without an answer
-        self.on_needed: Callable[[], None] = lambda: None  # called whenever there is something to send, and no sender
 
     def register(self, name: str, message: d.BecomeSender) -> d.SenderReport:
         """Make this client the sender, and ask it for everything that is pending."""
         self._name = name
         self._asked.clear()
-        for effect in self._engine.state.of(PendingEffects).pending:
+        for effect in self._present.state.of(PendingEffects).pending:
             if isinstance(effect, CallHook):
                 self.call(effect)
         return d.SenderReport(message.request)
@@ -35,26 +35,26 @@ class SenderLink:
     def call(self, effect: CallHook) -> None:
         """Call a hook. Without a sender nothing happens; the core asks again."""
         if self._name is None:
-            self.on_needed()
+            self._on_needed()
         else:
             self._asked[effect.run_id] = effect
-            self._engine.links.tell(self._name, d.CallHook(effect.run_id, effect.seq, effect.id, effect.outgoing))
+            self._tell(self._name, d.CallHook(effect.run_id, effect.seq, effect.id, effect.outgoing))
 
     def answered(self, answer: d.HookAnswered) -> None:
         effect = self._asked.get(answer.run_id)
         if effect is not None and effect.seq == answer.seq:
             del self._asked[answer.run_id]
-            self._engine.effects.answer([(effect, (answer.status, answer.error))])
+            self._present.inbox.post("", Answered([(effect, (answer.status, answer.error))]))
 
     def forget(self, ended: Iterable[Run]) -> None:
         """Take back the hooks of runs that have ended."""
         for run in ended if self._asked else ():
             if self._asked.pop(run.id, None) is not None and self._name is not None:
-                self._engine.links.tell(self._name, d.ForgetHook(run.id))
+                self._tell(self._name, d.ForgetHook(run.id))
 
     def note_owed(self) -> None:
         """Say that deliveries were stored."""
         if self._name is None:
-            self.on_needed()
+            self._on_needed()
         else:
-            self._engine.links.tell(self._name, d.Owed())
+            self._tell(self._name, d.Owed())

@@ -10,9 +10,9 @@ import json
 import logging
 import math
 from collections import deque
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from itertools import count, islice
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -21,9 +21,6 @@ from interlock.model.child_info import Change, ChildInfo, Exit, Kept, Status
 from interlock.ports.handover import Handover
 from interlock.ports.store import Reader
 from interlock.wire.command import NoteServices, ServiceRow
-
-if TYPE_CHECKING:
-    from interlock.engine.engine import Engine
 
 T = TypeVar("T")
 logger = logging.getLogger("interlock.services")
@@ -70,25 +67,25 @@ class _Queue:
         self.rows.append(_Waiting(order, (self._service, number, at, stream, text, change), size))
         self._count(self.rows[-1], 1)
 
-    def _count(self, one: _Waiting, by: int) -> None:
-        if one.kind == "change":
+    def _count(self, row: _Waiting, by: int) -> None:
+        if row.kind == "change":
             self.changes += by
-        elif one.kind == "line":
-            self.size += by * one.size
+        elif row.kind == "line":
+            self.size += by * row.size
 
     def drop(self, kind: str, most: int) -> None:
         """Drop the oldest rows of a kind; one mark replaces them, in the place of the last."""
-        gone = [one for one in self.rows if one.dropped]
-        gone += islice((one for one in self.rows if one.kind == kind), most)
-        last, dropped = max(gone, key=lambda one: one.order), sum(one.dropped or 1 for one in gone)
+        gone = [row for row in self.rows if row.dropped]
+        gone += islice((row for row in self.rows if row.kind == kind), most)
+        last, dropped = max(gone, key=lambda row: row.order), sum(row.dropped or 1 for row in gone)
         were = "1 line was" if dropped == 1 else f"{dropped} lines were"
         text = f"{were} left out: the store was too slow"
         mark = _Waiting(last.order, (*last.row[:3], "status", text, None), ROW_BYTES, dropped)
-        for one in gone:
-            self._count(one, -1)
-        orders = {one.order for one in gone}
-        rest = (one for one in self.rows if one.order not in orders)
-        self.rows = deque(sorted([*rest, mark], key=lambda one: one.order))
+        for row in gone:
+            self._count(row, -1)
+        orders = {row.order for row in gone}
+        rest = (row for row in self.rows if row.order not in orders)
+        self.rows = deque(sorted([*rest, mark], key=lambda row: row.order))
 
     def take(self, most: int, most_bytes: int) -> list[_Waiting]:
         """Remove and return the oldest rows in order, at least one if any waits."""
@@ -112,9 +109,9 @@ class _Flight(msgspec.Struct):
 class ServiceBook(Handover):
     """The records of one engine. Call it on the engine's event loop, after `load`."""
 
-    def __init__(self, engine: "Engine") -> None:
-        self._engine = engine
-        engine.on_noted, engine.on_failed = self._noted, self._failed
+    def __init__(self, post: Callable[[str, object], None]) -> None:
+        """`post` adds a command to the engine's next pass. The engine calls `noted` or `failed` later."""
+        self._send = post
         self._kept: dict[str, Kept] = {}
         self._unsaved: dict[str, Kept | None] = {}
         self._waiters: list[Future] = []  # callers that wait for the unsaved records
@@ -184,7 +181,7 @@ class ServiceBook(Handover):
         if self.dropped == 0:
             logger.warning("services print more than the store takes: the oldest lines are left out")
         largest = max(self._queues.values(), key=lambda queue: queue.size)
-        lines = (sum(one.kind == "line" for one in largest.rows) + 1) // 2
+        lines = (sum(row.kind == "line" for row in largest.rows) + 1) // 2
         self._size -= largest.size
         largest.drop("line", lines)
         self._size += largest.size
@@ -227,7 +224,7 @@ class ServiceBook(Handover):
         self._flight = _Flight(command, self._waiters)
         self._unsaved, self._waiters = {}, []
         self._posted = asyncio.get_running_loop().time()
-        self._engine.post("", command)
+        self._send("", command)
 
     def _take_rows(self) -> list[ServiceRow]:
         """Take the oldest rows of every service, in order; each leaves the rest of its fair share to the others."""
@@ -238,20 +235,20 @@ class ServiceBook(Handover):
             self._size -= queue.size
             found = queue.take(rows // left, size // left)
             self._size += queue.size
-            rows, size = rows - len(found), size - sum(one.size for one in found)
+            rows, size = rows - len(found), size - sum(row.size for row in found)
             taken += found
-        return [one.row for one in sorted(taken, key=lambda one: one.order)]
+        return [row.row for row in sorted(taken, key=lambda row: row.order)]
 
-    def _failed(self) -> None:
+    def failed(self) -> None:
         """Post the command again, a moment after the engine dropped all waiting commands."""
         if (flight := self._flight) is not None:
             if flight.again is not None:
                 flight.again.cancel()
             delay = min(AGAIN * 2**flight.failures, LONGEST_AGAIN)
             flight.failures = min(flight.failures + 1, 10)
-            flight.again = asyncio.get_running_loop().call_later(delay, self._engine.post, "", flight.command)
+            flight.again = asyncio.get_running_loop().call_later(delay, self._send, "", flight.command)
 
-    def _noted(self, command: NoteServices) -> None:
+    def noted(self, command: NoteServices) -> None:
         """Continue after a command was stored."""
         flight = self._flight
         if flight is None or flight.command is not command:

@@ -6,12 +6,11 @@ import asyncio
 import logging
 
 from interlock.core.recovery.sweep import UNKNOWN, PendingMoves, why_missed
-from interlock.engine.engine import Engine
+from interlock.engine.present import Present
 from interlock.error import StoreUnavailable
 from interlock.model.run import Run
 from interlock.model.run_filter import RunFilter
 from interlock.model.state import TERMINAL
-from interlock.ports.clock import Clock
 from interlock.ports.store import Store
 from interlock.wire.command import Sweep
 
@@ -25,12 +24,11 @@ LIVE = RunFilter(live=True)
 
 
 class Sweeper:
-    def __init__(self, engine: Engine, store: Store, clock: Clock, every: float) -> None:
+    def __init__(self, present: Present, store: Store, every: float) -> None:
         """`every` is the number of seconds between two sweeps."""
         self._every = every
-        self._engine = engine
+        self._present = present
         self._store = store
-        self._clock = clock
         self._before: int | None = None  # where the next page begins
 
     async def run(self) -> None:
@@ -45,10 +43,10 @@ class Sweeper:
         """Compare one sweep's share of the stored runs with the memory; return how many seem to be missed."""
         found, unknown = 0, list[Run]()
         for _ in range(MOST_PAGES):
-            if not (self._engine.available and self._engine.is_settled):
+            if not (self._present.available and self._present.is_settled):
                 break
             page = await self._store.runs(LIVE, self._before, PAGE)
-            coming = PendingMoves(self._engine.state, self._clock.now())
+            coming = PendingMoves(self._present.state, self._present.clock.now())
             missed = [(run, why) for run in page.runs if (why := why_missed(coming, run)) is not None]
             unknown += [run for run, why in missed if why == UNKNOWN]
             found += self._report([run for run, why in missed if why != UNKNOWN])
@@ -62,10 +60,10 @@ class Sweeper:
         """Report the runs that only the store has, but not those whose end was about to be stored."""
         await asyncio.sleep(SETTLE)
         states = await self._store.states([run.id for run in runs])
-        live = {run_id for run_id, state in states.items() if state not in TERMINAL} - self._engine.state.runs.keys()
+        live = {run_id for run_id, state in states.items() if state not in TERMINAL} - self._present.state.runs.keys()
         return self._report([run for run in runs if run.id in live][:PAGE])
 
     def _report(self, runs: list[Run]) -> int:
         if runs:
-            self._engine.post("", Sweep({run.id: run.job_version for run in runs}))
+            self._present.inbox.post("", Sweep({run.id: run.job_version for run in runs}))
         return len(runs)

@@ -1,4 +1,4 @@
-"""The names of the sockets of a database: the scheduler's own, and the one for HTTP. Addresses of this machine."""
+"""The names of the files beside a database: the scheduler's socket, and the one for HTTP. Addresses of this machine."""
 
 from ipaddress import ip_address
 from pathlib import PurePath
@@ -6,8 +6,18 @@ from pathlib import PurePath
 MEMORY = ":memory:"  # the database that is gone with its process
 
 
+def file_of(database: str) -> str | None:
+    """Return the file of a database; None if it is in memory, or on a server."""
+    return None if database == MEMORY or "://" in database else database
+
+
+def beside(database: str) -> str:
+    """Return the name that the other files of a scheduler begin with."""
+    return file_of(database) or "interlock"
+
+
 def scheduler_socket(database: str) -> str:
-    return "interlock.sock" if database == MEMORY else f"{database}.sock"
+    return f"{beside(database)}.sock"
 
 
 def http_socket(socket: str) -> str:

@@ -13,6 +13,7 @@ from interlock.wire.request import LONGEST_KEY, Request
 
 A = TypeVar("A")
 API = "/api/v1"
+IN_DOUBT = "; it may have been done, or still be under way"  # after an answer that was lost
 
 
 class Query(Body, frozen=True, kw_only=True):

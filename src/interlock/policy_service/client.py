@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import cached_property
 
 import grpc
 
@@ -51,12 +52,8 @@ class RemotePolicy:
         """`on_moved` gets the digest of the policy when it is first seen, whenever it changes, and at each look: the
         scheduler may have lost it with a commit that failed."""
         access.check("policy_service", address)
-        target = f"dns:///{address}"
-        if access.tls:
-            self._channel = grpc.aio.secure_channel(target, grpc.ssl_channel_credentials(access.ca), OPTIONS)
-        else:
-            self._channel = grpc.aio.insecure_channel(target, OPTIONS)
-        self._stub = PolicyServiceStub(self._channel)
+        self._access = access
+        self._channel: grpc.aio.Channel | None = None  # made by the first call, on its loop
         self.address = address
         self.digest = ""  # the last one seen
         self._calls = 0
@@ -89,6 +86,16 @@ class RemotePolicy:
             raise
         await self._change(lambda one: one.succeed(round))
         return verdicts
+
+    @cached_property
+    def _stub(self) -> PolicyServiceStub:
+        target = f"dns:///{self.address}"
+        if self._access.tls:
+            credentials = grpc.ssl_channel_credentials(self._access.ca)
+            self._channel = grpc.aio.secure_channel(target, credentials, OPTIONS)
+        else:
+            self._channel = grpc.aio.insecure_channel(target, OPTIONS)
+        return PolicyServiceStub(self._channel)
 
     async def _ask(self, requests: Sequence[PolicyRequest], again: bool) -> list[wire.Answers | None]:
         frame = wire.Frame(requests=[to_request(one) for one in requests], again=again)
@@ -138,7 +145,8 @@ class RemotePolicy:
     async def close(self) -> None:
         """End all calls; they raise `PolicyUnavailable`."""
         self._closed = True
-        await self._channel.close()
+        if self._channel is not None:
+            await self._channel.close()
 
 
 def _is_cancelled() -> bool:

@@ -7,10 +7,19 @@ from interlock.model.access import Caller
 from interlock.wire.message import Message
 
 
+class LocalProcess(ABC):
+    """A process of this machine. Its end is known for certain; a link only breaks."""
+
+    @abstractmethod
+    def on_end(self, call: Callable[[], None]) -> None:
+        """Call once when the process has ended, behind its last messages; never if that cannot be known."""
+
+
 class Peer(ABC):
     """The other end of one link. Messages arrive in order, whole, or not at all; the link may break at any moment."""
 
-    process: str = ""  # the process at the other end, or the token of a worker elsewhere; empty if unknown
+    identity: str = ""  # names the process at the other end, or the token of a worker elsewhere; empty if unknown
+    process: LocalProcess | None = None  # the process at the other end, if it is of this machine
     caller: Caller | None = None  # of a worker elsewhere
 
     @abstractmethod
@@ -24,10 +33,6 @@ class Peer(ABC):
     @abstractmethod
     def close(self) -> None:
         """Hand queued messages to the system, then break the link."""
-
-    @abstractmethod
-    def on_process_end(self, call: Callable[[], None]) -> None:
-        """Call once when the process at the other end has ended, even after the link; never if that cannot be known."""
 
     @abstractmethod
     def pause(self) -> None:

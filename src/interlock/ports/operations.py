@@ -1,16 +1,19 @@
 """Port: operations on the tree of children that the scheduler is part of."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping
 
 from interlock.model.child_info import ChildInfo, ServiceAction
 from interlock.model.exposition import Family
 from interlock.model.reload_report import Reloaded
+from interlock.wire.message import Unready
 
 
 class TreeOperations(ABC):
     @abstractmethod
-    def tree(self) -> ChildInfo:
-        """Return all children, from the top."""
+    def tree(self, joined: Collection[str], faults: Mapping[str, Unready]) -> ChildInfo:
+        """Return all children, from the top. `joined` are the workers that have a link, and `faults` say why others
+        have none."""
 
     @abstractmethod
     async def act(self, name: str, action: ServiceAction, actor: str) -> ChildInfo:

@@ -162,6 +162,8 @@ class Reader(ABC):
     as one commit left it. No value given out is shared with the store.
     """
 
+    is_private = False  # whether no other process can read it, and it ends with its process
+
     @abstractmethod
     async def open(self) -> None:
         """Make ready; call once, first. Raises if a store is there that is not ours or from a newer version."""

@@ -91,8 +91,6 @@ class _End(Peer):
 
     pause = resume = flush
 
-    def on_process_end(self, call: Callable[[], None]) -> None: ...
-
 
 class VirtualBus(Bus):
     """Links that lose nothing and take no time."""

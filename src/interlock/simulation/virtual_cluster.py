@@ -9,7 +9,6 @@ from typing import Any
 
 from interlock.core.state import Limits
 from interlock.engine.catalog import Catalog
-from interlock.engine.effects import Effects
 from interlock.engine.engine import Engine, EngineSettings
 from interlock.engine.metrics import Metrics
 from interlock.engine.stall import StallWatch
@@ -18,6 +17,7 @@ from interlock.model.run import Now
 from interlock.ports.executor import Executor
 from interlock.simulation.virtual import VirtualBus, VirtualClock
 from interlock.stores.memory import MemoryStore
+from interlock.wire.command import Answered
 from interlock.wire.effect import CallHook
 from interlock.worker.host import Host, HostSettings
 
@@ -58,22 +58,22 @@ class VirtualCluster:
                 longest_wait=NEVER,
                 holder="virtual",
             ),
+            metrics=_Metrics(),
+            call_hook=self._answer_hook,
+            stall=_NoStalls(self.clock),
         )
-        self.engine.metrics = _Metrics()
-        self.engine.effects = Effects(store, self.engine.post, self._answer_hook)
         self.answer: Callable[[CallHook], int] = lambda _: 200  # the status of a hook
-        self.engine._stall = _NoStalls(self.clock)
         self._hosts: list[tuple[Host, Executor]] = []
         self._tasks: list[asyncio.Task[None]] = []
 
     def _answer_hook(self, effect: CallHook) -> None:
-        self.engine.effects.answer([(effect, (self.answer(effect), ""))])
+        self.engine.inbox.post("", Answered([(effect, (self.answer(effect), ""))]))
 
     def add_worker(self, executor: Executor, jobs: Iterable[str], slots: int, **more: Any) -> None:
         """Add a worker that starts with the cluster; `more` are other fields of `HostSettings`."""
         worker_id = f"w{len(self._hosts)}"
         settings = HostSettings(worker_id=worker_id, slots=slots, heartbeat_interval=NEVER, **more)
-        codes = {job.id: job.code for job in self.engine.catalog.jobs}
+        codes = {job.id: job.code for job in self.engine.present.catalog.jobs}
         known = {job_id: codes.get(job_id, "") for job_id in jobs}
         self._hosts.append((Host(self.bus, executor, known, settings, self.clock), executor))
 

@@ -43,6 +43,8 @@ class _KeyRow(NamedTuple):
 
 
 class MemoryStore(port.Store, Leases):
+    is_private = True
+
     def __init__(self) -> None:
         self.runs_by_id: dict[str, Run] = {}
         self.entries: dict[str, list[Transition]] = {}

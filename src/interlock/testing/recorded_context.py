@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from interlock.client.submission import instant
 from interlock.error import BadValue
 from interlock.fields import payload
 from interlock.fields.duration import Duration, seconds
 from interlock.fields.secret import from_json
+from interlock.interface.run_builder import instant
 from interlock.interface.run_view import LogLine
 from interlock.model.facets import ProgressInfo
 from interlock.model.session import check_key

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from interlock.client.connection import Connection
 from interlock.client.handle import RunAccess, RunHandle
 from interlock.client.http.client import BlockingRunHandle
-from interlock.client.submission import Call, Instant, call_of, instant, result_type_of, submit
+from interlock.client.submission import Call, call_of, result_type_of, submit
 from interlock.config.declarations import Declared
 from interlock.config.documents import from_values, read
 from interlock.config.faults import Faults
@@ -28,6 +28,7 @@ from interlock.engine.catalog import Catalog, CatalogEntry
 from interlock.fields import payload as payloads
 from interlock.fields.duration import Duration, seconds
 from interlock.fields.field_types import FieldPath
+from interlock.interface.run_builder import Instant, instant
 from interlock.interface.run_view import RunInfo, info_of
 from interlock.model.delivery import DeliveryFilter, DeliveryInfo
 from interlock.model.delivery import info_of as delivery_info

@@ -44,7 +44,7 @@ def _openssl(certificate: Path, key: Path, hosts: Sequence[str]) -> None:
     command = [
         *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"),
         *("-days", str(DAYS), "-subj", "/CN=interlock", "-keyout", str(key), "-out", str(certificate)),
-        *(word for one in extensions for word in ("-addext", one)),
+        *(word for extension in extensions for word in ("-addext", extension)),
     ]
     try:
         done = subprocess.run(command, capture_output=True, text=True, umask=0o077, timeout=TIME, check=False)

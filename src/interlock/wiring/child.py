@@ -9,9 +9,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from interlock.config import MEMORY
 from interlock.ports.store import Reader
-from interlock.stores.sqlite import SqliteReader
+from interlock.stores.open import open_reader
 from interlock.supervision import Backoff, Child, Function, Process
 
 BACKOFF = Backoff(initial=0.1, max=5.0, reset_after=10.0)
@@ -29,23 +28,23 @@ O = TypeVar("O", bound=ChildOptions)  # noqa: E741 - the options of one kind of 
 Work = Callable[[Reader, O], Coroutine[Any, Any, None]]
 
 
-def child_of(
-    name: str, run: Callable[[O], Coroutine[Any, Any, None]], work: Work[O], options: O, reader: Reader
-) -> Child:
-    """Return a child that does the work; `run` does it in a process of its own."""
-    if options.database == MEMORY:
+def child_of(name: str, work: Work[O], options: O, reader: Reader) -> Child:
+    """Return a child that does the work until it is cancelled."""
+    if reader.is_private:
         return Function(name=name, run=lambda _: work(reader, options), backoff=BACKOFF)
-    return Process(name=name, command=command_of(run, options), backoff=BACKOFF, stop_timeout=PATIENCE, capture=False)
+    return Process(name=name, command=command_of(work, options), backoff=BACKOFF, stop_timeout=PATIENCE, capture=False)
 
 
-def command_of(run: Callable[..., object], options: msgspec.Struct) -> list[str]:
-    target = f"{run.__module__}:{run.__name__}"
-    return [sys.executable, "-m", "interlock.wiring.child_process", target, msgspec.json.encode(options).decode()]
+def command_of(run: Callable[..., object] | str, options: msgspec.Struct | str) -> list[str]:
+    """Return the command of a child process; `options` may be the number of an open file that holds them."""
+    target = run if isinstance(run, str) else f"{run.__module__}:{run.__name__}"
+    given = options if isinstance(options, str) else msgspec.json.encode(options).decode()
+    return [sys.executable, "-m", "interlock.wiring.child_process", target, given]
 
 
 async def until_stopped(work: Work[O], options: O) -> None:
     """Do the work until TERM or Ctrl-C; its guard ends the process with the scheduler's."""
-    reader = SqliteReader(options.database)
+    reader = open_reader(options.database)
     await reader.open()
     try:
         task = asyncio.ensure_future(work(reader, options))

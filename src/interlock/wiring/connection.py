@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from interlock.buses.socket import SocketBus
+from interlock.buses.open import open_bus
 from interlock.client.connection import Connection
 
 
 async def connect(path: str | Path) -> Connection:
-    connection = Connection(SocketBus(path), outlasts_stop=True)
+    connection = Connection(open_bus(path), outlasts_stop=True)
     await connection.open()
     return connection

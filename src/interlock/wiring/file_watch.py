@@ -69,7 +69,7 @@ def look(paths: Sequence[str], sources: Sequence[str] = ()) -> Look:
 def _python_files(folders: Sequence[str]) -> Iterator[str]:
     for top in folders:
         for folder, below, files in os.walk(top):
-            below[:] = sorted(one for one in below if one not in OUTSIDE and not one.startswith("."))
+            below[:] = sorted(name for name in below if name not in OUTSIDE and not name.startswith("."))
             if "pyvenv.cfg" in files:
                 below.clear()
             yield from (os.path.join(folder, file) for file in sorted(files) if file.endswith(".py"))

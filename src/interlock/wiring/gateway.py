@@ -5,11 +5,9 @@ the submits. With a store in memory, which no other process can read, it runs in
 """
 
 import asyncio
-import os
 import resource
-import signal
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -19,12 +17,11 @@ from interlock.api.backend import Backend
 from interlock.api.refusals import Refusals
 from interlock.api.server import HttpServer
 from interlock.api.settings import GatewaySettings
-from interlock.buses.socket import SocketBus
+from interlock.buses.open import open_bus
 from interlock.client.connection import Connection
 from interlock.config.job_documents import read_job
 from interlock.error import NotRunning
 from interlock.ports.store import Reader
-from interlock.stores.sqlite import SqliteReader
 from interlock.wiring.gateway_sockets import GatewayOptions
 
 RESERVED = 256  # descriptors not available for connections
@@ -38,7 +35,7 @@ class Gateway:
         # Connections must leave descriptors for the process itself.
         connections = max(1, min(settings.max_connections, most - RESERVED))
         settings = msgspec.structs.replace(settings, max_connections=connections)
-        self._connection = Connection(SocketBus(scheduler))
+        self._connection = Connection(open_bus(scheduler))
         self._backend = Backend(reader, self._connection, settings.secret_names, read_job)
         self._refusals = Refusals(self._connection)
         application = Application(self._backend.handlers, settings, self._refusals.note)
@@ -60,6 +57,15 @@ class Gateway:
                     raise
             await asyncio.sleep(0.02)
 
+    async def run(self, sockets: Sequence[socket.socket], ready: Callable[[], None] = lambda: None) -> None:
+        """Serve until cancelled; call `ready` once it does."""
+        try:
+            await self.start(sockets)
+            ready()
+            await asyncio.get_running_loop().create_future()
+        finally:
+            await self.stop()
+
     async def stop(self) -> None:
         await self._backend.close()
         await self._server.stop()
@@ -67,23 +73,7 @@ class Gateway:
         await self._connection.close()
 
 
-async def run_gateway(options: GatewayOptions) -> None:
-    """Run a gateway until TERM; its guard ends it with the scheduler's process."""
-    reader = SqliteReader(options.database)
-    await reader.open()
+async def serve(reader: Reader, options: GatewayOptions) -> None:
+    """Serve until cancelled."""
     gateway = Gateway(reader, options.socket, options.settings)
-    stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
-    await gateway.start([socket.socket(fileno=one) for one in options.listeners])
-    await stopping.wait()
-    await gateway.stop()
-    await reader.close()
-
-
-def read_options(descriptor: int) -> GatewayOptions:
-    """Return the options that the scheduler wrote for its gateways, reading from the start of the file."""
-    options = msgspec.json.decode(os.pread(descriptor, os.fstat(descriptor).st_size, 0), type=GatewayOptions)
-    os.close(descriptor)
-    return options
+    await gateway.run([socket.socket(fileno=descriptor) for descriptor in options.listeners])

@@ -7,7 +7,6 @@ next one instead of being refused.
 import asyncio
 import os
 import socket
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
@@ -16,27 +15,23 @@ import msgspec
 
 from interlock.api.settings import GatewaySettings
 from interlock.buses.listener import bind_tcp, bind_unix
-from interlock.config import MEMORY, Settings
+from interlock.config import Settings
 from interlock.error import PortTaken, SocketInUse, TokensNeeded
 from interlock.fields.field import copy_fields
 from interlock.fields.sockets import is_loopback
 from interlock.model.access import Role
 from interlock.ports.store import Reader
-from interlock.supervision import Backoff, Child, ChildContext, Function, Process
+from interlock.supervision import Child, ChildContext, Function, Process
+from interlock.wiring.child import BACKOFF, PATIENCE, ChildOptions, command_of
 
 T = TypeVar("T")
-BACKOFF = Backoff(initial=0.1, max=5.0, reset_after=10.0)
-PATIENCE = 5.0  # seconds a gateway process has to end
+GATEWAY = "interlock.wiring.gateway:serve"  # not imported here: the scheduler needs nothing of HTTP
 LEFTOVER = 2.0  # seconds in which the gateway of a killed scheduler ends and releases its sockets
 
 
-class GatewayOptions(msgspec.Struct, frozen=True, kw_only=True):
-    database: str
-    socket: str  # of the scheduler
+class GatewayOptions(ChildOptions, frozen=True, kw_only=True):
     listeners: list[int]  # descriptors of the sockets to serve on
     settings: GatewaySettings
-    log_level: str
-    log_format: str
 
 
 class Front:
@@ -74,14 +69,14 @@ class Front:
         """Return the gateway, if there are sockets: a process, or a part of this one if no other can read the store."""
         if not self._sockets:
             return []
-        if self._settings.database == MEMORY:
+        if self._reader.is_private:
             return [Function(name="gateway", run=self._serve_inside, announces=True, stop_timeout=PATIENCE)]
-        listeners = [one.fileno() for one in self._sockets]
+        listeners = [listener.fileno() for listener in self._sockets]
         options = self._options = self._write_options(listeners)
         return [
             Process(
                 name="gateway",
-                command=[sys.executable, "-m", "interlock.wiring.gateway_process", str(options)],
+                command=command_of(GATEWAY, str(options)),
                 pass_fds=(*listeners, options),
                 backoff=BACKOFF,
                 stop_timeout=PATIENCE,
@@ -93,12 +88,7 @@ class Front:
         from interlock.wiring.gateway import Gateway
 
         gateway = Gateway(self._reader, self._settings.socket_path(), self._gateway)
-        await gateway.start([one.dup() for one in self._sockets])
-        context.ready()
-        try:
-            await asyncio.get_running_loop().create_future()
-        finally:
-            await gateway.stop()
+        await gateway.run([listener.dup() for listener in self._sockets], context.ready)
 
     def _write_options(self, listeners: list[int]) -> int:
         """Return the descriptor of a file without a name: unlike arguments, other users cannot read it."""
@@ -109,11 +99,11 @@ class Front:
         return descriptor
 
     def close(self) -> None:
-        for one in self._sockets:
-            if one.family == socket.AF_UNIX:
+        for listener in self._sockets:
+            if listener.family == socket.AF_UNIX:
                 with suppress(FileNotFoundError):
                     self._settings.http_socket_path().unlink()
-            one.close()
+            listener.close()
         self._sockets.clear()
         if self._options is not None:
             os.close(self._options)

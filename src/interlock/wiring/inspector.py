@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from interlock.buses.socket import SocketBus
+from interlock.buses.open import open_bus
 from interlock.client.connection import Connection
 from interlock.config import Settings
 from interlock.fields.field import copy_fields
@@ -12,7 +12,7 @@ from interlock.inspector.inspector import Inspector
 from interlock.inspector.scan_pipe import ScanPipe
 from interlock.ports.store import Reader
 from interlock.supervision import Child
-from interlock.wiring.child import ChildOptions, child_of, until_stopped
+from interlock.wiring.child import ChildOptions, child_of
 
 INSPECTOR = "inspector"
 
@@ -25,16 +25,12 @@ class InspectorOptions(ChildOptions, frozen=True, kw_only=True):
 def inspector_child(settings: Settings, app: str | None, reader: Reader) -> Child:
     socket, path = str(settings.socket_path()), [part or os.getcwd() for part in sys.path]
     options = copy_fields(InspectorOptions, settings, socket=socket, app=app, path=path)
-    return child_of(INSPECTOR, run_inspector, inspect, options, reader)
-
-
-async def run_inspector(options: InspectorOptions) -> None:
-    await until_stopped(inspect, options)
+    return child_of(INSPECTOR, inspect, options, reader)
 
 
 async def inspect(reader: Reader, options: InspectorOptions) -> None:
     """Scan until cancelled."""
-    connection = Connection(SocketBus(options.socket))
+    connection = Connection(open_bus(options.socket))
     try:
         await Inspector(reader, connection, ScanPipe(options.app, options.path, options.log_format)).run()
     finally:

@@ -1,10 +1,10 @@
-"""The policy service, connected to the engine."""
+"""The policy service, if one is set."""
 
 import os
 from typing import TYPE_CHECKING
 
 from interlock.config import Settings
-from interlock.engine.engine import Engine
+from interlock.engine.inbox import Inbox
 from interlock.policy_service import prepare_grpc
 from interlock.policy_service.access import Access
 from interlock.wire.command import PolicyMoved
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from interlock.policy_service.client import RemotePolicy
 
 
-def remote_policy(settings: Settings, engine: Engine) -> "RemotePolicy | None":
-    """Let the engine ask the policy service, if one is set. This needs a running loop."""
+def remote_policy(settings: Settings, inbox: Inbox) -> "RemotePolicy | None":
+    """Return the policy service that the engine asks. It tells the engine when its policy has changed."""
     if settings.policy_service is None:
         return None
     prepare_grpc("policy_service")
@@ -22,7 +22,4 @@ def remote_policy(settings: Settings, engine: Engine) -> "RemotePolicy | None":
     from interlock.policy_service.client import RemotePolicy
 
     access = Access.of(os.environ)
-    remote = RemotePolicy(settings.policy_service, access, lambda digest: engine.post("", PolicyMoved(digest)))
-    engine.effects.check = remote.check
-    engine.metrics.circuit_state = lambda: remote.circuit.level
-    return remote
+    return RemotePolicy(settings.policy_service, access, lambda digest: inbox.post("", PolicyMoved(digest)))

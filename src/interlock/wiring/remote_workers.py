@@ -5,12 +5,13 @@ import os
 from pathlib import Path
 from typing import cast
 
-from interlock.buses.tls import TlsBus, client_context, server_context
+from interlock.buses.open import open_listener, open_remote
 from interlock.config import ClientSettings, Settings
 from interlock.config.settings import Address, variable_of
 from interlock.config.tokens import SECRET
 from interlock.error import BadConfig, BadUse, BadValue
 from interlock.model.access import Role
+from interlock.ports.bus import Bus
 
 logger = logging.getLogger("interlock.settings")
 
@@ -18,7 +19,7 @@ WORKER_TOKEN = variable_of("worker_token")
 MAKE = "interlock worker-token NAME"
 
 
-def bus_for_workers(settings: Settings) -> TlsBus | None:
+def bus_for_workers(settings: Settings) -> Bus | None:
     """Return the bus on which a scheduler listens for workers elsewhere; None if it does not."""
     if settings.listen_workers is None:
         return None
@@ -30,25 +31,24 @@ def bus_for_workers(settings: Settings) -> TlsBus | None:
         if not Path(name).is_file():
             raise BadConfig(f"{field}: there is no file {name}; make it with: {MAKE}")
     try:
-        context = server_context(certificate, key)
+        bus = open_listener(_parts(settings.listen_workers), certificate, key, grants)
     except OSError as error:
         raise BadConfig(f"worker_cert, worker_key: {certificate} and {key} cannot be used: {_reason(error)}") from error
     if os.stat(key).st_mode & 0o007:
         logger.warning("worker_key: every user of this machine can read %s; its mode should be 0600", key)
-    return TlsBus(_parts(settings.listen_workers), context, grants=grants)
+    return bus
 
 
-def bus_to_scheduler(settings: ClientSettings) -> TlsBus | None:
+def bus_to_scheduler(settings: ClientSettings) -> Bus | None:
     """Return the bus over which a worker reaches a scheduler elsewhere; None if it has one on this machine."""
     if settings.connect is None:
         return None
     if settings.ca is not None and settings.fingerprint is not None:
         raise BadUse("fingerprint", "cannot be combined with ca: a pinned certificate needs none")
     try:
-        context = client_context(settings.ca, settings.fingerprint is not None)
+        return open_remote(_parts(settings.connect), settings.ca, settings.fingerprint, _token(settings))
     except OSError as error:
         raise BadValue("ca", settings.ca, f"a file with certificates ({_reason(error)})") from error
-    return TlsBus(_parts(settings.connect), context, token=_token(settings), fingerprint=settings.fingerprint or "")
 
 
 def _token(settings: ClientSettings) -> str:

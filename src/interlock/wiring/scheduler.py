@@ -4,49 +4,46 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping
 from random import Random, SystemRandom
-from typing import TYPE_CHECKING
 
 import msgspec
 
-from interlock.buses.socket import SocketBus
-from interlock.config import MEMORY, Settings
+from interlock.buses.open import open_bus
+from interlock.buses.processes import ProcessWatch
+from interlock.config import Settings
 from interlock.config.sources import Loaded
 from interlock.core.state import Limits
-from interlock.engine.catalog import PYTHON, Catalog, CatalogEntry
+from interlock.engine.catalog import Catalog
+from interlock.engine.effects import no_service
 from interlock.engine.engine import Engine, EngineSettings
 from interlock.engine.housekeeping import Housekeeping, Keep
+from interlock.engine.inbox import Inbox
+from interlock.engine.metrics import Metrics
 from interlock.engine.service_book import ServiceBook
 from interlock.engine.sweeper import Sweeper
-from interlock.error import BadConfig, CannotImport, InterlockError
+from interlock.error import CannotImport, InterlockError
 from interlock.fields.field import copy_fields
-from interlock.model.child_info import Change, ChildInfo, ServiceAction
-from interlock.model.pool import check_member
+from interlock.model.child_info import Change, ChildInfo
 from interlock.model.reload_report import Difference, Reloaded
 from interlock.model.state import State
 from interlock.ports.clock import SystemClock
-from interlock.stores.memory import MemoryStore
-from interlock.stores.sqlite import SqliteStore
+from interlock.stores.open import AnyStore, open_store
 from interlock.supervision import Backoff, Budget, Child, ChildContext, Function, Group, Process, Restart, Supervisor
 from interlock.task_set import TaskSet
 from interlock.wire.command import NoteTokens
 from interlock.wire.message import Drain
+from interlock.wiring.catalog import catalog_of, entries_of
 from interlock.wiring.child import command_of
 from interlock.wiring.file_watch import DEV_EVERY, FileWatch
 from interlock.wiring.gateway_sockets import Front
-from interlock.wiring.inspector import INSPECTOR, inspector_child
+from interlock.wiring.helpers import SENDING, Helpers
 from interlock.wiring.policy import remote_policy
 from interlock.wiring.remote_workers import WORKER_TOKEN, bus_for_workers
-from interlock.wiring.sender import SENDING, sender_child
 from interlock.wiring.service_tree import SERVICES, WORKERS, Load, Services, TreeHandover, service_of
 from interlock.wiring.worker import WorkerOptions, run_worker
 from interlock.worker.app_loader import source_folders
 from interlock.worker.definition import Definition
-
-if TYPE_CHECKING:
-    from interlock.policy_service.client import RemotePolicy
 
 logger = logging.getLogger("interlock.scheduler")
 
@@ -60,22 +57,8 @@ WORKER_BACKOFF = Backoff(initial=0.1, max=10.0, reset_after=10.0)
 WORKER_BUDGET = Budget(max_restarts=0)  # no limit: what its lifespan needs may come back after hours
 
 
-def entries_of(definitions: Mapping[str, Definition], secret_names: Sequence[str]) -> list[CatalogEntry]:
-    """Return the catalog entries of an app's jobs."""
-    return [
-        CatalogEntry(
-            one.job, partial(one.check, secret_names=secret_names), one.mark if one.job.secrets else None, PYTHON
-        )
-        for one in definitions.values()
-    ]
-
-
 def codes_of(definitions: Mapping[str, Definition]) -> dict[str, str]:
-    return {job_id: one.job.code for job_id, one in definitions.items()}
-
-
-def store_for(database: str) -> MemoryStore | SqliteStore:
-    return MemoryStore() if database == MEMORY else SqliteStore(database)
+    return {job_id: definition.job.code for job_id, definition in definitions.items()}
 
 
 class Scheduler:
@@ -86,7 +69,7 @@ class Scheduler:
         definitions: Mapping[str, Definition],
         target: str | None,
         settings: Settings,
-        store: MemoryStore | SqliteStore | None = None,
+        store: AnyStore | None = None,
         load: Load = Loaded,
         load_again: Load | None = None,
         worker_budget: Budget = WORKER_BUDGET,
@@ -97,13 +80,28 @@ class Scheduler:
         the result of each automatic reload."""
         self.settings = settings
         self.instance = f"{SystemRandom().getrandbits(48):012x}"
-        self.bus = SocketBus(settings.socket_path())
+        self._processes = ProcessWatch()
+        self.bus = open_bus(settings.socket_path(), self._processes)
         self.elsewhere = bus_for_workers(settings)
-        self.store = store if store is not None else store_for(settings.database)
+        self.store = store if store is not None else open_store(settings.database)
         self._definitions = definitions  # jobs of the app
+        inbox = Inbox()
+        self.book = ServiceBook(inbox.post)
+        handover = TreeHandover(self.book)
+        self.tree = Supervisor("interlock", handover=handover, on_line=self._line, on_change=self._changed)
+        self.services = Services(self.tree, self._load, self._define, self._workers, handover.moving)
+        self._helpers = Helpers(self.tree, settings, target, self.store)
+        self._policy = policy = remote_policy(settings, inbox)
         self.engine = Engine(
             store=self.store,
             leases=self.store,
+            inbox=inbox,
+            book=self.book,
+            metrics=Metrics() if policy is None else Metrics(lambda: policy.circuit.level),
+            operations=self.services,
+            watch_worker=self._processes.watch_worker,
+            need_sender=self._helpers.have_sender,
+            check_policy=no_service if policy is None else policy.check,
             clock=SystemClock(),
             rng=Random(SystemRandom().getrandbits(64)),
             catalog=Catalog(entries_of(definitions, settings.secret_names), settings.every_lane()),
@@ -127,15 +125,8 @@ class Scheduler:
         )
         keep = copy_fields(Keep, settings)
         self._housekeeping = Housekeeping(self.store, keep, self.engine.metrics, SystemClock())
-        self._sweeper = Sweeper(self.engine, self.store, SystemClock(), settings.sweep_interval)
+        self._sweeper = Sweeper(self.engine.present, self.store, settings.sweep_interval)
         self.front = Front(settings, self.store)
-        self.book = ServiceBook(self.engine)
-        handover = TreeHandover(self.book)
-        self.tree = Supervisor("interlock", handover=handover, on_line=self._line, on_change=self._changed)
-        self.services = Services(self.tree, self._load, self._define, self._workers, handover.moving, self.engine.links)
-        self.engine.requests.operations = self.services
-        self.engine.watch_worker = self.bus.watch_worker
-        self.engine.sender.on_needed = self._have_sender
         self._read = load
         self._read_again = load_again or load
         self._tasks = TaskSet()
@@ -144,11 +135,9 @@ class Scheduler:
         self._watch: FileWatch | None = None
         self._target = target
         self._worker_budget = worker_budget
-        self._has_sender = self._has_inspector = False
-        self._policy: RemotePolicy | None = None  # the policy service
         self._own_workers: set[str] = set()  # `name-pid` of every worker started here
         self._bringing_up: asyncio.Task[None] | None = None
-        self.keeps_workers = settings.keep_workers and settings.database != MEMORY
+        self.keeps_workers = settings.keep_workers and not self.store.is_private
 
     def _children(self) -> list[Child]:
         """Return the children in starting order. They stop in reverse: first the workers finish, and HTTP ends last."""
@@ -167,19 +156,19 @@ class Scheduler:
     @property
     def _has_work(self) -> bool:
         """Whether workers have anything to do."""
-        known = (*self.engine.catalog.jobs, *self.engine.state.jobs.values())
+        known = (*self.engine.present.catalog.jobs, *self.engine.state.jobs.values())
         return self._target is not None or any(job.work is not None for job in known)
 
     @property
     def has_schedules(self) -> bool:
         """Whether any declared job has a schedule."""
-        return any(job.schedule is not None for job in self.engine.catalog.jobs)
+        return any(job.schedule is not None for job in self.engine.present.catalog.jobs)
 
     def _workers(self) -> list[Child]:
         return [
             Process(
-                name=f"w{place + 1}",
-                command=self._worker_command(place),
+                name=f"w{number}",
+                command=self._worker_command(number),
                 env=self._without_tokens(),
                 backoff=WORKER_BACKOFF,
                 budget=self._worker_budget,
@@ -188,7 +177,7 @@ class Scheduler:
                 outlives=True,
                 capture=False,
             )
-            for place in range(self.settings.workers)
+            for number in range(1, self.settings.workers + 1)
         ]
 
     def _without_tokens(self) -> dict[str, str | None]:
@@ -199,20 +188,20 @@ class Scheduler:
     def _surrounded(self, child: Child) -> Child:
         """Add the scheduler's own variables to a declared service."""
         if isinstance(child, Group):
-            children = [self._surrounded(one) for one in child.children]
+            children = [self._surrounded(member) for member in child.children]
             return msgspec.structs.replace(child, children=children, tolerant=True)
         # It must find this scheduler, whatever the environment of `interlock up` names.
         given: dict[str, str | None] = {**self._without_tokens(), "INTERLOCK_URL": None, "INTERLOCK_TOKEN": None}
         given["INTERLOCK_SOCKET"] = str(self.settings.socket_path())
         return msgspec.structs.replace(child, env={**given, **child.env}) if isinstance(child, Process) else child
 
-    def _worker_command(self, place: int) -> list[str]:
+    def _worker_command(self, number: int) -> list[str]:
         options = copy_fields(
             WorkerOptions,
             self.settings,
             app=self._target,
             socket=str(self.settings.socket_path()),
-            name=f"w{place + 1}",
+            name=f"w{number}",
             path=[part or os.getcwd() for part in sys.path],
             instance=self.instance,
             drain=min(self.settings.drain, DEV_DRAIN) if self.settings.dev else self.settings.drain,
@@ -229,20 +218,7 @@ class Scheduler:
 
     def _with_files(self, loaded: Loaded) -> Catalog:
         definitions = self._definitions if loaded.definitions is None else loaded.definitions
-        of_app = entries_of(definitions, self.settings.secret_names)
-        if loaded.policy is None and (before := self.engine.catalog.policy) is not None:
-            raise BadConfig(
-                f"policy: {before.id!r} is no longer declared, and stays in force; to allow everything, "
-                "declare a policy with 'default_decision: allow', or restart without one"
-            )
-        if loaded.policy is not None and loaded.policy.rules and self.settings.policy_service is not None:
-            raise BadConfig(
-                f"policy: {loaded.policy.id!r} has rules, and policy_service is set: "
-                "move the rules to that service, or remove the setting"
-            )
-        check_member(loaded.pools, self.settings.pool, self.settings.capabilities)
-        lanes = self.settings.every_lane(loaded.lanes)
-        return Catalog([*of_app, *loaded.entries()], lanes, loaded.policy, loaded.pools, loaded.tenants)
+        return catalog_of(definitions, loaded, self.settings, self.engine.present.catalog.policy)
 
     async def _define(self, loaded: Loaded, actor: str) -> Difference:
         difference = await self.engine.declarations.declare(self._with_files(loaded), actor)
@@ -253,7 +229,7 @@ class Scheduler:
                 self._tasks.begin(self._renew_workers())
         if self._has_work:
             self.services.have_workers()
-        self._have_inspector()
+        self._helpers.have_inspector(self.engine.present.catalog.policy)
         return difference
 
     async def _reload(self) -> None:
@@ -270,29 +246,9 @@ class Scheduler:
         async with self._renewing:
             try:
                 await self.services.restart_workers()
-                if self._has_inspector:
-                    await self.tree.act(f"{SENDING}/{INSPECTOR}", ServiceAction.RESTART)
+                await self._helpers.restart_inspector()
             except InterlockError as error:
                 logger.error("the workers could not be restarted: %s", error)
-
-    def _have_sender(self) -> None:
-        """Start the sender when there is something to send for the first time."""
-        if not self._has_sender:
-            self._has_sender = True
-            self._tasks.begin(self._add(sender_child(self.settings, self.store)))
-
-    def _have_inspector(self) -> None:
-        """Start the inspector when a policy has scanners for the first time."""
-        output = None if self.engine.catalog.policy is None else self.engine.catalog.policy.output
-        if output is not None and output.document.scanners and not self._has_inspector:
-            self._has_inspector = True
-            self._tasks.begin(self._add(inspector_child(self.settings, self._target, self.store)))
-
-    async def _add(self, child: Child) -> None:
-        try:
-            await self.tree.add(child, under=SENDING)
-        except InterlockError as error:
-            logger.error("the %s cannot be started: %s", child.name, error)
 
     async def _run_engine(self, context: ChildContext) -> None:
         """Run the engine, which ends by itself only with an error."""
@@ -350,8 +306,7 @@ class Scheduler:
                 self._watch = FileWatch(self.settings.files, self._reload_sources, DEV_EVERY, sources)
             elif self.settings.watch:
                 self._watch = FileWatch(self.settings.files, self._reload)
-            self.engine.catalog = self._with_files(self.services.read())
-            self._policy = remote_policy(self.settings, self.engine)
+            self.engine.present.catalog = self._with_files(self.services.read())
             await self.store.open()
             # Before the sockets open, so that the first request can be answered.
             await self.engine.start()
@@ -359,7 +314,7 @@ class Scheduler:
             # Services that are not declared any more are forgotten, as by a reload.
             for service in (await self.store.kept()).keys() - self.services.names:
                 self.book.forget(service)
-            self.engine.post("", NoteTokens({one.name: one.identity for one in self.settings.tokens}))
+            self.engine.inbox.post("", NoteTokens({token.name: token.identity for token in self.settings.tokens}))
             await self.front.open()
             await self.bus.listen(self.engine.links)
             if self.elsewhere is not None:
@@ -368,8 +323,8 @@ class Scheduler:
                 await self.tree.add(child)
             await self.tree.start()
             if await self.store.owed_hosts():
-                self._have_sender()
-            self._have_inspector()
+                self._helpers.have_sender()
+            self._helpers.have_inspector(self.engine.present.catalog.policy)
         except BaseException:
             await self._close()
             raise
@@ -377,8 +332,10 @@ class Scheduler:
 
     async def ready(self, given_up: asyncio.Event) -> None:
         """Wait until a worker has joined, if there are any; raise if they cannot load the app."""
-        while self.workers and not self.engine.links.worker_names() and not given_up.is_set():
-            if any(one.last_exit is not None and one.last_exit.code == STARTED_WRONGLY for one in self.workers):
+        while self.workers and not self.engine.present.peers.worker_names() and not given_up.is_set():
+            if any(
+                worker.last_exit is not None and worker.last_exit.code == STARTED_WRONGLY for worker in self.workers
+            ):
                 raise CannotImport(str(self._target), "a worker could not load it; its message says why")
             await asyncio.sleep(0.01)
 
@@ -392,9 +349,10 @@ class Scheduler:
         self.engine.drain()
         if self.keeps_workers:
             self.tree.around.spares = True
-            for name in filter(self._is_own, self.engine.links.worker_names()):
-                self.engine.links.send_to_worker(name, [Drain()])
+            for name in filter(self._is_own, self.engine.present.peers.worker_names()):
+                self.engine.present.peers.send_to_worker(name, [Drain()])
         self._tasks.cancel()
+        self._helpers.cancel()
         try:
             await self.tree.stop()
             if self._bringing_up is not None:
@@ -407,6 +365,7 @@ class Scheduler:
         if self._policy is not None:
             await self._policy.close()
         await self.bus.close()
+        self._processes.close()
         if self.elsewhere is not None:
             await self.elsewhere.close()
         await self.store.close()

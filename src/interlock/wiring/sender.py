@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 from random import Random
 
-from interlock.buses.socket import SocketBus
+from interlock.buses.open import open_bus
 from interlock.config import Settings
 from interlock.fields.field import copy_fields
 from interlock.ports.clock import SystemClock
 from interlock.ports.store import Reader
 from interlock.sender.sender import Sender
 from interlock.supervision import Child
-from interlock.wiring.child import ChildOptions, child_of, until_stopped
+from interlock.wiring.child import ChildOptions, child_of
 
-SENDING, SENDER = "sending", "sender"  # the group, so that it stops after the engine, and its only child
+SENDER = "sender"
 
 
 class SenderOptions(ChildOptions, frozen=True, kw_only=True):
@@ -21,11 +21,7 @@ class SenderOptions(ChildOptions, frozen=True, kw_only=True):
 
 def sender_child(settings: Settings, reader: Reader) -> Child:
     options = copy_fields(SenderOptions, settings, socket=str(settings.socket_path()))
-    return child_of(SENDER, run_sender, send, options, reader)
-
-
-async def run_sender(options: SenderOptions) -> None:
-    await until_stopped(send, options)
+    return child_of(SENDER, send, options, reader)
 
 
 async def send(reader: Reader, options: SenderOptions) -> None:
@@ -35,6 +31,6 @@ async def send(reader: Reader, options: SenderOptions) -> None:
 
     transport = HttpTransport(options.webhook_allow)
     try:
-        await Sender(reader, SocketBus(options.socket), transport, SystemClock(), Random()).run()
+        await Sender(reader, open_bus(options.socket), transport, SystemClock(), Random()).run()
     finally:
         await transport.close()

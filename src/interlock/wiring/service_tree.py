@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from difflib import get_close_matches
 from typing import Any
@@ -11,7 +11,6 @@ import msgspec
 from msgspec.structs import replace
 
 from interlock.config.sources import Loaded
-from interlock.engine.links import Links
 from interlock.error import InterlockError, UnknownChild, WrongStatus
 from interlock.model.child_info import OVER, UP, ChildInfo, Kept, ServiceAction, Status
 from interlock.model.exposition import Family
@@ -20,6 +19,7 @@ from interlock.ports.handover import Handover, MemoryHandover
 from interlock.ports.operations import TreeOperations
 from interlock.supervision import Child, Group, Supervisor
 from interlock.supervision.goal import unless
+from interlock.wire.message import Unready
 
 logger = logging.getLogger("interlock.services")
 
@@ -31,9 +31,9 @@ Define = Callable[[Loaded, str], Awaitable[Difference]]
 """defines exactly what the files declare, on behalf of an actor; raises with every fault, and then changes nothing"""
 _METRICS: tuple[tuple[str, str, str, Callable[[ChildInfo], float]], ...] = (
     ("interlock_service_up", "gauge", "Whether a service, or a worker process, is running.",
-     lambda one: one.status is Status.RUNNING),
-    ("interlock_service_restarts_total", "counter", "Number of automatic restarts.", lambda one: one.restarts),
-    ("interlock_service_exhausted", "gauge", "Whether its budget of restarts is used up.", lambda one: one.exhausted),
+     lambda info: info.status is Status.RUNNING),
+    ("interlock_service_restarts_total", "counter", "Number of automatic restarts.", lambda info: info.restarts),
+    ("interlock_service_exhausted", "gauge", "Whether its budget of restarts is used up.", lambda info: info.exhausted),
 )  # fmt: skip
 Placed = Mapping[str, Child]  # children by their paths, each group before its members and without them
 
@@ -48,15 +48,12 @@ class Services(TreeOperations):
         define: Define,
         workers: Callable[[], Sequence[Child]],
         moving: set[str],
-        links: Links,
     ) -> None:
-        """`moving` gets the names of services while they are removed and added again elsewhere in the tree. `links`
-        know which workers have joined, and why others cannot."""
+        """`moving` gets the names of services while they are removed and added again elsewhere in the tree."""
         self._tree = tree
         self._load = load
         self._define = define
         self._workers = workers
-        self._links = links
         self._hiring: asyncio.Task[None] | None = None
         self._moving = moving
         self._declared: Placed = {}
@@ -91,27 +88,27 @@ class Services(TreeOperations):
             except Exception:
                 logger.exception("not all services could be started")
 
-    def tree(self) -> ChildInfo:
-        top = self._tree.info()
-        return replace(top, children=[self._explained(one) if one.name == WORKERS else one for one in top.children])
+    def tree(self, joined: Collection[str], faults: Mapping[str, Unready]) -> ChildInfo:
+        def explained(worker: ChildInfo) -> ChildInfo:
+            """Say why a worker takes no runs: it is a process, which the tree only sees start and end."""
+            if (fault := faults.get(worker.name)) is not None:
+                return replace(worker, reason=fault.reason, traceback=fault.traceback)
+            if worker.status in UP and not any(name.startswith(f"{worker.name}-{worker.pid}-") for name in joined):
+                return replace(worker, reason=NOT_JOINED)
+            return worker
 
-    def _explained(self, workers: ChildInfo) -> ChildInfo:
-        """Say why workers take no runs: they are processes, which the tree only sees start and end."""
-        joined, found = self._links.worker_names(), []
-        for child in workers.children:
-            if (fault := self._links.faults.get(child.name)) is not None:
-                child = replace(child, reason=fault.reason, traceback=fault.traceback)
-            elif child.status in UP and not any(one.startswith(f"{child.name}-{child.pid}-") for one in joined):
-                child = replace(child, reason=NOT_JOINED)
-            found.append(child)
-        return replace(workers, children=found)
+        top = self._tree.info()
+        children = {child.name: child for child in top.children}
+        if (workers := children.get(WORKERS)) is not None:
+            children[WORKERS] = replace(workers, children=[explained(worker) for worker in workers.children])
+        return replace(top, children=list(children.values()))
 
     async def act(self, name: str, action: ServiceAction, actor: str) -> ChildInfo:
         path = self._path_of(name)
         logger.info("%s: %s by %s", path, action.value, actor)
         if action is ServiceAction.STOP:
             # A child that waits for its turn stays down as well.
-            self._due = {one for one in self._due if one != path and not one.startswith(f"{path}/")}
+            self._due = {due for due in self._due if due != path and not due.startswith(f"{path}/")}
         return await self._tree.act(path, action)
 
     async def reload(self, actor: str) -> Reloaded:
@@ -127,7 +124,7 @@ class Services(TreeOperations):
         # A later reload may have continued from there.
         async with self._changing:
             self._check_goes_on()
-        before, after = ({child.name: (path, child) for path, child in one.items()} for one in (old, new))
+        before, after = ({child.name: (path, child) for path, child in placed.items()} for placed in (old, new))
         reloaded = Reloaded(jobs=jobs, services=Difference.between(before, after), policy=policy)
         for kind, difference in msgspec.structs.asdict(reloaded).items():
             counts = ", ".join(f"{len(names)} {what}" for what, names in msgspec.structs.asdict(difference).items())
@@ -155,9 +152,9 @@ class Services(TreeOperations):
     async def restart_workers(self) -> None:
         """Restart one worker after the other, except those stopped by hand. Running attempts have the time of a drain,
         then they are returned."""
-        for one in self._tree.child(WORKERS).children:
-            if not self._is_over and not self._tree.is_held(one.path):
-                await self._tree.act(one.path, ServiceAction.RESTART)
+        for worker in self._tree.child(WORKERS).children:
+            if not self._is_over and not self._tree.is_held(worker.path):
+                await self._tree.act(worker.path, ServiceAction.RESTART)
 
     async def _hire(self) -> None:
         await self._begun.wait()
@@ -170,19 +167,19 @@ class Services(TreeOperations):
                 logger.error("%s cannot be started: %s", child.name, error)
 
     def families(self) -> list[Family]:
-        kept = [(one.name, one) for one in _leaves(self._tree.child(SERVICES))]
-        kept += [(one.path, one) for one in _leaves(self._tree.child(WORKERS))]
+        kept = [(service.name, service) for service in _leaves(self._tree.child(SERVICES))]
+        kept += [(worker.path, worker) for worker in _leaves(self._tree.child(WORKERS))]
         return [
-            Family(name, kind, text, [("", {"service": service}, float(value(one))) for service, one in kept])
+            Family(name, kind, text, [("", {"service": service}, float(value(info))) for service, info in kept])
             for name, kind, text, value in _METRICS
         ]
 
     def _path_of(self, name: str) -> str:
         """Return the path of a service, group or worker, given its name or path."""
-        found = [one for above in (WORKERS, SERVICES) for one in _all_below(self._tree.child(above))]
-        known = {one.name: one.path for one in found} | {one.path: one.path for one in found}
+        found = [child for above in (WORKERS, SERVICES) for child in _all_below(self._tree.child(above))]
+        known = {child.name: child.path for child in found} | {child.path: child.path for child in found}
         if name not in known:
-            close = get_close_matches(name, [one.name for one in found], 1)
+            close = get_close_matches(name, [child.name for child in found], 1)
             raise UnknownChild(name, f"; did you mean {close[0]!r}?" if close else "")
         return known[name]
 

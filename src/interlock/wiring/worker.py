@@ -11,8 +11,7 @@ from math import inf
 import msgspec
 
 from interlock import config
-from interlock.buses.socket import SocketBus
-from interlock.buses.tls import TlsBus
+from interlock.buses.open import open_bus
 from interlock.error import InterlockError, NotRunning
 from interlock.fields.field import copy_fields
 from interlock.fields.secret import SECRET_NAMES
@@ -55,19 +54,19 @@ class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
         config.check(self)
 
 
-async def run_worker(options: WorkerOptions, elsewhere: TlsBus | None = None) -> None:
+async def run_worker(options: WorkerOptions, elsewhere: Bus | None = None) -> None:
     """Run a worker until TERM; raise if there is no scheduler, or the app cannot be loaded. `elsewhere` leads to a
     scheduler on another machine, which may come later."""
-    bus = SocketBus(options.socket) if elsewhere is None else elsewhere
+    bus = open_bus(options.socket) if elsewhere is None else elsewhere
     if elsewhere is None:
         os.environ["INTERLOCK_SOCKET"] = options.socket
     if not options.instance:
-        await _check_scheduler(bus)
+        await _check_scheduler(bus, must_run=elsewhere is None)
     tasks = TaskSet()
     pool = ProcessPool(
         copy_fields(ExecutorOptions, options, isolated=False),
         options.processes,
-        on_fault=lambda error: tasks.begin(_tell_fault(bus, settings, error)),
+        on_fault=lambda error: tasks.begin(_tell_fault(elsewhere is None, bus, settings, error)),
     )
     settings = HostSettings(
         worker_id=worker_id(options.name, os.getpid()),
@@ -97,7 +96,7 @@ async def run_worker(options: WorkerOptions, elsewhere: TlsBus | None = None) ->
             if options.instance:
                 # The scheduler's own; a person who starts one sees the error itself.
                 logger.error("worker %s cannot start", options.name, exc_info=error)
-            await _tell_fault(bus, settings, error)
+            await _tell_fault(elsewhere is None, bus, settings, error)
             raise
         host = Host(bus, pool, pool.jobs, settings, SystemClock(), LoadMeter().measure)
         _stop_on_signals(host, options.drain)
@@ -109,12 +108,12 @@ async def run_worker(options: WorkerOptions, elsewhere: TlsBus | None = None) ->
             echo.close()
 
 
-async def _check_scheduler(bus: Bus) -> None:
+async def _check_scheduler(bus: Bus, must_run: bool) -> None:
     """Fail at once if a person starts a worker that cannot join; one elsewhere may start before its scheduler."""
     try:
         (await bus.connect(_NoAnswer())).close()
     except NotRunning as error:
-        if isinstance(bus, SocketBus):
+        if must_run:
             raise
         logger.warning("%s; trying again until it answers", error)
 
@@ -127,10 +126,10 @@ class _NoAnswer(Endpoint):
         pass
 
 
-async def _tell_fault(bus: Bus, settings: HostSettings, error: InterlockError | None) -> None:
+async def _tell_fault(is_local: bool, bus: Bus, settings: HostSettings, error: InterlockError | None) -> None:
     """Tell the scheduler why no executor process can start, or that one can again."""
-    if not isinstance(bus, SocketBus):
-        return  # it takes this only from its own machine; the worker's log has the error
+    if not is_local:
+        return  # a scheduler takes this only from its own machine; the worker's log has the error
     reason, trace = ("", "") if error is None else (str(error), "\n".join(getattr(error, "__notes__", ())))
     with suppress(NotRunning):
         peer = await bus.connect(_NoAnswer())

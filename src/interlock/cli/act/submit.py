@@ -11,10 +11,10 @@ from interlock.cli.shared.payloads import read_many, read_one
 from interlock.cli.shared.run_options import takes_run_options
 from interlock.cli.shared.server import JobArgument, client_of
 from interlock.client.http.client import BlockingRunHandle, Client
-from interlock.client.submission import MOST_BYTES, new_run
 from interlock.error import RunEnded, WaitTimeout
 from interlock.error_lines import say
 from interlock.fields.duration import seconds
+from interlock.interface.run_builder import MOST_BYTES, new_run
 from interlock.wire.request import MOST_RUNS_OVER_HTTP, NewRun
 
 PayloadOption = Annotated[

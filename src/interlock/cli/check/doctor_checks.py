@@ -21,11 +21,12 @@ import msgspec
 
 from interlock.api.peer import is_own, owner_of_peer
 from interlock.cli.draw.format import policy_line
-from interlock.config import MEMORY, Resolved, Settings
+from interlock.config import Resolved, Settings
 from interlock.config.documents import read
 from interlock.config.faults import Faults
 from interlock.config.sources import NO_APP, FromApp, build, of_app
 from interlock.error import DatabaseBehind, DatabaseDamaged, InterlockError
+from interlock.fields.sockets import file_of
 from interlock.stores.sqlite import database as sqlite
 from interlock.stores.sqlite.database import connect_reader, lock_path, read_lock
 from interlock.stores.sqlite.reader import read_position
@@ -140,7 +141,7 @@ def _others_may_write(status: os.stat_result) -> bool:
 
 def folder(database: str) -> Iterator[Finding]:
     """Check the place of the database."""
-    if database == MEMORY:
+    if file_of(database) is None:
         yield ok("folder", "none: the database is kept in memory")
         return
     place = Path(database).absolute().parent
@@ -193,7 +194,7 @@ def _sync(place: Path) -> Finding:
 
 def database(path: str) -> Iterator[Finding]:
     """Check the file, its modes, and who holds its lock."""
-    if path == MEMORY:
+    if file_of(path) is None:
         return
     if (deleted := sqlite.holder_of_deleted(sqlite.lock_path(path))) is not None:
         fix = f"restart process {deleted}; until then it acknowledges nothing"

@@ -27,7 +27,7 @@ from interlock.model.state import State
 from interlock.ports.store import Reader, RunFilter
 from interlock.simulation.forecast import check_size, forecast
 from interlock.simulation.forecast_model import Forecast, Length, Plan
-from interlock.stores.sqlite.reader import SqliteReader
+from interlock.stores.open import open_reader
 
 LONGEST = 366 * 86400.0
 ASSUMED = Length(1.0, "assumed")
@@ -125,7 +125,7 @@ def _lengths(jobs: Mapping[str, Job], question: Question, resolved: Resolved) ->
 
 async def past_lengths(database: str, jobs: Sequence[str]) -> dict[str, Length]:
     """Return the median length of each job's latest successful runs, for jobs that have any."""
-    reader = SqliteReader(database, threads=1)
+    reader = open_reader(database)
     await reader.open()
     try:
         found = {job_id: await _durations(reader, job_id) for job_id in jobs}

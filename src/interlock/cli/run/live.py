@@ -21,7 +21,6 @@ from interlock.core.attempts.silence import Silence
 from interlock.core.policy.judging import Judging
 from interlock.core.routing.workers import state_of
 from interlock.core.timetable.table import Table
-from interlock.fields.sockets import MEMORY
 from interlock.model.child_info import UP
 from interlock.model.run import Run
 from interlock.model.state import State
@@ -112,7 +111,7 @@ def summary(scheduler: Scheduler) -> str:
     metrics = scheduler.engine.metrics
     ended = ", ".join(f"{count:,} {state}" for state, count in sorted(metrics.ended.items())) or "none ended"
     left = len(scheduler.engine.state.runs)
-    fate = "lost with the database in memory" if scheduler.settings.database == MEMORY else "kept for the next start"
+    fate = "lost with the database in memory" if scheduler.store.is_private else "kept for the next start"
     return f"{metrics.submitted:,} submitted, {ended}, {left:,} {fate}"
 
 
@@ -157,7 +156,7 @@ def _head(scheduler: Scheduler, rate: float, uptime: float) -> Text:
         (f" · {len(engine.state.of(Judging).awaiting_approval):,} to approve", "yellow")
         if engine.state.of(Judging).awaiting_approval
         else "",
-        (" · store unavailable", "bold red") if not engine.available else "",
+        (" · store unavailable", "bold red") if not engine.present.available else "",
         f" · {engine.metrics.commits:,} commits",
         f" · {engine.state.of(Silence).stale_messages:,} stale messages"
         if engine.state.of(Silence).stale_messages

@@ -17,12 +17,13 @@ from interlock.cli.draw.tables import console
 from interlock.cli.run.live import HeldErrors, show_live, summary
 from interlock.cli.run.next_steps import next_steps
 from interlock.cli.shared.output import mute
-from interlock.client.submission import new_run, submit
+from interlock.client.submission import submit
 from interlock.config import Resolved
 from interlock.config.sources import NO_APP, Loaded, load, of_app
 from interlock.error import BadConfig, CannotStart, InterlockError, UnknownJob
 from interlock.error_lines import say
 from interlock.fields import payload
+from interlock.interface.run_builder import new_run
 from interlock.log_lines import log_to_stderr
 from interlock.runtime import run
 from interlock.task_set import TaskSet
@@ -143,7 +144,7 @@ async def _serve(
     where = f", {scheduler.front.url}" if scheduler.front.url else ""
     workers = f", workers {scheduler.elsewhere}" if scheduler.elsewhere else ""
     _say(f"interlock: {scheduler.settings.database}, socket {scheduler.settings.socket_path()}{workers}{where}")
-    _say(policy_line(scheduler.engine.catalog.policy))
+    _say(policy_line(scheduler.engine.present.catalog.policy))
     display = None if errors is None else loop.create_task(show_live(scheduler, steps(), errors))
     ended = loop.create_task(scheduler.wait())
     waiting = loop.create_task(asked.wait())

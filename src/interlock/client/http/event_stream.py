@@ -8,11 +8,11 @@ import msgspec
 from interlock.client.http.exchange import Exchange, Failure, Patience, Request, Response, media_type
 from interlock.client.http.request import filled, request_of
 from interlock.client.http.sse import EventParser, ServerSentEvent
-from interlock.client.submission import check_options
 from interlock.error import BadValue
 from interlock.fields import json_form
 from interlock.interface import operations as table
 from interlock.interface.queries import EventsQuery
+from interlock.interface.run_builder import check_options
 from interlock.interface.run_view import EVENT_NAMES, Event, GapEvent, HelloEvent, RunDetail, RunEvent
 from interlock.model.state import TERMINAL
 

@@ -15,6 +15,7 @@ import msgspec
 from interlock.client.http.address import Address
 from interlock.error import ConnectionLost, Forbidden, InterlockError, NotRunning, rebuild
 from interlock.fields import json_form
+from interlock.interface.operation import IN_DOUBT
 
 T = TypeVar("T")
 
@@ -22,7 +23,6 @@ FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 2.0
 LONGEST_RETRY_AFTER = 60.0  # seconds; a client does not wait for a server that asks for a longer pause
 PROBLEM = "application/problem+json"
-IN_DOUBT = "; it may have been done, or still be under way"
 AWAY = frozenset({429, 502, 503, 504})  # statuses of a server, or of a proxy before it, that may answer later
 UNKNOWN = frozenset({502, 504})  # statuses of a proxy that does not know the outcome
 

@@ -10,9 +10,7 @@ import msgspec
 
 from interlock.client.handle import RunAccess, RunHandle, Typed
 from interlock.client.http.exchange import Exchange, Policy, Transport
-from interlock.client.http.job_document import JobFields, document_of
 from interlock.client.http.request import Submitted, filled, request_of, run_fields
-from interlock.client.submission import Instant, check_options, instant, new_run
 from interlock.error import BadValue, Forbidden
 from interlock.fields import payload as payloads
 from interlock.fields.duration import Duration, seconds
@@ -26,9 +24,11 @@ from interlock.interface import queries as q
 from interlock.interface import worker_operations as worker_table
 from interlock.interface.approval_view import ApprovalDetail, ApprovalInfo, ApprovalPage, ReleaseBody, ResolveBody
 from interlock.interface.bodies import BackfillBody, JobsBody, LaneBody, LaneChangeBody
+from interlock.interface.job_document import JobFields, document_of
 from interlock.interface.letter_view import LetterDetail, LetterInfo, LetterPage, LettersBody, ReplayBody
 from interlock.interface.new_run_body import TriggerBody
 from interlock.interface.operation import Operation, Query
+from interlock.interface.run_builder import Instant, check_options, instant, new_run
 from interlock.interface.run_view import BulkInfo, LogPage, RunPage
 from interlock.model.audit import AuditEntry, AuditKind, AuditPage, AuditReport, Chain
 from interlock.model.delivery import DeliveryInfo, DeliveryPage, DeliveryState

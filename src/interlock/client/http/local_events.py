@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 
 from interlock.client.http.async_client import AsyncClient
 from interlock.client.http.event_stream import EventFilter
-from interlock.client.submission import check_options
 from interlock.error import NotRunning
 from interlock.fields.sockets import http_socket
+from interlock.interface.run_builder import check_options
 from interlock.interface.run_view import Event
 
 REMEDY = "events come over HTTP: start the scheduler with --http local, or app.running(http='local')"

@@ -12,23 +12,14 @@ from interlock.client.handle import Ending, RunHandle
 from interlock.client.http.event_stream import EventFilter, EventStream
 from interlock.client.http.job_operations import JobOperations, check_limit
 from interlock.client.http.request import Submitted, filled, request_of, run_fields
-from interlock.client.submission import (
-    Call,
-    Instant,
-    NewRuns,
-    call_of,
-    check_options,
-    check_size,
-    instant,
-    result_type_of,
-    run_of,
-)
+from interlock.client.submission import Call, NewRuns, call_of, result_type_of, run_of
 from interlock.error import BadValue, ConnectionLost, NotRunning, UnknownChild, WaitTimeout, rebuild, shown
 from interlock.fields.duration import Duration
 from interlock.interface import operations as table
 from interlock.interface.bodies import ActedOn, BatchBody, BulkBody, CancelBody, Readiness, ReasonBody
 from interlock.interface.new_run_body import NewRunBody
 from interlock.interface.queries import LogsQuery, RunsQuery, ServiceLogsQuery, WaitQuery
+from interlock.interface.run_builder import Instant, check_options, check_size, instant
 from interlock.interface.run_view import (
     BulkInfo,
     Event,

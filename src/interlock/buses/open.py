@@ -1,0 +1,28 @@
+"""The one place that knows which buses there are."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from interlock.buses.processes import ProcessWatch
+from interlock.buses.socket import SocketBus
+from interlock.buses.tls import TlsBus, client_context, server_context
+from interlock.model.access import Grant
+from interlock.ports.bus import Bus
+
+Address = tuple[str, int]
+
+
+def open_bus(path: str | Path, processes: ProcessWatch | None = None) -> Bus:
+    """Return the bus of a scheduler on this machine, which watches the `processes` at the other ends."""
+    return SocketBus(path, processes)
+
+
+def open_listener(address: Address, certificate: str, key: str, grants: Sequence[Grant]) -> Bus:
+    """Return the bus on which workers elsewhere find a scheduler. Raise OSError if the files cannot be used."""
+    return TlsBus(address, server_context(certificate, key), grants=grants)
+
+
+def open_remote(address: Address, ca: str | None, fingerprint: str | None, token: str) -> Bus:
+    """Return the bus to a scheduler elsewhere, for its workers. Raise OSError if the file `ca` cannot be used."""
+    context = client_context(ca, fingerprint is not None)
+    return TlsBus(address, context, token=token, fingerprint=fingerprint or "")

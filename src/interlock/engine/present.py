@@ -1,0 +1,73 @@
+"""What an engine knows at present: its state, its peers, the commands that wait, and whether it may answer. Its parts
+share one value of this; only the loop and a declaration change it."""
+
+import asyncio
+
+from interlock.core.state import Limits
+from interlock.core.step import new_state
+from interlock.engine.catalog import Catalog
+from interlock.engine.inbox import Inbox
+from interlock.engine.metrics import Metrics, pass_age
+from interlock.engine.peers import Peers
+from interlock.error import StoreUnavailable
+from interlock.model.exposition import Family
+from interlock.model.lane import LaneStatus
+from interlock.ports.clock import Clock
+from interlock.wire.request import StatusReport
+
+
+class Present:
+    def __init__(self, clock: Clock, limits: Limits, catalog: Catalog, inbox: Inbox, metrics: Metrics) -> None:
+        self.clock = clock
+        self.limits = limits
+        self.catalog = catalog
+        self.inbox = inbox
+        self.metrics = metrics
+        self.peers = Peers()
+        self.state = new_state(limits, catalog.lanes)
+        self.position = 0  # the last one given to a row, stored or not
+        self.stored = 0  # the last one stored
+        self.writing: asyncio.Future[None] | None = None  # the pending commit
+        self._passed_at = 0.0  # elapsed time of the latest pass
+        self.wrote_at = 0.0  # elapsed time at which the store has last written
+        self._starved_since: float | None = None  # elapsed time since which runs wait without any worker
+        self.available = False  # whether the store works, and `state` is that of the store
+        self.trouble = StoreUnavailable("it is being recovered")  # reason while it is not available
+        self.is_settled = False  # whether the jobs of this start are known
+        self.is_draining = False
+        self.is_over = False  # whether everything is carried out, and nothing more is looked at
+
+    def now(self) -> float:
+        return self.clock.now().wall
+
+    def elapsed(self) -> float:
+        return self.clock.now().elapsed
+
+    def note_pass(self) -> None:
+        """Note the beginning of a pass, and since when runs wait without any worker."""
+        now = self._passed_at = self.elapsed()
+        lanes = self.state.lanes.values()
+        if any(worker.takes_work for worker in self.state.workers.values()) or not any(
+            lane.holding or (lane.waiting and lane.status is LaneStatus.OPEN) for lane in lanes
+        ):
+            self._starved_since = None
+        elif self._starved_since is None:
+            self._starved_since = now
+
+    def status(self, request: int) -> StatusReport:
+        now = self.elapsed()
+        return StatusReport(
+            request=request,
+            available=self.available,
+            draining=self.is_draining,
+            since_pass=max(0.0, now - self._passed_at),
+            since_write=max(0.0, now - self.wrote_at),
+            live=len(self.state.runs),
+            workers=sum(worker.takes_work for worker in self.state.workers.values()),
+            starved=0.0 if self._starved_since is None else now - self._starved_since,
+            position=self.stored,
+        )
+
+    def families(self) -> list[Family]:
+        found = self.metrics.latest(self.clock, available=self.available, position=self.stored)
+        return [*found, pass_age(max(0.0, self.elapsed() - self._passed_at))]
