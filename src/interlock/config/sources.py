@@ -20,7 +20,6 @@ from interlock.model.job import JOB_FIELDS, Job, check_lane
 from interlock.model.lane import LaneSpec
 from interlock.model.pool import PoolSpec
 from interlock.model.tenant import EVERYBODY, TenantSpec
-from interlock.model.work import JobWork
 from interlock.policy.policy import Policy
 from interlock.supervision.spec import Child, Group
 from interlock.worker.app_loader import load_app, load_app_again
@@ -179,7 +178,7 @@ def _declared(document: Document) -> Declared | Named[Any] | None:
 
 def _bound(document: Document, job: Job, definitions: Mapping[str, Definition]) -> FileJob:
     """Return a job; bind one that runs the function of a job of the app."""
-    if isinstance(job.work, JobWork):
+    if job.function_of is not None:
         try:
             job = bind(job, definitions)
         except InterlockError as error:

@@ -40,7 +40,6 @@ from interlock.model.job import RANKS, ExecutorKind, Job
 from interlock.model.lane import LaneMemo, LaneSpec, LaneStatus
 from interlock.model.run import Now, Run, RunIds
 from interlock.model.tenant import EVERYBODY
-from interlock.model.work import JobWork, ProcessWork
 from interlock.policy.policy import Policy
 from interlock.policy.velocity import Windows
 from interlock.wire.effect import Effect
@@ -235,20 +234,19 @@ class SchedulerState:
         return self.versions[run.job_version]
 
     def route_key(self, run: Run) -> RouteKey:
-        job, worker_of = self.job_of(run), run.job_id
+        job = self.job_of(run)
         needs = needs_of(job, run.labels)
         gates = gate_names(job, run) if job.rate is not None or run.facets is not None else ()
         if run.session is not None and self.sessions[run.tenant, run.session].rate is not None:
             gates = (session_rate(run.tenant, run.session), *gates)
         if run.tenant in self.tenants:
             gates = (*gates, *self.tenants[run.tenant].gate_names)
-        if type(job.work) is ProcessWork:
-            return ANYWHERE, SlotKind.SHARED, gates, needs
-        if type(job.work) is JobWork:
-            worker_of = job.work.job
+        worker_of = run.job_id
+        if job.work is not None:
+            worker_of = job.work.function_of or ANYWHERE
+            if not job.work.is_function:
+                return worker_of, SlotKind.SHARED, gates, needs
             job = self.jobs.get(worker_of, job)  # its executor may have changed since
-        elif job.work is not None:
-            worker_of = ANYWHERE
         if job.executor is ExecutorKind.PROCESS:
             room = SlotKind.OWN
         else:
@@ -268,7 +266,7 @@ class SchedulerState:
         found = self.plain_keys.get((run.job_version, run.tenant))
         if found is None:
             found = self.line_key(run), self.route_key(run)
-            if type(self.job_of(run).work) is not JobWork:  # that of the other job may change
+            if self.job_of(run).function_of is None:  # that of the other job may change
                 if len(self.plain_keys) > MOST_KEYS:
                     self.plain_keys.clear()
                 self.plain_keys[run.job_version, run.tenant] = found
