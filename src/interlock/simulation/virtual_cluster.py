@@ -101,7 +101,7 @@ class VirtualCluster:
 
 
 async def _work(host: Host, executor: Executor) -> None:
-    await executor.start(host.report)
+    await executor.open(host.report)
     await host.run()
     await executor.close()
 

@@ -50,6 +50,10 @@ class OfAttempt(Message, frozen=True):
     run_id: Id
     fence: Number
 
+    @property
+    def key(self) -> tuple[str, int]:
+        return self.run_id, self.fence
+
 
 class Unread(Message, frozen=True):
     """Stands for a message that cannot be read; nobody sends it."""
