@@ -10,8 +10,8 @@ import msgspec
 
 from interlock.client.handle import Ending, RunHandle
 from interlock.client.http.event_stream import EventFilter, EventStream
-from interlock.client.http.job_operations import JobOperations, check_limit
-from interlock.client.http.request import Submitted, filled, request_of, run_fields
+from interlock.client.http.job_operations import JobOperations, page_size
+from interlock.client.http.request import Submitted, chosen, filled, request_of, run_fields
 from interlock.client.submission import (
     Call,
     Instant,
@@ -232,8 +232,7 @@ class Operations(JobOperations):
         """Yield runs, newest first: all that match the filter, or `limit` of them."""
         check_options(asked, RunFilter)
         limit = asked.get("limit")
-        check_limit(limit)
-        query = filled(RunsQuery, **_choice(asked), live=asked.get("live"), limit=min(PAGE, limit or PAGE))
+        query = filled(RunsQuery, **_choice(asked), live=asked.get("live"), limit=page_size(limit, PAGE))
         return self._items(table.runs, query, lambda page: page.runs, limit)
 
     async def act_on_many(
@@ -289,9 +288,7 @@ class Operations(JobOperations):
 
         If the connection breaks, the call is not repeated, because the action may have happened.
         """
-        if action not in table.service_actions:
-            raise BadValue("action", action, f"one of {', '.join(ServiceAction)}")
-        return await self._call(table.service_actions[ServiceAction(action)], _service(name))
+        return await self._call(chosen(table.service_actions, action), _service(name))
 
     async def reload(self) -> Reloaded:
         """Make the server read its files again; `BadConfig`, with a line for each fault, if it refuses them."""

@@ -1,8 +1,8 @@
 """Requests made from the table of operations (`interface/operations.py`), and from the structs it names."""
 
 import os
-from collections.abc import Sequence
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar, cast
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -16,7 +16,9 @@ from interlock.wire.claim import HEADER, present_claim
 from interlock.wire.new_run import PLAIN, check_text
 from interlock.wire.request import NewRun
 
+A = TypeVar("A", bound=str)
 S = TypeVar("S", bound=msgspec.Struct)
+T = TypeVar("T")
 
 QUICK = 60.0
 """seconds: an operation that may take the server longer gets time of its own, and a connection beside the pool"""
@@ -27,6 +29,13 @@ class Submitted(msgspec.Struct):
     """The part of an answer to a submit that a handle needs."""
 
     id: str
+
+
+def chosen(operations: Mapping[A, Operation[T]], action: A | str) -> Operation[T]:
+    """Return the operation of an action; raise `BadValue` if there is none."""
+    if action not in operations:
+        raise BadValue("action", action, f"one of {', '.join(operations)}")
+    return operations[cast(A, action)]
 
 
 def request_of(
