@@ -23,7 +23,7 @@ from interlock.wire.request import MOST_RUNS, DropJob, Request
 from interlock.worker.definition import Definition
 
 if TYPE_CHECKING:
-    from interlock.client.http.event_stream import EventFilter
+    from interlock.client.http.event_stream import EventOptions
     from interlock.client.http.job_document import JobFields
     from interlock.interface.run_view import Event
     from interlock.model.job_info import JobInfo
@@ -105,7 +105,7 @@ class AppLink:
         """Return a handle on the run with this id."""
         return RunHandle(run_id, await self._connected())
 
-    def events(self, **asked: "Unpack[EventFilter]") -> AsyncIterator[tuple[str | None, "Event"]]:
+    def events(self, **asked: "Unpack[EventOptions]") -> AsyncIterator[tuple[str | None, "Event"]]:
         """Yield events as they happen, as `AsyncClient.events` does; with `run`, those of a run, which end with it.
 
         They come over HTTP, from the socket beside that of the scheduler: `app.running(http="local")` opens it.

@@ -34,7 +34,7 @@ def _untyped(parameters: list[Any]) -> list[Any]:
     return parameters
 
 
-class Command(TyperCommand):
+class CliCommand(TyperCommand):
     def get_params(self, ctx: Any) -> list[Any]:
         return _untyped(super().get_params(ctx))
 
@@ -60,7 +60,7 @@ class Commands(TyperGroup):
             if cmd_name in self.names:
                 panel = self.names[cmd_name]
                 function = _function(self.folder or panel.lower(), self.prefix + cmd_name)
-                alone.command(cmd_name, cls=Command, rich_help_panel=panel)(function)
+                alone.command(cmd_name, cls=CliCommand, rich_help_panel=panel)(function)
             else:
                 alone = self._group(cmd_name)
             self.commands[cmd_name] = typer.main.get_command(alone)

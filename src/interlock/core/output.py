@@ -33,7 +33,7 @@ from interlock.model.policy.output import MOST_KEPT, FailMode, OutputRecord, Out
 from interlock.model.policy.scanner import OutputAction
 from interlock.model.run import Now, Run
 from interlock.model.state import State
-from interlock.policy.output import Metadata, Output
+from interlock.policy.output import CompiledOutputPolicy, Metadata
 from interlock.wire.approval_request import ReleaseOutput
 from interlock.wire.message import Finished
 from interlock.wire.output_request import ReportScans, ScansStored
@@ -44,7 +44,7 @@ NO_SCANNERS = "the policy has no scanners any more"
 PATIENCE = 60.0  # seconds without a sign of the scanners after which a run no longer waits for them
 
 
-def output_of(state: SchedulerState) -> Output | None:
+def output_of(state: SchedulerState) -> CompiledOutputPolicy | None:
     return None if state.policy is None else state.policy.output
 
 

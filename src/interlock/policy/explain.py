@@ -6,7 +6,7 @@ import msgspec
 
 from interlock.fields.duration import brief, checked
 from interlock.model.policy.verdict import STRICTNESS, PolicyRequest, Ruling, for_each_submitter
-from interlock.policy.expression import Facts, TooCostly, Unevaluated
+from interlock.policy.expression import RequestFacts, TooCostly, Unevaluated
 from interlock.policy.policy import CompiledRule, Condition, Policy
 
 
@@ -26,7 +26,7 @@ def explain(policy: Policy, request: PolicyRequest) -> list[Step]:
         each = for_each_submitter(request)
         request = max(each, key=lambda one: STRICTNESS.index(policy.judge(one, None, 0.0).ruling))
     steps: list[Step] = []
-    facts = Facts(request)
+    facts = RequestFacts(request)
     decided: CompiledRule | None = None
     for one in policy.rules:
         try:
@@ -46,7 +46,7 @@ def explain(policy: Policy, request: PolicyRequest) -> list[Step]:
     return steps
 
 
-def _failing(one: CompiledRule, request: PolicyRequest, facts: Facts) -> str:
+def _failing(one: CompiledRule, request: PolicyRequest, facts: RequestFacts) -> str:
     """Return the first condition that does not hold, in words; empty if all hold."""
     for condition in one.conditions:
         if not condition.holds(request):

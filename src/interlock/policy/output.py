@@ -23,7 +23,7 @@ class Metadata(NamedTuple):
     exit_code: int | None
 
 
-class Output:
+class CompiledOutputPolicy:
     """A compiled output policy."""
 
     def __init__(self, document: OutputPolicy) -> None:

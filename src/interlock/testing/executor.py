@@ -15,7 +15,7 @@ from interlock.ports.executor import Executor, Key, Report
 from interlock.testing.patient_loop import PatientLoop
 from interlock.wire import message as m
 from interlock.worker.app_loader import Functions
-from interlock.worker.attempt_end import End, end_of_error, end_of_result
+from interlock.worker.attempt_end import AttemptEnd, end_of_error, end_of_result
 from interlock.worker.context import Context
 from interlock.worker.definition import Definition
 from interlock.worker.output_capture import Capture
@@ -57,7 +57,7 @@ class LocalExecutor(Executor):
         context.state = self._state
         task = self._loop.create_task(self._run(key, attempt, context))
         # A task that is cancelled before its first step never runs, so it cannot report itself.
-        task.add_done_callback(lambda _: self._finish(key, End(Outcome.CANCELLED)))
+        task.add_done_callback(lambda _: self._finish(key, AttemptEnd(Outcome.CANCELLED)))
         self._attempts[key] = task, context
         self._report(m.Started(*key))
 
@@ -73,13 +73,13 @@ class LocalExecutor(Executor):
             raise
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its outcome
             is_stopped = isinstance(error, asyncio.CancelledError) and context.cancelled
-            end = End(Outcome.CANCELLED) if is_stopped else end_of_error(error, context)
+            end = AttemptEnd(Outcome.CANCELLED) if is_stopped else end_of_error(error, context)
         if self._estimator is not None:
             estimate(self._estimator, context)
         capture.end()
         self._finish(key, end)
 
-    async def _run_function(self, attempt: m.Dispatch, context: Context) -> End:
+    async def _run_function(self, attempt: m.Dispatch, context: Context) -> AttemptEnd:
         definition, work = self._definitions.get(attempt.handler), attempt.work
         if isinstance(work, FunctionWork):
             definition = self._functions.known(work.function) or self._functions.load(attempt.job_id, work.function)
@@ -97,13 +97,13 @@ class LocalExecutor(Executor):
                 asyncio._set_running_loop(self._loop)
         return end_of_result(result, definition, context)
 
-    def _run_program(self, work: Work, attempt: m.Dispatch) -> End:
+    def _run_program(self, work: Work, attempt: m.Dispatch) -> AttemptEnd:
         code = self._program(work.words, from_json(payload.decode(attempt.payload or payload.EMPTY)))
         if code == 0:
-            return End(Outcome.SUCCEEDED, exit_code=0)
-        return End(Outcome.FAILED, error=how_ended(code), exit_code=code)
+            return AttemptEnd(Outcome.SUCCEEDED, exit_code=0)
+        return AttemptEnd(Outcome.FAILED, error=how_ended(code), exit_code=code)
 
-    def _finish(self, key: Key, end: End) -> None:
+    def _finish(self, key: Key, end: AttemptEnd) -> None:
         if self._attempts.pop(key, None) is not None:
             self._report(m.Finished(*key, **end._asdict()))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from interlock.worker.context import STREAM_LEVELS
-from interlock.worker.output_capture import Writer, present
+from interlock.worker.output_capture import CapturedStream, present
 
 
 class _Records(logging.Handler):
@@ -15,7 +15,7 @@ class _Records(logging.Handler):
             capture.context.add_line(self.format(record), record.levelname.lower(), record.name)
 
 
-class _Writer(Writer):
+class _Writer(CapturedStream):
     def write(self, text: str) -> int:
         super().write(text)
         return self._original.write(text) if present() is not None else len(text)

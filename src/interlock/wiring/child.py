@@ -26,11 +26,11 @@ class ChildOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 O = TypeVar("O", bound=ChildOptions)  # noqa: E741 - the options of one kind of child
-Work = Callable[[Reader, O], Coroutine[Any, Any, None]]
+ChildWork = Callable[[Reader, O], Coroutine[Any, Any, None]]
 
 
 def child_of(
-    name: str, run: Callable[[O], Coroutine[Any, Any, None]], work: Work[O], options: O, reader: Reader
+    name: str, run: Callable[[O], Coroutine[Any, Any, None]], work: ChildWork[O], options: O, reader: Reader
 ) -> Child:
     """Return a child that does the work; `run` does it in a process of its own."""
     if options.database == MEMORY:
@@ -43,7 +43,7 @@ def command_of(run: Callable[..., object], options: msgspec.Struct) -> list[str]
     return [sys.executable, "-m", "interlock.wiring.child_process", target, msgspec.json.encode(options).decode()]
 
 
-async def until_stopped(work: Work[O], options: O) -> None:
+async def until_stopped(work: ChildWork[O], options: O) -> None:
     """Do the work until TERM or Ctrl-C; its guard ends the process with the scheduler's."""
     reader = SqliteReader(options.database)
     await reader.open()

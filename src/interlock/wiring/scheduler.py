@@ -40,7 +40,7 @@ from interlock.wiring.inspector import INSPECTOR, inspector_child
 from interlock.wiring.policy import remote_policy
 from interlock.wiring.remote_workers import WORKER_TOKEN, bus_for_workers
 from interlock.wiring.sender import SENDING, sender_child
-from interlock.wiring.service_tree import SERVICES, WORKERS, Load, Services, TreeHandover, service_of
+from interlock.wiring.service_tree import SERVICES, WORKERS, LoadFiles, Services, TreeHandover, service_of
 from interlock.wiring.worker import WorkerOptions, run_worker
 from interlock.worker.app_loader import source_folders
 from interlock.worker.definition import Definition
@@ -87,8 +87,8 @@ class Scheduler:
         target: str | None,
         settings: Settings,
         store: MemoryStore | SqliteStore | None = None,
-        load: Load = Loaded,
-        load_again: Load | None = None,
+        load: LoadFiles = Loaded,
+        load_again: LoadFiles | None = None,
         worker_budget: Budget = WORKER_BUDGET,
         on_reload: Callable[[Reloaded], None] = lambda _: None,
     ) -> None:

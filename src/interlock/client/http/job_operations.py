@@ -9,7 +9,7 @@ from typing import Any, TypedDict, TypeVar, Unpack, cast, overload
 import msgspec
 
 from interlock.client.handle import RunAccess, RunHandle, Typed
-from interlock.client.http.exchange import Exchange, Policy, Transport
+from interlock.client.http.exchange import ClientPolicy, ClientTransport, Exchange
 from interlock.client.http.job_document import JobFields, document_of
 from interlock.client.http.request import Submitted, chosen, filled, request_of, run_fields
 from interlock.client.submission import Instant, check_options, instant, new_run
@@ -68,7 +68,7 @@ def _letters(asked: LetterOptions) -> dict[str, Any]:
 
 
 class JobOperations(RunAccess):
-    def __init__(self, policy: Policy, transport: Transport) -> None:
+    def __init__(self, policy: ClientPolicy, transport: ClientTransport) -> None:
         self._policy = policy
         self._exchange = Exchange(policy, transport)
         self._waiting: set[object] = set()

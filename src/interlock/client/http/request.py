@@ -7,7 +7,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from interlock.client.http.exchange import Request
+from interlock.client.http.exchange import HttpRequest
 from interlock.error import BadValue
 from interlock.interface.operation import PATH_PARAMETERS, Operation, Query
 from interlock.model.run import CALL_KEY
@@ -45,7 +45,7 @@ def request_of(
     body: msgspec.Struct | bytes | None = None,
     key: str | None = None,
     runs: Sequence[NewRun] = (),
-) -> Request:
+) -> HttpRequest:
     """Return the request of an operation; `runs` are those that it submits."""
     target = operation.path
     for name, value in zip(operation.parameters, path, strict=True):
@@ -62,7 +62,7 @@ def request_of(
     headers = {} if key is None else {"Idempotency-Key": key}
     if operation.method != "GET" and (claim := present_claim()):
         headers[HEADER] = claim
-    return Request(
+    return HttpRequest(
         operation.method,
         with_query(target, query),
         msgspec.json.encode(body) if isinstance(body, msgspec.Struct) else body,

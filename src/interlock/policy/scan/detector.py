@@ -14,14 +14,14 @@ from interlock.model.policy.scanner import compile_re2
 
 VALUE_END, NAME_END = b"\x1e", b"\x1f"
 
-Check = Callable[[bytes, int, int], int]
+HitCheck = Callable[[bytes, int, int], int]
 """Return the end of the hit at start and end, or 0 for a look-alike."""
 
 
 class Detector(msgspec.Struct, frozen=True):
     kind: str
     pattern: str  # the hit is the first group that matched, or else the whole match
-    check: Check | None = None
+    check: HitCheck | None = None
     hint: str = ""  # a pattern for the prefilter that matches raw JSON wherever `pattern` matches; by default `pattern`
 
 

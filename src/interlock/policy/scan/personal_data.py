@@ -7,7 +7,7 @@ from datetime import date
 from functools import cache
 
 from interlock.model.policy.scanner import PERSONAL
-from interlock.policy.scan.detector import Check, Detector, Detectors
+from interlock.policy.scan.detector import Detector, Detectors, HitCheck
 
 _NOT_DIGITS = re.compile(rb"[^0-9]")
 
@@ -209,7 +209,7 @@ def _after(names: str, digits: str) -> str:
     return rf"(?i)\b(?:[a-z]+_)?(?:{names}){_GAP}(?:is )?({digits})\b"
 
 
-def _national(kind: str, check: Check, *patterns: str) -> list[Detector]:
+def _national(kind: str, check: HitCheck, *patterns: str) -> list[Detector]:
     # In raw JSON any number of spaces may stand between a name and its value.
     return [Detector(kind, one, check, one.replace(_GAP, r"[^0-9a-z]+")) for one in patterns]
 
