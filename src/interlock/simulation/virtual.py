@@ -65,10 +65,10 @@ class VirtualClock(Clock):
         return Now(self._start + elapsed, elapsed)
 
 
-class _End(Peer):
+class _LinkEnd(Peer):
     """One end of a link within this process."""
 
-    other: "_End"
+    other: "_LinkEnd"
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
@@ -105,7 +105,7 @@ class VirtualBus(Bus):
 
     async def connect(self, endpoint: Endpoint) -> Peer:
         assert self._listener is not None
-        near, far = _End(endpoint), _End(self._listener)
+        near, far = _LinkEnd(endpoint), _LinkEnd(self._listener)
         near.other, far.other = far, near
         endpoint.opened(near)
         self._listener.opened(far)

@@ -32,7 +32,7 @@ class _NoStalls(StallWatch):
     def notice(self, now: Now, commands: list[Any]) -> None: ...
 
 
-class _Metrics(Metrics):
+class _StrictMetrics(Metrics):
     def failed(self, error: InterlockError) -> None:
         """End the cluster with an error from which a scheduler would recover."""
         raise error
@@ -59,7 +59,7 @@ class VirtualCluster:
                 holder="virtual",
             ),
         )
-        self.engine.metrics = _Metrics()
+        self.engine.metrics = _StrictMetrics()
         self.engine.effects = Effects(store, self.engine.post, self._answer_hook)
         self.answer: Callable[[CallHook], int] = lambda _: 200  # the status of a hook
         self.engine._stall = _NoStalls(self.clock)

@@ -22,7 +22,7 @@ from interlock.worker.output_capture import Capture
 from interlock.worker.pool import how_ended
 from interlock.worker.usage import Estimator, estimate
 
-Program = Callable[[Sequence[str], Mapping[str, Any]], int]  # command and payload of a program → its exit code
+ProgramStandIn = Callable[[Sequence[str], Mapping[str, Any]], int]  # command and payload of a program → its exit code
 
 
 class LocalExecutor(Executor):
@@ -36,7 +36,7 @@ class LocalExecutor(Executor):
         clock: Clock,
         state: Any,
         estimator: Estimator | None = None,
-        program: Program = lambda command, given: 0,
+        program: ProgramStandIn = lambda command, given: 0,
     ) -> None:
         self._definitions = definitions
         self._functions = Functions()  # those that jobs of files name

@@ -15,7 +15,7 @@ class _Records(logging.Handler):
             capture.context.add_line(self.format(record), record.levelname.lower(), record.name)
 
 
-class _Writer(CapturedStream):
+class _TestStream(CapturedStream):
     def write(self, text: str) -> int:
         super().write(text)
         return self._original.write(text) if present() is not None else len(text)
@@ -29,7 +29,7 @@ def captured() -> Iterator[None]:
     root.setLevel(min(level, logging.INFO))
     root.addHandler(handler)
     for name, stream in streams.items():
-        setattr(sys, name, _Writer(name, stream))
+        setattr(sys, name, _TestStream(name, stream))
     try:
         yield
     finally:
