@@ -29,7 +29,7 @@ class Backend:
     def __init__(self, reader: Reader, connection: Connection, secret_names: Sequence[str], read_job: ReadJob) -> None:
         self._feed = Feed(reader, connection)
         self._runs = RunHandlers(reader, connection, secret_names)
-        forwarded = [one for one in op.OPERATIONS if one.asks is not None]
+        forwarded = [operation for operation in op.OPERATIONS if operation.asks is not None]
         self.handlers: Handlers = {
             **dict.fromkeys(forwarded, partial(forward, connection)),
             **self._runs.handlers,

@@ -87,7 +87,7 @@ Handlers = Mapping[Operation[Any], HttpHandler]
 
 def handlers_of(part: object) -> Handlers:
     """Return the handlers among the methods of `part`: each has the name of its operation."""
-    return {one: getattr(part, one.name) for one in OPERATIONS if hasattr(part, one.name)}
+    return {operation: getattr(part, operation.name) for operation in OPERATIONS if hasattr(part, operation.name)}
 
 
 def seconds_of(wait: str | None) -> float:

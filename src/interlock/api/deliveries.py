@@ -29,7 +29,7 @@ class DeliveryHandlers:
         wanted = DeliveryFilter(query.run, query.job, tenant, query.state, query.id_prefix)
         found = await self._reader.deliveries(wanted, before, query.limit)
         return DeliveryPage(
-            deliveries=[info_of(one) for one in found.deliveries],
+            deliveries=[info_of(delivery) for delivery in found.deliveries],
             next=None if found.next is None else cursor_of(DELIVERIES, found.next),
         )
 

@@ -46,7 +46,7 @@ class LetterHandlers:
         wanted = _filter(query, caller)
         found = await self._reader.letters(wanted, before, query.limit)
         return LetterPage(
-            letters=[letter_info(one) for one in found.letters],
+            letters=[letter_info(letter) for letter in found.letters],
             counts=await self._reader.letter_counts(wanted) if before is None else None,
             next=None if found.next is None else cursor_of(LETTERS, found.next),
         )

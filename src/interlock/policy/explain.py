@@ -28,14 +28,14 @@ def explain(policy: Policy, request: PolicyRequest) -> list[Step]:
     steps: list[Step] = []
     facts = RequestFacts(request)
     decided: CompiledRule | None = None
-    for one in policy.rules:
+    for rule in policy.rules:
         try:
-            failing = _failing(one, request, facts)
+            failing = _failing(rule, request, facts)
         except TooCostly as error:
-            return [*steps, Step(one.rule.id, True, f"when: {one.rule.when} could not be evaluated: {error}: deny")]
-        steps.append(Step(one.rule.id, not failing, failing or f"matches: {one.rule.decision}"))
+            return [*steps, Step(rule.rule.id, True, f"when: {rule.rule.when} could not be evaluated: {error}: deny")]
+        steps.append(Step(rule.rule.id, not failing, failing or f"matches: {rule.rule.decision}"))
         if not failing:
-            decided = one
+            decided = rule
             break
     else:
         steps.append(Step("default", True, f"no rule matches: {policy.default.ruling}"))

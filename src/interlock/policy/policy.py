@@ -169,7 +169,7 @@ def _compiled(rule: Rule, digest: str) -> CompiledRule:
     return CompiledRule(
         rule=rule,
         conditions=conditions,
-        tests=tuple(one.holds for one in conditions if not one.indexed),
+        tests=tuple(condition.holds for condition in conditions if not condition.indexed),
         when=None if rule.when is None else compiled(rule.when),
         key=_key_of("" if rule.velocity is None else rule.velocity.key),
         verdict=Verdict(ruling=rule.decision, rule=rule.id, reason=reason, limits=rule.limits, policy=digest),

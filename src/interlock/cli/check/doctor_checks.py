@@ -263,10 +263,10 @@ def repair(path: str, target: str) -> Iterator[DoctorFinding]:
     except InterlockError as error:
         yield fail("repair", str(error), "nothing was saved; restore a backup")
         return
-    for one in tables:
-        counted = f"{one.saved:,} rows saved, {one.lost:,}{'' if one.exact else ' or more'} lost"
-        is_whole = one.exact and not one.lost
-        yield judge(f"repair: {one.table}", not is_whole, counted, f"look for them in a backup of {path}", "warning")
+    for table in tables:
+        counted = f"{table.saved:,} rows saved, {table.lost:,}{'' if table.exact else ' or more'} lost"
+        is_whole = table.exact and not table.lost
+        yield judge(f"repair: {table.table}", not is_whole, counted, f"look for them in a backup of {path}", "warning")
     yield ok("repair", f"saved into {target}; use it with: interlock up --db {target}")
 
 

@@ -14,7 +14,7 @@ def command(
         typer.Argument(
             metavar="KIND",
             help=f"{', '.join(KINDS[:-1])} or {KINDS[-1]}.",
-            autocompletion=lambda incomplete: [one for one in KINDS if one.startswith(incomplete)],
+            autocompletion=lambda incomplete: [kind for kind in KINDS if kind.startswith(incomplete)],
         ),
     ],
     file: Annotated[str, typer.Argument(metavar="FILE", help="File to read; '-' is standard input.")],

@@ -106,7 +106,7 @@ def _children(tree: ChildInfo) -> Iterator[DoctorFinding]:
     """Check that every worker can start its processes, and that the sender and the inspector are up."""
     for group in ("workers", "sending"):
         children = [one for one in everybody(tree) if one.path.startswith(f"{group}/")]
-        down = [one for one in children if one.reason and (one.traceback or one.status not in UP)]
+        down = [child for child in children if child.reason and (child.traceback or child.status not in UP)]
         faults = [f"{one.name}: {one.reason}" for one in down]
         detail = "; ".join(faults) or f"{len(children)} in the tree"
         if children or group == "workers":

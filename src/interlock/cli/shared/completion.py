@@ -30,20 +30,20 @@ def runs(ctx: typer.Context, incomplete: str) -> Completions:
 
 
 def services(ctx: typer.Context, incomplete: str) -> Completions:
-    return _ask(ctx, incomplete, lambda client: ((one.name, one.status.value) for one in client.services()))
+    return _ask(ctx, incomplete, lambda client: ((service.name, service.status.value) for service in client.services()))
 
 
 def lanes(ctx: typer.Context, incomplete: str) -> Completions:
-    return _ask(ctx, incomplete, lambda client: ((one.id, one.status.value) for one in client.lanes()))
+    return _ask(ctx, incomplete, lambda client: ((lane.id, lane.status.value) for lane in client.lanes()))
 
 
 def workers(ctx: typer.Context, incomplete: str) -> Completions:
-    return _ask(ctx, incomplete, lambda client: ((one.id, one.state.value) for one in client.workers()))
+    return _ask(ctx, incomplete, lambda client: ((worker.id, worker.state.value) for worker in client.workers()))
 
 
 def sessions(ctx: typer.Context, incomplete: str) -> Completions:
     def find(client: Client) -> Iterable[tuple[str, str]]:
-        return ((one.key, f"{one.active} active, {one.waiting} waiting") for one in client.sessions())
+        return ((session.key, f"{session.active} active, {session.waiting} waiting") for session in client.sessions())
 
     return _ask(ctx, incomplete, find)
 

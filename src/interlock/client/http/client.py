@@ -49,7 +49,7 @@ class BlockingRunHandle(Generic[T]):
 
 
 def _handles(targets: list[RunHandle[Any]]) -> list[BlockingRunHandle[Any]]:
-    return [BlockingRunHandle(one) for one in targets]
+    return [BlockingRunHandle(target) for target in targets]
 
 
 class Client(BaseClient):

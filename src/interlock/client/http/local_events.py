@@ -24,5 +24,5 @@ def local_events(socket: str, asked: EventOptions) -> AsyncIterator[tuple[str | 
 
 async def _events(path: str, asked: EventOptions) -> AsyncIterator[tuple[str | None, Event]]:
     async with AsyncClient(f"unix:{path}") as client:
-        async for one in client.events(**asked):
-            yield one
+        async for event in client.events(**asked):
+            yield event

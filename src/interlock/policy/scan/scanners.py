@@ -83,16 +83,16 @@ class Scanners:
         hits = _hits(readers, document)
         if len(hits) > MOST_FINDINGS:
             noted.append(_unread("too_many", f"more than {MOST_FINDINGS:,} findings; the rest was not scanned"))
-        noted += zip(_findings(document, hits[:MOST_FINDINGS]), (one.reader.action for one in hits), strict=False)
+        noted += zip(_findings(document, hits[:MOST_FINDINGS]), (hit.reader.action for hit in hits), strict=False)
         return self._redact(document, hits, _decided(noted))
 
     def _candidates(self, content: bytes) -> list[_ContentScanner]:
         """Return the readers that may find something; most content is clean, and this takes one pass for each."""
         texts = [content, unescaped(content)] if b"\\" in content else [content]
         return [
-            one
-            for one in self._readers
-            if one.detectors is None or any(one.detectors.prefilter(text) for text in texts)
+            reader
+            for reader in self._readers
+            if reader.detectors is None or any(reader.detectors.prefilter(text) for text in texts)
         ]
 
     def _redact(self, document: ScannedDocument, hits: list[_ValueHit], scan: Scan) -> Scan:
@@ -102,7 +102,7 @@ class Scanners:
         for _ in range(ROUNDS):
             document = read(document.replace(_redacted(document, hits, OutputAction.REDACT)))
             hits = _hits(self._candidates(document.raw), document)
-            worst = max((RANK[one.reader.action] for one in hits), default=0)
+            worst = max((RANK[hit.reader.action] for hit in hits), default=0)
             if worst < RANK[OutputAction.REDACT]:
                 return Scan(scan.findings, scan.decision, document.raw)
             if worst > RANK[OutputAction.REDACT]:
@@ -191,7 +191,7 @@ def _reader(spec: ScannerSpec, own: Mapping[str, OwnScanner]) -> _ContentScanner
     if spec.scanner is ScannerKind.PYTHON:
         return _ContentScanner(name, action, _own(str(spec.name), own), None)
     if spec.scanner is ScannerKind.REGEX:
-        return _ContentScanner(name, action, _regex([compile_re2(one) for one in spec.patterns]), None)
+        return _ContentScanner(name, action, _regex([compile_re2(pattern) for pattern in spec.patterns]), None)
     if spec.scanner is ScannerKind.SECRETS:
         detectors = secrets(spec.entropy)
     elif spec.scanner is ScannerKind.PERSONAL_DATA:
