@@ -9,7 +9,7 @@ from typing import Any
 
 from bench import footprint, installed, judged, lanes, policy, rates, routing, supervision, timetable_figures, webhooks
 from interlock.bench import report
-from interlock.bench.report import Row
+from interlock.bench.report import ReportRow
 from interlock.error import InterlockError
 
 PARTS = ("footprint", "judged", "lanes", "policy", "rates", "routing", "supervision", "timetable", "webhooks")
@@ -25,7 +25,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--output", metavar="FILE", help="write the figures to this file as JSON")
     given = parser.parse_args(arguments)
     sizes = {"runs": given.runs, "waiting": given.waiting, "rounds": given.rounds}
-    measure: dict[str, Callable[[Path], tuple[list[Row], Any]]] = {
+    measure: dict[str, Callable[[Path], tuple[list[ReportRow], Any]]] = {
         "footprint": lambda folder: footprint.measure_all(folder, given.rounds),
         "judged": lambda folder: judged.measure_all(folder, given.runs, given.rounds),
         "lanes": lambda folder: lanes.measure_all(folder, given.rounds),
@@ -36,7 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
         "timetable": timetable_figures.measure_all,
         "webhooks": lambda folder: webhooks.measure_all(folder, given.runs, given.rounds),
     }
-    rows: list[Row] = []
+    rows: list[ReportRow] = []
     figures: dict[str, Any] = {}
     try:
         with report.workspace(given.output, **sizes) as folder:

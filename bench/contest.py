@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from interlock.bench.report import Row
+from interlock.bench.report import ReportRow
 
 INTERLOCK = "interlock"
 Figures = Mapping[str, float | None]
 
 
-def rows(what: str, metrics: Mapping[str, str], found: Mapping[str, Figures], missing: Sequence[str]) -> Iterator[Row]:
+def rows(
+    what: str, metrics: Mapping[str, str], found: Mapping[str, Figures], missing: Sequence[str]
+) -> Iterator[ReportRow]:
     """`metrics` has the label of each figure, and its unit behind a comma."""
     for key, text in metrics.items():
         label, _, unit = text.rpartition(", ")

@@ -11,7 +11,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from interlock.bench import report
-from interlock.bench.report import Figure, Measure, Row
+from interlock.bench.report import Figure, Measure, ReportRow
 from interlock.bench.server import running
 
 IMPORT = "import time; begun = time.perf_counter(); import interlock; print(time.perf_counter() - begun)"
@@ -67,7 +67,7 @@ MEASURES = {
 }
 
 
-def measure_all(folder: Path, rounds: int) -> tuple[list[Row], dict[str, Figure | float]]:
+def measure_all(folder: Path, rounds: int) -> tuple[list[ReportRow], dict[str, Figure | float]]:
     packages = closure()
     megabytes = round(size(packages), 1)
     figures = report.take_all(MEASURES, folder, rounds)

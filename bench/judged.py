@@ -12,7 +12,7 @@ import msgspec
 
 from bench.policy import policy_of
 from interlock.bench.measures import throughput
-from interlock.bench.report import Row, say
+from interlock.bench.report import ReportRow, say
 from interlock.bench.server import Server, free_port, running, started
 from interlock.model.policy.verdict import Ruling
 
@@ -29,7 +29,7 @@ VARIANTS = {
 """variant → what it is, the variant it is compared with, and its job"""
 
 
-def measure_all(folder: Path, runs: int, rounds: int) -> tuple[list[Row], dict[str, Any]]:
+def measure_all(folder: Path, runs: int, rounds: int) -> tuple[list[ReportRow], dict[str, Any]]:
     found: dict[str, list[float]] = {name: [] for name in VARIANTS}
     lags: list[float] = []
     for number in range(rounds):
@@ -42,7 +42,7 @@ def measure_all(folder: Path, runs: int, rounds: int) -> tuple[list[Row], dict[s
                 if name == "scanned":
                     lags.append(time.perf_counter() - began)
             say(f"round {number + 1}: {VARIANTS[name][0]}: {found[name][-1]:,.0f} runs/s")
-    rows: list[Row] = []
+    rows: list[ReportRow] = []
     ratios: dict[str, float] = {}
     for name, (what, base, _) in VARIANTS.items():
         ratios[name] = median(a / b for a, b in zip(found[name], found[base], strict=True))

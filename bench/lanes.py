@@ -12,7 +12,7 @@ from typing import Any
 from interlock import runtime
 from interlock.bench.jobs import app
 from interlock.bench.measures import submit_batches
-from interlock.bench.report import Row, say
+from interlock.bench.report import ReportRow, say
 from interlock.bench.server import Server, running
 from interlock.core.state import Limits
 from interlock.core.step import new_state, step
@@ -43,7 +43,7 @@ LABELS = {
 }
 
 
-def measure_all(folder: Path, rounds: int) -> tuple[list[Row], dict[str, Any]]:
+def measure_all(folder: Path, rounds: int) -> tuple[list[ReportRow], dict[str, Any]]:
     found: dict[str, list[float]] = {name: [] for name in LABELS}
     for number in range(rounds):
         taken = {name: _end_to_end(folder, name == "sessions") for name in ("plain", "sessions")}
@@ -58,7 +58,7 @@ def measure_all(folder: Path, rounds: int) -> tuple[list[Row], dict[str, Any]]:
     }
     picks = {kind: {size: round(_pick(make, size), 1) for size in SIZES} for kind, make in KINDS.items()}
     of_each = {above: f"{ratios[f'{above}/{below}']} of the line before" for above, below in RATIOS}
-    table: list[Row] = [(LABELS[name], f"{median(one):,}", of_each.get(name, "")) for name, one in found.items()]
+    table: list[ReportRow] = [(LABELS[name], f"{median(one):,}", of_each.get(name, "")) for name, one in found.items()]
     for kind, took in picks.items():
         table += [(f"start and end a run, {size:,} {kind} wait, µs", str(one), "") for size, one in took.items()]
     return table, {"rounds": found, "ratios": ratios, "picks": picks}

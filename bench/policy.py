@@ -6,7 +6,7 @@ from random import Random
 from statistics import median
 from typing import Any
 
-from interlock.bench.report import Row, say
+from interlock.bench.report import ReportRow, say
 from interlock.model.policy.document import Match, PolicyDocument, Rule
 from interlock.model.policy.verdict import PolicyRequest, Ruling
 from interlock.policy.policy import Policy, compile_policy
@@ -16,7 +16,7 @@ REQUESTS = 20_000
 TENANTS = 50
 
 
-def measure_all(folder: Path, rounds: int) -> tuple[list[Row], dict[str, Any]]:
+def measure_all(folder: Path, rounds: int) -> tuple[list[ReportRow], dict[str, Any]]:
     policies = {size: policy_of(size) for size in SIZES}
     found: dict[int, list[float]] = {size: [] for size in SIZES}
     for _ in range(rounds):

@@ -12,7 +12,7 @@ from bench.http import READERS
 from bench.pgqueuer_peer import AS_IT_COMES, TUNED
 from interlock.bench import report
 from interlock.bench.measures import BATCH, interlock
-from interlock.bench.report import Figure, Measure, Row
+from interlock.bench.report import Figure, Measure, ReportRow
 
 NEEDS = {"huey": ("huey",), "pgqueuer": pgqueuer_peer.NEEDS, "pgqueuer_tuned": pgqueuer_peer.NEEDS}
 
@@ -54,7 +54,7 @@ def measures(runs: int, waiting: int) -> dict[str, Measure]:
     return {key: Measure(*one) for key, one in others.items()}
 
 
-def measure(folder: Path, runs: int, waiting: int, rounds: int) -> tuple[list[Row], dict[str, Any]]:
+def measure(folder: Path, runs: int, waiting: int, rounds: int) -> tuple[list[ReportRow], dict[str, Any]]:
     listed = measures(runs, waiting)
     missing = [key for key, packages in NEEDS.items() if not installed(*packages)]
     figures = report.take_all({key: one for key, one in listed.items() if key not in missing}, folder, rounds)
@@ -74,7 +74,7 @@ def ratios(figures: Mapping[str, Figure]) -> dict[str, float]:
 
 def with_ratios(
     listed: Mapping[str, Measure], figures: Mapping[str, Figure], found: Mapping[str, float]
-) -> Iterator[Row]:
+) -> Iterator[ReportRow]:
     texts = {
         listed[key].label: text.format(found[f"{above}/{below}"])
         for key, (above, below, text) in RATIOS.items()

@@ -19,7 +19,7 @@ from bench.routed import POOLS
 from interlock import runtime
 from interlock.bench.jobs import app
 from interlock.bench.measures import PAUSE
-from interlock.bench.report import Row, percentile, say
+from interlock.bench.report import ReportRow, percentile, say
 from interlock.bench.server import Server, running, started, until
 from interlock.core.state import Limits
 from interlock.core.step import new_state, step
@@ -48,7 +48,7 @@ LANE = {"kind": "Lane", "id": "shared", "limit": 50}
 REGIONS = ("", "eu", "us", "mars")  # that runs ask for; no worker is on Mars
 
 
-def measure_all(folder: Path, runs: int, rounds: int) -> tuple[list[Row], dict[str, Any]]:
+def measure_all(folder: Path, runs: int, rounds: int) -> tuple[list[ReportRow], dict[str, Any]]:
     choices: dict[int, list[float]] = {workers: [] for workers in WORKERS}
     rates: dict[int, list[float]] = {1: [], MANY: []}
     delays: dict[str, list[list[float]]] = {phase: [] for phase in PHASES}
@@ -65,7 +65,7 @@ def measure_all(folder: Path, runs: int, rounds: int) -> tuple[list[Row], dict[s
     costs = {workers: round(median(one), 1) for workers, one in choices.items()}
     PLOT.write_text(plot(costs))
     ratio = round(median(many / one for many, one in zip(rates[MANY], rates[1], strict=True)), 2)
-    rows: list[Row] = [
+    rows: list[ReportRow] = [
         (f"end a run and dispatch the next, {WAITING:,} wait, workers: {workers:,}, µs", str(cost), "")
         for workers, cost in costs.items()
     ]

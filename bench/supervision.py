@@ -16,7 +16,7 @@ from statistics import median
 import msgspec
 
 from bench import contest, installed, processes
-from interlock.bench.report import Row, percentile, say
+from interlock.bench.report import ReportRow, percentile, say
 from interlock.bench.server import started
 from interlock.error import InterlockError
 
@@ -86,7 +86,7 @@ SUPERVISORS: dict[str, tuple[str, Callable[[Path, Path, int], list[str]]]] = {
 """each with its package and how it is started; all as they come, but for where they write"""
 
 
-def measure_all(folder: Path, rounds: int) -> tuple[list[Row], dict[str, dict[str, float]]]:
+def measure_all(folder: Path, rounds: int) -> tuple[list[ReportRow], dict[str, dict[str, float]]]:
     found: dict[str, list[Kept]] = {name: [] for name, (package, _) in SUPERVISORS.items() if installed(package)}
     for number in range(rounds):
         for name, taken in found.items():

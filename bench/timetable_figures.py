@@ -7,7 +7,7 @@ from typing import Any
 
 from bench import apscheduler_peer, contest, installed, registered
 from bench.timetable import INTERVAL, SECONDS, Fired, measure
-from interlock.bench.report import Row, percentile, say
+from interlock.bench.report import ReportRow, percentile, say
 
 COUNTS = (10_000, 100_000)
 METRICS = {
@@ -33,13 +33,13 @@ def measure_all(
     seconds: float = SECONDS,
     waiting: int = registered.COUNT,
     idle: float = registered.IDLE,
-) -> tuple[list[Row], dict[str, Any]]:
+) -> tuple[list[ReportRow], dict[str, Any]]:
     """Measure everything once, one after the other."""
     peers = apscheduler_peer.STORES
     missing = [name for name, packages in peers.items() if not installed(*packages)]
     names = [contest.INTERLOCK, *(name for name in peers if name not in missing)]
     bare = {name: measure(name, folder, 0, seconds=0.1).memory for name in names}
-    rows: list[Row] = []
+    rows: list[ReportRow] = []
     figures: dict[str, Any] = {}
     for count in counts:
         found = {}

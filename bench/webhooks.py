@@ -11,7 +11,7 @@ from typing import Any
 from interlock import runtime
 from interlock.bench.jobs import app
 from interlock.bench.measures import submit_batches
-from interlock.bench.report import Row, say
+from interlock.bench.report import ReportRow, say
 from interlock.bench.server import Server, running
 from interlock.interface.run_builder import new_run
 
@@ -19,7 +19,7 @@ EVERY = 10  # one run in this many owes a webhook
 SOME = "bench.some"  # the job whose runs owe a webhook, or do not
 
 
-def measure_all(folder: Path, runs: int, rounds: int) -> tuple[list[Row], dict[str, Any]]:
+def measure_all(folder: Path, runs: int, rounds: int) -> tuple[list[ReportRow], dict[str, Any]]:
     found: dict[str, list[float]] = {"plain": [], "owes": [], "sent": []}
     for number in range(rounds):
         for owes in (False, True) if number % 2 else (True, False):
@@ -29,7 +29,7 @@ def measure_all(folder: Path, runs: int, rounds: int) -> tuple[list[Row], dict[s
                 found["sent"].append(sent)
             say(f"round {number + 1}: {'with' if owes else 'without'} webhooks: {rate:,.0f} runs/s, {sent:,.0f} sent/s")
     ratio = median(a / b for a, b in zip(found["owes"], found["plain"], strict=True))
-    rows: list[Row] = [
+    rows: list[ReportRow] = [
         ("runs end to end, runs/s", f"{median(found['plain']):,.0f}", ""),
         (f"the same, 1 in {EVERY} owes a webhook", f"{median(found['owes']):,.0f}", f"{ratio:.2f} of the line before"),
         ("  webhooks delivered until all are, a second", f"{median(found['sent']):,.0f}", ""),

@@ -507,7 +507,7 @@ class Cluster:
             measure = profile.measure(self.random(f"{process.name}/load"))
         host = kind(SimulatedBus(self.network, process), executor, known, settings, measure=measure)
         self.workers[place] = Worker(name, process, host, executor)
-        await executor.start(host.report)
+        await executor.open(host.report)
         try:
             await host.run()
         except InterlockError as error:

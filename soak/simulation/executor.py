@@ -144,10 +144,10 @@ class SimulatedExecutor(Executor):
         self._attempts: dict[Key, _Attempt] = {}
         host.at_end.append(self._die)
 
-    async def start(self, report: Report) -> None:
+    async def open(self, report: Report) -> None:
         self._report = report
 
-    def begin(self, attempt: m.Dispatch) -> None:
+    def start(self, attempt: m.Dispatch) -> None:
         if self._shared.retired:
             self._shared = _Child(False)
         child = _Child(True) if attempt.isolated else self._shared
@@ -160,9 +160,6 @@ class SimulatedExecutor(Executor):
             self._execute(one)
         if self._begins_twice:
             self._later(0.06, self._execute, one)
-
-    def flush(self) -> None:
-        """Nothing is queued here: what is begun begins by itself."""
 
     def _later(self, seconds: float, call: object, *arguments: object) -> None:
         self.children.call_at(self._loop.time() + seconds, call, *arguments)  # type: ignore[arg-type] # a bound method
@@ -244,29 +241,31 @@ class SimulatedExecutor(Executor):
 
     # ── stopping ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def ask(self, run_id: str, fence: int, reason: str) -> None:
-        one = self._attempts.get((run_id, fence))
+    def stop(self, attempt: m.Dispatch, reason: str) -> bool:
+        one = self._attempts.get(attempt.key)
         if one is None:
-            return
+            return False
+        if one.asked:
+            self._terminate(one)
+            return False
         one.asked = True
         if one.execution is None:
             self._finish(one, Outcome.CANCELLED)
         elif one.how not in DEAF:
             self._later(self._rng.uniform(0, 0.3), self._obey, one)
+        return True
 
     def _obey(self, one: _Attempt) -> None:
         if self._attempts.get(one.key) is one:
             self._finish(one, Outcome.CANCELLED)
 
-    def terminate(self, run_id: str, fence: int) -> None:
-        one = self._attempts.get((run_id, fence))
-        if one is not None:
-            one.child.retired = one.child.doomed = True
-            if all(other.asked for other in one.child.attempts.values()) and one.how != STUBBORN:
-                self._crash(one.child, -15)
+    def _terminate(self, one: _Attempt) -> None:
+        one.child.retired = one.child.doomed = True
+        if all(other.asked for other in one.child.attempts.values()) and one.how != STUBBORN:
+            self._crash(one.child, -15)
 
-    def kill(self, run_id: str, fence: int) -> None:
-        one = self._attempts.get((run_id, fence))
+    def kill(self, attempt: m.Dispatch) -> None:
+        one = self._attempts.get(attempt.key)
         if one is not None:
             self._crash(one.child, -9)
 

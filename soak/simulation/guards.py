@@ -20,7 +20,7 @@ from interlock.model.guard import Action, Check, Constraints, Hook
 from interlock.model.job import Job, Retry
 from interlock.model.run import Run
 from interlock.model.state import HOLDS_SLOT, State
-from interlock.sender.transport import Answer, Transport
+from interlock.sender.transport import ReceivedAnswer, Transport
 from soak.simulation import executor as e
 from soak.simulation.executor import Execution
 from soak.simulation.link import SimulatedBus
@@ -92,7 +92,7 @@ class Receivers(Transport):
         self.taken: set[str] = set()  # ids of requests that were answered well
         self.subjects: dict[str, set[str]] = {}  # run → ids of requests about it that were answered well
 
-    async def post(self, id: str, outgoing: Outgoing, now: float, fresh: bool = False) -> Answer:
+    async def post(self, id: str, outgoing: Outgoing, now: float, fresh: bool = False) -> ReceivedAnswer:
         await asyncio.sleep(self._rng.uniform(0.001, 0.3))
         content = msgspec.json.decode(outgoing.body)
         self._require(content["id"] == id, f"request {content['id']} was made as {id}")
@@ -101,20 +101,20 @@ class Receivers(Transport):
         chance = 0.0 if self.well else self._rng.random()
         if chance > 0.9:
             await asyncio.sleep(outgoing.timeout)
-            return Answer(None, "", "timed out")
+            return ReceivedAnswer(None, "", "timed out")
         status = 200 if chance < 0.6 else self._rng.choice((409, 500, 503))
         if status in OK:
             self.taken.add(id)
             self.subjects.setdefault(f"{content['subject']} {outgoing.url}", set()).add(id)
         await asyncio.sleep(self._rng.uniform(0.001, 0.3))
-        return Answer(status, "", "" if status in OK else f"answered {status}")
+        return ReceivedAnswer(status, "", "" if status in OK else f"answered {status}")
 
 
 class ForgetfulReceivers(Transport):
     """Says that every request was answered, and makes none."""
 
-    async def post(self, id: str, outgoing: Outgoing, now: float, fresh: bool = False) -> Answer:
-        return Answer(200)
+    async def post(self, id: str, outgoing: Outgoing, now: float, fresh: bool = False) -> ReceivedAnswer:
+        return ReceivedAnswer(200)
 
 
 class Guards:

@@ -1,18 +1,14 @@
-"""`App`: jobs and services defined in Python, and the way to the scheduler that runs them."""
+"""`App`: jobs and services defined in Python."""
 
-import asyncio
 import inspect
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast, overload
-from weakref import WeakKeyDictionary
 
-from interlock.client.connection import Connection
-from interlock.client.handle import RunHandle
-from interlock.client.map_items import map_items, run_maker
-from interlock.client.submission import Call, NewRuns, call_of, submit
+from interlock.app_link import AppLink
+from interlock.client.submission import Call
 from interlock.error import (
     BadHandler,
     BadUse,
@@ -20,23 +16,17 @@ from interlock.error import (
     CannotImport,
     DuplicateJob,
     DuplicateService,
-    InterlockError,
-    NotConnected,
 )
 from interlock.fields.duration import Duration, seconds
 from interlock.fields.field_types import FieldPath, Rate
-from interlock.job_function import JobCalls, JobDecorator, JobFunction
+from interlock.job_function import JobDecorator, JobFunction
 from interlock.model.guard import NO_CONSTRAINTS, Actions, Constraints
 from interlock.model.job import SENSITIVITY, Job, KeyLimitFields, Priority, Retry, key_limit
 from interlock.model.labels import LABELS
-from interlock.model.lane import LaneInfo
 from interlock.model.policy.scanner import SCANNER_NAME
 from interlock.model.schedule.schedule import Schedule
-from interlock.model.session import SOME_OPTIONS, SessionAction, SessionFields
-from interlock.model.session_info import ActedOnSession, SessionInfo
-from interlock.wire.lane_request import ActOnSession, AskLanes, AskSession, AskSessions
+from interlock.model.session import SOME_OPTIONS, SessionFields
 from interlock.wire.new_run import RunOptions
-from interlock.wire.request import MOST_RUNS, DropJob
 from interlock.worker.code_digest import code_digest
 from interlock.worker.definition import Definition, kind_of, set_default_payload
 from interlock.worker.lifespan import Opening, read_lifespan
@@ -44,12 +34,8 @@ from interlock.worker.merge import check_merge
 from interlock.worker.usage import Estimator, check_estimator
 
 if TYPE_CHECKING:
-    from interlock.client.http.event_stream import EventFilter
     from interlock.config.declarations import Declared
     from interlock.config.service_builder import GroupFields, ServiceFields
-    from interlock.interface.job_document import JobFields
-    from interlock.interface.run_view import Event
-    from interlock.model.job_info import JobInfo
     from interlock.policy.scan.scanners import OwnScanner
     from interlock.testing.finished_run import FinishedRun
 
@@ -60,11 +46,11 @@ S = TypeVar("S", bound="OwnScanner")
 U = TypeVar("U", bound=Estimator)
 
 
-class App:
+class App(AppLink):
     """A set of jobs and services. Define it at the top level of a module, so that workers can import it."""
 
     def __init__(self) -> None:
-        self.definitions: dict[str, Definition] = {}
+        super().__init__()
         self.scanners: dict[str, OwnScanner] = {}  # scanners of results by name
         self.services: list[Declared] = []  # services and groups, in the order of their declaration
         self.opening: Opening | None = None  # makes the lifespan of an executor process
@@ -72,10 +58,6 @@ class App:
         frame = inspect.currentframe()
         caller = frame.f_back if frame is not None else None
         self._module = caller.f_globals.get("__name__", "") if caller is not None else ""
-        self._connection: Connection | None = None
-        self._path: str | None = None  # socket of this connection
-        self.connections: WeakKeyDictionary[asyncio.AbstractEventLoop, Connection] = WeakKeyDictionary()
-        """links made on first use, one for each event loop"""
 
     def job(
         self,
@@ -273,125 +255,6 @@ class App:
         self.services.append(declared)
 
     @overload
-    async def submit(self, job: Call[T]) -> RunHandle[T]: ...
-    @overload
-    async def submit(
-        self, job: str, payload: Mapping[str, Any] | None = None, **options: Unpack[RunOptions]
-    ) -> RunHandle[Any]: ...
-    async def submit(
-        self, job: str | Call[Any], payload: Mapping[str, Any] | None = None, **options: Unpack[RunOptions]
-    ) -> RunHandle[Any]:
-        """Submit one run, by the name of its job or made by `call`; it is durable when this returns.
-
-        `at` or `delay` postpone it. `occurrence` makes it the job's run for that instant, which exists once, however
-        often you submit it. With an `idempotency_key`, or `key` for short, a repeated submit returns the first run.
-        """
-        connection = await self._connected()
-        return (await submit(connection, [call_of(job, payload, options, connection.now())]))[0]
-
-    @overload
-    async def submit_many(self, runs: Iterable[Call[T]]) -> list[RunHandle[T]]: ...
-    @overload
-    async def submit_many(self, runs: NewRuns) -> list[RunHandle[Any]]: ...
-    async def submit_many(self, runs: NewRuns) -> list[RunHandle[Any]]:
-        """Submit runs together, all or none: pairs of job and payload, `interlock.run(...)` or `call(...)` values."""
-        return await submit(await self._connected(), runs)
-
-    @overload
-    def map(
-        self, job: JobCalls[..., T], items: Iterable[Any], *, max_parallel: int = ...,
-        return_exceptions: Literal[False] = False,
-    ) -> AsyncIterator[T]: ...  # fmt: skip
-    @overload
-    def map(
-        self, job: JobCalls[..., T], items: Iterable[Any], *, max_parallel: int = ..., return_exceptions: Literal[True]
-    ) -> AsyncIterator[T | InterlockError]: ...
-    @overload
-    def map(
-        self, job: str, items: Iterable[Any], *, max_parallel: int = ..., return_exceptions: bool = ...
-    ) -> AsyncIterator[Any]: ...
-    def map(
-        self,
-        job: str | JobCalls[..., Any],
-        items: Iterable[Any],
-        *,
-        max_parallel: int = 100,
-        return_exceptions: bool = False,
-    ) -> AsyncIterator[Any]:
-        """Run a job for each item, at most `max_parallel` at once, and yield the results in the order of the items.
-
-        An item is a mapping of arguments, a `call(...)`, or else the only argument. After the first failure no more
-        runs are submitted, and its item raises `ItemFailed`; with `return_exceptions`, errors are yielded like results.
-        With `job.options(key=...)`, a repeated map finds the runs of the first.
-        """
-        if not isinstance(max_parallel, int) or isinstance(max_parallel, bool) or not 1 <= max_parallel <= MOST_RUNS:
-            raise BadValue("max_parallel", max_parallel, f"a whole number from 1 to {MOST_RUNS:,}")
-        if not isinstance(job, (str, JobCalls)):
-            raise BadValue("job", job, "a job, the options(...) of a job, or the id of one")
-        if isinstance(job, str) and job in self.definitions:
-            job = JobCalls(self.definitions[job], self._connected, {})
-        make = run_maker(job) if isinstance(job, str) else job.item_maker()
-        return map_items(self._connected, make, items, max_parallel, return_exceptions)
-
-    async def handle(self, run_id: str) -> RunHandle[Any]:
-        """Return a handle on the run with this id."""
-        return RunHandle(run_id, await self._connected())
-
-    def events(self, **asked: "Unpack[EventFilter]") -> AsyncIterator[tuple[str | None, "Event"]]:
-        """Yield events as they happen, as `AsyncClient.events` does; with `run`, those of a run, which end with it.
-
-        They come over HTTP, from the socket beside that of the scheduler: `app.running(http="local")` opens it.
-        """
-        from interlock.client.http.local_events import local_events
-
-        return local_events(self._socket, asked)
-
-    async def put_job(
-        self, job_id: str, definition: Mapping[str, Any] | None = None, **fields: "Unpack[JobFields]"
-    ) -> "JobInfo":
-        """Define a job while the scheduler runs, or replace one that was put before, as `AsyncClient.put_job` does:
-        `run` may be a job of the app, or its id."""
-        from interlock.config.job_documents import put_request
-
-        return (await (await self._connected()).ask(put_request(job_id, definition, fields))).jobs[0]
-
-    async def delete_job(self, job_id: str) -> None:
-        """Delete a job that was put. Its runs are kept."""
-        await (await self._connected()).ask(DropJob(0, job_id))
-
-    async def lanes(self) -> list[LaneInfo]:
-        """Return every lane with its limit and the runs in it."""
-        return (await (await self._connected()).ask(AskLanes(0))).found.lanes
-
-    async def sessions(self, tenant: str | None = None) -> AsyncIterator[SessionInfo]:
-        """Yield the sessions with runs that have not ended, of a tenant or of all, by tenant and key."""
-        connection, after, more = await self._connected(), None, True
-        while more:
-            report = await connection.ask(AskSessions(0, tenant, after, 500))
-            for session in report.sessions:
-                after = session.tenant, session.key
-                yield session
-            more = report.more
-
-    async def session(self, key: str, tenant: str = "default") -> SessionInfo:
-        """Return the session with this key, with or without runs."""
-        return (await (await self._connected()).ask(AskSession(0, key, tenant))).sessions[0]
-
-    async def act_on_session(
-        self,
-        key: str,
-        action: Literal["stop", "stopall", "reset", "pause", "resume"],
-        tenant: str = "default",
-    ) -> ActedOnSession:
-        """Act on a session. `stop` cancels the oldest active run, `stopall` all active and waiting runs, `reset` the
-        waiting runs; a paused session starts no runs until `resume`. `acted` is false if there was nothing to act
-        on."""
-        if action not in set(SessionAction):
-            raise BadValue("action", action, f"one of {', '.join(SessionAction)}")
-        report = await (await self._connected()).ask(ActOnSession(0, SessionAction(action), key, tenant))
-        return ActedOnSession(acted=report.acted, session=report.session)
-
-    @overload
     def test(self, job: Call[T], *, state: Any = None) -> "FinishedRun[T]": ...
     @overload
     def test(
@@ -413,40 +276,6 @@ class App:
         from interlock.testing.virtual_scheduler import run_at_once
 
         return run_at_once(self, job, payload, state, options)
-
-    async def _connected(self) -> Connection:
-        if self._connection is not None:
-            return self._connection
-        loop = asyncio.get_running_loop()
-        connection = self.connections.get(loop)
-        if connection is None:
-            # In a worker, or in a program that has the variable: connect on first use.
-            from interlock.wiring.connection import connect
-
-            connection = self.connections[loop] = await connect(self._socket)
-        return connection
-
-    @property
-    def _socket(self) -> str:
-        path = self._path or os.environ.get("INTERLOCK_SOCKET")
-        if path is None:
-            raise NotConnected
-        return path
-
-    @asynccontextmanager
-    async def connected(self, socket: str | None = None) -> AsyncIterator["App"]:
-        """Connect to the scheduler of `interlock up`; by default the one that INTERLOCK_SOCKET names."""
-        from interlock.wiring.connection import connect
-
-        before = self._connection, self._path
-        path = socket if socket is not None else os.environ.get("INTERLOCK_SOCKET", "interlock.db.sock")
-        connection = await connect(path)
-        self._connection, self._path = connection, path
-        try:
-            yield self
-        finally:
-            self._connection, self._path = before
-            await connection.close()
 
     @asynccontextmanager
     async def running(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from interlock.api.backend import Backend, forward
-from interlock.api.call import Handler
+from interlock.api.call import HttpHandler
 from interlock.interface import operations as op
 from interlock.interface.audit_operations import audit
 from interlock.interface.lane_operations import lane_actions, lanes, tenants
@@ -23,8 +23,8 @@ FORWARDED = {
 }  # the answer is what the scheduler reports
 
 
-def handlers() -> dict[Any, Handler]:
-    async def body() -> dict[Any, Handler]:
+def handlers() -> dict[Any, HttpHandler]:
+    async def body() -> dict[Any, HttpHandler]:
         connection: Any = SimpleNamespace()
         return dict(Backend(MemoryStore(), connection, (), lambda values, job_id: None).handlers)  # type: ignore[arg-type,return-value] # none is called
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from interlock.client.http.address import read_address
-from interlock.client.http.exchange import Policy, Request, Response
+from interlock.client.http.exchange import ClientPolicy, HttpRequest, Response
 from interlock.client.http.operations import Operations
 
 NOW = 1_000_000.0
@@ -20,7 +20,7 @@ class Pause(NamedTuple):
 
 
 class Open(NamedTuple):
-    request: Request
+    request: HttpRequest
 
 
 class Read(NamedTuple):
@@ -41,8 +41,8 @@ class Clock:
         return self.at
 
 
-def policy(clock: Clock | None = None, **options: Any) -> Policy:
-    return Policy(
+def policy(clock: Clock | None = None, **options: Any) -> ClientPolicy:
+    return ClientPolicy(
         read_address("http://host:1", {}), random=Random(1), elapsed=clock or Clock(), now=lambda: NOW, **options
     )
 
@@ -60,10 +60,10 @@ class ByHand:
         self._clock = clock
         self.open_streams = 0
 
-    async def ask(self, request: Request) -> Any:
+    async def ask(self, request: HttpRequest) -> Any:
         return await step(request)
 
-    async def open(self, request: Request) -> Any:
+    async def open(self, request: HttpRequest) -> Any:
         given = await step(Open(request))
         if not isinstance(given, Response) or given.status != 200:
             return given
@@ -93,7 +93,7 @@ class _Stream:
 class Played:
     """The methods of `Operations`, each as a generator of steps."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: ClientPolicy) -> None:
         assert isinstance(policy.elapsed, Clock)
         self.transport = ByHand(policy.elapsed)
         self.operations = Operations(policy, self.transport)

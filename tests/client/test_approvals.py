@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import interlock as il
-from interlock.client.http.exchange import Request
+from interlock.client.http.exchange import HttpRequest
 from interlock.interface.approval_view import ApprovalDetail, ApprovalInfo, ApprovalPage
 from tests.client.faces import KINDS, Face, face
 from tests.client.scripted import Played, Tell, answered, policy
@@ -24,12 +24,14 @@ TOKENS = {"ann": "approver", "bob": "operator"}
 
 def test_what_is_asked() -> None:
     operations: Any = Played(policy())
-    assert next(operations.approval("r1")) == Request("GET", f"{PATH}/r1")
+    assert next(operations.approval("r1")) == HttpRequest("GET", f"{PATH}/r1")
     # A repeated answer would find the run answered.
     body = b'{"reason":"fine","seen":"a:b"}'
-    assert next(operations.approve("r1", "fine", "a:b")) == Request("POST", "/api/v1/runs/r1/approve", body, once=True)
+    assert next(operations.approve("r1", "fine", "a:b")) == HttpRequest(
+        "POST", "/api/v1/runs/r1/approve", body, once=True
+    )
     body = b'{"reason":"no"}'
-    assert next(operations.reject("r1", "no")) == Request("POST", "/api/v1/runs/r1/reject", body, once=True)
+    assert next(operations.reject("r1", "no")) == HttpRequest("POST", "/api/v1/runs/r1/reject", body, once=True)
     asked = operations.approvals(job="pay", tenant="red", limit=2)
     assert next(asked).path == f"{PATH}?job=pay&tenant=red&limit=2"
     assert asked.send(answered(ApprovalPage(approvals=[INFO], next="p7"))) == Tell(INFO)

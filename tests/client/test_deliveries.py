@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 import interlock as il
-from interlock.client.http.exchange import Request
+from interlock.client.http.exchange import HttpRequest
 from interlock.model.delivery import DeliveryInfo, DeliveryPage, DeliveryState, info_of
 from tests.client.faces import KINDS, Face, face
 from tests.client.scripted import Played, Tell, answered, policy
@@ -25,9 +25,9 @@ def page(count: int, following: str | None) -> Any:
 
 def test_what_is_asked() -> None:
     operations: Any = Played(policy())
-    assert next(operations.delivery("d1")) == Request("GET", f"{PATH}/d1")
+    assert next(operations.delivery("d1")) == HttpRequest("GET", f"{PATH}/d1")
     # A repeated request could deliver twice more.
-    assert next(operations.redeliver("d1")) == Request("POST", f"{PATH}/d1/redeliver", once=True)
+    assert next(operations.redeliver("d1")) == HttpRequest("POST", f"{PATH}/d1/redeliver", once=True)
     asked = operations.deliveries(run="a/b", job="j", tenant="red", state="failed", id_prefix="0123abcd", limit=3)
     assert next(asked).path == f"{PATH}?run=a%2Fb&job=j&tenant=red&state=failed&id_prefix=0123abcd&limit=3"
     assert next(operations.deliveries(state=DeliveryState.PENDING)).path == f"{PATH}?state=pending&limit=500"

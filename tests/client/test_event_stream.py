@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 import interlock as il
-from interlock.client.http.exchange import Failure, Response
+from interlock.client.http.exchange import FailedExchange, Response
 from interlock.interface.run_view import GapEvent, HelloEvent, LogEvent
 from tests.client.scripted import Clock, Open, Pause, Played, Read, Tell, policy
 
@@ -57,7 +57,7 @@ class Play:
         return self
 
 
-@pytest.mark.parametrize("broken", [b"", Failure("lost", OSError()), Failure("silent", OSError())])
+@pytest.mark.parametrize("broken", [b"", FailedExchange("lost", OSError()), FailedExchange("silent", OSError())])
 def test_a_broken_stream_goes_on_where_it_was(broken: Any) -> None:
     play = Play({"job": "a", "types": ("log", "run"), "after": "e3"})
     assert play.asked == ("/api/v1/events?job=a&type=log&type=run&after=e3", None)
@@ -114,7 +114,7 @@ def test_pauses_grow_until_something_is_told() -> None:
 
 
 def test_a_server_that_was_there_is_waited_for_and_one_that_never_was_is_not() -> None:
-    away = Failure("unreachable", OSError())
+    away = FailedExchange("unreachable", OSError())
     play = Play()
     with pytest.raises(il.InterlockError, match="http://host:1") as caught:
         play.give_for_ever(away)

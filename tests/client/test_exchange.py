@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 import interlock as il
-from interlock.client.http.exchange import Exchange, Failure, Request, Response, retry_after
+from interlock.client.http.exchange import Exchange, FailedExchange, HttpRequest, Response, retry_after
 from tests.client.scripted import ByHand, Clock, Pause, policy, steps
 
-REQUEST = Request("GET", "/api/v1/runs/r1")
+REQUEST = HttpRequest("GET", "/api/v1/runs/r1")
 
 
 def play(
-    answers: list[Response | Failure], request: Request = REQUEST, reached: bool = False, **options: Any
+    answers: list[Response | FailedExchange], request: HttpRequest = REQUEST, reached: bool = False, **options: Any
 ) -> tuple[Any, list[float]]:
     """Make a request that gets these answers, the last of them for ever: its result or error, and its pauses."""
     clock = Clock()
@@ -20,7 +20,7 @@ def play(
     exchange.reached = reached
     operation = steps(exchange.ask(request))
     pauses: list[float] = []
-    given: Response | Failure | None = None
+    given: Response | FailedExchange | None = None
     left = list(answers)
     try:
         while True:
@@ -41,8 +41,8 @@ def status(number: int, kind: str = "application/problem+json", body: bytes = b"
     return Response(number, {"content-type": kind} | {k.replace("_", "-"): v for k, v in headers.items()}, content)
 
 
-def failure(kind: Any) -> Failure:
-    return Failure(kind, OSError("why"))
+def failure(kind: Any) -> FailedExchange:
+    return FailedExchange(kind, OSError("why"))
 
 
 OK = status(200, "application/json", b"{}")
@@ -51,7 +51,7 @@ OK = status(200, "application/json", b"{}")
 @pytest.mark.parametrize(
     "trouble", [failure("unreachable"), failure("lost"), failure("silent"), *map(status, (429, 502, 503, 504))]
 )
-def test_who_is_away_is_asked_again(trouble: Response | Failure) -> None:
+def test_who_is_away_is_asked_again(trouble: Response | FailedExchange) -> None:
     answer, pauses = play([trouble, trouble, OK])
     assert answer is OK
     assert len(pauses) == 2
@@ -66,7 +66,7 @@ def test_who_is_away_is_asked_again(trouble: Response | Failure) -> None:
         *map(status, (301, 400, 401, 403, 404, 409, 413, 500)),
     ],
 )
-def test_what_repeating_does_not_mend_is_raised_at_once(trouble: Response | Failure) -> None:
+def test_what_repeating_does_not_mend_is_raised_at_once(trouble: Response | FailedExchange) -> None:
     error, pauses = play([trouble, OK])
     assert isinstance(error, il.InterlockError)
     assert pauses == []
@@ -74,7 +74,7 @@ def test_what_repeating_does_not_mend_is_raised_at_once(trouble: Response | Fail
 
 @pytest.mark.behaviour("RUN-17", "RUN-28")
 @pytest.mark.parametrize("trouble", [failure("lost"), failure("silent"), status(503)])
-def test_a_server_that_was_there_may_be_away_for_longer_than_a_stop_takes(trouble: Response | Failure) -> None:
+def test_a_server_that_was_there_may_be_away_for_longer_than_a_stop_takes(trouble: Response | FailedExchange) -> None:
     error, pauses = play([trouble, failure("unreachable")])
     assert error.code == "not_running"
     assert 87.5 < sum(pauses) <= 90.0
@@ -114,7 +114,7 @@ def test_pauses_double_up_to_two_seconds_and_are_spread() -> None:
 
 
 def test_a_request_that_may_have_taken_effect_is_never_repeated() -> None:
-    once = Request("POST", "/api/v1/reload", once=True)
+    once = HttpRequest("POST", "/api/v1/reload", once=True)
     for trouble in (failure("lost"), failure("silent"), status(504)):
         error, pauses = play([trouble, OK], once)
         assert isinstance(error, il.InterlockError)
@@ -171,8 +171,8 @@ def test_there_is_no_retry_that_would_begin_too_late() -> None:
         (status(301, "", b"x"), "internal", "status 301 and an answer that is not ours (of no type)"),
     ],
 )
-def test_what_is_raised_in_the_end(answer: Response | Failure, code: str, says: str) -> None:
-    error, _ = play([answer], Request("GET", "/api/v1/runs/r1?wait=30s"), patience=0.0, first_contact=0.0)
+def test_what_is_raised_in_the_end(answer: Response | FailedExchange, code: str, says: str) -> None:
+    error, _ = play([answer], HttpRequest("GET", "/api/v1/runs/r1?wait=30s"), patience=0.0, first_contact=0.0)
     assert error.code == code
     assert says in str(error)
     assert "\n" not in str(error)

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 import interlock as il
-from interlock.client.http.exchange import Failure, Request
+from interlock.client.http.exchange import FailedExchange, HttpRequest
 from interlock.config.job_documents import read_job
 from interlock.core.state import DEFAULT_LANES
 from interlock.interface.job_document import JobFields, document_of
@@ -51,9 +51,9 @@ def first(operation: Any) -> Any:
 
 def test_every_page_of_jobs_is_read() -> None:
     listing = Played(policy()).jobs()
-    assert first(listing) == Request("GET", "/api/v1/jobs?limit=500")
+    assert first(listing) == HttpRequest("GET", "/api/v1/jobs?limit=500")
     assert listing.send(answered(JobPage(jobs=[INFO], next="jnightly"))) == Tell(INFO)
-    assert first(listing) == Request("GET", "/api/v1/jobs?limit=500&cursor=jnightly")
+    assert first(listing) == HttpRequest("GET", "/api/v1/jobs?limit=500&cursor=jnightly")
     with pytest.raises(StopIteration):
         listing.send(answered(JobPage(jobs=[], next=None)))
 
@@ -61,7 +61,7 @@ def test_every_page_of_jobs_is_read() -> None:
 def test_what_is_asked_about_a_job() -> None:
     operations = Played(policy())
     one = operations.job("nightly")
-    assert first(one) == Request("GET", "/api/v1/jobs/nightly")
+    assert first(one) == HttpRequest("GET", "/api/v1/jobs/nightly")
     assert returned(one, answered(INFO)) == INFO
     assert first(operations.next_times("a", 3, 7.5)).path == "/api/v1/jobs/a/next?count=3&after=7.5"
     assert first(operations.next_times("a", 3, "1970-01-01T01:00+00:30")).path.endswith("&after=1800.0")
@@ -101,10 +101,10 @@ def test_a_removal_that_may_have_happened_is_not_repeated() -> None:
     removal = Played(policy()).delete_job("nightly")
     assert (first(removal).method, first(Played(policy()).delete_job("x")).once) == ("DELETE", True)
     with pytest.raises(il.InterlockError, match="it may have been done"):
-        removal.send(Failure("lost", OSError()))
+        removal.send(FailedExchange("lost", OSError()))
     pausing = Played(policy()).pause("nightly")
     first(pausing)
-    assert isinstance(pausing.send(Failure("lost", OSError())), Pause), "that may be said twice"
+    assert isinstance(pausing.send(FailedExchange("lost", OSError())), Pause), "that may be said twice"
 
 
 @pytest.mark.parametrize(

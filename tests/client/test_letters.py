@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 import interlock as il
-from interlock.client.http.exchange import Request
+from interlock.client.http.exchange import HttpRequest
 from interlock.interface.letter_view import Dropped, LetterPage, letter_info
 from interlock.model.letter import DeadLetter, LetterCode
 from tests.client.scripted import Played, answered, policy, returned
@@ -15,13 +15,13 @@ PATH = "/api/v1/dead-letters"
 INFO = letter_info(DeadLetter("r1", 5.0, LetterCode.FAILED, "no", "work", "red"))
 
 
-def body(request: Request) -> Any:
+def body(request: HttpRequest) -> Any:
     return msgspec.json.decode(request.body or b"{}")
 
 
 def test_what_is_asked() -> None:
     operations: Any = Played(policy())
-    assert next(operations.dead_letter("r1")) == Request("GET", f"{PATH}/r1")
+    assert next(operations.dead_letter("r1")) == HttpRequest("GET", f"{PATH}/r1")
     asked = operations.dead_letters(code="failed", job="j", tenant="red", since=1, until=2, replayed=False, limit=3)
     assert next(asked).path == f"{PATH}?code=failed&job=j&tenant=red&since=1.0&until=2.0&replayed=false&limit=3"
     counts = operations.dead_letter_counts(job="j")
@@ -33,7 +33,7 @@ def test_what_is_asked() -> None:
     assert replay.headers["Idempotency-Key"]
     many = next(operations.replay_many(code=LetterCode.TIMEOUT))
     assert (many.path, body(many)["code"]) == (f"{PATH}/replay", "timeout")
-    assert next(operations.drop_dead_letter("r1")) == Request("DELETE", f"{PATH}/r1")
+    assert next(operations.drop_dead_letter("r1")) == HttpRequest("DELETE", f"{PATH}/r1")
 
 
 def test_pages_are_dropped_until_none_is_left() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import interlock as il
 from interlock.client.handle import Ending
-from interlock.client.http.exchange import Failure, Policy, Request, Response
+from interlock.client.http.exchange import ClientPolicy, FailedExchange, HttpRequest, Response
 from interlock.interface.run_view import LogLine, LogPage, RunPage
 from interlock.model.run import CALL_KEY
 from interlock.model.state import TERMINAL
@@ -22,7 +22,7 @@ def submitted(job: str, payload: Any = None, **options: Any) -> tuple[dict[str, 
     """The body of a submit and the key in its head."""
     operation = Played(policy()).submit(job, payload, **options)
     request = next(operation)
-    assert isinstance(request, Request)
+    assert isinstance(request, HttpRequest)
     assert (request.method, request.path) == ("POST", "/api/v1/runs")
     assert returned(operation, answered(DETAIL, 201)).id == "r1"
     return msgspec.json.decode(request.body or b""), request.headers.get("Idempotency-Key")
@@ -48,7 +48,7 @@ def test_every_submit_has_a_key_of_its_own_unless_it_needs_none() -> None:
 def test_a_repeated_submit_is_the_very_same_request() -> None:
     operation = Played(policy()).submit("echo", {"value": 1})
     first = next(operation)
-    assert isinstance(operation.send(Failure("lost", OSError())), Pause)
+    assert isinstance(operation.send(FailedExchange("lost", OSError())), Pause)
     assert operation.send(None) == first
 
 
@@ -108,7 +108,7 @@ def test_an_option_that_does_not_exist_is_a_mistake_in_the_program(client: Any) 
 def batch(runs: Any) -> tuple[list[dict[str, Any]], str | None]:
     operation = Played(policy()).submit_many(runs)
     request = next(operation)
-    assert isinstance(request, Request)
+    assert isinstance(request, HttpRequest)
     assert request.path == "/api/v1/runs/batch"
     bodies = msgspec.json.decode(request.body or b"")["runs"]
     ids = [str(number) for number in range(len(bodies))]
@@ -154,7 +154,7 @@ def test_what_can_be_no_id_is_of_no_run(run_id: str) -> None:
 
 def test_an_id_is_quoted() -> None:
     request = next(Played(policy()).get("echo:1700? ☃"))
-    assert isinstance(request, Request)
+    assert isinstance(request, HttpRequest)
     assert request.path == "/api/v1/runs/echo:1700%3F%20%E2%98%83"
 
 
@@ -162,7 +162,7 @@ def as_it_stands(state: il.State, **changes: Any) -> Response:
     return answered(msgspec.structs.replace(DETAIL, state=state, **changes))
 
 
-def known(policy: Policy) -> Played:
+def known(policy: ClientPolicy) -> Played:
     """Operations of a client that the server has answered."""
     operations = Played(policy)
     operation = operations.get("r1")
@@ -176,7 +176,7 @@ def test_a_wait_asks_again_and_again() -> None:
     operation = known(policy(clock, timeout=10.0)).ending("r1", None)
     request = next(operation)
     for _ in range(100):
-        assert request == Request("GET", "/api/v1/runs/r1?wait=30.000s", within=40.0, alone=True)
+        assert request == HttpRequest("GET", "/api/v1/runs/r1?wait=30.000s", within=40.0, alone=True)
         clock.at += 30
         request = operation.send(as_it_stands(il.State.RUNNING))
     assert returned(operation, as_it_stands(il.State.SUCCEEDED)) == Ending(
@@ -187,10 +187,10 @@ def test_a_wait_asks_again_and_again() -> None:
 def test_a_wait_with_a_limit_ends_in_time() -> None:
     clock = Clock()
     operation = known(policy(clock)).ending("r1", 31.5)
-    assert next(operation) == Request("GET", "/api/v1/runs/r1?wait=30.000s", within=35.0, alone=True)
+    assert next(operation) == HttpRequest("GET", "/api/v1/runs/r1?wait=30.000s", within=35.0, alone=True)
     clock.at += 30
     request = operation.send(as_it_stands(il.State.RUNNING))
-    assert request == Request("GET", "/api/v1/runs/r1?wait=1.500s", within=6.5, alone=True)
+    assert request == HttpRequest("GET", "/api/v1/runs/r1?wait=1.500s", within=6.5, alone=True)
     clock.at += 1.5
     with pytest.raises(il.WaitTimeout, match=r"r1 has not ended within 31\.5s"):
         operation.send(as_it_stands(il.State.RUNNING))
@@ -199,7 +199,7 @@ def test_a_wait_with_a_limit_ends_in_time() -> None:
 def test_a_wait_of_no_time_looks_once() -> None:
     operation = Played(policy()).ending("r1", 0.0)
     request = next(operation)
-    assert isinstance(request, Request)
+    assert isinstance(request, HttpRequest)
     assert request.path == "/api/v1/runs/r1"
     with pytest.raises(il.WaitTimeout):
         operation.send(as_it_stands(il.State.RUNNING))
@@ -215,7 +215,7 @@ def test_a_wait_goes_on_however_long_a_server_that_was_there_is_away() -> None:
     operation = Played(policy(patience=2.0)).ending("r1", None)
     next(operation)
     request = operation.send(as_it_stands(il.State.RUNNING))
-    for trouble in [Failure("lost", OSError())] + [Failure("unreachable", OSError())] * 100:
+    for trouble in [FailedExchange("lost", OSError())] + [FailedExchange("unreachable", OSError())] * 100:
         assert isinstance(operation.send(trouble), Pause)
         assert operation.send(None) == request
     assert returned(operation, as_it_stands(il.State.SUCCEEDED)).result == {"sum": 3}
@@ -228,7 +228,7 @@ def test_a_wait_for_a_server_that_never_was_there_is_an_error() -> None:
 
     def never_there() -> None:
         while True:
-            assert isinstance(operation.send(Failure("unreachable", OSError())), Pause)
+            assert isinstance(operation.send(FailedExchange("unreachable", OSError())), Pause)
             operation.send(None)
 
     with pytest.raises(il.InterlockError, match=r"run r1: .* http://host:1") as caught:
@@ -241,11 +241,11 @@ def test_a_server_that_does_not_come_back_within_the_limit_is_an_error_that_name
     clock = Clock()
     operation = known(policy(clock, patience=0.0)).ending("r1", 60.0)
     next(operation)
-    assert isinstance(operation.send(Failure("lost", OSError())), Pause)
+    assert isinstance(operation.send(FailedExchange("lost", OSError())), Pause)
     clock.at += 59.99
     operation.send(None)
     with pytest.raises(il.InterlockError, match="run r1: no scheduler answers"):
-        operation.send(Failure("unreachable", OSError()))
+        operation.send(FailedExchange("unreachable", OSError()))
 
 
 def test_a_crowd_that_waits_looks_now_and_then_instead_of_holding_connections() -> None:
@@ -254,13 +254,13 @@ def test_a_crowd_that_waits_looks_now_and_then_instead_of_holding_connections() 
     assert all(next(one).alone for one in seated)
     operation = operations.ending("r1", None)
     request = next(operation)
-    assert isinstance(request, Request)
+    assert isinstance(request, HttpRequest)
     assert (request.path, request.alone) == ("/api/v1/runs/r1", False)
     assert operation.send(as_it_stands(il.State.RUNNING)) == Pause(257 / 200)
     for one in seated:
         returned(one, as_it_stands(il.State.FAILED))
     request = operation.send(None)
-    assert isinstance(request, Request)
+    assert isinstance(request, HttpRequest)
     assert request.alone
 
 
@@ -289,13 +289,13 @@ def runs_page(count: int, following: str | None) -> Response:
 def test_pages_are_followed_to_the_end() -> None:
     iteration = Played(policy()).runs(state=["failed", il.State.RUNNING], job="a&b", live=True)
     request = next(iteration)
-    assert isinstance(request, Request)
+    assert isinstance(request, HttpRequest)
     assert request.path == "/api/v1/runs?job=a%26b&state=failed&state=running&live=true&limit=200"
     step: Any = iteration.send(runs_page(2, "c 1"))
     assert isinstance(step, Tell)
     assert isinstance(iteration.send(None), Tell)
     request = iteration.send(None)
-    assert isinstance(request, Request)
+    assert isinstance(request, HttpRequest)
     assert request.path.endswith("&limit=200&cursor=c+1")
     step = iteration.send(runs_page(0, "c2"))
     assert step.path.endswith("cursor=c2")

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 import interlock as il
-from interlock.client.http.exchange import Failure, Request, Response
+from interlock.client.http.exchange import FailedExchange, HttpRequest, Response
 from interlock.interface.run_view import ServiceLine, ServiceLogPage
 from interlock.model.child_info import ChildInfo, Exit, ServiceAction, Status
 from interlock.model.reload_report import Difference, Reloaded
@@ -51,13 +51,13 @@ LOST = refused("connection_lost")
 def test_the_tree_and_what_is_in_it() -> None:
     operations = Played(policy())
     whole = operations.tree()
-    assert next(whole) == Request("GET", "/api/v1/tree")
+    assert next(whole) == HttpRequest("GET", "/api/v1/tree")
     assert returned(whole, answered(SHOP)) == SHOP
     listed = operations.services()
-    assert next(listed) == Request("GET", "/api/v1/services")
+    assert next(listed) == HttpRequest("GET", "/api/v1/services")
     assert returned(listed, answered({"services": [WEB]})) == [WEB]
     one = operations.service("we b?")
-    assert next(one) == Request("GET", "/api/v1/services/we%20b%3F")
+    assert next(one) == HttpRequest("GET", "/api/v1/services/we%20b%3F")
     assert returned(one, answered(WEB)) == WEB
 
 
@@ -83,7 +83,7 @@ def test_what_can_be_no_name_is_of_no_service(name: str) -> None:
 def test_an_action_waits_for_its_end_beside_the_pool(action: ServiceAction | str) -> None:
     operation = Played(policy()).act("web", action)
     request = next(operation)
-    assert request == Request("POST", f"/api/v1/services/web/{action}", within=310.0, alone=True, once=True)
+    assert request == HttpRequest("POST", f"/api/v1/services/web/{action}", within=310.0, alone=True, once=True)
     assert returned(operation, answered(WEB)) == WEB
 
 
@@ -94,7 +94,7 @@ def test_an_action_that_does_not_exist() -> None:
 
 def test_a_reload_says_what_it_changed() -> None:
     operation = Played(policy()).reload()
-    assert next(operation) == Request("POST", "/api/v1/reload", within=310.0, alone=True, once=True)
+    assert next(operation) == HttpRequest("POST", "/api/v1/reload", within=310.0, alone=True, once=True)
     changed = Reloaded(jobs=Difference(), services=Difference(added=["a"], removed=["b"], unchanged=["c"]))
     assert returned(operation, answered(changed)) == changed
 
@@ -102,8 +102,8 @@ def test_a_reload_says_what_it_changed() -> None:
 @pytest.mark.parametrize(
     "trouble",
     [
-        Failure("lost", OSError()),
-        Failure("silent", TimeoutError()),
+        FailedExchange("lost", OSError()),
+        FailedExchange("silent", TimeoutError()),
         LOST,
         Response(502, {}, b""),
         Response(504, {}, b""),
@@ -121,7 +121,7 @@ def test_an_action_that_may_have_happened_is_not_repeated(trouble: Any) -> None:
 @pytest.mark.parametrize(
     "trouble",
     [
-        Failure("unreachable", OSError()),
+        FailedExchange("unreachable", OSError()),
         refused("not_running"),
         refused("draining"),
         Response(429, {"content-type": "text/plain"}, b""),
@@ -166,25 +166,25 @@ def told(iteration: Any, first: Any) -> tuple[list[ServiceLine], Any]:
 
 def test_the_last_lines_are_read_at_once() -> None:
     iteration = Played(policy()).service_logs("web", False, 3)
-    assert next(iteration) == Request("GET", "/api/v1/services/web/logs?limit=3&last=true")
+    assert next(iteration) == HttpRequest("GET", "/api/v1/services/web/logs?limit=3&last=true")
     assert told(iteration, page(LINES[2:], "s4")) == (LINES[2:], None)
 
 
 def test_all_lines_are_read_page_by_page() -> None:
     iteration = Played(policy()).service_logs("web", False, None)
-    assert next(iteration) == Request("GET", "/api/v1/services/web/logs")
+    assert next(iteration) == HttpRequest("GET", "/api/v1/services/web/logs")
     found, request = told(iteration, page(LINES[:3], "s2"))
-    assert (found, request) == (LINES[:3], Request("GET", "/api/v1/services/web/logs?cursor=s2"))
+    assert (found, request) == (LINES[:3], HttpRequest("GET", "/api/v1/services/web/logs?cursor=s2"))
     found, request = told(iteration, page(LINES[3:], "s4"))
-    assert (found, request) == (LINES[3:], Request("GET", "/api/v1/services/web/logs?cursor=s4"))
+    assert (found, request) == (LINES[3:], HttpRequest("GET", "/api/v1/services/web/logs?cursor=s4"))
     assert told(iteration, page([], "s4")) == ([], None)
 
 
 def test_no_old_line_at_all() -> None:
     iteration = Played(policy()).service_logs("web", True, 0)
-    assert next(iteration) == Request("GET", "/api/v1/services/web/logs?limit=1&last=true")
+    assert next(iteration) == HttpRequest("GET", "/api/v1/services/web/logs?limit=1&last=true")
     found, request = told(iteration, page(LINES[4:], "s4"))
-    assert (found, request) == ([], Request("GET", "/api/v1/services/web/logs?cursor=s4"))
+    assert (found, request) == ([], HttpRequest("GET", "/api/v1/services/web/logs?cursor=s4"))
 
 
 def test_what_comes_is_waited_for_through_everything() -> None:
@@ -192,11 +192,11 @@ def test_what_comes_is_waited_for_through_everything() -> None:
     iteration = Played(policy(clock, patience=1.0, timeout=10.0)).service_logs("web", True, 2)
     next(iteration)
     found, request = told(iteration, page(LINES[:2], "s1"))
-    assert (found, request) == (LINES[:2], Request("GET", "/api/v1/services/web/logs?cursor=s1"))
+    assert (found, request) == (LINES[:2], HttpRequest("GET", "/api/v1/services/web/logs?cursor=s1"))
     _, request = told(iteration, page([], "s1"))
-    waiting = Request("GET", "/api/v1/services/web/logs?cursor=s1&wait=30s", within=40.0, alone=True)
+    waiting = HttpRequest("GET", "/api/v1/services/web/logs?cursor=s1&wait=30s", within=40.0, alone=True)
     assert request == waiting
-    for trouble in [Failure("lost", OSError())] + [Failure("unreachable", OSError())] * 50:
+    for trouble in [FailedExchange("lost", OSError())] + [FailedExchange("unreachable", OSError())] * 50:
         assert isinstance(iteration.send(trouble), Pause)
         assert iteration.send(None) == waiting
     clock.at += 30
@@ -204,14 +204,14 @@ def test_what_comes_is_waited_for_through_everything() -> None:
     assert told(iteration, page([], "s1")) == ([], Pause(0.5)), "a server that does not wait is not asked at once"
     assert iteration.send(None) == waiting
     found, request = told(iteration, page(LINES[2:4], "s3"))
-    assert (found, request) == (LINES[2:4], Request("GET", "/api/v1/services/web/logs?cursor=s3"))
+    assert (found, request) == (LINES[2:4], HttpRequest("GET", "/api/v1/services/web/logs?cursor=s3"))
 
 
 def test_a_server_that_was_never_there_is_not_waited_for() -> None:
     iteration = Played(policy(first_contact=0.0)).service_logs("web", True, None)
     next(iteration)
     with pytest.raises(il.InterlockError) as caught:
-        iteration.send(Failure("unreachable", OSError()))
+        iteration.send(FailedExchange("unreachable", OSError()))
     assert caught.value.code == "not_running"
 
 

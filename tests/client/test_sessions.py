@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import interlock as il
-from interlock.client.http.exchange import Request
+from interlock.client.http.exchange import HttpRequest
 from interlock.model.session import SessionAction
 from interlock.model.session_info import SessionInfo
 from tests.client.faces import KINDS, Face, face
@@ -67,7 +67,9 @@ def test_what_is_asked() -> None:
     assert next(operations.sessions("red")).path == "/api/v1/sessions?tenant=red&limit=500"
     assert next(operations.session("a/b:é..", "red")).path == "/api/v1/sessions/a%2Fb:%C3%A9..?tenant=red"
     # A repeated stop could cancel another run.
-    assert next(operations.act_on_session("..", "stop")) == Request("POST", "/api/v1/sessions/%2E%2E/stop", once=True)
+    assert next(operations.act_on_session("..", "stop")) == HttpRequest(
+        "POST", "/api/v1/sessions/%2E%2E/stop", once=True
+    )
 
 
 @pytest.mark.behaviour("SES-5")

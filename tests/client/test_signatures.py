@@ -78,7 +78,7 @@ def test_help_shows_signature_result_and_docstring() -> None:
     for pattern in (
         r"pause\(self, job_id: str\) -> interlock\.model\.job_info\.JobInfo\n",
         r"submit\(self, job: .*Call.*, payload: .*, \*\*options: .*RunOptions.*\) -> .*\.BlockingRunHandle\n",
-        r"runs\(self, \*\*asked: .*RunFilter.*\) -> collections\.abc\.Iterator\[.*\.RunInfo\]\n",
+        r"runs\(self, \*\*asked: .*RunListOptions.*\) -> collections\.abc\.Iterator\[.*\.RunInfo\]\n",
         r"Pause the schedule of a job until it is resumed\.",
     ):
         assert re.search(pattern, shown)

@@ -23,7 +23,7 @@ from interlock.model.pool import PoolSpec
 from interlock.model.schedule.schedule import Schedule
 from interlock.model.state import TERMINAL, State
 from interlock.model.tenant import TenantSpec
-from interlock.policy.circuit import Circuit
+from interlock.policy.circuit import PolicyCircuit
 from interlock.wire.command import Define, WorkerUp
 from interlock.wire.message import Load, LogLine
 from tests.core.machine import Machine, retrying_job
@@ -440,7 +440,7 @@ def test_the_lag_of_a_schedule_counts_to_the_first_line_of_the_work() -> None:
 
 @pytest.mark.behaviour("POL-10")
 def test_the_level_of_a_circuit() -> None:
-    closed = Circuit()
+    closed = PolicyCircuit()
     opened = closed.fail(0, 1.0).fail(0, 1.0).fail(0, 1.0)
     probing = opened.begin(40.0)
     assert [one.level for one in (closed, opened, probing, probing.succeed(2).succeed(2))] == [0, 2, 1, 0]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from interlock.config.sources import load
-from interlock.importers.draft import Imported, Source, write
+from interlock.importers.draft import Imported, ImportSource, write
 from interlock.model.job import Job
 
 NOW = 1_800_000_000.0  # 15 January 2027, a Friday
@@ -24,7 +24,7 @@ def imported(kind: str, text: str, path: Path | None = None, tz: str = "UTC", sy
     """Import a text, or a file that is written with it first."""
     if path is not None:
         path.write_text(text)
-    source = Source(
+    source = ImportSource(
         name="-" if path is None else path.name,
         text=text,
         path=None if path is None else str(path),

@@ -5,14 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.error import PolicyUnavailable
-from interlock.policy.circuit import Circuit
+from interlock.policy.circuit import PolicyCircuit
 
 pytestmark = pytest.mark.behaviour("POL-10")
 
 
-def after(*results: tuple[float, str]) -> Circuit:
+def after(*results: tuple[float, str]) -> PolicyCircuit:
     """Return the circuit after calls, one after the other."""
-    circuit = Circuit()
+    circuit = PolicyCircuit()
     for now, result in results:
         circuit = circuit.begin(now)
         circuit = circuit.succeed(circuit.round) if result == "ok" else circuit.fail(circuit.round, now)
@@ -113,7 +113,7 @@ class Slow:
     )
 )
 def test_it_agrees_with_the_rules(steps: list[tuple[float, str, int]]) -> None:
-    circuit, slow, now = Circuit(), Slow(), 0.0
+    circuit, slow, now = PolicyCircuit(), Slow(), 0.0
     calls: list[tuple[int, object]] = []  # round, and the phase of the slow model that it began in
     for passed, step, which in steps:
         # With its probes all under way, a lost one makes room after 30 s, which the rules do not know.

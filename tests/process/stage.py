@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from interlock.model.work import ProcessWork, Work
 from interlock.wire import message as m
 from interlock.worker.pool import ExecutorOptions, ProcessPool
+from interlock.worker.router import Router, executors
 from tests.helpers.places import until
 from tests.helpers.processes import children_of, zombies
 
@@ -32,15 +33,16 @@ def dispatch(run_id: str, work: Work, given: object = None, grace: float = 0.2, 
 
 class Stage:
     def __init__(self) -> None:
-        self.executors = ProcessPool(ExecutorOptions(), 1)
+        self.executors = Router(ProcessPool(ExecutorOptions(), 1), executors(ExecutorOptions()))
+        self._attempts: dict[str, m.Dispatch] = {}
         self.heard: list[m.Message] = []
         self._numbers = itertools.count(1)
 
     def begin(self, work: Work, given: object = None, isolated: bool = False) -> str:
         """Begin an attempt; returns the id of its run."""
         run_id = f"run-{next(self._numbers)}"
-        self.executors.begin(dispatch(run_id, work, given, isolated=isolated))
-        self.executors.flush()
+        self._attempts[run_id] = dispatch(run_id, work, given, isolated=isolated)
+        self.executors.start(self._attempts[run_id])
         return run_id
 
     def of(self, run_id: str) -> list[m.Message]:
@@ -82,11 +84,14 @@ class Stage:
         assert end.outcome == "failed"
         return str(end.error)
 
-    def ask(self, run_id: str) -> None:
-        self.executors.ask(run_id, 1, "cancel")
+    def _attempt(self, run_id: str) -> m.Dispatch:
+        return self._attempts.get(run_id) or dispatch(run_id, program("true"))  # one that nobody has begun
+
+    def ask(self, run_id: str) -> bool:
+        return self.executors.stop(self._attempt(run_id), "cancel")
 
     def kill(self, run_id: str) -> None:
-        self.executors.kill(run_id, 1)
+        self.executors.kill(self._attempt(run_id))
 
 
 @asynccontextmanager
@@ -96,7 +101,7 @@ async def executing() -> AsyncIterator[Stage]:
     before, others = _open(), children_of(os.getpid())
     stage = Stage()
     try:
-        await stage.executors.start(stage.heard.append)
+        await stage.executors.open(stage.heard.append)
         yield stage
     finally:
         await stage.executors.close()

@@ -20,7 +20,7 @@ DRAIN = 2.0
 
 
 class Deaf(Silent):
-    """Records each step against the attempt, which ignores them all."""
+    """Records each step against the attempt, which ignores them all. A program knows no step but the first."""
 
     def __init__(self) -> None:
         self.steps: list[tuple[float, str]] = []
@@ -28,13 +28,11 @@ class Deaf(Silent):
     def _note(self, step: str) -> None:
         self.steps.append((asyncio.get_running_loop().time(), step))
 
-    def ask(self, run_id: str, fence: int, reason: str) -> None:
-        self._note("ask")
+    def stop(self, attempt: m.Dispatch, reason: str) -> bool:
+        self._note("TERM" if self.steps else "ask")
+        return len(self.steps) == 1 and attempt.work is None
 
-    def terminate(self, run_id: str, fence: int) -> None:
-        self._note("TERM")
-
-    def kill(self, run_id: str, fence: int) -> None:
+    def kill(self, attempt: m.Dispatch) -> None:
         self._note("KILL")
 
 

@@ -11,7 +11,7 @@ from interlock.model.work import ProcessWork
 from interlock.ports.clock import elapsed
 from interlock.wire import message as m
 from interlock.worker.offers import Offers
-from interlock.worker.pool import ExecutorOptions, ProcessPool
+from interlock.worker.programs import Programs
 from tests.helpers.places import lines_of, run_async, until
 from tests.helpers.played import OF_JOBS, dispatch, told, worker_of
 from tests.helpers.processes import processes_of
@@ -114,14 +114,14 @@ def test_what_an_executor_process_did_not_come_to_begin_in_time_is_asked_about(f
 def test_a_program_whose_offer_has_passed_is_not_started(folder: Path) -> None:
     async def body() -> None:
         told: list[m.Message] = []
-        runner = ProcessPool(ExecutorOptions(), 1)
-        await runner.start(told.append)
+        runner = Programs(())
+        await runner.open(told.append)
         late = replace(dispatch("late", "work", folder), work=ProcessWork(command=("touch", str(folder / "late"))))
         try:
-            runner.begin(replace(late, begin_by=elapsed() - 1.0))
+            runner.start(replace(late, begin_by=elapsed() - 1.0))
             await until(lambda: told, "it is told")
             assert told == [m.Expired("late", 1)]
-            runner.begin(late)
+            runner.start(late)
             await until(lambda: any(isinstance(one, m.Finished) for one in told), "it has ended")
             assert (folder / "late").exists(), "it may be begun later"
         finally:

@@ -178,9 +178,9 @@ def test_one_that_is_suspended_or_ignores_term() -> None:
             assert await stage.end(suspended) == m.Finished(suspended, 1, "cancelled", None, None, -15)
             stubborn = stage.begin(program(*shell(STUBBORN)))
             await stage.printed(stubborn)
-            stage.ask(stubborn)
+            assert not stage.ask(stubborn), "there is nothing between TERM and KILL"
             await until(lambda: stage.lines(stubborn) == ["yes", "no"], "it has refused")
-            stage.executors.terminate(stubborn, 1)
+            stage.ask(stubborn)
             await until(lambda: stage.lines(stubborn) == ["yes", "no", "no"], "it has refused again")
             stage.kill(stubborn)
             assert await stage.end(stubborn) == m.Finished(stubborn, 1, "cancelled", None, None, -9)
@@ -203,9 +203,9 @@ def test_one_that_is_asked_to_stop_before_it_runs(folder: Path) -> None:
             end = await stage.end(second)
             assert isinstance(end, m.Finished)
             assert end.outcome == "cancelled"
-            for call in (stage.ask, stage.kill):
-                call(second)
-                call("nobody")
+            for run_id in (second, "nobody"):
+                stage.ask(run_id)
+                stage.kill(run_id)
 
     run_async(body())
 

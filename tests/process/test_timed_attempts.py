@@ -49,7 +49,6 @@ def test_ends_that_the_host_has_not_read_outlive_their_process(folder: Path) -> 
             os.kill(process, signal.SIGKILL)
             wait_until(lambda: not lives(str(process)), "the process is dead")
             stage.ask(runs["c"])
-            stage.executors.flush()
             assert isinstance(await stage.end(runs["a"]), m.Finished)
             assert isinstance(await stage.end(runs["c"]), m.Lost)
 

@@ -10,9 +10,9 @@ from interlock.ports.clock import SystemClock
 from interlock.wire import message as m
 from interlock.worker import reports
 from interlock.worker.held import HeldAttempt, StopSteps
-from interlock.worker.pool import ExecutorOptions, ProcessPool
 from tests.helpers.places import until
 from tests.helpers.played import dispatch
+from tests.process.test_drain_limit import Deaf
 
 
 def held(folder: Path, name: str, grace: float = 10.0) -> HeldAttempt:
@@ -39,9 +39,10 @@ def test_starts_are_reported_by_a_host_that_stood_still_between_two(
 @pytest.mark.behaviour("RUN-11")
 def test_an_attempt_without_grace_can_be_hurried(folder: Path) -> None:
     async def body() -> None:
-        steps, one = StopSteps(ProcessPool(ExecutorOptions(), 1)), held(folder, "one", grace=0.0)
-        steps.begin(one, "cancel")
+        executor, one = Deaf(), held(folder, "one", grace=0.0)
+        steps = StopSteps(executor)
+        steps.press(one)
         steps.hurry([one], 0.0)
-        await until(lambda: one.is_termed, "it gets TERM")
+        await until(lambda: [step for _, step in executor.steps] == ["ask", "TERM", "KILL"], "it gets TERM, then KILL")
 
     runtime.run(body())

@@ -33,7 +33,7 @@ class Taking(Silent):
     def __init__(self) -> None:
         self.taken: list[m.Dispatch] = []
 
-    def begin(self, attempt: m.Dispatch) -> None:
+    def start(self, attempt: m.Dispatch) -> None:
         self.taken.append(attempt)
 
 

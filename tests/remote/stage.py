@@ -60,11 +60,11 @@ class Work(Executor):
         self.ends_at_once = False
         self.report: Report = lambda message: None
 
-    async def start(self, report: Report) -> None:
+    async def open(self, report: Report) -> None:
         self.report = report
 
-    def begin(self, attempt: m.Dispatch) -> None:
-        key = attempt.run_id, attempt.fence
+    def start(self, attempt: m.Dispatch) -> None:
+        key = attempt.key
         self.begun.append(key)
         self.payloads.append(attempt.payload or b"")
         self.running.add(key)
@@ -72,24 +72,18 @@ class Work(Executor):
         if self.ends_at_once:
             self.end(key)
 
-    def flush(self) -> None:
-        pass
-
     def end(self, key: Key) -> None:
         self.running.discard(key)
         self.report(m.Finished(*key, "succeeded", str(key[1]).encode()))
 
-    def ask(self, run_id: str, fence: int, reason: str) -> None:
-        key = run_id, fence
-        if key in self.running:
-            self.running.discard(key)
-            self.stopped.append(key)
-            self.report(m.Finished(*key, "cancelled"))
+    def stop(self, attempt: m.Dispatch, reason: str) -> bool:
+        if attempt.key in self.running:
+            self.running.discard(attempt.key)
+            self.stopped.append(attempt.key)
+            self.report(m.Finished(*attempt.key, "cancelled"))
+        return False
 
-    def terminate(self, run_id: str, fence: int) -> None:
-        pass
-
-    def kill(self, run_id: str, fence: int) -> None:
+    def kill(self, attempt: m.Dispatch) -> None:
         pass
 
     async def close(self) -> None:

@@ -11,7 +11,7 @@ from aiohttp import web
 from interlock import runtime
 from interlock.model.delivery import Outgoing
 from interlock.sender.http_transport import HttpTransport
-from interlock.sender.transport import Answer
+from interlock.sender.transport import ReceivedAnswer
 
 NOW = 1_700_000_000.5
 
@@ -29,16 +29,16 @@ async def never() -> NoReturn:
     raise AssertionError
 
 
-def post(request: Outgoing, transport: HttpTransport | None = None) -> Answer:
+def post(request: Outgoing, transport: HttpTransport | None = None) -> ReceivedAnswer:
     """Make one request where nothing listens that the test needs."""
 
-    async def body() -> Answer:
+    async def body() -> ReceivedAnswer:
         return await in_turn(transport or HttpTransport(), request)
 
     return runtime.run(body())
 
 
-async def in_turn(transport: HttpTransport, *requests: Outgoing) -> Answer:
+async def in_turn(transport: HttpTransport, *requests: Outgoing) -> ReceivedAnswer:
     """Make the requests one after another, close the transport, and return the last answer."""
     try:
         for one in requests[:-1]:
@@ -62,8 +62,10 @@ async def receiver(handler: Handler, tls: ssl.SSLContext | None = None) -> Async
         await runner.cleanup()
 
 
-def exchange(handler: Handler, request: Callable[[int], Outgoing], transport: HttpTransport | None = None) -> Answer:
-    async def body() -> Answer:
+def exchange(
+    handler: Handler, request: Callable[[int], Outgoing], transport: HttpTransport | None = None
+) -> ReceivedAnswer:
+    async def body() -> ReceivedAnswer:
         async with receiver(handler) as port:
             return await in_turn(transport or HttpTransport(), request(port))
 

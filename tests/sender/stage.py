@@ -16,7 +16,7 @@ from interlock.ports.bus import Endpoint, Peer
 from interlock.ports.clock import Clock
 from interlock.ports.store import Reader
 from interlock.sender.sender import Sender
-from interlock.sender.transport import Answer, Transport
+from interlock.sender.transport import ReceivedAnswer, Transport
 from interlock.simulation.virtual import VirtualBus
 from interlock.wire import message as m
 from interlock.wire.delivery_request import (
@@ -32,10 +32,10 @@ from interlock.wire.delivery_request import (
 from soak.simulation.loop import VirtualLoop
 
 WALL = 1_000_000.0
-OK = Answer(200, "fine")
-BROKEN = Answer(500, "oops", "answered 500")
+OK = ReceivedAnswer(200, "fine")
+BROKEN = ReceivedAnswer(500, "oops", "answered 500")
 
-Reply = tuple[float, Answer]  # seconds until the answer, and the answer
+Reply = tuple[float, ReceivedAnswer]  # seconds until the answer, and the answer
 
 
 def outgoing(host: str) -> Outgoing:
@@ -159,7 +159,7 @@ class Receivers(Transport):
         self.under_way: Counter[str] = Counter()
         self.most: Counter[str] = Counter()
 
-    async def post(self, id: str, outgoing: Outgoing, now: float, fresh: bool = False) -> Answer:
+    async def post(self, id: str, outgoing: Outgoing, now: float, fresh: bool = False) -> ReceivedAnswer:
         loop = asyncio.get_running_loop()
         host = outgoing.host
         self.posts.append((loop.time(), host, id))

@@ -6,7 +6,7 @@ import pytest
 
 from interlock.sender.hooks import MOST_REMEMBERED, REMEMBERED
 from interlock.sender.places import MOST, MOST_PER_HOST
-from interlock.sender.transport import Answer
+from interlock.sender.transport import ReceivedAnswer
 from interlock.wire.delivery_request import ForgetHook, HookAnswered
 from tests.sender.stage import OK, Stage, hook
 
@@ -34,7 +34,7 @@ def test_a_hook_that_is_asked_for_again_is_called_once(stage: Stage) -> None:
 
 
 def test_a_failure_is_answered_and_not_repeated(stage: Stage) -> None:
-    stage.receivers._script = lambda host, id, nth: (0.0, Answer(None, "", "no answer within 10s"))
+    stage.receivers._script = lambda host, id, nth: (0.0, ReceivedAnswer(None, "", "no answer within 10s"))
     stage.do(stage.scheduler.send, hook("r"))
     stage.run(3600)
     assert stage.scheduler.answers == [HookAnswered("r", 1, None, "no answer within 10s")]

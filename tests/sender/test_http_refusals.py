@@ -11,7 +11,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from interlock import runtime
 from interlock.model.delivery import LONGEST_ANSWER, Outgoing
 from interlock.sender.http_transport import HttpTransport
-from interlock.sender.transport import Answer
+from interlock.sender.transport import ReceivedAnswer
 from tests.sender.http import NOW, exchange, in_turn, outgoing, post, receiver
 
 METADATA = "169.254.169.254"
@@ -62,7 +62,7 @@ def test_loopback_is_allowed_in_every_form(host: str) -> None:
 def test_a_name_with_a_refused_address_is_refused() -> None:
     transport = HttpTransport(resolver=Names(metadata=[METADATA]))
     answer = post(outgoing("http://metadata.internal/latest"), transport)
-    assert answer == Answer(error=f"address {METADATA} is refused; allow it with webhook_allow", made=False)
+    assert answer == ReceivedAnswer(error=f"address {METADATA} is refused; allow it with webhook_allow", made=False)
 
 
 def test_a_name_that_changes_its_address_is_refused_from_then_on() -> None:
@@ -86,7 +86,7 @@ def test_of_several_addresses_only_those_that_are_not_refused_are_tried() -> Non
     async def handler(request: web.BaseRequest) -> web.Response:
         return web.Response()
 
-    async def body() -> Answer:
+    async def body() -> ReceivedAnswer:
         transport = HttpTransport(resolver=Names(many=[f"fe80::1 {METADATA} ::ffff:{METADATA} 127.0.0.1"]))
         loop = asyncio.get_running_loop()
         connect = loop.sock_connect
@@ -125,7 +125,7 @@ def test_an_address_can_be_allowed(allowed: str) -> None:
 def test_a_variable_that_is_not_set_is_named(name: str) -> None:
     url = None if name == "url_env" else "http://127.0.0.1:9/"
     answer = post(outgoing(url, **{name: "ABSENT"}))
-    assert answer == Answer(error="environment variable ABSENT is not set", made=False)
+    assert answer == ReceivedAnswer(error="environment variable ABSENT is not set", made=False)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_a_bad_variable_is_named_without_its_value(
 ) -> None:
     monkeypatch.setenv("X", value)
     url = None if name == "url_env" else "http://127.0.0.1:9/"
-    assert post(outgoing(url, **{name: "X"})) == Answer(error=error, made=False)
+    assert post(outgoing(url, **{name: "X"})) == ReceivedAnswer(error=error, made=False)
 
 
 def test_neither_answer_nor_error_holds_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,7 +158,7 @@ def test_neither_answer_nor_error_holds_a_secret(monkeypatch: pytest.MonkeyPatch
         return outgoing(None, url_env="URL", token_env="TOKEN", secret_env="SECRET")
 
     answer = exchange(handler, request)
-    assert answer == Answer(307, "… Bearer … …", "redirects are not followed (to …)")
+    assert answer == ReceivedAnswer(307, "… Bearer … …", "redirects are not followed (to …)")
 
 
 @pytest.mark.parametrize("url", ["http://nowhere.invalid/?key=s3cret", "http://127.0.0.1:1/?key=s3cret"])

@@ -14,7 +14,7 @@ from interlock import runtime
 from interlock.model.delivery import LONGEST_ANSWER, Outgoing
 from interlock.sender.http_transport import HttpTransport
 from interlock.sender.signature import signed_headers
-from interlock.sender.transport import Answer
+from interlock.sender.transport import ReceivedAnswer
 from tests.sender.http import NOW, at, exchange, in_turn, never, outgoing, post, receiver
 
 
@@ -35,7 +35,7 @@ def test_a_request_carries_body_signature_and_token(monkeypatch: pytest.MonkeyPa
     def request(port: int) -> Outgoing:
         return at(port, "/a%2Fb?key=%2Fx", secret_env="SECRET", token_env="TOKEN")
 
-    assert exchange(handler, request) == Answer(200, "thanks", "")
+    assert exchange(handler, request) == ReceivedAnswer(200, "thanks", "")
     headers = seen[0].headers
     assert seen[0].method == "POST"
     assert seen[0].raw_path == "/a%2Fb?key=%2Fx"
@@ -70,7 +70,7 @@ def test_success(status: int) -> None:
     async def handler(request: web.BaseRequest) -> web.Response:
         return web.Response(status=status)
 
-    assert exchange(handler, at) == Answer(status, "", "")
+    assert exchange(handler, at) == ReceivedAnswer(status, "", "")
 
 
 @pytest.mark.parametrize("status", [304, 400, 404, 410, 429, 500, 503])
@@ -91,7 +91,7 @@ def test_a_redirect_is_a_failure_and_the_other_host_gets_nothing(status: int) ->
         asked.append(request.path)
         return web.Response()
 
-    async def body() -> Answer:
+    async def body() -> ReceivedAnswer:
         async with receiver(other) as elsewhere:
 
             async def handler(request: web.BaseRequest) -> web.Response:
@@ -100,7 +100,7 @@ def test_a_redirect_is_a_failure_and_the_other_host_gets_nothing(status: int) ->
             async with receiver(handler) as port:
                 return await in_turn(HttpTransport(), at(port))
 
-    assert runtime.run(body()) == Answer(status, "", "redirects are not followed (to localhost)")
+    assert runtime.run(body()) == ReceivedAnswer(status, "", "redirects are not followed (to localhost)")
     assert asked == []
 
 
@@ -110,7 +110,7 @@ def test_a_receiver_that_never_answers_is_left_after_the_timeout() -> None:
         await never()
 
     answer = exchange(handler, lambda port: at(port, timeout=0.2))
-    assert answer == Answer(error="no answer within 0.2s")
+    assert answer == ReceivedAnswer(error="no answer within 0.2s")
     assert not answer.host_is_well
 
 
@@ -121,7 +121,7 @@ def test_an_answer_that_never_ends_counts_by_its_status() -> None:
         await response.write(b"beginning")
         await never()
 
-    assert exchange(handler, lambda port: at(port, timeout=0.5)) == Answer(200, "beginning", "")
+    assert exchange(handler, lambda port: at(port, timeout=0.5)) == ReceivedAnswer(200, "beginning", "")
 
 
 def test_only_the_beginning_of_a_huge_answer_is_read() -> None:
@@ -141,7 +141,7 @@ def test_only_the_beginning_of_a_huge_answer_is_read() -> None:
     answer = exchange(handler, at)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert answer == Answer(200, "\N{REPLACEMENT CHARACTER}" + "x" * (LONGEST_ANSWER - 1), "")
+    assert answer == ReceivedAnswer(200, "\N{REPLACEMENT CHARACTER}" + "x" * (LONGEST_ANSWER - 1), "")
     assert sent < total
     assert peak < 20 * 1024 * 1024
 
@@ -151,10 +151,10 @@ def test_a_compressed_answer_stays_as_it_is() -> None:
         assert request.headers["Accept-Encoding"] == "identity"
         return web.Response(body=b"not gzip at all", headers={"Content-Encoding": "gzip"})
 
-    assert exchange(handler, at) == Answer(200, "not gzip at all", "")
+    assert exchange(handler, at) == ReceivedAnswer(200, "not gzip at all", "")
 
 
-def raw(reply: bytes | None) -> Answer:
+def raw(reply: bytes | None) -> ReceivedAnswer:
     """Return the answer to a request to a server that sends these bytes and closes."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -162,7 +162,7 @@ def raw(reply: bytes | None) -> Answer:
         writer.write(reply or b"")
         writer.close()
 
-    async def body() -> Answer:
+    async def body() -> ReceivedAnswer:
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         async with server:
             return await in_turn(HttpTransport(), at(server.sockets[0].getsockname()[1]))
@@ -175,17 +175,17 @@ def raw(reply: bytes | None) -> Answer:
     [(None, "the connection was closed without an answer"), (b"SSH-2.0-x\r\n\r\n", "the answer is not HTTP")],
 )
 def test_a_server_that_does_not_speak_http(reply: bytes | None, error: str) -> None:
-    assert raw(reply) == Answer(error=error)
+    assert raw(reply) == ReceivedAnswer(error=error)
 
 
 def test_a_refused_connection_is_a_failure() -> None:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
-        assert post(at(bound.getsockname()[1])) == Answer(error="connection refused")
+        assert post(at(bound.getsockname()[1])) == ReceivedAnswer(error="connection refused")
 
 
 def test_a_name_that_does_not_exist_is_a_failure() -> None:
-    assert post(outgoing("http://nowhere.invalid/")) == Answer(error="the host name cannot be resolved")
+    assert post(outgoing("http://nowhere.invalid/")) == ReceivedAnswer(error="the host name cannot be resolved")
 
 
 @pytest.fixture(scope="module")
@@ -199,14 +199,14 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return files
 
 
-def over_tls(certificate: tuple[Path, Path], host: str) -> Answer:
+def over_tls(certificate: tuple[Path, Path], host: str) -> ReceivedAnswer:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(*certificate)
 
     async def handler(request: web.BaseRequest) -> web.Response:
         return web.Response(text="secure")
 
-    async def body() -> Answer:
+    async def body() -> ReceivedAnswer:
         async with receiver(handler, context) as port:
             return await in_turn(HttpTransport(), outgoing(f"https://{host}:{port}/"))
 
@@ -220,7 +220,7 @@ def test_an_unknown_certificate_is_refused_unless_its_authority_is_trusted(
     assert answer.status is None
     assert answer.error.startswith("the certificate is not valid (self")
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
-    assert over_tls(certificate, "localhost") == Answer(200, "secure", "")
+    assert over_tls(certificate, "localhost") == ReceivedAnswer(200, "secure", "")
     assert "not valid" in over_tls(certificate, "127.0.0.1").error
 
 
@@ -237,7 +237,7 @@ def test_a_connection_that_the_receiver_has_closed_costs_no_try(fresh: bool) -> 
         await reader.read(1) if len(connections) == 1 else b""  # the first goes as the next request begins
         writer.close()
 
-    async def body() -> list[Answer]:
+    async def body() -> list[ReceivedAnswer]:
         transport = HttpTransport()
         async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
             port = server.sockets[0].getsockname()[1]
@@ -245,5 +245,5 @@ def test_a_connection_that_the_receiver_has_closed_costs_no_try(fresh: bool) -> 
             await transport.close()
             return found
 
-    assert runtime.run(body()) == [Answer(200), Answer(200)]
+    assert runtime.run(body()) == [ReceivedAnswer(200), ReceivedAnswer(200)]
     assert len(connections) == 2

@@ -10,11 +10,11 @@ from interlock.model.delivery import DeliveryState
 from interlock.sender.circuit import FAILURES
 from interlock.sender.places import MOST, MOST_PER_HOST
 from interlock.sender.sender import FETCHED, LONGEST_SLEEP, MOST_REPORTED
-from interlock.sender.transport import Answer
+from interlock.sender.transport import ReceivedAnswer
 from tests.sender.stage import BROKEN, OK, Reply, Stage
 
 HOUR = 3600.0
-REFUSED = Answer(404, "", "answered 404")  # the host is well, so its circuit stays closed
+REFUSED = ReceivedAnswer(404, "", "answered 404")  # the host is well, so its circuit stays closed
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_tries_back_off_to_an_hour_until_the_delivery_is_given_up(
 
 
 def test_gone_is_given_up_at_once(stage: Stage) -> None:
-    answered(stage, {"a": (0.0, Answer(410, "", "answered 410"))})
+    answered(stage, {"a": (0.0, ReceivedAnswer(410, "", "answered 410"))})
     stage.owe("d1")
     stage.start()
     stage.run(HOUR)
@@ -161,7 +161,7 @@ def test_probes_come_one_at_a_time(stage: Stage) -> None:
 
 
 def test_a_request_that_cannot_be_made_says_nothing_about_the_host(stage: Stage) -> None:
-    unset = Answer(error="environment variable X is not set", made=False)
+    unset = ReceivedAnswer(error="environment variable X is not set", made=False)
     stage.receivers._script = lambda host, id, nth: (0.0, unset if id.startswith("u") else OK)
     stage.owe(*(f"u{n}" for n in range(40)))
     stage.start()
@@ -176,7 +176,7 @@ def test_a_probe_that_cannot_be_made_leaves_its_place_to_the_next(stage: Stage) 
     stage.owe(*(f"d{n}" for n in range(30)))
     stage.start()
     stage.run(10)
-    answered(stage, {"a": (0.0, Answer(error="environment variable X is not set", made=False))})
+    answered(stage, {"a": (0.0, ReceivedAnswer(error="environment variable X is not set", made=False))})
     stage.run(100)
     answered(stage, {})
     stage.run(HOUR)

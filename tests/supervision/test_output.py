@@ -16,7 +16,7 @@ from interlock.supervision.output import (
     LINES_A_SECOND,
     LONGEST_LINE,
     Allowance,
-    Lines,
+    LineReader,
     Output,
     readable,
 )
@@ -29,7 +29,7 @@ LEFT_OUT = re.compile(r"… ([\d,]+) lines? left out")
 
 
 def lines_of(*chunks: bytes) -> list[str]:
-    lines = Lines(Allowance())
+    lines = LineReader(Allowance())
     found = [line for chunk in chunks for line in lines.feed(chunk, 0.0)]
     return found + lines.end(0.0)
 
@@ -89,7 +89,7 @@ def test_a_long_line_is_cut_and_says_so(size: int, step: int) -> None:
 
 
 def test_a_long_line_is_delivered_before_it_ends() -> None:
-    lines = Lines(Allowance())
+    lines = LineReader(Allowance())
     assert lines.feed(b"x" * (LONGEST_LINE + 1), 0.0) == ["x" * LONGEST_LINE + CUT]
     assert lines.feed(b"y" * LONGEST_LINE, 0.0) == []
     assert lines.feed(b"z\nnext\n", 0.0) == ["next"]
@@ -109,7 +109,7 @@ def test_a_long_line_is_not_cut_within_a_character(character: str, shift: int) -
 
 
 def test_so_many_lines_a_second_and_no_more() -> None:
-    lines = Lines(Allowance())
+    lines = LineReader(Allowance())
     assert len(lines.feed(b"a\n" * LINES_A_SECOND, 0.0)) == LINES_A_SECOND
     assert not lines.left_out
     assert lines.feed(b"b\n" * 1_233, 0.5) == []
@@ -122,7 +122,7 @@ def test_so_many_lines_a_second_and_no_more() -> None:
 
 
 def test_so_many_bytes_a_second_and_no_more() -> None:
-    lines = Lines(Allowance())
+    lines = LineReader(Allowance())
     long = b"x" * (LONGEST_LINE - 1) + b"\n"
     found = lines.feed(long * (BYTES_A_SECOND // LONGEST_LINE) + b"over\n", 0.0)
     assert len(found) == BYTES_A_SECOND // LONGEST_LINE
@@ -132,14 +132,14 @@ def test_so_many_bytes_a_second_and_no_more() -> None:
 
 
 def test_what_was_left_out_is_said_at_the_end_too() -> None:
-    lines = Lines(Allowance())
+    lines = LineReader(Allowance())
     lines.feed(b"a\n" * (LINES_A_SECOND + 1) + b"unfinished", 0.0)
     assert lines.end(0.5) == ["… 2 lines left out"]
 
 
 def test_both_streams_of_a_child_share_what_it_is_allowed() -> None:
     allowance = Allowance()
-    one, other = Lines(allowance), Lines(allowance)
+    one, other = LineReader(allowance), LineReader(allowance)
     assert len(one.feed(b"a\n" * 600, 0.0)) == 600
     assert len(other.feed(b"b\n" * 600, 0.0)) == 400
     assert one.feed(b"a\n", 0.1) == []
@@ -147,7 +147,7 @@ def test_both_streams_of_a_child_share_what_it_is_allowed() -> None:
 
 
 def test_every_line_is_shown_to_who_waits_for_one() -> None:
-    lines, seen = Lines(Allowance()), list[str]()
+    lines, seen = LineReader(Allowance()), list[str]()
     found = lines.feed(b"".join(b"%d\n" % n for n in range(5_000)), 0.0, seen.append)
     assert seen == [str(n) for n in range(5_000)]
     assert found == seen[:LINES_A_SECOND]
@@ -165,7 +165,7 @@ feeds = st.lists(
 
 @given(feeds)
 def test_no_line_is_lost_without_being_counted(feeds: list[tuple[float, list[bytes], bool]]) -> None:
-    lines, now, found = Lines(Allowance()), 0.0, list[str]()
+    lines, now, found = LineReader(Allowance()), 0.0, list[str]()
     per_second: dict[int, list[str]] = {}
     allowance, everything = lines._allowance, b""
     for pause, parts, shown in feeds:

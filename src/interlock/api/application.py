@@ -7,8 +7,8 @@ from urllib.parse import unquote
 
 from interlock.api import pages, problems
 from interlock.api.auth import Door, Scope
-from interlock.api.call import BodyReader, Call, Handler, Handlers, QueryReader, Receive, Reply, Send
-from interlock.api.events import EventStream
+from interlock.api.call import BodyReader, Handlers, HttpCall, HttpHandler, QueryReader, Receive, Reply, Send
+from interlock.api.events import EventAnswer
 from interlock.api.openapi import document
 from interlock.api.settings import GatewaySettings
 from interlock.error import BadValue, Forbidden, InterlockError, MethodNotAllowed, NotFound, Unauthorized
@@ -24,18 +24,18 @@ OnRefused = Callable[[InterlockError, Caller | None, Scope], None]
 
 class Route(NamedTuple):
     operation: Operation[Any]
-    handler: Handler
+    handler: HttpHandler
     query: QueryReader[Any]
     body: BodyReader | None
     names: tuple[str, ...]  # of the path's parameters
     content_type: tuple[bytes, bytes]
 
 
-class Node:
+class RouteNode:
     """A part of a path, and what may follow it."""
 
     def __init__(self) -> None:
-        self.below: dict[str | None, Node] = {}  # None for a parameter
+        self.below: dict[str | None, RouteNode] = {}  # None for a parameter
         self.routes: dict[str, Route] = {}  # by method
 
     @property
@@ -48,19 +48,19 @@ class Application:
         """`on_refused` gets every request whose token is unknown or may not do it."""
         self._has_tokens, self._on_refused = bool(settings.grants), on_refused
         self._door = Door(settings.grants, settings.hosts, settings.origins)
-        self._top = Node()
+        self._top = RouteNode()
         described = encode(document(bool(settings.grants)))
 
-        async def openapi(call: Call[Any, Any]) -> bytes:
+        async def openapi(call: HttpCall[Any, Any]) -> bytes:
             return described
 
         for operation, handler in [*handlers.items(), *pages.HANDLERS.items(), (operations.openapi, openapi)]:
             self._add(operation, handler, settings.max_body)
 
-    def _add(self, operation: Operation[Any], handler: Handler, max_body: int) -> None:
+    def _add(self, operation: Operation[Any], handler: HttpHandler, max_body: int) -> None:
         node = self._top
         for part in operation.path.split("/")[1:]:
-            node = node.below.setdefault(None if part.startswith("{") else part, Node())
+            node = node.below.setdefault(None if part.startswith("{") else part, RouteNode())
         body = None if operation.body is None else BodyReader(operation, max_body)
         content_type = (b"content-type", operation.media_type.encode())
         names = tuple(operation.parameters)
@@ -70,7 +70,7 @@ class Application:
             # Probes ask with HEAD; the server leaves the body out.
             node.routes["HEAD"] = route
 
-    def _find(self, path: str, raw: bytes) -> tuple[Node, list[str]]:
+    def _find(self, path: str, raw: bytes) -> tuple[RouteNode, list[str]]:
         """Return the node of a path, and the values of its parameters, which may have a slash written as `%2F`."""
         node, values = self._top, []
         try:
@@ -120,7 +120,7 @@ class Application:
             if operation.every_tenant:
                 caller.need_every_tenant(operation.every_tenant)
             body = None if route.body is None else await route.body.read(headers, receive)
-            answer = await route.handler(Call(operation, scope, caller, headers, path, query, body))
+            answer = await route.handler(HttpCall(operation, scope, caller, headers, path, query, body))
         except InterlockError as error:
             problem = error
             self._note_refusal(error, caller, scope, headers)
@@ -151,7 +151,7 @@ def _checked(name: str, value: str) -> str:
 
 
 async def _reply(scope: Scope, send: Send, route: Route, answer: Any) -> None:
-    if isinstance(answer, EventStream):
+    if isinstance(answer, EventAnswer):
         await answer.send_to(scope, send)
         return
     reply = answer if isinstance(answer, Reply) else Reply(answer)

@@ -4,10 +4,10 @@ import time
 from collections import Counter
 from typing import Any
 
-from interlock.api.call import Call, Handlers, handlers_of
+from interlock.api.call import Handlers, HttpCall, handlers_of
 from interlock.api.cursors import APPROVALS, cursor_of, read_cursor
 from interlock.api.patience import ask
-from interlock.api.runs import Runs
+from interlock.api.runs import RunHandlers
 from interlock.client.connection import Connection
 from interlock.interface import queries as q
 from interlock.interface.approval_view import (
@@ -32,14 +32,14 @@ MOST_RECENT = 1000  # runs of a submitter that are looked at
 WAITING = frozenset({State.APPROVAL_REQUIRED})
 
 
-class Approvals:
-    def __init__(self, reader: Reader, connection: Connection, runs: Runs) -> None:
+class ApprovalHandlers:
+    def __init__(self, reader: Reader, connection: Connection, runs: RunHandlers) -> None:
         self._reader = reader
         self._connection = connection
         self._runs = runs
         self.handlers: Handlers = handlers_of(self)
 
-    async def approvals(self, call: Call[q.ApprovalsQuery, None]) -> ApprovalPage:
+    async def approvals(self, call: HttpCall[q.ApprovalsQuery, None]) -> ApprovalPage:
         query, caller = call.query, call.caller
         before = read_cursor(APPROVALS, query.cursor)
         if query.tenant is not None and not caller.sees(query.tenant):
@@ -52,7 +52,7 @@ class Approvals:
             next=None if found.next is None else cursor_of(APPROVALS, found.next),
         )
 
-    async def approval(self, call: Call[Any, None]) -> ApprovalDetail:
+    async def approval(self, call: HttpCall[Any, None]) -> ApprovalDetail:
         run = await self._runs.find(call.path["run_id"], call.caller)
         approval_of(run)
         job = await self._reader.definition(run.job_version)
@@ -75,19 +75,19 @@ class Approvals:
         counts = Counter((one.job_id, one.state) for one in found.runs if one.id != run.id)
         return [RunCount(job_id=job, state=state, count=n) for (job, state), n in counts.most_common()], not found.next
 
-    async def approve(self, call: Call[Any, ResolveBody]) -> ActedOn:
+    async def approve(self, call: HttpCall[Any, ResolveBody]) -> ActedOn:
         return await self._resolve(call, True)
 
-    async def reject(self, call: Call[Any, ResolveBody]) -> ActedOn:
+    async def reject(self, call: HttpCall[Any, ResolveBody]) -> ActedOn:
         return await self._resolve(call, False)
 
-    async def _resolve(self, call: Call[Any, ResolveBody], approve: bool) -> ActedOn:
+    async def _resolve(self, call: HttpCall[Any, ResolveBody], approve: bool) -> ActedOn:
         run, body = await self._runs.find(call.path["run_id"], call.caller), call.body
         message = Resolve(0, run.id, approve, body.reason, call.caller.name, body.seen or "", call.parent)
         report = await ask(self._connection, message)
         return ActedOn(id=report.run_id, state=report.state)
 
-    async def release_output(self, call: Call[Any, ReleaseBody]) -> ActedOn:
+    async def release_output(self, call: HttpCall[Any, ReleaseBody]) -> ActedOn:
         run = await self._runs.find(call.path["run_id"], call.caller)
         report = await ask(self._connection, ReleaseOutput(0, run.id, call.body.reason, call.caller.name))
         return ActedOn(id=report.run_id, state=report.state)

@@ -1,6 +1,6 @@
 """The audit, read from the store."""
 
-from interlock.api.call import Call, Handlers, handlers_of, moment_of
+from interlock.api.call import Handlers, HttpCall, handlers_of, moment_of
 from interlock.api.cursors import AUDIT, cursor_of, read_cursor
 from interlock.interface import queries as q
 from interlock.model.audit import AuditFilter, AuditPage
@@ -12,7 +12,7 @@ class AuditReader:
         self._reader = reader
         self.handlers: Handlers = handlers_of(self)
 
-    async def audit(self, call: Call[q.AuditQuery, None]) -> AuditPage:
+    async def audit(self, call: HttpCall[q.AuditQuery, None]) -> AuditPage:
         query, caller = call.query, call.caller
         after = read_cursor(AUDIT, query.cursor) or 0
         if query.tenant is not None and not caller.sees(query.tenant):

@@ -28,7 +28,7 @@ NOT_OWN = (
 Scope = dict[str, Any]
 
 
-class Peer(Enum):
+class PeerKind(Enum):
     """The peer of a connection."""
 
     SOCKET = "came over the Unix socket"
@@ -48,11 +48,11 @@ class Door:
         host = headers.get(b"host", b"").decode("latin-1").lower()
         self._check_origin(host, headers.get(b"origin"), headers.get(b"sec-fetch-site"))
         peer = scope.get(PEER)
-        if peer is Peer.SOCKET:
+        if peer is PeerKind.SOCKET:
             return OWNER
         if not self._grants:
             self._check_host(host)
-            if peer is not Peer.OWN:
+            if peer is not PeerKind.OWN:
                 raise Unauthorized(NOT_OWN)
             return OWNER
         kind, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")

@@ -6,20 +6,20 @@ from typing import Any
 
 import msgspec
 
-from interlock.api.approvals import Approvals
+from interlock.api.approvals import ApprovalHandlers
 from interlock.api.audit import AuditReader
-from interlock.api.call import Call, Handlers
-from interlock.api.deliveries import Deliveries
+from interlock.api.call import Handlers, HttpCall
+from interlock.api.deliveries import DeliveryHandlers
 from interlock.api.events import open_stream
 from interlock.api.feed import Feed
 from interlock.api.health import HealthChecks
-from interlock.api.jobs import Jobs, ReadJob
-from interlock.api.lanes import Lanes
-from interlock.api.letters import Letters
+from interlock.api.jobs import JobHandlers, ReadJob
+from interlock.api.lanes import LaneHandlers
+from interlock.api.letters import LetterHandlers
 from interlock.api.patience import ask
-from interlock.api.runs import Runs
-from interlock.api.services import Services
-from interlock.api.sessions import Sessions
+from interlock.api.runs import RunHandlers
+from interlock.api.services import ServiceHandlers
+from interlock.api.sessions import SessionHandlers
 from interlock.client.connection import Connection
 from interlock.interface import operations as op
 from interlock.ports.store import Reader
@@ -28,19 +28,19 @@ from interlock.ports.store import Reader
 class Backend:
     def __init__(self, reader: Reader, connection: Connection, secret_names: Sequence[str], read_job: ReadJob) -> None:
         self._feed = Feed(reader, connection)
-        self._runs = Runs(reader, connection, secret_names)
-        forwarded = [one for one in op.OPERATIONS if one.asks is not None]
+        self._runs = RunHandlers(reader, connection, secret_names)
+        forwarded = [operation for operation in op.OPERATIONS if operation.asks is not None]
         self.handlers: Handlers = {
             **dict.fromkeys(forwarded, partial(forward, connection)),
             **self._runs.handlers,
-            **Jobs(reader, connection, read_job).handlers,
-            **Lanes(connection).handlers,
-            **Sessions(connection).handlers,
-            **Approvals(reader, connection, self._runs).handlers,
-            **Deliveries(reader, connection).handlers,
-            **Letters(reader, connection, self._runs).handlers,
+            **JobHandlers(reader, connection, read_job).handlers,
+            **LaneHandlers(connection).handlers,
+            **SessionHandlers(connection).handlers,
+            **ApprovalHandlers(reader, connection, self._runs).handlers,
+            **DeliveryHandlers(reader, connection).handlers,
+            **LetterHandlers(reader, connection, self._runs).handlers,
             **AuditReader(reader).handlers,
-            **Services(reader, connection, self._feed).handlers,
+            **ServiceHandlers(reader, connection, self._feed).handlers,
             **HealthChecks(reader, connection, self._feed).handlers,
             op.events: partial(open_stream, self._feed),
         }
@@ -51,7 +51,7 @@ class Backend:
         await self._feed.close()
 
 
-async def forward(connection: Connection, call: Call[Any, None]) -> Any:
+async def forward(connection: Connection, call: HttpCall[Any, None]) -> Any:
     """Ask the scheduler what the operation asks, with path, query, action and caller as its fields; answer with what it
     reports. This serves every operation without a handler of its own."""
     asks = call.operation.asks

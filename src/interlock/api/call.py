@@ -13,7 +13,7 @@ import msgspec
 from interlock import error as e
 from interlock.api import problems
 from interlock.api.auth import Scope
-from interlock.api.protocol import Connection, connection_of
+from interlock.api.protocol import HttpConnection, connection_of
 from interlock.fields.duration import seconds
 from interlock.interface.operation import Operation, Query
 from interlock.interface.operations import OPERATIONS
@@ -41,7 +41,7 @@ class Reply(NamedTuple):
     status: int | None = None
 
 
-class Call(msgspec.Struct, Generic[Q, B], frozen=True):
+class HttpCall(msgspec.Struct, Generic[Q, B], frozen=True):
     operation: Operation[Any]
     scope: Scope
     caller: Caller
@@ -51,7 +51,7 @@ class Call(msgspec.Struct, Generic[Q, B], frozen=True):
     body: B
 
     @property
-    def connection(self) -> Connection:
+    def connection(self) -> HttpConnection:
         return connection_of(self.scope)
 
     @property
@@ -81,13 +81,13 @@ class Call(msgspec.Struct, Generic[Q, B], frozen=True):
         return task.result()
 
 
-Handler = Callable[[Call[Any, Any]], Awaitable[Any]]
-Handlers = Mapping[Operation[Any], Handler]
+HttpHandler = Callable[[HttpCall[Any, Any]], Awaitable[Any]]
+Handlers = Mapping[Operation[Any], HttpHandler]
 
 
 def handlers_of(part: object) -> Handlers:
     """Return the handlers among the methods of `part`: each has the name of its operation."""
-    return {one: getattr(part, one.name) for one in OPERATIONS if hasattr(part, one.name)}
+    return {operation: getattr(part, operation.name) for operation in OPERATIONS if hasattr(part, operation.name)}
 
 
 def seconds_of(wait: str | None) -> float:

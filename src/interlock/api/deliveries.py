@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from interlock.api.call import Call, Handlers, handlers_of
+from interlock.api.call import Handlers, HttpCall, handlers_of
 from interlock.api.cursors import DELIVERIES, cursor_of, read_cursor
 from interlock.api.patience import ask
 from interlock.client.connection import Connection
@@ -14,13 +14,13 @@ from interlock.ports.store import Reader
 from interlock.wire.delivery_request import Redeliver
 
 
-class Deliveries:
+class DeliveryHandlers:
     def __init__(self, reader: Reader, connection: Connection) -> None:
         self._reader = reader
         self._connection = connection
         self.handlers: Handlers = handlers_of(self)
 
-    async def deliveries(self, call: Call[q.DeliveriesQuery, None]) -> DeliveryPage:
+    async def deliveries(self, call: HttpCall[q.DeliveriesQuery, None]) -> DeliveryPage:
         query, caller = call.query, call.caller
         before = read_cursor(DELIVERIES, query.cursor)
         if query.tenant is not None and not caller.sees(query.tenant):
@@ -29,11 +29,11 @@ class Deliveries:
         wanted = DeliveryFilter(query.run, query.job, tenant, query.state, query.id_prefix)
         found = await self._reader.deliveries(wanted, before, query.limit)
         return DeliveryPage(
-            deliveries=[info_of(one) for one in found.deliveries],
+            deliveries=[info_of(delivery) for delivery in found.deliveries],
             next=None if found.next is None else cursor_of(DELIVERIES, found.next),
         )
 
-    async def delivery(self, call: Call[Any, None]) -> DeliveryInfo:
+    async def delivery(self, call: HttpCall[Any, None]) -> DeliveryInfo:
         return await self._delivery(call.path["delivery"], call.caller)
 
     async def _delivery(self, delivery_id: str, caller: Caller) -> DeliveryInfo:
@@ -43,6 +43,6 @@ class Deliveries:
             raise UnknownDelivery(delivery_id)
         return info_of(found)
 
-    async def redeliver(self, call: Call[Any, None]) -> DeliveryInfo:
+    async def redeliver(self, call: HttpCall[Any, None]) -> DeliveryInfo:
         delivery = await self._delivery(call.path["delivery"], call.caller)
         return info_of((await ask(self._connection, Redeliver(0, delivery.id))).delivery)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from interlock.api.auth import Scope
-from interlock.api.call import Call, Send
+from interlock.api.call import HttpCall, Send
 from interlock.api.cursors import read_event_cursor
 from interlock.api.feed import TYPES, Feed, Subscriber, Wish
 from interlock.api.protocol import connection_of
@@ -19,7 +19,7 @@ HEADERS = [
 ]
 
 
-class EventStream:
+class EventAnswer:
     """Sends a subscriber its events until one of both sides ends it."""
 
     def __init__(self, feed: Feed, wish: Wish, after: int | None) -> None:
@@ -77,7 +77,7 @@ class EventStream:
         return at
 
 
-async def open_stream(feed: Feed, call: Call[EventsQuery, None]) -> EventStream:
+async def open_stream(feed: Feed, call: HttpCall[EventsQuery, None]) -> EventAnswer:
     if call.scope["http_version"] == "1.0":
         raise BadRequest("request: a stream needs HTTP/1.1")
     query, tenant = call.query, call.query.tenant
@@ -89,4 +89,4 @@ async def open_stream(feed: Feed, call: Call[EventsQuery, None]) -> EventStream:
         # Events of other tenants do not exist for the caller, nor those of services, which belong to none.
         tenant = own if tenant in (None, own) else ""
     wish = Wish(query.run, query.job, tenant, frozenset(query.types) or TYPES, query.service)
-    return EventStream(feed, wish, start)
+    return EventAnswer(feed, wish, start)

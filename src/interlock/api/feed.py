@@ -196,7 +196,7 @@ class Feed:
             rows = await self._reader.events(after, PAGE, wanted)
             reached = rows.reached if until is None else min(rows.reached, until)
             data = b"".join(
-                data_of(one) for one in rows.events if one.position <= reached and whose(one).kind in wish.types
+                data_of(event) for event in rows.events if event.position <= reached and whose(event).kind in wish.types
             )
             await asyncio.sleep(REST_OF_CATCHING_UP * (perf_counter() - begun))
         return data, reached, rows.more if until is None else reached < until

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from interlock.api.auth import NOBODY
-from interlock.api.call import Call, Reply, handlers_of
+from interlock.api.call import HttpCall, Reply, handlers_of
 from interlock.api.feed import Feed
 from interlock.api.patience import ask
 from interlock.client.connection import Connection
@@ -20,7 +20,7 @@ NO_WRITE = 10.0  # the same for a write of any kind: the lease alone is one ever
 STARVED = 30.0  # the same for runs that are due while no worker takes any
 PROBE = 2.0  # seconds within which a probe must be answered
 
-Asked = Call[Query, None]
+HealthCall = HttpCall[Query, None]
 
 
 class HealthChecks:
@@ -30,10 +30,10 @@ class HealthChecks:
         self._feed = feed
         self.handlers = handlers_of(self)
 
-    async def healthz(self, call: Asked) -> Health:
+    async def healthz(self, call: HealthCall) -> Health:
         return Health(alive=True)
 
-    async def readyz(self, call: Asked) -> Reply:
+    async def readyz(self, call: HealthCall) -> Reply:
         checks = {"store": await _probe(self._check_store), "scheduler": await _probe(self._check_scheduler)}
         ready = all(check.ok for check in checks.values())
         if call.caller is NOBODY:
@@ -56,7 +56,7 @@ class HealthChecks:
         detail = f"{status.live} live runs, {status.workers} workers, position {status.position}"
         return Check(ok=not problems, detail="; ".join([*problems, detail]))
 
-    async def metrics(self, call: Asked) -> bytes:
+    async def metrics(self, call: HealthCall) -> bytes:
         readers, cut = float(self._feed.readers), float(self._feed.cut)
         own = [
             Family("interlock_event_readers", "gauge", "Open event streams.", [("", {}, readers)]),

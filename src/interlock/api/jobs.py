@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from interlock.api.call import Call, handlers_of, moment_of
+from interlock.api.call import HttpCall, handlers_of, moment_of
 from interlock.api.cursors import JOBS, cursor_of, read_job_cursor
 from interlock.api.patience import ask
 from interlock.client.connection import Connection
@@ -45,7 +45,7 @@ MOST_FAULTS = 200
 LONGEST_SPAN = 31 * 86400.0  # seconds of a timetable
 
 
-class Jobs:
+class JobHandlers:
     def __init__(self, reader: Reader, connection: Connection, read_job: ReadJob) -> None:
         self._reader = reader
         self._connection = connection
@@ -54,13 +54,13 @@ class Jobs:
 
     # ── looking ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def jobs(self, call: Call[q.JobsQuery, None]) -> info.JobPage:
+    async def jobs(self, call: HttpCall[q.JobsQuery, None]) -> info.JobPage:
         after = read_job_cursor(call.query.cursor)
         report = await ask(self._connection, r.AskJobs(0, after, call.query.limit))
         jobs = await self._with_runs(report.jobs, call.caller)
         return info.JobPage(jobs=jobs, next=cursor_of(JOBS, jobs[-1].id) if report.more and jobs else None)
 
-    async def job(self, call: Call[Any, Any]) -> info.JobInfo:
+    async def job(self, call: HttpCall[Any, Any]) -> info.JobInfo:
         return await self._shown(await self._info(call.path["job_id"]), call.caller)
 
     async def _shown(self, job: info.JobInfo, caller: Caller) -> info.JobInfo:
@@ -96,7 +96,7 @@ class Jobs:
                 break
         return found
 
-    async def job_log(self, call: Call[q.JobLogQuery, None]) -> info.JobLog:
+    async def job_log(self, call: HttpCall[q.JobLogQuery, None]) -> info.JobLog:
         job_id = call.path["job_id"]
         runs = await self._runs(job_id, call.caller, call.query.limit)
         if not runs:
@@ -124,21 +124,21 @@ class Jobs:
 
     # ── times ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def next_times(self, call: Call[q.TimesQuery, None]) -> info.FireTimes:
+    async def next_times(self, call: HttpCall[q.TimesQuery, None]) -> info.FireTimes:
         after = moment_of(call.query.after, "after")
         # A time is shown cut to milliseconds, and the next after it is not the same one again.
         after = None if after is None else after + 0.000999
         message = r.AskNext(0, call.path["job_id"], call.query.count, after)
         return info.FireTimes(times=(await ask(self._connection, message)).times)
 
-    async def schedule_times(self, call: Call[q.ScheduleQuery, None]) -> info.FireTimes:
+    async def schedule_times(self, call: HttpCall[q.ScheduleQuery, None]) -> info.FireTimes:
         given = {name: getattr(call.query, name) for name in ("cron", "tz", "every", "wait", "at")}
         schedule = Schedule(**{name: value for name, value in given.items() if value is not None})
         start = moment_of(call.query.after, "after")
         start = time.time() if start is None else start
         return info.FireTimes(times=_times(schedule, start, first_time(schedule, start), call.query.count))
 
-    async def timetable(self, call: Call[q.TimetableQuery, None]) -> info.Timetable:
+    async def timetable(self, call: HttpCall[q.TimetableQuery, None]) -> info.Timetable:
         span = seconds(call.query.span, "for")
         if not 1 <= span <= LONGEST_SPAN:
             raise BadValue("for", call.query.span, "a duration from 1s to 31d")
@@ -170,30 +170,30 @@ class Jobs:
 
     # ── changing ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def put_job(self, call: Call[Any, dict[str, Any]]) -> info.JobInfo:
+    async def put_job(self, call: HttpCall[Any, dict[str, Any]]) -> info.JobInfo:
         job_id, values = call.path["job_id"], call.body
         if (given := values.pop("id", job_id)) != job_id:
             raise BadValue("id", given, f"the one in the path ({job_id!r})")
         message = r.PutJobs(0, [self._read_job(values, job_id)], call.caller.name)
         return await self._shown((await ask(self._connection, message)).jobs[0], call.caller)
 
-    async def put_jobs(self, call: Call[Any, JobsBody]) -> Defined:
+    async def put_jobs(self, call: HttpCall[Any, JobsBody]) -> Defined:
         jobs = await asyncio.to_thread(_read_all, call.body.jobs, self._read_job)
         await ask(self._connection, r.PutJobs(0, jobs, call.caller.name))
         return Defined(ids=[job.id for job in jobs])
 
-    async def delete_job(self, call: Call[Any, None]) -> info.JobInfo:
+    async def delete_job(self, call: HttpCall[Any, None]) -> info.JobInfo:
         before = await self.job(call)
         await ask(self._connection, r.DropJob(0, before.id, call.caller.name))
         return before
 
-    async def pause(self, call: Call[Any, None]) -> info.JobInfo:
+    async def pause(self, call: HttpCall[Any, None]) -> info.JobInfo:
         message = r.SetPaused(0, call.path["job_id"], call.operation is op.pause, call.caller.name)
         return await self._shown((await ask(self._connection, message)).jobs[0], call.caller)
 
     resume = pause
 
-    async def backfill(self, call: Call[Any, BackfillBody]) -> info.Backfilled:
+    async def backfill(self, call: HttpCall[Any, BackfillBody]) -> info.Backfilled:
         body, caller = call.body, call.caller
         start, end = instant(body.start, "from"), instant(body.end, "to")
         if start >= end:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from interlock.api.call import Call, Handlers, handlers_of
+from interlock.api.call import Handlers, HttpCall, handlers_of
 from interlock.api.patience import ask
 from interlock.client.connection import Connection
 from interlock.fields.field import copy_fields
@@ -12,16 +12,16 @@ from interlock.model.lane import LaneChange, LaneInfo, LaneSpec
 from interlock.wire import lane_request as r
 
 
-class Lanes:
+class LaneHandlers:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self.handlers: Handlers = handlers_of(self)
 
-    async def create_lane(self, call: Call[Any, LaneBody]) -> LaneInfo:
+    async def create_lane(self, call: HttpCall[Any, LaneBody]) -> LaneInfo:
         spec = copy_fields(LaneSpec, call.body)
         return (await ask(self._connection, r.CreateLane(0, call.body.id, spec, call.caller.name))).lane
 
-    async def set_lane(self, call: Call[Any, LaneChangeBody]) -> LaneInfo:
+    async def set_lane(self, call: HttpCall[Any, LaneChangeBody]) -> LaneInfo:
         rate = call.body.rate
         number = Rate().check(rate, FieldPath("rate")) if isinstance(rate, str) else rate
         change = copy_fields(LaneChange, call.body, rate=number)

@@ -5,10 +5,10 @@ from typing import Any
 import msgspec
 from msgspec.structs import asdict, replace
 
-from interlock.api.call import Call, Handlers, Reply, handlers_of, moment_of
+from interlock.api.call import Handlers, HttpCall, Reply, handlers_of, moment_of
 from interlock.api.cursors import LETTERS, cursor_of, read_cursor
 from interlock.api.patience import ask
-from interlock.api.runs import Runs
+from interlock.api.runs import RunHandlers
 from interlock.client.connection import Connection
 from interlock.error import BadUse, UnknownLetter
 from interlock.interface import queries as q
@@ -31,14 +31,14 @@ from interlock.ports.store import Reader
 from interlock.wire.letter_request import DropLetters, Replay
 
 
-class Letters:
-    def __init__(self, reader: Reader, connection: Connection, runs: Runs) -> None:
+class LetterHandlers:
+    def __init__(self, reader: Reader, connection: Connection, runs: RunHandlers) -> None:
         self._reader = reader
         self._connection = connection
         self._runs = runs
         self.handlers: Handlers = handlers_of(self)
 
-    async def letters(self, call: Call[q.LettersQuery, None]) -> LetterPage:
+    async def letters(self, call: HttpCall[q.LettersQuery, None]) -> LetterPage:
         query, caller = call.query, call.caller
         before = read_cursor(LETTERS, query.cursor)
         if query.tenant is not None and not caller.sees(query.tenant):
@@ -46,12 +46,12 @@ class Letters:
         wanted = _filter(query, caller)
         found = await self._reader.letters(wanted, before, query.limit)
         return LetterPage(
-            letters=[letter_info(one) for one in found.letters],
+            letters=[letter_info(letter) for letter in found.letters],
             counts=await self._reader.letter_counts(wanted) if before is None else None,
             next=None if found.next is None else cursor_of(LETTERS, found.next),
         )
 
-    async def letter(self, call: Call[Any, None]) -> LetterDetail:
+    async def letter(self, call: HttpCall[Any, None]) -> LetterDetail:
         found = await self._find(call.path["letter"], call.caller)
         run, history = None, []
         if found.run_id is not None:
@@ -66,7 +66,7 @@ class Letters:
             raise UnknownLetter(letter_id)
         return found
 
-    async def replay(self, call: Call[Any, ReplayBody]) -> ActedOn:
+    async def replay(self, call: HttpCall[Any, ReplayBody]) -> ActedOn:
         found, body = await self._find(call.path["letter"], call.caller), call.body
         if found.run_id is None:
             raise BadUse("dead letter", f"{found.id} is a message of a worker, so it has no run to replay")
@@ -78,15 +78,15 @@ class Letters:
         report = await ask(self._connection, message)
         return ActedOn(id=report.run_id, state=report.state)
 
-    async def replay_many(self, call: Call[Any, LettersBody]) -> Reply:
+    async def replay_many(self, call: HttpCall[Any, LettersBody]) -> Reply:
         letters = replace(_chosen(call), replayed=False)
         wanted = RunFilter(tenant=letters.tenant, job_id=letters.job_id, letters=letters)
         return await self._runs.start_bulk(call, RunAction.RETRY, wanted)
 
-    async def drop_letter(self, call: Call[Any, None]) -> Dropped:
+    async def drop_letter(self, call: HttpCall[Any, None]) -> Dropped:
         return await self._drop(DropLetters(0, (await self._find(call.path["letter"], call.caller)).id))
 
-    async def drop_letters(self, call: Call[Any, LettersBody]) -> Dropped:
+    async def drop_letters(self, call: HttpCall[Any, LettersBody]) -> Dropped:
         return await self._drop(DropLetters(0, None, _chosen(call)))
 
     async def _drop(self, message: DropLetters) -> Dropped:
@@ -94,7 +94,7 @@ class Letters:
         return Dropped(dropped=report.dropped, more=report.more)
 
 
-def _chosen(call: Call[Any, LettersBody]) -> LetterFilter:
+def _chosen(call: HttpCall[Any, LettersBody]) -> LetterFilter:
     """Return the filter of a request that acts on many letters, which must have one."""
     body, caller = call.body, call.caller
     if body.tenant is not None:

@@ -43,7 +43,7 @@ def document(secured: bool) -> dict[str, Any]:
     queries = {operation.query for operation in OPERATIONS}
     bodies = {operation.body for operation in OPERATIONS if operation.name not in JOB_BODIES}
     types = bodies | {operation.answer for operation in OPERATIONS}
-    named = sorted((one for one in types if hasattr(one, "__struct_fields__")), key=lambda one: one.__name__)
+    named = sorted((kind for kind in types if hasattr(kind, "__struct_fields__")), key=lambda one: one.__name__)
     _, schemas = msgspec.json.schema_components(
         [ProblemDetails, *named, *EVENT_NAMES, *queries], ref_template=REFERENCE
     )
@@ -77,7 +77,7 @@ def job_schemas() -> dict[str, Any]:
     """Return the components JobBody, NamedJobBody, JobsBody, and those of the parts of a job."""
     fields = JOB_FIELDS.values()
     found: dict[str, Any] = {
-        "JobBody": {"description": "A job.", **object_schema(one for one in fields if one.name != "id")},
+        "JobBody": {"description": "A job.", **object_schema(field for field in fields if field.name != "id")},
         "NamedJobBody": {"description": "A job with its id.", **object_schema(fields)},
         **{f"{name}Body": schema for name, schema in definitions(fields).items()},
     }

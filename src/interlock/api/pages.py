@@ -3,7 +3,7 @@
 from importlib.resources import files
 from typing import Any
 
-from interlock.api.call import Call, Handlers, Reply
+from interlock.api.call import Handlers, HttpCall, Reply
 from interlock.interface.operation import Operation
 
 LINKS = {
@@ -20,11 +20,11 @@ _POLICY = b"default-src 'none'; connect-src 'self'; style-src 'unsafe-inline'; s
 _VIEWER = files("interlock.api").joinpath("docs.html").read_bytes()
 
 
-async def index(call: Call[Any, None]) -> dict[str, str]:
+async def index(call: HttpCall[Any, None]) -> dict[str, str]:
     return LINKS
 
 
-async def docs(call: Call[Any, None]) -> Reply:
+async def docs(call: HttpCall[Any, None]) -> Reply:
     return Reply(_VIEWER, ((b"content-security-policy", _POLICY),))
 
 

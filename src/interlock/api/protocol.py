@@ -11,7 +11,7 @@ import msgspec
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from interlock.api import problems
-from interlock.api.auth import PEER, Peer
+from interlock.api.auth import PEER, PeerKind
 from interlock.api.peer import is_own, owner_of_peer
 from interlock.error import BadRequest, HeadTooLarge, InterlockError, Overloaded, RequestTimeout
 
@@ -25,16 +25,16 @@ _UPGRADE = re.compile(rb"\r\nupgrade:", re.IGNORECASE)
 SWEEP = 1.0  # seconds between two checks for slow peers
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class HttpLimits(msgspec.Struct, frozen=True, kw_only=True):
     connections: int = 4096
     request: float = 30.0  # seconds for a request to arrive, and for a reader to take more of an answer
 
 
-class Load(msgspec.Struct):
+class HttpLoad(msgspec.Struct):
     """Load of all connections together."""
 
     bodies: int = 0  # bytes of unanswered requests
-    behind: dict["Connection", None] = {}  # connections with more than 64 KiB unread, longest first
+    behind: dict["HttpConnection", None] = {}  # connections with more than 64 KiB unread, longest first
 
     def relieve(self) -> None:
         """While too much is unread, cut off the readers who have been behind for longest, but never the last one."""
@@ -48,11 +48,11 @@ class Load(msgspec.Struct):
             total -= unread[connection]
 
 
-class Connection(HttpToolsProtocol):
+class HttpConnection(HttpToolsProtocol):
     """One connection. `sweep` ends it when the peer takes too long."""
 
-    limits: Limits  # set on the class that `limited` makes
-    load: Load  # likewise, shared by all connections
+    limits: HttpLimits  # set on the class that `limited` makes
+    load: HttpLoad  # likewise, shared by all connections
     looks_for_owner: bool  # likewise: whether to look up the owner of the peer
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -63,7 +63,7 @@ class Connection(HttpToolsProtocol):
         self._size = 0
         self._body = 0  # bytes of its requests that are not answered yet
         self._unread: tuple[float, int] | None = None  # time since which this number of bytes is unread
-        self._peer = Peer.ANYBODY
+        self._peer = PeerKind.ANYBODY
         self._answering: Any = None
         """the request being answered; `cycle` is the latest, which may wait behind it"""
         self._lost = False
@@ -74,13 +74,13 @@ class Connection(HttpToolsProtocol):
         sock = transport.get_extra_info("socket")
         if sock is not None and sock.family == socket.AF_UNIX:
             # Many connections at the port do not shut the owner out.
-            self._peer = Peer.SOCKET
+            self._peer = PeerKind.SOCKET
         elif len(self.connections) > self.limits.connections:
             self._refuse(
                 Overloaded(f"connections: the limit of {self.limits.connections:,} is reached; try again later")
             )
         elif self.looks_for_owner and sock is not None and is_own(owner_of_peer(sock)):
-            self._peer = Peer.OWN
+            self._peer = PeerKind.OWN
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
@@ -243,15 +243,15 @@ class Connection(HttpToolsProtocol):
             self.abort()
 
 
-def connection_of(scope: Any) -> Connection:
+def connection_of(scope: Any) -> HttpConnection:
     """Return the connection of a request."""
-    connection: Connection = scope[CONNECTION]
+    connection: HttpConnection = scope[CONNECTION]
     return connection
 
 
-def limited(limits: Limits, looks_for_owner: bool) -> type[Connection]:
-    members = {"limits": limits, "load": Load(), "looks_for_owner": looks_for_owner}
-    return type("LimitedConnection", (Connection,), members)
+def limited(limits: HttpLimits, looks_for_owner: bool) -> type[HttpConnection]:
+    members = {"limits": limits, "load": HttpLoad(), "looks_for_owner": looks_for_owner}
+    return type("LimitedConnection", (HttpConnection,), members)
 
 
 def _without_upgrade(data: bytes) -> bytes:

@@ -17,13 +17,13 @@ MOST_COUNTED = 100  # counts while the scheduler takes none
 OTHERS = "others"
 LONGEST = 200  # characters of a subject
 
-Key = tuple[str, str, str]  # reason, actor, tenant
+RefusalKey = tuple[str, str, str]  # reason, actor, tenant
 
 
 class Refusals:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._counts: dict[Key, tuple[str, int]] = {}  # the last subject, and how many
+        self._counts: dict[RefusalKey, tuple[str, int]] = {}  # the last subject, and how many
         self._named: set[str] = set()
         self._named_since = 0.0
         self._tasks = TaskSet()
@@ -37,7 +37,7 @@ class Refusals:
             who, tenant = caller.name, "" if caller.tenant == EVERY_TENANT else caller.tenant
         self._add((error.code, who, tenant), f"{scope['method']} {scope['path']}"[:LONGEST], 1)
 
-    def _add(self, key: Key, subject: str, count: int) -> None:
+    def _add(self, key: RefusalKey, subject: str, count: int) -> None:
         if key not in self._counts and len(self._counts) >= MOST_COUNTED:
             key = key[0], OTHERS, ""
         self._counts[key] = subject, count + self._counts.get(key, ("", 0))[1]

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from interlock import error as e
-from interlock.api.call import Call, Handlers, Reply, handlers_of, moment_of, seconds_of
+from interlock.api.call import Handlers, HttpCall, Reply, handlers_of, moment_of, seconds_of
 from interlock.api.cursors import LOGS, RUNS, cursor_of, read_cursor
 from interlock.api.patience import ask
 from interlock.client.connection import Connection
@@ -41,7 +41,7 @@ MOST_SECRETS = 10_000  # versions of jobs whose secret arguments are remembered
 OPTIONS = tuple(RunOptions.__annotations__.keys() & set(NewRunBody.__struct_fields__))
 
 
-class Runs:
+class RunHandlers:
     def __init__(self, reader: Reader, connection: Connection, secret_names: Sequence[str]) -> None:
         self._reader = reader
         self._connection = connection
@@ -62,14 +62,14 @@ class Runs:
 
     # ── submitting ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def submit(self, call: Call[q.WaitQuery, NewRunBody]) -> Reply:
+    async def submit(self, call: HttpCall[q.WaitQuery, NewRunBody]) -> Reply:
         return await self._submit_one(call, call.body, None)
 
-    async def trigger(self, call: Call[q.WaitQuery, TriggerBody]) -> Reply:
+    async def trigger(self, call: HttpCall[q.WaitQuery, TriggerBody]) -> Reply:
         given = {name: getattr(call.body, name) for name in TriggerBody.__struct_fields__}
         return await self._submit_one(call, NewRunBody(job=call.path["job_id"], **given), TRIGGER)
 
-    async def _submit_one(self, call: Call[q.WaitQuery, Any], body: NewRunBody, origin: str | None) -> Reply:
+    async def _submit_one(self, call: HttpCall[q.WaitQuery, Any], body: NewRunBody, origin: str | None) -> Reply:
         limit = seconds_of(call.query.wait)
         accepted = await self._submit([self._new(body, call.key, call, time.time(), origin)], call)
         run_id = accepted.run_ids[0]
@@ -79,7 +79,7 @@ class Runs:
         run = accepted.run or await self.find(run_id, call.caller)
         return Reply(v.info_of(run), headers)
 
-    async def submit_many(self, call: Call[Any, BatchBody]) -> SubmittedBatch:
+    async def submit_many(self, call: HttpCall[Any, BatchBody]) -> SubmittedBatch:
         key, now = call.key, time.time()
         runs = []
         for place, body in enumerate(call.body.runs):
@@ -87,7 +87,7 @@ class Runs:
             runs.append(self._new(body, own, call, now, None))
         return SubmittedBatch(ids=(await self._submit(runs, call)).run_ids)
 
-    async def _submit(self, runs: list[r.NewRun], call: Call[Any, Any]) -> r.Accepted:
+    async def _submit(self, runs: list[r.NewRun], call: HttpCall[Any, Any]) -> r.Accepted:
         """Durable when this returns, all or none."""
         check_size(runs)
         size = sum(len(run.payload) for run in runs)
@@ -101,7 +101,9 @@ class Runs:
         finally:
             self._submitting -= size
 
-    def _new(self, body: NewRunBody, key: str | None, call: Call[Any, Any], now: float, origin: str | None) -> r.NewRun:
+    def _new(
+        self, body: NewRunBody, key: str | None, call: HttpCall[Any, Any], now: float, origin: str | None
+    ) -> r.NewRun:
         if key is not None and body.idempotency_key not in (None, key):
             raise e.BadUse(
                 "idempotency_key", f"{body.idempotency_key!r} in the body differs from {key!r} in the header"
@@ -115,7 +117,7 @@ class Runs:
 
     # ── acting ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def act(self, call: Call[Any, ReasonBody]) -> ActedOn:
+    async def act(self, call: HttpCall[Any, ReasonBody]) -> ActedOn:
         run_id = call.path["run_id"]
         await self.find(run_id, call.caller)
         action = RunAction(call.operation.name)
@@ -126,7 +128,7 @@ class Runs:
         report = await ask(self._connection, message)
         return ActedOn(id=report.run_id, state=report.state)
 
-    async def act_on_many(self, call: Call[Any, BulkBody]) -> Reply:
+    async def act_on_many(self, call: HttpCall[Any, BulkBody]) -> Reply:
         body, caller = call.body, call.caller
         wanted = _filter(body)
         if wanted == RunFilter() and not body.everything:
@@ -136,7 +138,7 @@ class Runs:
         action = RunAction(call.operation.path.rpartition("/")[2])
         return await self.start_bulk(call, action, wanted)
 
-    async def start_bulk(self, call: Call[Any, Any], action: RunAction, wanted: RunFilter) -> Reply:
+    async def start_bulk(self, call: HttpCall[Any, Any], action: RunAction, wanted: RunFilter) -> Reply:
         # The same key is the same request, within a tenant.
         caller, key = call.caller, call.key
         given = os.urandom(16) if key is None else f"{caller.tenant}\0{key}".encode()
@@ -158,7 +160,7 @@ class Runs:
         pruned = await self._reader.tenant_of_pruned(run_id)
         raise e.RunPruned(run_id) if pruned is not None and caller.sees(pruned) else e.UnknownRun(run_id)
 
-    async def run(self, call: Call[q.WaitQuery, None]) -> v.RunDetail:
+    async def run(self, call: HttpCall[q.WaitQuery, None]) -> v.RunDetail:
         wait = seconds_of(call.query.wait)
         detail = self.detail(call.path["run_id"], call.caller, wait)
         return await (call.while_connected(detail) if wait else detail)
@@ -207,19 +209,19 @@ class Runs:
             self._secrets[run.job_version] = () if job is None else job.secrets
         return self._secrets[run.job_version]
 
-    async def explanation(self, call: Call[Any, None]) -> Explanation:
+    async def explanation(self, call: HttpCall[Any, None]) -> Explanation:
         caller, run = call.caller, await self.find(call.path["run_id"], call.caller)
         if run.state in TERMINAL:
             rows = await self._reader.deliveries(DeliveryFilter(run_id=run.id), None, MOST_NAMED)
             return with_deliveries(explain_end(run), rows.deliveries, time.time())
         return (await ask(self._connection, r.AskExplanation(0, run.id, caller.only_tenant))).explanation
 
-    async def history(self, call: Call[Any, None]) -> v.History:
+    async def history(self, call: HttpCall[Any, None]) -> v.History:
         run_id = call.path["run_id"]
         await self.find(run_id, call.caller)
         return v.History(entries=v.entries_of(run_id, await self._reader.history(run_id)))
 
-    async def logs(self, call: Call[q.LogsQuery, None]) -> v.LogPage:
+    async def logs(self, call: HttpCall[q.LogsQuery, None]) -> v.LogPage:
         run_id, limit = call.path["run_id"], call.query.limit
         await self.find(run_id, call.caller)
         lines = await self._reader.logs(run_id, read_cursor(LOGS, call.query.cursor) or 0, limit)
@@ -230,7 +232,7 @@ class Runs:
 
     # ── many ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def runs(self, call: Call[q.RunsQuery, None]) -> v.RunPage:
+    async def runs(self, call: HttpCall[q.RunsQuery, None]) -> v.RunPage:
         query, caller = call.query, call.caller
         tenant = caller.only_tenant or query.tenant
         wanted = msgspec.structs.replace(_filter(query), tenant=tenant, live=query.live, id_prefix=query.id_prefix)
@@ -246,7 +248,7 @@ class Runs:
             next=None if found.next is None else cursor_of(RUNS, found.next),
         )
 
-    async def bulk(self, call: Call[Any, None]) -> v.BulkInfo:
+    async def bulk(self, call: HttpCall[Any, None]) -> v.BulkInfo:
         bulk_id = call.path["bulk_id"]
         found = await self._reader.bulk(bulk_id)
         if found is None or call.caller.tenant not in (EVERY_TENANT, found.wanted.tenant):

@@ -7,7 +7,7 @@ from typing import Any
 
 import uvicorn
 
-from interlock.api.protocol import SWEEP, Limits, limited
+from interlock.api.protocol import SWEEP, HttpLimits, limited
 from interlock.api.settings import GatewaySettings
 
 KEEP_ALIVE = 60
@@ -16,7 +16,7 @@ GOODBYE = 2.0  # seconds that requests under way have to be answered when the se
 
 class HttpServer:
     def __init__(self, app: Any, settings: GatewaySettings) -> None:
-        limits = Limits(connections=settings.max_connections, request=settings.request_timeout)
+        limits = HttpLimits(connections=settings.max_connections, request=settings.request_timeout)
         self._connections = limited(limits, looks_for_owner=not settings.grants)
         self._config = uvicorn.Config(
             app,

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 
 import msgspec
 
-from interlock.api.call import Call, Handlers, handlers_of, seconds_of
+from interlock.api.call import Handlers, HttpCall, handlers_of, seconds_of
 from interlock.api.cursors import SERVICE_LOGS, cursor_of, read_cursor
 from interlock.api.feed import Feed, Subscriber, Wish
 from interlock.api.patience import ask
@@ -22,7 +22,7 @@ from interlock.wire import request as r
 
 SERVICES, WORKERS = "services", "workers"  # the children of the top whose descendants are found by name
 
-Asked = Call[Query, None]
+ServiceCall = HttpCall[Query, None]
 
 
 class _Alarm:
@@ -32,7 +32,7 @@ class _Alarm:
         return False
 
 
-class Services:
+class ServiceHandlers:
     def __init__(self, reader: Reader, connection: Connection, feed: Feed) -> None:
         self._reader = reader
         self._connection = connection
@@ -44,13 +44,13 @@ class Services:
         top = (await ask(self._connection, r.AskTree(0))).root
         return [one for name in places for child in top.children if child.name == name for one in _descendants(child)]
 
-    async def services(self, call: Asked) -> ServiceList:
+    async def services(self, call: ServiceCall) -> ServiceList:
         return ServiceList(services=[msgspec.structs.replace(one, children=[]) for one in await self._below(SERVICES)])
 
-    async def service(self, call: Asked) -> ChildInfo:
+    async def service(self, call: ServiceCall) -> ChildInfo:
         return await self._find(call.path["name"], WORKERS, SERVICES)
 
-    async def service_logs(self, call: Call[q.ServiceLogsQuery, None]) -> ServiceLogPage:
+    async def service_logs(self, call: HttpCall[q.ServiceLogsQuery, None]) -> ServiceLogPage:
         wait = seconds_of(call.query.wait)
         reading = self._logs(call.path["name"], call.query, wait)
         return await (call.while_connected(reading) if wait else reading)

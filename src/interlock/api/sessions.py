@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from interlock.api.call import Call, Handlers, handlers_of
+from interlock.api.call import Handlers, HttpCall, handlers_of
 from interlock.api.cursors import SESSIONS, cursor_of, read_session_cursor
 from interlock.api.patience import ask
 from interlock.client.connection import Connection
@@ -14,12 +14,12 @@ from interlock.model.session_info import ActedOnSession, SessionInfo, SessionPag
 from interlock.wire import lane_request as r
 
 
-class Sessions:
+class SessionHandlers:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self.handlers: Handlers = {**handlers_of(self), **dict.fromkeys(op.session_actions.values(), self.act)}
 
-    async def sessions(self, call: Call[q.SessionsQuery, None]) -> SessionPage:
+    async def sessions(self, call: HttpCall[q.SessionsQuery, None]) -> SessionPage:
         tenant, own = call.query.tenant, call.caller.tenant
         if own != EVERY_TENANT:
             # Sessions of other tenants do not exist for the caller.
@@ -30,11 +30,11 @@ class Sessions:
         next_page = None if last is None else cursor_of(SESSIONS, f"{last.tenant}/{last.key}")
         return SessionPage(sessions=report.sessions, next=next_page)
 
-    async def session(self, call: Call[q.TenantQuery, None]) -> SessionInfo:
+    async def session(self, call: HttpCall[q.TenantQuery, None]) -> SessionInfo:
         message = r.AskSession(0, call.path["session"], call.caller.tenant_for(call.query.tenant))
         return (await ask(self._connection, message)).sessions[0]
 
-    async def act(self, call: Call[q.TenantQuery, Any]) -> ActedOnSession:
+    async def act(self, call: HttpCall[q.TenantQuery, Any]) -> ActedOnSession:
         action = SessionAction(call.operation.path.rpartition("/")[2])
         tenant = call.caller.tenant_for(call.query.tenant)
         report = await ask(self._connection, r.ActOnSession(0, action, call.path["session"], tenant, call.caller.name))

@@ -17,7 +17,7 @@ def post(port: int, path: str, body: str, requests: int, connections: int) -> fl
 
 async def _post(port: int, request: bytes, requests: int, connections: int) -> float:
     loop = asyncio.get_running_loop()
-    load = _Load(request, requests, loop.create_future())
+    load = _HttpFlood(request, requests, loop.create_future())
     begun = time.perf_counter()
     transports = [
         (await loop.create_connection(lambda: _Poster(load), "127.0.0.1", port))[0]
@@ -30,7 +30,7 @@ async def _post(port: int, request: bytes, requests: int, connections: int) -> f
     return requests / took
 
 
-class _Load:
+class _HttpFlood:
     def __init__(self, request: bytes, requests: int, done: "asyncio.Future[None]") -> None:
         self.request = request
         self.done = done
@@ -42,7 +42,7 @@ class _Load:
 
 
 class _Poster(asyncio.Protocol):
-    def __init__(self, load: _Load) -> None:
+    def __init__(self, load: _HttpFlood) -> None:
         self._load = load
         self._buffer = b""
 

@@ -19,7 +19,7 @@ from rich.table import Table
 
 from interlock.error import BadValue
 
-Row = tuple[str, str, str]  # what, figure and ratio
+ReportRow = tuple[str, str, str]  # what, figure and ratio
 
 
 class Measure(NamedTuple):
@@ -52,7 +52,7 @@ def _figure(unit: str, samples: list[list[float]]) -> Figure:
     return Figure(unit, [round(one, 3) for one in medians], rounded(median(medians)), p99)
 
 
-def rows(measures: Mapping[str, Measure], figures: Mapping[str, Figure]) -> Iterator[Row]:
+def rows(measures: Mapping[str, Measure], figures: Mapping[str, Figure]) -> Iterator[ReportRow]:
     for key, figure in figures.items():
         yield measures[key].label, f"{figure.median:,} {figure.unit}", ""
         if figure.p99 is not None:
@@ -90,7 +90,7 @@ def workspace(output: str | None, **numbers: int) -> Iterator[Path]:
         yield Path(name)
 
 
-def publish(found: Iterable[Row], figures: Mapping[str, object], output: str | None) -> None:
+def publish(found: Iterable[ReportRow], figures: Mapping[str, object], output: str | None) -> None:
     """Print the table; write the figures as JSON if a file is named."""
     python, sqlite = platform.python_version(), sqlite3.sqlite_version
     machine = f"{platform.machine()}, {os.cpu_count()} cores, Python {python}, SQLite {sqlite}, {sys.platform}"

@@ -28,13 +28,13 @@ GROUPS = {
 
 def _untyped(parameters: list[Any]) -> list[Any]:
     """Hide the type of options without a value in the help."""
-    for one in parameters:
-        if getattr(one, "is_flag", False):
-            one.metavar = ""
+    for parameter in parameters:
+        if getattr(parameter, "is_flag", False):
+            parameter.metavar = ""
     return parameters
 
 
-class Command(TyperCommand):
+class CliCommand(TyperCommand):
     def get_params(self, ctx: Any) -> list[Any]:
         return _untyped(super().get_params(ctx))
 
@@ -60,7 +60,7 @@ class Commands(TyperGroup):
             if cmd_name in self.names:
                 panel = self.names[cmd_name]
                 function = _function(self.folder or panel.lower(), self.prefix + cmd_name)
-                alone.command(cmd_name, cls=Command, rich_help_panel=panel)(function)
+                alone.command(cmd_name, cls=CliCommand, rich_help_panel=panel)(function)
             else:
                 alone = self._group(cmd_name)
             self.commands[cmd_name] = typer.main.get_command(alone)
@@ -164,7 +164,7 @@ def _usage(error: TyperException) -> str:
     """Return the message of the option parser, in our words for an unknown option."""
     option, context = getattr(error, "option_name", None), getattr(error, "ctx", None)
     if type(error).__name__ == "NoSuchOption" and option is not None:
-        known = [name for one in context.command.params for name in one.opts] if context is not None else []
+        known = [name for param in context.command.params for name in param.opts] if context is not None else []
         return f"{option!r} is not an option{did_you_mean(option, known)}"
     text = " ".join(error.format_message().split()).rstrip(".")
     return text[:1].lower() + text[1:]

@@ -31,7 +31,7 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
     """function of an app; its command is made once the app's import path is known"""
 
 
-class Named(msgspec.Struct, Generic[T], frozen=True):
+class NamedDocument(msgspec.Struct, Generic[T], frozen=True):
     """A job, lane, pool, tenant or policy of a document."""
 
     document: Document

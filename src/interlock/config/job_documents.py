@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+from msgspec.structs import replace
+
 from interlock.config.documents import Document, from_values
 from interlock.config.faults import Faults
 from interlock.config.guards import missing_variables
@@ -14,7 +16,7 @@ from interlock.fields.field_types import NotAccepted
 from interlock.interface.job_document import JobFields, document_of
 from interlock.interface.run_builder import check_options
 from interlock.model.job import JOB_FIELDS, Job
-from interlock.model.work import FunctionWork, JobRun, JobWork, ProcessWork, shell
+from interlock.model.work import WHERE_ALLOWED, WORK_FIELDS, JobRun
 from interlock.wire.request import PutJobs
 
 PAST = "is not in the future; 'interlock up' accepts it if the job has already run"
@@ -41,15 +43,11 @@ def put_request(job_id: str, definition: Mapping[str, Any] | None, fields: JobFi
 def read_document(document: Document) -> Job:
     values = read_fields(JOB_FIELDS, document.values, document.place)
     run: JobRun = values.pop("run")
-    options = {name: values.pop(name) for name in settable(ProcessWork) if name in values}
-    work: Any
-    if run.function is not None or run.job is not None:
-        for name in options:
-            document.refuse(name, f"{name}: only for process and shell; a function runs inside a worker")
-        work = JobWork(job=run.job) if run.job is not None else FunctionWork(function=run.function or "")
-    else:
-        work = ProcessWork(command=run.process or shell(run.shell or ""), **options)
-    job = Job(**values, work=work)
+    options = {name: values.pop(name) for name in WORK_FIELDS if name in values}
+    for name in [name for name in options if name not in settable(type(run.work))]:
+        document.refuse(name, f"{name}: {WHERE_ALLOWED}")
+        del options[name]
+    job = Job(**values, work=replace(run.work, **options))
     for path, fault in missing_variables(job) if document.faults.with_env else ():
         document.refuse(path, fault)
     for warning in job.schedule.warnings if job.schedule is not None else ():

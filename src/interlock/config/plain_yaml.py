@@ -22,7 +22,7 @@ _WHOLE = re.compile(r"[-+]?[0-9]{1,30}")
 _FRACTION = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]{1,3})?")
 
 
-class Part(msgspec.Struct, frozen=True):
+class YamlPart(msgspec.Struct, frozen=True):
     """One document of a file."""
 
     value: Any
@@ -57,7 +57,7 @@ def _without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK)
 
 
-def parts_of(text: str, name: str) -> Iterator[Part]:
+def parts_of(text: str, name: str) -> Iterator[YamlPart]:
     """Yield every document up to the first fault."""
     import yaml
 
@@ -101,9 +101,9 @@ class _Builder:
         self.lines: dict[str, int] = {}
         self.texts: dict[str, str] = {}
 
-    def build(self, begins: int, events: Iterator[Any]) -> Part:
+    def build(self, begins: int, events: Iterator[Any]) -> YamlPart:
         value = self._value(next(events), events, "", 1)
-        return Part(value, begins, self.lines, self.texts)
+        return YamlPart(value, begins, self.lines, self.texts)
 
     def _value(self, event: Any, events: Iterator[Any], path: str, depth: int) -> Any:
         import yaml

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Sequence
 
-from interlock.config.declarations import Named
+from interlock.config.declarations import NamedDocument
 from interlock.config.documents import Document
 from interlock.config.faults import Faults
 from interlock.error import shown
@@ -52,7 +52,7 @@ def _unknown_rules(policy: PolicyDocument) -> Iterator[tuple[str, str]]:
 
 
 def only_policy(
-    declared: Sequence[Named[Policy]],
+    declared: Sequence[NamedDocument[Policy]],
     jobs: Collection[Job],
     faults: Faults,
     scanners: Collection[str] | None,

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from interlock.config.declarations import Named, check_names
+from interlock.config.declarations import NamedDocument, check_names
 from interlock.config.faults import Faults, Spot
 from interlock.error import shown
 from interlock.fields.field_types import did_you_mean
@@ -12,7 +12,7 @@ from interlock.policy.glob import matcher
 
 
 def every_pool(
-    declared: Sequence[Named[PoolSpec]], jobs: Sequence[tuple[Spot, Job]], faults: Faults
+    declared: Sequence[NamedDocument[PoolSpec]], jobs: Sequence[tuple[Spot, Job]], faults: Faults
 ) -> dict[str, PoolSpec]:
     """Return the pools by name. Refuse a name that two have, and warn of pools and jobs that miss each other."""
     check_names(((one.name, one.spot) for one in declared), faults)

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from interlock.config import job_documents, policy_documents, service_documents
-from interlock.config.declarations import Declared, Named, check_names, spec_kind, tree_of
+from interlock.config.declarations import Declared, NamedDocument, check_names, spec_kind, tree_of
 from interlock.config.documents import Document, read
 from interlock.config.faults import Faults, Spot
 from interlock.config.guards import missing_variables, unknown_jobs
@@ -20,7 +20,6 @@ from interlock.model.job import JOB_FIELDS, Job, check_lane
 from interlock.model.lane import LaneSpec
 from interlock.model.pool import PoolSpec
 from interlock.model.tenant import EVERYBODY, TenantSpec
-from interlock.model.work import JobWork
 from interlock.policy.policy import Policy
 from interlock.supervision.spec import Child, Group
 from interlock.worker.app_loader import load_app, load_app_again
@@ -113,9 +112,9 @@ def build(
     named += [(one.name, one.spot) for one in services]
     found = [_declared(document) for document in documents]
     faults.incomplete |= None in found
-    of_kind: dict[str, list[Named[Any]]] = {kind: [] for kind in KINDS}
+    of_kind: dict[str, list[NamedDocument[Any]]] = {kind: [] for kind in KINDS}
     for one in found:
-        if isinstance(one, Named):
+        if isinstance(one, NamedDocument):
             of_kind[one.document.kind].append(one)
         elif one is not None:
             services.append(one)
@@ -153,7 +152,7 @@ def build(
     )
 
 
-def _declared(document: Document) -> Declared | Named[Any] | None:
+def _declared(document: Document) -> Declared | NamedDocument[Any] | None:
     """Return the declaration, without its value if it has a fault; None if its kind or name is unusable."""
     if not isinstance(document.kind, str) or document.kind not in KINDS:
         known = f"use one of {', '.join(KINDS)}{did_you_mean(str(document.kind), KINDS)}"
@@ -174,12 +173,12 @@ def _declared(document: Document) -> Declared | Named[Any] | None:
         return None
     if document.kind in ("Service", "Group"):
         return service_documents.declared(document, value)
-    return Named(document, name, value)
+    return NamedDocument(document, name, value)
 
 
 def _bound(document: Document, job: Job, definitions: Mapping[str, Definition]) -> FileJob:
     """Return a job; bind one that runs the function of a job of the app."""
-    if isinstance(job.work, JobWork):
+    if job.function_of is not None:
         try:
             job = bind(job, definitions)
         except InterlockError as error:

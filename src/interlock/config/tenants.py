@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 
-from interlock.config.declarations import Named, check_names
+from interlock.config.declarations import NamedDocument, check_names
 from interlock.config.faults import Faults
 from interlock.error import BadValue
 from interlock.fields.field_types import did_you_mean
@@ -10,7 +10,7 @@ from interlock.model.tenant import TenantSpec
 
 
 def every_tenant(
-    declared: Sequence[Named[TenantSpec]], lanes: Collection[str] | None, faults: Faults
+    declared: Sequence[NamedDocument[TenantSpec]], lanes: Collection[str] | None, faults: Faults
 ) -> dict[str, TenantSpec]:
     """Return the tenants by name. Refuse a name that two have, and a lane that is not among `lanes`."""
     check_names(((one.name, one.spot) for one in declared), faults)

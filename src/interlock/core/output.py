@@ -39,7 +39,7 @@ from interlock.model.policy.output import MOST_KEPT, FailMode, OutputRecord, Out
 from interlock.model.policy.scanner import OutputAction
 from interlock.model.run import Now, Run
 from interlock.model.state import LIVE, TERMINAL, State
-from interlock.policy.output import Metadata, Output
+from interlock.policy.output import CompiledOutputPolicy, Metadata
 from interlock.wire.approval_request import ReleaseOutput
 from interlock.wire.message import Finished
 from interlock.wire.output_request import ReportScans, ScansStored
@@ -55,7 +55,7 @@ class Scans(msgspec.Struct):
     heard: float = 0.0  # elapsed time of the last sign of the scanners
 
 
-def output_of(state: SchedulerState) -> Output | None:
+def output_of(state: SchedulerState) -> CompiledOutputPolicy | None:
     policy = state.of(Judging).policy
     return None if policy is None else policy.output
 

@@ -16,7 +16,6 @@ from interlock.model.job import Job
 from interlock.model.lane import LaneSpec, with_limits
 from interlock.model.pool import PoolSpec
 from interlock.model.tenant import TenantSpec
-from interlock.model.work import JobWork
 from interlock.policy.policy import Policy
 from interlock.wire.command import Define
 
@@ -60,13 +59,12 @@ class Catalog:
             if job_id not in known:
                 raise unknown_job(job_id, chain(self._entries, known))
             entry = CatalogEntry(known[job_id], any_object(job_id))
-        work = entry.job.work
-        function = self._entries.get(work.job) if isinstance(work, JobWork) else None
+        function = self._entries.get(entry.job.function_of or "")
         return entry if function is None else replace(entry, check=function.check, mark=function.mark)
 
     def bound(self, job: Job) -> Job:
         """Return a job that was put, bound to the job of the app that it names, if any."""
-        return bind(job, self._entries) if isinstance(job.work, JobWork) else job
+        return bind(job, self._entries) if job.function_of is not None else job
 
 
 class Function(Protocol):
@@ -83,12 +81,12 @@ class Function(Protocol):
 def bind(job: Job, functions: Mapping[str, Function]) -> Job:
     """Return a job that runs the function of another, with what belongs to that function: executor and secrets. Check
     its own payload, which a scheduled job may need, and mark the secrets in it."""
-    assert isinstance(job.work, JobWork)
-    function = functions.get(job.work.job)
+    other = job.function_of or ""
+    function = functions.get(other)
     if function is None or function.job.work is not None:
-        known = [name for name, function in functions.items() if function.job.work is None]
-        rule = f"a job of the server's app{did_you_mean(job.work.job, known)}; use an id of a job defined with @app.job"
-        raise BadValue("run.job", job.work.job, rule)
+        known = [name for name, known in functions.items() if known.job.work is None]
+        rule = f"a job of the server's app{did_you_mean(other, known)}; use an id of a job defined with @app.job"
+        raise BadValue("run.job", other, rule)
     given = job.payload
     if given is not None or job.schedule is not None:
         data = payload.EMPTY if given is None else payload.encode(given, "payload")

@@ -1,4 +1,4 @@
-"""Errors of values, jobs, runs and services."""
+"""Errors of values, jobs and runs."""
 
 import re
 from collections.abc import Sequence
@@ -95,20 +95,26 @@ class UnknownJob(Missing, code="unknown_job", status=400):
         self.job_id = job_id
 
 
-class UnknownLane(Missing, code="unknown_lane"):
-    """No lane has this name; a close one is suggested."""
+class Unknown(Missing):
+    """Nothing of this kind has this name."""
+
+    text: ClassVar[str]
 
     def __init__(self, name: str, suggestion: str = "") -> None:
-        super().__init__(f"lane: {shown(name)} does not exist{suggestion}")
-        self.lane = name
+        super().__init__(f"{self.text.format(shown(name))}{suggestion}")
+        self.name = name
 
 
-class UnknownWorker(Missing, code="unknown_worker"):
+class UnknownLane(Unknown, code="unknown_lane"):
+    """No lane has this name; a close one is suggested."""
+
+    text = "lane: {} does not exist"
+
+
+class UnknownWorker(Unknown, code="unknown_worker"):
     """No worker has this id; a close one is suggested."""
 
-    def __init__(self, worker_id: str, suggestion: str = "") -> None:
-        super().__init__(f"worker: {shown(worker_id)} does not exist{suggestion}")
-        self.worker_id = worker_id
+    text = "worker: {} does not exist"
 
 
 class DuplicateJob(Conflict, code="duplicate_job", exit_code=ExitCode.USAGE):
@@ -162,24 +168,16 @@ class LifespanFailed(InterlockError, code="lifespan_failed"):
         super().__init__(f"lifespan: {what}")
 
 
-class UnknownRun(Missing, code="unknown_run"):
+class UnknownRun(Unknown, code="unknown_run"):
     """The run does not exist, or belongs to another tenant."""
 
-    def __init__(self, run_id: str) -> None:
-        super().__init__(f"run: {shown(run_id)} does not exist")
-        self.run_id = run_id
+    text = "run: {} does not exist"
 
 
 class RunPruned(UnknownRun, code="run_pruned", status=410):
     """The run ended and was pruned; its key or occurrence is still taken."""
 
-    def __init__(self, run_id: str) -> None:
-        InterlockError.__init__(
-            self,
-            f"run: {shown(run_id)} ended and was pruned; "
-            "to keep runs longer, raise keep_runs, keep_runs_total or keep_for",
-        )
-        self.run_id = run_id
+    text = "run: {} ended and was pruned; to keep runs longer, raise keep_runs, keep_runs_total or keep_for"
 
 
 class RunNotEnded(Conflict, code="run_not_ended"):
@@ -190,27 +188,22 @@ class RunNotEnded(Conflict, code="run_not_ended"):
         self.run_id, self.state = run_id, state
 
 
-class UnknownBulk(Missing, code="unknown_bulk"):
+class UnknownBulk(Unknown, code="unknown_bulk"):
     """The bulk request does not exist, belongs to another tenant, or is no longer kept."""
 
-    def __init__(self, bulk_id: str) -> None:
-        super().__init__(f"bulk request: {shown(bulk_id)} does not exist")
+    text = "bulk request: {} does not exist"
 
 
-class UnknownDelivery(Missing, code="unknown_delivery"):
+class UnknownDelivery(Unknown, code="unknown_delivery"):
     """The delivery does not exist, belongs to another tenant, or was pruned with its run."""
 
-    def __init__(self, delivery_id: str) -> None:
-        super().__init__(f"delivery: {shown(delivery_id)} does not exist")
-        self.delivery_id = delivery_id
+    text = "delivery: {} does not exist"
 
 
-class UnknownLetter(Missing, code="unknown_letter"):
+class UnknownLetter(Unknown, code="unknown_letter"):
     """The dead letter does not exist, belongs to another tenant, or was dropped."""
 
-    def __init__(self, letter_id: str) -> None:
-        super().__init__(f"dead letter: {shown(letter_id)} does not exist")
-        self.letter_id = letter_id
+    text = "dead letter: {} does not exist"
 
 
 class NoApproval(Conflict, code="no_approval"):
@@ -395,55 +388,3 @@ class NotConnected(InterlockError, code="not_connected"):
 
 class Fatal(InterlockError, code="fatal"):
     """Raised by a handler: this failure is final, do not retry."""
-
-
-class DuplicateService(BadDefinition, code="duplicate_service"):
-    """Another service or group has this name."""
-
-    def __init__(self, name: str, first: str, second: str) -> None:
-        super().__init__(f"service: {name!r} is defined twice, at {first} and at {second}")
-
-
-class UnknownChild(Missing, code="unknown_child"):
-    """No service or group has this name; a close one is suggested."""
-
-    def __init__(self, path: str, suggestion: str = "") -> None:
-        super().__init__(f"name: {shown(path)} is not in the tree{suggestion}")
-
-
-class DuplicateChild(InterlockError, code="duplicate_child"):
-    """The supervisor already has a child of this name."""
-
-    def __init__(self, name: str, supervisor: str) -> None:
-        super().__init__(f"name: {supervisor} already has a child {shown(name)}")
-
-
-class CannotStart(InterlockError, code="cannot_start"):
-    """A child of a supervisor could not be started."""
-
-    def __init__(self, path: str, why: str) -> None:
-        super().__init__(f"{path}: could not be started ({why})")
-        self.path, self.why = path, why
-
-
-class WrongStatus(Conflict, code="wrong_status"):
-    """The status of the service or worker does not allow this, such as suspending a service that is not up."""
-
-
-class NoContainerEngine(InterlockError, code="no_container_engine"):
-    """No container engine answers."""
-
-
-class PolicyUnavailable(InterlockError, code="policy_unavailable"):
-    """The policy service gives no verdict."""
-
-    def __init__(self, why: str) -> None:
-        super().__init__(f"policy service: {why}")
-        self.why = why
-
-
-class PolicyClosed(PolicyUnavailable):
-    """The scheduler stops asking. No fail mode applies."""
-
-    def __init__(self) -> None:
-        super().__init__("the scheduler stops")

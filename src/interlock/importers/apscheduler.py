@@ -5,8 +5,8 @@ from datetime import date, datetime
 from typing import Any
 
 from interlock.importers.calendar import DAY, HOUR, MINUTE, MONTH, WEEKDAY, Numbers, cron_text, numbers_of
-from interlock.importers.draft import FOREVER, CannotCarry, Draft, Imported, Source, duration
-from interlock.importers.python_source import Code, Program
+from interlock.importers.draft import FOREVER, CannotCarry, Draft, Imported, ImportSource, duration
+from interlock.importers.python_source import Code, PythonSource
 
 _MONDAY_FIRST = WEEKDAY._replace(names=(*WEEKDAY.names[1:], WEEKDAY.names[0]))
 _NAMES = ("year", "month", "day", "week", "day_of_week", "hour", "minute", "second")
@@ -29,9 +29,9 @@ _NOTES = [
 ]
 
 
-def read(source: Source) -> Imported:
+def read(source: ImportSource) -> Imported:
     """Read a Python file that adds jobs to a scheduler."""
-    program, drafts = Program(source), list[Draft]()
+    program, drafts = PythonSource(source), list[Draft]()
     options: dict[Any, Any] = {}
     for call, _ in program.calls():
         if call.last.endswith("Scheduler") or call.last == "configure":
@@ -51,7 +51,7 @@ def read(source: Source) -> Imported:
 
 
 def _set_job(
-    draft: Draft, program: Program, call: Code, function: str | None, tz: str, defaults: dict[str, Any]
+    draft: Draft, program: PythonSource, call: Code, function: str | None, tz: str, defaults: dict[str, Any]
 ) -> None:
     given = dict(zip(_OPTIONS if function is None else _OPTIONS[1:], call.args, strict=False)) | call.kwargs
     target = given.get("func") if function is None else f".{function}"

@@ -5,8 +5,8 @@ from datetime import timedelta
 from typing import Any
 
 from interlock.importers.calendar import DAY, HOUR, MINUTE, MONTH, WEEKDAY, cron_text, numbers_of
-from interlock.importers.draft import CannotCarry, Draft, Imported, Source, duration
-from interlock.importers.python_source import Code, Program
+from interlock.importers.draft import CannotCarry, Draft, Imported, ImportSource, duration
+from interlock.importers.python_source import Code, PythonSource
 
 _FIELDS = {"minute": MINUTE, "hour": HOUR, "day_of_month": DAY, "month_of_year": MONTH, "day_of_week": WEEKDAY}
 _NOTES = [
@@ -20,9 +20,9 @@ _NOTES = [
 ]
 
 
-def read(source: Source) -> Imported:
+def read(source: ImportSource) -> Imported:
     """Read a Python file with the settings of Celery, or with calls of `add_periodic_task`."""
-    program = Program(source)
+    program = PythonSource(source)
     drafts: list[Draft] = []
     settings = list(_settings(program))
     known = {name.removeprefix("celery_"): value for name, value, _ in settings}
@@ -41,7 +41,7 @@ def read(source: Source) -> Imported:
     return Imported(drafts, [note.format(tz=tz) for note in _NOTES])
 
 
-def _settings(program: Program) -> Iterator[tuple[str, Any, int]]:
+def _settings(program: PythonSource) -> Iterator[tuple[str, Any, int]]:
     """Yield name, value and line of every assignment, and of every argument of `update` and `Celery`."""
     for name, value, line in program.assignments():
         yield name.lower(), value, line
@@ -51,7 +51,7 @@ def _settings(program: Program) -> Iterator[tuple[str, Any, int]]:
             yield call.name.split(".")[-2].lower() if "." in call.name else "", (call.args or [None])[0], call.line
 
 
-def _set_entry(draft: Draft, program: Program, entry: Any, tz: str) -> None:
+def _set_entry(draft: Draft, program: PythonSource, entry: Any, tz: str) -> None:
     if not isinstance(entry, dict) or not {"task", "schedule"} <= set(entry):
         raise CannotCarry("the entry is not a readable dictionary with 'task' and 'schedule'")
     with draft.carrying():
@@ -67,7 +67,7 @@ def _set_entry(draft: Draft, program: Program, entry: Any, tz: str) -> None:
     program.set_function(draft, name, entry.get("args"), entry.get("kwargs"))
 
 
-def _set_periodic(draft: Draft, program: Program, call: Code, tz: str) -> None:
+def _set_periodic(draft: Draft, program: PythonSource, call: Code, tz: str) -> None:
     """Read `add_periodic_task(schedule, task.s(…), name=…)`."""
     every, signature = (*call.args, None, None)[:2]
     if not isinstance(signature, Code) or signature.last not in ("s", "si"):

@@ -3,7 +3,7 @@
 import os
 import re
 
-from interlock.importers.draft import NO_RETRY, CannotCarry, Draft, Imported, Source
+from interlock.importers.draft import NO_RETRY, CannotCarry, Draft, Imported, ImportSource
 
 _ASSIGNMENT = re.compile(r"""("[^"]*"|'[^']*'|[^\s="']+)\s*=\s*(.*)""")
 _ENTRY = re.compile(r"-?(@\w+|(?:\S+\s+){4}\S+)(?:\s+(.*))?")
@@ -25,7 +25,7 @@ _OF_NAMES = {
 }
 
 
-def read(source: Source) -> Imported:
+def read(source: ImportSource) -> Imported:
     """Read a crontab of a user or of the system."""
     drafts: list[Draft] = []
     notes = [note.format(tz=source.tz) for note in _NOTES]
@@ -54,7 +54,7 @@ def _unquoted(text: str) -> str:
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text
 
 
-def _read_entry(draft: Draft, text: str, env: dict[str, str], source: Source) -> None:
+def _read_entry(draft: Draft, text: str, env: dict[str, str], source: ImportSource) -> None:
     found = _ENTRY.fullmatch(text)
     if found is None:
         raise CannotCarry("neither five fields and a command, nor an assignment")

@@ -28,7 +28,7 @@ class CannotCarry(Exception):
     """Interlock has no equivalent of something, which the text names."""
 
 
-class Source(msgspec.Struct, frozen=True, kw_only=True):
+class ImportSource(msgspec.Struct, frozen=True, kw_only=True):
     """A foreign file."""
 
     name: str  # as comments and messages call it

@@ -13,7 +13,7 @@ import msgspec
 
 from interlock.error import BadValue, NotJson
 from interlock.fields.payload import encode
-from interlock.importers.draft import CannotCarry, Draft, Source
+from interlock.importers.draft import CannotCarry, Draft, ImportSource
 
 MOST_NODES = 10_000  # nodes of one value, with names replaced by their values
 _MAKERS: dict[str, Any] = {"timedelta": timedelta, "datetime": datetime, "date": date, "dict": dict}
@@ -41,10 +41,10 @@ class Code(msgspec.Struct, frozen=True, kw_only=True):
         return self.text
 
 
-class Program:
+class PythonSource:
     """The values and calls of a file."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ImportSource) -> None:
         self.source = source
         tree = _parse(source.text, source.name)
         nodes: list[Any] = [node for node in ast.walk(tree) if hasattr(node, "lineno")]

@@ -6,7 +6,7 @@ import shlex
 
 from interlock.error import BadValue
 from interlock.importers.calendar import DAY, HOUR, MINUTE, MONTH, WEEKDAY, cron_text, numbers_of
-from interlock.importers.draft import FOREVER, NO_RETRY, CannotCarry, Draft, Imported, Source, duration
+from interlock.importers.draft import FOREVER, NO_RETRY, CannotCarry, Draft, Imported, ImportSource, duration
 
 _SHORT = {
     "minutely": "*:*", "hourly": "*:00", "daily": "*-*-*", "weekly": "Mon", "monthly": "*-*-01",
@@ -33,7 +33,7 @@ _NOTES = [
 Sections = dict[str, dict[str, list[str]]]
 
 
-def read(source: Source) -> Imported:
+def read(source: ImportSource) -> Imported:
     """Read a timer, with its service from the same text (`systemctl cat`) or from the file beside it."""
     units = _sections(source.text)
     if "Timer" not in units:

@@ -44,7 +44,7 @@ from interlock.model.labels import LABELS
 from interlock.model.lane import CRON, MAIN
 from interlock.model.schedule.schedule import Schedule
 from interlock.model.session import SOME_OPTIONS
-from interlock.model.work import JobRun, ProcessWork, Work
+from interlock.model.work import WORK_FIELDS, JobRun, Work
 
 JOB_ID = re.compile(JOB_NAME)
 NAME = re.compile(SHORT_NAME)
@@ -258,6 +258,11 @@ class Job(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False):
             raise BadUse("on_late", "needs constraints.max_expected_run_time")
 
     @property
+    def function_of(self) -> str | None:
+        """Id of the other job whose function it runs."""
+        return None if self.work is None else self.work.function_of
+
+    @property
     def policy_topic(self) -> str:
         return self.topic or self.id
 
@@ -312,6 +317,6 @@ def check_lane(job: Job, lanes: Iterable[str]) -> None:
 JOB_FIELDS: dict[str, Field] = {
     **settable(Job),
     "run": Field(name="run", kind=Part(JobRun), description="What it does."),
-    **settable(ProcessWork),
+    **WORK_FIELDS,
 }
 """the fields of a document `kind: Job`; a body over HTTP has the same"""

@@ -9,6 +9,7 @@ from interlock.fields.json_form import Time
 from interlock.model.job import Priority, Sensitivity
 from interlock.model.schedule.schedule import Schedule
 from interlock.model.state import State
+from interlock.model.work import KINDS
 
 Times = Annotated[list[Time], doc("Fire times, in order; fewer than asked for if there are no more.")]
 Cursor = Annotated[str | None, doc("Cursor of the next page; null on the last.")]
@@ -24,7 +25,7 @@ class JobInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     id: JobId
     source: Annotated[str, doc("Place of the declaration: file and line, `python`, or `api`.")]
-    kind: Annotated[str, doc("Kind of work: `handler` (a function of the app), `function` or `process`.")]
+    kind: Annotated[str, doc(f"Kind of work: `handler` (a function of the app), {KINDS}.")]
     command: Annotated[
         str | None, doc("Program, function or job of the app, in words; null for a handler under its own id.")
     ]

@@ -2,14 +2,15 @@
 
 import re
 import shlex
-from typing import Annotated, Any, ClassVar
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar, get_args
 
 import msgspec
 from msgspec import Meta
 
 from interlock.fields.doc import doc
 from interlock.fields.environment import Environment
-from interlock.fields.field import Checked
+from interlock.fields.field import Checked, settable
 from interlock.fields.field_types import (
     JOB_NAME,
     NAME_RULE,
@@ -64,6 +65,75 @@ class Limits(Checked, frozen=True, kw_only=True, omit_defaults=True):
     processes: Annotated[int | None, doc("Processes of the same user."), Whole(1)] = None
 
 
+class BaseWork:
+    """What each kind of work says of itself; `tag` is its kind in messages and in the store."""
+
+    __slots__ = ()
+    kind: ClassVar[str] = "handler"  # as people see it
+    is_function: ClassVar[bool] = True  # whether it runs inside an executor process, shared or its own
+
+    @property
+    def function_of(self) -> str | None:
+        """Id of the job of the app whose function it runs. Any worker can execute work without one."""
+        return None
+
+    @property
+    def words(self) -> Sequence[str]:
+        """A command that stands for it."""
+        return (str(self),)
+
+
+class ProcessWork(BaseWork, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="process"):
+    """A program. Its exit code decides, and the run's log is what it prints."""
+
+    kind = "process"
+    is_function = False
+
+    command: tuple[str, ...]
+    env: Annotated[dict[str, str | None], doc("Variables of a process; null takes one away."), Environment()] = {}
+    cwd: Annotated[str | None, doc("Folder of a process."), Folder()] = None
+    stdin: Annotated[bool, doc("Whether a process reads the payload from standard input, as one line of JSON.")] = True
+    limits: Annotated[Limits, doc("Limits on a process.")] = Limits()
+
+    @property
+    def words(self) -> Sequence[str]:
+        return self.command
+
+    def __str__(self) -> str:
+        return shlex.join(self.command)
+
+
+class FunctionWork(BaseWork, Checked, frozen=True, kw_only=True, omit_defaults=True, tag="function"):
+    """A function that the worker imports on first use."""
+
+    kind = "function"
+
+    function: Annotated[str, FunctionName()]
+
+    def __str__(self) -> str:
+        return self.function
+
+
+class JobWork(BaseWork, Checked, frozen=True, kw_only=True, omit_defaults=True, tag="job"):
+    """The function of a job of the app; every other option is the own one of the job with this work."""
+
+    job: Annotated[str, OTHER_JOB]
+
+    @property
+    def function_of(self) -> str:
+        return self.job
+
+    def __str__(self) -> str:
+        return self.job
+
+
+Work = ProcessWork | FunctionWork | JobWork
+KINDS = " or ".join(sorted(f"`{work.kind}`" for work in get_args(Work) if work.kind != BaseWork.kind))
+WORK_FIELDS = settable(ProcessWork)
+"""options of work that stand beside `run` in a document"""
+WHERE_ALLOWED = "only for process and shell; a function runs inside a worker"
+
+
 class JobRun(Checked, frozen=True, kw_only=True):
     """What a job does: exactly one of these."""
 
@@ -84,38 +154,16 @@ class JobRun(Checked, frozen=True, kw_only=True):
     function: Annotated[str | None, doc("Function, as `module:name` or `path/file.py:name`."), FunctionName()] = None
     job: Annotated[str | None, doc("Job of the app, by its id: runs the function of that job."), OTHER_JOB] = None
 
-
-class ProcessWork(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="process"):
-    """A program. Its exit code decides, and the run's log is what it prints."""
-
-    command: tuple[str, ...]
-    env: Annotated[dict[str, str | None], doc("Variables of a process; null takes one away."), Environment()] = {}
-    cwd: Annotated[str | None, doc("Folder of a process."), Folder()] = None
-    stdin: Annotated[bool, doc("Whether a process reads the payload from standard input, as one line of JSON.")] = True
-    limits: Annotated[Limits, doc("Limits on a process.")] = Limits()
-
-
-class FunctionWork(Checked, frozen=True, kw_only=True, omit_defaults=True, tag="function"):
-    """A function that the worker imports on first use."""
-
-    function: Annotated[str, FunctionName()]
-
-
-class JobWork(Checked, frozen=True, kw_only=True, omit_defaults=True, tag="job"):
-    """The function of a job of the app; every other option is the own one of the job with this work."""
-
-    job: Annotated[str, OTHER_JOB]
-
-
-Work = ProcessWork | FunctionWork | JobWork
+    @property
+    def work(self) -> Work:
+        """The work, with default options."""
+        if self.function is not None:
+            return FunctionWork(function=self.function)
+        if self.job is not None:
+            return JobWork(job=self.job)
+        return ProcessWork(command=self.process or shell(self.shell or ""))
 
 
 def shell(text: str) -> tuple[str, ...]:
     """Return the command that runs this text in a shell."""
     return ("/bin/sh", "-c", text)
-
-
-def command_of(work: Work) -> str:
-    if isinstance(work, ProcessWork):
-        return shlex.join(work.command)
-    return work.function if isinstance(work, FunctionWork) else work.job

@@ -13,7 +13,7 @@ from interlock.policy.policy import Policy
 from interlock.policy.velocity import Windows
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class CaseOutcome(msgspec.Struct, frozen=True):
     case: Case
     verdict: Verdict
 
@@ -35,10 +35,10 @@ def request_of(case: Case, jobs: Mapping[str, Job]) -> PolicyRequest:
     return copy_fields(PolicyRequest, job, **own)
 
 
-def run_cases(policy: Policy, jobs: Mapping[str, Job]) -> Iterator[Outcome]:
+def run_cases(policy: Policy, jobs: Mapping[str, Job]) -> Iterator[CaseOutcome]:
     """Judge each case by itself, as often at once as it says."""
     for case in policy.document.cases:
         request, windows = request_of(case, jobs), Windows()
         for _ in range(case.times - 1):
             policy.judge(request, windows, 0.0)
-        yield Outcome(case, policy.judge(request, windows, 0.0))
+        yield CaseOutcome(case, policy.judge(request, windows, 0.0))

@@ -14,7 +14,7 @@ PROBES = 3  # calls that may begin after the pause
 SUCCESSES = 2  # successes of probes that close it
 
 
-class Circuit(msgspec.Struct, frozen=True, kw_only=True):
+class PolicyCircuit(msgspec.Struct, frozen=True, kw_only=True):
     until: float | None = None  # end of the pause, then the start of the first probe; None while closed
     failures: int = 0  # in a row, while closed
     probes: int = 0  # begun after the pause
@@ -43,7 +43,7 @@ class Circuit(msgspec.Struct, frozen=True, kw_only=True):
     def _is_probing(self) -> bool:
         return 0 < self.probes < PROBES
 
-    def begin(self, now: float) -> "Circuit":
+    def begin(self, now: float) -> "PolicyCircuit":
         """Count a call. Its result goes with the round of the circuit returned. Raise if none may begin."""
         if not self.allows(now):
             raise PolicyUnavailable("circuit open after repeated failures; no calls until the pause ends")
@@ -51,24 +51,24 @@ class Circuit(msgspec.Struct, frozen=True, kw_only=True):
             return self
         if self._is_probing:
             return replace(self, probes=self.probes + 1)
-        return Circuit(until=now, probes=1, round=self.round + 1)
+        return PolicyCircuit(until=now, probes=1, round=self.round + 1)
 
-    def give_back(self, round: int) -> "Circuit":
+    def give_back(self, round: int) -> "PolicyCircuit":
         """Forget a call that ended without a result."""
         return replace(self, probes=self.probes - 1) if round == self.round and self.probes else self
 
-    def succeed(self, round: int) -> "Circuit":
+    def succeed(self, round: int) -> "PolicyCircuit":
         if round != self.round:
             return self
         if self.until is None:
             return replace(self, failures=0) if self.failures else self
         if self.successes + 1 < SUCCESSES:
             return replace(self, successes=self.successes + 1)
-        return Circuit(round=self.round + 1)
+        return PolicyCircuit(round=self.round + 1)
 
-    def fail(self, round: int, now: float) -> "Circuit":
+    def fail(self, round: int, now: float) -> "PolicyCircuit":
         if round != self.round:
             return self
         if self.until is None and self.failures + 1 < FAILURES:
             return replace(self, failures=self.failures + 1)
-        return Circuit(until=now + PAUSE, round=self.round + 1)
+        return PolicyCircuit(until=now + PAUSE, round=self.round + 1)

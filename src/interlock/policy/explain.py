@@ -6,7 +6,7 @@ import msgspec
 
 from interlock.fields.duration import brief, checked
 from interlock.model.policy.verdict import STRICTNESS, PolicyRequest, Ruling, for_each_submitter
-from interlock.policy.expression import Facts, TooCostly, Unevaluated
+from interlock.policy.expression import RequestFacts, TooCostly, Unevaluated
 from interlock.policy.policy import CompiledRule, Condition, Policy
 
 
@@ -26,16 +26,16 @@ def explain(policy: Policy, request: PolicyRequest) -> list[Step]:
         each = for_each_submitter(request)
         request = max(each, key=lambda one: STRICTNESS.index(policy.judge(one, None, 0.0).ruling))
     steps: list[Step] = []
-    facts = Facts(request)
+    facts = RequestFacts(request)
     decided: CompiledRule | None = None
-    for one in policy.rules:
+    for rule in policy.rules:
         try:
-            failing = _failing(one, request, facts)
+            failing = _failing(rule, request, facts)
         except TooCostly as error:
-            return [*steps, Step(one.rule.id, True, f"when: {one.rule.when} could not be evaluated: {error}: deny")]
-        steps.append(Step(one.rule.id, not failing, failing or f"matches: {one.rule.decision}"))
+            return [*steps, Step(rule.rule.id, True, f"when: {rule.rule.when} could not be evaluated: {error}: deny")]
+        steps.append(Step(rule.rule.id, not failing, failing or f"matches: {rule.rule.decision}"))
         if not failing:
-            decided = one
+            decided = rule
             break
     else:
         steps.append(Step("default", True, f"no rule matches: {policy.default.ruling}"))
@@ -46,7 +46,7 @@ def explain(policy: Policy, request: PolicyRequest) -> list[Step]:
     return steps
 
 
-def _failing(one: CompiledRule, request: PolicyRequest, facts: Facts) -> str:
+def _failing(one: CompiledRule, request: PolicyRequest, facts: RequestFacts) -> str:
     """Return the first condition that does not hold, in words; empty if all hold."""
     for condition in one.conditions:
         if not condition.holds(request):

@@ -11,7 +11,7 @@ from interlock.error import InterlockError, MissingLibrary
 from interlock.model.policy.document import MOST_RULES
 from interlock.model.policy.scanner import compile_re2
 from interlock.model.policy.verdict import PolicyRequest, decoded
-from interlock.policy.syntax import Node, parse
+from interlock.policy.syntax import SyntaxNode, parse
 
 MOST_READ = 32 * 1024  # bytes of the payload that an expression reads: of the fields that it names
 SMALL = 1024  # bytes of a payload that all expressions see as a whole
@@ -76,7 +76,7 @@ class Reading(NamedTuple):
     length: int
 
 
-def _read(text: str, tree: Node) -> Reading:
+def _read(text: str, tree: SyntaxNode) -> Reading:
     """Refuse what could take more than linear time: lists that grow, loops in loops, the payload inside a loop, and
     patterns that are large or computed."""
     fields: set[str | None] = set()
@@ -114,7 +114,7 @@ def _check_pattern(pattern: str | None) -> None:
 
 
 @lru_cache(MOST_RULES)
-def compiled(text: str) -> Callable[["Facts"], bool]:
+def compiled(text: str) -> Callable[["RequestFacts"], bool]:
     """Compile an expression; raise `BadExpression`."""
     environment = _environment()
     try:
@@ -126,7 +126,7 @@ def compiled(text: str) -> Callable[["Facts"], bool]:
         raise BadExpression(f"is of type {kind.lower()}, not bool")
     reading = _read(text, parse(program.serialize()))
 
-    def evaluate(facts: Facts) -> bool:
+    def evaluate(facts: RequestFacts) -> bool:
         try:
             found = program.eval(facts.activation(reading))
         except RecursionError:
@@ -143,7 +143,7 @@ def compiled(text: str) -> Callable[["Facts"], bool]:
     return evaluate
 
 
-class Facts:
+class RequestFacts:
     """What expressions know of one request, prepared when the first one asks."""
 
     def __init__(self, request: PolicyRequest, meter: Meter | None = None) -> None:

@@ -20,7 +20,7 @@ def beginning(glob: str) -> str:
 @lru_cache(100_000)
 def matcher(globs: tuple[str, ...]) -> Callable[[str], object]:
     """Return a function that is true of a text that any of the globs matches."""
-    exact = frozenset(one for one in globs if is_exact(one))
+    exact = frozenset(glob for glob in globs if is_exact(glob))
     if len(exact) == len(globs):
         return exact.__contains__
     if "*" in globs:
@@ -29,4 +29,4 @@ def matcher(globs: tuple[str, ...]) -> Callable[[str], object]:
 
 
 def first_match(globs: Iterable[str], text: str) -> str | None:
-    return next((one for one in globs if matcher((one,))(text)), None)
+    return next((glob for glob in globs if matcher((glob,))(text)), None)

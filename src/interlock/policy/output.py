@@ -23,7 +23,7 @@ class Metadata(NamedTuple):
     exit_code: int | None
 
 
-class Output:
+class CompiledOutputPolicy:
     """A compiled output policy."""
 
     def __init__(self, document: OutputPolicy) -> None:
@@ -32,7 +32,7 @@ class Output:
         # So that a fault, or a missing library, is found as the policy is loaded.
         redact_secrets("")
         if document.scanners:
-            compile_scanners(document.scanners, {str(one.name): lambda _: None for one in document.scanners})
+            compile_scanners(document.scanners, {str(scanner.name): lambda _: None for scanner in document.scanners})
         self._rules = [(rule, _tests(rule.match)) for rule in document.rules]
 
     def judge(self, result: Metadata) -> OutputRule | None:

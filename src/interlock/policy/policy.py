@@ -10,10 +10,10 @@ from interlock.fields.duration import checked
 from interlock.model.policy.document import TOOL_LABELS, PolicyDocument, Rule, ToolFilter
 from interlock.model.policy.verdict import PolicyRequest, Ruling, Verdict, for_each_submitter, strictest
 from interlock.policy.digest import policy_digest
-from interlock.policy.expression import Facts, Meter, TooCostly, Unevaluated, compiled
+from interlock.policy.expression import Meter, RequestFacts, TooCostly, Unevaluated, compiled
 from interlock.policy.glob import first_match, matcher
 from interlock.policy.index import ANY_OF, SINGLE, Index
-from interlock.policy.output import Output
+from interlock.policy.output import CompiledOutputPolicy
 from interlock.policy.velocity import Once, Windows
 
 NO_RULE = "no rule matches"
@@ -33,7 +33,7 @@ class CompiledRule(msgspec.Struct, frozen=True, kw_only=True):
     rule: Rule
     conditions: tuple[Condition, ...]
     tests: tuple[Test, ...]  # of the conditions that the index does not cover
-    when: Callable[[Facts], bool] | None
+    when: Callable[[RequestFacts], bool] | None
     key: Callable[[PolicyRequest], str]  # whose requests a velocity counts together
     verdict: Verdict
 
@@ -53,7 +53,7 @@ class Policy:
         self.needs_secrets = any(
             one.rule.match.secrets is not None or "secrets" in (one.rule.when or "") for one in self.rules
         )
-        self.output = None if document.output is None else Output(document.output)
+        self.output = None if document.output is None else CompiledOutputPolicy(document.output)
         self.default = Verdict(ruling=document.default_decision, reason=NO_RULE, policy=self.digest)
         self._index = Index(document.rules)
 
@@ -66,7 +66,7 @@ class Policy:
         if request.behind:
             once = None if windows is None else Once(windows)
             return strictest([self.judge(one, once, elapsed, meter) for one in for_each_submitter(request)])
-        facts: Facts | None = None
+        facts: RequestFacts | None = None
         notes: list[str] = []
         places = self._index.places(request)
         while places:
@@ -78,7 +78,7 @@ class Policy:
                     break
             else:
                 if one.when is not None:
-                    facts = facts or Facts(request, meter)
+                    facts = facts or RequestFacts(request, meter)
                     try:
                         if not _evaluate(one, facts, notes):
                             continue
@@ -147,7 +147,7 @@ def refused_call(where: str, tools: ToolFilter, request: PolicyRequest) -> Itera
         yield from refused_by(where, names, allow, deny, names[:-1], labels.get(label))
 
 
-def _evaluate(one: CompiledRule, facts: Facts, notes: list[str]) -> bool:
+def _evaluate(one: CompiledRule, facts: RequestFacts, notes: list[str]) -> bool:
     assert one.when is not None
     try:
         return one.when(facts)
@@ -169,7 +169,7 @@ def _compiled(rule: Rule, digest: str) -> CompiledRule:
     return CompiledRule(
         rule=rule,
         conditions=conditions,
-        tests=tuple(one.holds for one in conditions if not one.indexed),
+        tests=tuple(condition.holds for condition in conditions if not condition.indexed),
         when=None if rule.when is None else compiled(rule.when),
         key=_key_of("" if rule.velocity is None else rule.velocity.key),
         verdict=Verdict(ruling=rule.decision, rule=rule.id, reason=reason, limits=rule.limits, policy=digest),

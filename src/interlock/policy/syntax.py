@@ -7,48 +7,48 @@ from typing import NamedTuple
 CONSTANT, NAME, MEMBER, CALL, LIST, STRUCT, LOOP = range(3, 10)  # fields of `Expr`; each expression has one of them
 
 
-class Node(NamedTuple):
+class SyntaxNode(NamedTuple):
     kind: str = ""  # loop, call, name, or values (a list or map); empty for any other
     name: str = ""  # function, or variable
     text: str | None = None  # field of the payload, or last argument of a call, if the expression has it as a text
     makes_list: bool = False  # whether a loop makes a list
-    parts: tuple["Node", ...] = ()
-    body: tuple["Node", ...] = ()  # parts that a loop evaluates for each element
+    parts: tuple["SyntaxNode", ...] = ()
+    body: tuple["SyntaxNode", ...] = ()  # parts that a loop evaluates for each element
 
 
-def parse(data: bytes) -> Node:
+def parse(data: bytes) -> SyntaxNode:
     """Return the tree of a serialized expression."""
     return _node(_field(_field(data, 2), 4))
 
 
-def _node(data: bytes) -> Node:
+def _node(data: bytes) -> SyntaxNode:
     kind, value = next(((number, value) for number, value in _fields(data) if number >= CONSTANT), (CONSTANT, b""))
     if kind == NAME:
-        return Node("name", _field(value, 1).decode())
+        return SyntaxNode("name", _field(value, 1).decode())
     if kind == MEMBER:
         of = _node(_field(value, 1))
-        return of._replace(text=_field(value, 2).decode()) if _is_payload(of) else Node(parts=(of,))
+        return of._replace(text=_field(value, 2).decode()) if _is_payload(of) else SyntaxNode(parts=(of,))
     if kind == CALL:
         called, values = _field(value, 2).decode(), [_field(value, 1), *_all(value, 3)]
         parts, last = tuple(_node(one) for one in values if one), _text(values[-1])
         if called == "_[_]" and _is_payload(parts[0]) and last is not None:
             return parts[0]._replace(text=last)
-        return Node("call", called, last, parts=parts)
+        return SyntaxNode("call", called, last, parts=parts)
     if kind == LOOP:
         start = _field(value, 4)
         body = tuple(_node(_field(value, number)) for number in (5, 6, 7))
-        return Node(
+        return SyntaxNode(
             "loop", makes_list=bool(_all(start, LIST)), parts=(_node(_field(value, 2)), _node(start)), body=body
         )
     if kind == LIST:
-        return Node("values", parts=tuple(map(_node, _all(value, 1))))
+        return SyntaxNode("values", parts=tuple(map(_node, _all(value, 1))))
     if kind == STRUCT:
         found = [part for entry in _all(value, 2) for number in (3, 4) for part in _all(entry, number)]
-        return Node("values", parts=tuple(map(_node, found)))
-    return Node()
+        return SyntaxNode("values", parts=tuple(map(_node, found)))
+    return SyntaxNode()
 
 
-def _is_payload(node: Node) -> bool:
+def _is_payload(node: SyntaxNode) -> bool:
     """Return whether a node is the whole payload."""
     return node.name == "payload" and node.text is None
 

@@ -25,7 +25,7 @@ class Windows:
         place = rule, key
         times = self._times.get(place, [])
         if times and times[-1] > now:  # the clock was set back
-            times[:] = [min(one, now) for one in times]
+            times[:] = [min(time, now) for time in times]
         old = bisect_right(times, now - window)
         del times[:old]
         self._count -= old

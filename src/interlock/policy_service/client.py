@@ -15,7 +15,7 @@ import grpc
 
 from interlock.error import PolicyClosed, PolicyUnavailable
 from interlock.model.policy.verdict import PolicyRequest, Verdict
-from interlock.policy.circuit import PAUSE, Circuit
+from interlock.policy.circuit import PAUSE, PolicyCircuit
 from interlock.policy_service import policy_pb2 as wire
 from interlock.policy_service.access import Access
 from interlock.policy_service.codec import from_verdict, to_request
@@ -61,7 +61,7 @@ class RemotePolicy:
         self._on_moved = on_moved
         self._limit = limit
         self._circuit = circuit or LocalCircuit()
-        self.circuit = Circuit()  # as of the latest call
+        self.circuit = PolicyCircuit()  # as of the latest call
         self._clock = clock or SystemClock()
         self._closed = False
 
@@ -124,7 +124,7 @@ class RemotePolicy:
                 self._on_moved(digest)
         return verdicts
 
-    async def _change(self, change: Callable[[Circuit], Circuit]) -> Circuit:
+    async def _change(self, change: Callable[[PolicyCircuit], PolicyCircuit]) -> PolicyCircuit:
         self.circuit = await self._circuit.change(change)
         return self.circuit
 

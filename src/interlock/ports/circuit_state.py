@@ -3,12 +3,12 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
-from interlock.policy.circuit import Circuit
+from interlock.policy.circuit import PolicyCircuit
 
 
 class CircuitState(ABC):
     @abstractmethod
-    async def change(self, change: Callable[[Circuit], Circuit]) -> Circuit:
+    async def change(self, change: Callable[[PolicyCircuit], PolicyCircuit]) -> PolicyCircuit:
         """Store and return what `change` makes of the stored circuit, in one transaction. It may be called again if
         another scheduler was faster. If it raises, nothing changes.
 
@@ -19,8 +19,8 @@ class LocalCircuit(CircuitState):
     """The circuit of a scheduler that shares it with nobody."""
 
     def __init__(self) -> None:
-        self._circuit = Circuit()
+        self._circuit = PolicyCircuit()
 
-    async def change(self, change: Callable[[Circuit], Circuit]) -> Circuit:
+    async def change(self, change: Callable[[PolicyCircuit], PolicyCircuit]) -> PolicyCircuit:
         self._circuit = change(self._circuit)
         return self._circuit

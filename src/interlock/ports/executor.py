@@ -1,7 +1,7 @@
 """Port: how a worker executes attempts."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from interlock.wire.message import Dispatch, Message
 
@@ -11,32 +11,31 @@ Report = Callable[[Message], None]
 
 
 class Executor(ABC):
-    """Executes attempts and reports on them. Calls do not block. Every `begin` leads to exactly one of `Finished`,
+    """Executes attempts and reports on them. Calls do not block. Every `start` leads to exactly one of `Finished`,
     `Lost`, `Returned` and `Expired`, the last report of it. `Expired` means that the attempt was not begun by
-    `begin_by`, in the machine's elapsed time; `begin` may follow again."""
+    `begin_by`, in the machine's elapsed time; `start` may follow again."""
 
     @abstractmethod
-    async def start(self, report: Report) -> None:
+    async def open(self, report: Report) -> None:
         """Make ready; `report` is called on the event loop."""
 
-    @abstractmethod
-    def begin(self, attempt: Dispatch) -> None: ...
+    def adopt(self) -> Sequence[Dispatch]:
+        """Return the attempts that an earlier worker of the same id has left running. Reports on them follow. An
+        executor whose attempts end with their worker has none."""
+        return ()
 
     @abstractmethod
-    def flush(self) -> None:
-        """Start the attempts begun since the last flush."""
+    def start(self, attempt: Dispatch) -> None:
+        """Start an attempt; raise `OSError` if that is not possible now, and report nothing."""
 
     @abstractmethod
-    def ask(self, run_id: str, fence: int, reason: str) -> None:
-        """Ask the attempt to stop in order. Unknown attempts are ignored, here and below."""
+    def stop(self, attempt: Dispatch, reason: str) -> bool:
+        """Ask the attempt to stop in order; when called again, press harder. Return whether another call would press
+        harder still; if not, `kill` is next. Unknown attempts are ignored, here and below."""
 
     @abstractmethod
-    def terminate(self, run_id: str, fence: int) -> None:
-        """Send TERM to its process."""
-
-    @abstractmethod
-    def kill(self, run_id: str, fence: int) -> None:
-        """Send KILL to its process."""
+    def kill(self, attempt: Dispatch) -> None:
+        """End the attempt at once."""
 
     @abstractmethod
     async def close(self) -> None:

@@ -4,7 +4,7 @@ name no host."""
 from collections.abc import Iterator, Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
-Address = IPv4Address | IPv6Address
+IpAddress = IPv4Address | IPv6Address
 
 REFUSED: list[IPv4Network | IPv6Network] = [
     ip_network(one)
@@ -45,7 +45,7 @@ class AddressGuard:
             for one in (address, *_embedded(address))
         )
 
-    def _is_allowed(self, address: Address) -> bool:
+    def _is_allowed(self, address: IpAddress) -> bool:
         return any(address in network for network in self._networks)
 
 
@@ -53,7 +53,7 @@ def _plain(host: str) -> str:
     return host.rstrip(".").lower()
 
 
-def _embedded(address: Address) -> Iterator[IPv4Address]:
+def _embedded(address: IpAddress) -> Iterator[IPv4Address]:
     """Yield the IPv4 addresses to which gateways may forward packets to an IPv6 address."""
     if isinstance(address, IPv4Address) or address.is_loopback:
         return

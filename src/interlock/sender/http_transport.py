@@ -19,7 +19,7 @@ from interlock.model.delivery import LONGEST_ANSWER, Outgoing
 from interlock.model.guard import LONGEST_URL, is_url
 from interlock.sender.address import AddressGuard
 from interlock.sender.signature import signed_headers
-from interlock.sender.transport import Answer, Transport
+from interlock.sender.transport import ReceivedAnswer, Transport
 
 LOOKUPS = 128  # names looked up at the same time, as many as there are requests under way
 HIDDEN = "…"
@@ -93,7 +93,7 @@ class HttpTransport(Transport):
             raise RefusedAddress(address)
         return _make_socket(info)
 
-    async def post(self, id: str, outgoing: Outgoing, now: float, fresh: bool = False) -> Answer:
+    async def post(self, id: str, outgoing: Outgoing, now: float, fresh: bool = False) -> ReceivedAnswer:
         try:
             url = outgoing.url or _variable(outgoing.url_env) or ""
             if not is_url(url):
@@ -101,7 +101,7 @@ class HttpTransport(Transport):
             secret, token = _variable(outgoing.secret_env), _variable(outgoing.token_env)
             headers = _headers(id, outgoing, now, secret, token)
         except NotMade as error:
-            return Answer(error=str(error), made=False)
+            return ReceivedAnswer(error=str(error), made=False)
         try:
             answer = await self._post(url, headers, outgoing, fresh)
         except aiohttp.ServerDisconnectedError:
@@ -110,9 +110,9 @@ class HttpTransport(Transport):
         hidden = [] if outgoing.url is not None else _parts(url)
         hidden += [one for one in (secret, token) if one]
         text = _without(answer.text, hidden)[:LONGEST_ANSWER]
-        return Answer(answer.status, text, _without(answer.error, hidden), answer.made)
+        return ReceivedAnswer(answer.status, text, _without(answer.error, hidden), answer.made)
 
-    async def _post(self, url: str, headers: dict[str, str], outgoing: Outgoing, fresh: bool) -> Answer:
+    async def _post(self, url: str, headers: dict[str, str], outgoing: Outgoing, fresh: bool) -> ReceivedAnswer:
         session = self._session(fresh, self._guard.allows_name(urlsplit(url).hostname or ""))
         try:
             response = await session.post(
@@ -123,16 +123,16 @@ class HttpTransport(Transport):
                 timeout=aiohttp.ClientTimeout(total=outgoing.timeout),
             )
             async with response:
-                return Answer(response.status, await _beginning(response), _error_of(response, url))
+                return ReceivedAnswer(response.status, await _beginning(response), _error_of(response, url))
         except aiohttp.InvalidURL:
-            return Answer(error="the URL is not valid", made=False)
+            return ReceivedAnswer(error="the URL is not valid", made=False)
         except Exception as error:
             if isinstance(error, aiohttp.ServerDisconnectedError) and not fresh:
                 raise
             refused = _refused(error)
             if refused is not None:
-                return Answer(error=f"address {refused} is refused; allow it with webhook_allow", made=False)
-            return Answer(error=_reason(error, outgoing.timeout))
+                return ReceivedAnswer(error=f"address {refused} is refused; allow it with webhook_allow", made=False)
+            return ReceivedAnswer(error=_reason(error, outgoing.timeout))
 
 
 def _make_socket(info: AddressInfo) -> socket.socket:

@@ -22,7 +22,7 @@ from interlock.ports.store import Reader
 from interlock.sender.circuit import Circuit
 from interlock.sender.hooks import Hooks
 from interlock.sender.places import Places
-from interlock.sender.transport import Answer, Transport
+from interlock.sender.transport import ReceivedAnswer, Transport
 from interlock.task_set import TaskSet
 from interlock.wire import message as m
 from interlock.wire.delivery_request import (
@@ -187,7 +187,7 @@ class Sender(Endpoint):
         if target.circuit.is_open and self._is_over(delivery, 0.0):
             # A host that is gone gets few tries: those of all its deliveries would take for ever.
             error = delivery.error or "the host does not answer"
-            self._note(delivery, Answer(delivery.status, delivery.answer, error), delivery.tries)
+            self._note(delivery, ReceivedAnswer(delivery.status, delivery.answer, error), delivery.tries)
         else:
             target.waiting.append(delivery)
 
@@ -224,7 +224,7 @@ class Sender(Endpoint):
         self._note(delivery, answer, delivery.tries + 1)
         self._begin()
 
-    def _judge(self, target: _Target, host: str, answer: Answer, probe: bool) -> None:
+    def _judge(self, target: _Target, host: str, answer: ReceivedAnswer, probe: bool) -> None:
         circuit = target.circuit
         if not answer.made:
             circuit.give_back()
@@ -236,7 +236,7 @@ class Sender(Endpoint):
             while target.waiting:
                 self._release(target.waiting.pop())
 
-    def _note(self, delivery: Delivery, answer: Answer, tries: int) -> None:
+    def _note(self, delivery: Delivery, answer: ReceivedAnswer, tries: int) -> None:
         """Keep the result for the next report."""
         wall, time = self._clock.now().wall, self._time()
         spread = self._random.uniform(1 - SPREAD, 1 + SPREAD)

@@ -7,7 +7,7 @@ import msgspec
 from interlock.model.delivery import Outgoing
 
 
-class Answer(msgspec.Struct, frozen=True):
+class ReceivedAnswer(msgspec.Struct, frozen=True):
     status: int | None = None
     text: str = ""
     error: str = ""  # why the request failed; empty after a status from 200 to 299
@@ -21,6 +21,6 @@ class Answer(msgspec.Struct, frozen=True):
 
 class Transport(ABC):
     @abstractmethod
-    async def post(self, id: str, outgoing: Outgoing, now: float, fresh: bool = False) -> Answer:
+    async def post(self, id: str, outgoing: Outgoing, now: float, fresh: bool = False) -> ReceivedAnswer:
         """Make the request; never raise. `now` is the wall clock, for the signature. `fresh` opens a new
         connection: the receiver may have closed a kept one, and hooks are not retried."""

@@ -11,7 +11,6 @@ from interlock.core.timetable import fire_times
 from interlock.core.timetable import table as schedule_table
 from interlock.engine.catalog import Catalog, CatalogEntry
 from interlock.model.job import Job
-from interlock.model.work import JobWork
 from interlock.simulation.forecast_model import Forecast, Plan, TooManyRuns
 from interlock.simulation.forecast_record import Record, RecordingStore
 from interlock.simulation.forecast_summary import summary
@@ -62,7 +61,7 @@ async def _rehearse(jobs: list[Job], plan: Plan, record: Record) -> None:
     catalog = Catalog([CatalogEntry(job, lambda payload: None) for job in jobs], plan.lanes, tenants=plan.tenants)
     cluster = VirtualCluster(store, catalog, plan.start, Random(0))
     lengths = {job_id: length.seconds for job_id, length in plan.lengths.items()}
-    known = [job.work.job if isinstance(job.work, JobWork) else job.id for job in jobs]
+    known = [job.function_of or job.id for job in jobs]
     for _ in range(plan.workers):
         executor = TimedExecutor(lengths, plan.failing)
         cluster.add_worker(executor, known, plan.slots, processes=plan.processes)

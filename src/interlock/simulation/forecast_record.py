@@ -60,7 +60,7 @@ class RecordingStore(MemoryStore):
         self._events = [StoredEvent(position, run_id, "", "", [])]
 
 
-class _Life:
+class _RunLife:
     """A run that has not ended."""
 
     __slots__ = ("admitted", "attempts", "beside", "due", "held_by", "is_guarded", "job_id", "lane", "nominal", "out")
@@ -128,14 +128,14 @@ class Record:
         self._most = (
             plan.tenants.get("default") or plan.tenants.get(EVERYBODY, TenantSpec())
         ).max_running or inf  # the tenant of occurrences
-        self._live: dict[str, _Life] = {}
+        self._live: dict[str, _RunLife] = {}
         self._running: Counter[str] = Counter()  # job → runs that have started and not ended
         self.runs: list[RunForecast] = []
 
     def note(self, batch: Batch) -> None:
         for row in batch.created:
             job_id, nominal = row[_JOB], row[_NOMINAL]
-            self._live[row[0]] = _Life(job_id, nominal, nominal + self._offsets[job_id], self._lanes[row[_LANE]])
+            self._live[row[0]] = _RunLife(job_id, nominal, nominal + self._offsets[job_id], self._lanes[row[_LANE]])
         for run_id, transitions in batch.history:
             life = self._live[run_id]
             for entry in transitions:
@@ -146,7 +146,7 @@ class Record:
                 of_tenant = TENANT if sum(one.taken for one in self._lanes.values()) >= self._most else WORKER
                 waiting.held_by = LANE if waiting.lane.taken >= waiting.lane.limit else of_tenant
 
-    def _step(self, run_id: str, life: _Life, entry: Transition) -> None:
+    def _step(self, run_id: str, life: _RunLife, entry: Transition) -> None:
         before, after, at = entry.before, entry.after, entry.at
         if before in HOLDS_SLOT and after not in HOLDS_SLOT:
             life.lane.give_back(at)
@@ -174,7 +174,7 @@ class Record:
         for run_id, life in self._live.items():
             self._add(run_id, life, last[run_id].state, last[run_id].reason, None)
 
-    def _add(self, run_id: str, life: _Life, state: State, reason: str, ended: float | None) -> None:
+    def _add(self, run_id: str, life: _RunLife, state: State, reason: str, ended: float | None) -> None:
         if life.nominal >= self._until:
             return
         waited, waited_for = life.wait()

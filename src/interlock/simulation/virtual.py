@@ -11,7 +11,7 @@ from interlock.model.outcome import Outcome
 from interlock.model.run import Now
 from interlock.ports.bus import Bus, Endpoint, Peer
 from interlock.ports.clock import Clock
-from interlock.ports.executor import Executor, Report
+from interlock.ports.executor import Executor, Key, Report
 from interlock.wire import message as m
 
 Arguments = TypeVarTuple("Arguments")
@@ -65,10 +65,10 @@ class VirtualClock(Clock):
         return Now(self._start + elapsed, elapsed)
 
 
-class _End(Peer):
+class _LinkEnd(Peer):
     """One end of a link within this process."""
 
-    other: "_End"
+    other: "_LinkEnd"
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
@@ -103,7 +103,7 @@ class VirtualBus(Bus):
 
     async def connect(self, endpoint: Endpoint) -> Peer:
         assert self._listener is not None
-        near, far = _End(endpoint), _End(self._listener)
+        near, far = _LinkEnd(endpoint), _LinkEnd(self._listener)
         near.other, far.other = far, near
         endpoint.opened(near)
         self._listener.opened(far)
@@ -119,33 +119,30 @@ class TimedExecutor(Executor):
         self._lengths = lengths
         self._failing = failing
         self._report: Report = lambda message: None
-        self._ends: dict[tuple[str, int], asyncio.TimerHandle] = {}
+        self._ends: dict[Key, asyncio.TimerHandle] = {}
 
-    async def start(self, report: Report) -> None:
+    async def open(self, report: Report) -> None:
         self._report = report
 
-    def begin(self, attempt: m.Dispatch) -> None:
+    def start(self, attempt: m.Dispatch) -> None:
         outcome = Outcome.FAILED if attempt.job_id in self._failing else Outcome.SUCCEEDED
         later = asyncio.get_running_loop().call_later
-        timer = later(self._lengths[attempt.job_id], self._finish, attempt.run_id, attempt.fence, outcome)
-        self._ends[attempt.run_id, attempt.fence] = timer
-        self._report(m.Started(attempt.run_id, attempt.fence))
+        timer = later(self._lengths[attempt.job_id], self._finish, attempt.key, outcome)
+        self._ends[attempt.key] = timer
+        self._report(m.Started(*attempt.key))
 
-    def _finish(self, run_id: str, fence: int, outcome: Outcome) -> None:
-        if (timer := self._ends.pop((run_id, fence), None)) is not None:
+    def _finish(self, key: Key, outcome: Outcome) -> None:
+        if (timer := self._ends.pop(key, None)) is not None:
             timer.cancel()
             result, error = (b"null", None) if outcome is Outcome.SUCCEEDED else (None, "failed by --fail")
-            self._report(m.Finished(run_id, fence, outcome, result, error, None))
+            self._report(m.Finished(*key, outcome, result, error, None))
 
-    def ask(self, run_id: str, fence: int, reason: str) -> None:
-        self._finish(run_id, fence, Outcome.CANCELLED)
+    def stop(self, attempt: m.Dispatch, reason: str) -> bool:
+        self.kill(attempt)
+        return False
 
-    def terminate(self, run_id: str, fence: int) -> None:
-        self._finish(run_id, fence, Outcome.CANCELLED)
-
-    kill = terminate
-
-    def flush(self) -> None: ...
+    def kill(self, attempt: m.Dispatch) -> None:
+        self._finish(attempt.key, Outcome.CANCELLED)
 
     async def close(self) -> None:
         for timer in self._ends.values():

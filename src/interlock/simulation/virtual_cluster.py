@@ -32,7 +32,7 @@ class _NoStalls(StallWatch):
     def notice(self, now: Now, commands: list[Any]) -> None: ...
 
 
-class _Metrics(Metrics):
+class _StrictMetrics(Metrics):
     def failed(self, error: InterlockError) -> None:
         """End the cluster with an error from which a scheduler would recover."""
         raise error
@@ -58,7 +58,7 @@ class VirtualCluster:
                 longest_wait=NEVER,
                 holder="virtual",
             ),
-            metrics=_Metrics(),
+            metrics=_StrictMetrics(),
             call_hook=self._answer_hook,
             stall=_NoStalls(self.clock),
         )
@@ -101,7 +101,7 @@ class VirtualCluster:
 
 
 async def _work(host: Host, executor: Executor) -> None:
-    await executor.start(host.report)
+    await executor.open(host.report)
     await host.run()
     await executor.close()
 

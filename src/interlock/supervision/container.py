@@ -11,7 +11,16 @@ from uuid import uuid4
 from interlock.error import CannotStart, WrongStatus
 from interlock.model.child_info import Exit
 from interlock.supervision.container_log import LogPlace
-from interlock.supervision.engines import OVER, PATIENCE, PAUSE, Engine, EngineError, Patience, State, open_engine
+from interlock.supervision.engines import (
+    OVER,
+    PATIENCE,
+    PAUSE,
+    ContainerState,
+    EngineApi,
+    EngineError,
+    Patience,
+    open_engine,
+)
 from interlock.supervision.goal import insist
 from interlock.supervision.instance import Birth, NativeInstance
 from interlock.supervision.output import Output
@@ -36,7 +45,7 @@ class ContainerInstance(NativeInstance):
         self._spec = spec
         self._patience = patience
         self._name = container_name(birth)
-        self._engine: Engine | None = None
+        self._engine: EngineApi | None = None
         self._creating: asyncio.Task[str] | None = None
         self._id = ""
         self._key = f"{birth.path} {uuid4()}"
@@ -77,7 +86,7 @@ class ContainerInstance(NativeInstance):
         with suppress(EngineError):
             self.pid = (await engine.inspect(self._id)).state.pid or None
 
-    async def _create(self, engine: Engine) -> str:
+    async def _create(self, engine: EngineApi) -> str:
         config = configuration(self._spec, self._birth)
         pulled = cleared = False
         while True:
@@ -95,7 +104,7 @@ class ContainerInstance(NativeInstance):
                 else:
                     raise
 
-    async def _pull(self, engine: Engine) -> None:
+    async def _pull(self, engine: EngineApi) -> None:
         image = self._spec.image
         logger.info("%s: pulling the image %s", self._birth.path, image)
         try:
@@ -139,7 +148,7 @@ class ContainerInstance(NativeInstance):
         finally:
             self.settle(exit)
 
-    async def _watch(self, engine: Engine) -> None:
+    async def _watch(self, engine: EngineApi) -> None:
         """Look when its log ends, as it does with the container, and every few seconds."""
         try:
             while (state := await self._look(engine)) is not None and state.status not in OVER:
@@ -155,7 +164,7 @@ class ContainerInstance(NativeInstance):
             if not self._over.done():
                 self._over.set_result(self._exit_of(state))
 
-    async def _look(self, engine: Engine) -> State | None:
+    async def _look(self, engine: EngineApi) -> ContainerState | None:
         """Return its state, None if it does not exist. Wait a limited time for an engine that is away."""
         loop = asyncio.get_running_loop()
         lost_at: float | None = None
@@ -172,7 +181,7 @@ class ContainerInstance(NativeInstance):
                     raise
             await asyncio.sleep(PAUSE)
 
-    def _exit_of(self, state: State | None) -> Exit:
+    def _exit_of(self, state: ContainerState | None) -> Exit:
         if state is None:
             return self._exit(error="its container was removed")
         error = "out of memory" if state.oom_killed else state.error
@@ -185,7 +194,7 @@ class ContainerInstance(NativeInstance):
             self._is_given_up = True
             self._over.set_result(self._exit(error=why))
 
-    async def _remove(self, engine: Engine, container: str) -> None:
+    async def _remove(self, engine: EngineApi, container: str) -> None:
         try:
             await engine.remove(container)
         except EngineError as error:
@@ -193,7 +202,7 @@ class ContainerInstance(NativeInstance):
         else:
             self._around.guard.disregard(self._key)
 
-    async def _follow(self, engine: Engine) -> None:
+    async def _follow(self, engine: EngineApi) -> None:
         pause, is_reported = PAUSE, False
         while True:
             place = self._place.reached
@@ -208,7 +217,7 @@ class ContainerInstance(NativeInstance):
             pause = PAUSE if self._place.reached != place else min(pause * 2, LONGEST_PAUSE)
             await asyncio.sleep(pause)
 
-    async def _read_rest(self, engine: Engine) -> None:
+    async def _read_rest(self, engine: EngineApi) -> None:
         """Read its last output, which may come after its end is known."""
         try:
             async with asyncio.timeout(LAST_WORDS):

@@ -56,7 +56,7 @@ class EngineError(Exception):
         return self.status == 409 or (self.status == 500 and "already in use" in str(self))
 
 
-class State(msgspec.Struct, frozen=True, rename="pascal"):
+class ContainerState(msgspec.Struct, frozen=True, rename="pascal"):
     status: str
     exit_code: int = 0
     oom_killed: bool = msgspec.field(name="OOMKilled", default=False)
@@ -69,7 +69,7 @@ class Config(msgspec.Struct, frozen=True, rename="pascal"):
 
 
 class Inspected(msgspec.Struct, frozen=True, rename="pascal"):
-    state: State
+    state: ContainerState
     config: Config
 
 
@@ -101,11 +101,11 @@ def _path(field: str, value: str) -> str:
     return path
 
 
-async def open_engine(given: str | None, patience: Patience, environ: Mapping[str, str] = os.environ) -> "Engine":
+async def open_engine(given: str | None, patience: Patience, environ: Mapping[str, str] = os.environ) -> "EngineApi":
     """Return the first engine that answers. Raise `NoContainerEngine` if none does, `EngineError` if it is faulty."""
     reasons: list[str] = []
     for path in sockets(given, environ):
-        engine = Engine(path, patience)
+        engine = EngineApi(path, patience)
         try:
             await engine.greet()
         except BaseException as error:
@@ -121,7 +121,7 @@ async def open_engine(given: str | None, patience: Patience, environ: Mapping[st
     )
 
 
-class Engine:
+class EngineApi:
     """Belongs to the event loop that made it. Every call raises `EngineError` if it does not succeed."""
 
     def __init__(self, socket: str, patience: Patience) -> None:

@@ -24,8 +24,8 @@ import socket
 import sys
 import time
 
-from interlock.supervision.guard_child import Plan, become, prctl
-from interlock.supervision.guard_orphans import Child, Orphans
+from interlock.supervision.guard_child import ChildPlan, become, prctl
+from interlock.supervision.guard_orphans import GuardedChild, Orphans
 from interlock.supervision.lineage import NOT_YET, tried
 
 REMAINS = 2.0  # seconds until the guard reports the end of a child despite a process that does not die
@@ -44,9 +44,9 @@ class _Guard:
         self._link = socket.socket(fileno=link)
         self._link.setblocking(False)
         self._link.set_inheritable(False)
-        self._children: dict[int, Child] = {}
-        self._leaders: dict[int, Child] = {}  # children by pid
-        self._starting: dict[int, Child] = {}  # children between fork and exec, by descriptor
+        self._children: dict[int, GuardedChild] = {}
+        self._leaders: dict[int, GuardedChild] = {}  # children by pid
+        self._starting: dict[int, GuardedChild] = {}  # children between fork and exec, by descriptor
         self._orphans = Orphans(f"{identity}.".encode(), self._leaders)
         self._has_looked = False  # whether this turn has looked at the orphans
         self._in_doubt = False  # whether the owner of an orphan is not known yet
@@ -153,7 +153,7 @@ class _Guard:
             del self._unsent[: max(0, tried(self._link.send, self._unsent))]
             self._poll.modify(self._link, select.POLLIN | (select.POLLOUT if self._unsent else 0))
 
-    def _spawn(self, number: int, targets: list[int], plan: Plan) -> None:
+    def _spawn(self, number: int, targets: list[int], plan: ChildPlan) -> None:
         self._look()
         given = self._descriptors.pop(0) if targets else []
         status = writer = -1
@@ -172,14 +172,14 @@ class _Guard:
             _close_all([status])
             self._report("failed", number, "fork", error.errno or 0)
         else:
-            child = Child(number, pid, status, plan[-1])
+            child = GuardedChild(number, pid, status, plan[-1])
             self._children[number] = self._leaders[pid] = self._starting[status] = child
             self._poll.register(status, select.POLLIN)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, ())
             _close_all([writer, *given])
 
-    def _started(self, child: Child) -> None:
+    def _started(self, child: GuardedChild) -> None:
         """Report a child that executes its program, or failed to."""
         data = os.read(child.status, 4096)
         self._poll.unregister(child.status)
@@ -193,7 +193,7 @@ class _Guard:
         else:
             self._report("spawned", child.number, child.pid)
 
-    def _forget(self, child: Child) -> None:
+    def _forget(self, child: GuardedChild) -> None:
         del self._children[child.number]
         del self._leaders[child.pid]
 
@@ -210,7 +210,7 @@ class _Guard:
             self._orphans.look()
 
     @staticmethod
-    def _send(child: Child, signal_number: int) -> None:
+    def _send(child: GuardedChild, signal_number: int) -> None:
         if child.status < 0:
             _signal_group(child.pid, signal_number)
         elif signal_number == signal.SIGKILL:
@@ -251,7 +251,7 @@ class _Guard:
             self._report("exited", child.number, *(child.ended or ()))
         return len(dead) == 0 or len(done) > 0
 
-    def _has_ended(self, child: Child) -> bool:
+    def _has_ended(self, child: GuardedChild) -> bool:
         if child.ended is not None:
             return True
         found = os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -293,7 +293,7 @@ class _Guard:
         child = self._children.get(number)
         return child is None or child.ended is not None or self._is_to_end(child)
 
-    def _is_to_end(self, child: Child) -> bool:
+    def _is_to_end(self, child: GuardedChild) -> bool:
         return self._over and (self._in_order or not child.outlives)
 
     def _may_outlive(self) -> bool:

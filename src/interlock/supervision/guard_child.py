@@ -16,8 +16,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-Limit = tuple[str, int, int]  # name, number of the resource, value
-Plan = tuple[list[bytes], dict[bytes, bytes], bytes, list[Limit], bool]
+ResourceLimit = tuple[str, int, int]  # name, number of the resource, value
+ChildPlan = tuple[list[bytes], dict[bytes, bytes], bytes, list[ResourceLimit], bool]
 """command, environment, folder, limits, and whether it outlives the supervisor"""
 
 PR_SET_PDEATHSIG = 1
@@ -26,7 +26,9 @@ DEFAULT_PATH = b"/bin:/usr/bin"
 prctl = ctypes.CDLL(None).prctl
 
 
-def become(plan: Plan, descriptors: dict[int, int], status: int, parent: int, altered: Iterable[int]) -> "NoReturn":
+def become(
+    plan: ChildPlan, descriptors: dict[int, int], status: int, parent: int, altered: Iterable[int]
+) -> "NoReturn":
     """In the new process, execute the program of the plan, or report why not. All other descriptors are closed."""
     command, environment, folder, limits, outlives = plan
     stage = "fork"

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Set
 import msgspec
 
 from interlock.model.work import Limits
-from interlock.supervision.guard_link import GuardLink, Message
+from interlock.supervision.guard_link import GuardLink, GuardMessage
 from interlock.supervision.lineage import MARKER, NOT_YET, facts, is_dead, kill, marked, parent, processes, start, tried
 from interlock.task_set import TaskSet
 
@@ -170,7 +170,7 @@ class Guard:
             link.kill()
             await asyncio.wait([link.over])
 
-    def heard(self, message: Message) -> None:
+    def heard(self, message: GuardMessage) -> None:
         name, number, *values = message
         process = self._spawned.get(number)
         if process is None:
@@ -204,7 +204,7 @@ class Guard:
         link.over.set_result(None)
 
 
-def _spawn_message(number: int, program: Program, link: GuardLink) -> Message:
+def _spawn_message(number: int, program: Program, link: GuardLink) -> GuardMessage:
     try:
         for descriptor in program.descriptors.values():
             os.fstat(descriptor)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from interlock.supervision.guard_client import Guard
 
-Message = tuple[Any, ...]
+GuardMessage = tuple[Any, ...]
 
 # The guard's modules import each other by their names in this package, and nothing that the package itself imports.
 START = """
@@ -80,7 +80,7 @@ class GuardLink:
         self._socket.setblocking(False)
         self._loop.add_reader(self._socket.fileno(), self._read)
 
-    def send(self, message: Message, descriptors: Sequence[int] = ()) -> None:
+    def send(self, message: GuardMessage, descriptors: Sequence[int] = ()) -> None:
         """Send a message in turn, without waiting. `descriptors` must stay open until it has been answered."""
         if not self._is_broken:
             data = marshal.dumps(message)

@@ -13,7 +13,7 @@ from interlock.supervision.lineage import NOT_YET, facts, marked, processes, sta
 DOUBT = 1.0  # seconds after which an unreadable environment counts as one without a mark
 
 
-class Child:
+class GuardedChild:
     __slots__ = ("deadline", "ended", "number", "outlives", "pid", "started", "status")
 
     def __init__(self, number: int, pid: int, status: int, outlives: bool) -> None:
@@ -27,7 +27,7 @@ class Child:
 
 
 class Orphans:
-    def __init__(self, token: bytes, leaders: dict[int, Child]) -> None:
+    def __init__(self, token: bytes, leaders: dict[int, GuardedChild]) -> None:
         """`leaders` are the guard's children by pid."""
         self._token = token
         self._leaders = leaders

@@ -75,7 +75,7 @@ class Allowance:
         return self._read >= READ_A_SECOND
 
 
-class Lines:
+class LineReader:
     """One stream of a child: bytes in, lines out. `look` gets every line, also those that are not delivered."""
 
     def __init__(self, allowance: Allowance) -> None:
@@ -167,7 +167,7 @@ class Output:
         self._deliver = deliver
         self._look = look
         self._allowance = Allowance()
-        self._lines: dict[str, Lines] = {}
+        self._lines: dict[str, LineReader] = {}
         self._pipes: dict[str, int] = {}
         self._timer: asyncio.TimerHandle | None = None
 
@@ -180,7 +180,7 @@ class Output:
         return there
 
     def feed(self, stream: str, data: bytes) -> None:
-        lines = self._lines.get(stream) or self._lines.setdefault(stream, Lines(self._allowance))
+        lines = self._lines.get(stream) or self._lines.setdefault(stream, LineReader(self._allowance))
         self._give(stream, lines.feed(data, self._loop.time(), self._look()))
         if lines.left_out:
             self._wake_up()

@@ -9,21 +9,20 @@ from msgspec.structs import replace
 from interlock.fields import payload
 from interlock.fields.secret import from_json
 from interlock.model.outcome import Outcome
-from interlock.model.work import FunctionWork, ProcessWork
+from interlock.model.work import FunctionWork, Work
 from interlock.ports.clock import Clock
-from interlock.ports.executor import Executor, Report
+from interlock.ports.executor import Executor, Key, Report
 from interlock.testing.patient_loop import PatientLoop
 from interlock.wire import message as m
 from interlock.worker.app_loader import Functions
-from interlock.worker.attempt_end import End, end_of_error, end_of_result
+from interlock.worker.attempt_end import AttemptEnd, end_of_error, end_of_result
 from interlock.worker.context import Context
 from interlock.worker.definition import Definition
 from interlock.worker.output_capture import Capture
 from interlock.worker.pool import how_ended
 from interlock.worker.usage import Estimator, estimate
 
-Key = tuple[str, int]
-Program = Callable[[Sequence[str], Mapping[str, Any]], int]  # command and payload of a program → its exit code
+ProgramStandIn = Callable[[Sequence[str], Mapping[str, Any]], int]  # command and payload of a program → its exit code
 
 
 class LocalExecutor(Executor):
@@ -37,7 +36,7 @@ class LocalExecutor(Executor):
         clock: Clock,
         state: Any,
         estimator: Estimator | None = None,
-        program: Program = lambda command, given: 0,
+        program: ProgramStandIn = lambda command, given: 0,
     ) -> None:
         self._definitions = definitions
         self._functions = Functions()  # those that jobs of files name
@@ -49,16 +48,16 @@ class LocalExecutor(Executor):
         self._report: Report = lambda message: None
         self._attempts: dict[Key, tuple[asyncio.Task[None], Context]] = {}
 
-    async def start(self, report: Report) -> None:
+    async def open(self, report: Report) -> None:
         self._report = report
 
-    def begin(self, attempt: m.Dispatch) -> None:
-        key = attempt.run_id, attempt.fence
+    def start(self, attempt: m.Dispatch) -> None:
+        key = attempt.key
         context = Context(attempt, self._send)
         context.state = self._state
         task = self._loop.create_task(self._run(key, attempt, context))
         # A task that is cancelled before its first step never runs, so it cannot report itself.
-        task.add_done_callback(lambda _: self._finish(key, End(Outcome.CANCELLED)))
+        task.add_done_callback(lambda _: self._finish(key, AttemptEnd(Outcome.CANCELLED)))
         self._attempts[key] = task, context
         self._report(m.Started(*key))
 
@@ -66,7 +65,7 @@ class LocalExecutor(Executor):
         capture = Capture(context)
         capture.enter()
         try:
-            if isinstance(attempt.work, ProcessWork):
+            if attempt.work is not None and not attempt.work.is_function:
                 end = self._run_program(attempt.work, attempt)
             else:
                 end = await self._run_function(attempt, context)
@@ -74,13 +73,13 @@ class LocalExecutor(Executor):
             raise
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its outcome
             is_stopped = isinstance(error, asyncio.CancelledError) and context.cancelled
-            end = End(Outcome.CANCELLED) if is_stopped else end_of_error(error, context)
+            end = AttemptEnd(Outcome.CANCELLED) if is_stopped else end_of_error(error, context)
         if self._estimator is not None:
             estimate(self._estimator, context)
         capture.end()
         self._finish(key, end)
 
-    async def _run_function(self, attempt: m.Dispatch, context: Context) -> End:
+    async def _run_function(self, attempt: m.Dispatch, context: Context) -> AttemptEnd:
         definition, work = self._definitions.get(attempt.handler), attempt.work
         if isinstance(work, FunctionWork):
             definition = self._functions.known(work.function) or self._functions.load(attempt.job_id, work.function)
@@ -98,13 +97,13 @@ class LocalExecutor(Executor):
                 asyncio._set_running_loop(self._loop)
         return end_of_result(result, definition, context)
 
-    def _run_program(self, work: ProcessWork, attempt: m.Dispatch) -> End:
-        code = self._program(work.command, from_json(payload.decode(attempt.payload or payload.EMPTY)))
+    def _run_program(self, work: Work, attempt: m.Dispatch) -> AttemptEnd:
+        code = self._program(work.words, from_json(payload.decode(attempt.payload or payload.EMPTY)))
         if code == 0:
-            return End(Outcome.SUCCEEDED, exit_code=0)
-        return End(Outcome.FAILED, error=how_ended(code), exit_code=code)
+            return AttemptEnd(Outcome.SUCCEEDED, exit_code=0)
+        return AttemptEnd(Outcome.FAILED, error=how_ended(code), exit_code=code)
 
-    def _finish(self, key: Key, end: End) -> None:
+    def _finish(self, key: Key, end: AttemptEnd) -> None:
         if self._attempts.pop(key, None) is not None:
             self._report(m.Finished(*key, **end._asdict()))
 
@@ -122,21 +121,18 @@ class LocalExecutor(Executor):
         finally:
             asyncio._set_running_loop(running)
 
-    def ask(self, run_id: str, fence: int, reason: str) -> None:
-        if (found := self._attempts.get((run_id, fence))) is not None:
-            task, context = found
+    def stop(self, attempt: m.Dispatch, reason: str) -> bool:
+        if (begun := self._attempts.get(attempt.key)) is not None:
+            task, context = begun
             context.stop_reason = reason
             task.cancel()
+        return False
 
-    def terminate(self, run_id: str, fence: int) -> None:
+    def kill(self, attempt: m.Dispatch) -> None:
         """Give up an attempt that ignored its stop, as the death of its process would."""
-        if (found := self._attempts.pop((run_id, fence), None)) is not None:
-            found[0].cancel()
-            self._report(m.Lost(run_id, fence, "it ignored its stop"))
-
-    kill = terminate
-
-    def flush(self) -> None: ...
+        if (begun := self._attempts.pop(attempt.key, None)) is not None:
+            begun[0].cancel()
+            self._report(m.Lost(*attempt.key, "it ignored its stop"))
 
     async def close(self) -> None:
         tasks = [task for task, _ in self._attempts.values()]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from interlock.worker.context import STREAM_LEVELS
-from interlock.worker.output_capture import Writer, present
+from interlock.worker.output_capture import CapturedStream, present
 
 
 class _Records(logging.Handler):
@@ -15,7 +15,7 @@ class _Records(logging.Handler):
             capture.context.add_line(self.format(record), record.levelname.lower(), record.name)
 
 
-class _Writer(Writer):
+class _TestStream(CapturedStream):
     def write(self, text: str) -> int:
         super().write(text)
         return self._original.write(text) if present() is not None else len(text)
@@ -29,7 +29,7 @@ def captured() -> Iterator[None]:
     root.setLevel(min(level, logging.INFO))
     root.addHandler(handler)
     for name, stream in streams.items():
-        setattr(sys, name, _Writer(name, stream))
+        setattr(sys, name, _TestStream(name, stream))
     try:
         yield
     finally:

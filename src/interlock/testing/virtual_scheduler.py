@@ -42,7 +42,7 @@ from interlock.policy.scan.scanners import OwnScanner
 from interlock.ports.clock import Clock
 from interlock.simulation.virtual_cluster import VirtualCluster, quiet
 from interlock.stores.memory import MemoryStore
-from interlock.testing.executor import LocalExecutor, Program
+from interlock.testing.executor import LocalExecutor, ProgramStandIn
 from interlock.testing.finished_run import FinishedRun
 from interlock.testing.output import captured
 from interlock.testing.patient_loop import PatientLoop
@@ -79,7 +79,7 @@ class _Middle(Random):
         return (a + b) / 2
 
 
-class _Connection(Connection):
+class _VirtualConnection(Connection):
     clock: Clock
 
     def now(self) -> float:
@@ -114,7 +114,7 @@ class VirtualScheduler:
         files: Sequence[FilePath] = (),
         policy: Mapping[str, Any] | FilePath | None = None,
         tenants: Mapping[str, TenantFields] = {},
-        program: Program = lambda command, payload: 0,
+        program: ProgramStandIn = lambda command, payload: 0,
     ) -> None:
         self._app = app
         self._hook = hook
@@ -162,7 +162,7 @@ class VirtualScheduler:
             executor = LocalExecutor(definitions, self._loop, clock, self._state, self._app.estimator, self._program)
             self._cluster.add_worker(executor, definitions, slots, pool=pool, capabilities=needed)
         await self._cluster.start()
-        self.connection = self._app.connections[self._loop] = _Connection(self._cluster.bus)
+        self.connection = self._app.connections[self._loop] = _VirtualConnection(self._cluster.bus)
         self.connection.clock = clock
         await self.connection.open()
 

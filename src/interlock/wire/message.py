@@ -15,7 +15,7 @@ from msgspec import Meta
 from interlock.fields.payload import EMPTY, LIMIT
 from interlock.model.failure import Failure
 from interlock.model.policy.verdict import RunLimits
-from interlock.model.work import JobWork, Work
+from interlock.model.work import Work
 
 PROTOCOL = 1
 
@@ -49,6 +49,10 @@ def sent_kinds(parent: type[Message]) -> Iterator[type[Message]]:
 class OfAttempt(Message, frozen=True):
     run_id: Id
     fence: Number
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return self.run_id, self.fence
 
 
 class Unread(Message, frozen=True):
@@ -217,7 +221,7 @@ class Dispatch(OfAttempt, frozen=True):
     @property
     def handler(self) -> str:
         """Id of the app's job whose function runs, unless `work` is something else."""
-        return self.work.job if isinstance(self.work, JobWork) else self.job_id
+        return (self.work and self.work.function_of) or self.job_id
 
 
 class Stop(OfAttempt, frozen=True):

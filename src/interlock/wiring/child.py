@@ -25,10 +25,10 @@ class ChildOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 O = TypeVar("O", bound=ChildOptions)  # noqa: E741 - the options of one kind of child
-Work = Callable[[Reader, O], Coroutine[Any, Any, None]]
+ChildWork = Callable[[Reader, O], Coroutine[Any, Any, None]]
 
 
-def child_of(name: str, work: Work[O], options: O, reader: Reader) -> Child:
+def child_of(name: str, work: ChildWork[O], options: O, reader: Reader) -> Child:
     """Return a child that does the work until it is cancelled."""
     if reader.is_private:
         return Function(name=name, run=lambda _: work(reader, options), backoff=BACKOFF)
@@ -42,7 +42,7 @@ def command_of(run: Callable[..., object] | str, options: msgspec.Struct | str) 
     return [sys.executable, "-m", "interlock.wiring.child_process", target, given]
 
 
-async def until_stopped(work: Work[O], options: O) -> None:
+async def until_stopped(work: ChildWork[O], options: O) -> None:
     """Do the work until TERM or Ctrl-C; its guard ends the process with the scheduler's."""
     reader = open_reader(options.database)
     await reader.open()

@@ -12,7 +12,7 @@ from interlock.worker.app_loader import OUTSIDE
 
 EVERY = 1.0  # seconds between two looks
 DEV_EVERY = 0.25  # the same during development
-Look = list[tuple[str, int, int, int]]  # each file with its time of change, size and inode
+FileStamps = list[tuple[str, int, int, int]]  # each file with its time of change, size and inode
 
 
 class FileWatch:
@@ -30,7 +30,7 @@ class FileWatch:
         self._sources = sources
         self._reload = reload
         self._every = every
-        self._read: Look | None = look(paths, sources)  # the files as they were read
+        self._read: FileStamps | None = look(paths, sources)  # the files as they were read
 
     async def run(self) -> None:
         before = self._read
@@ -42,7 +42,7 @@ class FileWatch:
                 await self._read_again(now)
             before = now
 
-    async def _read_again(self, now: Look) -> None:
+    async def _read_again(self, now: FileStamps) -> None:
         self._read = now
         try:
             await self._reload()
@@ -53,8 +53,8 @@ class FileWatch:
             self._read = None
 
 
-def look(paths: Sequence[str], sources: Sequence[str] = ()) -> Look:
-    found: Look = []
+def look(paths: Sequence[str], sources: Sequence[str] = ()) -> FileStamps:
+    found: FileStamps = []
     documents = (file for path in paths for file in files_of(path, Faults()))
     for file in chain(documents, _python_files(sources)):
         try:

@@ -40,7 +40,7 @@ from interlock.wiring.gateway_sockets import Front
 from interlock.wiring.helpers import SENDING, Helpers
 from interlock.wiring.policy import remote_policy
 from interlock.wiring.remote_workers import WORKER_TOKEN, bus_for_workers
-from interlock.wiring.service_tree import SERVICES, WORKERS, Load, Services, TreeHandover, service_of
+from interlock.wiring.service_tree import SERVICES, WORKERS, LoadFiles, Services, TreeHandover, service_of
 from interlock.wiring.worker import WorkerOptions, run_worker
 from interlock.worker.app_loader import source_folders
 from interlock.worker.definition import Definition
@@ -70,8 +70,8 @@ class Scheduler:
         target: str | None,
         settings: Settings,
         store: AnyStore | None = None,
-        load: Load = Loaded,
-        load_again: Load | None = None,
+        load: LoadFiles = Loaded,
+        load_again: LoadFiles | None = None,
         worker_budget: Budget = WORKER_BUDGET,
         on_reload: Callable[[Reloaded], None] = lambda _: None,
     ) -> None:

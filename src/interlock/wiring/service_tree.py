@@ -26,8 +26,8 @@ logger = logging.getLogger("interlock.services")
 SERVICES = "services"
 WORKERS = "workers"
 NOT_JOINED = "it loads the app, or enters its lifespan"
-Load = Callable[[], Loaded]  # reads the declarations; raises with every fault
-Define = Callable[[Loaded, str], Awaitable[Difference]]
+LoadFiles = Callable[[], Loaded]  # reads the declarations; raises with every fault
+DefineJobs = Callable[[Loaded, str], Awaitable[Difference]]
 """defines exactly what the files declare, on behalf of an actor; raises with every fault, and then changes nothing"""
 _METRICS: tuple[tuple[str, str, str, Callable[[ChildInfo], float]], ...] = (
     ("interlock_service_up", "gauge", "Whether a service, or a worker process, is running.",
@@ -44,8 +44,8 @@ class Services(TreeOperations):
     def __init__(
         self,
         tree: Supervisor,
-        load: Load,
-        define: Define,
+        load: LoadFiles,
+        define: DefineJobs,
         workers: Callable[[], Sequence[Child]],
         moving: set[str],
     ) -> None:

@@ -1,4 +1,4 @@
-"""A worker put together from its parts: link, executor processes, signals."""
+"""A worker put together from its parts: link, executors, signals."""
 
 import asyncio
 import logging
@@ -21,10 +21,12 @@ from interlock.ports.clock import SystemClock
 from interlock.task_set import TaskSet
 from interlock.wire.message import Message, Unready
 from interlock.worker.echo import Echo
-from interlock.worker.host import Host, HostSettings, Pace
+from interlock.worker.host import Host, HostSettings
 from interlock.worker.identity import worker_id
 from interlock.worker.load import LoadMeter
+from interlock.worker.pace import Pace
 from interlock.worker.pool import ExecutorOptions, ProcessPool
+from interlock.worker.router import Router, executors
 
 logger = logging.getLogger("interlock.worker")
 
@@ -63,11 +65,13 @@ async def run_worker(options: WorkerOptions, elsewhere: Bus | None = None) -> No
     if not options.instance:
         await _check_scheduler(bus, must_run=elsewhere is None)
     tasks = TaskSet()
-    pool = ProcessPool(
-        copy_fields(ExecutorOptions, options, isolated=False),
+    executor_options = copy_fields(ExecutorOptions, options, isolated=False)
+    functions = ProcessPool(
+        executor_options,
         options.processes,
         on_fault=lambda error: tasks.begin(_tell_fault(elsewhere is None, bus, settings, error)),
     )
+    router = Router(functions, executors(executor_options))
     settings = HostSettings(
         worker_id=worker_id(options.name, os.getpid()),
         slots=options.slots,
@@ -91,18 +95,18 @@ async def run_worker(options: WorkerOptions, elsewhere: Bus | None = None) -> No
 
     try:
         try:
-            await pool.start(report)
+            await router.open(report)
         except InterlockError as error:
             if options.instance:
                 # The scheduler's own; a person who starts one sees the error itself.
                 logger.error("worker %s cannot start", options.name, exc_info=error)
             await _tell_fault(elsewhere is None, bus, settings, error)
             raise
-        host = Host(bus, pool, pool.jobs, settings, SystemClock(), LoadMeter().measure)
+        host = Host(bus, router, functions.jobs, settings, SystemClock(), LoadMeter().measure)
         _stop_on_signals(host, options.drain)
         await host.run()
     finally:
-        await pool.close()
+        await router.close()
         await bus.close()
         if echo is not None:
             echo.close()

@@ -14,7 +14,7 @@ from interlock.worker.definition import Definition
 LONGEST_ERROR = 16_384
 
 
-class End(NamedTuple):
+class AttemptEnd(NamedTuple):
     outcome: Outcome
     result: bytes | None = None
     error: str | None = None
@@ -22,17 +22,17 @@ class End(NamedTuple):
     failure: Failure | None = None
 
 
-def end_of_result(result: Any, definition: Definition, context: Context) -> End:
+def end_of_result(result: Any, definition: Definition, context: Context) -> AttemptEnd:
     """Encode the result; one that cannot be encoded fails the run for good."""
     try:
         data = encode_result(result)
         definition.check_result(data, context)
     except BaseException as error:  # noqa: BLE001 - a result may raise when it is read
         return end_of_error(error, context, Outcome.FAILED_FATAL)
-    return End(Outcome.SUCCEEDED, data)
+    return AttemptEnd(Outcome.SUCCEEDED, data)
 
 
-def end_of_error(error: BaseException, context: Context, own: Outcome | None = None) -> End:
+def end_of_error(error: BaseException, context: Context, own: Outcome | None = None) -> AttemptEnd:
     """Describe an exception with its traceback; in plain words if it is `Fatal`, or Interlock's `own`."""
     plain = own if issubclass(type(error), InterlockError) else None
     if issubclass(type(error), Fatal):
@@ -46,7 +46,7 @@ def end_of_error(error: BaseException, context: Context, own: Outcome | None = N
     except BaseException:  # noqa: BLE001 - whatever the exception does, the run must end
         text = ""
     failure = failure_of(error, context)
-    return End(plain or Outcome.FAILED, None, text or type(error).__name__, exit_code, failure)
+    return AttemptEnd(plain or Outcome.FAILED, None, text or type(error).__name__, exit_code, failure)
 
 
 def failure_of(error: BaseException, context: Context) -> Failure | None:

@@ -78,7 +78,7 @@ def _named(function: FunctionType) -> Iterator[FunctionType]:
     """Yield the functions of its module that a function names."""
     codes = [function.__code__]
     for code in codes:
-        codes += [one for one in code.co_consts if isinstance(one, CodeType)]
+        codes += [const for const in code.co_consts if isinstance(const, CodeType)]
         for name in code.co_names:
             found = function.__globals__.get(name)
             if isinstance(found, FunctionType) and found.__globals__ is function.__globals__:

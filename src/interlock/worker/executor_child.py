@@ -35,14 +35,16 @@ class FunctionAttempt(msgspec.Struct, eq=False):
     stopping: bool | None = None  # set when it must stop; True when its grace is over
     is_target: bool = False  # whether its process was killed because of it
 
-    def ask(self, reason: str) -> None:
-        self.stopping = False
-        self.child.send(m.Stop(*self.key, reason))
-
-    def terminate(self) -> None:
-        self.child.retire()
-        self.stopping = self.child.doomed = True
-        self.child.end_if_done()
+    def stop(self, reason: str) -> bool:
+        """Ask its function, and then end its process with TERM."""
+        if is_first := self.stopping is None:
+            self.stopping = False
+            self.child.send(m.Stop(*self.key, reason))
+        else:
+            self.child.retire()
+            self.stopping = self.child.doomed = True
+            self.child.end_if_done()
+        return is_first
 
     def kill(self) -> None:
         self.child.retire()

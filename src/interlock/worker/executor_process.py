@@ -49,7 +49,7 @@ from interlock.worker.usage import Estimator, estimate
 BLOCKED = 0.25  # seconds without a turn of the loop after which the watching thread reads
 
 
-class Attempt(msgspec.Struct, eq=False):
+class ExecutingAttempt(msgspec.Struct, eq=False):
     """An attempt in this process, until its end is reported."""
 
     key: Key
@@ -84,9 +84,9 @@ class ExecutorProcess:
         self._outbox = Outbox(link, options.isolated)
         self.send_now = self._outbox.send
         self._copies = Copies(self._take_from_copy, self._become_copy)
-        self._pending: dict[Key, Attempt] = {}  # not begun; whoever removes one begins or returns it
-        self._arrived: list[Attempt] = []
-        self._active: dict[Key, Attempt] = {}
+        self._pending: dict[Key, ExecutingAttempt] = {}  # not begun; whoever removes one begins or returns it
+        self._arrived: list[ExecutingAttempt] = []
+        self._active: dict[Key, ExecutingAttempt] = {}
         self._reader = frames.FrameReader()
         self._reading = threading.Lock()
         self._busy = threading.Event()  # set while the loop is watched
@@ -204,7 +204,7 @@ class ExecutorProcess:
         context = Context(dispatch, self.send_now, secrets, self._is_secret)
         if self._lifespan is not None:
             context.state = self._lifespan.state
-        attempt = Attempt(context.key, dispatch, definition, context, Capture(context))
+        attempt = ExecutingAttempt(context.key, dispatch, definition, context, Capture(context))
         self._pending[attempt.key] = attempt
         self._busy.set()
         if definition is not None and definition.is_async:
@@ -223,14 +223,14 @@ class ExecutorProcess:
             if attempt.definition is not None and attempt.definition.is_async:
                 self._loop.call_soon_threadsafe(self._cancel_task, attempt)
 
-    def _cancel_task(self, attempt: Attempt) -> None:
+    def _cancel_task(self, attempt: ExecutingAttempt) -> None:
         if attempt.task is not None and not attempt.reported:
             if not attempt.entered:
                 # A task that is cancelled before its first step never runs, so it cannot report itself.
                 self._report(attempt, Outcome.CANCELLED)
             attempt.task.cancel()
 
-    def _begin(self, attempt: Attempt) -> bool:
+    def _begin(self, attempt: ExecutingAttempt) -> bool:
         key = attempt.key
         self._active[key] = attempt
         is_here = self._pending.pop(key, None) is not None
@@ -250,7 +250,7 @@ class ExecutorProcess:
             assert attempt.definition is not None
             attempt.task = self._loop.create_task(self._run_async(attempt, attempt.definition))
 
-    async def _run_async(self, attempt: Attempt, definition: Definition) -> None:
+    async def _run_async(self, attempt: ExecutingAttempt, definition: Definition) -> None:
         attempt.entered = True
         attempt.capture.enter()
         try:
@@ -263,7 +263,7 @@ class ExecutorProcess:
         else:
             self._report(attempt, *end_of_result(result, definition, attempt.context))
 
-    def _run_in_thread(self, attempt: Attempt) -> None:
+    def _run_in_thread(self, attempt: ExecutingAttempt) -> None:
         if not self._begin(attempt):
             return
         self.send_now(_start(attempt))
@@ -281,7 +281,7 @@ class ExecutorProcess:
         else:
             self._report(attempt, *end_of_result(result, definition, attempt.context))
 
-    def _load(self, attempt: Attempt) -> Definition | None:
+    def _load(self, attempt: ExecutingAttempt) -> Definition | None:
         """Load the function that the job names; return None if the attempt has ended here: it failed, or must stop."""
         assert isinstance(attempt.dispatch.work, FunctionWork)
         try:
@@ -297,7 +297,7 @@ class ExecutorProcess:
             return None
         return definition
 
-    def _go_on_async(self, attempt: Attempt, definition: Definition) -> None:
+    def _go_on_async(self, attempt: ExecutingAttempt, definition: Definition) -> None:
         """On the loop, go on with an attempt whose function was loaded in a thread."""
         if attempt.context.cancelled:
             self._report(attempt, Outcome.CANCELLED)
@@ -306,7 +306,7 @@ class ExecutorProcess:
 
     def _report(
         self,
-        attempt: Attempt,
+        attempt: ExecutingAttempt,
         outcome: Outcome,
         result: bytes | None = None,
         error: str | None = None,
@@ -329,7 +329,7 @@ class ExecutorProcess:
         send(m.Finished(*attempt.key, outcome, result, error, exit_code, elapsed(), failure=failure))
 
 
-def _start(attempt: Attempt) -> m.Started:
+def _start(attempt: ExecutingAttempt) -> m.Started:
     """Reported before it begins, because a message on the link outlives this process."""
     return m.Started(*attempt.key, elapsed())
 

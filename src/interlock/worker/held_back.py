@@ -18,21 +18,19 @@ class WaitingAttempt:
         self._ended = ended
         self.is_over = False
 
-    def ask(self, reason: str) -> None:
+    def stop(self, reason: str = "") -> bool:
         if not self.is_over:
             self.is_over = True
-            key = (self.dispatch.run_id, self.dispatch.fence)
-            self._ended(key, m.Finished(*key, Outcome.CANCELLED))
+            self._ended(self.dispatch.key, m.Finished(*self.dispatch.key, Outcome.CANCELLED))
+        return False
 
-    def terminate(self) -> None:
-        self.ask("")
-
-    kill = terminate
+    def kill(self) -> None:
+        self.stop()
 
 
 class HeldBack:
-    def __init__(self, begin: Callable[[m.Dispatch], None], ended: Callable[[Key, m.Message], None]) -> None:
-        self._begin = begin
+    def __init__(self, start: Callable[[m.Dispatch], None], ended: Callable[[Key, m.Message], None]) -> None:
+        self._start = start
         self._ended = ended
         self._waiting: list[WaitingAttempt] = []
         self._failures = 0
@@ -61,6 +59,6 @@ class HeldBack:
 
     def _go_on(self) -> None:
         waiting, self._waiting = self._waiting, []
-        for one in waiting:
-            if not one.is_over:
-                self._begin(one.dispatch)
+        for attempt in waiting:
+            if not attempt.is_over:
+                self._start(attempt.dispatch)

@@ -8,7 +8,7 @@ new link; so a crash of either side loses none.
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from heapq import heappop, heappush
+from math import inf
 from random import uniform
 
 import msgspec
@@ -22,9 +22,11 @@ from interlock.ports.bus import Bus, Endpoint, Peer
 from interlock.ports.clock import Clock, LoopClock
 from interlock.ports.executor import Executor, Key
 from interlock.wire import message as m
+from interlock.worker.early_attempts import EarlyAttempts
 from interlock.worker.held import HeldAttempt, StopSteps
 from interlock.worker.kept_lines import IN_DOUBT, KeptLines
 from interlock.worker.offers import Offers
+from interlock.worker.pace import Pace
 from interlock.worker.reports import Reports
 
 logger = logging.getLogger("interlock.worker")
@@ -33,19 +35,9 @@ SHUTDOWN = "shutdown"
 NEVER_BEGUN = "it was stopped before it began"
 UNSETTLED = 60  # factor by which a worker waits longer for a scheduler while it holds outcomes
 REMEMBERED = 4096  # settled attempts to recognise if their dispatch arrives again
-SOON = 30.0  # seconds of frequent attempts to reach a scheduler that is gone
 MOST_UNANSWERED = 3  # intervals without any message after which a link is given up
 SKEWED = 1.0  # seconds by which the scheduler's wall clock must differ for times to be corrected
 BREATHER = 1.0  # seconds after which an attempt without a process is returned
-
-
-class Pace(msgspec.Struct, frozen=True):
-    """Seconds between two attempts to reach a scheduler; they double up to a limit."""
-
-    first: float = 0.02
-    soon: float = 0.1  # limit while it was there a moment ago: one that died is often back within seconds
-    late: float = 0.5
-    jitter: float = 0.0  # share by which a delay may be shorter
 
 
 class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,7 +74,7 @@ class Host(Endpoint):
         self._measure = measure
         self._unanswered = 0  # loads sent since the last message of the scheduler
         self._skew = 0.0  # the scheduler's wall clock minus this one, if that matters
-        self._early: list[tuple[float, str, int, HeldAttempt]] = []  # heap by elapsed time of their start
+        self._early = EarlyAttempts(self._clock, self._begin)
         self._offers = Offers()
         self._introduced = 0.0  # elapsed time of the last `Hello`
         self._welcomed = False  # whether it was answered
@@ -91,7 +83,6 @@ class Host(Endpoint):
         self._held: dict[Key, HeldAttempt] = {}
         self._remembered: dict[Key, None] = {}
         self._lines = KeptLines()
-        self._forget_time: Callable[[], None] = lambda: None
         self._reports = Reports(self._clock, self._send)
         self._stop_steps = StopSteps(executor)
         self._peer: Peer | None = None
@@ -106,6 +97,9 @@ class Host(Endpoint):
         """Work until it leaves, or until there is no scheduler and nothing to do. Raise if the scheduler refuses it."""
         loop = asyncio.get_running_loop()
         self._was_there = loop.time()
+        for attempt in self._executor.adopt():
+            held = self._held[attempt.key] = HeldAttempt(attempt, inf)
+            held.waits, held.begun = False, True
         beat = loop.create_task(self._beat())
         try:
             while not self._done():
@@ -119,7 +113,7 @@ class Host(Endpoint):
                     raise self._refused
         finally:
             beat.cancel()
-            self._forget_time()
+            self._early.forget_time()
             if self._peer is not None:
                 self._peer.close()
 
@@ -135,8 +129,7 @@ class Host(Endpoint):
                 self._changed.clear()
                 await _wait(self._changed, self._delay * uniform(1 - pace.jitter, 1))
             # Kept until a `Welcome`, so that links which break before it do not follow each other at once.
-            limit = pace.soon if loop.time() - self._was_there < SOON else pace.late
-            self._delay = min(max(pace.first, self._delay * 2), limit)
+            self._delay = pace.after(self._delay, loop.time() - self._was_there)
             try:
                 self._peer = await self._bus.connect(self)
             except NotRunning:
@@ -150,7 +143,7 @@ class Host(Endpoint):
     def _introduce(self, peer: Peer) -> None:
         settings = self._settings
         # The report of an ended attempt contains its start.
-        held = [m.Held(*key, one.begun and one.outcome is None) for key, one in self._held.items()]
+        held = [m.Held(*key, attempt.begun and attempt.outcome is None) for key, attempt in self._held.items()]
         hello = m.Hello(
             settings.worker_id, m.PROTOCOL, settings.pid, settings.slots, settings.processes, self._jobs, held,
             settings.instance, settings.pool, settings.capabilities, settings.labels, self._clock.now().wall,
@@ -201,14 +194,13 @@ class Host(Endpoint):
     def received(self, peer: Peer, messages: Sequence[m.Message]) -> None:
         if peer is not self._peer:
             return
-        if not self._welcomed and not any(isinstance(one, (m.Welcome, m.Problem)) for one in messages):
+        if not self._welcomed and not any(isinstance(message, (m.Welcome, m.Problem)) for message in messages):
             # Without a Welcome no offer has an end. The link has lost it, so begin another.
             peer.close()
             return
         self._unanswered = 0
         self._hear(messages)
         self._begin_offered()
-        self._executor.flush()
 
     def _hear(self, messages: Sequence[m.Message]) -> None:
         for message in messages:
@@ -265,9 +257,7 @@ class Host(Endpoint):
         now = self._clock.now().elapsed
         for held in self._offers.ready(now):
             if held.due > now:
-                heappush(self._early, (held.due, *held.key, held))
-                if self._early[0][-1] is held:
-                    self._wait_for_time()
+                self._early.add(held)
             else:
                 self._begin(held)
         self._ask()
@@ -293,33 +283,18 @@ class Host(Endpoint):
             return
         held.waits = False
         try:
-            self._executor.begin(held.dispatch)
+            self._executor.start(held.dispatch)
         except OSError as error:
             logger.error("run %s cannot be begun: %s", held.dispatch.run_id, error)
             returned = m.Returned(*held.key, f"its worker could not start a process: {error}")
             # Not at once, because this worker may get it again.
             asyncio.get_running_loop().call_later(BREATHER, self.report, returned)
 
-    def _wait_for_time(self) -> None:
-        self._forget_time()
-        if self._early:
-            delay = self._early[0][0] - self._clock.now().elapsed
-            self._forget_time = self._clock.wake_after(max(0.0, delay), self._begin_due)
-
-    def _begin_due(self) -> None:
-        """Begin the attempts whose time has come. The executor checks that their offers still stand."""
-        now = self._clock.now().elapsed
-        while self._early and self._early[0][0] <= now:
-            self._begin(heappop(self._early)[-1])
-        self._executor.flush()
-        self._wait_for_time()
-
     def _settle(self, key: Key) -> None:
         held = self._held.pop(key, None)
         if held is None:
             return
-        if held.timer is not None:
-            held.timer.cancel()
+        held.forget_timer()
         self._remembered[key] = None
         if len(self._remembered) > REMEMBERED:
             del self._remembered[next(iter(self._remembered))]
@@ -357,9 +332,7 @@ class Host(Endpoint):
         if held.stop == SHUTDOWN and not (isinstance(outcome, m.Finished) and outcome.outcome == Outcome.SUCCEEDED):
             outcome = m.Returned(*held.key, "its worker stopped")
         held.outcome = outcome
-        if held.timer is not None:
-            held.timer.cancel()
-            held.timer = None
+        held.forget_timer()
         self._reports.ended(held, hurries=self._leaving or not held.due)
 
     def _outcomes(self) -> list[m.Message]:
@@ -383,7 +356,7 @@ class Host(Endpoint):
         if held.waits:
             self._end(held, m.Returned(*key, NEVER_BEGUN))
         elif not is_asked:
-            self._stop_steps.begin(held, reason)
+            self._stop_steps.press(held)
 
     def leave(self) -> None:
         """Take nothing new; `run` returns when all attempts are settled."""
@@ -413,7 +386,8 @@ class Host(Endpoint):
 
     @property
     def running(self) -> int:
-        return sum(1 for held in self._held.values() if held.outcome is None)
+        """Number of attempts without an outcome."""
+        return sum(held.outcome is None for held in self._held.values())
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> None:

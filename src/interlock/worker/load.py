@@ -55,7 +55,7 @@ class LoadMeter:
                 self._nvml.nvmlInit()
                 count = self._nvml.nvmlDeviceGetCount()
                 self._gpus = [self._nvml.nvmlDeviceGetHandleByIndex(place) for place in range(count)]
-            rates = [float(self._nvml.nvmlDeviceGetUtilizationRates(one).gpu) for one in self._gpus]
+            rates = [float(self._nvml.nvmlDeviceGetUtilizationRates(gpu).gpu) for gpu in self._gpus]
         except Exception:  # noqa: BLE001 - no module, no driver, a GPU that is lost: all mean that nothing is known
             return 0.0
         return _percent(max(rates, default=0.0), 100)

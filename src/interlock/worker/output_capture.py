@@ -102,7 +102,7 @@ def _claim() -> str:
 find_claims_with(_claim)
 
 
-class Writer:
+class CapturedStream:
     """`sys.stdout` or `sys.stderr`: adds lines to the present attempt; outside attempts, writes to the original."""
 
     def __init__(self, name: str, original: Any) -> None:
@@ -151,7 +151,7 @@ class Writer:
 class _Bytes:
     """`sys.stdout.buffer`."""
 
-    def __init__(self, writer: Writer, original: TextIO) -> None:
+    def __init__(self, writer: CapturedStream, original: TextIO) -> None:
         self._writer = writer
         self._original = original.buffer
 
@@ -178,7 +178,7 @@ def install(is_isolated: bool, as_json: bool = False) -> None:
     if is_isolated:
         _terminal = streams = {name: reopen(stream) for name, stream in streams.items()}
     sys.stdout, sys.stderr = (
-        Writer(name, JsonLines(stream, name) if as_json else stream) for name, stream in streams.items()
+        CapturedStream(name, JsonLines(stream, name) if as_json else stream) for name, stream in streams.items()
     )
     _capture_records()
     _capture_warnings()

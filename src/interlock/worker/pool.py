@@ -1,4 +1,4 @@
-"""The executor of a worker: functions run in executor processes, never in the worker's own, and programs beside them.
+"""The executor of functions: they run in executor processes, never in the worker's own.
 
 Most attempts share one process. An attempt that needs a process of its own gets one. When a process dies, its attempts
 are reported as lost. When a handler blocks the shared process's loop, attempts that have not begun move to a new one;
@@ -9,7 +9,6 @@ import asyncio
 import logging
 import signal
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import force_setattr
@@ -17,16 +16,12 @@ from msgspec.structs import force_setattr
 from interlock.error import InterlockError, rebuild
 from interlock.fields.secret import SECRET_NAMES
 from interlock.model.outcome import Outcome
-from interlock.model.work import ProcessWork
 from interlock.ports.clock import elapsed
 from interlock.ports.executor import Executor, Key, Report
 from interlock.task_set import TaskSet
 from interlock.wire import message as m
 from interlock.worker.executor_child import ExecutorChild, FunctionAttempt
 from interlock.worker.held_back import HeldBack, WaitingAttempt
-
-if TYPE_CHECKING:
-    from interlock.worker.processes import ProgramAttempt, Programs
 
 logger = logging.getLogger("interlock.worker")
 
@@ -59,18 +54,17 @@ class ProcessPool(Executor):
         self._processes = processes
         self._report: Report = lambda message: None
         self._children: list[ExecutorChild] = []
-        self._attempts: dict[Key, FunctionAttempt | ProgramAttempt | WaitingAttempt] = {}
-        self._held_back = HeldBack(self._begin_again, self._attempt_ended)
+        self._attempts: dict[Key, FunctionAttempt | WaitingAttempt] = {}
+        self._held_back = HeldBack(self._start_again, self._attempt_ended)
         self._on_fault = on_fault
         self._has_fault = False
         self._shared: ExecutorChild | None = None
-        self._programs: Programs | None = None  # made for the first program
         self._loading: asyncio.Future[dict[str, str]] | None = None
         self._tasks = TaskSet()
         self._checking = False
         self._closing = False
 
-    async def start(self, report: Report) -> None:
+    async def open(self, report: Report) -> None:
         """Start the shared process and wait until it has loaded the app and entered its lifespan; raise why it could
         not. Without an app, it starts when first needed."""
         self._report = report
@@ -85,11 +79,8 @@ class ProcessPool(Executor):
         self._tasks.begin(child.open())
         return child
 
-    def begin(self, attempt: m.Dispatch) -> None:
-        key = (attempt.run_id, attempt.fence)
-        if isinstance(attempt.work, ProcessWork):
-            self._attempts[key] = self._begin_program(attempt)
-            return
+    def start(self, attempt: m.Dispatch) -> None:
+        key = attempt.key
         child = self._own_child() if attempt.isolated else self._shared_child()
         if child is None:
             self._attempts[key] = self._held_back.keep(attempt)
@@ -100,21 +91,9 @@ class ProcessPool(Executor):
         if not attempt.isolated:
             self._check_later()
 
-    def _begin_program(self, attempt: m.Dispatch) -> "ProgramAttempt":
-        # Most workers never need it.
-        from interlock.worker.processes import ProgramAttempt, Programs
-
-        if self._programs is None:
-            self._programs = Programs(self._attempt_ended, self._report, self.options.secret_names)
-        return ProgramAttempt(self._programs, attempt)
-
     def _attempt_ended(self, key: Key, message: m.Message) -> None:
         del self._attempts[key]
         self._report(message)
-
-    def flush(self) -> None:
-        for child in self._children:
-            child.flush()
 
     def _shared_child(self) -> ExecutorChild | None:
         """Return the shared process; None if a new one must not start yet."""
@@ -130,19 +109,15 @@ class ProcessPool(Executor):
 
     def has_spare(self) -> bool:
         """Return whether more processes are idle than are kept."""
-        return sum(one.isolated and not one.attempts for one in self._children) > self._processes
+        return sum(child.isolated and not child.attempts for child in self._children) > self._processes
 
-    def ask(self, run_id: str, fence: int, reason: str) -> None:
-        if (attempt := self._attempts.get((run_id, fence))) is not None:
-            attempt.ask(reason)
+    def stop(self, attempt: m.Dispatch, reason: str) -> bool:
+        begun = self._attempts.get(attempt.key)
+        return begun is not None and begun.stop(reason)
 
-    def terminate(self, run_id: str, fence: int) -> None:
-        if (attempt := self._attempts.get((run_id, fence))) is not None:
-            attempt.terminate()
-
-    def kill(self, run_id: str, fence: int) -> None:
-        if (attempt := self._attempts.get((run_id, fence))) is not None:
-            attempt.kill()
+    def kill(self, attempt: m.Dispatch) -> None:
+        if (begun := self._attempts.get(attempt.key)) is not None:
+            begun.kill()
 
     async def close(self) -> None:
         self._closing = True
@@ -153,8 +128,6 @@ class ProcessPool(Executor):
                 child.leave()
         while self._children:
             await asyncio.wait([child.gone for child in self._children])
-        if self._programs is not None:
-            await self._programs.close()
 
     def heard(self, child: ExecutorChild, message: m.Message) -> None:
         if isinstance(message, (m.Started, m.Finished)) and message.ago:
@@ -163,7 +136,7 @@ class ProcessPool(Executor):
         if isinstance(message, (m.Finished, m.Expired, m.Revoked)):
             self._take_back(child, message)
         elif isinstance(message, m.Started):
-            if (attempt := child.attempts.get((message.run_id, message.fence))) is not None:
+            if (attempt := child.attempts.get(message.key)) is not None:
                 attempt.sent_at = None
             self._report(message)
         elif isinstance(message, m.Ready):
@@ -182,7 +155,7 @@ class ProcessPool(Executor):
             self._report(message)
 
     def _take_back(self, child: ExecutorChild, message: m.Finished | m.Expired | m.Revoked) -> None:
-        attempt = child.attempts.pop((message.run_id, message.fence), None)
+        attempt = child.attempts.pop(message.key, None)
         if attempt is None:
             return
         del self._attempts[attempt.key]
@@ -243,16 +216,16 @@ class ProcessPool(Executor):
         if attempt.stopping is not None:
             self._report(m.Finished(*attempt.key, Outcome.CANCELLED))
         else:
-            self._begin_again(attempt.dispatch)
+            self._start_again(attempt.dispatch)
 
-    def _begin_again(self, dispatch: m.Dispatch) -> None:
+    def _start_again(self, dispatch: m.Dispatch) -> None:
         if self._closing:
             return
         try:
-            self.begin(dispatch)
+            self.start(dispatch)
         except OSError as error:
-            self._attempts.pop((dispatch.run_id, dispatch.fence), None)
-            self._report(m.Returned(dispatch.run_id, dispatch.fence, f"no process could be started: {error}"))
+            self._attempts.pop(dispatch.key, None)
+            self._report(m.Returned(*dispatch.key, f"no process could be started: {error}"))
 
     def _check_later(self) -> None:
         if not self._checking:

@@ -95,7 +95,7 @@ def _function_of(options: ServiceOptions) -> Callable[..., Any]:
         function = load_function(options.function)
     else:
         services = getattr(load_app(options.app), "services", [])
-        function = next((one.function for one in services if one.name == options.name), None)
+        function = next((service.function for service in services if service.name == options.name), None)
         if function is None:
             raise CannotImport(options.app, f"it has no function for the service {options.name!r}")
     return cast(Callable[..., Any], function)

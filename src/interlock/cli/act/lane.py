@@ -24,7 +24,7 @@ def command(
         argument(
             "ACTION",
             "One of create, set, pause, resume and drain.",
-            lambda incomplete: [one for one in ACTIONS if one.startswith(incomplete)],
+            lambda incomplete: [action for action in ACTIONS if action.startswith(incomplete)],
         ),
     ],
     name: Annotated[str, argument("NAME", "Name of the lane.", completion.lanes)],

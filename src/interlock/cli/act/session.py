@@ -13,8 +13,8 @@ from interlock.fields.field_types import did_you_mean
 from interlock.interface.lane_operations import session_actions
 from interlock.model.session import SessionAction
 
-Key = Annotated[str, argument("SESSION", "Key of the session.", completion.sessions)]
-Tenant = Annotated[str | None, option("TEXT", "Tenant of the session; by default your own.")]
+KeyArgument = Annotated[str, argument("SESSION", "Key of the session.", completion.sessions)]
+TenantOption = Annotated[str | None, option("TEXT", "Tenant of the session; by default your own.")]
 
 PIPED = "Piped: `true` or `false`, whether there was anything to act on, then a line like that of `interlock sessions`."
 SENTENCES = {
@@ -28,7 +28,7 @@ SENTENCES = {
 
 
 def command_of(action: SessionAction) -> Callable[..., None]:
-    def command(flags: Flags, key: Key, tenant: Tenant = None, json: JsonOption = False) -> None:
+    def command(flags: Flags, key: KeyArgument, tenant: TenantOption = None, json: JsonOption = False) -> None:
         _act(flags, action, key, tenant, json)
 
     command.__doc__ = f"{session_actions[action].text}\n\n{PIPED}"
@@ -46,8 +46,8 @@ def command(
             lambda incomplete: [str(one) for one in SessionAction if one.startswith(incomplete)],
         ),
     ],
-    key: Key,
-    tenant: Tenant = None,
+    key: KeyArgument,
+    tenant: TenantOption = None,
     json: JsonOption = False,
 ) -> None:
     """Stop, reset, pause or resume a session.

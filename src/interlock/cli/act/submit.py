@@ -73,7 +73,7 @@ def _submit_many(
     finally:
         # After a failed batch nothing waits, so print the ids now.
         if handles and not (wait and len(handles) == len(runs)):
-            ids = [one.id for one in handles]
+            ids = [handle.id for handle in handles]
             print_json({"ids": ids}) if json else out("\n".join(ids))
     return handles
 
@@ -82,12 +82,12 @@ def batches(runs: list[NewRun]) -> Iterator[list[NewRun]]:
     """Split into batches within the server's limits on number and bytes."""
     batch: list[NewRun] = []
     size = 0
-    for one in runs:
-        if batch and (len(batch) == MOST_RUNS_OVER_HTTP or size + len(one.payload) > MOST_BYTES):
+    for run in runs:
+        if batch and (len(batch) == MOST_RUNS_OVER_HTTP or size + len(run.payload) > MOST_BYTES):
             yield batch
             batch, size = [], 0
-        batch.append(one)
-        size += len(one.payload)
+        batch.append(run)
+        size += len(run.payload)
     yield batch
 
 
@@ -97,16 +97,16 @@ def wait_for(client: Client, handles: list[BlockingRunHandle[Any]], limit: float
         say(f"waiting for {handles[0].id if len(handles) == 1 else f'{len(handles):,} runs'} …")
     end = None if limit is None else time.monotonic() + limit
     failure: RunEnded | WaitTimeout | None = None
-    for one in handles:
+    for handle in handles:
         try:
-            result = one.result(None if end is None else max(0.0, end - time.monotonic()))
+            result = handle.result(None if end is None else max(0.0, end - time.monotonic()))
             if not json:
                 print_json(result)
         except RunEnded as error:
             failure = failure or error
         except WaitTimeout:
-            failure = failure or WaitTimeout(one.id, limit or 0.0)
+            failure = failure or WaitTimeout(handle.id, limit or 0.0)
         if json:
-            print_json(client.get(one.id))
+            print_json(client.get(handle.id))
     if failure is not None:
         raise failure

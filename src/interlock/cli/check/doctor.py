@@ -46,7 +46,7 @@ def command(
         findings += doctor_checks.stored_runs(settings)
         findings += server(flags, resolved)
         findings += doctor_checks.app_and_files(settings)
-    failed = any(one.level == "failed" for one in findings)
+    failed = any(finding.level == "failed" for finding in findings)
     if sys.stdout.isatty() and not json:
         from rich.text import Text
 

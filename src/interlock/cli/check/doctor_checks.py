@@ -45,25 +45,25 @@ FROM (SELECT count(*) AS runs FROM runs INDEXED BY runs_of_job GROUP BY job_id)"
 EARLIEST = 1_735_689_600.0  # the start of 2025; an earlier clock is wrong
 
 
-class Finding(msgspec.Struct, frozen=True):
+class DoctorFinding(msgspec.Struct, frozen=True):
     name: str
     level: Level
     detail: str
     fix: str = ""
 
 
-def _finding(level: Level) -> Callable[..., Finding]:
-    return lambda name, detail, fix="": Finding(name, level, detail, fix)
+def _finding(level: Level) -> Callable[..., DoctorFinding]:
+    return lambda name, detail, fix="": DoctorFinding(name, level, detail, fix)
 
 
 ok, warn, fail = _finding("ok"), _finding("warning"), _finding("failed")
 
 
-def judge(name: str, is_bad: bool, detail: str, fix: str, level: Level = "failed") -> Finding:
-    return Finding(name, level, detail, fix) if is_bad else Finding(name, "ok", detail)
+def judge(name: str, is_bad: bool, detail: str, fix: str, level: Level = "failed") -> DoctorFinding:
+    return DoctorFinding(name, level, detail, fix) if is_bad else DoctorFinding(name, "ok", detail)
 
 
-def machine(settings: Settings) -> Iterator[Finding]:
+def machine(settings: Settings) -> Iterator[DoctorFinding]:
     yield ok("python", sys.version.split()[0])
     is_old = sqlite3.sqlite_version_info < (3, 37)
     yield judge("sqlite", is_old, sqlite3.sqlite_version, "install a Python with SQLite 3.37 or later")
@@ -86,7 +86,7 @@ def machine(settings: Settings) -> Iterator[Finding]:
     yield judge("clock", now < EARLIEST, text, "set the clock: runs would be due at the wrong time")
 
 
-def _loopback() -> Finding:
+def _loopback() -> DoctorFinding:
     """Check that a server without tokens can tell its own user from others."""
     why = "the owner of a connection is unknown (sock_diag)"
     try:
@@ -103,7 +103,7 @@ def _loopback() -> Finding:
     return warn("loopback", f"{why}, so every TCP connection is refused", fix)
 
 
-def settings_file(resolved: Resolved) -> Finding:
+def settings_file(resolved: Resolved) -> DoctorFinding:
     if resolved.file is None:
         return ok("settings", "no settings file; defaults, INTERLOCK_* and flags apply")
     file, status, me = resolved.file, os.stat(resolved.file), os.geteuid()
@@ -139,7 +139,7 @@ def _others_may_write(status: os.stat_result) -> bool:
     return group.gr_name != owner or not set(group.gr_mem) <= {owner}
 
 
-def folder(database: str) -> Iterator[Finding]:
+def folder(database: str) -> Iterator[DoctorFinding]:
     """Check the place of the database."""
     if file_of(database) is None:
         yield ok("folder", "none: the database is kept in memory")
@@ -171,7 +171,7 @@ def file_system(place: Path) -> str | None:
     return next((found[one] for one in (real, *real.parents) if one in found), None)
 
 
-def _sync(place: Path) -> Finding:
+def _sync(place: Path) -> DoctorFinding:
     """Time small synced writes: every acknowledged run waits for one."""
     times = []
     try:
@@ -192,7 +192,7 @@ def _sync(place: Path) -> Finding:
     return judge("write sync", is_slow, text, fix, "warning")
 
 
-def database(path: str) -> Iterator[Finding]:
+def database(path: str) -> Iterator[DoctorFinding]:
     """Check the file, its modes, and who holds its lock."""
     if file_of(path) is None:
         return
@@ -232,7 +232,7 @@ def database(path: str) -> Iterator[Finding]:
     yield ok("lock", f"held by process {holder}" if holder else "free")
 
 
-def stored_runs(settings: Settings) -> Iterator[Finding]:
+def stored_runs(settings: Settings) -> Iterator[DoctorFinding]:
     """Check that pruning keeps up."""
     live_runs = "SELECT count(*) FROM runs INDEXED BY runs_live WHERE ended_at IS NULL"
     try:
@@ -257,21 +257,21 @@ def lock_holder(path: str) -> str | None:
     return (named or "unknown") if held else None
 
 
-def repair(path: str, target: str) -> Iterator[Finding]:
+def repair(path: str, target: str) -> Iterator[DoctorFinding]:
     """Save what can be read of the database into a new file, and count it."""
     try:
         tables = repair_copy(Path(path), Path(target))
     except InterlockError as error:
         yield fail("repair", str(error), "nothing was saved; restore a backup")
         return
-    for one in tables:
-        counted = f"{one.saved:,} rows saved, {one.lost:,}{'' if one.exact else ' or more'} lost"
-        is_whole = one.exact and not one.lost
-        yield judge(f"repair: {one.table}", not is_whole, counted, f"look for them in a backup of {path}", "warning")
+    for table in tables:
+        counted = f"{table.saved:,} rows saved, {table.lost:,}{'' if table.exact else ' or more'} lost"
+        is_whole = table.exact and not table.lost
+        yield judge(f"repair: {table.table}", not is_whole, counted, f"look for them in a backup of {path}", "warning")
     yield ok("repair", f"saved into {target}; use it with: interlock up --db {target}")
 
 
-def app_and_files(settings: Settings) -> Iterator[Finding]:
+def app_and_files(settings: Settings) -> Iterator[DoctorFinding]:
     """Check app and files together: the app is imported once, and declares services too."""
     found: FromApp | None = None
     if settings.app is None:
@@ -290,7 +290,7 @@ def app_and_files(settings: Settings) -> Iterator[Finding]:
     yield from _declared(settings, found)
 
 
-def _declared(settings: Settings, app: FromApp | None) -> Iterator[Finding]:
+def _declared(settings: Settings, app: FromApp | None) -> Iterator[DoctorFinding]:
     """Report each fault in the declarations of the files and the app."""
     faults = Faults(settings.strict)
     faults.incomplete = app is None  # so that its declarations are not reported as missing

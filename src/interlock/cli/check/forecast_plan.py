@@ -52,11 +52,11 @@ def question_of(begin: str | None, span: str, tz: str, durations: Sequence[str],
     if not 0 < length <= LONGEST:
         raise BadDuration("--for", span, "longer than zero and at most 366d")
     lengths: dict[str | None, float] = {}
-    for one in durations:
-        job_id, equals, text = one.rpartition("=")
+    for duration in durations:
+        job_id, equals, text = duration.rpartition("=")
         name = job_id if equals else None
         if name in lengths:
-            raise BadValue("--duration", one, f"the only one for {'all other jobs' if name is None else name}")
+            raise BadValue("--duration", duration, f"the only one for {'all other jobs' if name is None else name}")
         lengths[name] = seconds(text, f"--duration {job_id}".rstrip())
     return Question(
         start=start,
@@ -99,7 +99,7 @@ def _declarations(resolved: Resolved) -> tuple[dict[str, Job], Loaded]:
         raise WrongUsage("PATH: missing; give files and folders with jobs, or an app with -A")
     app = NO_APP if target is None else of_app(target)
     loaded = load(files, app)
-    every = [*(one.job for one in app.definitions.values()), *(one.job for one in loaded.jobs)]
+    every = [*(definition.job for definition in app.definitions.values()), *(one.job for one in loaded.jobs)]
     known = {job.id: job for job in every}
     scheduled = {job.id: job for job in every if job.schedule is not None}
     added = list(scheduled.values())

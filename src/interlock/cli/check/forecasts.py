@@ -71,8 +71,8 @@ def drawing(found: Forecast, zone: tzinfo, runs: bool) -> Any:
     if found.lanes:
         add(
             columns_of("lane, >limit, >most at once, first at, >full for"),
-            ([one.name, f"{one.limit:,}", f"{one.most:,}", time(one.most_at), span(one.full) if one.full else ""]
-             for one in found.lanes),
+            ([lane.name, f"{lane.limit:,}", f"{lane.most:,}", time(lane.most_at), span(lane.full) if lane.full else ""]
+             for lane in found.lanes),
         )  # fmt: skip
     if runs:
         rows = []

@@ -14,7 +14,7 @@ def command(
         typer.Argument(
             metavar="KIND",
             help=f"{', '.join(KINDS[:-1])} or {KINDS[-1]}.",
-            autocompletion=lambda incomplete: [one for one in KINDS if one.startswith(incomplete)],
+            autocompletion=lambda incomplete: [kind for kind in KINDS if kind.startswith(incomplete)],
         ),
     ],
     file: Annotated[str, typer.Argument(metavar="FILE", help="File to read; '-' is standard input.")],
@@ -44,7 +44,7 @@ def command(
     from interlock.error import BadValue
     from interlock.error_lines import say
     from interlock.fields.field_types import did_you_mean
-    from interlock.importers.draft import Imported, Source, write
+    from interlock.importers.draft import Imported, ImportSource, write
 
     if kind not in KINDS:
         raise BadValue("KIND", kind, f"one of {', '.join(KINDS)}{did_you_mean(kind, KINDS)}")
@@ -54,7 +54,7 @@ def command(
     target, path = output, None if file == "-" else file
     if output is not None and (os.path.isdir(output) or output.endswith("/")):
         target = os.path.join(output, f"{kind if path is None else os.path.splitext(os.path.basename(path))[0]}.yaml")
-    source = Source(
+    source = ImportSource(
         name=path or "standard input",
         text=_text(file),
         path=path,

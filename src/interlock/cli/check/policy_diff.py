@@ -15,7 +15,7 @@ from interlock.interface.run_view import RunDetail
 from interlock.model.policy.verdict import Verdict
 from interlock.policy.velocity import Windows
 
-Change = tuple[RunDetail, Verdict, Verdict]  # a run, and its verdicts before and after
+ChangedVerdict = tuple[RunDetail, Verdict, Verdict]  # a run, and its verdicts before and after
 
 
 @takes("app", "strict", *FINDING)
@@ -40,7 +40,7 @@ def command(
         listed = list(client.runs(since=since(begin, "--since", time.time()), limit=limit))
         runs = [client.get(one.id) for one in reversed(listed)]
         requests = [request_of_run(client, one) for one in runs]
-    found, of_old, of_new = list[Change](), Windows(), Windows()
+    found, of_old, of_new = list[ChangedVerdict](), Windows(), Windows()
     for run, request in zip(runs, requests, strict=True):
         at = run.created_at
         before = recorded_verdict(run) if earlier is None else earlier.judge(request, of_old, at)
@@ -75,7 +75,7 @@ def _fields(run: RunDetail, before: Verdict, after: Verdict) -> dict[str, str]:
     }  # fmt: skip
 
 
-def _table(found: list[Change]) -> Any:
+def _table(found: list[ChangedVerdict]) -> Any:
     def by(verdict: Verdict) -> str:
         return plain(f"{verdict.ruling} ({verdict.rule})" if verdict.rule else str(verdict.ruling))
 

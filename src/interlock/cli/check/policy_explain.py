@@ -70,15 +70,15 @@ def command(
 
 def _lines(verdict: Verdict, steps: list[Step]) -> Iterator[str]:
     yield tabbed(verdict.ruling, verdict.rule, verdict.reason)
-    for one in steps:
-        yield tabbed(one.place, "decides" if one.decides else "passes", one.text)
+    for step in steps:
+        yield tabbed(step.place, "decides" if step.decides else "passes", step.text)
 
 
 def _drawing(policy: Policy, request: PolicyRequest, verdict: Verdict, steps: list[Step]) -> Any:
     from rich.console import Group
     from rich.text import Text
 
-    rows = [[Text("→" if one.decides else " ", style="bold"), plain(one.place), plain(one.text)] for one in steps]
+    rows = [[Text("→" if step.decides else " ", style="bold"), plain(step.place), plain(step.text)] for step in steps]
     table = rich_table([Column(""), Column(""), Column("", wrap=True)], rows)
     table.show_header = False
     head = Text.assemble((str(verdict.ruling), "bold"), safe(f"  {request.job} under {policy.id}: {verdict.reason}"))

@@ -9,7 +9,7 @@ from interlock.cli.draw.tables import columns_of, plain, present, rich_table, ta
 from interlock.cli.shared.options import Flags, JsonOption, argument, takes
 from interlock.error import ExitCode
 from interlock.error_lines import say
-from interlock.policy.cases import Outcome, run_cases
+from interlock.policy.cases import CaseOutcome, run_cases
 
 FilesArgument = Annotated[
     list[str] | None, argument("PATH", "Files and folders with the policy and its jobs. Default: the setting `files`.")
@@ -44,7 +44,7 @@ def command(flags: Flags, paths: FilesArgument = None, json: JsonOption = False)
         raise typer.Exit(ExitCode.ERROR)
 
 
-def _fields(one: Outcome) -> dict[str, str]:
+def _fields(one: CaseOutcome) -> dict[str, str]:
     return {
         "result": "ok" if one.passed else "failed",
         "name": one.case.name,
@@ -56,7 +56,7 @@ def _fields(one: Outcome) -> dict[str, str]:
     }
 
 
-def _table(found: list[Outcome]) -> Any:
+def _table(found: list[CaseOutcome]) -> Any:
     from rich.text import Text
 
     rows: list[list[Any]] = []

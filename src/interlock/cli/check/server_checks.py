@@ -7,7 +7,7 @@ from contextlib import suppress
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
-from interlock.cli.check.doctor_checks import Finding, fail, judge, ok, warn
+from interlock.cli.check.doctor_checks import DoctorFinding, fail, judge, ok, warn
 from interlock.cli.draw.children import everybody
 from interlock.cli.shared.options import Flags
 from interlock.client.http.client import Client
@@ -19,7 +19,7 @@ from interlock.model.child_info import UP, ChildInfo
 PATIENCE = 5.0
 
 
-def server(flags: Flags, resolved: Resolved) -> Iterator[Finding]:
+def server(flags: Flags, resolved: Resolved) -> Iterator[DoctorFinding]:
     settings = resolved.settings
     scheduler = _unix("socket", settings.socket_path())
     http = _unix("http socket", settings.http_socket_path())
@@ -34,11 +34,11 @@ def server(flags: Flags, resolved: Resolved) -> Iterator[Finding]:
         yield ok("server", "not running; start it with: interlock up -A module:app")
 
 
-def _answers(finding: Finding) -> bool:
+def _answers(finding: DoctorFinding) -> bool:
     return finding.level == "ok" and finding.detail.endswith("answers")
 
 
-def _unix(name: str, path: Path) -> Finding:
+def _unix(name: str, path: Path) -> DoctorFinding:
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:
@@ -58,7 +58,7 @@ def _unix(name: str, path: Path) -> Finding:
     return ok(name, f"{path} answers")
 
 
-def _port(settings: Settings) -> Finding:
+def _port(settings: Settings) -> DoctorFinding:
     """Check that the port is free, or served by Interlock."""
     address = settings.http_address()
     if address is None:
@@ -102,18 +102,18 @@ def _is_ours(host: str, port: int) -> bool:
         connection.close()
 
 
-def _children(tree: ChildInfo) -> Iterator[Finding]:
+def _children(tree: ChildInfo) -> Iterator[DoctorFinding]:
     """Check that every worker can start its processes, and that the sender and the inspector are up."""
     for group in ("workers", "sending"):
         children = [one for one in everybody(tree) if one.path.startswith(f"{group}/")]
-        down = [one for one in children if one.reason and (one.traceback or one.status not in UP)]
+        down = [child for child in children if child.reason and (child.traceback or child.status not in UP)]
         faults = [f"{one.name}: {one.reason}" for one in down]
         detail = "; ".join(faults) or f"{len(children)} in the tree"
         if children or group == "workers":
             yield judge(group, bool(faults), detail, "'interlock tree' shows the traceback; the start is tried again")
 
 
-def _ready(url: str, token: str | None) -> Iterator[Finding]:
+def _ready(url: str, token: str | None) -> Iterator[DoctorFinding]:
     try:
         with Client(url, token=token, timeout=PATIENCE, patience=0, first_contact=0) as client:
             found = client.ready()

@@ -23,8 +23,8 @@ class Tick(NamedTuple):
 def ticks(start: float, until: float, zone: tzinfo | None, most: int) -> list[Tick]:
     """Return the marks of the finest axis that has at most `most` of them."""
     length = until - start
-    minutes = next((one for one in MINUTES if length / (one * 60) <= most), 24 * 60)
-    days = 1 if minutes < 24 * 60 else next((one for one in DAYS if length / (one * DAY) <= most), DAYS[-1])
+    minutes = next((minute for minute in MINUTES if length / (minute * 60) <= most), 24 * 60)
+    days = 1 if minutes < 24 * 60 else next((day for day in DAYS if length / (day * DAY) <= most), DAYS[-1])
     return list(_ticks(start, until, zone, days, minutes))
 
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, Unpack
 
 from interlock.cli.draw.tables import full_screen
 from interlock.client.http.client import Client
-from interlock.client.http.event_stream import EventFilter
+from interlock.client.http.event_stream import EventOptions
 from interlock.error import ConnectionLost, InterlockError, NotRunning
 
 PACE = 0.1  # least seconds between two looks, even at a high rate of events
@@ -20,7 +20,7 @@ REFRESH = 1.0  # most seconds between two looks: ages and durations grow without
 T = TypeVar("T")
 
 
-def draw(client: Client, look: Callable[[], tuple[Any, bool]], **asked: Unpack[EventFilter]) -> None:
+def draw(client: Client, look: Callable[[], tuple[Any, bool]], **asked: Unpack[EventOptions]) -> None:
     """Fill the screen with the drawing that `look` returns, now and after every change, until it also returns True. If
     the server stops meanwhile, wait for it."""
     from rich.console import Group
@@ -39,7 +39,7 @@ def draw(client: Client, look: Callable[[], tuple[Any, bool]], **asked: Unpack[E
                 return
 
 
-def looks(client: Client, look: Callable[[], T], **asked: Unpack[EventFilter]) -> Iterator[T | InterlockError]:
+def looks(client: Client, look: Callable[[], T], **asked: Unpack[EventOptions]) -> Iterator[T | InterlockError]:
     """Yield the result of `look` at once, after each event or new size of the terminal, and at least every second; if
     the server does not answer, yield the error. Raise if it refuses the events."""
     changed: SimpleQueue[None] = SimpleQueue()  # unlike an Event, safe to use in a signal handler

@@ -162,14 +162,14 @@ def lines_of(picture: Picture) -> Iterator[str]:
     for entry, _, seconds in stays(picture.history, time.time()):
         lasted = "" if seconds is None else f"{seconds:.3f}"
         yield tabbed("state", entry.after, exact(entry.at), lasted, entry.attempt, entry.reason)
-    yield from (tabbed("note", exact(one["at"]), one["text"]) for one in picture.notes)
+    yield from (tabbed("note", exact(note["at"]), note["text"]) for note in picture.notes)
     yield from (tabbed("violation", one["constraint"], exact(one["at"]), one["message"]) for one in picture.violations)
     for row in _findings(output_of(run)):
         yield tabbed("finding", *row)
     for delivery in picture.deliveries:
         yield f"delivery\t{delivery_line(delivery)}"
-    for one in picture.logs[-LAST_LINES:]:
-        yield f"log\t{exact(one.at)}\t{one.level}\t{on_one_line(one.text)}"
+    for log in picture.logs[-LAST_LINES:]:
+        yield f"log\t{exact(log.at)}\t{log.level}\t{on_one_line(log.text)}"
 
 
 def _has_result(run: RunDetail) -> bool:
@@ -195,7 +195,7 @@ def drawing(picture: Picture) -> Any:
     if run.progress is not None and run.state not in TERMINAL:
         parts.append(ProgressBar(total=100, completed=run.progress.percent, width=BAR))
     parts += [Text(""), _timeline(picture.history, now)]
-    parts += _titled("notes", [_remark(one["at"], "", one["text"]) for one in picture.notes[-LAST_NOTES:]])
+    parts += _titled("notes", [_remark(note["at"], "", note["text"]) for note in picture.notes[-LAST_NOTES:]])
     violations = [_remark(one["at"], f"{safe(one['constraint'])} ", one["message"]) for one in picture.violations]
     parts += _titled("violations", violations)
     if rows := _findings(record := output_of(run)):
@@ -206,7 +206,7 @@ def drawing(picture: Picture) -> Any:
         parts.append(
             rich_table(columns_of("scanner, kind, ~place, note"), [[plain(cell) for cell in row] for row in rows])
         )
-    parts += _titled("deliveries", [_delivery_text(one, now) for one in picture.deliveries])
+    parts += _titled("deliveries", [_delivery_text(delivery, now) for delivery in picture.deliveries])
     if _has_result(run):
         parts += [Text("\nresult", style="bold"), Text(json_text(run.result, indent=True))]
     if run.error and run.error.strip():
@@ -215,7 +215,7 @@ def drawing(picture: Picture) -> Any:
         is_cut = len(picture.logs) > LAST_LINES
         more = f" (the last {LAST_LINES} of {len(picture.logs):,}: interlock logs {run.id})" if is_cut else ""
         parts.append(Text.assemble(("\nlog", "bold"), (more, "dim")))
-        parts += [log_text(one) for one in picture.logs[-LAST_LINES:]]
+        parts += [log_text(log) for log in picture.logs[-LAST_LINES:]]
     return Group(*parts)
 
 

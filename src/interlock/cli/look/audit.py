@@ -35,7 +35,7 @@ def command(
         argument(
             "ACTION",
             "'verify' finds entries that were altered, removed or reordered; 'export' writes all entries.",
-            lambda incomplete: [one for one in ACTIONS if one.startswith(incomplete)],
+            lambda incomplete: [action for action in ACTIONS if action.startswith(incomplete)],
         ),
     ] = None,
     file: Annotated[
@@ -46,7 +46,7 @@ def command(
         option(
             "KIND",
             "Only entries of this kind.",
-            autocompletion=lambda incomplete: [one for one in KINDS if one.startswith(incomplete)],
+            autocompletion=lambda incomplete: [kind for kind in KINDS if kind.startswith(incomplete)],
         ),
     ] = None,
     actor: Annotated[str | None, option("TEXT", "Only entries of this actor.")] = None,
@@ -126,9 +126,9 @@ def _verify(flags: Flags, file: str | None, head: str | None, json: bool) -> Non
     present(
         json,
         lambda: report,
-        lambda: [tabbed(number, last), *(tabbed(one.number, one.text) for one in faults)],
+        lambda: [tabbed(number, last), *(tabbed(fault.number, fault.text) for fault in faults)],
         lambda: "\n".join(
-            [f"last entry: {number:,}", f"its hash:   {last}", *(one.text for one in faults[:MOST_NAMED])]
+            [f"last entry: {number:,}", f"its hash:   {last}", *(fault.text for fault in faults[:MOST_NAMED])]
         ),
     )
     if faults:

@@ -29,8 +29,8 @@ def command(flags: Flags, run: RunArgument, json: JsonOption = False) -> None:
 
 def lines_of(found: Explanation) -> Iterator[str]:
     yield plain(found.sentence)
-    for one in found.reasons:
-        yield tabbed(one.kind, one.name, one.place, exact(one.at), one.text)
+    for reason in found.reasons:
+        yield tabbed(reason.kind, reason.name, reason.place, exact(reason.at), reason.text)
     for worker in found.workers:
         yield tabbed("worker", worker.id, worker.obstacle or "fits", worker.text)
     for pair in verdict_facts(found.verdict, exact):

@@ -21,8 +21,8 @@ def command(flags: Flags, json: JsonOption = False) -> None:
     present(
         json,
         lambda: {"lanes": lanes},
-        lambda: (tabbed(*cells(one, "{:.3f}".format)) for one in lanes),
-        lambda: rich_table(columns(), [cells(one) for one in lanes]),
+        lambda: (tabbed(*cells(lane, "{:.3f}".format)) for lane in lanes),
+        lambda: rich_table(columns(), [cells(lane) for lane in lanes]),
     )
 
 

@@ -57,7 +57,7 @@ def _worker_fault(client: Client) -> str:
         workers = [one for one in everybody(client.tree()) if one.path.startswith("workers/")]
     except InterlockError:  # this user may not see the tree
         return ""
-    faults = [f"{one.name}: {one.reason}" for one in workers if one.reason]
+    faults = [f"{worker.name}: {worker.reason}" for worker in workers if worker.reason]
     return f"a worker: {'; '.join(faults)}" if faults else ""
 
 

@@ -16,8 +16,8 @@ def command(flags: Flags, json: JsonOption = False) -> None:
     present(
         json,
         lambda: {"tenants": tenants},
-        lambda: (tabbed(*_cells(one)) for one in tenants),
-        lambda: rich_table(columns_of(COLUMNS), [_cells(one) for one in tenants]),
+        lambda: (tabbed(*_cells(tenant)) for tenant in tenants),
+        lambda: rich_table(columns_of(COLUMNS), [_cells(tenant) for tenant in tenants]),
     )
 
 

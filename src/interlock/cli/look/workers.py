@@ -131,7 +131,7 @@ def _follow(client: Client, pool: str | None, json: bool) -> None:
 def _act(client: Client, action: WorkerAction, named: list[str], json: bool) -> None:
     if not named:
         raise WrongUsage(f"name the workers to {action}; 'interlock workers' lists them")
-    known = [one.id for one in client.workers()]
+    known = [worker.id for worker in client.workers()]
     done = each(named, lambda name: client.act_on_worker(_find(name, known), action), UnknownWorker, BadValue)
     report_each(done, json, "workers", lambda one: _sentence(one, action) if sys.stdout.isatty() else _line(one))
 

@@ -147,7 +147,7 @@ def _shares(wanted: Sequence[int], room: int) -> list[int]:
 
 def _head(scheduler: Scheduler, rate: float, uptime: float) -> Text:
     engine, workers = scheduler.engine, scheduler.workers
-    count, restarts = sum(one.status in UP for one in workers), sum(one.restarts for one in workers)
+    count, restarts = sum(worker.status in UP for worker in workers), sum(one.restarts for one in workers)
     return Text.assemble(
         ("interlock ", "bold"),
         f"up {span(uptime)} · {rate:,.0f} ended/s · {engine.metrics.submitted:,} submitted · ",

@@ -14,14 +14,14 @@ from interlock.model.state import POSSIBLE
 MOST = 200
 PATIENCE = "1s"
 
-Found = list[tuple[str, str]]  # values, each with a line of help
+Completions = list[tuple[str, str]]  # values, each with a line of help
 
 
-def jobs(ctx: typer.Context, incomplete: str) -> Found:
+def jobs(ctx: typer.Context, incomplete: str) -> Completions:
     return _ask(ctx, incomplete, lambda client: ((job.id, job.schedule_text or "") for job in client.jobs()))
 
 
-def runs(ctx: typer.Context, incomplete: str) -> Found:
+def runs(ctx: typer.Context, incomplete: str) -> Completions:
     def find(client: Client) -> Iterable[tuple[str, str]]:
         found = client.runs(id_prefix=incomplete or None, limit=MOST)
         return ((run.id, f"{run.job_id} {run.state}") for run in found)
@@ -29,26 +29,26 @@ def runs(ctx: typer.Context, incomplete: str) -> Found:
     return _ask(ctx, incomplete, find)
 
 
-def services(ctx: typer.Context, incomplete: str) -> Found:
-    return _ask(ctx, incomplete, lambda client: ((one.name, one.status.value) for one in client.services()))
+def services(ctx: typer.Context, incomplete: str) -> Completions:
+    return _ask(ctx, incomplete, lambda client: ((service.name, service.status.value) for service in client.services()))
 
 
-def lanes(ctx: typer.Context, incomplete: str) -> Found:
-    return _ask(ctx, incomplete, lambda client: ((one.id, one.status.value) for one in client.lanes()))
+def lanes(ctx: typer.Context, incomplete: str) -> Completions:
+    return _ask(ctx, incomplete, lambda client: ((lane.id, lane.status.value) for lane in client.lanes()))
 
 
-def workers(ctx: typer.Context, incomplete: str) -> Found:
-    return _ask(ctx, incomplete, lambda client: ((one.id, one.state.value) for one in client.workers()))
+def workers(ctx: typer.Context, incomplete: str) -> Completions:
+    return _ask(ctx, incomplete, lambda client: ((worker.id, worker.state.value) for worker in client.workers()))
 
 
-def sessions(ctx: typer.Context, incomplete: str) -> Found:
+def sessions(ctx: typer.Context, incomplete: str) -> Completions:
     def find(client: Client) -> Iterable[tuple[str, str]]:
-        return ((one.key, f"{one.active} active, {one.waiting} waiting") for one in client.sessions())
+        return ((session.key, f"{session.active} active, {session.waiting} waiting") for session in client.sessions())
 
     return _ask(ctx, incomplete, find)
 
 
-def logged(ctx: typer.Context, incomplete: str) -> Found:
+def logged(ctx: typer.Context, incomplete: str) -> Completions:
     return services(ctx, incomplete) + runs(ctx, incomplete)
 
 
@@ -56,7 +56,7 @@ def states(incomplete: str) -> list[str]:
     return [str(state) for state in POSSIBLE if state.startswith(incomplete)]
 
 
-def _ask(ctx: typer.Context, incomplete: str, find: Callable[[Client], Iterable[tuple[str, str]]]) -> Found:
+def _ask(ctx: typer.Context, incomplete: str, find: Callable[[Client], Iterable[tuple[str, str]]]) -> Completions:
     logging.disable()
     given: dict[str, Any] = ctx.params
     try:

@@ -88,7 +88,7 @@ def widened(
             parameters.append(own.replace(kind=own.KEYWORD_ONLY))
     parameters.sort(key=lambda one: one.name in last)
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined] # read by Typer
-    command.__annotations__ = {one.name: one.annotation for one in parameters}
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     command.__doc__ = function.__doc__
     return command
 

@@ -22,7 +22,7 @@ _FORMS = "of the form http://host:port, https://host:port or unix:/path"
 _PORTS = {"http": 80, "https": 443}
 
 
-class Address(msgspec.Struct, frozen=True):
+class ServerAddress(msgspec.Struct, frozen=True):
     """A Unix socket at `path`, or else `host` and `port`."""
 
     shown: str  # the address as it appears in messages
@@ -33,7 +33,7 @@ class Address(msgspec.Struct, frozen=True):
     path: str | None = None
 
 
-def read_address(url: str | None, environment: Mapping[str, str] = os.environ) -> Address:
+def read_address(url: str | None, environment: Mapping[str, str] = os.environ) -> ServerAddress:
     """Return the address that `url` or else INTERLOCK_URL names; without either, the local socket that belongs to
     INTERLOCK_SOCKET or INTERLOCK_DATABASE."""
     if url is None:
@@ -48,7 +48,7 @@ def read_address(url: str | None, environment: Mapping[str, str] = os.environ) -
     return _tcp(url)
 
 
-def _unix(path: str) -> Address:
+def _unix(path: str) -> ServerAddress:
     if not path or "\0" in path:
         raise BadValue("url", f"unix:{path}", _FORMS)
     if not hasattr(socket, "AF_UNIX"):
@@ -58,10 +58,10 @@ def _unix(path: str) -> Address:
     whole = os.path.abspath(path)
     if len(os.fsencode(whole)) > LONGEST_PATH:
         raise BadValue("url", f"unix:{whole}", f"a socket's path of at most {LONGEST_PATH} bytes")
-    return Address(shown=f"unix:{whole}", path=whole)
+    return ServerAddress(shown=f"unix:{whole}", path=whole)
 
 
-def _tcp(url: str) -> Address:
+def _tcp(url: str) -> ServerAddress:
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -73,7 +73,7 @@ def _tcp(url: str) -> Address:
     fits = parts.scheme in _PORTS and url.isascii() and url.isprintable() and " " not in url
     if not fits or not _HOST.fullmatch(host) or not _PREFIX.fullmatch(prefix) or parts.query or parts.fragment:
         raise BadValue("url", _without_secrets(url), _FORMS)
-    return Address(
+    return ServerAddress(
         shown=url.rstrip("/"),
         host=host,
         port=_PORTS[parts.scheme] if port is None else port,
@@ -86,7 +86,7 @@ def _without_secrets(url: str) -> str:
     return re.sub(r"[?#].*", "?…", re.sub(r"//.*@", "//…@", url, flags=re.DOTALL), flags=re.DOTALL)
 
 
-def read_token(token: str | None, address: Address, environment: Mapping[str, str] = os.environ) -> str | None:
+def read_token(token: str | None, address: ServerAddress, environment: Mapping[str, str] = os.environ) -> str | None:
     """Return the token to send. It is never shown, not even when it is refused."""
     if token is None:
         token = environment.get("INTERLOCK_TOKEN") or None

@@ -4,14 +4,14 @@ from typing import Self
 
 from interlock.client.http.async_transport import AsyncTransport
 from interlock.client.http.base_client import BaseClient
-from interlock.client.http.exchange import Policy
+from interlock.client.http.exchange import ClientPolicy
 from interlock.client.http.operations import Operations
 
 
 class AsyncClient(BaseClient, Operations):
     """`Client` for programs with an event loop. It belongs to the loop on which it is first used."""
 
-    def _connect(self, policy: Policy, token: str | None) -> None:
+    def _connect(self, policy: ClientPolicy, token: str | None) -> None:
         Operations.__init__(self, policy, AsyncTransport(policy, token))
 
     async def __aenter__(self) -> Self:

@@ -7,14 +7,14 @@ from contextlib import nullcontext
 import aiohttp
 from yarl import URL
 
-from interlock.client.http.exchange import Failure, Policy, Request, Response, Stream, closed
+from interlock.client.http.exchange import AnswerStream, ClientPolicy, FailedExchange, HttpRequest, Response, closed
 from interlock.error import InterlockError
 
 
 class AsyncTransport:
     """Belongs to the loop on which it is first used."""
 
-    def __init__(self, policy: Policy, token: str | None) -> None:
+    def __init__(self, policy: ClientPolicy, token: str | None) -> None:
         address = self._address = policy.address
         host = f"[{address.host}]" if ":" in address.host else address.host
         where = "localhost" if address.path is not None else f"{host}:{address.port}"
@@ -39,12 +39,12 @@ class AsyncTransport:
         if self._closed:
             raise closed()
 
-    async def ask(self, request: Request) -> Response | Failure:
+    async def ask(self, request: HttpRequest) -> Response | FailedExchange:
         async with nullcontext() if request.alone else self._places:
             opened = await self.open(request)
-            return await opened.whole() if isinstance(opened, _Stream) else opened
+            return await opened.whole() if isinstance(opened, _AioAnswerStream) else opened
 
-    async def open(self, request: Request) -> "_Stream | Response | Failure":
+    async def open(self, request: HttpRequest) -> "_AioAnswerStream | Response | FailedExchange":
         session = self._ready()
         headers = dict(request.headers)
         if request.body is not None:
@@ -60,7 +60,7 @@ class AsyncTransport:
             )
         except (aiohttp.ClientError, OSError) as error:
             return _failure(error)
-        stream = _Stream(response)
+        stream = _AioAnswerStream(response)
         return stream if response.status == 200 else await stream.whole()
 
     def _ready(self) -> aiohttp.ClientSession:
@@ -81,42 +81,42 @@ class AsyncTransport:
         return self._session
 
 
-class _Stream(Stream):
+class _AioAnswerStream(AnswerStream):
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self._response = response
         self.headers = {name.lower(): value for name, value in response.headers.items()}
 
-    async def read(self) -> bytes | Failure:
+    async def read(self) -> bytes | FailedExchange:
         return await self._bytes(self._response.content.readany())
 
     async def close(self) -> None:
         self._response.close()
 
-    async def whole(self) -> Response | Failure:
+    async def whole(self) -> Response | FailedExchange:
         """Read the rest of the answer, and give the connection back."""
         async with self._response:
             body = await self._bytes(self._response.read())
-        return body if isinstance(body, Failure) else Response(self._response.status, self.headers, body)
+        return body if isinstance(body, FailedExchange) else Response(self._response.status, self.headers, body)
 
-    async def _bytes(self, reading: Awaitable[bytes]) -> bytes | Failure:
+    async def _bytes(self, reading: Awaitable[bytes]) -> bytes | FailedExchange:
         try:
             return await reading
         except (aiohttp.ClientError, OSError) as error:
             return _failure(error)
 
 
-def _failure(error: aiohttp.ClientError | OSError) -> Failure:
+def _failure(error: aiohttp.ClientError | OSError) -> FailedExchange:
     match error:
         case aiohttp.ClientSSLError():
-            return Failure("insecure", error)
+            return FailedExchange("insecure", error)
         case aiohttp.ClientConnectorError(os_error=PermissionError()):
-            return Failure("denied", error)
+            return FailedExchange("denied", error)
         case aiohttp.ClientConnectorError() | aiohttp.ConnectionTimeoutError():
-            return Failure("unreachable", error)
+            return FailedExchange("unreachable", error)
         case TimeoutError():
-            return Failure("silent", error)
+            return FailedExchange("silent", error)
         case aiohttp.ClientResponseError() | aiohttp.InvalidURL():
             # The error itself has the request, and so the token.
-            return Failure("garbled", ValueError(str(error)))
+            return FailedExchange("garbled", ValueError(str(error)))
         case _:
-            return Failure("lost", error)
+            return FailedExchange("lost", error)

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 
 from interlock.client.http.address import read_address, read_token
-from interlock.client.http.exchange import Policy
+from interlock.client.http.exchange import ClientPolicy
 from interlock.error import BadDuration, BadValue
 from interlock.fields.duration import Duration, seconds
 
@@ -24,11 +24,11 @@ class BaseClient(ABC):
         if not isinstance(connections, int) or isinstance(connections, bool) or connections < 1:
             raise BadValue("connections", connections, "a whole number of 1 or more")
         retries = seconds(patience, "patience"), seconds(first_contact, "first_contact")
-        policy = self._policy = Policy(read_address(url), limit, *retries, connections)
+        policy = self._policy = ClientPolicy(read_address(url), limit, *retries, connections)
         self._connect(policy, read_token(token, policy.address))
 
     @abstractmethod
-    def _connect(self, policy: Policy, token: str | None) -> None: ...
+    def _connect(self, policy: ClientPolicy, token: str | None) -> None: ...
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._policy.address.shown!r})"

@@ -12,14 +12,14 @@ from collections.abc import Mapping
 from contextlib import nullcontext, suppress
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead, RemoteDisconnected
 
-from interlock.client.http.address import Address
-from interlock.client.http.exchange import Failure, Policy, Request, Response, Stream, closed
+from interlock.client.http.address import ServerAddress
+from interlock.client.http.exchange import AnswerStream, ClientPolicy, FailedExchange, HttpRequest, Response, closed
 
 PIECE = 65536
 
 
 class BlockingTransport:
-    def __init__(self, policy: Policy, token: str | None) -> None:
+    def __init__(self, policy: ClientPolicy, token: str | None) -> None:
         self._policy = policy
         self._headers = {"User-Agent": "interlock"}
         if token is not None:
@@ -51,16 +51,16 @@ class BlockingTransport:
         if self._closing.wait(seconds):
             raise closed()
 
-    async def ask(self, request: Request) -> Response | Failure:
+    async def ask(self, request: HttpRequest) -> Response | FailedExchange:
         self._leave_parent()
         with nullcontext() if request.alone else self._places:
             link = self._send(request)
-            return link if isinstance(link, Failure) else link.whole()
+            return link if isinstance(link, FailedExchange) else link.whole()
 
-    async def open(self, request: Request) -> Stream | Response | Failure:
+    async def open(self, request: HttpRequest) -> AnswerStream | Response | FailedExchange:
         self._leave_parent()
         link = self._send(request)
-        return link if isinstance(link, Failure) or link.response.status == 200 else link.whole()
+        return link if isinstance(link, FailedExchange) or link.response.status == 200 else link.whole()
 
     def _leave_parent(self) -> None:
         """After a fork, leave connections to the parent process, and locks to its threads."""
@@ -69,7 +69,7 @@ class BlockingTransport:
                 link.http.close()  # the child's copy alone
             self._begin(self._closing.is_set())
 
-    def _send(self, request: Request) -> "_Link | Failure":
+    def _send(self, request: HttpRequest) -> "_Link | FailedExchange":
         """Send a request; return once the head of its answer has arrived."""
         link = None if request.once else self._take()
         if link is None:
@@ -77,8 +77,8 @@ class BlockingTransport:
                 link = _Link(self, self._policy)
             except OSError as error:
                 if isinstance(error, ssl.SSLError):
-                    return Failure("insecure", error)
-                return Failure("denied" if isinstance(error, PermissionError) else "unreachable", error)
+                    return FailedExchange("insecure", error)
+                return FailedExchange("denied" if isinstance(error, PermissionError) else "unreachable", error)
         with self._lock:
             if self._closing.is_set():
                 link.http.close()
@@ -121,7 +121,7 @@ class _Link:
     response: HTTPResponse
     headers: Mapping[str, str]
 
-    def __init__(self, transport: BlockingTransport, policy: Policy) -> None:
+    def __init__(self, transport: BlockingTransport, policy: ClientPolicy) -> None:
         self._transport = transport
         self._policy = policy
         self.http = _connect(policy.address, policy.timeout)
@@ -133,7 +133,7 @@ class _Link:
             selector.register(self._socket, selectors.EVENT_READ)
             return not selector.select(0)
 
-    def send(self, request: Request, headers: Mapping[str, str]) -> None:
+    def send(self, request: HttpRequest, headers: Mapping[str, str]) -> None:
         self._socket.settimeout(request.within or self._policy.timeout)
         headers = {**headers, **request.headers}
         if request.body is not None:
@@ -143,7 +143,7 @@ class _Link:
         self.response = self.http.getresponse()
         self.headers = {name.lower(): value for name, value in self.response.getheaders()}
 
-    def whole(self) -> Response | Failure:
+    def whole(self) -> Response | FailedExchange:
         """Read the rest of the answer, and give the connection back."""
         keep = False
         try:
@@ -159,7 +159,7 @@ class _Link:
         finally:
             self._transport.release(self, keep)
 
-    async def read(self) -> bytes | Failure:
+    async def read(self) -> bytes | FailedExchange:
         try:
             return self.response.read1(PIECE)
         except (HTTPException, OSError) as error:
@@ -178,7 +178,7 @@ class _Link:
             self.response.close()
 
 
-def _connect(address: Address, timeout: float) -> HTTPConnection:
+def _connect(address: ServerAddress, timeout: float) -> HTTPConnection:
     kind = HTTPSConnection if address.secure else HTTPConnection
     http = kind(address.host, address.port or None, timeout=timeout)
     try:
@@ -194,9 +194,9 @@ def _connect(address: Address, timeout: float) -> HTTPConnection:
     return http
 
 
-def _failure(error: HTTPException | OSError) -> Failure:
+def _failure(error: HTTPException | OSError) -> FailedExchange:
     if isinstance(error, TimeoutError):
-        return Failure("silent", error)
+        return FailedExchange("silent", error)
     if isinstance(error, (OSError, IncompleteRead, RemoteDisconnected)):
-        return Failure("lost", error)
-    return Failure("garbled", error)
+        return FailedExchange("lost", error)
+    return FailedExchange("garbled", error)

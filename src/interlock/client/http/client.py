@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
 from interlock.client.handle import RunHandle, Typed
 from interlock.client.http.base_client import BaseClient
 from interlock.client.http.blocking_transport import BlockingTransport
-from interlock.client.http.exchange import Policy
+from interlock.client.http.exchange import ClientPolicy
 from interlock.client.http.operations import Operations
 from interlock.client.http.sync import blocking, blocking_iterator, finish
 from interlock.client.submission import Call, NewRuns
@@ -49,7 +49,7 @@ class BlockingRunHandle(Generic[T]):
 
 
 def _handles(targets: list[RunHandle[Any]]) -> list[BlockingRunHandle[Any]]:
-    return [BlockingRunHandle(one) for one in targets]
+    return [BlockingRunHandle(target) for target in targets]
 
 
 class Client(BaseClient):
@@ -61,7 +61,7 @@ class Client(BaseClient):
     `first_contact` before it has ever answered. It retries a submit too: each has an idempotency key.
     """
 
-    def _connect(self, policy: Policy, token: str | None) -> None:
+    def _connect(self, policy: ClientPolicy, token: str | None) -> None:
         self._transport = BlockingTransport(policy, token)
         self._target = Operations(policy, self._transport)
 

@@ -5,7 +5,7 @@ from typing import Any, TypedDict
 
 import msgspec
 
-from interlock.client.http.exchange import Exchange, Failure, Patience, Request, Response, media_type
+from interlock.client.http.exchange import Exchange, FailedExchange, HttpRequest, Response, RetryPatience, media_type
 from interlock.client.http.request import filled, request_of
 from interlock.client.http.sse import EventParser, ServerSentEvent
 from interlock.error import BadValue
@@ -23,7 +23,7 @@ RUN = EVENT_NAMES[RunEvent]
 _KINDS: dict[str, Any] = {name: kind for kind, name in EVENT_NAMES.items()}
 
 
-class EventFilter(TypedDict, total=False):
+class EventOptions(TypedDict, total=False):
     run: str | None
     job: str | None
     tenant: str | None
@@ -41,8 +41,8 @@ class EventStream:
     end may come before the place where the caller continues.
     """
 
-    def __init__(self, exchange: Exchange, asked: EventFilter) -> None:
-        check_options(asked, EventFilter)
+    def __init__(self, exchange: Exchange, asked: EventOptions) -> None:
+        check_options(asked, EventOptions)
         fields: dict[str, Any] = {**asked}
         self._complete = fields.pop("complete", False)
         types = fields.pop("types", ())
@@ -54,7 +54,7 @@ class EventStream:
         self._exchange = exchange
         self._resumes = False  # whether the server continues at `_cursor`; otherwise it repeats what is stored after it
         self._greeted = False
-        self._patience = Patience(exchange.policy, endless=True)
+        self._patience = RetryPatience(exchange.policy, endless=True)
 
     async def events(self) -> AsyncIterator[tuple[str | None, Event]]:
         """Yield each event with its id, until the caller stops or the server refuses."""
@@ -63,8 +63,8 @@ class EventStream:
             await self._look_at_run()
             request = self._request()
             stream = await exchange.transport.open(request)
-            broken: Response | Failure = Failure("lost", EOFError())
-            if isinstance(stream, (Response, Failure)):
+            broken: Response | FailedExchange = FailedExchange("lost", EOFError())
+            if isinstance(stream, (Response, FailedExchange)):
                 exchange.note(stream)
                 broken = stream
             else:
@@ -106,7 +106,7 @@ class EventStream:
             return True
         return _position(message.id) > self._shown_after and not (self._hides_run and isinstance(event, RunEvent))
 
-    def _request(self) -> Request:
+    def _request(self) -> HttpRequest:
         headers = {"Accept": "text/event-stream"}
         if self._resumes and self._cursor is not None:
             headers["Last-Event-ID"] = self._cursor
@@ -116,7 +116,7 @@ class EventStream:
             request_of(table.events, query=query), headers=headers, within=within, alone=True
         )
 
-    def _take(self, request: Request, message: ServerSentEvent) -> Event | None:
+    def _take(self, request: HttpRequest, message: ServerSentEvent) -> Event | None:
         """Note the new position; return the event if the caller is to see it."""
         event = self._decode(request, message)
         if isinstance(event, GapEvent) and self._complete:
@@ -134,7 +134,7 @@ class EventStream:
         greeted, self._greeted = self._greeted, True
         return None if greeted else event
 
-    def _decode(self, request: Request, message: ServerSentEvent) -> Event | None:
+    def _decode(self, request: HttpRequest, message: ServerSentEvent) -> Event | None:
         """Return the event; None if this client does not know its kind."""
         kind = _KINDS.get(message.name)
         if kind is None:

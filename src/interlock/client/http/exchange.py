@@ -12,7 +12,7 @@ from typing import Literal, Protocol, TypeVar
 
 import msgspec
 
-from interlock.client.http.address import Address
+from interlock.client.http.address import ServerAddress
 from interlock.error import ConnectionLost, Forbidden, InterlockError, NotRunning, rebuild
 from interlock.fields import json_form
 from interlock.interface.operation import IN_DOUBT
@@ -27,7 +27,7 @@ AWAY = frozenset({429, 502, 503, 504})  # statuses of a server, or of a proxy be
 UNKNOWN = frozenset({502, 504})  # statuses of a proxy that does not know the outcome
 
 
-class Request(msgspec.Struct, frozen=True):
+class HttpRequest(msgspec.Struct, frozen=True):
     """Safe to repeat unless it is marked `once`: it changes nothing, or nothing twice."""
 
     method: str
@@ -45,28 +45,28 @@ class Response(msgspec.Struct, frozen=True):
     body: bytes
 
 
-class Failure(msgspec.Struct, frozen=True):
+class FailedExchange(msgspec.Struct, frozen=True):
     """No answer, or only a part of one."""
 
     kind: Literal["unreachable", "denied", "insecure", "lost", "silent", "garbled"]
     cause: Exception
 
 
-class Stream(Protocol):
+class AnswerStream(Protocol):
     """An answer with status 200 that is read as it arrives."""
 
     headers: Mapping[str, str]
 
-    async def read(self) -> bytes | Failure:
+    async def read(self) -> bytes | FailedExchange:
         """Return the next bytes; none at the end."""
 
     async def close(self) -> None: ...
 
 
-class Transport(Protocol):
-    async def ask(self, request: Request) -> Response | Failure: ...
+class ClientTransport(Protocol):
+    async def ask(self, request: HttpRequest) -> Response | FailedExchange: ...
 
-    async def open(self, request: Request) -> Stream | Response | Failure: ...
+    async def open(self, request: HttpRequest) -> AnswerStream | Response | FailedExchange: ...
 
     async def pause(self, seconds: float) -> None: ...
 
@@ -74,10 +74,10 @@ class Transport(Protocol):
         """End everything. Calls that wait in other threads or tasks raise an error."""
 
 
-class Policy(msgspec.Struct, frozen=True):
+class ClientPolicy(msgspec.Struct, frozen=True):
     """A client's address and patience, and its sources of time and chance."""
 
-    address: Address
+    address: ServerAddress
     timeout: float = 30.0
     patience: float = 90.0  # seconds of retries while a server that has answered before is away or stopping
     first_contact: float = 2.0  # seconds of retries for a server that has never answered
@@ -96,10 +96,10 @@ def retry_after(value: str | None) -> float:
     return max(0.0, wanted) if math.isfinite(wanted) else 0.0
 
 
-class Patience:
+class RetryPatience:
     """How long one call retries: briefly until the server has ever answered, then for as long as a restart takes."""
 
-    def __init__(self, policy: Policy, until: float = math.inf, endless: bool = False) -> None:
+    def __init__(self, policy: ClientPolicy, until: float = math.inf, endless: bool = False) -> None:
         self._policy = policy
         self._until = until
         self._endless = endless  # no limit once the server has answered: for waits, which take as long as they take
@@ -110,7 +110,7 @@ class Patience:
         self._began: float | None = None
         self._pause = FIRST_PAUSE
 
-    def pause(self, answer: Response | Failure, reached: bool) -> float | None:
+    def pause(self, answer: Response | FailedExchange, reached: bool) -> float | None:
         """Return the seconds before the next try, doubled each time and spread by half; None to give up."""
         now, policy = self._policy.elapsed(), self._policy
         self._began = now if self._began is None else self._began
@@ -119,7 +119,7 @@ class Patience:
         end = self._began + (policy.patience if reached else policy.first_contact)
         if reached and self._endless:
             end = math.inf
-        if isinstance(answer, Failure):
+        if isinstance(answer, FailedExchange):
             helps = answer.kind in ("unreachable", "lost", "silent")
         else:
             wanted = retry_after(answer.headers.get("retry-after"))
@@ -130,16 +130,16 @@ class Patience:
 class Exchange:
     """Asks one server, again where that is safe and may help, and reads its answers."""
 
-    def __init__(self, policy: Policy, transport: Transport) -> None:
+    def __init__(self, policy: ClientPolicy, transport: ClientTransport) -> None:
         self.policy = policy
         self.transport = transport
         self.reached = False  # whether the server has ever answered: only then is an absence taken for a restart
 
     async def ask(
-        self, request: Request, until: float = math.inf, also: frozenset[int] = frozenset(), endless: bool = False
+        self, request: HttpRequest, until: float = math.inf, also: frozenset[int] = frozenset(), endless: bool = False
     ) -> Response:
         """Return the answer, or raise the error that it reports. `also` are statuses of answers besides success."""
-        patience = Patience(self.policy, until, endless)
+        patience = RetryPatience(self.policy, until, endless)
         while True:
             answer = await self.transport.ask(request)
             self.note(answer)
@@ -151,33 +151,33 @@ class Exchange:
                 return self.checked(request, answer)
             await self.transport.pause(wait)
 
-    async def fetch(self, request: Request, kind: type[T], until: float = math.inf, endless: bool = False) -> T:
+    async def fetch(self, request: HttpRequest, kind: type[T], until: float = math.inf, endless: bool = False) -> T:
         """Return the answer as the type that it must have."""
         return self.decoded(request, await self.ask(request, until, endless=endless), kind)
 
-    def note(self, answer: Response | Failure) -> None:
+    def note(self, answer: Response | FailedExchange) -> None:
         """Remember whether anybody is there: our own answers, and connections that broke, are signs of a server."""
-        if isinstance(answer, Failure):
+        if isinstance(answer, FailedExchange):
             self.reached |= answer.kind in ("lost", "silent")
         else:
             self.reached |= answer.status not in AWAY or media_type(answer) == PROBLEM
 
-    def checked(self, request: Request, answer: Response | Failure) -> Response:
+    def checked(self, request: HttpRequest, answer: Response | FailedExchange) -> Response:
         """Return a successful answer, or raise the error that was reported."""
-        if isinstance(answer, Failure):
+        if isinstance(answer, FailedExchange):
             raise _error_of(request, answer, self.policy.address) from answer.cause
         if 200 <= answer.status < 300:
             return answer
         kind = media_type(answer)
         if kind == PROBLEM:
-            problem = self.decoded(request, answer, _Problem)
+            problem = self.decoded(request, answer, _ErrorAnswer)
             faults = [] if problem.faults == [problem.detail] else problem.faults
             text, wanted = "\n".join([problem.detail, *faults]), answer.headers.get("retry-after")
             raise rebuild(problem.code, text, retry_after(wanted) or None)
         doubt = IN_DOUBT if request.once and answer.status in UNKNOWN else ""
         raise self.not_ours(request, answer.status, f"an answer that is not ours ({kind or 'of no type'}){doubt}")
 
-    def decoded(self, request: Request, answer: Response, kind: type[T]) -> T:
+    def decoded(self, request: HttpRequest, answer: Response, kind: type[T]) -> T:
         found = media_type(answer)
         if found not in ("application/json", PROBLEM):
             raise self.not_ours(request, answer.status, f"{found or 'something'} instead of JSON")
@@ -186,29 +186,29 @@ class Exchange:
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise self.not_ours(request, answer.status, f"unexpected content ({error})") from error
 
-    def not_ours(self, request: Request, status: int, what: str) -> InterlockError:
+    def not_ours(self, request: HttpRequest, status: int, what: str) -> InterlockError:
         return InterlockError(f"{_target(request, self.policy.address)} was answered with status {status} and {what}")
 
-    def _may_have_happened(self, request: Request, answer: Response | Failure) -> bool:
+    def _may_have_happened(self, request: HttpRequest, answer: Response | FailedExchange) -> bool:
         """Return whether a server may have acted on the request and its outcome is unknown."""
-        if isinstance(answer, Failure):
+        if isinstance(answer, FailedExchange):
             return answer.kind in ("lost", "silent")
         if answer.status == 503 and media_type(answer) == PROBLEM:
-            return self.decoded(request, answer, _Problem).code == ConnectionLost.code
+            return self.decoded(request, answer, _ErrorAnswer).code == ConnectionLost.code
         return answer.status in UNKNOWN
 
 
-class _Problem(msgspec.Struct):
+class _ErrorAnswer(msgspec.Struct):
     code: str
     detail: str
     faults: list[str] = []
 
 
-def media_type(answer: Response | Stream) -> str:
+def media_type(answer: Response | AnswerStream) -> str:
     return answer.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def _error_of(request: Request, failure: Failure, address: Address) -> InterlockError:
+def _error_of(request: HttpRequest, failure: FailedExchange, address: ServerAddress) -> InterlockError:
     target = _target(request, address)
     doubt = IN_DOUBT if request.once else ""
     match failure.kind:
@@ -228,7 +228,7 @@ def _error_of(request: Request, failure: Failure, address: Address) -> Interlock
             return InterlockError(f"{target} was answered with something that is not HTTP; is this the right address?")
 
 
-def _target(request: Request, address: Address) -> str:
+def _target(request: HttpRequest, address: ServerAddress) -> str:
     return f"{request.method} {address.shown}{request.path.partition('?')[0]}"
 
 

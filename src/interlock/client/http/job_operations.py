@@ -9,8 +9,8 @@ from typing import Any, TypedDict, TypeVar, Unpack, cast, overload
 import msgspec
 
 from interlock.client.handle import RunAccess, RunHandle, Typed
-from interlock.client.http.exchange import Exchange, Policy, Transport
-from interlock.client.http.request import Submitted, filled, request_of, run_fields
+from interlock.client.http.exchange import ClientPolicy, ClientTransport, Exchange
+from interlock.client.http.request import Submitted, chosen, filled, request_of, run_fields
 from interlock.error import BadValue, Forbidden
 from interlock.fields import payload as payloads
 from interlock.fields.duration import Duration, seconds
@@ -68,7 +68,7 @@ def _letters(asked: LetterOptions) -> dict[str, Any]:
 
 
 class JobOperations(RunAccess):
-    def __init__(self, policy: Policy, transport: Transport) -> None:
+    def __init__(self, policy: ClientPolicy, transport: ClientTransport) -> None:
         self._policy = policy
         self._exchange = Exchange(policy, transport)
         self._waiting: set[object] = set()
@@ -97,10 +97,9 @@ class JobOperations(RunAccess):
         self, operation: Operation[Page], query: Query, items: Callable[[Page], Sequence[T]], limit: int | None = None
     ) -> AsyncIterator[T]:
         async for page in self._pages(operation, query):
-            found = items(page)
-            for one in found[:limit]:
-                yield one
-            if limit is not None and (limit := limit - len(found)) <= 0:
+            for item in items(page)[:limit]:
+                yield item
+            if limit is not None and (limit := limit - len(items(page))) <= 0:
                 return
 
     @overload
@@ -111,10 +110,9 @@ class JobOperations(RunAccess):
         """Return a handle on the run with this id. With its job, the result has the type of the function's."""
         return RunHandle(run_id, self, None if job is None else job.result_type)
 
-    async def jobs(self) -> AsyncIterator[JobInfo]:
+    def jobs(self) -> AsyncIterator[JobInfo]:
         """Yield every job, in the order of declaration."""
-        async for one in self._items(table.jobs, q.JobsQuery(limit=PAGE), lambda page: page.jobs):
-            yield one
+        return self._items(table.jobs, q.JobsQuery(limit=PAGE), lambda page: page.jobs)
 
     async def job(self, job_id: str) -> JobInfo:
         """Return a job as it is now."""
@@ -146,9 +144,7 @@ class JobOperations(RunAccess):
     async def act_on_lane(self, name: str, action: LaneAction | str) -> LaneInfo:
         """Pause, resume or drain a lane. A paused lane starts no runs; a draining one also refuses new ones. Active
         runs finish, and waiting runs stay until it is resumed."""
-        if action not in lane_table.lane_actions:
-            raise BadValue("action", action, f"one of {', '.join(LaneAction)}")
-        return await self._call(lane_table.lane_actions[LaneAction(action)], name)
+        return await self._call(chosen(lane_table.lane_actions, action), name)
 
     async def workers(self, pool: str | None = None) -> list[WorkerInfo]:
         """Return the workers of a pool, or all, with their state and load."""
@@ -161,15 +157,12 @@ class JobOperations(RunAccess):
     async def act_on_worker(self, worker_id: str, action: WorkerAction | str) -> WorkerInfo:
         """Drain, resume or remove a worker. A drained worker gets nothing new and finishes what it has. A removed one
         also leaves; one that is away is forgotten, and its runs are retried elsewhere."""
-        if action not in worker_table.worker_actions:
-            raise BadValue("action", action, f"one of {', '.join(WorkerAction)}")
-        return await self._call(worker_table.worker_actions[WorkerAction(action)], worker_id)
+        return await self._call(chosen(worker_table.worker_actions, action), worker_id)
 
-    async def sessions(self, tenant: str | None = None) -> AsyncIterator[SessionInfo]:
+    def sessions(self, tenant: str | None = None) -> AsyncIterator[SessionInfo]:
         """Yield the sessions with runs that have not ended, of a tenant or of all, by tenant and key."""
         query = filled(q.SessionsQuery, tenant=tenant, limit=PAGE)
-        async for one in self._items(lane_table.sessions, query, lambda page: page.sessions):
-            yield one
+        return self._items(lane_table.sessions, query, lambda page: page.sessions)
 
     async def session(self, key: str, tenant: str | None = None) -> SessionInfo:
         """Return the session with this key, with or without runs."""
@@ -178,12 +171,10 @@ class JobOperations(RunAccess):
     async def act_on_session(self, key: str, action: SessionAction | str, tenant: str | None = None) -> ActedOnSession:
         """Stop, stopall, reset, pause or resume a session; `acted` of the answer is whether there was anything to act
         on. If the connection breaks, the call is not repeated, because the action may have happened."""
-        if action not in lane_table.session_actions:
-            raise BadValue("action", action, f"one of {', '.join(SessionAction)}")
-        operation = lane_table.session_actions[SessionAction(action)]
-        return await self._call(operation, key, query=filled(q.TenantQuery, tenant=tenant))
+        operation, query = chosen(lane_table.session_actions, action), filled(q.TenantQuery, tenant=tenant)
+        return await self._call(operation, key, query=query)
 
-    async def deliveries(
+    def deliveries(
         self,
         *,
         run: str | None = None,
@@ -194,11 +185,9 @@ class JobOperations(RunAccess):
         limit: int | None = None,
     ) -> AsyncIterator[DeliveryInfo]:
         """Yield webhooks that are owed or were sent, newest first: all that match the filter, or `limit` of them."""
-        check_limit(limit)
         asked = {"run": run, "job": job, "tenant": tenant, "state": state, "id_prefix": id_prefix}
-        query = filled(q.DeliveriesQuery, **asked, limit=min(PAGE, limit or PAGE))
-        async for one in self._items(delivery_table.deliveries, query, lambda page: page.deliveries, limit):
-            yield one
+        query = filled(q.DeliveriesQuery, **asked, limit=page_size(limit))
+        return self._items(delivery_table.deliveries, query, lambda page: page.deliveries, limit)
 
     async def delivery(self, delivery_id: str) -> DeliveryInfo:
         """Return a delivery as it is now."""
@@ -209,20 +198,15 @@ class JobOperations(RunAccess):
         call is not repeated, because it may have happened."""
         return await self._call(delivery_table.redeliver, delivery_id)
 
-    async def dead_letters(
-        self, *, limit: int | None = None, **asked: Unpack[LetterOptions]
-    ) -> AsyncIterator[LetterInfo]:
+    def dead_letters(self, *, limit: int | None = None, **asked: Unpack[LetterOptions]) -> AsyncIterator[LetterInfo]:
         """Yield dead letters, newest first: all that match the filter, or `limit` of them."""
-        check_limit(limit)
-        query = filled(q.LettersQuery, **_letters(asked), limit=min(PAGE, limit or PAGE))
-        async for one in self._items(letter_table.letters, query, lambda page: page.letters, limit):
-            yield one
+        query = filled(q.LettersQuery, **_letters(asked), limit=page_size(limit))
+        return self._items(letter_table.letters, query, lambda page: page.letters, limit)
 
     async def dead_letter_counts(self, **asked: Unpack[LetterOptions]) -> dict[str, int]:
         """Return the number of dead letters that match the filter, by reason code."""
-        return (
-            await self._call(letter_table.letters, query=filled(q.LettersQuery, **_letters(asked), limit=1))
-        ).counts or {}
+        query = filled(q.LettersQuery, **_letters(asked), limit=1)
+        return (await self._call(letter_table.letters, query=query)).counts or {}
 
     async def dead_letter(self, letter_id: str) -> LetterDetail:
         """Return a dead letter with its run and the history. Its id is that of the run."""
@@ -258,14 +242,12 @@ class JobOperations(RunAccess):
             total, more = total + page.dropped, page.more
         return total
 
-    async def approvals(
+    def approvals(
         self, *, job: str | None = None, tenant: str | None = None, limit: int | None = None
     ) -> AsyncIterator[ApprovalInfo]:
         """Yield runs that wait for an approval, newest first: all that match the filter, or `limit` of them."""
-        check_limit(limit)
-        query = filled(q.ApprovalsQuery, job=job, tenant=tenant, limit=min(PAGE, limit or PAGE))
-        async for one in self._items(approval_table.approvals, query, lambda page: page.approvals, limit):
-            yield one
+        query = filled(q.ApprovalsQuery, job=job, tenant=tenant, limit=page_size(limit))
+        return self._items(approval_table.approvals, query, lambda page: page.approvals, limit)
 
     async def approval(self, run_id: str) -> ApprovalDetail:
         """Return what an approver needs to know about a run. `NoApproval` if none was asked for."""
@@ -288,7 +270,7 @@ class JobOperations(RunAccess):
         body = filled(ReleaseBody, reason=reason)
         return (await self._call(approval_table.release_output, run_id, body=body)).state
 
-    async def audit(
+    def audit(
         self,
         *,
         kind: AuditKind | str | None = None,
@@ -302,8 +284,7 @@ class JobOperations(RunAccess):
         moment = None if since is None else instant(since, "since")
         asked = {"kind": kind, "actor": actor, "tenant": tenant, "subject": subject, "since": moment}
         query = filled(q.AuditQuery, **asked, last=None if last is None else True, limit=PAGE if last is None else last)
-        async for one in self._items(audit_table.audit, query, lambda page: page.entries):
-            yield one
+        return self._items(audit_table.audit, query, lambda page: page.entries)
 
     async def verify_audit(self, head: str | None = None) -> AuditReport:
         """Read the whole audit and find entries that were altered, removed or reordered. `head`, the hash of an entry
@@ -395,7 +376,8 @@ class JobOperations(RunAccess):
 
     async def put_jobs(self, definitions: Iterable[Mapping[str, Any]]) -> list[str]:
         """Define up to 10,000 jobs, each with its `id`, all or none; return their ids."""
-        jobs = [msgspec.Raw(document_of(one, {}, f"definitions[{place}]")) for place, one in enumerate(definitions)]
+        given = enumerate(definitions)
+        jobs = [msgspec.Raw(document_of(definition, {}, f"definitions[{index}]")) for index, definition in given]
         return (await self._call(table.put_jobs, body=JobsBody(jobs=cast(Any, jobs)))).ids
 
     async def delete_job(self, job_id: str) -> JobInfo:
@@ -403,9 +385,11 @@ class JobOperations(RunAccess):
         return await self._call(table.delete_job, job_id)
 
 
-def check_limit(limit: int | None) -> None:
+def page_size(limit: int | None, most: int = PAGE) -> int:
+    """Return how many items to ask for at once, if this is the number that is wanted."""
     if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
         raise BadValue("limit", limit, "a whole number of 1 or more")
+    return min(most, limit or most)
 
 
 def _times(count: int, after: Instant | None) -> dict[str, Any]:

@@ -9,9 +9,9 @@ from typing import Any, TypedDict, TypeVar, Unpack, cast, overload
 import msgspec
 
 from interlock.client.handle import Ending, RunHandle
-from interlock.client.http.event_stream import EventFilter, EventStream
-from interlock.client.http.job_operations import JobOperations, check_limit
-from interlock.client.http.request import Submitted, filled, request_of, run_fields
+from interlock.client.http.event_stream import EventOptions, EventStream
+from interlock.client.http.job_operations import JobOperations, page_size
+from interlock.client.http.request import Submitted, chosen, filled, request_of, run_fields
 from interlock.client.submission import Call, NewRuns, call_of, result_type_of, run_of
 from interlock.error import BadValue, ConnectionLost, NotRunning, UnknownChild, WaitTimeout, rebuild, shown
 from interlock.fields.duration import Duration
@@ -67,7 +67,7 @@ class BulkFilter(TypedDict, total=False):
     root: str | None
 
 
-class RunFilter(BulkFilter, total=False):
+class RunListOptions(BulkFilter, total=False):
     """A choice of runs to list."""
 
     live: bool | None
@@ -219,12 +219,11 @@ class Operations(JobOperations):
 
     # ── many runs ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def runs(self, **asked: Unpack[RunFilter]) -> AsyncIterator[RunInfo]:
+    def runs(self, **asked: Unpack[RunListOptions]) -> AsyncIterator[RunInfo]:
         """Yield runs, newest first: all that match the filter, or `limit` of them."""
-        check_options(asked, RunFilter)
+        check_options(asked, RunListOptions)
         limit = asked.get("limit")
-        check_limit(limit)
-        query = filled(RunsQuery, **_choice(asked), live=asked.get("live"), limit=min(PAGE, limit or PAGE))
+        query = filled(RunsQuery, **_choice(asked), live=asked.get("live"), limit=page_size(limit, PAGE))
         return self._items(table.runs, query, lambda page: page.runs, limit)
 
     async def act_on_many(
@@ -252,7 +251,7 @@ class Operations(JobOperations):
             await self._exchange.transport.pause(pause)
             pause = min(2 * pause, SHORT_PAUSE)
 
-    def events(self, **asked: Unpack[EventFilter]) -> AsyncIterator[tuple[str | None, Event]]:
+    def events(self, **asked: Unpack[EventOptions]) -> AsyncIterator[tuple[str | None, Event]]:
         """Yield events as they happen, each with its id, until you leave. It survives restarts of the server.
 
         With `run`, yield the events of that run from its first, and end with the run.
@@ -280,9 +279,7 @@ class Operations(JobOperations):
 
         If the connection breaks, the call is not repeated, because the action may have happened.
         """
-        if action not in table.service_actions:
-            raise BadValue("action", action, f"one of {', '.join(ServiceAction)}")
-        return await self._call(table.service_actions[ServiceAction(action)], _service(name))
+        return await self._call(chosen(table.service_actions, action), _service(name))
 
     async def reload(self) -> Reloaded:
         """Make the server read its files again; `BadConfig`, with a line for each fault, if it refuses them."""
@@ -351,7 +348,7 @@ def _run_body(new: NewRun, now: float, tenant: str | None) -> NewRunBody:
     return NewRunBody(job=new.job_id, delay=new.delay, at=new.at, occurrence=new.occurrence, **fields)
 
 
-def _choice(asked: RunFilter | BulkFilter) -> dict[str, Any]:
+def _choice(asked: RunListOptions | BulkFilter) -> dict[str, Any]:
     """Return the fields of a filter as queries and bodies have them."""
     fields: dict[str, Any] = {name: value for name, value in asked.items() if name not in ("live", "limit")}
     state = fields.get("state") or ()

@@ -1,13 +1,13 @@
 """Requests made from the table of operations (`interface/operations.py`), and from the structs it names."""
 
 import os
-from collections.abc import Sequence
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar, cast
 from urllib.parse import quote, urlencode
 
 import msgspec
 
-from interlock.client.http.exchange import Request
+from interlock.client.http.exchange import HttpRequest
 from interlock.error import BadValue
 from interlock.interface.operation import PATH_PARAMETERS, Operation, Query
 from interlock.model.run import CALL_KEY
@@ -16,7 +16,9 @@ from interlock.wire.claim import HEADER, present_claim
 from interlock.wire.new_run import PLAIN, check_text
 from interlock.wire.request import NewRun
 
+A = TypeVar("A", bound=str)
 S = TypeVar("S", bound=msgspec.Struct)
+T = TypeVar("T")
 
 QUICK = 60.0
 """seconds: an operation that may take the server longer gets time of its own, and a connection beside the pool"""
@@ -29,6 +31,13 @@ class Submitted(msgspec.Struct):
     id: str
 
 
+def chosen(operations: Mapping[A, Operation[T]], action: A | str) -> Operation[T]:
+    """Return the operation of an action; raise `BadValue` if there is none."""
+    if action not in operations:
+        raise BadValue("action", action, f"one of {', '.join(operations)}")
+    return operations[cast(A, action)]
+
+
 def request_of(
     operation: Operation[Any],
     *path: str,
@@ -36,7 +45,7 @@ def request_of(
     body: msgspec.Struct | bytes | None = None,
     key: str | None = None,
     runs: Sequence[NewRun] = (),
-) -> Request:
+) -> HttpRequest:
     """Return the request of an operation; `runs` are those that it submits."""
     target = operation.path
     for name, value in zip(operation.parameters, path, strict=True):
@@ -53,7 +62,7 @@ def request_of(
     headers = {} if key is None else {"Idempotency-Key": key}
     if operation.method != "GET" and (claim := present_claim()):
         headers[HEADER] = claim
-    return Request(
+    return HttpRequest(
         operation.method,
         with_query(target, query),
         msgspec.json.encode(body) if isinstance(body, msgspec.Struct) else body,

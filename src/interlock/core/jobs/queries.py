@@ -17,7 +17,7 @@ from interlock.fields.field import copy_fields
 from interlock.model.job import Job, guards_of
 from interlock.model.job_info import JobInfo
 from interlock.model.lane import LaneInfo, LaneList, LaneValues, shown_rate
-from interlock.model.work import FunctionWork, ProcessWork, command_of
+from interlock.model.work import BaseWork
 from interlock.wire import request as r
 from interlock.wire.lane_request import AskLanes, AskSessions, AskTenants, LanesReport
 from interlock.wire.message import Message
@@ -50,12 +50,11 @@ def page(question: r.AskJobs, state: SchedulerState, now: float) -> r.JobsReport
 
 def _info(job: Job, state: SchedulerState) -> JobInfo:
     entry = state.timetable.entries.get(job.id)
-    work = {ProcessWork: "process", FunctionWork: "function"}
     return JobInfo(
         id=job.id,
         source=state.of(Declared).sources.get(job.id, PUT),
-        kind=work.get(type(job.work), "handler"),  # type: ignore[arg-type] # a job without work is in no kind
-        command=None if job.work is None else command_of(job.work),
+        kind=(job.work or BaseWork).kind,
+        command=None if job.work is None else str(job.work),
         lane=job.lanes[job.schedule is None],
         priority=job.priority,
         version=job.version,

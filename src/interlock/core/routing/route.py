@@ -10,26 +10,24 @@ from interlock.core.state import SchedulerState
 from interlock.core.tenants.tenant import Tenants
 from interlock.model.job import RANKS, ExecutorKind, Job
 from interlock.model.run import Run
-from interlock.model.work import JobWork, ProcessWork
 
 MOST_KEYS = 10_000
 
 
 def route_key(state: SchedulerState, run: Run) -> RouteKey:
-    job, worker_of = state.job_of(run), run.job_id
+    job = state.job_of(run)
     needs = needs_of(job, run.labels)
     gates = gate_names(job, run) if job.rate is not None or run.facets is not None else ()
     if run.session is not None and state.of(Sessions)[run.tenant, run.session].rate is not None:
         gates = (session_rate(run.tenant, run.session), *gates)
     if (tenant := state.of(Tenants).get(run.tenant)) is not None:
         gates = (*gates, *tenant.gate_names)
-    if type(job.work) is ProcessWork:
-        return ANYWHERE, SlotKind.SHARED, gates, needs
-    if type(job.work) is JobWork:
-        worker_of = job.work.job
+    worker_of = run.job_id
+    if job.work is not None:
+        worker_of = job.work.function_of or ANYWHERE
+        if not job.work.is_function:
+            return worker_of, SlotKind.SHARED, gates, needs
         job = state.jobs.get(worker_of, job)  # its executor may have changed since
-    elif job.work is not None:
-        worker_of = ANYWHERE
     if job.executor is ExecutorKind.PROCESS:
         room = SlotKind.OWN
     else:
@@ -51,7 +49,7 @@ def keys_of(state: SchedulerState, run: Run) -> tuple[LineKey, RouteKey]:
     found = state.roster.plain_keys.get((run.job_version, run.tenant))
     if found is None:
         found = line_key(state, run), route_key(state, run)
-        if type(state.job_of(run).work) is not JobWork:  # that of the other job may change
+        if state.job_of(run).function_of is None:  # that of the other job may change
             if len(state.roster.plain_keys) > MOST_KEYS:
                 state.roster.plain_keys.clear()
             state.roster.plain_keys[run.job_version, run.tenant] = found

@@ -14,14 +14,14 @@ from interlock.model.policy.scanner import compile_re2
 
 VALUE_END, NAME_END = b"\x1e", b"\x1f"
 
-Check = Callable[[bytes, int, int], int]
+HitCheck = Callable[[bytes, int, int], int]
 """Return the end of the hit at start and end, or 0 for a look-alike."""
 
 
 class Detector(msgspec.Struct, frozen=True):
     kind: str
     pattern: str  # the hit is the first group that matched, or else the whole match
-    check: Check | None = None
+    check: HitCheck | None = None
     hint: str = ""  # a pattern for the prefilter that matches raw JSON wherever `pattern` matches; by default `pattern`
 
 
@@ -43,14 +43,14 @@ class Detectors:
 
     @cached_property
     def _compiled(self) -> list[tuple[Detector, Any]]:
-        return [(one, compile_re2(one.pattern)) for one in self.detectors]
+        return [(detector, compile_re2(detector.pattern)) for detector in self.detectors]
 
     def find(self, data: bytes) -> Iterator[tuple[int, int, str]]:
         """Yield start, end and kind of each hit, detector by detector."""
         for detector, regex in self._compiled:
             groups = range(1, regex.groups + 1)
             for match in regex.finditer(data):
-                start, end = match.span(next((one for one in groups if match.start(one) >= 0), 0))
+                start, end = match.span(next((group for group in groups if match.start(group) >= 0), 0))
                 if detector.check is not None:
                     end = detector.check(data, start, end)
                 if end > start:

@@ -42,22 +42,22 @@ class Value(msgspec.Struct):
     is_key: bool
 
 
-class _Container(msgspec.Struct):
+class _JsonContainer(msgspec.Struct):
     inside: int
     step: int
     is_array: bool
     step_now: int = 0  # in an array the index of the next value, in an object the key of the present one
 
 
-class Document:
+class ScannedDocument:
     """The values of a result, and their text joined for detectors. Text that is not JSON is one value."""
 
-    def __init__(self, raw: bytes, values: list[Value], containers: list[_Container] | None = None) -> None:
+    def __init__(self, raw: bytes, values: list[Value], containers: list[_JsonContainer] | None = None) -> None:
         self.raw, self.values, self._containers = raw, values, containers or []
         self.is_json = containers is not None
         self.joined, self._starts = raw, [0]
 
-    def join(self, parts: list[bytes], starts: list[int]) -> "Document":
+    def join(self, parts: list[bytes], starts: list[int]) -> "ScannedDocument":
         self.joined, self._starts = b"".join(parts), starts
         return self
 
@@ -131,12 +131,12 @@ def _decoded(literal: bytes) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def plain_text(raw: bytes) -> Document:
+def plain_text(raw: bytes) -> ScannedDocument:
     text = raw.decode(errors="replace").encode()
-    return Document(text, [Value(0, len(text), text, -1, 0, False)])
+    return ScannedDocument(text, [Value(0, len(text), text, -1, 0, False)])
 
 
-def read(raw: bytes) -> Document:
+def read(raw: bytes) -> ScannedDocument:
     """Return the values of a JSON document, or any other text as one value."""
     try:
         # Numbers of any length are JSON, and control characters in texts are common.
@@ -151,9 +151,9 @@ def read(raw: bytes) -> Document:
         return plain_text(raw)
 
 
-def _read(raw: bytes) -> Document:
-    values, containers, joined, starts = list[Value](), list[_Container](), list[bytes](), list[int]()
-    here: _Container | None = None
+def _read(raw: bytes) -> ScannedDocument:
+    values, containers, joined, starts = list[Value](), list[_JsonContainer](), list[bytes](), list[int]()
+    here: _JsonContainer | None = None
     inside, length = -1, 0
     for match in _TOKEN.finditer(raw):
         which = match.lastindex
@@ -185,12 +185,12 @@ def _read(raw: bytes) -> Document:
         else:
             raise ValueError("not JSON")
         if which == _OPENING:
-            here = _Container(inside, step, match[_OPENING] == b"[")
+            here = _JsonContainer(inside, step, match[_OPENING] == b"[")
             inside = len(containers)
             containers.append(here)
         if len(values) + len(containers) > MOST_VALUES:
             raise TooManyValues
-    return Document(raw, values, containers).join(joined, starts)
+    return ScannedDocument(raw, values, containers).join(joined, starts)
 
 
 def replaced(text: bytes, spans: Iterable[tuple[int, int, bytes]]) -> bytes:

@@ -7,7 +7,7 @@ from datetime import date
 from functools import cache
 
 from interlock.model.policy.scanner import PERSONAL
-from interlock.policy.scan.detector import Check, Detector, Detectors
+from interlock.policy.scan.detector import Detector, Detectors, HitCheck
 
 _NOT_DIGITS = re.compile(rb"[^0-9]")
 
@@ -168,7 +168,7 @@ _ODD_VALUES = (1, 0, 5, 7, 9, 13, 15, 17, 19, 21, 2, 4, 18, 20, 11, 3, 6, 8, 12,
 
 def _is_codice_fiscale(data: bytes, start: int, end: int) -> int:
     values = [int(chr(one), 36) - (10 if one > 57 else 0) for one in data[start:end].upper()]
-    total = sum(_ODD_VALUES[one] for one in values[:15:2]) + sum(values[1:15:2])
+    total = sum(_ODD_VALUES[value] for value in values[:15:2]) + sum(values[1:15:2])
     return end if total % 26 == values[15] else 0
 
 
@@ -209,9 +209,9 @@ def _after(names: str, digits: str) -> str:
     return rf"(?i)\b(?:[a-z]+_)?(?:{names}){_GAP}(?:is )?({digits})\b"
 
 
-def _national(kind: str, check: Check, *patterns: str) -> list[Detector]:
+def _national(kind: str, check: HitCheck, *patterns: str) -> list[Detector]:
     # In raw JSON any number of spaces may stand between a name and its value.
-    return [Detector(kind, one, check, one.replace(_GAP, r"[^0-9a-z]+")) for one in patterns]
+    return [Detector(kind, pattern, check, pattern.replace(_GAP, r"[^0-9a-z]+")) for pattern in patterns]
 
 
 _DETECTORS: dict[str, list[Detector]] = {

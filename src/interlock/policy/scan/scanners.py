@@ -10,7 +10,15 @@ from interlock.error import BadUse, BadValue
 from interlock.fields.field_types import did_you_mean
 from interlock.model.policy.scanner import OutputAction, ScannerKind, ScannerSpec, compile_re2, load_re2
 from interlock.policy.scan.detector import Detector, Detectors
-from interlock.policy.scan.document import MOST_VALUES, Document, TooManyValues, plain_text, read, replaced, unescaped
+from interlock.policy.scan.document import (
+    MOST_VALUES,
+    ScannedDocument,
+    TooManyValues,
+    plain_text,
+    read,
+    replaced,
+    unescaped,
+)
 from interlock.policy.scan.finding import CLEAN, Finding, Scan, marker
 from interlock.policy.scan.personal_data import personal_data
 from interlock.policy.scan.prompt_injection import prompt_injection
@@ -31,7 +39,7 @@ OwnScanner = Callable[[str], list[Hit] | bool | None]
 Find = Callable[[bytes], Iterator[Hit]]
 
 
-class _Reader(NamedTuple):
+class _ContentScanner(NamedTuple):
     """A scanner that reads content."""
 
     scanner: str
@@ -40,8 +48,8 @@ class _Reader(NamedTuple):
     detectors: Detectors | None  # if set, it reads all values joined, if its prefilter hits
 
 
-class _Hit(NamedTuple):
-    reader: _Reader
+class _ValueHit(NamedTuple):
+    reader: _ContentScanner
     value: int  # index; 0 in plain text
     start: int  # bytes, in that value
     end: int
@@ -75,26 +83,26 @@ class Scanners:
         hits = _hits(readers, document)
         if len(hits) > MOST_FINDINGS:
             noted.append(_unread("too_many", f"more than {MOST_FINDINGS:,} findings; the rest was not scanned"))
-        noted += zip(_findings(document, hits[:MOST_FINDINGS]), (one.reader.action for one in hits), strict=False)
+        noted += zip(_findings(document, hits[:MOST_FINDINGS]), (hit.reader.action for hit in hits), strict=False)
         return self._redact(document, hits, _decided(noted))
 
-    def _candidates(self, content: bytes) -> list[_Reader]:
+    def _candidates(self, content: bytes) -> list[_ContentScanner]:
         """Return the readers that may find something; most content is clean, and this takes one pass for each."""
         texts = [content, unescaped(content)] if b"\\" in content else [content]
         return [
-            one
-            for one in self._readers
-            if one.detectors is None or any(one.detectors.prefilter(text) for text in texts)
+            reader
+            for reader in self._readers
+            if reader.detectors is None or any(reader.detectors.prefilter(text) for text in texts)
         ]
 
-    def _redact(self, document: Document, hits: list[_Hit], scan: Scan) -> Scan:
+    def _redact(self, document: ScannedDocument, hits: list[_ValueHit], scan: Scan) -> Scan:
         """Redact until another scan finds nothing: what is left may look like another secret."""
         if scan.decision is not OutputAction.REDACT:
             return scan
         for _ in range(ROUNDS):
             document = read(document.replace(_redacted(document, hits, OutputAction.REDACT)))
             hits = _hits(self._candidates(document.raw), document)
-            worst = max((RANK[one.reader.action] for one in hits), default=0)
+            worst = max((RANK[hit.reader.action] for hit in hits), default=0)
             if worst < RANK[OutputAction.REDACT]:
                 return Scan(scan.findings, scan.decision, document.raw)
             if worst > RANK[OutputAction.REDACT]:
@@ -103,21 +111,21 @@ class Scanners:
         return _decided([(one, OutputAction.REDACT) for one in scan.findings] + [_unread("not_redactable", note)])
 
 
-def _hits(readers: list[_Reader], document: Document) -> list[_Hit]:
+def _hits(readers: list[_ContentScanner], document: ScannedDocument) -> list[_ValueHit]:
     """Return the hits in order of the values, one more than may be reported if there are too many."""
     return sorted(islice(_each_hit(readers, document), MOST_FINDINGS + 1), key=lambda one: one[1:])
 
 
-def _each_hit(readers: list[_Reader], document: Document) -> Iterator[_Hit]:
+def _each_hit(readers: list[_ContentScanner], document: ScannedDocument) -> Iterator[_ValueHit]:
     for reader in readers:
         if reader.detectors is None:
             for index, value in enumerate(document.values):
                 for start, end, kind in reader.find(value.text):
-                    yield _Hit(reader, index, start, end, kind)
+                    yield _ValueHit(reader, index, start, end, kind)
             continue
         for start, end, kind in reader.find(document.joined):
             if (place := document.at(start, end)) is not None:
-                yield _Hit(reader, *place, kind)
+                yield _ValueHit(reader, *place, kind)
 
 
 def _decided(noted: Sequence[Noted]) -> Scan:
@@ -130,7 +138,9 @@ def _unread(kind: str, note: str) -> Noted:
     return Finding("limits", kind, "", 0, 0, note), OutputAction.QUARANTINE
 
 
-def _redacted(document: Document, hits: Iterable[_Hit], only: OutputAction | None = None) -> dict[int, bytes]:
+def _redacted(
+    document: ScannedDocument, hits: Iterable[_ValueHit], only: OutputAction | None = None
+) -> dict[int, bytes]:
     """Return the new text of each value with hits."""
     spans: dict[int, list[tuple[int, int, bytes]]] = {}
     for hit in hits:
@@ -139,7 +149,7 @@ def _redacted(document: Document, hits: Iterable[_Hit], only: OutputAction | Non
     return {index: replaced(document.values[index].text, some) for index, some in spans.items()}
 
 
-def _findings(document: Document, hits: list[_Hit]) -> Iterator[Finding]:
+def _findings(document: ScannedDocument, hits: list[_ValueHit]) -> Iterator[Finding]:
     """Yield what may be shown: a key with a hit appears redacted in every path."""
     names = _redacted(document, (one for one in hits if document.values[one.value].is_key))
     value, at, characters = -1, 0, 0  # counted onwards from hit to hit, so that the whole takes linear time
@@ -175,13 +185,13 @@ def _whole(specs: list[ScannerSpec], content: bytes, content_type: str) -> Itera
             yield Finding(str(spec.scanner), str(spec.scanner), "", 0, 0, note), OutputAction(spec.action)
 
 
-def _reader(spec: ScannerSpec, own: Mapping[str, OwnScanner]) -> _Reader:
+def _reader(spec: ScannerSpec, own: Mapping[str, OwnScanner]) -> _ContentScanner:
     action, name = OutputAction(spec.action), str(spec.scanner)
     detectors: Detectors | None = None
     if spec.scanner is ScannerKind.PYTHON:
-        return _Reader(name, action, _own(str(spec.name), own), None)
+        return _ContentScanner(name, action, _own(str(spec.name), own), None)
     if spec.scanner is ScannerKind.REGEX:
-        return _Reader(name, action, _regex([compile_re2(one) for one in spec.patterns]), None)
+        return _ContentScanner(name, action, _regex([compile_re2(pattern) for pattern in spec.patterns]), None)
     if spec.scanner is ScannerKind.SECRETS:
         detectors = secrets(spec.entropy)
     elif spec.scanner is ScannerKind.PERSONAL_DATA:
@@ -190,7 +200,7 @@ def _reader(spec: ScannerSpec, own: Mapping[str, OwnScanner]) -> _Reader:
         detectors = prompt_injection()
     else:
         detectors = keywords(tuple(spec.words), spec.ignore_case)
-    return _Reader(name, action, detectors.find, detectors)
+    return _ContentScanner(name, action, detectors.find, detectors)
 
 
 def keywords(words: tuple[str, ...], ignore_case: bool) -> Detectors:

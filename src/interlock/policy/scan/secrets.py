@@ -10,7 +10,7 @@ from math import log2
 from string import ascii_letters, ascii_lowercase, ascii_uppercase, digits
 
 from interlock.fields.secret import MARK
-from interlock.policy.scan.detector import Check, Detector, Detectors
+from interlock.policy.scan.detector import Detector, Detectors, HitCheck
 from interlock.policy.scan.document import replaced
 from interlock.policy.scan.finding import marker
 
@@ -117,7 +117,7 @@ def _is_random(data: bytes, start: int, end: int) -> int:
     return end if mixed and entropy(text) >= 3 else 0
 
 
-def _token(kind: str, pattern: str, hint: str, check: Check | None = _ends) -> Detector:
+def _token(kind: str, pattern: str, hint: str, check: HitCheck | None = _ends) -> Detector:
     return Detector(kind, pattern, check, hint)
 
 

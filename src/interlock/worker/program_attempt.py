@@ -1,4 +1,4 @@
-"""The executor of programs: each attempt is a process, started and watched by the worker's own guard.
+"""An attempt that is a program: a process, started and watched by the worker's own guard.
 
 None of its processes outlives the attempt or the worker, however that ends. Like the worker, it outlives the scheduler.
 """
@@ -40,7 +40,7 @@ FURTHER = 3  # descriptor with all payloads of a run that has collected some
 XCPU_IN_SHELL = 128 + signal.SIGXCPU  # exit code of a shell whose command was ended by that signal
 
 
-class Programs:
+class ProgramParts:
     """The parts that all programs of a worker share."""
 
     def __init__(self, ended: Callable[[Key, m.Message], None], report: Report, secret_names: Sequence[str]) -> None:
@@ -60,11 +60,11 @@ class Programs:
 
 
 class ProgramAttempt:
-    def __init__(self, programs: Programs, dispatch: m.Dispatch) -> None:
+    def __init__(self, parts: ProgramParts, dispatch: m.Dispatch) -> None:
         assert isinstance(dispatch.work, ProcessWork)
-        self._programs = programs
+        self._parts = parts
         self._dispatch = dispatch
-        self._key: Key = (dispatch.run_id, dispatch.fence)
+        self._key: Key = dispatch.key
         self._work = dispatch.work
         self._redact = NO_SECRETS
         self._log: ProcessLog | None = None
@@ -73,25 +73,25 @@ class ProgramAttempt:
         self._is_running = False
         self._process: Spawned | None = None
         self._files: ProgramFiles | None = None
-        self._task = programs.tasks.begin(self._run())
+        self._task = parts.tasks.begin(self._run())
 
-    def ask(self, reason: str) -> None:
+    def stop(self) -> None:
         """Send TERM, the only request that a process knows."""
         if self._is_asked or self._is_running:
-            self.terminate()
+            self._terminate()
         elif self._is_starting:
             self._task.cancel()
         self._is_asked = True
 
-    def terminate(self) -> None:
+    def _terminate(self) -> None:
         if self._process is not None:
-            self._programs.guard.signal(self._process, signal.SIGTERM)
+            self._parts.guard.signal(self._process, signal.SIGTERM)
             # A suspended process could not end.
-            self._programs.guard.signal(self._process, signal.SIGCONT)
+            self._parts.guard.signal(self._process, signal.SIGCONT)
 
     def kill(self) -> None:
         if self._process is not None:
-            self._programs.tasks.begin(self._programs.guard.finish(self._process))
+            self._parts.tasks.begin(self._parts.guard.finish(self._process))
 
     async def _run(self) -> None:
         """Report its end, whatever happens."""
@@ -104,15 +104,15 @@ class ProgramAttempt:
         finally:
             if self._files is not None:
                 self._files.remove()
-        self._programs.ended(self._key, message)
+        self._parts.ended(self._key, message)
 
     def _tell(self, message: m.Message | None = None) -> None:
         """Report its start if that is not done yet, because its output may arrive first, and then the message."""
         if not self._is_running:
             self._is_running = True
-            self._programs.report(m.Started(*self._key))
+            self._parts.report(m.Started(*self._key))
         if message is not None:
-            self._programs.report(message)
+            self._parts.report(message)
 
     async def _live(self) -> m.Message:
         if self._is_asked:
@@ -120,7 +120,7 @@ class ProgramAttempt:
         self._is_starting = True
         work = self._work
         try:
-            self._programs.guard.open()
+            self._parts.guard.open()
             if elapsed() > self._dispatch.begin_by:
                 return m.Expired(*self._key)
             self._process = await self._start()
@@ -132,7 +132,7 @@ class ProgramAttempt:
             return self._failed(str(error))
         self._tell()
         if self._is_asked:
-            self.terminate()
+            self._terminate()
         return self._ended(await self._process.exit)
 
     async def _start(self) -> Spawned:
@@ -141,11 +141,11 @@ class ProgramAttempt:
         command = Command().check(self._work.command, FieldPath("command"))
         env = Environment().check(self._work.env, FieldPath("env"))
         inherited = {name: value for name, value in os.environ.items() if name not in NOT_HANDED_ON}
-        self._redact = secrets_of([payload.decode(one) for one in payloads], env, inherited, self._programs.is_secret)
+        self._redact = secrets_of([payload.decode(one) for one in payloads], env, inherited, self._parts.is_secret)
         log = self._log = ProcessLog(self._dispatch, self._tell, self._redact)
         variables = {**_allowed({**inherited, **env}, self._dispatch.limits), **_variables(self._dispatch)}
         descriptors: dict[int, int] = {}
-        self._files = self._programs.folder.add(_line_of(payloads[-1]))
+        self._files = self._parts.folder.add(_line_of(payloads[-1]))
         variables |= self._files.variables
         try:
             for number, stream in STREAMS.items():
@@ -162,7 +162,7 @@ class ProgramAttempt:
                 limits=self._work.limits,
                 descriptors=descriptors,
             )
-            return await self._programs.guard.spawn(program)
+            return await self._parts.guard.spawn(program)
         except BaseException:
             log.close()
             raise
@@ -177,7 +177,7 @@ class ProgramAttempt:
         if ended.code is None and ended.signal is None:
             return m.Lost(*self._key, ended.error)
         exit_code = ended.code if ended.code is not None else -(ended.signal or 0)
-        if self._programs.is_closing:
+        if self._parts.is_closing:
             return m.Lost(*self._key, f"its process {how_ended(exit_code)}", exit_code)
         if self._is_asked:
             # Many programs exit with 0 after TERM although their work is not done.
