@@ -86,7 +86,15 @@ class Numbers(msgspec.Struct):
     events: int = 0  # number of the last event of a lane or session; never above its position in the store
 
 
-class Slices(Protocol):
+class Slices(dict[type, Any]):
+    """The memory of each part, by its type. A part that is left out has an empty one."""
+
+    def __missing__(self, kind: type[T]) -> T:
+        found = self[kind] = kind()
+        return found
+
+
+class SliceOf(Protocol):
     def __call__(self, kind: type[T], /) -> T: ...
 
 
@@ -105,8 +113,8 @@ class SchedulerState:
         self.numbers = Numbers()
         self.draining = False
         self.arrival: Callable[[], int] = count(1).__next__  # the next number in the order of everything that queues
-        self.slices = {kind: kind() for kind in machine.slices}
-        self.of: Slices = self.slices.__getitem__  # the slice of a part, by its type
+        self.slices = Slices((kind, kind()) for kind in machine.slices)
+        self.of: SliceOf = self.slices.__getitem__  # the slice of a part, by its type
         self.choose_machine()
 
     def choose_machine(self) -> None:
