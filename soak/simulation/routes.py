@@ -180,7 +180,7 @@ class Routes:
         if state is not self._view.state:
             found = next((view for view in self._views if view.state is state), None)
             if found is None:
-                kept = msgspec.json.decode(self._disk.memos_by_name.get(SNAPSHOT, b"[]"))
+                kept = msgspec.json.decode(self._disk.memo(SNAPSHOT) or b"[]")
                 found = View(state, {one["id"] for one in kept if one.get("drained")})
                 self._views = [*self._views[-3:], found]
             self._view = found

@@ -14,10 +14,10 @@ from interlock.core.decisions import Batch, Row
 from interlock.error import StoreUnavailable
 from interlock.model.audit import AuditFilter
 from interlock.model.bulk import BulkRequest
-from interlock.model.child_info import Kept
 from interlock.model.delivery import Delivery, DeliveryFilter
 from interlock.model.job import Job
 from interlock.model.letter import DeadLetter, LetterFilter
+from interlock.model.record import R, Record, RecordFilter
 from interlock.model.run import Run, Transition
 from interlock.model.run_action import RunAction
 from interlock.model.state import State
@@ -25,6 +25,8 @@ from interlock.ports.leases import L, Lease, Leases
 from interlock.ports.store import (
     EVERY_ENTRY,
     EVERY_EVENT,
+    EVERY_RECORD,
+    MOST_RECORDS,
     AuditRows,
     DeliveryRows,
     EventFilter,
@@ -34,6 +36,7 @@ from interlock.ports.store import (
     LogEntry,
     Pruned,
     PruneLimits,
+    RecordRows,
     RunFilter,
     RunRows,
     ServiceEntry,
@@ -75,6 +78,7 @@ class StoreSabotage(msgspec.Struct, frozen=True):
     loses_cursors: bool = False  # keeps the occurrences of a batch, and sometimes not how far their jobs have come
 
 
+Records = dict[tuple[str, str], Record | None]
 _FACETS = Run.__struct_fields__.index("facets")
 
 
@@ -96,9 +100,9 @@ class Disk(MemoryStore):
         self.pruned[run.id] = run
         super()._forget(run)
 
-    async def load(self, small_payload: int) -> Snapshot:
+    async def load(self, small_payload: int, kinds: Sequence[type[Record]] = ()) -> Snapshot:
         self.on_load()
-        return await super().load(small_payload)
+        return await super().load(small_payload, kinds)
 
     def apply(self, batch: Batch) -> None:
         self.before_apply(batch)
@@ -175,7 +179,8 @@ class FaultyStore(Store, Leases):
             batch.schedules = []
         if self.sabotage.forgets_retries:
             batch.updated.pop("facets", None)
-            batch.bulks = [one for one in batch.bulks if one.action is not RunAction.RETRY or one.seq <= 2]
+            later = [bulk for bulk in batch.of(BulkRequest) if bulk.action is RunAction.RETRY and bulk.seq > 2]
+            batch.records = _without(batch.records, later)
         if self.sabotage.loses_payloads:
             batch.copied = batch.copied[1:]
         if self.sabotage.loses_submitters:
@@ -198,17 +203,13 @@ class FaultyStore(Store, Leases):
         await self._work(self._faults.longest_write)
         return await self._disk.prune_service_log(most_lines, most_bytes)
 
-    async def load(self, small_payload: int) -> Snapshot:
+    async def load(self, small_payload: int, kinds: Sequence[type[Record]] = ()) -> Snapshot:
         await self._work(self._faults.longest_read)
-        return await self._disk.load(small_payload)
+        return await self._disk.load(small_payload, kinds)
 
     async def inputs(self, run_ids: Sequence[str]) -> dict[str, Inputs]:
         await self._work(self._faults.longest_read)
         return await self._disk.inputs(run_ids)
-
-    async def memos(self, names: Sequence[str]) -> dict[str, bytes]:
-        await self._work(self._faults.longest_read)
-        return await self._disk.memos(names)
 
     async def known_keys(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], tuple[str, bytes]]:
         await self._work(self._faults.longest_read)
@@ -288,10 +289,6 @@ class FaultyStore(Store, Leases):
         await self._work(self._faults.longest_read)
         return await self._disk.service_log(service, after, limit, last)
 
-    async def kept(self) -> dict[str, Kept]:
-        await self._work(self._faults.longest_read)
-        return await self._disk.kept()
-
     async def live_counts(self, tenant: str | None = None) -> dict[str, int]:
         await self._work(self._faults.longest_read)
         return await self._disk.live_counts(tenant)
@@ -304,9 +301,15 @@ class FaultyStore(Store, Leases):
         await self._work(self._faults.longest_read)
         return await self._disk.definition(version)
 
-    async def bulk(self, bulk_id: str) -> BulkRequest | None:
+    async def record(self, kind: type[R], id: str) -> R | None:
         await self._work(self._faults.longest_read)
-        return await self._disk.bulk(bulk_id)
+        return await self._disk.record(kind, id)
+
+    async def records(
+        self, kind: type[R], wanted: RecordFilter = EVERY_RECORD, before: int | None = None, limit: int = MOST_RECORDS
+    ) -> RecordRows[R]:
+        await self._work(self._faults.longest_read)
+        return await self._disk.records(kind, wanted, before, limit)
 
     async def delivery(self, delivery_id: str) -> Delivery | None:
         await self._work(self._faults.longest_read)
@@ -350,6 +353,11 @@ class FaultyStore(Store, Leases):
 
     async def renew(self, lease: Lease, ttl: float, now: float) -> Lease:
         return lease if self.sabotage.ignores_epochs else await super().renew(lease, ttl, now)
+
+
+def _without(records: Records, lost: Sequence[Record]) -> Records:
+    keys = {(record.kind, record.id) for record in lost}
+    return {key: record for key, record in records.items() if key not in keys}
 
 
 def _without_submitters(row: Row) -> Row:

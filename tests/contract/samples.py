@@ -7,6 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from interlock.core.decisions import Batch
+from interlock.core.rebuild import LOADED
 from interlock.core.schedule_table import ScheduleRow
 from interlock.core.transition import UPDATE_ROW, created_row
 from interlock.model.audit import AuditEntry, AuditHead, AuditKind, chained
@@ -27,6 +28,7 @@ from interlock.ports.leases import Lease
 from interlock.ports.store import RunFilter, RunRows
 from interlock.wire.delivery_request import Sent
 from tests.contract.conftest import AnyStore
+from tests.helpers.records import changes, kept, kept_services, put_jobs
 
 NAME = "scheduler"
 BULK = BulkRequest(
@@ -124,7 +126,6 @@ def everything_in_one_batch() -> Batch:
     ]
     batch.keys = [("blue", "k", "keyed", b"digest", 1000.0)]
     batch.jobs = [JOB]
-    batch.put_jobs, batch.dropped_jobs = [NIGHTLY, JOB, HOURLY, JOB], ["work", "never there"]
     batch.schedules = [(*HOURLY_ROW[:4], 1.0, True, False, 1.0), NIGHTLY_ROW, HOURLY_ROW]
     batch.dropped_schedules = ["hourly", "never there"]
     batch.checkpoints = [("old", b'{"at":7}')]
@@ -134,12 +135,14 @@ def everything_in_one_batch() -> Batch:
     batch.replayed, batch.dropped_letters = [("new", "old"), ("new", "unknown")], ["gone", "never there"]
     batch.deliveries, batch.sent = [DELIVERY, msgspec.structs.replace(DELIVERY, id="d2", order=None)], [SENT]
     batch.audit = list(ENTRIES)
-    batch.kept = [("web", Kept(resume_id="1", last_exit=EXIT)), ("gone", Kept(resume_id="2")), ("gone", None)]
+    batch.records = put_jobs(NIGHTLY, JOB, HOURLY, gone=["work", "never there"])
+    batch.records |= kept(web=Kept(resume_id="1", last_exit=EXIT), gone=None) | changes(
+        BULK, gone=[(BulkRequest, "b0")]
+    )
     batch.service_log = [
         ("web", 7, 1002.0, "stdout", "listening", None),
         ("web", 8, 1003.0, "status", "running", msgspec.json.encode(CHANGE)),
     ]
-    batch.bulks, batch.dropped_bulks = [BULK], ["never there"]
     batch.position = 10
     return batch
 
@@ -165,7 +168,7 @@ async def dead_letters(store: AnyStore) -> list[DeadLetter | None]:
 async def everything(store: AnyStore) -> dict[str, Any]:
     """All that can be read from a store in which `everything_in_one_batch` may be, in a form that compares."""
     ids = ["old", "new", "keyed", "r1", "r2", "unknown"]
-    snapshot = await store.load(10_000)
+    snapshot = await store.load(10_000, LOADED)
     runs = {one: await store.run(one) for one in ids}
     return {
         "live": sorted(map(repr, snapshot.runs)),
@@ -183,13 +186,13 @@ async def everything(store: AnyStore) -> dict[str, Any]:
         "keys": await store.known_keys([("blue", "k"), ("default", "k"), ("default", "key")]),
         "states": await store.states(ids),
         "definitions": [await store.definition(job.version) for job in (JOB, NIGHTLY)],
-        "put jobs": snapshot.put_jobs,
+        "records": snapshot.records,
         "schedules": sorted(map(repr, snapshot.schedules)),
-        "bulks": (snapshot.bulks, await store.bulk("b1"), await store.bulk("unknown")),
+        "bulks": [snapshot.reaches, await store.record(BulkRequest, "b1"), await store.record(BulkRequest, "unknown")],
         "deliveries": await store.deliveries(DeliveryFilter(), None, 1000),
         "audit": await store.audit(0, 1000),
         "owed": (await store.owed_hosts(), await store.owed_tries(), await store.owed("one.test", 1e9, 10)),
-        "kept": await store.kept(),
+        "kept": await kept_services(store),
         "service log": {one: await store.service_log(one) for one in ("web", "unknown")},
     }
 

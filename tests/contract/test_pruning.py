@@ -43,6 +43,7 @@ from tests.contract.samples import (
     updated,
 )
 from tests.contract.test_sqlite_failures import files_no_larger_than
+from tests.helpers.records import changes
 
 ALL = 1_000_000
 """more than any job has"""
@@ -193,14 +194,16 @@ def test_a_bulk_retry_finds_every_run_that_it_has_not_reached(with_store: WithSt
         page = await store.runs(retry.wanted, None, 2)
         assert [run.id for run in page.runs] == ["r5", "r4"]
         lease = await take(store)
-        await store.commit(Batch(bulks=[replace(retry, before=page.next)]), NAME, lease.epoch)
+        await store.commit(Batch(records=changes(replace(retry, before=page.next))), NAME, lease.epoch)
         for limits in (PruneLimits(0, LATER), PruneLimits(ALL, 0.0, 0)):
             await store.prune_runs(limits)
             assert await listed(store) == ["last", "r3", "r2", "r1", "r0"]
         page = await store.runs(retry.wanted, page.next, 2)
-        await store.commit(Batch(bulks=[replace(retry, before=page.next, seq=2)]), NAME, lease.epoch)
+        await store.commit(Batch(records=changes(replace(retry, before=page.next, seq=2))), NAME, lease.epoch)
         assert (await store.prune_runs(PruneLimits(0, LATER))).runs == 2
-        await store.commit(Batch(bulks=[replace(retry, before=page.next, ended_at=1.0, seq=3)]), NAME, lease.epoch)
+        await store.commit(
+            Batch(records=changes(replace(retry, before=page.next, ended_at=1.0, seq=3))), NAME, lease.epoch
+        )
         assert (await store.prune_runs(PruneLimits(0, LATER))).runs == 2
         assert await listed(store) == ["last"]
 
@@ -217,10 +220,10 @@ def test_a_retry_of_dead_letters_finds_every_letter_that_it_has_not_reached(with
         await put(store, *map(ended, names), make_run("last"), letters=names)
         page = await store.letters(wanted, None, 2)
         lease = await take(store)
-        await store.commit(Batch(bulks=[replace(retry, before=page.next)]), NAME, lease.epoch)
+        await store.commit(Batch(records=changes(replace(retry, before=page.next))), NAME, lease.epoch)
         assert await store.prune_letters(LATER, 0) == 2
         assert [letter.id for letter in (await store.letters(wanted, page.next, 9)).letters] == ["r1", "r0"]
-        await store.commit(Batch(bulks=[replace(retry, ended_at=1.0, seq=2)]), NAME, lease.epoch)
+        await store.commit(Batch(records=changes(replace(retry, ended_at=1.0, seq=2))), NAME, lease.epoch)
         assert await store.prune_letters(LATER, 0) == 2
 
     with_store(body)

@@ -11,6 +11,7 @@ from interlock.model.state import State
 from interlock.ports.store import RunFilter
 from tests.contract.conftest import AnyStore, WithStore
 from tests.contract.samples import BULK, NAME, created, make_run, take, updated
+from tests.helpers.records import changes
 
 KEY = ("default", "k")
 
@@ -91,11 +92,11 @@ def test_a_bulk_retry_keeps_where_its_next_page_begins(with_store: WithStore) ->
         lease = await take(store)
         runs = [make_run(f"r{number}", state=State.FAILED, ended_at=1.0) for number in range(4)]
         await store.commit(created(*runs), NAME, lease.epoch)
-        await store.commit(Batch(bulks=[bulk]), NAME, lease.epoch)
+        await store.commit(Batch(records=changes(bulk)), NAME, lease.epoch)
         await store.commit(created(make_run("later", state=State.FAILED, ended_at=1.0)), NAME, lease.epoch)
 
     async def again(store: AnyStore) -> None:
-        assert await store.bulk("b1") == bulk
+        assert await store.record(BulkRequest, "b1") == bulk
         page = await store.runs(RunFilter(states=frozenset({State.FAILED}), live=False), bulk.before, 10)
         assert [run.id for run in page.runs] == ["r1", "r0"]
 

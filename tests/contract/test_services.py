@@ -31,6 +31,7 @@ from interlock.stores.sqlite.queries import QUERIES
 from interlock.wire.command import ServiceRow
 from tests.contract.conftest import AnyStore, WithStore
 from tests.contract.samples import CHANGE, EXIT, NAME, TEXT, created, entry, everything, make_run, take
+from tests.helpers.records import kept, kept_services
 
 PENDING = [entry(1, None, State.PENDING)]
 SCHEDULED = [entry(2, State.PENDING, State.SCHEDULED)]
@@ -75,15 +76,18 @@ async def fill(store: AnyStore) -> int:
 def test_what_is_kept_of_a_service_is_the_latest_and_is_there_after_opening_again(with_store: WithStore) -> None:
     async def body(store: AnyStore) -> None:
         lease = await take(store)
-        first = Batch(kept=[("web", Kept(resume_id="1")), ("shop/db", Kept(resume_id="2"))])
+        first = Batch(records=kept(**{"web": Kept(resume_id="1"), "shop/db": Kept(resume_id="2")}))
         await store.commit(first, NAME, lease.epoch)
-        assert await store.kept() == {"web": Kept(resume_id="1"), "shop/db": Kept(resume_id="2")}
-        await store.commit(Batch(kept=[("web", Kept(resume_id="1", last_exit=EXIT))]), NAME, lease.epoch)
+        assert await kept_services(store) == {"web": Kept(resume_id="1"), "shop/db": Kept(resume_id="2")}
+        await store.commit(Batch(records=kept(web=Kept(resume_id="1", last_exit=EXIT))), NAME, lease.epoch)
 
     with_store(body)
 
     async def again(store: AnyStore) -> None:
-        assert await store.kept() == {"web": Kept(resume_id="1", last_exit=EXIT), "shop/db": Kept(resume_id="2")}
+        assert await kept_services(store) == {
+            "web": Kept(resume_id="1", last_exit=EXIT),
+            "shop/db": Kept(resume_id="2"),
+        }
 
     with_store(again)
 
@@ -93,12 +97,10 @@ def test_what_is_forgotten_is_gone_and_the_last_word_in_a_batch_counts(with_stor
     async def body(store: AnyStore) -> None:
         lease = await take(store)
         one, two = Kept(resume_id="1"), Kept(resume_id="2")
-        await store.commit(Batch(kept=[("a", one), ("b", one), ("c", one)]), NAME, lease.epoch)
-        await store.commit(
-            Batch(kept=[("a", None), ("b", None), ("b", two), ("c", two), ("c", None)]), NAME, lease.epoch
-        )
-        await store.commit(Batch(kept=[("never there", None)]), NAME, lease.epoch)
-        assert await store.kept() == {"b": two}
+        await store.commit(Batch(records=kept(a=one, b=one, c=one)), NAME, lease.epoch)
+        await store.commit(Batch(records=kept(a=None, b=two, c=None)), NAME, lease.epoch)
+        await store.commit(Batch(records=kept(never=None)), NAME, lease.epoch)
+        assert await kept_services(store) == {"b": two}
 
     with_store(body)
 
@@ -119,11 +121,11 @@ def test_what_is_forgotten_is_gone_and_the_last_word_in_a_batch_counts(with_stor
 def test_any_name_and_any_exit_survive(with_store: WithStore, name: str, resume_id: str, exit: Exit | None) -> None:
     async def body(store: AnyStore) -> None:
         lease = await take(store)
-        kept = Kept(resume_id=resume_id, last_exit=exit)
+        found = Kept(resume_id=resume_id, last_exit=exit)
         position = await store.position() + 1
-        batch = Batch(kept=[(name, kept)], service_log=[row(name, position, resume_id)], position=position)
+        batch = Batch(records=kept(**{name: found}), service_log=[row(name, position, resume_id)], position=position)
         await store.commit(batch, NAME, lease.epoch)
-        assert (await store.kept())[name] == kept
+        assert (await kept_services(store))[name] == found
         assert (await store.service_log(name, last=True, limit=1))[0].text == resume_id
 
     with_store(body)
@@ -188,9 +190,9 @@ def text_of(run_id: str, job_id: str, tenant: str) -> str:
 def test_what_is_handed_out_of_kept_is_a_copy(with_store: WithStore) -> None:
     async def body(store: AnyStore) -> None:
         lease = await take(store)
-        await store.commit(Batch(kept=[("web", Kept(resume_id="1"))]), NAME, lease.epoch)
-        (await store.kept()).clear()
-        assert await store.kept() == {"web": Kept(resume_id="1")}
+        await store.commit(Batch(records=kept(web=Kept(resume_id="1"))), NAME, lease.epoch)
+        (await kept_services(store)).clear()
+        assert await kept_services(store) == {"web": Kept(resume_id="1")}
 
     with_store(body)
 
@@ -264,7 +266,7 @@ def test_the_position_is_that_of_the_last_row_whatever_it_is(with_store: WithSto
             assert batch.last_position == position
             await store.commit(batch, NAME, lease.epoch)
             assert await store.position() == (await store.load(256)).position == position
-        await store.commit(Batch(kept=[("web", Kept(resume_id="1"))], position=11), NAME, lease.epoch)
+        await store.commit(Batch(records=kept(web=Kept(resume_id="1")), position=11), NAME, lease.epoch)
         assert await store.position() == 10, "what is kept takes no position"
 
     with_store(body)
@@ -292,7 +294,7 @@ def test_a_position_that_is_taken_is_refused_and_nothing_of_the_batch_is_stored(
         epoch = await fill(store)
         before = await everything(store)
         batch = created(make_run("new"))
-        batch.kept, batch.service_log = [("new", Kept(resume_id="9"))], [row("new", 1), row("new", 2)]
+        batch.records, batch.service_log = kept(new=Kept(resume_id="9")), [row("new", 1), row("new", 2)]
         batch.position = 9
         with pytest.raises(StoreUnavailable):
             await store.commit(batch, NAME, epoch)

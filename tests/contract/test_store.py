@@ -10,12 +10,14 @@ from hypothesis import HealthCheck, given, settings
 from msgspec.structs import replace
 
 from interlock.core.decisions import Batch
+from interlock.core.rebuild import LOADED
 from interlock.error import StaleEpoch
 from interlock.model.child_info import Kept
 from interlock.model.facets import Facets, Hold
 from interlock.model.policy.output import OutputRecord, OutputStatus
 from interlock.model.run import UPDATES, Run
 from interlock.model.state import State
+from interlock.model.stored_job import StoredJob
 from interlock.ports.store import (
     EventFilter,
     Inputs,
@@ -53,6 +55,7 @@ from tests.contract.samples import (
     take,
     updated,
 )
+from tests.helpers.records import kept_services
 
 SEVERAL = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -144,13 +147,13 @@ def test_facets_are_read_with_the_run_and_go_when_they_are_taken_away(with_store
 
 def test_a_store_begins_empty(with_store: WithStore) -> None:
     async def body(store: AnyStore) -> None:
-        snapshot = await store.load(256)
+        snapshot = await store.load(256, LOADED)
         assert snapshot == Snapshot([], [], 0, {})
         assert await store.runs(RunFilter(), None, 10) == RunRows([], None)
         assert (await store.events(0, 10)).events == []
         assert await store.position() == 0
         assert await store.definition(JOB.version) is None
-        assert await store.kept() == {}
+        assert await kept_services(store) == {}
         assert await store.service_log("web") == []
         assert await store.prune_service_log(0, 0) == 0
         assert await store.prune_runs(PruneLimits(0, 1e12)) == Pruned(0, False)
@@ -175,7 +178,7 @@ def test_a_batch_with_something_of_everything(with_store: WithStore) -> None:
         await store.commit(first, NAME, lease.epoch)
         await store.commit(everything_in_one_batch(), NAME, lease.epoch)
 
-        snapshot = await store.load(256)
+        snapshot = await store.load(256, LOADED)
         assert sorted(run.id for run in snapshot.runs) == ["keyed", "new"]
         assert snapshot.jobs == [await store.definition(JOB.version)] == [JOB]
         assert snapshot.position == await store.position() == 16
@@ -194,9 +197,9 @@ def test_a_batch_with_something_of_everything(with_store: WithStore) -> None:
             ("blue", "k"): ("keyed", b"digest")
         }
         assert await store.states(["old", "new", "unknown"]) == {"old": State.ORPHANED, "new": State.SCHEDULED}
-        assert snapshot.put_jobs == [NIGHTLY, JOB, HOURLY]
+        assert [stored.job for stored in snapshot.of(StoredJob)] == [NIGHTLY, JOB, HOURLY]
         assert sorted(snapshot.schedules) == [HOURLY_ROW, NIGHTLY_ROW]
-        assert await store.kept() == {"web": Kept(resume_id="1", last_exit=EXIT)}
+        assert await kept_services(store) == {"web": Kept(resume_id="1", last_exit=EXIT)}
         assert await store.service_log("web") == [
             ServiceEntry(15, "web", 1002.0, "stdout", "listening"),
             ServiceEntry(16, "web", 1003.0, "status", "running", CHANGE),

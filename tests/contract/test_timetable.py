@@ -13,6 +13,7 @@ from interlock.error import StaleEpoch, StoreUnavailable
 from interlock.model.job import Job
 from interlock.model.run import CATCH_UP, SCHEDULE, backfill
 from interlock.model.state import State
+from interlock.model.stored_job import StoredJob
 from tests.contract.conftest import AnyStore, WithStore
 from tests.contract.samples import (
     HOURLY,
@@ -30,6 +31,7 @@ from tests.contract.samples import (
     take,
     updated,
 )
+from tests.helpers.records import put_jobs
 
 ROWS = st.tuples(TEXT, TEXT, TIMES, TIMES, st.none() | TIMES, st.booleans(), st.booleans(), TIMES)
 
@@ -39,7 +41,7 @@ async def schedules(store: AnyStore) -> dict[str, ScheduleRow]:
 
 
 async def put(store: AnyStore) -> list[Job]:
-    return (await store.load(0)).put_jobs
+    return [stored.job for stored in (await store.load(0, [StoredJob])).of(StoredJob)]
 
 
 # ── schedules ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -81,13 +83,13 @@ def test_a_cursor_moves_with_the_runs_of_its_commit_or_not_at_all(with_store: Wi
         lease = await take(store)
         first = created(make_run("nightly:1", job_id="nightly", origin=SCHEDULE))
         first.history, first.position = [("nightly:1", [entry(1, None, State.PRERUN)])], 1
-        first.schedules, first.put_jobs = [NIGHTLY_ROW], [NIGHTLY]
+        first.schedules, first.records = [NIGHTLY_ROW], put_jobs(NIGHTLY)
         await store.commit(first, NAME, lease.epoch)
         before = await everything(store)
         second = created(make_run("nightly:2", job_id="nightly", origin=SCHEDULE))
         second.history, second.position = [("nightly:2", [entry(1, None, State.PRERUN)])], 1
         second.schedules = [(*NIGHTLY_ROW[:3], 3000.0, 4000.0, True, False, 3000.0)]
-        second.put_jobs, second.dropped_jobs, second.dropped_schedules = [HOURLY], ["nightly"], ["hourly"]
+        second.records, second.dropped_schedules = put_jobs(HOURLY, gone=["nightly"]), ["hourly"]
         with pytest.raises(StoreUnavailable):
             await store.commit(copy.deepcopy(second), NAME, lease.epoch)
         second.position = 2
@@ -110,14 +112,14 @@ def test_jobs_that_were_put_keep_their_order_and_their_place(with_store: WithSto
 
     async def body(store: AnyStore) -> None:
         lease = await take(store)
-        await store.commit(Batch(put_jobs=[first, NIGHTLY, HOURLY]), NAME, lease.epoch)
-        await store.commit(Batch(put_jobs=[last]), NAME, lease.epoch)
+        await store.commit(Batch(records=put_jobs(first, NIGHTLY, HOURLY)), NAME, lease.epoch)
+        await store.commit(Batch(records=put_jobs(last)), NAME, lease.epoch)
         assert await put(store) == [first, NIGHTLY, HOURLY, last]
         changed = replace(NIGHTLY, lane="cron", version="")
-        await store.commit(Batch(put_jobs=[NIGHTLY, changed]), NAME, lease.epoch)
+        await store.commit(Batch(records=put_jobs(NIGHTLY, changed)), NAME, lease.epoch)
         assert await put(store) == [first, changed, HOURLY, last], "replaced where it was, and the last counts"
-        await store.commit(Batch(dropped_jobs=["hourly", "alpha", "never there"]), NAME, lease.epoch)
-        await store.commit(Batch(put_jobs=[HOURLY]), NAME, lease.epoch)
+        await store.commit(Batch(records=put_jobs(gone=["hourly", "alpha", "never there"])), NAME, lease.epoch)
+        await store.commit(Batch(records=put_jobs(HOURLY)), NAME, lease.epoch)
 
     async def again(store: AnyStore) -> None:
         found = await put(store)
@@ -132,9 +134,9 @@ def test_jobs_that_were_put_keep_their_order_and_their_place(with_store: WithSto
 def test_a_job_that_is_dropped_and_put_at_once_stays_where_it_is_however_often(with_store: WithStore) -> None:
     async def body(store: AnyStore) -> None:
         lease = await take(store)
-        await store.commit(Batch(put_jobs=[NIGHTLY, JOB]), NAME, lease.epoch)
+        await store.commit(Batch(records=put_jobs(NIGHTLY, JOB)), NAME, lease.epoch)
         for _ in range(3):
-            await store.commit(Batch(dropped_jobs=["nightly"], put_jobs=[HOURLY, NIGHTLY]), NAME, lease.epoch)
+            await store.commit(Batch(records=put_jobs(HOURLY, NIGHTLY, gone=["nightly"])), NAME, lease.epoch)
             assert await put(store) == [NIGHTLY, JOB, HOURLY]
 
     with_store(body)
@@ -154,9 +156,9 @@ def test_only_versions_that_live_runs_refer_to_are_loaded_and_every_one_can_be_a
         end = make_run("a", seq=9, state=State.FAILED, ended_at=1.0)
         adopted = make_run("b", seq=3, job_version=newer.version)
         await store.commit(updated(end, adopted), NAME, lease.epoch)
-        snapshot = await store.load(0)
+        snapshot = await store.load(0, [StoredJob])
         assert snapshot.jobs == [newer]
-        assert snapshot.put_jobs == [], "a version that a run refers to is not a job that was put"
+        assert snapshot.records == [], "a version that a run refers to is not a job that was put"
         for job in (JOB, NIGHTLY, HOURLY, newer):
             assert await store.definition(job.version) == job
         assert await store.definition("nightly") is None

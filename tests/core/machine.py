@@ -6,7 +6,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from interlock.core.decisions import Answer, Decisions, Failed
-from interlock.core.rebuild import rebuild
+from interlock.core.rebuild import LOADED, rebuild
 from interlock.core.state import DEFAULT_LANES, Limits, SchedulerState
 from interlock.core.step import Command, needs, step
 from interlock.engine import effects, facts
@@ -175,7 +175,7 @@ class Machine:
         self._begin_again(self.state)
 
     def _begin_again(self, before: SchedulerState | None) -> None:
-        snapshot = at_once(self.store.load(self.limits.small_payload))
+        snapshot = at_once(self.store.load(self.limits.small_payload, LOADED))
         self.state = rebuild(self.limits, specs(self.lanes), snapshot, self.now, before)
         self.step(("", self.define(0)))
 

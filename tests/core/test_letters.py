@@ -13,6 +13,7 @@ from interlock.core.state import Limits
 from interlock.core.step import Command
 from interlock.core.transition import Pass
 from interlock.error import UnknownJob
+from interlock.model.bulk import BulkRequest
 from interlock.model.job import Job, Retry
 from interlock.model.letter import DeadLetter, LetterCode, LetterFilter
 from interlock.model.policy.verdict import Ruling
@@ -177,7 +178,7 @@ def test_a_bulk_replay_survives_any_death_and_replays_none_twice(deaths: int) ->
         m.restart()
     while m.state.walks:
         m.step()
-    assert m.store.bulks["b1"][0].done == 9
+    assert m.store.stored.all(BulkRequest)["b1"].done == 9
     replayed = [one for one in letters(m) if one.replayed_as is not None]
     assert sorted(one.id for one in replayed) == sorted([*old, done])
     again = [run for run in m.store.runs_by_id.values() if run.origin == "retry"]

@@ -11,6 +11,7 @@ from interlock.engine.engine import Engine, EngineSettings
 from interlock.error import StoreUnavailable
 from interlock.model.job import Job
 from interlock.model.pool import PoolSpec
+from interlock.model.record import Record
 from interlock.model.run import Now
 from interlock.model.schedule.schedule import Schedule
 from interlock.ports.bus import Peer
@@ -73,14 +74,14 @@ class SlowStore(MemoryStore):
             self.reading.remove(run_ids)
         return await super().inputs(run_ids)
 
-    async def load(self, small_payload: int) -> Snapshot:
+    async def load(self, small_payload: int, kinds: Sequence[type[Record]] = ()) -> Snapshot:
         self._check()
         if self.unreadable:
             raise StoreUnavailable("no descriptor is left")
         if self.surprise is not None:
             surprise, self.surprise = self.surprise, None
             raise surprise
-        return await super().load(small_payload)
+        return await super().load(small_payload, kinds)
 
     def _check(self) -> None:
         if self.failing:

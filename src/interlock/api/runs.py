@@ -23,6 +23,7 @@ from interlock.interface import run_view as v
 from interlock.interface.bodies import ActedOn, BatchBody, BulkBody, CancelBody, ReasonBody, SubmittedBatch
 from interlock.interface.new_run_body import NewRunBody, TriggerBody
 from interlock.model.access import EVERY_TENANT, Caller
+from interlock.model.bulk import BulkRequest
 from interlock.model.delivery import DeliveryFilter
 from interlock.model.explanation import MOST_NAMED, Explanation, explain_end, with_deliveries
 from interlock.model.facets import ProgressInfo
@@ -248,7 +249,7 @@ class Runs:
 
     async def bulk(self, call: Call[Any, None]) -> v.BulkInfo:
         bulk_id = call.path["bulk_id"]
-        found = await self._reader.bulk(bulk_id)
+        found = await self._reader.record(BulkRequest, bulk_id)
         if found is None or call.caller.tenant not in (EVERY_TENANT, found.wanted.tenant):
             raise e.UnknownBulk(bulk_id)
         return v.bulk_info_of(found)

@@ -86,13 +86,13 @@ def _begin(p: Pass, command: StartBulk, actor: str) -> BulkRequest:
     if len(p.state.bulks) > MOST_KEPT:
         oldest = next(one for one in p.state.bulks if one not in p.state.walks)
         del p.state.bulks[oldest]
-        p.batch.dropped_bulks.append(oldest)
+        p.forget(BulkRequest, oldest)
     return p.state.bulks[bulk.id]
 
 
 def _keep(p: Pass, bulk: BulkRequest) -> None:
     p.state.bulks[bulk.id] = bulk
-    p.batch.bulks.append(bulk)
+    p.keep(bulk)
     if bulk.ended_at is not None:
         p.state.walks.pop(bulk.id, None)
 
@@ -110,11 +110,12 @@ def proceed(p: Pass) -> None:
     act, wanted, reason, actor = ACTIONS[bulk.action], bulk.wanted, bulk.reason, bulk.actor
     if bulk.is_cascade:
         act = cancel_with_children
-    done, asked = bulk.done, bulk.asked
+    done, asked, walked = bulk.done, bulk.asked, bulk.walked
     room, looks = p.state.limits.bulk_runs, LOOKS
     while walk and room and looks:
         looks -= 1
         run = walk.pop()
+        walked = run.id
         if run.ended_at is None and wanted.fits(run) and act(p, run, reason, actor):
             room -= 1
             if run.ended_at is None and run.stop is not None:
@@ -124,10 +125,8 @@ def proceed(p: Pass) -> None:
     if walk:
         p.state.walks[bulk_id] = walk
     if not walk or (done, asked) != (bulk.done, bulk.asked):
-        ended_at = None if walk else p.now
-        _keep(p, replace(bulk, done=done, asked=asked, left=len(walk), ended_at=ended_at, seq=bulk.seq + 1))
-        if walk:
-            p.batch.walked.append((run.id, bulk_id))
+        ended_at, seq = None if walk else p.now, bulk.seq + 1
+        _keep(p, replace(bulk, done=done, asked=asked, left=len(walk), ended_at=ended_at, seq=seq, walked=walked))
 
 
 def cancel_with_children(p: Pass, run: Run, reason: str, actor: str) -> bool:

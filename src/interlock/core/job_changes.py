@@ -26,6 +26,7 @@ from interlock.model.lane import CRON
 from interlock.model.reload_report import Difference
 from interlock.model.run import backfill, occurrence_id
 from interlock.model.state import State
+from interlock.model.stored_job import StoredJob
 from interlock.wire.command import Define, Put, Refill
 from interlock.wire.request import BackfillReport, DropJob, SetPaused
 
@@ -117,7 +118,7 @@ def put(p: Pass, origin: str, command: Put) -> None:
         known = state.jobs.get(job.id)
         if known != job:
             state.jobs[job.id] = job
-            p.put_jobs[job.id] = job
+            p.keep(StoredJob(job.id, job))
             _enter(p, job)
             if known is not None:
                 p.adopting.add(job.id)
@@ -130,7 +131,7 @@ def drop(p: Pass, origin: str, command: DropJob) -> None:
         raise NotPut(job.id, p.state.sources.get(job.id, ""))
     _leave_table(p, command.job_id, REMOVED)
     del p.state.jobs[command.job_id]
-    p.put_jobs[command.job_id] = None
+    p.forget(StoredJob, command.job_id)
     note_jobs(p, command.actor or origin, "dropped", {job.id: job.version}, {})
     p.answers.append((origin, report(p.state, command.request)))
 

@@ -62,7 +62,7 @@ def _memo(p: Pass, name: str) -> LaneMemo:
 
 def _keep(p: Pass, name: str, memo: LaneMemo) -> None:
     p.state.lane_memos[name] = memo
-    p.batch.memos[LaneMemo.PREFIX + name] = None if memo == LaneMemo() else msgspec.json.encode(memo)
+    p.keep_memo(LaneMemo.PREFIX + name, None if memo == LaneMemo() else msgspec.json.encode(memo))
     p.state.settle_lanes()
 
 

@@ -55,14 +55,15 @@ def adopt_output(p: Pass, position: int) -> None:
         if p.state.scanned is None:
             _note_position(p, position)
     elif p.state.scanned is not None:
-        p.state.scanned = p.batch.memos[MEMO] = None
+        p.state.scanned = None
+        p.keep_memo(MEMO, None)
         for run in [one for one in p.state.runs.values() if waits_for_scan(one)]:
             _give_up(p, run, NO_SCANNERS)
 
 
 def _note_position(p: Pass, position: int) -> None:
     p.state.scanned = position
-    p.batch.memos[MEMO] = str(position).encode()
+    p.keep_memo(MEMO, str(position).encode())
 
 
 def withhold(p: Pass, run: Run, at: float | None) -> bool:

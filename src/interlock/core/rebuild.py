@@ -18,11 +18,16 @@ from interlock.core.snapshot import Snapshot as Snapshot
 from interlock.core.state import JUMP, LATE, WAIT, Limits, Lines, SchedulerState
 from interlock.core.timers import waits_for_span
 from interlock.fields.duration import checked
+from interlock.model.bulk import BulkRequest
 from interlock.model.job import Job
 from interlock.model.lane import LaneMemo, LaneSpec
 from interlock.model.run import Now, Run
 from interlock.model.run_action import RunAction
 from interlock.model.state import GUARDED, HOLDS_SLOT, ON_WORKER, State
+from interlock.model.stored_job import StoredJob
+
+LOADED = (StoredJob, BulkRequest)
+"""kinds of records that a scheduler needs when it takes over"""
 
 
 def rebuild(
@@ -40,13 +45,14 @@ def rebuild(
     state.events = snapshot.position
     state.log_sizes = dict(snapshot.log_sizes)
     state.lines = {run_id: Lines(*mark) for run_id, mark in snapshot.log_marks.items()}
-    state.jobs = {job.id: job for job in snapshot.put_jobs}
+    state.jobs = {stored.id: stored.job for stored in snapshot.of(StoredJob)}
     state.versions = {job.version: job for job in snapshot.jobs}
     state.timetable.rows = {row[0]: row for row in snapshot.schedules}
-    for bulk, reach in snapshot.bulks:
+    for bulk in snapshot.of(BulkRequest):
         state.bulks[bulk.id] = bulk
         if bulk.ended_at is None:
-            tenant, met = bulk.wanted.tenant, [] if bulk.action is RunAction.RETRY else snapshot.runs[:reach]
+            reach = 0 if bulk.action is RunAction.RETRY else snapshot.reaches[bulk.id]
+            tenant, met = bulk.wanted.tenant, snapshot.runs[:reach]
             state.walks[bulk.id] = [run for run in met if tenant in (None, run.tenant)]
     for name, memo in snapshot.memos.items():
         if name.startswith(RATE):

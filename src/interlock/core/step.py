@@ -34,6 +34,7 @@ from interlock.core.series import release
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
 from interlock.error import InterlockError, InvalidTransition
+from interlock.model.child_info import KeptService
 from interlock.model.run import Now, Run
 from interlock.model.state import State
 from interlock.wire import (
@@ -128,7 +129,11 @@ def _start_draining(p: Pass, origin: str, content: command.StartDraining) -> Non
 
 
 def _note_services(p: Pass, origin: str, content: command.NoteServices) -> None:
-    p.batch.kept += content.kept
+    for service, kept in content.kept:
+        if kept is None:
+            p.forget(KeptService, service)
+        else:
+            p.keep(KeptService(service, kept))
     p.batch.service_log += content.lines
 
 

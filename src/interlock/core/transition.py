@@ -20,12 +20,12 @@ from interlock.fields.payload import LIMIT
 from interlock.model.audit import AuditKind
 from interlock.model.facets import CollapsedInto, Collected, Facets, Note
 from interlock.model.guard import Violation, ViolationEvent
-from interlock.model.job import Job
 from interlock.model.job_info import JobEvent
 from interlock.model.labels import BYPASSED
 from interlock.model.lane import LaneEvent
 from interlock.model.letter import CODE_OF, LONGEST_ERROR, DeadLetter, LetterCode
 from interlock.model.policy.output import OutputRecord, OutputStatus
+from interlock.model.record import Memo, R, Record
 from interlock.model.run import UPDATE_AFTER, UPDATES, Run, Transition
 from interlock.model.session_info import SessionEvent
 from interlock.model.state import CONSEQUENCES, HOLDS_SLOT, Consequence, State
@@ -83,7 +83,6 @@ class Pass(Decisions, kw_only=True):
     settled: int = 0  # number of ended runs whose guards and actions have noticed
     occurrences: int = 0  # number of created runs
     schedules: dict[str, ScheduleRow | None] = {}  # job → its new row, None to delete it
-    put_jobs: dict[str, Job | None] = {}  # id → the new definition of a stored job, None to delete it
     adopting: set[str] = set()  # jobs that have changed
     judging_cost: int = 0  # of the policy's expressions
     passed: set[str] = set()  # runs that the remote policy let pass in this pass
@@ -244,7 +243,24 @@ class Pass(Decisions, kw_only=True):
 
     def memo(self, name: str) -> bytes | None:
         """Return a memo as of now, if it is among the facts or was written in this pass."""
-        return self.batch.memos[name] if name in self.batch.memos else self.facts.memos.get(name)
+        found = self.record(Memo, name)
+        return None if found is None else found.value
+
+    def record(self, kind: type[R], id: str) -> R | None:
+        """Return a record as of now, if it is among the facts or was written in this pass."""
+        key = kind.kind, id
+        found = self.batch.records[key] if key in self.batch.records else self.facts.records.get(key)
+        return found if isinstance(found, kind) else None
+
+    def keep(self, record: Record) -> None:
+        self.batch.records[record.kind, record.id] = record
+
+    def forget(self, kind: type[Record], id: str) -> None:
+        self.batch.records[kind.kind, id] = None
+
+    def keep_memo(self, name: str, value: bytes | None) -> None:
+        """Keep a small value that belongs to no run; None deletes it."""
+        self.batch.records[Memo.kind, name] = None if value is None else Memo(name, value)
 
     def state_of(self, run_id: str) -> State | None:
         run = self.find(run_id)
@@ -348,8 +364,6 @@ class Pass(Decisions, kw_only=True):
             batch.freed_keys = sorted(self.freed - created.keys())
         batch.schedules = [row for row in self.schedules.values() if row is not None]
         batch.dropped_schedules = [job_id for job_id, row in self.schedules.items() if row is None]
-        batch.put_jobs = [job for job in self.put_jobs.values() if job is not None]
-        batch.dropped_jobs = [job_id for job_id, job in self.put_jobs.items() if job is None]
         for run in created.values():
             if run.payload is not None and len(run.payload) > state.limits.small_payload:
                 run.payload = None

@@ -42,7 +42,7 @@ class Handover:
         if decisions.batch.deliveries:
             engine.sender.note_owed()
         engine.sender.forget(decisions.ended)
-        if decisions.batch.kept or decisions.batch.service_log:
+        if decisions.batch.records or decisions.batch.service_log:
             for _, content in commands:
                 if type(content) is NoteServices:
                     engine.on_noted(content)

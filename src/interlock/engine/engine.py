@@ -17,7 +17,7 @@ from random import Random
 import msgspec
 
 from interlock.core.decisions import Decisions
-from interlock.core.rebuild import rebuild
+from interlock.core.rebuild import LOADED, rebuild
 from interlock.core.state import Limits, SchedulerState
 from interlock.core.step import NO_FACTS, Command, needs, step
 from interlock.engine import facts
@@ -326,7 +326,7 @@ class Engine:
             self.metrics.lease_waits += 1
             return False
         self._wrote_at = now.elapsed
-        snapshot = await self._store.load(settings.limits.small_payload)
+        snapshot = await self._store.load(settings.limits.small_payload, LOADED)
         before = self.state if self._has_led else None
         self.state = rebuild(settings.limits, self.catalog.lanes, snapshot, self._clock.now(), before)
         self.metrics.begin(self.state)

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from interlock.core.facts import Facts, Needs
 from interlock.core.session import memo_name
 from interlock.fields import payload
+from interlock.model.record import Memo
 from interlock.model.run import Run
 from interlock.model.state import State
 from interlock.ports.store import MOST_PRUNED, Store
@@ -46,9 +47,9 @@ async def read(needs: Needs, store: Store, now: float) -> Facts:
         facts.letters[one] = [letter.id for letter in page.letters], page.next is not None
     retried = list(facts.runs.values()) + await _read_pages(needs, facts, store)
     # A retry goes into the session of its run, which may be idle.
-    of_sessions = {memo_name(run.tenant, run.session): None for run in retried if run.session is not None}
-    if names := needs.memos | of_sessions:
-        facts.memos = await store.memos(list(names))
+    of_sessions = {(Memo, memo_name(run.tenant, run.session)): None for run in retried if run.session is not None}
+    read_all = {key: await store.record(*key) for key in needs.records | of_sessions}
+    facts.records = {(kind.kind, id): record for (kind, id), record in read_all.items() if record is not None}
     return facts
 
 

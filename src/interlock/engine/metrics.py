@@ -125,7 +125,7 @@ class Metrics:
             self.commits += 1
             self._commit_seconds.add(seconds)
             runs = len(batch.created) + sum(map(len, batch.updated.values())) + len(batch.history) + len(batch.logs)
-            self._commit_rows.add(runs + len(batch.kept) + len(batch.service_log))
+            self._commit_rows.add(runs + len(batch.records) + len(batch.service_log))
         self._topics.update((job.id, job.policy_topic) for job in batch.jobs)
         if batch.created:
             self._counts["received"].update(self._by_topic(map(_JOB_OF_ROW, batch.created)))

@@ -18,6 +18,7 @@ from interlock.model.access import OWNER
 from interlock.model.delivery import DeliveryFilter
 from interlock.model.explanation import MOST_NAMED, Explanation, explain_end, with_deliveries, without_workers
 from interlock.model.facets import ProgressInfo
+from interlock.model.record import Memo
 from interlock.model.run import Now, Run, as_fields, stats_of
 from interlock.model.session import check_key
 from interlock.model.state import TERMINAL
@@ -330,8 +331,8 @@ async def _session(requests: Requests, name: str, question: AskSession) -> Messa
     key, state = (question.tenant, question.session), requests.engine.state
     found = state.sessions.get(key)
     if found is None:
-        memos = await requests.store.memos([memo_name(*key)])
-        found = Session(*key, read_memo(memos.get(memo_name(*key))))
+        memo = await requests.store.record(Memo, memo_name(*key))
+        found = Session(*key, read_memo(None if memo is None else memo.value))
     return SessionsReport(question.request, [session_info(state, found, requests.engine.now())], False)
 
 

@@ -10,14 +10,14 @@ import json
 import logging
 import math
 from collections import deque
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Set
 from itertools import count, islice
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
 from interlock.fields.duration import brief
-from interlock.model.child_info import Change, ChildInfo, Exit, Kept, Status
+from interlock.model.child_info import Change, ChildInfo, Exit, Kept, KeptService, Status
 from interlock.ports.handover import Handover
 from interlock.ports.store import Reader
 from interlock.wire.command import NoteServices, ServiceRow
@@ -132,7 +132,12 @@ class ServiceBook(Handover):
         self.dropped = 0  # rows dropped because the store was too slow
 
     async def load(self, reader: Reader) -> None:
-        self._kept = await reader.kept()
+        self._kept = {service.id: service.kept for service in (await reader.records(KeptService)).records}
+
+    @property
+    def services(self) -> Set[str]:
+        """The services of which something is kept."""
+        return self._kept.keys()
 
     async def recall(self, path: str) -> Kept | None:
         return self._kept.get(path)

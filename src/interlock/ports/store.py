@@ -8,6 +8,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Sequence
 from math import inf
+from typing import Generic
 
 import msgspec
 from msgspec.json import decode
@@ -15,12 +16,12 @@ from msgspec.json import decode
 from interlock.core.decisions import Batch
 from interlock.core.rebuild import Snapshot as Snapshot
 from interlock.model.audit import AuditEntry, AuditFilter, AuditHead
-from interlock.model.bulk import BulkRequest
-from interlock.model.child_info import Change, Kept
+from interlock.model.child_info import Change
 from interlock.model.delivery import Delivery, DeliveryFilter
 from interlock.model.guard import ViolationEvent
 from interlock.model.job import Job
 from interlock.model.letter import DeadLetter, LetterFilter
+from interlock.model.record import R, Record, RecordFilter
 from interlock.model.run import Run, Transition
 from interlock.model.run_filter import RunFilter as RunFilter
 from interlock.model.state import State
@@ -28,6 +29,8 @@ from interlock.model.state import State
 MOST_LOOKED_AT = 50_000  # runs that one call of `runs` looks at, and positions that one of `events` does
 MOST_WITH_PREFIX = 1000  # runs that it looks at if the filter has `id_prefix`: the last of them by id
 MOST_EVENT_BYTES = 256 * 1024  # size of the answer to one call of `events`, roughly
+MOST_RECORDS = 120_000  # records that one call of `records` looks at
+MOST_RECORD_BYTES = 4 * 1024 * 1024  # size of its answer, roughly
 MOST_PRUNED = 1000  # rows, keys or runs that one call of a `prune_…` deletes
 HURRIED = 20  # times more runs in a hurried call
 
@@ -142,6 +145,11 @@ class LetterRows(msgspec.Struct, frozen=True):
     next: int | None  # where to continue; None after the last page
 
 
+class RecordRows(msgspec.Struct, Generic[R], frozen=True):
+    records: list[R]  # newest first
+    next: int | None  # where to continue; None after the last page
+
+
 class AuditRows(msgspec.Struct, frozen=True):
     entries: list[AuditEntry]  # oldest first
     next: int | None  # the number to continue after; None after the last page
@@ -149,6 +157,7 @@ class AuditRows(msgspec.Struct, frozen=True):
 
 
 EVERY_ENTRY = AuditFilter()
+EVERY_RECORD = RecordFilter()
 
 
 class Pruned(msgspec.Struct, frozen=True):
@@ -222,10 +231,6 @@ class Reader(ABC):
         """Return the first or the last `limit` rows of a service with a position above `after`, in order."""
 
     @abstractmethod
-    async def kept(self) -> dict[str, Kept]:
-        """Return what outlasts each service, by its name."""
-
-    @abstractmethod
     async def position(self) -> int:
         """Return the highest stored position, or 0."""
 
@@ -234,7 +239,15 @@ class Reader(ABC):
         """Return a version of a job that a run refers to, or did."""
 
     @abstractmethod
-    async def bulk(self, bulk_id: str) -> BulkRequest | None: ...
+    async def record(self, kind: type[R], id: str) -> R | None: ...
+
+    @abstractmethod
+    async def records(
+        self, kind: type[R], wanted: RecordFilter = EVERY_RECORD, before: int | None = None, limit: int = MOST_RECORDS
+    ) -> RecordRows[R]:
+        """Return at most `limit` records of a kind that match, last created first; `before` is the `next` of the
+        previous page. One call looks at `MOST_RECORDS` of them at most, except for a single run or an id, and returns
+        no more than about `MOST_RECORD_BYTES`; so a page may be short or empty and still have a `next`."""
 
     @abstractmethod
     async def delivery(self, delivery_id: str) -> Delivery | None: ...
@@ -293,14 +306,15 @@ class Store(Reader):
 
         Raises `StaleEpoch` unless `epoch` is the current one of `lease`. Storing a batch again changes nothing, and
         neither does an update older than the stored one: an update is identified by run and `seq`, a log line by run,
-        attempt and number, a row of the services' log by service and number, a bulk request by id and `seq`. A bulk
-        request covers the runs stored before the batch it first came with, and after each entry in `walked` those
-        before that run. The first run of an entry in `copied` gets copies of the further payloads of the second, and
-        of its own payload if the entry says so; each comes once, whatever its run becomes. An entry of the audit is
-        identified by its number; one that is stored stays as it is. A delivery replaces the one
-        with its id only if its round is higher. A result in `sent` then changes a pending delivery of its round, unless
-        that has more tries. A stored dead letter stays as it is; then `replayed` names the new runs in letters, and
-        then letters are dropped. New rows need positions above every stored one, or `StoreUnavailable` is raised.
+        attempt and number, a row of the services' log by service and number. A record replaces the one with its
+        kind and id if its `seq` is higher, or 0. A bulk request covers the runs stored before the batch it first came
+        with, and those before the last run it has looked at. The first run of an entry in `copied` gets copies of the
+        further payloads of the second, and of its own payload if the entry says so; each comes once, whatever its run
+        becomes. An entry of the audit is identified by its number; one that is stored stays as it is. A delivery
+        replaces the one with its id only if its round is higher. A result in `sent` then changes a pending delivery of
+        its round, unless that has more tries. A stored dead letter stays as it is; then `replayed` names the new runs
+        in letters, and then letters are dropped. New rows need positions above every stored one, or `StoreUnavailable`
+        is raised.
         """
 
     @abstractmethod
@@ -309,8 +323,8 @@ class Store(Reader):
         that no position is used twice. Returns how many; fewer than `MOST_PRUNED` means that none is left."""
 
     @abstractmethod
-    async def load(self, small_payload: int) -> Snapshot:
-        """Return the live part of the store, with payloads of at most this size."""
+    async def load(self, small_payload: int, kinds: Sequence[type[Record]] = ()) -> Snapshot:
+        """Return the live part of the store, with payloads of at most this size, and all records of these kinds."""
 
     @abstractmethod
     async def inputs(self, run_ids: Sequence[str]) -> dict[str, Inputs]:
@@ -319,10 +333,6 @@ class Store(Reader):
     @abstractmethod
     async def known_keys(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], tuple[str, bytes]]:
         """Return run id and digest of each (tenant, idempotency key) that was used."""
-
-    @abstractmethod
-    async def memos(self, names: Sequence[str]) -> dict[str, bytes]:
-        """Return the memos of these names."""
 
     @abstractmethod
     async def digests(self, run_ids: Sequence[str]) -> dict[str, bytes]:

@@ -10,18 +10,18 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from interlock.core.audit import HEAD
 from interlock.core.decisions import Batch
 from interlock.core.schedule_table import ScheduleRow
 from interlock.core.session import PREFIX, memo_name
 from interlock.error import StaleEpoch, StoreUnavailable
 from interlock.model.audit import AuditFilter
-from interlock.model.bulk import BulkRequest
-from interlock.model.child_info import Change, Kept
+from interlock.model.child_info import Change
 from interlock.model.delivery import Delivery, DeliveryFilter
 from interlock.model.job import Job
 from interlock.model.letter import DeadLetter, LetterFilter
+from interlock.model.record import Memo, R, Record, RecordFilter
 from interlock.model.run import CALL_KEY, CATCH_UP, SCHEDULE, UPDATES, Run, Transition
-from interlock.model.run_action import RunAction
 from interlock.model.session_info import SessionEvent
 from interlock.model.state import State
 from interlock.ports import store as port
@@ -29,7 +29,8 @@ from interlock.ports.leases import L, Lease, Leases
 from interlock.stores.memory_audit import AuditLog
 from interlock.stores.memory_deliveries import Deliveries
 from interlock.stores.memory_letters import Letters
-from interlock.stores.memory_rows import copy_payloads, keep_memos
+from interlock.stores.memory_records import Records
+from interlock.stores.memory_rows import copy_payloads
 
 _change_decoder = msgspec.json.Decoder(Change)
 _POSITION = attrgetter("position")
@@ -57,11 +58,8 @@ class MemoryStore(port.Store, Leases):
         self.audit_log = AuditLog()
         self.leases: dict[str, Lease] = {}
         self._numbered: list[tuple[int, Run]] = []  # runs with their numbers, in order of creation
-        self.put_jobs: dict[str, Job] = {}
         self.schedules: dict[str, ScheduleRow] = {}
-        self.bulks: dict[str, tuple[BulkRequest, int]] = {}  # each with the number of the last run left to it
-        self.memos_by_name: dict[str, bytes] = {}
-        self.kept_by_name: dict[str, Kept] = {}
+        self.stored = Records()
         self._events: list[port.StoredEvent | port.ServiceEntry] = []
         self._held_up_to = 0  # highest position of a line that nobody might read
         self._events_of: dict[str, list[port.StoredEvent | port.ServiceEntry]] = {}
@@ -95,7 +93,7 @@ class MemoryStore(port.Store, Leases):
     def apply(self, batch: Batch) -> None:
         for job in batch.jobs:
             self.job_versions[job.version] = job
-        self._apply_bulks(batch)
+        self.stored.apply(batch, self._last_number())
         for row in batch.created:
             if row[0] not in self.runs_by_id:
                 run = self.runs_by_id[row[0]] = Run(*row)
@@ -116,19 +114,6 @@ class MemoryStore(port.Store, Leases):
         self._deliveries.apply(batch)
         self.audit_log.apply(batch)
         self._apply_services(batch)
-        keep_memos(batch, self.memos_by_name)
-
-    def _apply_bulks(self, batch: Batch) -> None:
-        for bulk_id in batch.dropped_bulks:
-            self.bulks.pop(bulk_id, None)
-        for bulk in batch.bulks:
-            known, last = self.bulks.get(bulk.id, (bulk, self._last_number()))
-            if known.seq <= bulk.seq:
-                self.bulks[bulk.id] = bulk, last
-        numbers = {run.id: number for number, run in self._numbered} if batch.walked else {}
-        for run_id, bulk_id in batch.walked:
-            bulk, last = self.bulks[bulk_id]
-            self.bulks[bulk_id] = bulk, min(last, numbers.get(run_id, last + 1) - 1)
 
     def _last_number(self) -> int:
         return self._numbered[-1][0] if self._numbered else 0
@@ -171,8 +156,6 @@ class MemoryStore(port.Store, Leases):
         return [key for _, key in sorted(held, reverse=True)]
 
     def _apply_services(self, batch: Batch) -> None:
-        kept_or_not = self.kept_by_name | dict(batch.kept)
-        self.kept_by_name = {name: kept for name, kept in kept_or_not.items() if kept is not None}
         rows_of_services = enumerate(batch.service_log, start=batch.of_services)
         for position, (service, number, at, stream, text, change) in rows_of_services:
             rows = self._service_log.setdefault(service, {})
@@ -187,9 +170,6 @@ class MemoryStore(port.Store, Leases):
         for job_id in batch.dropped_schedules:
             self.schedules.pop(job_id, None)
         self.schedules.update((row[0], row) for row in batch.schedules)
-        for job_id in set(batch.dropped_jobs).difference(job.id for job in batch.put_jobs):
-            self.put_jobs.pop(job_id, None)
-        self.put_jobs.update((job.id, job) for job in batch.put_jobs)
 
     def _add_event(self, position: int, run_id: str, transitions: list[Transition], line: port.LogEntry | None) -> None:
         run = self.runs_by_id.get(run_id)
@@ -204,29 +184,34 @@ class MemoryStore(port.Store, Leases):
             for name, value in values.items():
                 setattr(run, name, value)
 
-    async def load(self, small_payload: int) -> port.Snapshot:
+    async def load(self, small_payload: int, kinds: Sequence[type[Record]] = ()) -> port.Snapshot:
         live = [run for run in self.runs_by_id.values() if run.ended_at is None]
         runs = [replace(run, payload=run.payload if len(run.payload or b"") <= small_payload else None) for run in live]
         texts = {run.id: [line.text.encode() for line in self.lines.get(run.id, {}).values()] for run in runs}
         sizes = {run_id: (len(lines), sum(map(len, lines))) for run_id, lines in texts.items() if lines}
         marks = {run.id: mark for run in runs if (mark := _mark(run, self.lines.get(run.id, {}))) is not None}
         jobs = [self.job_versions[one] for one in sorted({run.job_version for run in runs}) if one in self.job_versions]
-        put, schedules = list(self.put_jobs.values()), list(self.schedules.values())
+        records = [record for kind in kinds for record in self.stored.all(kind).values()]
         numbers = [number for number, run in self._numbered if run.ended_at is None]
-        bulks = [(bulk, bisect_right(numbers, last)) for bulk, last in self.bulks.values()]
-        memos = self._memos_for(runs)
-        end = self.audit_log.end
-        return port.Snapshot(runs, jobs, self._highest(), sizes, marks, put, schedules, bulks, *memos, end)
+        number_of = {run.id: number for number, run in self._numbered}.get
+        reaches = {bulk_id: bisect_right(numbers, last) for bulk_id, last in self.stored.reaches(number_of).items()}
+        found = records, reaches, *self._memos_for(runs), self.audit_log.end
+        return port.Snapshot(runs, jobs, self._highest(), sizes, marks, list(self.schedules.values()), *found)
 
     def _memos_for(self, runs: list[Run]) -> tuple[dict[str, bytes], bool]:
         """Return the memos but those of idle sessions, and whether any session has one."""
         live = {memo_name(run.tenant, run.session) for run in runs if run.session is not None}
-        of_sessions = {name for name in self.memos_by_name if name.startswith(PREFIX)}
-        found = {name: value for name, value in self.memos_by_name.items() if name not in of_sessions - live}
-        return found, bool(of_sessions)
+        memos = self.memos
+        of_sessions = {name for name in memos if name.startswith(PREFIX)}
+        return {name: value for name, value in memos.items() if name not in of_sessions - live}, bool(of_sessions)
 
-    async def memos(self, names: Sequence[str]) -> dict[str, bytes]:
-        return {name: self.memos_by_name[name] for name in names if name in self.memos_by_name}
+    def memo(self, name: str) -> bytes | None:
+        found = self.stored.get(Memo, name)
+        return None if found is None else found.value
+
+    @property
+    def memos(self) -> dict[str, bytes]:
+        return {memo.id: memo.value for memo in self.stored.all(Memo).values()}
 
     async def inputs(self, run_ids: Sequence[str]) -> dict[str, port.Inputs]:
         found = {one: self.runs_by_id[one].payload for one in run_ids if one in self.runs_by_id}
@@ -296,6 +281,7 @@ class MemoryStore(port.Store, Leases):
             self._forget(run)
         if gone:
             self._deliveries.forget(gone)
+            self.stored.forget_runs(gone)
             self._numbered = [one for one in self._numbered if one[1].id not in gone]
             self._events = [one for one in self._events if isinstance(one, port.ServiceEntry) or one.run_id not in gone]
         return port.Pruned(len(gone), len(found) > limits.runs)
@@ -303,7 +289,9 @@ class MemoryStore(port.Store, Leases):
     def _prunable(self, limits: port.PruneLimits) -> list[Run]:
         """Return the runs to prune, oldest first."""
         kept = set(self.dead.rows) | self._deliveries.runs() | {self._numbered[-1][1].id if self._numbered else ""}
-        kept.update(run.id for number, run in self._numbered if number < self._unreached(of_letters=False))
+        kept |= self.stored.held_runs()
+        unreached = self.stored.unreached(of_letters=False)
+        kept.update(run.id for number, run in self._numbered if number < unreached)
         if self._events and isinstance(newest := self._events[-1], port.StoredEvent):
             kept.add(newest.run_id)
         ended = [(run, run.ended_at) for _, run in self._numbered if run.ended_at is not None]
@@ -320,11 +308,6 @@ class MemoryStore(port.Store, Leases):
             left[run.job_id] -= 1
         found.update(run.id for run in others[: max(0, len(others) - limits.total)] if run.id not in kept)
         return [run for _, run in self._numbered if run.id in found]
-
-    def _unreached(self, of_letters: bool) -> int:
-        """Return the number below which retries under way have not looked at runs, or letters."""
-        retries = (bulk for bulk, _ in self.bulks.values() if bulk.action is RunAction.RETRY and bulk.ended_at is None)
-        return max((one.before or 0 for one in retries if (one.wanted.letters is not None) == of_letters), default=0)
 
     def _forget(self, run: Run) -> None:
         del self.runs_by_id[run.id]
@@ -395,9 +378,6 @@ class MemoryStore(port.Store, Leases):
         found = [entry for entry in self._service_log.get(service, {}).values() if entry.position > after]
         return found[:limit] if limit is None or not last else found[max(0, len(found) - limit) :]
 
-    async def kept(self) -> dict[str, Kept]:
-        return dict(self.kept_by_name)
-
     async def prune_service_log(self, most_lines: int, most_bytes: int) -> int:
         pruned: set[int] = set()
         for rows in self._service_log.values():
@@ -421,9 +401,17 @@ class MemoryStore(port.Store, Leases):
     async def definition(self, version: str) -> Job | None:
         return self.job_versions.get(version)
 
-    async def bulk(self, bulk_id: str) -> BulkRequest | None:
-        found = self.bulks.get(bulk_id)
-        return None if found is None else found[0]
+    async def record(self, kind: type[R], id: str) -> R | None:
+        return self.stored.get(kind, id)
+
+    async def records(
+        self,
+        kind: type[R],
+        wanted: RecordFilter = port.EVERY_RECORD,
+        before: int | None = None,
+        limit: int = port.MOST_RECORDS,
+    ) -> port.RecordRows[R]:
+        return self.stored.page(kind, wanted, before, limit)
 
     async def delivery(self, delivery_id: str) -> Delivery | None:
         return self._deliveries.get(delivery_id)
@@ -441,12 +429,12 @@ class MemoryStore(port.Store, Leases):
         return self.dead.counts(wanted)
 
     async def prune_letters(self, before: float, most: int) -> int:
-        return self.dead.prune(before, most, self._unreached(of_letters=True))
+        return self.dead.prune(before, most, self.stored.unreached(of_letters=True))
 
     async def audit(
         self, after: int, limit: int, wanted: AuditFilter = port.EVERY_ENTRY, last: bool = False
     ) -> port.AuditRows:
-        return self.audit_log.page(after, limit, wanted, last, self.memos_by_name)
+        return self.audit_log.page(after, limit, wanted, last, self.memo(HEAD))
 
     async def owed_hosts(self) -> dict[str, float]:
         owed = sorted(self._deliveries.owed(), key=attrgetter("next_at"), reverse=True)

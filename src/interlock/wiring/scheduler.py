@@ -357,7 +357,7 @@ class Scheduler:
             await self.engine.start()
             await self.book.load(self.store)
             # Services that are not declared any more are forgotten, as by a reload.
-            for service in (await self.store.kept()).keys() - self.services.names:
+            for service in self.book.services - self.services.names:
                 self.book.forget(service)
             self.engine.post("", NoteTokens({one.name: one.identity for one in self.settings.tokens}))
             await self.front.open()

@@ -11,15 +11,18 @@ from msgspec.structs import replace
 
 from interlock.core.decisions import Batch
 from interlock.model.audit import AuditEntry
+from interlock.model.bulk import BulkRequest
 from interlock.model.delivery import Outgoing
 from interlock.model.facets import Facets
 from interlock.model.outcome import Outcome
+from interlock.model.record import Record
 from interlock.model.state import State
 from interlock.stores.sqlite.queries import (
     INSERT_DELIVERIES,
     INSERT_HISTORY,
     INSERT_RUNS,
     NOTE_SENT,
+    PUT_RECORDS,
     QUERIES,
     UPDATE_RUNS,
 )
@@ -69,17 +72,11 @@ def _service_rows(batch: Batch) -> list[tuple[Any, ...]]:
     ]
 
 
-def _kept_rows(batch: Batch) -> list[tuple[Any, ...]]:
-    return [
-        (name, kept.resume_id, None if kept.last_exit is None else _to_json(kept.last_exit))
-        for name, kept in dict(batch.kept).items()
-        if kept is not None
-    ]
-
-
-def _dropped_jobs(batch: Batch) -> list[tuple[str]]:
-    put = {job.id for job in batch.put_jobs}
-    return [(job_id,) for job_id in batch.dropped_jobs if job_id not in put]
+def put_records(connection: sqlite3.Connection, records: Sequence[Record]) -> None:
+    PUT_RECORDS.write(connection, [(one.kind, one.id, *one.columns, one.encode()) for one in records])
+    if any(isinstance(record, BulkRequest) for record in records):
+        # Before the runs of the batch: a request covers those stored before it.
+        connection.execute(QUERIES["set_reach"])
 
 
 def _audit_rows(batch: Batch) -> list[tuple[Any, ...]]:
@@ -102,18 +99,9 @@ _WRITES: tuple[tuple[str, Callable[[Batch], Sequence[Sequence[Any]]]], ...] = (
     ("insert_job", lambda batch: [(job.version, job.id, _to_json(job)) for job in batch.jobs]),
     ("drop_schedule", lambda batch: [(job_id,) for job_id in batch.dropped_schedules]),
     ("put_schedule", attrgetter("schedules")),
-    ("drop_job", _dropped_jobs),
-    ("put_job", lambda batch: [(job.id, _to_json(job)) for job in batch.put_jobs]),
-    ("forget_kept", lambda batch: [(name,) for name, kept in dict(batch.kept).items() if kept is None]),
-    ("put_kept", _kept_rows),
     ("insert_service_row", _service_rows),
     ("insert_audit", _audit_rows),
-    ("drop_memo", lambda batch: [(name,) for name, value in batch.memos.items() if value is None]),
-    ("put_memo", lambda batch: [(name, value) for name, value in batch.memos.items() if value is not None]),
-    # Before the runs: a request covers those stored before it.
-    ("drop_bulk", lambda batch: [(bulk_id,) for bulk_id in batch.dropped_bulks]),
-    ("put_bulk", lambda batch: [(one.id, one.seq, _to_json(one)) for one in batch.bulks]),
-    ("walk_bulk", attrgetter("walked")),
+    ("forget_record", lambda batch: [key for key, record in batch.records.items() if record is None]),
 )
 """in this order, before runs and history"""
 
@@ -125,6 +113,7 @@ def write_batch(connection: sqlite3.Connection, batch: Batch) -> None:
             connection.executemany(QUERIES[name], rows)
     if batch.published:
         _publish(connection, batch)
+    put_records(connection, [record for record in batch.records.values() if record is not None])
     for width, created in groupby(batch.created, len):
         INSERT_RUNS[width].write(connection, list(created))
     if batch.copied:

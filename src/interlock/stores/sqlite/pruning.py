@@ -6,15 +6,19 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from interlock.ports.store import HURRIED, MOST_PRUNED, PruneLimits
+from interlock.stores.sqlite.database import one_view
 from interlock.stores.sqlite.queries import QUERIES
-from interlock.stores.sqlite.reader import one_view, read_position
+from interlock.stores.sqlite.reader import read_position
 
 MOST_AT_ONCE = 1000
 """rows and pages that one transaction deletes, unless a single run has more: other writes wait as long"""
 MOST_IN_A_CALL = 20_000
 HURRIED_AT_ONCE = 10  # times more in a hurried transaction: as many runs as one commit of a busy scheduler ends
 
-PARTS = ("prune_history", "prune_logs", "prune_checkpoints", "prune_payloads", "prune_deliveries", "prune_runs")
+PARTS = (
+    "prune_history", "prune_logs", "prune_checkpoints", "prune_payloads", "prune_deliveries",
+    "prune_records", "prune_runs",
+)  # fmt: skip
 """in this order, because the others are found by their runs"""
 
 

@@ -1,4 +1,4 @@
-"""The statements of queries.sql by name, with the columns of `Run` and `Delivery` filled in."""
+"""The statements of queries.sql by name, with the columns of runs and records filled in."""
 
 import re
 import sqlite3
@@ -10,12 +10,14 @@ from typing import Any
 from interlock.model.audit import AuditEntry
 from interlock.model.delivery import Delivery
 from interlock.model.letter import DeadLetter
+from interlock.model.record import Columns
 from interlock.model.run import UPDATES, Run
 from interlock.wire.delivery_request import Sent
 
 COLUMNS = Run.__struct_fields__
 DELIVERY_COLUMNS = tuple("order_key" if name == "order" else name for name in Delivery.__struct_fields__)
 AUDIT_COLUMNS = AuditEntry.__struct_fields__
+RECORD_VALUES = (*("order_key" if name == "order" else name for name in Columns._fields), "value")
 LETTER_COLUMNS = DeadLetter.__struct_fields__
 CHUNKS = (800, 200, 50)
 """Rows that one statement may take. The writing thread releases the interpreter lock for each statement; to get it back
@@ -48,6 +50,8 @@ QUERIES = {
             "delivery_columns": ", ".join(DELIVERY_COLUMNS),
             "letter_columns": ", ".join(LETTER_COLUMNS),
             "listed_letter": ", ".join("NULL" if column == "raw" else column for column in LETTER_COLUMNS),
+            "record_values": ", ".join(RECORD_VALUES),
+            "excluded_record": ", ".join(f"excluded.{column}" for column in RECORD_VALUES),
             "audit_columns": ", ".join(AUDIT_COLUMNS),
             "excluded_delivery": ", ".join(f"excluded.{column}" for column in DELIVERY_COLUMNS),
         },
@@ -74,6 +78,12 @@ LISTINGS = {
 DELIVERIES = {
     place: QUERIES["list_deliveries"].format(place=QUERIES[place])
     for place in ("all_deliveries", "deliveries_by_id", "deliveries_of_run")
+}
+
+
+RECORDS = {
+    place: (QUERIES["list_records"].format(place=QUERIES[place]), QUERIES["find_floor"].format(place=QUERIES[place]))
+    for place in ("all_records", "records_by_id", "records_of_run")
 }
 
 
@@ -109,6 +119,7 @@ INSERT_RUNS = {width: ManyRows("insert_run", COLUMNS[:width]) for width in (Run.
 UPDATE_RUNS = {group: ManyRows("update_run", ("id", *columns)) for group, columns in UPDATES.items()}
 INSERT_DELIVERIES = ManyRows("insert_delivery", DELIVERY_COLUMNS)
 NOTE_SENT = ManyRows("note_sent", Sent.__struct_fields__)
+PUT_RECORDS = ManyRows("put_record", ("kind", "id", *RECORD_VALUES))
 INSERT_HISTORY = ManyRows("insert_history", ("position", "run_id", "seq", "entries"))
 
 

@@ -7,7 +7,8 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,17 +18,19 @@ from msgspec.structs import asdict
 from interlock import error as e
 from interlock.core.audit import HEAD
 from interlock.model.audit import AuditEntry, AuditFilter, AuditHead, AuditKind
-from interlock.model.bulk import BulkRequest
-from interlock.model.child_info import Change, Exit, Kept
+from interlock.model.child_info import Change
 from interlock.model.delivery import Delivery, DeliveryFilter, Outgoing
 from interlock.model.facets import Facets
 from interlock.model.job import Job
 from interlock.model.letter import DeadLetter, LetterCode, LetterFilter
+from interlock.model.record import Memo, R, RecordFilter
 from interlock.model.run import Run, Transition
 from interlock.model.session_info import SessionEvent
 from interlock.model.state import State
+from interlock.model.stored_job import read_job
 from interlock.ports import store as port
-from interlock.stores.sqlite.database import connect_reader, damage, is_damage
+from interlock.stores.sqlite import records
+from interlock.stores.sqlite.database import connect_reader, damage, is_damage, one_view
 from interlock.stores.sqlite.queries import AUDIT_COLUMNS, DELIVERIES, LISTINGS, QUERIES
 
 logger = logging.getLogger("interlock.store")
@@ -38,12 +41,9 @@ Row = tuple[Any, ...]
 _LARGEST = 2**63 - 1
 _history_decoder = msgspec.msgpack.Decoder(list[Transition])
 _facets_decoder = msgspec.msgpack.Decoder(Facets)
-_job_decoder = msgspec.json.Decoder(Job)
 _change_decoder = msgspec.json.Decoder(Change)
-_exit_decoder = msgspec.json.Decoder(Exit)
 _head_decoder = msgspec.json.Decoder(AuditHead)
 _request_decoder = msgspec.msgpack.Decoder(Outgoing)
-read_bulk = msgspec.json.Decoder(BulkRequest).decode
 
 
 class SqliteReader(port.Reader):
@@ -227,21 +227,24 @@ class SqliteReader(port.Reader):
         found = await self._rows(name, values, _service_entry)
         return found[::-1] if last else found
 
-    async def kept(self) -> dict[str, Kept]:
-        def read(row: Row) -> tuple[str, Kept]:
-            name, resume_id, last = row
-            return name, Kept(resume_id=resume_id, last_exit=None if last is None else _exit_decoder.decode(last))
-
-        return dict(await self._rows("get_kept", {}, read))
-
     async def position(self) -> int:
         return await self._read(read_position)
 
     async def definition(self, version: str) -> Job | None:
         return await self._first("get_job", version, lambda row: read_job(row[0]))
 
-    async def bulk(self, bulk_id: str) -> BulkRequest | None:
-        return await self._first("get_bulk", bulk_id, lambda row: read_bulk(row[0]))
+    async def record(self, kind: type[R], id: str) -> R | None:
+        return await self._read(partial(records.read_record, kind, id))
+
+    async def records(
+        self,
+        kind: type[R],
+        wanted: RecordFilter = port.EVERY_RECORD,
+        before: int | None = None,
+        limit: int = port.MOST_RECORDS,
+    ) -> port.RecordRows[R]:
+        start = _LARGEST if before is None else _in_range(before)
+        return await self._read(partial(records.list_records, kind, wanted, start, limit))
 
     async def delivery(self, delivery_id: str) -> Delivery | None:
         return await self._first("get_delivery", delivery_id, _delivery)
@@ -285,13 +288,13 @@ class SqliteReader(port.Reader):
     ) -> port.AuditRows:
         def work(connection: sqlite3.Connection) -> port.AuditRows:
             with one_view(connection):
-                memo, newest = connection.execute(QUERIES["get_memo"], (HEAD,)).fetchone(), read_audit_end(connection)
+                memo, newest = records.read_record(Memo, HEAD, connection), read_audit_end(connection)
                 start = _in_range(max(after, newest.number - port.MOST_LOOKED_AT) if last else after)
                 until = min(start + port.MOST_LOOKED_AT, newest.number)
                 values = asdict(wanted) | {"after": start, "until": until, "limit": limit}
                 rows = connection.execute(QUERIES["list_last_of_audit" if last else "list_audit"], values).fetchall()
             entries = [_audit_entry(row) for row in rows]
-            head = AuditHead() if memo is None else _head_decoder.decode(memo[0])
+            head = AuditHead() if memo is None else _head_decoder.decode(memo.value)
             if last:
                 return port.AuditRows(entries[::-1], None, head)
             reached = entries[-1].number if len(entries) == limit else until
@@ -307,16 +310,6 @@ class SqliteReader(port.Reader):
 
     async def owed(self, host: str, now: float, limit: int) -> list[Delivery]:
         return await self._rows("get_owed", {"host": host, "now": now, "limit": limit}, _delivery)
-
-
-@contextmanager
-def one_view(connection: sqlite3.Connection) -> Iterator[None]:
-    """Let several statements see the file as one commit left it."""
-    connection.execute("BEGIN")
-    try:
-        yield
-    finally:
-        connection.execute("ROLLBACK")
 
 
 _STATES = {str(state): state for state in State}  # faster than a call of the class, which refuses damaged values
@@ -352,26 +345,10 @@ def read_position(connection: sqlite3.Connection) -> int:
     return position
 
 
-def read_jobs(connection: sqlite3.Connection, name: str) -> list[Job]:
-    """Return the jobs that a statement finds, without those that cannot be read at all."""
-    found = (read_job(row[0]) for row in connection.execute(QUERIES[name]))
+def read_jobs(connection: sqlite3.Connection) -> list[Job]:
+    """Return the versions of live runs, without those that cannot be read at all."""
+    found = (read_job(row[0]) for row in connection.execute(QUERIES["load_jobs"]))
     return [job for job in found if job is not None]
-
-
-def read_job(data: bytes) -> Job | None:
-    """Return a stored definition. If a check fails now, for example for a time zone that this machine does not have, it
-    goes without its schedule rather than keep a scheduler from starting."""
-    try:
-        return _job_decoder.decode(data)
-    except (e.InterlockError, msgspec.ValidationError) as error:
-        fields = msgspec.json.decode(data)
-        try:
-            job = msgspec.convert({name: value for name, value in fields.items() if name != "schedule"}, Job)
-        except (e.InterlockError, msgspec.ValidationError):
-            logger.error("the stored job %r cannot be read and is left out: %s", fields.get("id"), error)
-            return None
-        logger.error("the schedule of the stored job %r cannot be read, so it has none: %s", job.id, error)
-        return job
 
 
 def _delivery(row: Row) -> Delivery:

@@ -17,6 +17,7 @@ import msgspec
 from interlock import error as e
 from interlock.core.decisions import Batch
 from interlock.core.schedule_table import ScheduleRow
+from interlock.model.record import Record
 from interlock.model.state import State
 from interlock.ports.leases import L, Lease, Leases
 from interlock.ports.store import Inputs, Pruned, PruneLimits, Snapshot, Store
@@ -26,13 +27,12 @@ from interlock.stores.sqlite.queries import QUERIES
 from interlock.stores.sqlite.reader import (
     Row,
     SqliteReader,
-    one_view,
     read_audit_end,
-    read_bulk,
     read_jobs,
     read_position,
     read_runs,
 )
+from interlock.stores.sqlite.records import load_records
 
 T = TypeVar("T")
 K = TypeVar("K", bound="str | tuple[str, ...]")
@@ -269,19 +269,19 @@ class SqliteStore(SqliteReader, Store, Leases):
         cuts = await self._read(partial(pruning.find_service_cuts, most_lines, most_bytes))
         return await self._write(partial(pruning.prune_services, cuts)) if cuts else 0
 
-    async def load(self, small_payload: int) -> Snapshot:
+    async def load(self, small_payload: int, kinds: Sequence[type[Record]] = ()) -> Snapshot:
         def work(connection: sqlite3.Connection) -> Snapshot:
-            with one_view(connection):
+            with database.one_view(connection):
                 rows = connection.execute(QUERIES["load_runs"], {"small_payload": small_payload})
                 return Snapshot(
                     runs=list(read_runs(rows)),
-                    jobs=read_jobs(connection, "load_jobs"),
+                    jobs=read_jobs(connection),
                     position=read_position(connection),
                     log_sizes={row[0]: (row[1], row[2]) for row in connection.execute(QUERIES["load_log_sizes"])},
                     log_marks={row[0]: (row[1], row[2]) for row in connection.execute(QUERIES["load_log_marks"])},
-                    put_jobs=read_jobs(connection, "load_put_jobs"),
                     schedules=[_schedule(row) for row in connection.execute(QUERIES["load_schedules"])],
-                    bulks=[(read_bulk(row[0]), row[1]) for row in connection.execute(QUERIES["load_bulks"])],
+                    records=[record for kind in kinds for record in load_records(kind, connection)],
+                    reaches=dict(connection.execute(QUERIES["load_reaches"])),
                     memos=dict(connection.execute(QUERIES["load_memos"])),
                     has_session_memos=bool(connection.execute(QUERIES["has_session_memos"]).fetchone()[0]),
                     audit=read_audit_end(connection),
@@ -295,15 +295,12 @@ class SqliteStore(SqliteReader, Store, Leases):
 
     async def inputs(self, run_ids: Sequence[str]) -> dict[str, Inputs]:
         def work(connection: sqlite3.Connection) -> dict[str, Inputs]:
-            with one_view(connection):
+            with database.one_view(connection):
                 found = _rows("get_inputs", run_ids, (), connection)
                 further = {one: connection.execute(QUERIES["get_further_payloads"], (one,)).fetchall() for one in found}
                 return {one: Inputs(row[0], row[1], tuple(p for (p,) in further[one])) for one, row in found.items()}
 
         return await self._read(work)
-
-    async def memos(self, names: Sequence[str]) -> dict[str, bytes]:
-        return {name: row[0] for name, row in (await self._find("get_memo", names)).items()}
 
     async def known_keys(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], tuple[str, bytes]]:
         return {key: (row[0], row[1]) for key, row in (await self._find("get_key", keys)).items()}

@@ -173,13 +173,6 @@ CREATE TABLE leases (
   ends_at REAL NOT NULL
 ) WITHOUT ROWID;
 
--- last_exit is a JSON object.
-CREATE TABLE services (
-  name TEXT NOT NULL PRIMARY KEY,
-  resume_id TEXT NOT NULL,
-  last_exit BLOB
-) WITHOUT ROWID;
-
 -- Positions are shared with history and logs: no number is in two of them. size is that of text and change in bytes;
 -- change is a JSON object, in rows that tell of one.
 CREATE TABLE service_log (
@@ -214,22 +207,6 @@ CREATE TABLE schedules (
   reached REAL NOT NULL
 ) WITHOUT ROWID;
 
--- Jobs that were put, as JSON objects.
-CREATE TABLE put_jobs (
-  number INTEGER PRIMARY KEY,
-  job_id TEXT NOT NULL UNIQUE,
-  definition BLOB NOT NULL
-);
-
--- Requests for many runs at once, as JSON objects. They apply to runs up to last_number, those that were there before.
-CREATE TABLE bulk_requests (
-  number INTEGER PRIMARY KEY,
-  id TEXT NOT NULL UNIQUE,
-  seq INTEGER NOT NULL,
-  last_number INTEGER NOT NULL,
-  request BLOB NOT NULL
-);
-
 -- Entries that are only ever added; each has the hash of the one before. detail is a JSON object.
 CREATE TABLE audit (
   number INTEGER PRIMARY KEY,
@@ -247,8 +224,30 @@ CREATE TABLE audit (
 CREATE TRIGGER audit_not_changed BEFORE UPDATE ON audit BEGIN SELECT RAISE(ABORT, 'the audit is append-only'); END;
 CREATE TRIGGER audit_not_deleted BEFORE DELETE ON audit BEGIN SELECT RAISE(ABORT, 'the audit is append-only'); END;
 
--- Small values of the scheduler that belong to no run: lanes, rates, sessions, the end of the audit.
-CREATE TABLE memos (
-  name TEXT PRIMARY KEY,
-  value BLOB NOT NULL
-) WITHOUT ROWID;
+-- Resources of any kind: their columns, and the rest as one value. Numbers are given in the order of creation. last_run is
+-- the number of the last run stored before a bulk request.
+CREATE TABLE records (
+  number INTEGER PRIMARY KEY,
+  kind TEXT NOT NULL,
+  id TEXT NOT NULL,
+  seq INTEGER NOT NULL,
+  tenant TEXT NOT NULL,
+  job TEXT NOT NULL,
+  run TEXT,
+  holds INTEGER NOT NULL,
+  state TEXT NOT NULL,
+  at REAL NOT NULL,
+  due_at REAL,
+  queue TEXT NOT NULL,
+  order_key TEXT,
+  value BLOB NOT NULL,
+  last_run INTEGER,
+  UNIQUE (kind, id)
+);
+
+CREATE INDEX records_of_kind ON records (kind);
+CREATE INDEX records_of_run ON records (run) WHERE run IS NOT NULL;
+
+-- Of those that keep an order, only the first is due: the others cost nothing while they wait.
+CREATE INDEX records_due ON records (kind, queue, due_at) WHERE due_at IS NOT NULL AND order_key IS NULL;
+CREATE INDEX records_in_order ON records (kind, order_key, number) WHERE due_at IS NOT NULL AND order_key IS NOT NULL;

@@ -1,0 +1,82 @@
+"""The records of the store in memory."""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from interlock.core.decisions import Batch
+from interlock.model.bulk import BulkRequest
+from interlock.model.record import R, Record, RecordFilter
+from interlock.model.run_action import RunAction
+from interlock.ports.store import RecordRows
+
+
+class _Row(NamedTuple):
+    number: int  # in order of creation
+    record: Record
+    last_run: int  # number of the last run stored before it
+
+
+class Records:
+    def __init__(self) -> None:
+        self._rows: dict[str, dict[str, _Row]] = {}  # kind → id → row, in order of creation
+        self._last = 0
+
+    def apply(self, batch: Batch, last_run: int) -> None:
+        for (kind, id), record in batch.records.items():
+            if record is None:
+                self._rows.get(kind, {}).pop(id, None)
+            else:
+                self.put(record, last_run)
+
+    def put(self, record: Record, last_run: int = 0) -> None:
+        rows, seq = self._rows.setdefault(record.kind, {}), record.columns.seq
+        if (known := rows.get(record.id)) is None:
+            self._last += 1
+            rows[record.id] = _Row(self._last, record, last_run)
+        elif seq == 0 or seq > known.record.columns.seq:
+            rows[record.id] = known._replace(record=record)
+
+    def _of(self, kind: type[R]) -> Iterator[tuple[_Row, R]]:
+        for row in self._rows.get(kind.kind, {}).values():
+            assert isinstance(row.record, kind)
+            yield row, row.record
+
+    def get(self, kind: type[R], id: str) -> R | None:
+        row = self._rows.get(kind.kind, {}).get(id)
+        return row.record if row is not None and isinstance(row.record, kind) else None
+
+    def all(self, kind: type[R]) -> dict[str, R]:
+        """Return the records of a kind by id, oldest first."""
+        return {record.id: record for _, record in self._of(kind)}
+
+    def page(self, kind: type[R], wanted: RecordFilter, before: int | None, limit: int) -> RecordRows[R]:
+        found = [
+            (row.number, record)
+            for row, record in self._of(kind)
+            if (before is None or row.number < before) and wanted.fits(record)
+        ][::-1]
+        return RecordRows([record for _, record in found[:limit]], found[limit - 1][0] if len(found) > limit else None)
+
+    def reaches(self, number_of: Callable[[str], int | None]) -> dict[str, int]:
+        """Return, for each bulk request under way, the number of the last run left to it."""
+        found = {}
+        for row, bulk in self._of(BulkRequest):
+            number = None if bulk.walked is None else number_of(bulk.walked)
+            if bulk.ended_at is None:
+                found[bulk.id] = row.last_run if number is None else min(row.last_run, number - 1)
+        return found
+
+    def unreached(self, of_letters: bool) -> int:
+        """Return the number below which retries under way have not looked at runs, or letters."""
+        retries = (bulk for bulk in self.all(BulkRequest).values() if bulk.action is RunAction.RETRY)
+        under_way = (bulk for bulk in retries if bulk.ended_at is None)
+        return max((one.before or 0 for one in under_way if (one.wanted.letters is not None) == of_letters), default=0)
+
+    def held_runs(self) -> set[str]:
+        """Return the runs that must not be pruned."""
+        every = (row.record.columns for rows in self._rows.values() for row in rows.values())
+        return {columns.run for columns in every if columns.holds and columns.run is not None}
+
+    def forget_runs(self, runs: set[str]) -> None:
+        for kind, rows in self._rows.items():
+            self._rows[kind] = {id: row for id, row in rows.items() if row.record.columns.run not in runs}
