@@ -18,6 +18,7 @@ from interlock.core.state import SchedulerState
 from interlock.core.step import Command
 from interlock.model.job import ExecutorKind, Job
 from interlock.model.lane import LaneStatus
+from interlock.model.letter import DeadLetter
 from interlock.model.pool import Lack, PoolSpec, PoolStatus
 from interlock.model.run import Now, Run
 from interlock.model.state import HOLDS_SLOT, ON_WORKER, TERMINAL, State
@@ -427,7 +428,7 @@ class Routes:
         self._view.unserved = unserved
 
     def _check_ends(self, decisions: Decisions, elapsed: float) -> None:
-        codes = {letter.id: str(letter.code) for letter in decisions.batch.dead_letters}
+        codes = {letter.id: str(letter.code) for letter in decisions.batch.of(DeadLetter)}
         for run in decisions.ended:
             code = codes.get(run.id)
             if code is None or code not in list(Lack):

@@ -16,7 +16,6 @@ from interlock.model.audit import AuditFilter
 from interlock.model.bulk import BulkRequest
 from interlock.model.delivery import Delivery, DeliveryFilter
 from interlock.model.job import Job
-from interlock.model.letter import DeadLetter, LetterFilter
 from interlock.model.record import R, Record, RecordFilter
 from interlock.model.run import Run, Transition
 from interlock.model.run_action import RunAction
@@ -32,7 +31,6 @@ from interlock.ports.store import (
     EventFilter,
     EventRows,
     Inputs,
-    LetterRows,
     LogEntry,
     Pruned,
     PruneLimits,
@@ -247,9 +245,9 @@ class FaultyStore(Store, Leases):
         await self._work(self._faults.longest_write)
         return await self._disk.prune_keys(created_before, calls_before)
 
-    async def prune_letters(self, before: float, most: int) -> int:
+    async def prune_records(self, kind: type[Record], before: float, most: int) -> int:
         await self._work(self._faults.longest_write)
-        return await self._disk.prune_letters(before, most)
+        return await self._disk.prune_records(kind, before, most)
 
     async def prune_runs(self, limits: PruneLimits) -> Pruned:
         await self._work(self._faults.longest_write)
@@ -323,17 +321,9 @@ class FaultyStore(Store, Leases):
         await self._work(self._faults.longest_read)
         return await self._disk.deliveries(wanted, before, limit)
 
-    async def letter(self, letter_id: str) -> DeadLetter | None:
+    async def counts(self, kind: type[Record], wanted: RecordFilter) -> dict[str, int]:
         await self._work(self._faults.longest_read)
-        return await self._disk.letter(letter_id)
-
-    async def letters(self, wanted: LetterFilter, before: int | None, limit: int) -> LetterRows:
-        await self._work(self._faults.longest_read)
-        return await self._disk.letters(wanted, before, limit)
-
-    async def letter_counts(self, wanted: LetterFilter) -> dict[str, int]:
-        await self._work(self._faults.longest_read)
-        return await self._disk.letter_counts(wanted)
+        return await self._disk.counts(kind, wanted)
 
     async def owed_hosts(self) -> dict[str, float]:
         await self._work(self._faults.longest_read)

@@ -17,7 +17,7 @@ from interlock.model.delivery import Delivery, DeliveryFilter, Outgoing
 from interlock.model.facets import Facets, Hold
 from interlock.model.guard import Constraints
 from interlock.model.job import ExecutorKind, Job, Retry
-from interlock.model.letter import DeadLetter, LetterCode, LetterFilter
+from interlock.model.letter import DeadLetter, LetterCode
 from interlock.model.outcome import Outcome
 from interlock.model.run import CATCH_UP, SCHEDULE, TRIGGER, Run, Transition, backfill
 from interlock.model.run_action import RunAction
@@ -131,14 +131,11 @@ def everything_in_one_batch() -> Batch:
     batch.checkpoints = [("old", b'{"at":7}')]
     batch.copied = [("new", "keyed", True), ("new", "old", True), ("keyed", "new", False)]
     batch.logs = [("old", 1, 1, 1001.5, "info", "first", "app"), ("old", 1, 2, 1001.75, "error", "second\nline", "app")]
-    batch.dead_letters = [LETTER, replace(LETTER, id="gone"), POISON]
-    batch.replayed, batch.dropped_letters = [("new", "old"), ("new", "unknown")], ["gone", "never there"]
     batch.deliveries, batch.sent = [DELIVERY, msgspec.structs.replace(DELIVERY, id="d2", order=None)], [SENT]
     batch.audit = list(ENTRIES)
     batch.records = put_jobs(NIGHTLY, JOB, HOURLY, gone=["work", "never there"])
-    batch.records |= kept(web=Kept(resume_id="1", last_exit=EXIT), gone=None) | changes(
-        BULK, gone=[(BulkRequest, "b0")]
-    )
+    batch.records |= kept(web=Kept(resume_id="1", last_exit=EXIT), gone=None)
+    batch.records |= changes(BULK, replace(LETTER, replayed_as="new"), POISON, gone=[(DeadLetter, "gone")])
     batch.service_log = [
         ("web", 7, 1002.0, "stdout", "listening", None),
         ("web", 8, 1003.0, "status", "running", msgspec.json.encode(CHANGE)),
@@ -161,8 +158,8 @@ async def pages(store: AnyStore, wanted: RunFilter | None = None, limit: int = 1
 
 async def dead_letters(store: AnyStore) -> list[DeadLetter | None]:
     """The dead letters in the order they were stored."""
-    rows = await store.letters(LetterFilter(), None, 1000)
-    return [await store.letter(one.id) for one in reversed(rows.letters)]
+    page = await store.records(DeadLetter)
+    return [await store.record(DeadLetter, letter.id) for letter in reversed(page.records)]
 
 
 async def everything(store: AnyStore) -> dict[str, Any]:

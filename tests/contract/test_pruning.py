@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from interlock.core.decisions import Batch
 from interlock.error import StoreUnavailable
-from interlock.model.letter import LetterFilter
+from interlock.model.letter import DeadLetter, LetterFilter
 from interlock.model.run import CALL_KEY, CATCH_UP, SCHEDULE, TRIGGER, Run, backfill
 from interlock.model.run_action import RunAction
 from interlock.model.state import State
@@ -67,7 +67,7 @@ async def put(store: AnyStore, *runs: Run, letters: Sequence[str] = ()) -> None:
     batch.keys = [
         (run.tenant, run.idempotency_key, run.id, b"d", 900.0) for run in runs if run.idempotency_key is not None
     ]
-    batch.dead_letters = [replace(LETTER, id=run_id) for run_id in letters]
+    batch.records |= changes(*(replace(LETTER, id=run_id) for run_id in letters))
     batch.jobs = [JOB]
     batch.position = await store.position() + 1
     await store.commit(batch, NAME, lease.epoch)
@@ -218,13 +218,13 @@ def test_a_retry_of_dead_letters_finds_every_letter_that_it_has_not_reached(with
     async def body(store: AnyStore) -> None:
         names = [f"r{number}" for number in range(4)]
         await put(store, *map(ended, names), make_run("last"), letters=names)
-        page = await store.letters(wanted, None, 2)
+        page = await store.records(DeadLetter, limit=2)
         lease = await take(store)
         await store.commit(Batch(records=changes(replace(retry, before=page.next))), NAME, lease.epoch)
-        assert await store.prune_letters(LATER, 0) == 2
-        assert [letter.id for letter in (await store.letters(wanted, page.next, 9)).letters] == ["r1", "r0"]
+        assert await store.prune_records(DeadLetter, LATER, 0) == 2
+        assert [letter.id for letter in (await store.records(DeadLetter, before=page.next)).records] == ["r1", "r0"]
         await store.commit(Batch(records=changes(replace(retry, ended_at=1.0, seq=2))), NAME, lease.epoch)
-        assert await store.prune_letters(LATER, 0) == 2
+        assert await store.prune_records(DeadLetter, LATER, 0) == 2
 
     with_store(body)
 

@@ -11,7 +11,6 @@ from interlock.model.audit import AuditEntry
 from interlock.model.delivery import Delivery
 from interlock.model.guard import Violation
 from interlock.model.job import Job
-from interlock.model.letter import DeadLetter
 from interlock.model.policy.verdict import Ruling
 from interlock.model.record import R, Record
 from interlock.model.reload_report import Difference
@@ -45,9 +44,6 @@ class Batch(msgspec.Struct):
     held: set[str] = set()  # runs whose lines nobody may read until they are in `published`
     redacted: list[tuple[str, str, int, int]] = []  # new texts of such lines: text, run, attempt, number
     published: list[tuple[str, int]] = []  # runs whose held lines get new positions, and no fewer than they are
-    dead_letters: list[DeadLetter] = []
-    replayed: list[tuple[str, str]] = []  # a new run, and the run that it repeats, which may have a dead letter
-    dropped_letters: list[str] = []  # ids, after all others
     deliveries: list[Delivery] = []  # new ones, and those to be delivered again
     sent: list[Sent] = []  # results of tries
     service_log: list[ServiceRow] = []
@@ -105,6 +101,7 @@ class Decisions(msgspec.Struct, kw_only=True):
     ended: list[Run] = []
     retried: list[Run] = []  # a run for each failed attempt to be retried
     crashed: list[Run] = []  # a run for each lost attempt
+    reruns: int = 0  # new runs that repeat an ended one
     violations: list[tuple[Run, Violation]] = []
     rulings: list[tuple[str, Ruling]] = []  # topic and verdict, other than a plain `allow`
     unavailable: list[str] = []  # topic of each question that the policy service gave no verdict on

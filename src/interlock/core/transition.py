@@ -164,12 +164,12 @@ class Pass(Decisions, kw_only=True):
         else:
             self.state.mark_startable(run.lane).remove(self.state.line_key(run), run)
 
-    def _write_letter(self, run: Run) -> None:
+    def _write_letter(self, run: Run, code: LetterCode | None = None) -> None:
         """Write the dead letter of a run that has ended, unless its end needs none."""
-        code = CODE_OF.get(run.state)
+        code = code or CODE_OF.get(run.state)
         if code is not None:
             error = (run.error or run.reason)[:LONGEST_ERROR]
-            self.batch.dead_letters.append(DeadLetter(run.id, self.now, code, error, run.job_id, run.tenant))
+            self.keep(DeadLetter(run.id, self.now, code, error, run.job_id, run.tenant))
 
     def note(self, run: Run, text: str) -> None:
         """Keep a note on a run, which may have ended. It is no transition, so the history stays as it is."""
@@ -186,7 +186,7 @@ class Pass(Decisions, kw_only=True):
         """End a run that could not be done; its dead letter has this code."""
         run.error = text
         self.move(run, State.FAILED, f"{code}: {text}")
-        self.batch.dead_letters[-1] = replace(self.batch.dead_letters[-1], code=LetterCode(code))
+        self._write_letter(run, LetterCode(code))
 
     def _give_up_place(self, run: Run) -> None:
         """Let others of its job pass a run that is held, or that is judged again and has never begun."""

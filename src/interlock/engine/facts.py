@@ -8,7 +8,8 @@ from msgspec.structs import replace
 from interlock.core.facts import Facts, Needs
 from interlock.core.session import memo_name
 from interlock.fields import payload
-from interlock.model.record import Memo
+from interlock.model.letter import CODE_OF, DeadLetter
+from interlock.model.record import Memo, Record
 from interlock.model.run import Run
 from interlock.model.state import State
 from interlock.ports.store import MOST_PRUNED, Store
@@ -43,12 +44,15 @@ async def read(needs: Needs, store: Store, now: float) -> Facts:
     wanted = [await store.delivery(delivery_id) for delivery_id in needs.deliveries]
     facts.deliveries = {one.id: one for one in wanted if one is not None}
     for one in needs.letters:
-        page = await store.letters(one, None, MOST_PRUNED)
-        facts.letters[one] = [letter.id for letter in page.letters], page.next is not None
+        page = await store.records(DeadLetter, one.records, None, MOST_PRUNED)
+        facts.letters[one] = [letter.id for letter in page.records], page.next is not None
     retried = list(facts.runs.values()) + await _read_pages(needs, facts, store)
-    # A retry goes into the session of its run, which may be idle.
-    of_sessions = {(Memo, memo_name(run.tenant, run.session)): None for run in retried if run.session is not None}
-    read_all = {key: await store.record(*key) for key in needs.records | of_sessions}
+    # A retry goes into the session of its run, which may be idle, and is noted in its dead letter.
+    further: dict[tuple[type[Record], str], None] = {
+        (DeadLetter, run.id): None for run in retried if run.state in CODE_OF
+    }
+    further |= {(Memo, memo_name(run.tenant, run.session)): None for run in retried if run.session is not None}
+    read_all = {key: await store.record(*key) for key in needs.records | further}
     facts.records = {(kind.kind, id): record for (kind, id), record in read_all.items() if record is not None}
     return facts
 
@@ -58,8 +62,8 @@ async def _read_pages(needs: Needs, facts: Facts, store: Store) -> list[Run]:
     found: list[Run] = []
     for bulk_id, (wanted, before, size) in needs.pages.items():
         if wanted.letters is not None:
-            letters = await store.letters(wanted.letters, before, size)
-            read = [await store.run(one.id) for one in letters.letters]
+            letters = await store.records(DeadLetter, wanted.letters.records, before, size)
+            read = [await store.run(letter.id) for letter in letters.records]
             runs, following = [run for run in read if run is not None], letters.next
         else:
             page = await store.runs(wanted, before, size)

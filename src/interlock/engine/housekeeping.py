@@ -8,6 +8,7 @@ from math import ceil
 import msgspec
 
 from interlock.engine.metrics import Metrics
+from interlock.model.letter import DeadLetter
 from interlock.ports.clock import Clock
 from interlock.ports.store import MOST_PRUNED, PruneLimits, Store
 
@@ -65,8 +66,8 @@ class Housekeeping:
         lines = await self._store.prune_service_log(keep.log_lines, keep.log_bytes)
         keys_before = now.wall - keep.keep_keys if keep.keep_keys else 0.0
         keys = await self._store.prune_keys(keys_before, now.wall - CALL_KEYS)
-        letters = await self._store.prune_letters(
-            now.wall - keep.keep_dead_letters if keep.keep_dead_letters else 0.0, MOST_LETTERS
+        letters = await self._store.prune_records(
+            DeadLetter, now.wall - keep.keep_dead_letters if keep.keep_dead_letters else 0.0, MOST_LETTERS
         )
         limits = PruneLimits(
             keep.keep_runs or sys.maxsize,

@@ -17,6 +17,7 @@ from interlock.core.tenants import runs_of
 from interlock.core.workers import state_of
 from interlock.error import InterlockError, LeaseLost, StaleEpoch
 from interlock.model.exposition import Family
+from interlock.model.letter import DeadLetter
 from interlock.model.run import Run
 from interlock.model.state import TERMINAL, State
 from interlock.ports.clock import Clock
@@ -141,8 +142,8 @@ class Metrics:
             self._lag.add(lag)
         self._counts["unavailable"].update(self._labels(decisions.unavailable))
         self._counts["lacks"].update(decisions.lacks)
-        self._counts["letters"].update(str(one.code) for one in batch.dead_letters)
-        self._replays += len(batch.replayed)
+        self._counts["letters"].update(str(letter.code) for letter in batch.of(DeadLetter) if letter.seq == 1)
+        self._replays += decisions.reruns
         if decisions.violations or batch.deliveries or batch.sent:
             self._add_guards(decisions)
         found = decisions.rulings or decisions.bypassed or decisions.quarantined

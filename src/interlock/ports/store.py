@@ -20,7 +20,6 @@ from interlock.model.child_info import Change
 from interlock.model.delivery import Delivery, DeliveryFilter
 from interlock.model.guard import ViolationEvent
 from interlock.model.job import Job
-from interlock.model.letter import DeadLetter, LetterFilter
 from interlock.model.record import R, Record, RecordFilter
 from interlock.model.run import Run, Transition
 from interlock.model.run_filter import RunFilter as RunFilter
@@ -140,11 +139,6 @@ class DeliveryRows(msgspec.Struct, frozen=True):
     next: int | None  # where to continue; None after the last page
 
 
-class LetterRows(msgspec.Struct, frozen=True):
-    letters: list[DeadLetter]  # newest first, without raw bytes
-    next: int | None  # where to continue; None after the last page
-
-
 class RecordRows(msgspec.Struct, Generic[R], frozen=True):
     records: list[R]  # newest first
     next: int | None  # where to continue; None after the last page
@@ -259,16 +253,8 @@ class Reader(ABC):
         short or empty and still have a `next`."""
 
     @abstractmethod
-    async def letter(self, letter_id: str) -> DeadLetter | None: ...
-
-    @abstractmethod
-    async def letters(self, wanted: LetterFilter, before: int | None, limit: int) -> LetterRows:
-        """Return at most `limit` dead letters that match, last written first; `before` is the `next` of the previous
-        page. It looks at all of them: `prune_letters` keeps them few."""
-
-    @abstractmethod
-    async def letter_counts(self, wanted: LetterFilter) -> dict[str, int]:
-        """Return the number of dead letters that match, by code."""
+    async def counts(self, kind: type[Record], wanted: RecordFilter) -> dict[str, int]:
+        """Return the number of records of a kind that match, by state."""
 
     @abstractmethod
     async def audit(self, after: int, limit: int, wanted: AuditFilter = EVERY_ENTRY, last: bool = False) -> AuditRows:
@@ -312,9 +298,8 @@ class Store(Reader):
         further payloads of the second, and of its own payload if the entry says so; each comes once, whatever its run
         becomes. An entry of the audit is identified by its number; one that is stored stays as it is. A delivery
         replaces the one with its id only if its round is higher. A result in `sent` then changes a pending delivery of
-        its round, unless that has more tries. A stored dead letter stays as it is; then `replayed` names the new runs
-        in letters, and then letters are dropped. New rows need positions above every stored one, or `StoreUnavailable`
-        is raised.
+        its round, unless that has more tries. New rows need positions above every
+        stored one, or `StoreUnavailable` is raised.
         """
 
     @abstractmethod
@@ -362,19 +347,19 @@ class Store(Reader):
         the clock was set back, keys may stay longer by as much."""
 
     @abstractmethod
-    async def prune_letters(self, before: float, most: int) -> int:
-        """Delete the oldest dead letters that were written before `before`, or are beyond the `most` newest. Those that
-        a bulk retry under way has not reached stay. Returns how many; fewer than `MOST_PRUNED` means that none is left.
-        After the clock was set back, letters may stay longer by as much."""
+    async def prune_records(self, kind: type[Record], before: float, most: int) -> int:
+        """Delete the oldest records of a kind that were written before `before`, or are beyond the `most` newest. Those
+        that a bulk retry under way has not reached stay. Returns how many; fewer than `MOST_PRUNED` means that none is
+        left. After the clock was set back, records may stay longer by as much."""
 
     @abstractmethod
     async def prune_runs(self, limits: PruneLimits) -> Pruned:
         """Delete ended runs with all their rows but their keys: those that ended before `ended_before`, those beyond
         the `most` newest ended ones of their job, and then those beyond the `total` newest ended ones.
 
-        These stay: runs with a dead letter or a pending delivery, runs that a bulk retry under way has not reached,
-        occurrences created at `occurrences_before` or later, the run created last and the run of the highest position,
-        so that no number or position is used twice.
+        These stay: runs that a record holds, runs with a pending delivery, runs that a bulk retry under way has not
+        reached, occurrences created at `occurrences_before` or later, the run created last and the run of the highest
+        position, so that no number or position is used twice.
         One call deletes `limits.runs` runs at most, fewer where they have many rows, and none in part; others may write
         in between, and wait longer for a hurried call. After the clock was set back, runs may stay longer by as much.
         """

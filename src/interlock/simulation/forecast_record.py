@@ -6,6 +6,7 @@ from math import inf
 
 from interlock.core.decisions import Batch
 from interlock.model.job import Job
+from interlock.model.letter import DeadLetter
 from interlock.model.run import Run, Transition
 from interlock.model.state import HOLDS_SLOT, TERMINAL, State
 from interlock.model.tenant import EVERYBODY, TenantSpec
@@ -21,7 +22,6 @@ from interlock.simulation.forecast_model import (
     RunForecast,
 )
 from interlock.stores.memory import MemoryStore
-from interlock.stores.memory_letters import Letters
 
 AT_ONCE = 0.001  # seconds within which a run starts on time
 
@@ -49,7 +49,7 @@ class RecordingStore(MemoryStore):
                     self._last[run.job_id] = run
                 self._forget(run)
         self._numbered.clear()
-        self.dead = Letters()
+        self.stored.drop(DeadLetter)
 
     async def previous(self, run_id: str) -> tuple[str, State, bool] | None:
         found, last = await super().previous(run_id), self._last.get(self.runs_by_id[run_id].job_id)

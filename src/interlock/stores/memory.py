@@ -19,7 +19,6 @@ from interlock.model.audit import AuditFilter
 from interlock.model.child_info import Change
 from interlock.model.delivery import Delivery, DeliveryFilter
 from interlock.model.job import Job
-from interlock.model.letter import DeadLetter, LetterFilter
 from interlock.model.record import Memo, R, Record, RecordFilter
 from interlock.model.run import CALL_KEY, CATCH_UP, SCHEDULE, UPDATES, Run, Transition
 from interlock.model.session_info import SessionEvent
@@ -28,7 +27,6 @@ from interlock.ports import store as port
 from interlock.ports.leases import L, Lease, Leases
 from interlock.stores.memory_audit import AuditLog
 from interlock.stores.memory_deliveries import Deliveries
-from interlock.stores.memory_letters import Letters
 from interlock.stores.memory_records import Records
 from interlock.stores.memory_rows import copy_payloads
 
@@ -53,7 +51,6 @@ class MemoryStore(port.Store, Leases):
         self.checkpoints: dict[str, bytes] = {}
         self.further: dict[str, dict[str, bytes]] = {}  # run → source → payload, in order
         self.lines: dict[str, dict[tuple[int, int], port.LogEntry]] = {}
-        self.dead = Letters()
         self._deliveries = Deliveries()
         self.audit_log = AuditLog()
         self.leases: dict[str, Lease] = {}
@@ -110,7 +107,6 @@ class MemoryStore(port.Store, Leases):
         self._apply_timetable(batch)
         self.checkpoints.update(batch.checkpoints)
         copy_payloads(batch, self.runs_by_id, self.further)
-        self.dead.apply(batch)
         self._deliveries.apply(batch)
         self.audit_log.apply(batch)
         self._apply_services(batch)
@@ -288,7 +284,7 @@ class MemoryStore(port.Store, Leases):
 
     def _prunable(self, limits: port.PruneLimits) -> list[Run]:
         """Return the runs to prune, oldest first."""
-        kept = set(self.dead.rows) | self._deliveries.runs() | {self._numbered[-1][1].id if self._numbered else ""}
+        kept = self._deliveries.runs() | {self._numbered[-1][1].id if self._numbered else ""}
         kept |= self.stored.held_runs()
         unreached = self.stored.unreached(of_letters=False)
         kept.update(run.id for number, run in self._numbered if number < unreached)
@@ -419,17 +415,11 @@ class MemoryStore(port.Store, Leases):
     async def deliveries(self, wanted: DeliveryFilter, before: int | None, limit: int) -> port.DeliveryRows:
         return self._deliveries.page(wanted, before, limit)
 
-    async def letter(self, letter_id: str) -> DeadLetter | None:
-        return self.dead.get(letter_id)
+    async def counts(self, kind: type[Record], wanted: RecordFilter) -> dict[str, int]:
+        return self.stored.counts(kind, wanted)
 
-    async def letters(self, wanted: LetterFilter, before: int | None, limit: int) -> port.LetterRows:
-        return self.dead.page(wanted, before, limit)
-
-    async def letter_counts(self, wanted: LetterFilter) -> dict[str, int]:
-        return self.dead.counts(wanted)
-
-    async def prune_letters(self, before: float, most: int) -> int:
-        return self.dead.prune(before, most, self.stored.unreached(of_letters=True))
+    async def prune_records(self, kind: type[Record], before: float, most: int) -> int:
+        return self.stored.prune(kind, before, most)
 
     async def audit(
         self, after: int, limit: int, wanted: AuditFilter = port.EVERY_ENTRY, last: bool = False

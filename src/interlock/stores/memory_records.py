@@ -1,13 +1,15 @@
 """The records of the store in memory."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from interlock.core.decisions import Batch
 from interlock.model.bulk import BulkRequest
+from interlock.model.letter import DeadLetter
 from interlock.model.record import R, Record, RecordFilter
 from interlock.model.run_action import RunAction
-from interlock.ports.store import RecordRows
+from interlock.ports.store import MOST_PRUNED, RecordRows
 
 
 class _Row(NamedTuple):
@@ -36,6 +38,9 @@ class Records:
         elif seq == 0 or seq > known.record.columns.seq:
             rows[record.id] = known._replace(record=record)
 
+    def drop(self, kind: type[Record]) -> None:
+        self._rows.pop(kind.kind, None)
+
     def _of(self, kind: type[R]) -> Iterator[tuple[_Row, R]]:
         for row in self._rows.get(kind.kind, {}).values():
             assert isinstance(row.record, kind)
@@ -56,6 +61,22 @@ class Records:
             if (before is None or row.number < before) and wanted.fits(record)
         ][::-1]
         return RecordRows([record for _, record in found[:limit]], found[limit - 1][0] if len(found) > limit else None)
+
+    def counts(self, kind: type[Record], wanted: RecordFilter) -> dict[str, int]:
+        return Counter(str(record.columns.state) for _, record in self._of(kind) if wanted.fits(record))
+
+    def prune(self, kind: type[Record], before: float, most: int) -> int:
+        """Delete old records, and return how many."""
+        rows, unreached = self._rows.get(kind.kind, {}), self.unreached(of_letters=kind is DeadLetter)
+        surplus = len(rows) - most
+        old = [
+            id
+            for place, (id, row) in enumerate(list(rows.items())[:MOST_PRUNED])
+            if (row.record.columns.at < before or place < surplus) and row.number >= unreached
+        ]
+        for id in old:
+            del rows[id]
+        return len(old)
 
     def reaches(self, number_of: Callable[[str], int | None]) -> dict[str, int]:
         """Return, for each bulk request under way, the number of the last run left to it."""

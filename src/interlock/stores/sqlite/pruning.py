@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from interlock.model.letter import DeadLetter
+from interlock.model.record import Record
 from interlock.ports.store import HURRIED, MOST_PRUNED, PruneLimits
 from interlock.stores.sqlite.database import one_view
 from interlock.stores.sqlite.queries import QUERIES
@@ -131,12 +133,12 @@ def prune(numbers: Sequence[int], connection: sqlite3.Connection) -> int:
     return deleted
 
 
-def prune_letters(before: float, most: int, connection: sqlite3.Connection) -> int:
-    unreached = _unreached(connection, of_letters=True)
-    values = {"before": before, "most": most, "limit": MOST_PRUNED, "unreached": unreached}
-    ids = connection.execute(QUERIES["find_old_letters"], values).fetchall()
-    connection.executemany(QUERIES["drop_letter"], ids)
-    return len(ids)
+def prune_records(kind: type[Record], before: float, most: int, connection: sqlite3.Connection) -> int:
+    unreached = _unreached(connection, of_letters=kind is DeadLetter)
+    values = {"kind": kind.kind, "before": before, "most": most, "limit": MOST_PRUNED, "unreached": unreached}
+    keys = connection.execute(QUERIES["find_old_records"], values).fetchall()
+    connection.executemany(QUERIES["forget_record"], keys)
+    return len(keys)
 
 
 def find_service_cuts(most_lines: int, most_bytes: int, connection: sqlite3.Connection) -> dict[str, int]:

@@ -9,7 +9,6 @@ from typing import Any
 
 from interlock.model.audit import AuditEntry
 from interlock.model.delivery import Delivery
-from interlock.model.letter import DeadLetter
 from interlock.model.record import Columns
 from interlock.model.run import UPDATES, Run
 from interlock.wire.delivery_request import Sent
@@ -18,7 +17,6 @@ COLUMNS = Run.__struct_fields__
 DELIVERY_COLUMNS = tuple("order_key" if name == "order" else name for name in Delivery.__struct_fields__)
 AUDIT_COLUMNS = AuditEntry.__struct_fields__
 RECORD_VALUES = (*("order_key" if name == "order" else name for name in Columns._fields), "value")
-LETTER_COLUMNS = DeadLetter.__struct_fields__
 CHUNKS = (800, 200, 50)
 """Rows that one statement may take. The writing thread releases the interpreter lock for each statement; to get it back
 from a busy loop can cost more than the statement, so there should be few of them."""
@@ -48,8 +46,6 @@ QUERIES = {
             "loaded": ", ".join(_SMALL.get(column, column) for column in COLUMNS),
             "listed": ", ".join("NULL" if column in _LARGE else column for column in COLUMNS),
             "delivery_columns": ", ".join(DELIVERY_COLUMNS),
-            "letter_columns": ", ".join(LETTER_COLUMNS),
-            "listed_letter": ", ".join("NULL" if column == "raw" else column for column in LETTER_COLUMNS),
             "record_values": ", ".join(RECORD_VALUES),
             "excluded_record": ", ".join(f"excluded.{column}" for column in RECORD_VALUES),
             "audit_columns": ", ".join(AUDIT_COLUMNS),

@@ -309,7 +309,6 @@ FROM runs WHERE number IN (SELECT value FROM json_each(:numbers)) ORDER BY numbe
 runs.number >= :unreached
 AND (runs.created_at < :occurrences_before OR runs.origin IS NULL OR runs.origin NOT IN ('schedule', 'catch_up'))
 AND NOT EXISTS (SELECT 1 FROM records INDEXED BY records_of_run WHERE records.run = runs.id AND holds)
-AND NOT EXISTS (SELECT 1 FROM dead_letters WHERE dead_letters.id = runs.id)
 AND NOT EXISTS (SELECT 1 FROM deliveries WHERE deliveries.run_id = runs.id AND deliveries.ended_at IS NULL)
 
 -- name: prune_history
@@ -376,36 +375,6 @@ SELECT position, at, attempt, level, text, logger FROM logs WHERE position IN ({
 -- name: positions_of_lines
 SELECT position FROM logs INDEXED BY logs_of_run WHERE run_id = :run_id AND position > :after
 ORDER BY position LIMIT :limit
-
--- name: insert_dead_letter
-INSERT INTO dead_letters ({letter_columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING;
-
--- name: note_replayed
-UPDATE dead_letters SET replayed_as = ? WHERE id = ?;
-
--- name: drop_letter
-DELETE FROM dead_letters WHERE id = ?;
-
--- name: get_letter
-SELECT {letter_columns} FROM dead_letters WHERE id = ?;
-
--- name: list_letters
-SELECT number, {listed_letter} FROM dead_letters WHERE number < :before AND {letter_fits} ORDER BY number DESC LIMIT :limit;
-
--- name: count_letters
-SELECT code, count(*) FROM dead_letters WHERE {letter_fits} GROUP BY code;
-
--- name: letter_fits
-(:code IS NULL OR code = :code)
-AND (:job_id IS NULL OR job_id = :job_id)
-AND (:tenant IS NULL OR tenant = :tenant)
-AND (:since IS NULL OR at >= :since)
-AND (:until IS NULL OR at < :until)
-AND (:replayed IS NULL OR (replayed_as IS NOT NULL) = :replayed)
-
--- name: find_old_letters
-SELECT id FROM (SELECT number, id, at FROM dead_letters ORDER BY number LIMIT :limit) WHERE number >= :unreached
-AND (at < :before OR number <= (SELECT number FROM dead_letters ORDER BY number DESC LIMIT 1 OFFSET :most));
 
 -- name: insert_delivery
 INSERT INTO deliveries ({delivery_columns}) VALUES {rows}
@@ -531,15 +500,24 @@ SELECT id, value FROM records INDEXED BY records_of_kind WHERE kind = ? ORDER BY
 
 -- name: list_records
 SELECT number, id, value FROM {place}
-AND number < :before AND number > :floor
-AND (:tenant IS NULL OR tenant = :tenant)
+AND number < :before AND number > :floor AND {record_fits} ORDER BY number DESC LIMIT :limit;
+
+-- name: count_records
+SELECT state, count(*) FROM {all_records} AND {record_fits} GROUP BY state;
+
+-- name: record_fits
+(:tenant IS NULL OR tenant = :tenant)
 AND (:job IS NULL OR job = :job)
 AND (:run IS NULL OR run = :run)
 AND (:state IS NULL OR state = :state)
 AND (:since IS NULL OR at >= :since)
 AND (:until IS NULL OR at < :until)
 AND (:is_due IS NULL OR (due_at IS NOT NULL) = :is_due)
-ORDER BY number DESC LIMIT :limit;
+
+-- name: find_old_records
+SELECT kind, id FROM (SELECT number, kind, id, at FROM {all_records} ORDER BY number LIMIT :limit)
+WHERE number >= :unreached
+AND (at < :before OR number <= (SELECT number FROM {all_records} ORDER BY number DESC LIMIT 1 OFFSET :most));
 
 -- name: all_records
 records INDEXED BY records_of_kind WHERE kind = :kind

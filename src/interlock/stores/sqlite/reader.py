@@ -22,8 +22,7 @@ from interlock.model.child_info import Change
 from interlock.model.delivery import Delivery, DeliveryFilter, Outgoing
 from interlock.model.facets import Facets
 from interlock.model.job import Job
-from interlock.model.letter import DeadLetter, LetterCode, LetterFilter
-from interlock.model.record import Memo, R, RecordFilter
+from interlock.model.record import Memo, R, Record, RecordFilter
 from interlock.model.run import Run, Transition
 from interlock.model.session_info import SessionEvent
 from interlock.model.state import State
@@ -271,17 +270,9 @@ class SqliteReader(port.Reader):
 
         return await self._read(work)
 
-    async def letter(self, letter_id: str) -> DeadLetter | None:
-        return await self._first("get_letter", letter_id, _letter)
-
-    async def letters(self, wanted: LetterFilter, before: int | None, limit: int) -> port.LetterRows:
-        values = asdict(wanted) | {"before": _LARGEST if before is None else _in_range(before), "limit": limit + 1}
-        found = await self._rows("list_letters", values, lambda row: (row[0], _letter(row[1:])))
-        following = found[limit - 1][0] if len(found) > limit else None
-        return port.LetterRows([one for _, one in found[:limit]], following)
-
-    async def letter_counts(self, wanted: LetterFilter) -> dict[str, int]:
-        return dict(await self._rows("count_letters", asdict(wanted), lambda row: (row[0], row[1])))
+    async def counts(self, kind: type[Record], wanted: RecordFilter) -> dict[str, int]:
+        values = asdict(wanted) | {"kind": kind.kind}
+        return dict(await self._rows("count_records", values, lambda row: (row[0], row[1])))
 
     async def audit(
         self, after: int, limit: int, wanted: AuditFilter = port.EVERY_ENTRY, last: bool = False
@@ -333,11 +324,6 @@ def read_run(row: tuple[Any, ...]) -> Run:
     if run.facets is not None:
         run.facets = _facets_decoder.decode(run.facets)  # type: ignore[arg-type] # as it comes from the file
     return run
-
-
-def _letter(row: Row) -> DeadLetter:
-    letter_id, at, code, *rest = row
-    return DeadLetter(letter_id, at, LetterCode(code), *rest)
 
 
 def read_position(connection: sqlite3.Connection) -> int:

@@ -326,8 +326,8 @@ class SqliteStore(SqliteReader, Store, Leases):
         numbers = await self._read(partial(pruning.find_old_keys, created_before, calls_before))
         return await self._write(partial(pruning.prune_keys, numbers)) if numbers else 0
 
-    async def prune_letters(self, before: float, most: int) -> int:
-        return await self._write(partial(pruning.prune_letters, before, most))
+    async def prune_records(self, kind: type[Record], before: float, most: int) -> int:
+        return await self._write(partial(pruning.prune_records, kind, before, most))
 
     async def prune_runs(self, limits: PruneLimits) -> Pruned:
         found = await self._read(partial(pruning.find_prunable, limits, self._counted))

@@ -123,20 +123,6 @@ CREATE TABLE logs (
 
 CREATE UNIQUE INDEX logs_of_run ON logs (run_id, attempt, number);
 
--- The id is that of the run; a message of a worker that cannot be read has one of its own, and raw bytes.
-CREATE TABLE dead_letters (
-  number INTEGER PRIMARY KEY,
-  id TEXT NOT NULL UNIQUE,
-  at REAL NOT NULL,
-  code TEXT NOT NULL,
-  error TEXT NOT NULL,
-  job_id TEXT NOT NULL,
-  tenant TEXT NOT NULL,
-  replayed_as TEXT,
-  worker_id TEXT,
-  raw BLOB
-);
-
 -- Requests to other systems, owed and made. Numbers are given in the order of creation. request is a msgpack array.
 CREATE TABLE deliveries (
   number INTEGER PRIMARY KEY,
