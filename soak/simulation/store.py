@@ -14,7 +14,7 @@ from interlock.core.decisions import Batch, Row
 from interlock.error import StoreUnavailable
 from interlock.model.audit import AuditFilter
 from interlock.model.bulk import BulkRequest
-from interlock.model.delivery import Delivery, DeliveryFilter
+from interlock.model.delivery import Delivery
 from interlock.model.job import Job
 from interlock.model.record import R, Record, RecordFilter
 from interlock.model.run import Run, Transition
@@ -27,7 +27,6 @@ from interlock.ports.store import (
     EVERY_RECORD,
     MOST_RECORDS,
     AuditRows,
-    DeliveryRows,
     EventFilter,
     EventRows,
     Inputs,
@@ -184,7 +183,7 @@ class FaultyStore(Store, Leases):
         if self.sabotage.loses_submitters:
             batch.created = [_without_submitters(row) for row in batch.created]
         if self.sabotage.loses_deliveries:
-            batch.deliveries = batch.deliveries[1:]
+            batch.records = _without(batch.records, [one for one in batch.of(Delivery) if one.seq == 1][:1])
         if self.sabotage.loses_audit and self._rng.random() < 0.1:
             batch.audit = batch.audit[1:]
         if self.sabotage.keeps_unique_keys:
@@ -309,33 +308,21 @@ class FaultyStore(Store, Leases):
         await self._work(self._faults.longest_read)
         return await self._disk.records(kind, wanted, before, limit)
 
-    async def delivery(self, delivery_id: str) -> Delivery | None:
-        await self._work(self._faults.longest_read)
-        return await self._disk.delivery(delivery_id)
-
     async def audit(self, after: int, limit: int, wanted: AuditFilter = EVERY_ENTRY, last: bool = False) -> AuditRows:
         await self._work(self._faults.longest_read)
         return await self._disk.audit(after, limit, wanted, last)
-
-    async def deliveries(self, wanted: DeliveryFilter, before: int | None, limit: int) -> DeliveryRows:
-        await self._work(self._faults.longest_read)
-        return await self._disk.deliveries(wanted, before, limit)
 
     async def counts(self, kind: type[Record], wanted: RecordFilter) -> dict[str, int]:
         await self._work(self._faults.longest_read)
         return await self._disk.counts(kind, wanted)
 
-    async def owed_hosts(self) -> dict[str, float]:
+    async def due_times(self, kind: type[Record]) -> dict[str, float]:
         await self._work(self._faults.longest_read)
-        return await self._disk.owed_hosts()
+        return await self._disk.due_times(kind)
 
-    async def owed_tries(self) -> dict[int, float]:
+    async def due(self, kind: type[R], queue: str, now: float, limit: int) -> list[R]:
         await self._work(self._faults.longest_read)
-        return await self._disk.owed_tries()
-
-    async def owed(self, host: str, now: float, limit: int) -> list[Delivery]:
-        await self._work(self._faults.longest_read)
-        return await self._disk.owed(host, now, limit)
+        return await self._disk.due(kind, queue, now, limit)
 
     async def _change(self, name: str, change: Callable[[Lease | None], L]) -> L:
         await self._work(self._faults.longest_write)

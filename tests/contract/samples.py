@@ -13,7 +13,7 @@ from interlock.core.transition import UPDATE_ROW, created_row
 from interlock.model.audit import AuditEntry, AuditHead, AuditKind, chained
 from interlock.model.bulk import BulkRequest
 from interlock.model.child_info import Change, ChildInfo, Exit, Kept, Status
-from interlock.model.delivery import Delivery, DeliveryFilter, Outgoing
+from interlock.model.delivery import Delivery, Outgoing
 from interlock.model.facets import Facets, Hold
 from interlock.model.guard import Constraints
 from interlock.model.job import ExecutorKind, Job, Retry
@@ -54,6 +54,7 @@ FIRST = chained(AuditHead(), msgspec.structs.replace(_ENTRY, detail={"rule": "no
 SECOND = msgspec.structs.replace(_ENTRY, at=1001.0, kind=AuditKind.JOB_CHANGED, tenant="", subject="work", count=7)
 ENTRIES = FIRST, chained(AuditHead(FIRST.number, FIRST.hash), SECOND)
 SENT = Sent("d1", 0, 1, 1001.5, None, 503, "busy\n☃", "answered 503")
+TRIED = replace(DELIVERY, tries=1, next_at=1001.5, status=503, answer="busy\n☃", error="answered 503", seq=2)
 LETTER = DeadLetter("old", 1100.0, LetterCode.ORPHANED, "lost", "work", "blue")
 POISON = DeadLetter("poison-1", 1101.5, LetterCode.POISON, "no array", worker_id="w-1", raw=b"\x00\xff")
 JOB = Job(id="work", lane="team", executor=ExecutorKind.PROCESS, retry=Retry(max_retries=2), deadline=9.5)
@@ -131,10 +132,10 @@ def everything_in_one_batch() -> Batch:
     batch.checkpoints = [("old", b'{"at":7}')]
     batch.copied = [("new", "keyed", True), ("new", "old", True), ("keyed", "new", False)]
     batch.logs = [("old", 1, 1, 1001.5, "info", "first", "app"), ("old", 1, 2, 1001.75, "error", "second\nline", "app")]
-    batch.deliveries, batch.sent = [DELIVERY, msgspec.structs.replace(DELIVERY, id="d2", order=None)], [SENT]
     batch.audit = list(ENTRIES)
     batch.records = put_jobs(NIGHTLY, JOB, HOURLY, gone=["work", "never there"])
     batch.records |= kept(web=Kept(resume_id="1", last_exit=EXIT), gone=None)
+    batch.records |= changes(TRIED, replace(DELIVERY, id="d2", order=None))
     batch.records |= changes(BULK, replace(LETTER, replayed_as="new"), POISON, gone=[(DeadLetter, "gone")])
     batch.service_log = [
         ("web", 7, 1002.0, "stdout", "listening", None),
@@ -186,9 +187,9 @@ async def everything(store: AnyStore) -> dict[str, Any]:
         "records": snapshot.records,
         "schedules": sorted(map(repr, snapshot.schedules)),
         "bulks": [snapshot.reaches, await store.record(BulkRequest, "b1"), await store.record(BulkRequest, "unknown")],
-        "deliveries": await store.deliveries(DeliveryFilter(), None, 1000),
+        "deliveries": await store.records(Delivery),
         "audit": await store.audit(0, 1000),
-        "owed": (await store.owed_hosts(), await store.owed_tries(), await store.owed("one.test", 1e9, 10)),
+        "owed": (await store.due_times(Delivery), await store.due(Delivery, "one.test", 1e9, 10)),
         "kept": await kept_services(store),
         "service log": {one: await store.service_log(one) for one in ("web", "unknown")},
     }

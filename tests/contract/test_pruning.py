@@ -63,7 +63,7 @@ async def put(store: AnyStore, *runs: Run, letters: Sequence[str] = ()) -> None:
     batch.logs = [(run.id, 1, number, 1.0, "info", f"{run.id} {number}", "app") for run in runs for number in (1, 2)]
     batch.checkpoints = [(run.id, b"1") for run in runs]
     batch.copied = [(run.id, run.id, True) for run in runs]
-    batch.deliveries = [replace(DELIVERY, id=f"of {run.id}", run_id=run.id, ended_at=1.0) for run in runs]
+    batch.records = changes(*(replace(DELIVERY, id=f"of {run.id}", run_id=run.id, ended_at=1.0) for run in runs))
     batch.keys = [
         (run.tenant, run.idempotency_key, run.id, b"d", 900.0) for run in runs if run.idempotency_key is not None
     ]
@@ -173,7 +173,7 @@ def test_nothing_that_stays_for_another_reason_pushes_a_result_out(
         )
         lease = await take(store)
         owed = [replace(DELIVERY, id=f"owed by {run.id}", run_id=run.id, ended_at=None) for run in owing]
-        await store.commit(Batch(deliveries=owed), NAME, lease.epoch)
+        await store.commit(Batch(records=changes(*owed)), NAME, lease.epoch)
         await put(store, *(ended(f"done {number}") for number in range(4)))
         await put(store, *(make_run(f"waits {number}") for number in range(20)))
         assert await store.prune_runs(PruneLimits(*limits)) == Pruned(1, False)
@@ -420,10 +420,10 @@ def test_no_table_has_a_row_of_it(database: Path) -> None:
         found: dict[str, set[str]] = {}
         for table in tables:
             columns = {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
-            for column in columns & {"run_id"} | ({"id"} if table == "runs" else set()):
+            for column in columns & {"run_id", "run"} | ({"id"} if table == "runs" else set()):
                 found[table] = {row[0] for row in connection.execute(f"SELECT {column} FROM {table}")}
         assert found.pop("idempotency_keys") == {"old", "older", "live"}, "keys outlive their runs"
-        tables_of_runs = ("runs", "history", "logs", "checkpoints", "further_payloads", "deliveries")
+        tables_of_runs = ("runs", "history", "logs", "checkpoints", "further_payloads", "records")
         assert found == {table: {"live"} for table in tables_of_runs}
         assert connection.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
 

@@ -24,9 +24,10 @@ from interlock.interface.bodies import ActedOn, BatchBody, BulkBody, CancelBody,
 from interlock.interface.new_run_body import NewRunBody, TriggerBody
 from interlock.model.access import EVERY_TENANT, Caller
 from interlock.model.bulk import BulkRequest
-from interlock.model.delivery import DeliveryFilter
+from interlock.model.delivery import Delivery
 from interlock.model.explanation import MOST_NAMED, Explanation, explain_end, with_deliveries
 from interlock.model.facets import ProgressInfo
+from interlock.model.record import RecordFilter
 from interlock.model.run import TRIGGER, Run, stats_of
 from interlock.model.run_action import RunAction
 from interlock.model.state import TERMINAL
@@ -211,8 +212,8 @@ class Runs:
     async def explanation(self, call: Call[Any, None]) -> Explanation:
         caller, run = call.caller, await self.find(call.path["run_id"], call.caller)
         if run.state in TERMINAL:
-            rows = await self._reader.deliveries(DeliveryFilter(run_id=run.id), None, MOST_NAMED)
-            return with_deliveries(explain_end(run), rows.deliveries, time.time())
+            page = await self._reader.records(Delivery, RecordFilter(run=run.id), None, MOST_NAMED)
+            return with_deliveries(explain_end(run), page.records, time.time())
         return (await ask(self._connection, r.AskExplanation(0, run.id, caller.only_tenant))).explanation
 
     async def history(self, call: Call[Any, None]) -> v.History:

@@ -8,7 +8,6 @@ from msgspec import field
 from interlock.core.schedule_table import ScheduleRow
 from interlock.error import InterlockError
 from interlock.model.audit import AuditEntry
-from interlock.model.delivery import Delivery
 from interlock.model.guard import Violation
 from interlock.model.job import Job
 from interlock.model.policy.verdict import Ruling
@@ -44,8 +43,6 @@ class Batch(msgspec.Struct):
     held: set[str] = set()  # runs whose lines nobody may read until they are in `published`
     redacted: list[tuple[str, str, int, int]] = []  # new texts of such lines: text, run, attempt, number
     published: list[tuple[str, int]] = []  # runs whose held lines get new positions, and no fewer than they are
-    deliveries: list[Delivery] = []  # new ones, and those to be delivered again
-    sent: list[Sent] = []  # results of tries
     service_log: list[ServiceRow] = []
     audit: list[AuditEntry] = []
     records: dict[tuple[str, str], Record | None] = {}  # by kind and id; None to delete one
@@ -101,6 +98,8 @@ class Decisions(msgspec.Struct, kw_only=True):
     ended: list[Run] = []
     retried: list[Run] = []  # a run for each failed attempt to be retried
     crashed: list[Run] = []  # a run for each lost attempt
+    owed: int = 0  # new deliveries, and those to be delivered again
+    sent: list[Sent] = []  # results of tries
     reruns: int = 0  # new runs that repeat an ended one
     violations: list[tuple[Run, Violation]] = []
     rulings: list[tuple[str, Ruling]] = []  # topic and verdict, other than a plain `allow`

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from interlock.core.fire_times import following
-from interlock.model.delivery import Delivery
 from interlock.model.job import Job
 from interlock.model.letter import LetterFilter
 from interlock.model.record import Record
@@ -29,13 +28,12 @@ class Needs(msgspec.Struct):
     latest: dict[str, None] = {}  # jobs whose latest fire time is needed
     retries: dict[tuple[str, str], None] = {}  # runs to retry, and the keys of the new runs in their tenants
     records: dict[tuple[type[Record], str], None] = {}  # kinds and ids
-    deliveries: dict[str, None] = {}  # ids
     letters: dict[LetterFilter, None] = {}  # dead letters, a page of each
     pages: dict[str, tuple[RunFilter, int | None, int]] = {}
     """bulk request → the ended runs it is for, where the next page begins, and its size"""
 
     def __bool__(self) -> bool:
-        asked = self.keys, self.digests, self.states, self.runs, self.latest, self.pages, self.records, self.deliveries
+        asked = self.keys, self.digests, self.states, self.runs, self.latest, self.pages, self.records
         return any(asked) or bool(self.letters)
 
     def note_passed(self, state: "SchedulerState", run_id: str, job_id: str, at: float) -> None:
@@ -57,7 +55,6 @@ class Facts(msgspec.Struct):
     versions: dict[str, Job] = {}
     latest: dict[str, float] = {}  # job → its latest fire time with a run, if in the future
     records: dict[tuple[str, str], Record] = {}  # by kind and id
-    deliveries: dict[str, Delivery] = {}
     letters: dict[LetterFilter, tuple[list[str], bool]] = {}  # ids, and whether there are more
     pages: dict[str, tuple[list[Run], int | None]] = {}
     """bulk request → a page of ended runs, with payloads, and where the next begins; None after the last"""

@@ -190,6 +190,7 @@ _NEEDS: dict[type, Callable[[SchedulerState, Any, Needs], None]] = {
     letter_request.DropLetters: letters.needs_letters,
     request.StartBulk: rerun.needs_page,
     lane_request.ActOnSession: sessions.act_needs,
+    delivery_request.ReportSent: outbox.needs_deliveries,
     delivery_request.Redeliver: outbox.needs_delivery,
     approval_request.Resolve: approvals.resolve_needs,
     approval_request.ReleaseOutput: output.release_needs,

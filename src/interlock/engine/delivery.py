@@ -39,7 +39,7 @@ class Handover:
         engine.metrics.add(decisions, seconds)
         logs.write(decisions)
         engine.requests.announce(decisions.ended)
-        if decisions.batch.deliveries:
+        if decisions.owed:
             engine.sender.note_owed()
         engine.sender.forget(decisions.ended)
         if decisions.batch.records or decisions.batch.service_log:

@@ -41,8 +41,6 @@ async def read(needs: Needs, store: Store, now: float) -> Facts:
         known = await store.known_keys(keys)
         facts.keys |= known
         await _read_runs([run_id for run_id, _ in known.values()], facts, store)
-    wanted = [await store.delivery(delivery_id) for delivery_id in needs.deliveries]
-    facts.deliveries = {one.id: one for one in wanted if one is not None}
     for one in needs.letters:
         page = await store.records(DeadLetter, one.records, None, MOST_PRUNED)
         facts.letters[one] = [letter.id for letter in page.records], page.next is not None

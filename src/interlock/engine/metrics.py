@@ -144,7 +144,7 @@ class Metrics:
         self._counts["lacks"].update(decisions.lacks)
         self._counts["letters"].update(str(letter.code) for letter in batch.of(DeadLetter) if letter.seq == 1)
         self._replays += decisions.reruns
-        if decisions.violations or batch.deliveries or batch.sent:
+        if decisions.violations or decisions.owed or decisions.sent:
             self._add_guards(decisions)
         found = decisions.rulings or decisions.bypassed or decisions.quarantined
         if found or decisions.scans or decisions.scans_skipped:
@@ -172,8 +172,8 @@ class Metrics:
     def _add_guards(self, decisions: Decisions) -> None:
         for _, violation in decisions.violations:
             self._counts["violated"][violation.constraint.partition(" ")[0]] += 1
-        self._counts["deliveries"]["owed"] += len(decisions.batch.deliveries)
-        for sent in decisions.batch.sent:
+        self._counts["deliveries"]["owed"] += decisions.owed
+        for sent in decisions.sent:
             event = "retried" if sent.ended_at is None else "failed" if sent.error else "delivered"
             self._counts["deliveries"][event] += 1
 

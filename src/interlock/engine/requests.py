@@ -15,10 +15,10 @@ from interlock.core.state import SchedulerState
 from interlock.engine import intake
 from interlock.error import Draining, InterlockError, Refused, RunPruned, StoreUnavailable, UnknownRun
 from interlock.model.access import OWNER
-from interlock.model.delivery import DeliveryFilter
+from interlock.model.delivery import Delivery
 from interlock.model.explanation import MOST_NAMED, Explanation, explain_end, with_deliveries, without_workers
 from interlock.model.facets import ProgressInfo
-from interlock.model.record import Memo
+from interlock.model.record import Memo, RecordFilter
 from interlock.model.run import Now, Run, as_fields, stats_of
 from interlock.model.session import check_key
 from interlock.model.state import TERMINAL
@@ -311,8 +311,8 @@ async def _explanation(requests: Requests, name: str, question: r.AskExplanation
 async def _explained(requests: Requests, question: r.AskExplanation, found: Explanation) -> Message:
     if question.tenant is not None:
         found = without_workers(found, requests.engine.state.workers)
-    rows = await requests.store.deliveries(DeliveryFilter(run_id=question.run_id), None, MOST_NAMED)
-    return r.ExplanationReport(question.request, with_deliveries(found, rows.deliveries, requests.engine.now()))
+    page = await requests.store.records(Delivery, RecordFilter(run=question.run_id), None, MOST_NAMED)
+    return r.ExplanationReport(question.request, with_deliveries(found, page.records, requests.engine.now()))
 
 
 async def _logs(requests: Requests, name: str, question: r.AskLogs) -> Message:

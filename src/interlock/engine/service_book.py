@@ -19,7 +19,7 @@ import msgspec
 from interlock.fields.duration import brief
 from interlock.model.child_info import Change, ChildInfo, Exit, Kept, KeptService, Status
 from interlock.ports.handover import Handover
-from interlock.ports.store import Reader
+from interlock.ports.store import Reader, every_record
 from interlock.wire.command import NoteServices, ServiceRow
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class ServiceBook(Handover):
         self.dropped = 0  # rows dropped because the store was too slow
 
     async def load(self, reader: Reader) -> None:
-        self._kept = {service.id: service.kept for service in (await reader.records(KeptService)).records}
+        self._kept = {service.id: service.kept async for service in every_record(reader, KeptService)}
 
     @property
     def services(self) -> Set[str]:

@@ -6,7 +6,7 @@ that a reader can continue after any position, at any time and in any process.
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from math import inf
 from typing import Generic
 
@@ -17,7 +17,6 @@ from interlock.core.decisions import Batch
 from interlock.core.rebuild import Snapshot as Snapshot
 from interlock.model.audit import AuditEntry, AuditFilter, AuditHead
 from interlock.model.child_info import Change
-from interlock.model.delivery import Delivery, DeliveryFilter
 from interlock.model.guard import ViolationEvent
 from interlock.model.job import Job
 from interlock.model.record import R, Record, RecordFilter
@@ -134,11 +133,6 @@ class RunRows(msgspec.Struct, frozen=True):
     next: int | None  # where to continue; None after the last page
 
 
-class DeliveryRows(msgspec.Struct, frozen=True):
-    deliveries: list[Delivery]  # newest first
-    next: int | None  # where to continue; None after the last page
-
-
 class RecordRows(msgspec.Struct, Generic[R], frozen=True):
     records: list[R]  # newest first
     next: int | None  # where to continue; None after the last page
@@ -244,15 +238,6 @@ class Reader(ABC):
         no more than about `MOST_RECORD_BYTES`; so a page may be short or empty and still have a `next`."""
 
     @abstractmethod
-    async def delivery(self, delivery_id: str) -> Delivery | None: ...
-
-    @abstractmethod
-    async def deliveries(self, wanted: DeliveryFilter, before: int | None, limit: int) -> DeliveryRows:
-        """Return at most `limit` deliveries that match, last created first; `before` is the `next` of the previous
-        page. One call looks at `MOST_LOOKED_AT` of them at most, except for a single run or an id, so a page may be
-        short or empty and still have a `next`."""
-
-    @abstractmethod
     async def counts(self, kind: type[Record], wanted: RecordFilter) -> dict[str, int]:
         """Return the number of records of a kind that match, by state."""
 
@@ -263,18 +248,25 @@ class Reader(ABC):
         it has none. No entry is ever changed, or deleted with its run."""
 
     @abstractmethod
-    async def owed_hosts(self) -> dict[str, float]:
-        """Return each host with pending deliveries, and the earliest time of a next try. One that must keep its order
-        counts only when it is the first of it."""
+    async def due_times(self, kind: type[Record]) -> dict[str, float]:
+        """Return each queue with records of a kind that have a `due_at`, and the earliest. One with an order counts
+        only when it is the first of it."""
 
     @abstractmethod
-    async def owed_tries(self) -> dict[int, float]:
-        """Return, for each number of tries that pending deliveries have had, the latest time of a next try."""
+    async def due(self, kind: type[R], queue: str, now: float, limit: int) -> list[R]:
+        """Return at most `limit` records of a queue that are due by `now`, earliest first. One with an order is left
+        out while an earlier one of the same order has a `due_at`."""
 
-    @abstractmethod
-    async def owed(self, host: str, now: float, limit: int) -> list[Delivery]:
-        """Return at most `limit` pending deliveries to a host whose next try is due by `now`, earliest first. One that
-        must keep its order is left out while an earlier one of the same order is pending."""
+
+async def every_record(reader: Reader, kind: type[R], wanted: RecordFilter = EVERY_RECORD) -> AsyncIterator[R]:
+    """Yield all records of a kind that match, last created first, page by page."""
+    page = await reader.records(kind, wanted)
+    while True:
+        for record in page.records:
+            yield record
+        if page.next is None:
+            return
+        page = await reader.records(kind, wanted, page.next)
 
 
 class Store(Reader):
@@ -296,10 +288,8 @@ class Store(Reader):
         kind and id if its `seq` is higher, or 0. A bulk request covers the runs stored before the batch it first came
         with, and those before the last run it has looked at. The first run of an entry in `copied` gets copies of the
         further payloads of the second, and of its own payload if the entry says so; each comes once, whatever its run
-        becomes. An entry of the audit is identified by its number; one that is stored stays as it is. A delivery
-        replaces the one with its id only if its round is higher. A result in `sent` then changes a pending delivery of
-        its round, unless that has more tries. New rows need positions above every
-        stored one, or `StoreUnavailable` is raised.
+        becomes. An entry of the audit is identified by its number; one that is stored stays as it is. New rows
+        need positions above every stored one, or `StoreUnavailable` is raised.
         """
 
     @abstractmethod
@@ -357,9 +347,9 @@ class Store(Reader):
         """Delete ended runs with all their rows but their keys: those that ended before `ended_before`, those beyond
         the `most` newest ended ones of their job, and then those beyond the `total` newest ended ones.
 
-        These stay: runs that a record holds, runs with a pending delivery, runs that a bulk retry under way has not
-        reached, occurrences created at `occurrences_before` or later, the run created last and the run of the highest
-        position, so that no number or position is used twice.
+        These stay: runs that a record holds, runs that a bulk retry under way has not reached, occurrences created at
+        `occurrences_before` or later, the run created last and the run of the highest position, so that no number or
+        position is used twice.
         One call deletes `limits.runs` runs at most, fewer where they have many rows, and none in part; others may write
         in between, and wait longer for a hurried call. After the clock was set back, runs may stay longer by as much.
         """

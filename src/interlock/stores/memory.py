@@ -17,7 +17,6 @@ from interlock.core.session import PREFIX, memo_name
 from interlock.error import StaleEpoch, StoreUnavailable
 from interlock.model.audit import AuditFilter
 from interlock.model.child_info import Change
-from interlock.model.delivery import Delivery, DeliveryFilter
 from interlock.model.job import Job
 from interlock.model.record import Memo, R, Record, RecordFilter
 from interlock.model.run import CALL_KEY, CATCH_UP, SCHEDULE, UPDATES, Run, Transition
@@ -26,7 +25,6 @@ from interlock.model.state import State
 from interlock.ports import store as port
 from interlock.ports.leases import L, Lease, Leases
 from interlock.stores.memory_audit import AuditLog
-from interlock.stores.memory_deliveries import Deliveries
 from interlock.stores.memory_records import Records
 from interlock.stores.memory_rows import copy_payloads
 
@@ -51,7 +49,6 @@ class MemoryStore(port.Store, Leases):
         self.checkpoints: dict[str, bytes] = {}
         self.further: dict[str, dict[str, bytes]] = {}  # run → source → payload, in order
         self.lines: dict[str, dict[tuple[int, int], port.LogEntry]] = {}
-        self._deliveries = Deliveries()
         self.audit_log = AuditLog()
         self.leases: dict[str, Lease] = {}
         self._numbered: list[tuple[int, Run]] = []  # runs with their numbers, in order of creation
@@ -107,7 +104,6 @@ class MemoryStore(port.Store, Leases):
         self._apply_timetable(batch)
         self.checkpoints.update(batch.checkpoints)
         copy_payloads(batch, self.runs_by_id, self.further)
-        self._deliveries.apply(batch)
         self.audit_log.apply(batch)
         self._apply_services(batch)
 
@@ -276,7 +272,6 @@ class MemoryStore(port.Store, Leases):
         for run in found[: limits.runs]:
             self._forget(run)
         if gone:
-            self._deliveries.forget(gone)
             self.stored.forget_runs(gone)
             self._numbered = [one for one in self._numbered if one[1].id not in gone]
             self._events = [one for one in self._events if isinstance(one, port.ServiceEntry) or one.run_id not in gone]
@@ -284,8 +279,7 @@ class MemoryStore(port.Store, Leases):
 
     def _prunable(self, limits: port.PruneLimits) -> list[Run]:
         """Return the runs to prune, oldest first."""
-        kept = self._deliveries.runs() | {self._numbered[-1][1].id if self._numbered else ""}
-        kept |= self.stored.held_runs()
+        kept = self.stored.held_runs() | {self._numbered[-1][1].id if self._numbered else ""}
         unreached = self.stored.unreached(of_letters=False)
         kept.update(run.id for number, run in self._numbered if number < unreached)
         if self._events and isinstance(newest := self._events[-1], port.StoredEvent):
@@ -409,12 +403,6 @@ class MemoryStore(port.Store, Leases):
     ) -> port.RecordRows[R]:
         return self.stored.page(kind, wanted, before, limit)
 
-    async def delivery(self, delivery_id: str) -> Delivery | None:
-        return self._deliveries.get(delivery_id)
-
-    async def deliveries(self, wanted: DeliveryFilter, before: int | None, limit: int) -> port.DeliveryRows:
-        return self._deliveries.page(wanted, before, limit)
-
     async def counts(self, kind: type[Record], wanted: RecordFilter) -> dict[str, int]:
         return self.stored.counts(kind, wanted)
 
@@ -426,16 +414,11 @@ class MemoryStore(port.Store, Leases):
     ) -> port.AuditRows:
         return self.audit_log.page(after, limit, wanted, last, self.memo(HEAD))
 
-    async def owed_hosts(self) -> dict[str, float]:
-        owed = sorted(self._deliveries.owed(), key=attrgetter("next_at"), reverse=True)
-        return {one.host: one.next_at for one in owed}
+    async def due_times(self, kind: type[Record]) -> dict[str, float]:
+        return self.stored.due_times(kind)
 
-    async def owed_tries(self) -> dict[int, float]:
-        return {one.tries: one.next_at for one in sorted(self._deliveries.pending(), key=attrgetter("next_at"))}
-
-    async def owed(self, host: str, now: float, limit: int) -> list[Delivery]:
-        due = (one for one in self._deliveries.owed() if one.host == host and one.next_at <= now)
-        return sorted(due, key=attrgetter("next_at"))[:limit]
+    async def due(self, kind: type[R], queue: str, now: float, limit: int) -> list[R]:
+        return self.stored.due(kind, queue, now, limit)
 
     async def _change(self, name: str, change: Callable[[Lease | None], L]) -> L:
         lease = change(self.leases.get(name))

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from operator import itemgetter
 from typing import NamedTuple
 
 from interlock.core.decisions import Batch
@@ -64,6 +65,22 @@ class Records:
 
     def counts(self, kind: type[Record], wanted: RecordFilter) -> dict[str, int]:
         return Counter(str(record.columns.state) for _, record in self._of(kind) if wanted.fits(record))
+
+    def _due(self, kind: type[R]) -> list[tuple[float, str, R]]:
+        """Return time, queue and record of those that no earlier one of their order keeps back, earliest first."""
+        seen, found = set[str](), []
+        for _, record in self._of(kind):
+            columns = record.columns
+            if columns.due_at is not None and columns.order not in seen:
+                found.append((columns.due_at, columns.queue, record))
+                seen |= set() if columns.order is None else {columns.order}
+        return sorted(found, key=itemgetter(0))
+
+    def due_times(self, kind: type[Record]) -> dict[str, float]:
+        return {queue: due_at for due_at, queue, _ in reversed(self._due(kind))}
+
+    def due(self, kind: type[R], queue: str, now: float, limit: int) -> list[R]:
+        return [record for due_at, of, record in self._due(kind) if of == queue and due_at <= now][:limit]
 
     def prune(self, kind: type[Record], before: float, most: int) -> int:
         """Delete old records, and return how many."""

@@ -23,6 +23,7 @@ from interlock.engine.sweeper import Sweeper
 from interlock.error import BadConfig, CannotImport, InterlockError
 from interlock.fields.field import copy_fields
 from interlock.model.child_info import Change, ChildInfo, ServiceAction
+from interlock.model.delivery import Delivery
 from interlock.model.pool import check_member
 from interlock.model.reload_report import Difference, Reloaded
 from interlock.model.state import State
@@ -367,7 +368,7 @@ class Scheduler:
             for child in self._children():
                 await self.tree.add(child)
             await self.tree.start()
-            if await self.store.owed_hosts():
+            if await self.store.due_times(Delivery):
                 self._have_sender()
             self._have_inspector()
         except BaseException:

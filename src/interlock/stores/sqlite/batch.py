@@ -12,16 +12,13 @@ from msgspec.structs import replace
 from interlock.core.decisions import Batch
 from interlock.model.audit import AuditEntry
 from interlock.model.bulk import BulkRequest
-from interlock.model.delivery import Outgoing
 from interlock.model.facets import Facets
 from interlock.model.outcome import Outcome
 from interlock.model.record import Record
 from interlock.model.state import State
 from interlock.stores.sqlite.queries import (
-    INSERT_DELIVERIES,
     INSERT_HISTORY,
     INSERT_RUNS,
-    NOTE_SENT,
     PUT_RECORDS,
     QUERIES,
     UPDATE_RUNS,
@@ -37,7 +34,6 @@ sqlite3.register_adapter(Outcome, {outcome: outcome.value for outcome in Outcome
 sqlite3.register_adapter(type(None), {None: None}.get)
 sqlite3.register_adapter(bytes, bytes)
 sqlite3.register_adapter(Facets, msgspec.msgpack.Encoder().encode)
-sqlite3.register_adapter(Outgoing, msgspec.msgpack.Encoder().encode)
 
 
 def history_rows(batch: Batch) -> list[tuple[int, str, int, bytes]]:
@@ -117,9 +113,5 @@ def write_batch(connection: sqlite3.Connection, batch: Batch) -> None:
         connection.executemany(QUERIES["copy_payloads"], batch.copied)
     for group, updated in batch.updated.items():
         UPDATE_RUNS[group].write(connection, updated)
-    if batch.deliveries:
-        INSERT_DELIVERIES.write(connection, [msgspec.structs.astuple(one) for one in batch.deliveries])
-    if batch.sent:
-        NOTE_SENT.write(connection, [msgspec.structs.astuple(one) for one in batch.sent])
     if batch.history:
         INSERT_HISTORY.write(connection, history_rows(batch))

@@ -18,8 +18,7 @@ MOST_IN_A_CALL = 20_000
 HURRIED_AT_ONCE = 10  # times more in a hurried transaction: as many runs as one commit of a busy scheduler ends
 
 PARTS = (
-    "prune_history", "prune_logs", "prune_checkpoints", "prune_payloads", "prune_deliveries",
-    "prune_records", "prune_runs",
+    "prune_history", "prune_logs", "prune_checkpoints", "prune_payloads", "prune_records", "prune_runs",
 )  # fmt: skip
 """in this order, because the others are found by their runs"""
 

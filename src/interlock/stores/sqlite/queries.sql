@@ -301,7 +301,6 @@ SELECT number, 1 + (SELECT count(*) FROM history INDEXED BY history_of_run WHERE
   + (SELECT count(*) FROM logs INDEXED BY logs_of_run WHERE run_id = runs.id)
   + (length(payload) + coalesce(length(result), 0)) / 4096
   + (SELECT count(*) + coalesce(sum(length(payload)), 0) / 4096 FROM further_payloads WHERE run_id = runs.id)
-  + (SELECT count(*) FROM deliveries WHERE run_id = runs.id)
   + (SELECT count(*) FROM records INDEXED BY records_of_run WHERE run = runs.id)
 FROM runs WHERE number IN (SELECT value FROM json_each(:numbers)) ORDER BY number;
 
@@ -309,7 +308,6 @@ FROM runs WHERE number IN (SELECT value FROM json_each(:numbers)) ORDER BY numbe
 runs.number >= :unreached
 AND (runs.created_at < :occurrences_before OR runs.origin IS NULL OR runs.origin NOT IN ('schedule', 'catch_up'))
 AND NOT EXISTS (SELECT 1 FROM records INDEXED BY records_of_run WHERE records.run = runs.id AND holds)
-AND NOT EXISTS (SELECT 1 FROM deliveries WHERE deliveries.run_id = runs.id AND deliveries.ended_at IS NULL)
 
 -- name: prune_history
 DELETE FROM history WHERE run_id IN ({pruned_ids});
@@ -322,9 +320,6 @@ DELETE FROM checkpoints WHERE run_id IN ({pruned_ids});
 
 -- name: prune_payloads
 DELETE FROM further_payloads WHERE run_id IN ({pruned_ids});
-
--- name: prune_deliveries
-DELETE FROM deliveries WHERE run_id IN ({pruned_ids});
 
 -- name: prune_records
 DELETE FROM records WHERE run IN ({pruned_ids});
@@ -375,84 +370,6 @@ SELECT position, at, attempt, level, text, logger FROM logs WHERE position IN ({
 -- name: positions_of_lines
 SELECT position FROM logs INDEXED BY logs_of_run WHERE run_id = :run_id AND position > :after
 ORDER BY position LIMIT :limit
-
--- name: insert_delivery
-INSERT INTO deliveries ({delivery_columns}) VALUES {rows}
-ON CONFLICT (id) DO UPDATE SET ({delivery_columns}) = ({excluded_delivery}) WHERE excluded.round > deliveries.round;
-
--- name: note_sent
-UPDATE deliveries SET (tries, next_at, ended_at, status, answer, error)
-  = (new.column3, new.column4, new.column5, new.column6, new.column7, new.column8)
-FROM (VALUES {rows}) AS new
-WHERE id = new.column1 AND round = new.column2 AND tries <= new.column3 AND ended_at IS NULL;
-
--- name: get_delivery
-SELECT {delivery_columns} FROM deliveries WHERE id = ?;
-
--- name: list_deliveries
-SELECT number, {delivery_columns} FROM {place}
-AND number < :before AND number > :floor
-AND (:run_id IS NULL OR run_id = :run_id)
-AND (:job_id IS NULL OR job_id = :job_id)
-AND (:tenant IS NULL OR tenant = :tenant)
-AND (:state IS NULL OR :state = CASE WHEN ended_at IS NULL THEN 'pending' WHEN error = '' THEN 'delivered' ELSE 'failed' END)
-ORDER BY number DESC LIMIT :limit;
-
--- name: find_floor_of_deliveries
-SELECT floor FROM (SELECT min(:before, (SELECT max(number) + 1 FROM deliveries)) - :most - 1 AS floor)
-WHERE floor >= (SELECT min(number) FROM deliveries);
-
--- name: all_deliveries
-deliveries NOT INDEXED WHERE true
-
--- name: deliveries_of_run
-deliveries INDEXED BY deliveries_of_run WHERE run_id = :run_id
-
--- name: deliveries_by_id
-deliveries INDEXED BY sqlite_autoindex_deliveries_1 WHERE id >= :id_prefix AND id < :id_prefix || char(1114111)
-
--- name: get_owed_hosts
-WITH RECURSIVE {first_in_order}, hosts (host) AS (
-  SELECT min(host) FROM {unordered}
-  UNION ALL
-  SELECT (SELECT min(host) FROM {unordered} AND host > hosts.host) FROM hosts WHERE host IS NOT NULL
-)
-SELECT host, min(next_at) FROM (
-  SELECT host, (SELECT min(next_at) FROM {unordered} AND deliveries.host = hosts.host) AS next_at
-  FROM hosts WHERE host IS NOT NULL
-  UNION ALL
-  SELECT host, next_at FROM first_in_order CROSS JOIN deliveries USING (number)
-)
-GROUP BY host;
-
--- name: get_owed_tries
-SELECT tries, max(next_at) FROM (SELECT tries, next_at FROM {unordered} UNION ALL SELECT tries, next_at FROM {ordered})
-GROUP BY tries;
-
--- name: get_owed
-WITH RECURSIVE {first_in_order}
-SELECT {delivery_columns} FROM (
-  SELECT * FROM (SELECT number FROM {unordered} AND host = :host AND next_at <= :now ORDER BY next_at LIMIT :limit)
-  UNION ALL
-  SELECT number FROM first_in_order
-)
-CROSS JOIN deliveries USING (number) WHERE host = :host AND next_at <= :now ORDER BY next_at, number LIMIT :limit;
-
--- name: unordered
-deliveries INDEXED BY deliveries_due WHERE ended_at IS NULL AND order_key IS NULL
-
--- name: ordered
-deliveries INDEXED BY deliveries_in_order WHERE ended_at IS NULL AND order_key IS NOT NULL
-
--- name: first_in_order
-orders (order_key) AS (
-  SELECT min(order_key) FROM {ordered}
-  UNION ALL
-  SELECT (SELECT min(order_key) FROM {ordered} AND order_key > orders.order_key) FROM orders WHERE order_key IS NOT NULL
-), first_in_order (number) AS (
-  SELECT (SELECT min(number) FROM {ordered} AND deliveries.order_key = orders.order_key)
-  FROM orders WHERE order_key IS NOT NULL
-)
 
 -- name: get_lease
 SELECT name, holder, token, epoch, ends_at FROM leases WHERE name = ?;
@@ -513,6 +430,45 @@ AND (:state IS NULL OR state = :state)
 AND (:since IS NULL OR at >= :since)
 AND (:until IS NULL OR at < :until)
 AND (:is_due IS NULL OR (due_at IS NOT NULL) = :is_due)
+
+-- name: get_due_times
+WITH RECURSIVE {first_in_order}, queues (queue) AS (
+  SELECT min(queue) FROM {unordered}
+  UNION ALL
+  SELECT (SELECT min(queue) FROM {unordered} AND queue > queues.queue) FROM queues WHERE queue IS NOT NULL
+)
+SELECT queue, min(due_at) FROM (
+  SELECT queue, (SELECT min(due_at) FROM {unordered} AND records.queue = queues.queue) AS due_at
+  FROM queues WHERE queue IS NOT NULL
+  UNION ALL
+  SELECT queue, due_at FROM first_in_order CROSS JOIN records USING (number)
+)
+GROUP BY queue;
+
+-- name: get_due
+WITH RECURSIVE {first_in_order}
+SELECT id, value FROM (
+  SELECT * FROM (SELECT number FROM {unordered} AND queue = :queue AND due_at <= :now ORDER BY due_at LIMIT :limit)
+  UNION ALL
+  SELECT number FROM first_in_order
+)
+CROSS JOIN records USING (number) WHERE queue = :queue AND due_at <= :now ORDER BY due_at, number LIMIT :limit;
+
+-- name: unordered
+records INDEXED BY records_due WHERE kind = :kind AND due_at IS NOT NULL AND order_key IS NULL
+
+-- name: ordered
+records INDEXED BY records_in_order WHERE kind = :kind AND due_at IS NOT NULL AND order_key IS NOT NULL
+
+-- name: first_in_order
+orders (order_key) AS (
+  SELECT min(order_key) FROM {ordered}
+  UNION ALL
+  SELECT (SELECT min(order_key) FROM {ordered} AND order_key > orders.order_key) FROM orders WHERE order_key IS NOT NULL
+), first_in_order (number) AS (
+  SELECT (SELECT min(number) FROM {ordered} AND records.order_key = orders.order_key)
+  FROM orders WHERE order_key IS NOT NULL
+)
 
 -- name: find_old_records
 SELECT kind, id FROM (SELECT number, kind, id, at FROM {all_records} ORDER BY number LIMIT :limit)

@@ -19,7 +19,6 @@ from interlock import error as e
 from interlock.core.audit import HEAD
 from interlock.model.audit import AuditEntry, AuditFilter, AuditHead, AuditKind
 from interlock.model.child_info import Change
-from interlock.model.delivery import Delivery, DeliveryFilter, Outgoing
 from interlock.model.facets import Facets
 from interlock.model.job import Job
 from interlock.model.record import Memo, R, Record, RecordFilter
@@ -30,7 +29,7 @@ from interlock.model.stored_job import read_job
 from interlock.ports import store as port
 from interlock.stores.sqlite import records
 from interlock.stores.sqlite.database import connect_reader, damage, is_damage, one_view
-from interlock.stores.sqlite.queries import AUDIT_COLUMNS, DELIVERIES, LISTINGS, QUERIES
+from interlock.stores.sqlite.queries import AUDIT_COLUMNS, LISTINGS, QUERIES
 
 logger = logging.getLogger("interlock.store")
 
@@ -42,7 +41,6 @@ _history_decoder = msgspec.msgpack.Decoder(list[Transition])
 _facets_decoder = msgspec.msgpack.Decoder(Facets)
 _change_decoder = msgspec.json.Decoder(Change)
 _head_decoder = msgspec.json.Decoder(AuditHead)
-_request_decoder = msgspec.msgpack.Decoder(Outgoing)
 
 
 class SqliteReader(port.Reader):
@@ -245,31 +243,6 @@ class SqliteReader(port.Reader):
         start = _LARGEST if before is None else _in_range(before)
         return await self._read(partial(records.list_records, kind, wanted, start, limit))
 
-    async def delivery(self, delivery_id: str) -> Delivery | None:
-        return await self._first("get_delivery", delivery_id, _delivery)
-
-    async def deliveries(self, wanted: DeliveryFilter, before: int | None, limit: int) -> port.DeliveryRows:
-        values = asdict(wanted) | {
-            "before": _LARGEST if before is None else _in_range(before),
-            "most": port.MOST_LOOKED_AT,
-            "limit": limit + 1,
-        }
-
-        def work(connection: sqlite3.Connection) -> port.DeliveryRows:
-            floor, place = None, "deliveries_of_run" if wanted.id_prefix is None else "deliveries_by_id"
-            with one_view(connection):
-                if wanted.run_id is wanted.id_prefix is None:
-                    place = "all_deliveries"
-                    floor = connection.execute(QUERIES["find_floor_of_deliveries"], values).fetchone()
-                values["floor"] = 0 if floor is None else floor[0]
-                rows = connection.execute(DELIVERIES[place], values).fetchall()
-            found = [_delivery(row[1:]) for row in rows[:limit]]
-            if len(rows) > limit:
-                return port.DeliveryRows(found, rows[limit - 1][0])
-            return port.DeliveryRows(found, None if floor is None else floor[0] + 1)
-
-        return await self._read(work)
-
     async def counts(self, kind: type[Record], wanted: RecordFilter) -> dict[str, int]:
         values = asdict(wanted) | {"kind": kind.kind}
         return dict(await self._rows("count_records", values, lambda row: (row[0], row[1])))
@@ -293,14 +266,13 @@ class SqliteReader(port.Reader):
 
         return await self._read(work)
 
-    async def owed_hosts(self) -> dict[str, float]:
-        return dict(await self._rows("get_owed_hosts", {}, lambda row: (row[0], row[1])))
+    async def due_times(self, kind: type[Record]) -> dict[str, float]:
+        return dict(await self._rows("get_due_times", {"kind": kind.kind}, lambda row: (row[0], row[1])))
 
-    async def owed_tries(self) -> dict[int, float]:
-        return dict(await self._rows("get_owed_tries", {}, lambda row: (row[0], row[1])))
-
-    async def owed(self, host: str, now: float, limit: int) -> list[Delivery]:
-        return await self._rows("get_owed", {"host": host, "now": now, "limit": limit}, _delivery)
+    async def due(self, kind: type[R], queue: str, now: float, limit: int) -> list[R]:
+        values = {"kind": kind.kind, "queue": queue, "now": now, "limit": limit}
+        found = await self._rows("get_due", values, lambda row: kind.read(*row))
+        return [record for record in found if record is not None]
 
 
 _STATES = {str(state): state for state in State}  # faster than a call of the class, which refuses damaged values
@@ -335,11 +307,6 @@ def read_jobs(connection: sqlite3.Connection) -> list[Job]:
     """Return the versions of live runs, without those that cannot be read at all."""
     found = (read_job(row[0]) for row in connection.execute(QUERIES["load_jobs"]))
     return [job for job in found if job is not None]
-
-
-def _delivery(row: Row) -> Delivery:
-    found = Delivery(*row)
-    return msgspec.structs.replace(found, request=_request_decoder.decode(found.request))  # type: ignore[arg-type] # as it comes from the file
 
 
 def read_audit_end(connection: sqlite3.Connection) -> AuditHead:

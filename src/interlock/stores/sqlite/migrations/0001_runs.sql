@@ -123,34 +123,6 @@ CREATE TABLE logs (
 
 CREATE UNIQUE INDEX logs_of_run ON logs (run_id, attempt, number);
 
--- Requests to other systems, owed and made. Numbers are given in the order of creation. request is a msgpack array.
-CREATE TABLE deliveries (
-  number INTEGER PRIMARY KEY,
-  id TEXT NOT NULL UNIQUE,
-  run_id TEXT NOT NULL,
-  job_id TEXT NOT NULL,
-  tenant TEXT NOT NULL,
-  event TEXT NOT NULL,
-  host TEXT NOT NULL,
-  order_key TEXT,
-  created_at REAL NOT NULL,
-  give_up_at REAL NOT NULL,
-  round INTEGER NOT NULL,
-  tries INTEGER NOT NULL,
-  next_at REAL NOT NULL,
-  ended_at REAL,
-  status INTEGER,
-  error TEXT NOT NULL,
-  answer TEXT NOT NULL,
-  request BLOB NOT NULL
-);
-
--- Pending deliveries. Of those that keep an order, only the first is due: the others cost nothing while they wait.
-CREATE INDEX deliveries_due ON deliveries (host, next_at) WHERE ended_at IS NULL AND order_key IS NULL;
-CREATE INDEX deliveries_in_order ON deliveries (order_key, number) WHERE ended_at IS NULL AND order_key IS NOT NULL;
-
-CREATE INDEX deliveries_of_run ON deliveries (run_id);
-
 CREATE TABLE leases (
   name TEXT NOT NULL PRIMARY KEY,
   holder TEXT NOT NULL,
