@@ -15,7 +15,6 @@ from interlock.error import StoreUnavailable
 from interlock.model.audit import AuditFilter
 from interlock.model.bulk import BulkRequest
 from interlock.model.delivery import Delivery
-from interlock.model.job import Job
 from interlock.model.record import R, Record, RecordFilter
 from interlock.model.run import Run, Transition
 from interlock.model.run_action import RunAction
@@ -29,8 +28,9 @@ from interlock.ports.store import (
     AuditRows,
     EventFilter,
     EventRows,
-    Inputs,
+    Found,
     LogEntry,
+    Lookup,
     Pruned,
     PruneLimits,
     RecordRows,
@@ -204,41 +204,14 @@ class FaultyStore(Store, Leases):
         await self._work(self._faults.longest_read)
         return await self._disk.load(small_payload, kinds)
 
-    async def inputs(self, run_ids: Sequence[str]) -> dict[str, Inputs]:
+    async def look_up(self, wanted: Lookup) -> Found:
         await self._work(self._faults.longest_read)
-        return await self._disk.inputs(run_ids)
-
-    async def known_keys(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], tuple[str, bytes]]:
-        await self._work(self._faults.longest_read)
-        return {} if self.sabotage.forgets_keys else await self._disk.known_keys(keys)
-
-    async def states(self, run_ids: Sequence[str]) -> dict[str, State]:
-        await self._work(self._faults.longest_read)
-        return await self._disk.states(run_ids)
-
-    async def previous(self, run_id: str) -> tuple[str, State, bool] | None:
-        await self._work(self._faults.longest_read)
-        return await self._disk.previous(run_id)
-
-    async def latest_times(self, job_ids: Sequence[str], after: float) -> dict[str, float]:
-        await self._work(self._faults.longest_read)
-        return await self._disk.latest_times(job_ids, after)
-
-    async def digests(self, run_ids: Sequence[str]) -> dict[str, bytes]:
-        await self._work(self._faults.longest_read)
-        return await self._disk.digests(run_ids)
+        found = await self._disk.look_up(wanted)
+        return msgspec.structs.replace(found, keys={}) if self.sabotage.forgets_keys else found
 
     async def unscanned(self, run_ids: Sequence[str]) -> list[Unscanned]:
         await self._work(self._faults.longest_read)
         return await self._disk.unscanned(run_ids)
-
-    async def tenant_of_pruned(self, run_id: str) -> str | None:
-        await self._work(self._faults.longest_read)
-        return await self._disk.tenant_of_pruned(run_id)
-
-    async def first_times(self, job_ids: Sequence[str]) -> dict[str, float]:
-        await self._work(self._faults.longest_read)
-        return await self._disk.first_times(job_ids)
 
     async def prune_keys(self, created_before: float, calls_before: float = 0.0) -> int:
         await self._work(self._faults.longest_write)
@@ -256,7 +229,7 @@ class FaultyStore(Store, Leases):
             self._trace.add(f"{run.id[-12:]} is pruned")
             is_keyed = run.idempotency_key is not None
             forgets = self.sabotage.prunes_keys if is_keyed else self.sabotage.prunes_occurrences
-            if forgets and await self._disk.digests([run.id]):
+            if forgets and (await self._disk.look_up(Lookup(digests=[run.id]))).digests:
                 self._disk.forget_key(run.id)
         return found
 
@@ -293,10 +266,6 @@ class FaultyStore(Store, Leases):
     async def position(self) -> int:
         await self._work(self._faults.longest_read)
         return await self._disk.position()
-
-    async def definition(self, version: str) -> Job | None:
-        await self._work(self._faults.longest_read)
-        return await self._disk.definition(version)
 
     async def record(self, kind: type[R], id: str) -> R | None:
         await self._work(self._faults.longest_read)

@@ -28,6 +28,7 @@ from interlock.ports.leases import Lease
 from interlock.ports.store import RunFilter, RunRows
 from interlock.wire.delivery_request import Sent
 from tests.contract.conftest import AnyStore
+from tests.helpers.lookups import definition, inputs, known_keys, states
 from tests.helpers.records import changes, kept, kept_services, put_jobs
 
 NAME = "scheduler"
@@ -178,12 +179,12 @@ async def everything(store: AnyStore) -> dict[str, Any]:
         "events": (await store.events(0, 1000)).events,
         "runs": {one: None if run is None else repr(run) for one, run in runs.items()},
         "histories": {one: await store.history(one) for one in ids},
-        "inputs": await store.inputs(ids),
+        "inputs": await inputs(store, ids),
         "logs": {one: await store.logs(one) for one in ids},
         "letters": await dead_letters(store),
-        "keys": await store.known_keys([("blue", "k"), ("default", "k"), ("default", "key")]),
-        "states": await store.states(ids),
-        "definitions": [await store.definition(job.version) for job in (JOB, NIGHTLY)],
+        "keys": await known_keys(store, [("blue", "k"), ("default", "k"), ("default", "key")]),
+        "states": await states(store, ids),
+        "definitions": [await definition(store, job.version) for job in (JOB, NIGHTLY)],
         "records": snapshot.records,
         "schedules": sorted(map(repr, snapshot.schedules)),
         "bulks": [snapshot.reaches, await store.record(BulkRequest, "b1"), await store.record(BulkRequest, "unknown")],

@@ -22,6 +22,7 @@ from interlock.stores.sqlite.queries import QUERIES, RECORDS
 from interlock.wire.delivery_request import Sent
 from tests.contract.conftest import AnyStore, WithStore, run_with
 from tests.contract.samples import DELIVERY, NAME, SENT, TRIED, created, entry, make_run, take
+from tests.helpers.lookups import states
 from tests.helpers.records import changes
 
 ALL = RecordFilter()
@@ -253,7 +254,7 @@ def test_a_run_stays_while_it_owes_a_delivery_and_takes_its_deliveries_along(wit
         await put(store, results=(sent("d1", ended_at=1002.0), sent("d2", ended_at=1002.0, error="")))
         for limits in (PruneLimits(0, 0.0), PruneLimits(100, 1e9), PruneLimits(100, 0.0, 0)):
             await store.prune_runs(limits)
-            assert (await store.states(["r0", "r1", "r2"])).keys() == {"r0"}
+            assert (await states(store, ["r0", "r1", "r2"])).keys() == {"r0"}
             assert await listed(store) == ["d0"]
             assert await store.record(Delivery, "d1") is None
         await put(store, results=(sent("d0", ended_at=2000.0),))

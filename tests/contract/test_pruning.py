@@ -43,6 +43,7 @@ from tests.contract.samples import (
     updated,
 )
 from tests.contract.test_sqlite_failures import files_no_larger_than
+from tests.helpers.lookups import definition, digests, first_times, inputs, known_keys, states, tenant_of_pruned
 from tests.helpers.records import changes
 
 ALL = 1_000_000
@@ -129,7 +130,7 @@ def test_live_runs_and_dead_letters_stay_and_only_ended_runs_count(with_store: W
         await put(store, make_run("other", job_id="other"))
         assert (await store.prune_runs(PruneLimits(3, 0.0))).runs == 0, "beyond the newest three is a dead letter"
         assert (await store.prune_runs(PruneLimits(2, 0.0))).runs == 1
-        assert (await store.states(["done 1", "done 2"])).keys() == {"done 2"}
+        assert (await states(store, ["done 1", "done 2"])).keys() == {"done 2"}
         assert (await store.prune_runs(PruneLimits(0, LATER))).runs == 1
         assert await listed(store) == ["other", "dead 2", "live 2", "dead 1", "live 1"]
         assert [letter.id for letter in await dead_letters(store) if letter] == ["dead 1", "dead 2"]
@@ -332,11 +333,11 @@ def test_nothing_is_left_of_a_run_and_nothing_of_others_is_touched(with_store: W
         assert len(pruned) == 6
         for run_id in ("old", "r1"):
             assert (await store.events(0, 100, EventFilter(run_id))).events == []
-        assert await store.definition(JOB.version) == JOB
+        assert await definition(store, JOB.version) == JOB
 
         await put(store, ended("old", 3000.0, tenant="default", idempotency_key="k"))
         assert len(await store.logs("old")) == 2
-        assert await store.inputs(["old"]) == {"old": Inputs(b"{}", b"1", (b"{}",))}
+        assert await inputs(store, ["old"]) == {"old": Inputs(b"{}", b"1", (b"{}",))}
 
     with_store(body)
 
@@ -350,12 +351,12 @@ def test_keys_and_occurrences_outlive_their_runs_and_say_so(with_store: WithStor
         await store.commit(batch, NAME, lease.epoch)
         await put(store, make_run("last"))
         ids = ["keyed", "work:7", "plain", "unknown"]
-        assert [await store.tenant_of_pruned(one) for one in ids] == [None] * 4
+        assert [await tenant_of_pruned(store, one) for one in ids] == [None] * 4
         assert (await store.prune_runs(PruneLimits(0, LATER))).runs == 3
         await store.commit(Batch(keys=batch.keys), NAME, lease.epoch)
-        assert await store.known_keys([("blue", "k")]) == {("blue", "k"): ("keyed", b"1")}
-        assert await store.digests(ids) == {"keyed": b"1", "work:7": b"2"}
-        assert [await store.tenant_of_pruned(one) for one in ids] == ["blue", "default", None, None]
+        assert await known_keys(store, [("blue", "k")]) == {("blue", "k"): ("keyed", b"1")}
+        assert await digests(store, ids) == {"keyed": b"1", "work:7": b"2"}
+        assert [await tenant_of_pruned(store, one) for one in ids] == ["blue", "default", None, None]
 
     with_store(body)
 
@@ -373,21 +374,21 @@ def test_keys_go_by_their_age_but_not_while_their_runs_are_live(with_store: With
         await store.commit(batch, NAME, lease.epoch)
         assert await store.prune_keys(0.0) == 0
         assert await store.prune_keys(3.0) == 2
-        assert (await store.digests(ids)).keys() == {"live", *ids[3:]}
-        assert await store.known_keys([("default", "k1"), ("default", "k3")]) == {("default", "k3"): ("gone 1", b"d")}
+        assert (await digests(store, ids)).keys() == {"live", *ids[3:]}
+        assert await known_keys(store, [("default", "k1"), ("default", "k3")]) == {("default", "k3"): ("gone 1", b"d")}
         assert await store.prune_keys(LATER) == MOST_PRUNED
         assert await store.prune_keys(LATER) == count - 1 - MOST_PRUNED
-        assert (await store.digests(ids)).keys() == {"live"}
-        assert await store.tenant_of_pruned("gone 1") is None
+        assert (await digests(store, ids)).keys() == {"live"}
+        assert await tenant_of_pruned(store, "gone 1") is None
         calls = [("default", f"{key}{at}", f"{key} {at}", b"d", at) for key in (CALL_KEY, "k") for at in (8.0, 9.0)]
         await store.commit(Batch(keys=[*calls]), NAME, lease.epoch)
         assert await store.prune_keys(0.0, 9.0) == 1
-        assert await store.known_keys([("default", key) for _, key, *_ in calls]) == {
+        assert await known_keys(store, [("default", key) for _, key, *_ in calls]) == {
             ("default", key): (run_id, b"d") for _, key, run_id, *_ in calls[1:]
         }
         again = Batch(keys=[("default", "k1", "new", b"e", 9.0)])
         await store.commit(again, NAME, lease.epoch)
-        assert await store.known_keys([("default", "k1")]) == {("default", "k1"): ("new", b"e")}
+        assert await known_keys(store, [("default", "k1")]) == {("default", "k1"): ("new", b"e")}
 
     with_store(body)
 
@@ -402,8 +403,8 @@ def test_the_first_time_of_a_schedule_is_that_of_its_oldest_run(with_store: With
             ended("second", scheduled_at=4.0, origin=SCHEDULE),
             ended("other", scheduled_at=3.0, job_id="play"),
         )
-        assert await store.first_times(["work", "play", "unknown"]) == {"work": 5.0}
-        assert await store.first_times([]) == {}
+        assert await first_times(store, ["work", "play", "unknown"]) == {"work": 5.0}
+        assert await first_times(store, []) == {}
 
     with_store(body)
 

@@ -31,6 +31,7 @@ from tests.contract.samples import (
     take,
     updated,
 )
+from tests.helpers.lookups import definition, states
 from tests.helpers.records import put_jobs
 
 ROWS = st.tuples(TEXT, TEXT, TIMES, TIMES, st.none() | TIMES, st.booleans(), st.booleans(), TIMES)
@@ -160,9 +161,9 @@ def test_only_versions_that_live_runs_refer_to_are_loaded_and_every_one_can_be_a
         assert snapshot.jobs == [newer]
         assert snapshot.records == [], "a version that a run refers to is not a job that was put"
         for job in (JOB, NIGHTLY, HOURLY, newer):
-            assert await store.definition(job.version) == job
-        assert await store.definition("nightly") is None
-        assert await store.definition("") is None
+            assert await definition(store, job.version) == job
+        assert await definition(store, "nightly") is None
+        assert await definition(store, "") is None
 
     with_store(body)
 
@@ -177,7 +178,7 @@ def test_states_are_told_of_those_that_exist_ended_or_not(with_store: WithStore)
         await store.commit(created(*runs), NAME, lease.epoch)
         end = make_run("scheduled", seq=9, state=State.SKIPPED, ended_at=1.0)
         await store.commit(updated(end), NAME, lease.epoch)
-        found = await store.states([*State, "unknown", "", "skipped"])
+        found = await states(store, [*State, "unknown", "", "skipped"])
         assert found == {**{state.value: state for state in State}, "scheduled": State.SKIPPED}
         assert all(type(state) is State for state in found.values())
 

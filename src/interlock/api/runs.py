@@ -31,7 +31,7 @@ from interlock.model.record import RecordFilter
 from interlock.model.run import TRIGGER, Run, stats_of
 from interlock.model.run_action import RunAction
 from interlock.model.state import TERMINAL
-from interlock.ports.store import Reader, RunFilter
+from interlock.ports.store import Lookup, Reader, RunFilter
 from interlock.task_set import TaskSet
 from interlock.wire import request as r
 from interlock.wire.claim import read_claim
@@ -154,10 +154,10 @@ class Runs:
 
     async def find(self, run_id: str, caller: Caller) -> Run:
         """Return the run if the caller may see it; a run of another tenant does not exist for them."""
-        run = await self._reader.run(run_id)
+        found = await self._reader.look_up(Lookup(runs=[run_id], pruned=[run_id]))
+        run, pruned = found.runs.get(run_id), found.pruned.get(run_id)
         if run is not None and caller.sees(run.tenant):
             return run
-        pruned = await self._reader.tenant_of_pruned(run_id)
         raise e.RunPruned(run_id) if pruned is not None and caller.sees(pruned) else e.UnknownRun(run_id)
 
     async def run(self, call: Call[q.WaitQuery, None]) -> v.RunDetail:
@@ -203,7 +203,7 @@ class Runs:
 
     async def _secrets_of(self, run: Run) -> tuple[str, ...]:
         if run.job_version not in self._secrets:
-            job = await self._reader.definition(run.job_version)
+            job = (await self._reader.look_up(Lookup(versions=[run.job_version]))).versions.get(run.job_version)
             if len(self._secrets) >= MOST_SECRETS:
                 self._secrets.clear()
             self._secrets[run.job_version] = () if job is None else job.secrets

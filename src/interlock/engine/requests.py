@@ -23,7 +23,7 @@ from interlock.model.run import Now, Run, as_fields, stats_of
 from interlock.model.session import check_key
 from interlock.model.state import TERMINAL
 from interlock.ports.operations import TreeOperations
-from interlock.ports.store import LogEntry, Store
+from interlock.ports.store import LogEntry, Lookup, Store
 from interlock.task_set import TaskSet
 from interlock.wire import request as r
 from interlock.wire.delivery_request import BecomeSender, HookAnswered
@@ -182,11 +182,10 @@ class Requests:
                 del self._watched[run_id]
 
     async def run(self, run_id: str) -> Run:
-        run = await self.store.run(run_id)
-        if run is None:
-            pruned = await self.store.tenant_of_pruned(run_id)
-            raise UnknownRun(run_id) if pruned is None else RunPruned(run_id)
-        return run
+        found = await self.store.look_up(Lookup(runs=[run_id], pruned=[run_id]))
+        if run_id not in found.runs:
+            raise RunPruned(run_id) if run_id in found.pruned else UnknownRun(run_id)
+        return found.runs[run_id]
 
     def _answer_later(self, asker: Asker, work: Coroutine[Any, Any, Message | None]) -> None:
         self._tasks.begin(self._answer(asker, work))
@@ -280,8 +279,8 @@ async def _run(requests: Requests, question: r.Ask) -> Message:
     if (live := state.runs.get(run.id)) is not None:
         # Heartbeats are counted in memory, and stored with the next change.
         run = msgspec.structs.replace(run, heartbeats=max(run.heartbeats, live.heartbeats))
-    history, job = await requests.store.history(run.id), await requests.store.definition(run.job_version)
-    stats = stats_of(run, history, requests.engine.now())
+    job = (await requests.store.look_up(Lookup(versions=[run.job_version]))).versions.get(run.job_version)
+    stats = stats_of(run, await requests.store.history(run.id), requests.engine.now())
     secrets = () if job is None else job.secrets
     detail = r.Detail(run.payload, secrets, requests.engine.settings.limits.secret_names, stats)
     return msgspec.structs.replace(_report(question.request, run, state.progress.get(run.id)), detail=detail)

@@ -6,7 +6,7 @@ that a reader can continue after any position, at any time and in any process.
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Collection, Sequence
 from math import inf
 from typing import Generic
 
@@ -52,6 +52,41 @@ class Inputs(msgspec.Struct, frozen=True):
     payload: bytes
     checkpoint: bytes | None
     further: tuple[bytes, ...] = ()  # payloads of the runs that were collapsed into this one, in order
+
+
+class Lookup(msgspec.Struct, frozen=True, kw_only=True):
+    """Questions about single runs, jobs and records, all answered as one commit left the store."""
+
+    runs: Collection[str] = ()
+    inputs: Collection[str] = ()  # runs
+    states: Collection[str] = ()  # runs
+    previous: Collection[str] = ()  # runs
+    digests: Collection[str] = ()  # runs, pruned ones too
+    pruned: Collection[str] = ()  # runs
+    keys: Collection[tuple[str, str]] = ()  # tenants and idempotency keys
+    versions: Collection[str] = ()  # of jobs
+    first_times: Collection[str] = ()  # jobs
+    latest_times: Collection[str] = ()  # jobs
+    after: float = 0.0  # time after which the latest ones are wanted
+    records: Collection[tuple[type[Record], str]] = ()  # kinds and ids
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """The answers; what is not there is left out."""
+
+    runs: dict[str, Run] = {}  # with payload and result
+    inputs: dict[str, Inputs] = {}
+    states: dict[str, State] = {}
+    previous: dict[str, tuple[str, State, bool]] = {}
+    """the last run of the same job and tenant created before that has begun, or is due and has not ended: its id, its
+    state, and whether it has ended"""
+    digests: dict[str, bytes] = {}  # of runs that had a key or were an occurrence
+    pruned: dict[str, str] = {}  # tenants of pruned runs whose key or occurrence is kept
+    keys: dict[tuple[str, str], tuple[str, bytes]] = {}  # run id and digest
+    versions: dict[str, Job] = {}
+    first_times: dict[str, float] = {}  # fire time of the first scheduled run of a job that is still stored
+    latest_times: dict[str, float] = {}  # latest fire time of a job that has a run
+    records: dict[tuple[str, str], Record] = {}  # by kind and id
 
 
 class LogEntry(msgspec.Struct, frozen=True):
@@ -172,12 +207,11 @@ class Reader(ABC):
         """Return a run with payload and result."""
 
     @abstractmethod
-    async def unscanned(self, run_ids: Sequence[str]) -> list[Unscanned]:
-        """Return those of these runs whose results are still to be scanned."""
+    async def look_up(self, wanted: Lookup) -> Found: ...
 
     @abstractmethod
-    async def tenant_of_pruned(self, run_id: str) -> str | None:
-        """Return the tenant of a pruned run whose key or occurrence is kept; None for any other id."""
+    async def unscanned(self, run_ids: Sequence[str]) -> list[Unscanned]:
+        """Return those of these runs whose results are still to be scanned."""
 
     @abstractmethod
     async def runs(self, wanted: RunFilter, before: int | None, limit: int) -> RunRows:
@@ -221,10 +255,6 @@ class Reader(ABC):
     @abstractmethod
     async def position(self) -> int:
         """Return the highest stored position, or 0."""
-
-    @abstractmethod
-    async def definition(self, version: str) -> Job | None:
-        """Return a version of a job that a run refers to, or did."""
 
     @abstractmethod
     async def record(self, kind: type[R], id: str) -> R | None: ...
@@ -300,35 +330,6 @@ class Store(Reader):
     @abstractmethod
     async def load(self, small_payload: int, kinds: Sequence[type[Record]] = ()) -> Snapshot:
         """Return the live part of the store, with payloads of at most this size, and all records of these kinds."""
-
-    @abstractmethod
-    async def inputs(self, run_ids: Sequence[str]) -> dict[str, Inputs]:
-        """Return payload, last checkpoint and further payloads of these runs."""
-
-    @abstractmethod
-    async def known_keys(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], tuple[str, bytes]]:
-        """Return run id and digest of each (tenant, idempotency key) that was used."""
-
-    @abstractmethod
-    async def digests(self, run_ids: Sequence[str]) -> dict[str, bytes]:
-        """Return the digests of those of these runs, pruned ones too, that had a key or were an occurrence."""
-
-    @abstractmethod
-    async def states(self, run_ids: Sequence[str]) -> dict[str, State]:
-        """Return the states of those of these runs that exist."""
-
-    @abstractmethod
-    async def previous(self, run_id: str) -> tuple[str, State, bool] | None:
-        """Return the last run of the same job and tenant created before this one that has begun, or is due and has not
-        ended: its id, its state, and whether it has ended."""
-
-    @abstractmethod
-    async def latest_times(self, job_ids: Sequence[str], after: float) -> dict[str, float]:
-        """Return, for each job, the latest fire time after `after` that has a run."""
-
-    @abstractmethod
-    async def first_times(self, job_ids: Sequence[str]) -> dict[str, float]:
-        """Return, for each job, the fire time of the first scheduled run that is still stored."""
 
     @abstractmethod
     async def prune_keys(self, created_before: float, calls_before: float = 0.0) -> int:

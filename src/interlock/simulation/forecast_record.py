@@ -51,8 +51,8 @@ class RecordingStore(MemoryStore):
         self._numbered.clear()
         self.stored.drop(DeadLetter)
 
-    async def previous(self, run_id: str) -> tuple[str, State, bool] | None:
-        found, last = await super().previous(run_id), self._last.get(self.runs_by_id[run_id].job_id)
+    def previous(self, run_id: str) -> tuple[str, State, bool] | None:
+        found, last = super().previous(run_id), self._last.get(self.runs_by_id[run_id].job_id)
         return found or (None if last is None else (last.id, last.state, True))
 
     def _add_event(self, position: int, run_id: str, transitions: list[Transition], line: object) -> None:

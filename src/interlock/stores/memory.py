@@ -2,7 +2,7 @@
 
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from heapq import nlargest
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
@@ -205,16 +205,31 @@ class MemoryStore(port.Store, Leases):
     def memos(self) -> dict[str, bytes]:
         return {memo.id: memo.value for memo in self.stored.all(Memo).values()}
 
-    async def inputs(self, run_ids: Sequence[str]) -> dict[str, port.Inputs]:
-        found = {one: self.runs_by_id[one].payload for one in run_ids if one in self.runs_by_id}
-        further = {one: tuple(self.further.get(one, {}).values()) for one in found}
-        return {one: port.Inputs(found[one] or b"", self.checkpoints.get(one), further[one]) for one in found}
+    async def look_up(self, wanted: port.Lookup) -> port.Found:
+        runs, keys, versions = self.runs_by_id, self.keys, self.job_versions
+        submitted = self._submitted
+        previous = {run_id: self.previous(run_id) for run_id in wanted.previous}
+        records = {(kind.kind, id): self.stored.get(kind, id) for kind, id in wanted.records}
+        return port.Found(
+            runs={run_id: replace(runs[run_id]) for run_id in wanted.runs if run_id in runs},
+            inputs={run_id: self._inputs(runs[run_id]) for run_id in wanted.inputs if run_id in runs},
+            states={run_id: runs[run_id].state for run_id in wanted.states if run_id in runs},
+            previous={run_id: found for run_id, found in previous.items() if found is not None},
+            digests={run_id: submitted[run_id].digest for run_id in wanted.digests if run_id in submitted},
+            pruned={run_id: submitted[run_id].tenant for run_id in wanted.pruned if self._is_pruned(run_id)},
+            keys={key: keys[key] for key in wanted.keys if key in keys},
+            versions={version: versions[version] for version in wanted.versions if version in versions},
+            first_times=self._first_times(wanted.first_times),
+            latest_times=self._latest_times(wanted.latest_times, wanted.after),
+            records={key: record for key, record in records.items() if record is not None},
+        )
 
-    async def known_keys(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], tuple[str, bytes]]:
-        return {key: self.keys[key] for key in keys if key in self.keys}
+    def _is_pruned(self, run_id: str) -> bool:
+        return run_id in self._submitted and run_id not in self.runs_by_id
 
-    async def digests(self, run_ids: Sequence[str]) -> dict[str, bytes]:
-        return {one: self._submitted[one].digest for one in run_ids if one in self._submitted}
+    def _inputs(self, run: Run) -> port.Inputs:
+        further = tuple(self.further.get(run.id, {}).values())
+        return port.Inputs(run.payload or b"", self.checkpoints.get(run.id), further)
 
     async def unscanned(self, run_ids: Sequence[str]) -> list[port.Unscanned]:
         found = (self.runs_by_id[one] for one in run_ids if one in self.runs_by_id)
@@ -225,13 +240,7 @@ class MemoryStore(port.Store, Leases):
         names = sorted({name for _, line in held for name in (line.level, line.logger)})
         return port.Unscanned(run.id, run.result, [(*key, line.text) for key, line in held], names)
 
-    async def tenant_of_pruned(self, run_id: str) -> str | None:
-        return self._submitted[run_id].tenant if run_id in self._submitted and run_id not in self.runs_by_id else None
-
-    async def states(self, run_ids: Sequence[str]) -> dict[str, State]:
-        return {one: self.runs_by_id[one].state for one in run_ids if one in self.runs_by_id}
-
-    async def previous(self, run_id: str) -> tuple[str, State, bool] | None:
+    def previous(self, run_id: str) -> tuple[str, State, bool] | None:
         run, found = self.runs_by_id[run_id], None
         for one in self.runs_by_id.values():  # in the order of their creation
             if one is run:
@@ -241,13 +250,13 @@ class MemoryStore(port.Store, Leases):
                 found = one
         return None if found is None else (found.id, found.state, found.ended_at is not None)
 
-    async def latest_times(self, job_ids: Sequence[str], after: float) -> dict[str, float]:
-        wanted = set(job_ids)
-        later = [run for run in self.runs_by_id.values() if run.job_id in wanted and run.scheduled_at > after]
+    def _latest_times(self, job_ids: Collection[str], after: float) -> dict[str, float]:
+        runs = self.runs_by_id.values() if job_ids else ()
+        later = [run for run in runs if run.job_id in job_ids and run.scheduled_at > after]
         return {run.job_id: run.scheduled_at for run in sorted(later, key=attrgetter("scheduled_at"))}
 
-    async def first_times(self, job_ids: Sequence[str]) -> dict[str, float]:
-        created = (run for _, run in reversed(self._numbered) if run.origin in (SCHEDULE, CATCH_UP))
+    def _first_times(self, job_ids: Collection[str]) -> dict[str, float]:
+        created = (run for _, run in reversed(self._numbered if job_ids else []) if run.origin in (SCHEDULE, CATCH_UP))
         return {run.job_id: run.scheduled_at for run in created if run.job_id in job_ids and run.tenant == "default"}
 
     async def prune_keys(self, created_before: float, calls_before: float = 0.0) -> int:
@@ -387,9 +396,6 @@ class MemoryStore(port.Store, Leases):
 
     def _highest(self) -> int:
         return max(self._held_up_to, self._events[-1].position if self._events else 0)
-
-    async def definition(self, version: str) -> Job | None:
-        return self.job_versions.get(version)
 
     async def record(self, kind: type[R], id: str) -> R | None:
         return self.stored.get(kind, id)

@@ -5,7 +5,7 @@ import logging
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -19,16 +19,15 @@ from interlock import error as e
 from interlock.core.audit import HEAD
 from interlock.model.audit import AuditEntry, AuditFilter, AuditHead, AuditKind
 from interlock.model.child_info import Change
-from interlock.model.facets import Facets
 from interlock.model.job import Job
 from interlock.model.record import Memo, R, Record, RecordFilter
 from interlock.model.run import Run, Transition
 from interlock.model.session_info import SessionEvent
-from interlock.model.state import State
 from interlock.model.stored_job import read_job
 from interlock.ports import store as port
 from interlock.stores.sqlite import records
 from interlock.stores.sqlite.database import connect_reader, damage, is_damage, one_view
+from interlock.stores.sqlite.lookups import facets_decoder, look_up, read_run
 from interlock.stores.sqlite.queries import AUDIT_COLUMNS, LISTINGS, QUERIES
 
 logger = logging.getLogger("interlock.store")
@@ -38,7 +37,6 @@ Row = tuple[Any, ...]
 
 _LARGEST = 2**63 - 1
 _history_decoder = msgspec.msgpack.Decoder(list[Transition])
-_facets_decoder = msgspec.msgpack.Decoder(Facets)
 _change_decoder = msgspec.json.Decoder(Change)
 _head_decoder = msgspec.json.Decoder(AuditHead)
 
@@ -134,21 +132,21 @@ class SqliteReader(port.Reader):
     async def run(self, run_id: str) -> Run | None:
         return await self._first("get_run", run_id, read_run)
 
+    async def look_up(self, wanted: port.Lookup) -> port.Found:
+        return await self._read(partial(look_up, wanted))
+
     async def unscanned(self, run_ids: Sequence[str]) -> list[port.Unscanned]:
         def work(connection: sqlite3.Connection) -> list[port.Unscanned]:
             found = []
             for run_id in run_ids:
                 row = connection.execute(QUERIES["get_result"], (run_id,)).fetchone()
-                if row is not None and _facets_decoder.decode(row[1]).is_unscanned:
+                if row is not None and facets_decoder.decode(row[1]).is_unscanned:
                     lines = connection.execute(QUERIES["get_held_lines"], (run_id,)).fetchall()
                     names = sorted({name for line in lines for name in line[4:]})
                     found.append(port.Unscanned(run_id, row[0], [line[1:4] for line in lines], names))
             return found
 
         return await self._read(work)
-
-    async def tenant_of_pruned(self, run_id: str) -> str | None:
-        return await self._first("get_tenant_of_pruned", run_id, lambda row: str(row[0]))
 
     async def runs(self, wanted: port.RunFilter, before: int | None, limit: int) -> port.RunRows:
         find, find_floor = LISTINGS[_place(wanted)]
@@ -227,9 +225,6 @@ class SqliteReader(port.Reader):
     async def position(self) -> int:
         return await self._read(read_position)
 
-    async def definition(self, version: str) -> Job | None:
-        return await self._first("get_job", version, lambda row: read_job(row[0]))
-
     async def record(self, kind: type[R], id: str) -> R | None:
         return await self._read(partial(records.read_record, kind, id))
 
@@ -273,29 +268,6 @@ class SqliteReader(port.Reader):
         values = {"kind": kind.kind, "queue": queue, "now": now, "limit": limit}
         found = await self._rows("get_due", values, lambda row: kind.read(*row))
         return [record for record in found if record is not None]
-
-
-_STATES = {str(state): state for state in State}  # faster than a call of the class, which refuses damaged values
-
-
-def read_runs(rows: Iterable[tuple[Any, ...]]) -> Iterator[Run]:
-    """Yield runs that share equal texts: a million of them may wait."""
-    shared: dict[str, str] = {}
-    for row in rows:
-        run = read_run(row)
-        for name in ("job_id", "tenant", "job_version", "lane", "reason", "actor", "created_by"):
-            text = getattr(run, name)
-            setattr(run, name, shared.setdefault(text, text))
-        yield run
-
-
-def read_run(row: tuple[Any, ...]) -> Run:
-    run = Run(*row)
-    run.state = _STATES.get(run.state) or State(run.state)
-    run.previous = None if run.previous is None else _STATES.get(run.previous) or State(run.previous)
-    if run.facets is not None:
-        run.facets = _facets_decoder.decode(run.facets)  # type: ignore[arg-type] # as it comes from the file
-    return run
 
 
 def read_position(connection: sqlite3.Connection) -> int:

@@ -18,11 +18,11 @@ from interlock import error as e
 from interlock.core.decisions import Batch
 from interlock.core.schedule_table import ScheduleRow
 from interlock.model.record import Record
-from interlock.model.state import State
 from interlock.ports.leases import L, Lease, Leases
-from interlock.ports.store import Inputs, Pruned, PruneLimits, Snapshot, Store
+from interlock.ports.store import Pruned, PruneLimits, Snapshot, Store
 from interlock.stores.sqlite import database, pruning
 from interlock.stores.sqlite.batch import write_batch
+from interlock.stores.sqlite.lookups import read_runs
 from interlock.stores.sqlite.queries import QUERIES
 from interlock.stores.sqlite.reader import (
     Row,
@@ -30,12 +30,10 @@ from interlock.stores.sqlite.reader import (
     read_audit_end,
     read_jobs,
     read_position,
-    read_runs,
 )
 from interlock.stores.sqlite.records import load_records
 
 T = TypeVar("T")
-K = TypeVar("K", bound="str | tuple[str, ...]")
 
 LONGEST_LOG = 64 * 1024 * 1024  # bytes of the write-ahead log after which it is truncated, despite readers
 FOLD_EVERY = 2.0  # seconds between two checks of its length
@@ -289,39 +287,6 @@ class SqliteStore(SqliteReader, Store, Leases):
 
         return await self._read(work)
 
-    async def _find(self, query: str, keys: Sequence[K], *more: object) -> dict[K, Row]:
-        """Return the first row that a query finds for each key."""
-        return await self._read(partial(_rows, query, keys, more))
-
-    async def inputs(self, run_ids: Sequence[str]) -> dict[str, Inputs]:
-        def work(connection: sqlite3.Connection) -> dict[str, Inputs]:
-            with database.one_view(connection):
-                found = _rows("get_inputs", run_ids, (), connection)
-                further = {one: connection.execute(QUERIES["get_further_payloads"], (one,)).fetchall() for one in found}
-                return {one: Inputs(row[0], row[1], tuple(p for (p,) in further[one])) for one, row in found.items()}
-
-        return await self._read(work)
-
-    async def known_keys(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], tuple[str, bytes]]:
-        return {key: (row[0], row[1]) for key, row in (await self._find("get_key", keys)).items()}
-
-    async def digests(self, run_ids: Sequence[str]) -> dict[str, bytes]:
-        return {one: row[0] for one, row in (await self._find("get_digest", run_ids)).items()}
-
-    async def states(self, run_ids: Sequence[str]) -> dict[str, State]:
-        return {one: State(row[0]) for one, row in (await self._find("get_state", run_ids)).items()}
-
-    async def previous(self, run_id: str) -> tuple[str, State, bool] | None:
-        row = (await self._find("get_previous", [run_id])).get(run_id)
-        return None if row is None else (row[0], State(row[1]), bool(row[2]))
-
-    async def latest_times(self, job_ids: Sequence[str], after: float) -> dict[str, float]:
-        found = await self._find("get_latest_time", job_ids, after)
-        return {one: row[0] for one, row in found.items() if row[0] is not None}
-
-    async def first_times(self, job_ids: Sequence[str]) -> dict[str, float]:
-        return {one: row[0] for one, row in (await self._find("get_first_time", job_ids)).items()}
-
     async def prune_keys(self, created_before: float, calls_before: float = 0.0) -> int:
         numbers = await self._read(partial(pruning.find_old_keys, created_before, calls_before))
         return await self._write(partial(pruning.prune_keys, numbers)) if numbers else 0
@@ -362,9 +327,3 @@ def _schedule(row: Row) -> ScheduleRow:
     job_id, identity, anchor, cursor, following, paused, done, reached = row
     cursor = anchor if cursor == anchor else cursor
     return job_id, identity, anchor, cursor, following, bool(paused), bool(done), reached or 0.0
-
-
-def _rows(query: str, keys: Sequence[K], more: tuple[object, ...], connection: sqlite3.Connection) -> dict[K, Row]:
-    values = ((one, (*one, *more) if isinstance(one, tuple) else (one, *more)) for one in keys)
-    rows = ((one, connection.execute(QUERIES[query], given).fetchone()) for one, given in values)
-    return {one: row for one, row in rows if row is not None}
