@@ -196,10 +196,6 @@ class FaultyStore(Store, Leases):
         run = self._disk.runs_by_id.get(run_id)
         return run is not None and run.facets is not None and run.facets.unique is not None
 
-    async def prune_service_log(self, most_lines: int, most_bytes: int) -> int:
-        await self._work(self._faults.longest_write)
-        return await self._disk.prune_service_log(most_lines, most_bytes)
-
     async def load(self, small_payload: int, kinds: Sequence[type[Record]] = ()) -> Snapshot:
         await self._work(self._faults.longest_read)
         return await self._disk.load(small_payload, kinds)
@@ -213,18 +209,10 @@ class FaultyStore(Store, Leases):
         await self._work(self._faults.longest_read)
         return await self._disk.unscanned(run_ids)
 
-    async def prune_keys(self, created_before: float, calls_before: float = 0.0) -> int:
-        await self._work(self._faults.longest_write)
-        return await self._disk.prune_keys(created_before, calls_before)
-
-    async def prune_records(self, kind: type[Record], before: float, most: int) -> int:
-        await self._work(self._faults.longest_write)
-        return await self._disk.prune_records(kind, before, most)
-
-    async def prune_runs(self, limits: PruneLimits) -> Pruned:
+    async def prune(self, limits: PruneLimits) -> Pruned:
         await self._work(self._faults.longest_write)
         before = len(self._disk.pruned)
-        found = await self._disk.prune_runs(limits)
+        found = await self._disk.prune(limits)
         for run in list(self._disk.pruned.values())[before:]:
             self._trace.add(f"{run.id[-12:]} is pruned")
             is_keyed = run.idempotency_key is not None

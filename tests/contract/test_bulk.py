@@ -69,10 +69,10 @@ def test_the_last_run_that_a_request_looked_at_stays_until_the_request_has_ended
         batch.records = changes(replace(BULK, walked="r1"))
         await store.commit(batch, NAME, lease.epoch)
         limits = PruneLimits(0, 1e9)
-        assert (await store.prune_runs(limits)).runs == 1
+        assert (await store.prune(limits)).runs == 1
         ended = replace(BULK, walked="r1", seq=2, ended_at=2.0)
         await store.commit(Batch(records=changes(ended)), NAME, lease.epoch)
-        assert (await store.prune_runs(limits)).runs == 1
+        assert (await store.prune(limits)).runs == 1
         assert await store.record(BulkRequest, BULK.id) == ended
 
     with_store(body)

@@ -253,12 +253,12 @@ def test_a_run_stays_while_it_owes_a_delivery_and_takes_its_deliveries_along(wit
         await store.commit(batch, NAME, lease.epoch)
         await put(store, results=(sent("d1", ended_at=1002.0), sent("d2", ended_at=1002.0, error="")))
         for limits in (PruneLimits(0, 0.0), PruneLimits(100, 1e9), PruneLimits(100, 0.0, 0)):
-            await store.prune_runs(limits)
+            await store.prune(limits)
             assert (await states(store, ["r0", "r1", "r2"])).keys() == {"r0"}
             assert await listed(store) == ["d0"]
             assert await store.record(Delivery, "d1") is None
         await put(store, results=(sent("d0", ended_at=2000.0),))
-        assert (await store.prune_runs(PruneLimits(0, 0.0))).runs == 1
+        assert (await store.prune(PruneLimits(0, 0.0))).runs == 1
         assert await listed(store) == []
         await put(store, results=(sent("d0", tries=2),))
         assert await store.due_times(Delivery) == {}

@@ -12,6 +12,7 @@ from interlock.model.state import State
 from interlock.ports.store import MOST_PRUNED, PruneLimits
 from tests.contract.conftest import AnyStore, WithStore
 from tests.contract.samples import LETTER, NAME, POISON, created, make_run, take
+from tests.helpers.pruning import prune_records
 from tests.helpers.records import changes
 
 ALL = LetterFilter()
@@ -94,17 +95,17 @@ def test_old_and_surplus_letters_are_pruned_and_then_their_runs(with_store: With
         batch = created(*runs, make_run("last"))
         batch.records = changes(*FOUR)
         await store.commit(batch, NAME, lease.epoch)
-        assert await store.prune_records(DeadLetter, 1.0, 4) == 0, "written exactly then"
-        assert (await store.prune_runs(PruneLimits(0, 1e9))).runs == 0
-        assert await store.prune_records(DeadLetter, 1.5, 4) == 1
-        assert (await store.prune_runs(PruneLimits(0, 1e9))).runs == 1
+        assert await prune_records(store, DeadLetter, 1.0, 4) == 0, "written exactly then"
+        assert (await store.prune(PruneLimits(0, 1e9))).runs == 0
+        assert await prune_records(store, DeadLetter, 1.5, 4) == 1
+        assert (await store.prune(PruneLimits(0, 1e9))).runs == 1
         assert await store.run("a") is None
         await put(store, gone=["c"])
-        assert (await store.prune_runs(PruneLimits(0, 1e9))).runs == 1
-        assert await store.prune_records(DeadLetter, 0.0, 1) == 1
+        assert (await store.prune(PruneLimits(0, 1e9))).runs == 1
+        assert await prune_records(store, DeadLetter, 0.0, 1) == 1
         assert await listed(store) == ["poison-1"]
-        assert await store.prune_records(DeadLetter, 1e9, 1) == 1
-        assert await store.prune_records(DeadLetter, 1e9, 0) == 0
+        assert await prune_records(store, DeadLetter, 1e9, 1) == 1
+        assert await prune_records(store, DeadLetter, 1e9, 0) == 0
 
     with_store(body)
 
@@ -112,8 +113,8 @@ def test_old_and_surplus_letters_are_pruned_and_then_their_runs(with_store: With
 def test_one_call_prunes_so_many(with_store: WithStore) -> None:
     async def body(store: AnyStore) -> None:
         await put(store, *(replace(LETTER, id=f"{number:05}") for number in range(MOST_PRUNED + 5)))
-        assert await store.prune_records(DeadLetter, 0.0, 3) == MOST_PRUNED
-        assert await store.prune_records(DeadLetter, 0.0, 3) == 2
+        assert await prune_records(store, DeadLetter, 0.0, 3) == MOST_PRUNED
+        assert await prune_records(store, DeadLetter, 0.0, 3) == 2
         assert await listed(store) == [f"{number:05}" for number in range(MOST_PRUNED + 4, MOST_PRUNED + 1, -1)]
 
     with_store(body)

@@ -66,7 +66,7 @@ def test_they_outlive_the_run_they_came_from(with_store: WithStore) -> None:
     async def body(store: AnyStore) -> None:
         await put(store, ("a", "b"), ended="b", runs="a")
         await put(store, runs="last")
-        assert (await store.prune_runs(EVERYTHING)).runs == 1
+        assert (await store.prune(EVERYTHING)).runs == 1
         assert await further(store, "a") == (b"b",)
 
     with_store(body)
@@ -76,7 +76,7 @@ def test_they_are_pruned_with_the_run_that_has_them(with_store: WithStore) -> No
     async def body(store: AnyStore) -> None:
         await put(store, ended="a b")
         await put(store, ("a", "b"), ("last", "b"), runs="last")
-        assert (await store.prune_runs(EVERYTHING)).runs == 2
+        assert (await store.prune(EVERYTHING)).runs == 2
         # The same run again, as a batch that is repeated later would make it.
         await put(store, runs="a")
         assert await further(store, "a") == ()

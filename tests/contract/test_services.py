@@ -31,6 +31,7 @@ from interlock.stores.sqlite.queries import QUERIES
 from interlock.wire.command import ServiceRow
 from tests.contract.conftest import AnyStore, WithStore
 from tests.contract.samples import CHANGE, EXIT, NAME, TEXT, created, entry, everything, make_run, take
+from tests.helpers.pruning import prune_service_log
 from tests.helpers.records import kept, kept_services
 
 PENDING = [entry(1, None, State.PENDING)]
@@ -364,10 +365,10 @@ def test_the_newest_of_each_service_are_kept_up_to_both_limits(
         await put(store, epoch, *(row(one, number, "äöüßé") for number in range(1, 4) for one in ("web", "db")))
         await put(store, epoch, row("other", 1, ""))
         fitting = min(most_lines, most_bytes // 10, 3)
-        assert await store.prune_service_log(most_lines, most_bytes) == 2 * (3 - fitting)
+        assert await prune_service_log(store, most_lines, most_bytes) == 2 * (3 - fitting)
         assert await numbers(store, "web") == await numbers(store, "db") == [1, 2, 3][3 - fitting :]
         assert await numbers(store, "other") == [1], "it has the highest position of all"
-        assert await store.prune_service_log(most_lines, most_bytes) == 0
+        assert await prune_service_log(store, most_lines, most_bytes) == 0
 
     with_store(body)
 
@@ -376,14 +377,14 @@ def test_what_was_pruned_is_gone_everywhere_and_no_position_comes_again(with_sto
     async def body(store: AnyStore) -> None:
         epoch = await fill(store)
         await put(store, epoch, row("web", 4, "newest of all"))
-        assert await store.prune_service_log(0, 0) == 5
+        assert await prune_service_log(store, 0, 0) == 5
         left = [one.position for one in (await store.events(0, 1000)).events]
         assert left == [1, 4, 5, 11], "runs are not touched"
         assert await store.service_log("db") == (await store.events(0, 10, EventFilter(service="db"))).events == []
         assert [one.position for one in await store.service_log("web")] == [11]
         assert await store.position() == 11
         await put(store, epoch, row("db", 9, "later"))
-        assert await store.prune_service_log(0, 0) == 1
+        assert await prune_service_log(store, 0, 0) == 1
         assert [one.position for one in (await store.events(0, 1000)).events] == [1, 4, 5, 12]
 
     with_store(body)
@@ -399,10 +400,10 @@ def test_a_change_counts_with_all_its_bytes(with_store: WithStore) -> None:
         epoch = (await take(store)).epoch
         await put(store, epoch, row("web", 1, "said"), row("web", 2, "told", TOLD), row("db", 1, "last"))
         size = 4 + len(TOLD)
-        assert await store.prune_service_log(10, size + 4) == 0
-        assert await store.prune_service_log(10, size + 3) == 1
+        assert await prune_service_log(store, 10, size + 4) == 0
+        assert await prune_service_log(store, 10, size + 3) == 1
         assert await numbers(store, "web") == [2]
-        assert await store.prune_service_log(10, size - 1) == 1
+        assert await prune_service_log(store, 10, size - 1) == 1
         assert await numbers(store, "web") == []
 
     with_store(body)
@@ -418,7 +419,7 @@ def test_one_call_deletes_so_many_the_oldest_first(with_store: WithStore) -> Non
         counts: list[int] = []
         left: list[tuple[list[int], list[int]]] = []
         while not counts or counts[-1]:
-            counts.append(await store.prune_service_log(100, 1000))
+            counts.append(await prune_service_log(store, 100, 1000))
             left.append((await numbers(store, "web"), await numbers(store, "db")))
         assert counts == [MOST_PRUNED, MOST_PRUNED, 200, 0]
         for found in itertools.chain.from_iterable(left):

@@ -56,6 +56,7 @@ from tests.contract.samples import (
     updated,
 )
 from tests.helpers.lookups import definition, inputs, known_keys, states
+from tests.helpers.pruning import prune_service_log
 from tests.helpers.records import kept_services
 
 SEVERAL = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -156,8 +157,8 @@ def test_a_store_begins_empty(with_store: WithStore) -> None:
         assert await definition(store, JOB.version) is None
         assert await kept_services(store) == {}
         assert await store.service_log("web") == []
-        assert await store.prune_service_log(0, 0) == 0
-        assert await store.prune_runs(PruneLimits(0, 1e12)) == Pruned(0, False)
+        assert await prune_service_log(store, 0, 0) == 0
+        assert await store.prune(PruneLimits(0, 1e12)) == Pruned(0, False)
         assert await store.run("r1") is None
         assert await store.history("r1") == []
         assert await store.logs("r1") == []

@@ -127,7 +127,7 @@ def test_a_run_that_is_gone_or_has_no_job_is_an_error() -> None:
     pruned = cancelled(m, idempotency_key="k")
     m.advance(10)
     old = cancelled(m, job_id="old")
-    at_once(m.store.prune_runs(PruneLimits(most=10, ended_before=START + 1)))
+    at_once(m.store.prune(PruneLimits(most=10, ended_before=START + 1)))
     m.step(("", Define(1, [Job(id="work")])))
     for run_id, code in (("nothing", "unknown_run"), (pruned, "run_pruned"), (old, "unknown_job")):
         assert refusal(m.step(command(run_id)).answers[-1][1]).code == code

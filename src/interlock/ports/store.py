@@ -29,18 +29,23 @@ MOST_WITH_PREFIX = 1000  # runs that it looks at if the filter has `id_prefix`: 
 MOST_EVENT_BYTES = 256 * 1024  # size of the answer to one call of `events`, roughly
 MOST_RECORDS = 120_000  # records that one call of `records` looks at
 MOST_RECORD_BYTES = 4 * 1024 * 1024  # size of its answer, roughly
-MOST_PRUNED = 1000  # rows, keys or runs that one call of a `prune_…` deletes
+MOST_PRUNED = 1000  # rows, keys or runs that one call of `prune` deletes
 HURRIED = 20  # times more runs in a hurried call
 
 
 class PruneLimits(msgspec.Struct, frozen=True):
-    """The runs that `prune_runs` leaves."""
+    """The rows that `prune` leaves; by default all."""
 
-    most: int
-    ended_before: float
-    total: int = sys.maxsize
-    occurrences_before: float = inf
+    most: int = sys.maxsize  # newest ended runs of each job
+    ended_before: float = 0.0
+    total: int = sys.maxsize  # newest ended runs
+    occurrences_before: float = inf  # scheduled runs created at this time or later stay
     hurry: bool = False
+    log_lines: int = sys.maxsize  # newest rows of each service
+    log_bytes: int = sys.maxsize
+    keys_before: float = 0.0
+    calls_before: float = 0.0  # of keys that begin with `CALL_KEY`
+    records: tuple[tuple[type[Record], float, int], ...] = ()  # kind, time, and how many of the newest
 
     @property
     def runs(self) -> int:
@@ -184,8 +189,13 @@ EVERY_RECORD = RecordFilter()
 
 
 class Pruned(msgspec.Struct, frozen=True):
-    runs: int  # runs deleted
-    more: bool  # whether more are left to delete
+    """The number of rows that were deleted; `MOST_PRUNED` of a kind means that more may be left."""
+
+    runs: int
+    more: bool  # whether more runs are left to delete
+    lines: int = 0
+    keys: int = 0
+    records: int = 0
 
 
 class Reader(ABC):
@@ -323,34 +333,23 @@ class Store(Reader):
         """
 
     @abstractmethod
-    async def prune_service_log(self, most_lines: int, most_bytes: int) -> int:
-        """Delete the oldest rows of each service that exceed a limit, but never the row with the highest position, so
-        that no position is used twice. Returns how many; fewer than `MOST_PRUNED` means that none is left."""
-
-    @abstractmethod
     async def load(self, small_payload: int, kinds: Sequence[type[Record]] = ()) -> Snapshot:
         """Return the live part of the store, with payloads of at most this size, and all records of these kinds."""
 
     @abstractmethod
-    async def prune_keys(self, created_before: float, calls_before: float = 0.0) -> int:
-        """Delete the oldest keys created before `created_before`, or before `calls_before` if they begin with
-        `CALL_KEY`; keys of live runs stay. Returns how many; fewer than `MOST_PRUNED` means that none is left. After
-        the clock was set back, keys may stay longer by as much."""
+    async def prune(self, limits: PruneLimits) -> Pruned:
+        """Delete, oldest first and at most `MOST_PRUNED` of each:
 
-    @abstractmethod
-    async def prune_records(self, kind: type[Record], before: float, most: int) -> int:
-        """Delete the oldest records of a kind that were written before `before`, or are beyond the `most` newest. Those
-        that a bulk retry under way has not reached stay. Returns how many; fewer than `MOST_PRUNED` means that none is
-        left. After the clock was set back, records may stay longer by as much."""
+        - rows of services beyond a limit, but never the row with the highest position, so that none is used twice
+        - keys created before a time; those of live runs stay
+        - records of the given kinds that were written before a time, or are beyond the newest ones; those that a bulk
+          retry under way has not reached stay
+        - ended runs with all their rows and records but their keys: those that ended before a time, those beyond the
+          newest of their job, and then those beyond the newest of all
 
-    @abstractmethod
-    async def prune_runs(self, limits: PruneLimits) -> Pruned:
-        """Delete ended runs with all their rows but their keys: those that ended before `ended_before`, those beyond
-        the `most` newest ended ones of their job, and then those beyond the `total` newest ended ones.
-
-        These stay: runs that a record holds, runs that a bulk retry under way has not reached, occurrences created at
-        `occurrences_before` or later, the run created last and the run of the highest position, so that no number or
-        position is used twice.
-        One call deletes `limits.runs` runs at most, fewer where they have many rows, and none in part; others may write
-        in between, and wait longer for a hurried call. After the clock was set back, runs may stay longer by as much.
+        These runs stay: those that a record holds, those that a bulk retry under way has not reached, occurrences
+        created at `occurrences_before` or later, the run created last and the run of the highest position, so that no
+        number or position is used twice. One call deletes `limits.runs` runs at most, fewer where they have many rows,
+        and none in part; others may write in between, and wait longer for a hurried call. After the clock was set back,
+        everything may stay longer by as much.
         """

@@ -259,7 +259,13 @@ class MemoryStore(port.Store, Leases):
         created = (run for _, run in reversed(self._numbered if job_ids else []) if run.origin in (SCHEDULE, CATCH_UP))
         return {run.job_id: run.scheduled_at for run in created if run.job_id in job_ids and run.tenant == "default"}
 
-    async def prune_keys(self, created_before: float, calls_before: float = 0.0) -> int:
+    async def prune(self, limits: port.PruneLimits) -> port.Pruned:
+        lines = await self._prune_service_log(limits.log_lines, limits.log_bytes)
+        keys = await self._prune_keys(limits.keys_before, limits.calls_before)
+        records = sum([await self._prune_records(*kept) for kept in limits.records])
+        return replace(await self._prune_runs(limits), lines=lines, keys=keys, records=records)
+
+    async def _prune_keys(self, created_before: float, calls_before: float) -> int:
         old = [
             run_id
             for run_id, row in self._submitted.items()
@@ -275,7 +281,7 @@ class MemoryStore(port.Store, Leases):
         if row.key is not None:
             del self.keys[row.tenant, row.key]
 
-    async def prune_runs(self, limits: port.PruneLimits) -> port.Pruned:
+    async def _prune_runs(self, limits: port.PruneLimits) -> port.Pruned:
         found = self._prunable(limits)
         gone = {run.id for run in found[: limits.runs]}
         for run in found[: limits.runs]:
@@ -377,7 +383,7 @@ class MemoryStore(port.Store, Leases):
         found = [entry for entry in self._service_log.get(service, {}).values() if entry.position > after]
         return found[:limit] if limit is None or not last else found[max(0, len(found) - limit) :]
 
-    async def prune_service_log(self, most_lines: int, most_bytes: int) -> int:
+    async def _prune_service_log(self, most_lines: int, most_bytes: int) -> int:
         pruned: set[int] = set()
         for rows in self._service_log.values():
             size = sum(map(_size, rows.values()))
@@ -412,7 +418,7 @@ class MemoryStore(port.Store, Leases):
     async def counts(self, kind: type[Record], wanted: RecordFilter) -> dict[str, int]:
         return self.stored.counts(kind, wanted)
 
-    async def prune_records(self, kind: type[Record], before: float, most: int) -> int:
+    async def _prune_records(self, kind: type[Record], before: float, most: int) -> int:
         return self.stored.prune(kind, before, most)
 
     async def audit(

@@ -144,7 +144,7 @@ def find_service_cuts(most_lines: int, most_bytes: int, connection: sqlite3.Conn
     """For each service with rows beyond the limits, the position of the newest such row."""
     cuts: dict[str, int] = {}
     for (service,) in connection.execute(QUERIES["get_logged_services"]).fetchall():
-        values = {"service": service, "most_lines": most_lines, "most_bytes": most_bytes}
+        values = {"service": service, "most_lines": min(most_lines, 2**62), "most_bytes": most_bytes}
         # Mostly no row is beyond the limits, which is quick to see.
         if connection.execute(QUERIES["is_beyond"], values).fetchone()[0]:
             cuts.update((service, row[0]) for row in connection.execute(QUERIES["find_cut"], values))

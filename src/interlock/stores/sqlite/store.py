@@ -262,7 +262,13 @@ class SqliteStore(SqliteReader, Store, Leases):
         # Only history: a log line that is already stored gets a position and no row.
         return self._write(work, batch.of_services - 1 if batch.history else 0)
 
-    async def prune_service_log(self, most_lines: int, most_bytes: int) -> int:
+    async def prune(self, limits: PruneLimits) -> Pruned:
+        lines = await self._prune_service_log(limits.log_lines, limits.log_bytes)
+        keys = await self._prune_keys(limits.keys_before, limits.calls_before)
+        records = sum([await self._prune_records(*kept) for kept in limits.records])
+        return msgspec.structs.replace(await self._prune_runs(limits), lines=lines, keys=keys, records=records)
+
+    async def _prune_service_log(self, most_lines: int, most_bytes: int) -> int:
         # Searching beside the writer holds it up only for the deletion.
         cuts = await self._read(partial(pruning.find_service_cuts, most_lines, most_bytes))
         return await self._write(partial(pruning.prune_services, cuts)) if cuts else 0
@@ -287,14 +293,14 @@ class SqliteStore(SqliteReader, Store, Leases):
 
         return await self._read(work)
 
-    async def prune_keys(self, created_before: float, calls_before: float = 0.0) -> int:
+    async def _prune_keys(self, created_before: float, calls_before: float) -> int:
         numbers = await self._read(partial(pruning.find_old_keys, created_before, calls_before))
         return await self._write(partial(pruning.prune_keys, numbers)) if numbers else 0
 
-    async def prune_records(self, kind: type[Record], before: float, most: int) -> int:
+    async def _prune_records(self, kind: type[Record], before: float, most: int) -> int:
         return await self._write(partial(pruning.prune_records, kind, before, most))
 
-    async def prune_runs(self, limits: PruneLimits) -> Pruned:
+    async def _prune_runs(self, limits: PruneLimits) -> Pruned:
         found = await self._read(partial(pruning.find_prunable, limits, self._counted))
         self._counted = found.counted
         deleted = 0
