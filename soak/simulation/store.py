@@ -173,7 +173,7 @@ class FaultyStore(Store, Leases):
             again = [msgspec.structs.replace(one, seq=one.seq + len(entries)) for one in entries]
             batch.history[0] = (run_id, [*entries, *again])
         if self.sabotage.loses_cursors and self._rng.random() < 0.3:
-            batch.schedules = []
+            batch.schedules = {}
         if self.sabotage.forgets_retries:
             batch.updated.pop("facets", None)
             later = [bulk for bulk in batch.of(BulkRequest) if bulk.action is RunAction.RETRY and bulk.seq > 2]

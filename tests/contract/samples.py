@@ -128,8 +128,7 @@ def everything_in_one_batch() -> Batch:
     ]
     batch.keys = [("blue", "k", "keyed", b"digest", 1000.0)]
     batch.jobs = [JOB]
-    batch.schedules = [(*HOURLY_ROW[:4], 1.0, True, False, 1.0), NIGHTLY_ROW, HOURLY_ROW]
-    batch.dropped_schedules = ["hourly", "never there"]
+    batch.schedules = {"nightly": NIGHTLY_ROW, "hourly": HOURLY_ROW, "never there": None}
     batch.checkpoints = [("old", b'{"at":7}')]
     batch.copied = [("new", "keyed", True), ("new", "old", True), ("keyed", "new", False)]
     batch.logs = [("old", 1, 1, 1001.5, "info", "first", "app"), ("old", 1, 2, 1001.75, "error", "second\nline", "app")]

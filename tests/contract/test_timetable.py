@@ -54,7 +54,9 @@ async def put(store: AnyStore) -> list[Job]:
 def test_any_schedule_comes_back_as_it_was(with_store: WithStore, rows: list[ScheduleRow]) -> None:
     async def fill(store: AnyStore) -> None:
         lease = await take(store)
-        await store.commit(Batch(schedules=rows, dropped_schedules=[*await schedules(store)]), NAME, lease.epoch)
+        await store.commit(
+            Batch(schedules=dict.fromkeys(await schedules(store)) | {row[0]: row for row in rows}), NAME, lease.epoch
+        )
 
     async def again(store: AnyStore) -> None:
         # By what they look like, for 1 is not True.
@@ -64,15 +66,16 @@ def test_any_schedule_comes_back_as_it_was(with_store: WithStore, rows: list[Sch
     with_store(again)
 
 
-def test_the_last_row_of_a_job_counts_and_a_row_counts_more_than_a_drop(with_store: WithStore) -> None:
+def test_a_row_replaces_that_of_its_job_until_it_is_dropped(with_store: WithStore) -> None:
     async def body(store: AnyStore) -> None:
         lease = await take(store)
         moved = (*NIGHTLY_ROW[:3], 5000.0, 6000.0, False, False, 5000.0)
-        await store.commit(Batch(schedules=[NIGHTLY_ROW, HOURLY_ROW, moved]), NAME, lease.epoch)
+        for nightly in (NIGHTLY_ROW, moved):
+            await store.commit(Batch(schedules={"nightly": nightly, "hourly": HOURLY_ROW}), NAME, lease.epoch)
         assert await schedules(store) == {"nightly": moved, "hourly": HOURLY_ROW}
-        await store.commit(Batch(dropped_schedules=["hourly", "nightly"], schedules=[NIGHTLY_ROW]), NAME, lease.epoch)
+        await store.commit(Batch(schedules={"hourly": None, "nightly": NIGHTLY_ROW}), NAME, lease.epoch)
         assert await schedules(store) == {"nightly": NIGHTLY_ROW}
-        await store.commit(Batch(dropped_schedules=["nightly", "nightly", "never there"]), NAME, lease.epoch)
+        await store.commit(Batch(schedules={"nightly": None, "never there": None}), NAME, lease.epoch)
         assert await schedules(store) == {}
 
     with_store(body)
@@ -84,13 +87,14 @@ def test_a_cursor_moves_with_the_runs_of_its_commit_or_not_at_all(with_store: Wi
         lease = await take(store)
         first = created(make_run("nightly:1", job_id="nightly", origin=SCHEDULE))
         first.history, first.position = [("nightly:1", [entry(1, None, State.PRERUN)])], 1
-        first.schedules, first.records = [NIGHTLY_ROW], put_jobs(NIGHTLY)
+        first.schedules, first.records = {"nightly": NIGHTLY_ROW}, put_jobs(NIGHTLY)
         await store.commit(first, NAME, lease.epoch)
         before = await everything(store)
         second = created(make_run("nightly:2", job_id="nightly", origin=SCHEDULE))
         second.history, second.position = [("nightly:2", [entry(1, None, State.PRERUN)])], 1
-        second.schedules = [(*NIGHTLY_ROW[:3], 3000.0, 4000.0, True, False, 3000.0)]
-        second.records, second.dropped_schedules = put_jobs(HOURLY, gone=["nightly"]), ["hourly"]
+        moved = (*NIGHTLY_ROW[:3], 3000.0, 4000.0, True, False, 3000.0)
+        second.schedules = {"nightly": moved, "hourly": None}
+        second.records = put_jobs(HOURLY, gone=["nightly"])
         with pytest.raises(StoreUnavailable):
             await store.commit(copy.deepcopy(second), NAME, lease.epoch)
         second.position = 2

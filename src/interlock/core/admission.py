@@ -203,7 +203,7 @@ def note_reached(p: Pass, job_id: str, occurrence: float) -> None:
     entry = p.state.timetable.entries.get(job_id)
     if entry is not None and entry.reached < occurrence:
         entry.reached = occurrence
-        p.schedules[entry.job.id] = entry.row()
+        p.batch.schedules[entry.job.id] = entry.row()
 
 
 def lane_of(p: Pass, wanted: str) -> tuple[str, str]:

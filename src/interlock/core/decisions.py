@@ -33,8 +33,7 @@ class Batch(msgspec.Struct):
     keys: list[tuple[str, str | None, str, bytes, float]] = []  # tenant, key or None, run id, digest, time
     freed_keys: list[str] = []  # runs whose keys are free again, before `keys` are stored
     jobs: list[Job] = []  # versions that runs refer to
-    schedules: list[ScheduleRow] = []  # at most one per job
-    dropped_schedules: list[str] = []
+    schedules: dict[str, ScheduleRow | None] = {}  # job → its new row, None to delete it
     checkpoints: list[tuple[str, bytes]] = []
     copied: list[tuple[str, str, bool]] = []
     """in order: a run, one whose further payloads it gets, and whether it gets the payload of that one too"""

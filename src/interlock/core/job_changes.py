@@ -162,7 +162,7 @@ def _enter(p: Pass, job: Job, is_start: bool = False) -> None:
     if done:
         p.state.jobs.pop(job.id, None)
     if entry.row() != row:
-        p.schedules[entry.job.id] = entry.row()
+        p.batch.schedules[entry.job.id] = entry.row()
     if not is_start:
         table.place(entry)
 
@@ -172,9 +172,9 @@ def _forget_unknown(p: Pass) -> None:
     table = p.state.timetable
     for job_id, row in table.rows.items():
         if row[5] and row[1] != GONE:
-            p.schedules[job_id] = (job_id, GONE, p.now, p.now, None, True, False, row[7])
+            p.batch.schedules[job_id] = (job_id, GONE, p.now, p.now, None, True, False, row[7])
         elif not row[5]:
-            p.schedules[job_id] = None
+            p.batch.schedules[job_id] = None
     waiting = [job_id for job_id, backfill in p.state.series if not backfill]
     for job_id in {*table.ahead, *waiting} - table.entries.keys():
         _skip_ahead(p, job_id, REMOVED)
@@ -196,9 +196,9 @@ def _leave_table(p: Pass, job_id: str, why: str) -> None:
     entry = table.entries.pop(job_id, None)
     if entry is not None and entry.paused:
         row = table.rows[job_id] = (job_id, GONE, p.now, p.now, None, True, False, entry.reached)
-        p.schedules[job_id] = row
+        p.batch.schedules[job_id] = row
     elif entry is not None:
-        p.schedules[job_id] = None
+        p.batch.schedules[job_id] = None
 
 
 def _skip_ahead(p: Pass, job_id: str, why: str) -> None:
@@ -256,7 +256,7 @@ def pause(p: Pass, origin: str, command: SetPaused) -> None:
         entry.paused = command.paused
         action, before, after = ("paused", "active", "paused") if command.paused else ("resumed", "paused", "active")
         note_jobs(p, command.actor or origin, action, {command.job_id: before}, {command.job_id: after})
-        p.schedules[entry.job.id] = entry.row()
+        p.batch.schedules[entry.job.id] = entry.row()
         p.state.timetable.place(entry)
     p.answers.append((origin, report(p.state, command.request, command.job_id)))
 

@@ -116,10 +116,10 @@ def _retire(p: Pass, entry: TimetableEntry) -> None:
     p.state.jobs.pop(job_id, None)
     if job_id in p.state.declared:
         # Its file still declares it; the row records that it has run.
-        p.schedules[job_id] = entry.row()
+        p.batch.schedules[job_id] = entry.row()
     else:
         del p.state.timetable.entries[job_id]
-        p.schedules[job_id] = None
+        p.batch.schedules[job_id] = None
         p.forget(StoredJob, job_id)
 
 

@@ -12,7 +12,7 @@ from msgspec.structs import astuple, replace
 from interlock.core import audit
 from interlock.core.decisions import Decisions, Row
 from interlock.core.facts import Facts
-from interlock.core.schedule_table import ScheduleRow, goes_early
+from interlock.core.schedule_table import goes_early
 from interlock.core.state import SchedulerState
 from interlock.core.tenant import Tenant
 from interlock.error import InvalidTransition
@@ -82,7 +82,6 @@ class Pass(Decisions, kw_only=True):
     freed_places: dict[str, None] = {}  # guarded jobs with a free place since this pass began
     settled: int = 0  # number of ended runs whose guards and actions have noticed
     occurrences: int = 0  # number of created runs
-    schedules: dict[str, ScheduleRow | None] = {}  # job → its new row, None to delete it
     adopting: set[str] = set()  # jobs that have changed
     judging_cost: int = 0  # of the policy's expressions
     passed: set[str] = set()  # runs that the remote policy let pass in this pass
@@ -362,8 +361,6 @@ class Pass(Decisions, kw_only=True):
             # A run that began and ended in this pass never has its key.
             batch.keys = [(row[0], None, *row[2:]) if row[2] in self.freed else row for row in batch.keys]
             batch.freed_keys = sorted(self.freed - created.keys())
-        batch.schedules = [row for row in self.schedules.values() if row is not None]
-        batch.dropped_schedules = [job_id for job_id, row in self.schedules.items() if row is None]
         for run in created.values():
             if run.payload is not None and len(run.payload) > state.limits.small_payload:
                 run.payload = None

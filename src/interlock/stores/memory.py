@@ -159,9 +159,11 @@ class MemoryStore(port.Store, Leases):
                     insort(self._events_of.setdefault(violation.run_id, []), entry, key=_POSITION)
 
     def _apply_timetable(self, batch: Batch) -> None:
-        for job_id in batch.dropped_schedules:
-            self.schedules.pop(job_id, None)
-        self.schedules.update((row[0], row) for row in batch.schedules)
+        for job_id, row in batch.schedules.items():
+            if row is None:
+                self.schedules.pop(job_id, None)
+            else:
+                self.schedules[job_id] = row
 
     def _add_event(self, position: int, run_id: str, transitions: list[Transition], line: port.LogEntry | None) -> None:
         run = self.runs_by_id.get(run_id)
