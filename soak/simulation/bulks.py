@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from interlock.core.attempts.settle import CANCEL, TIMEOUT
 from interlock.core.decisions import Batch
+from interlock.model.bulk import BulkRequest
 from interlock.model.run import Run
 from interlock.model.run_action import RunAction
 from interlock.model.state import TERMINAL
@@ -22,14 +23,14 @@ class Bulks:
         self.reached = 0  # how many of those its end found asked to stop, or ended by it
 
     def before(self, batch: Batch) -> None:
-        for bulk in batch.bulks:
+        for bulk in batch.of(BulkRequest):
             if bulk.id not in self._meant and bulk.action is RunAction.CANCEL:
                 wanted = replace(bulk.wanted, states=frozenset())
                 live = [run for run in self._disk.runs_by_id.values() if run.state not in TERMINAL]
                 self._meant[bulk.id] = {run.id: None for run in live if wanted.fits(run)}
 
     def after(self, batch: Batch) -> None:
-        for bulk in batch.bulks:
+        for bulk in batch.of(BulkRequest):
             if bulk.ended_at is not None and not bulk.wanted.states and bulk.id in self._meant:
                 for run_id in self._meant[bulk.id]:
                     run = self._disk.found(run_id)
@@ -46,10 +47,10 @@ class Bulks:
 
     def sent(self, message: BulkReport) -> None:
         told = message.bulk
-        stored = self._disk.bulks[told.id][0] if told.id in self._disk.bulks else None
+        stored = self._disk.stored.get(BulkRequest, told.id)
         same = stored is not None and stored.seq >= told.seq
         self._require(same, f"bulk request {told.id} is told of as {told}, and stored is {stored}")
 
     def check_rest(self) -> None:
-        for bulk, _ in self._disk.bulks.values():
+        for bulk in self._disk.stored.all(BulkRequest).values():
             self._require(bulk.ended_at is not None, f"bulk request {bulk.id} was acknowledged and has not finished")

@@ -46,7 +46,7 @@ def careless_step(sabotage: Sabotage) -> Callable[..., Decisions]:
 
 def _note_only(p: Pass, digest: str, actor: str) -> None:
     p.state.of(Judging).digest = digest
-    p.batch.memos[judge.MEMO] = digest.encode() or None
+    p.keep_memo(judge.MEMO, digest.encode() or None)
 
 
 def _ask_once(p: Pass, run: Run, request: PolicyRequest, judged: Judged) -> bool:

@@ -15,7 +15,7 @@ from interlock.client.connection import Connection
 from interlock.core.decisions import Batch
 from interlock.core.guards.waits import KILLED
 from interlock.interface.run_builder import new_run
-from interlock.model.delivery import Delivery, DeliveryFilter, Outgoing
+from interlock.model.delivery import Delivery, Outgoing
 from interlock.model.guard import Action, Check, Constraints, Hook
 from interlock.model.job import Job, Retry
 from interlock.model.run import Run
@@ -135,8 +135,9 @@ class Guards:
         for job_id, passed in self._passed.items():
             most = _JOBS[job_id].constraints.max_concurrent_runs
             self._require(most is None or len(passed) <= most, f"{len(passed)} runs of {job_id} passed, {most} may")
-        self._owed |= {one.id: one for one in batch.deliveries}
-        owed = {(one.run_id, one.event) for one in batch.deliveries}
+        new = [delivery for delivery in batch.of(Delivery) if delivery.seq == 1]
+        self._owed |= {delivery.id: delivery for delivery in new}
+        owed = {(delivery.run_id, delivery.event) for delivery in new}
         for run_id, entries in batch.history:
             run = self._disk.runs_by_id.get(run_id)
             job = None if run is None else _JOBS.get(run.job_id)
@@ -162,8 +163,7 @@ class Guards:
         return run.job_id == CHECKER.id or (violated and run.state in (State.SKIPPED, State.FAILED))
 
     async def pending(self) -> int:
-        rows = await self._disk.deliveries(DeliveryFilter(), None, 100_000)
-        return sum(one.ended_at is None for one in rows.deliveries)
+        return sum(delivery.ended_at is None for delivery in self._disk.stored.all(Delivery).values())
 
     def check_rest(self) -> None:
         sent = set() if self.receivers is None else self.receivers.taken

@@ -10,7 +10,7 @@ import msgspec
 from interlock.core.decisions import Batch
 from interlock.fields.duration import checked
 from interlock.model.job import ExecutorKind, Job
-from interlock.model.letter import CODE_OF
+from interlock.model.letter import CODE_OF, DeadLetter
 from interlock.model.outcome import Outcome, read_outcome
 from interlock.model.run import Run, Transition
 from interlock.model.run_action import RunAction
@@ -193,7 +193,7 @@ class Invariants(Ledger):
                 self.check(known is not None and known[0] == run.id, f"key {key} of {run.id} leads to {known}")
 
     def _check_letters(self, batch: Batch) -> None:
-        for letter in batch.dead_letters:
+        for letter in batch.of(DeadLetter):
             run = self.disk.runs_by_id[letter.id]
             fits = run.state is State.FAILED or CODE_OF.get(run.state) is letter.code
             self.check(fits, f"a dead letter {letter.code} for {run.id}, which is {run.state}")
@@ -202,7 +202,7 @@ class Invariants(Ledger):
 
     def _check_end(self, run: Run) -> None:
         """The end a run came to must be one that something outside explains."""
-        has_letter = run.id in self.disk.dead.rows
+        has_letter = self.disk.stored.get(DeadLetter, run.id) is not None
         self.check(has_letter == (run.state in CODE_OF), f"{run.id} is {run.state}, and has a letter: {has_letter}")
         job = self._job(run)
         history = self._histories[run.id]
@@ -353,7 +353,7 @@ class Invariants(Ledger):
         self.occurrences.check_rest()
         self.bulks.check_rest()
         succeeded = {run.id for run in self.disk.runs_by_id.values() if run.state is State.SUCCEEDED}
-        for run_id in self.disk.dead.rows:
+        for run_id in self.disk.stored.all(DeadLetter):
             self.check(run_id not in succeeded, f"{run_id} succeeded and is a dead letter")
         self.lanes.check_rest()
         self.guards.check_rest()

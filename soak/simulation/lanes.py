@@ -12,6 +12,7 @@ from interlock.core.lanes.lane import AGEING
 from interlock.core.state import SchedulerState
 from interlock.model.job import ExecutorKind
 from interlock.model.lane import LaneMemo, LaneSpec, LaneStatus
+from interlock.model.record import Memo
 from interlock.model.run import Run
 from interlock.model.state import HOLDS_SLOT, State
 from soak.simulation.store import Disk
@@ -45,12 +46,12 @@ class Lanes:
         self._waits.clear()
 
     def values_of(self, name: str) -> tuple[LaneSpec, LaneStatus]:
-        stored = self._disk.memos_by_name.get(LaneMemo.PREFIX + name)
+        stored = self._disk.memo(LaneMemo.PREFIX + name)
         memo = LaneMemo() if stored is None else msgspec.json.decode(stored, type=LaneMemo)
         return memo.spec_over(self._declared.get(name)), memo.status
 
     def after(self, batch: Batch, touched: Iterable[str]) -> None:
-        for name in batch.memos:
+        for name in (id for kind, id in batch.records if kind == Memo.kind):
             lane = name.removeprefix(LaneMemo.PREFIX)
             if lane != name:
                 self._starts.pop(f"lane:{lane}", None)

@@ -33,18 +33,19 @@ class Occurrences:
 
     def before(self, batch: Batch) -> None:
         """A schedule that ends, or begins anew, is complete up to its cursor."""
-        for row in batch.schedules:
-            known = self._rows.get(row[0])
+        for job_id, row in batch.schedules.items():
+            known = self._rows.get(job_id)
+            if row is None:
+                if known is not None:
+                    self._check_complete(self._rows.pop(job_id))
+                continue
             if known is not None and known[1:3] != row[1:3]:
                 self._check_complete(known)
             elif known is not None:
                 # When the clock was set back it goes back too, and it is kept how far it was.
                 kept = max(row[3], row[7]) >= known[3]
                 self._require(kept, f"the cursor of {row[0]} went from {known[3]} to {row[3]}")
-            self._rows[row[0]] = row
-        for job_id in batch.dropped_schedules:
-            if job_id in self._rows:
-                self._check_complete(self._rows.pop(job_id))
+            self._rows[job_id] = row
 
     def after(self, touched: Iterable[str]) -> None:
         changed: set[str] = set()

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from msgspec.structs import replace
 
 from interlock.core.decisions import Batch
+from interlock.model.bulk import BulkRequest
 from interlock.model.facets import Facets
 from interlock.model.run import Run
 from interlock.model.run_action import RunAction
@@ -31,7 +32,7 @@ class Reruns:
         return len(self._retries)
 
     def before(self, batch: Batch) -> None:
-        for bulk in batch.bulks:
+        for bulk in batch.of(BulkRequest):
             if bulk.action is RunAction.RETRY and bulk.id not in self._meant:
                 wanted = replace(bulk.wanted, states=bulk.wanted.states or UNSUCCESSFUL)
                 fits = [run for run in self._disk.runs_by_id.values() if wanted.fits(run) and run.job_id in _KEPT]
@@ -55,7 +56,7 @@ class Reruns:
         unique = [run for run in runs if run.facets is not None and run.facets.unique is not None]
         for run in sorted(unique, key=lambda run: run.ended_at is None):
             self._check_unique(run, (run.tenant, run.idempotency_key or ""))
-        for bulk in batch.bulks:
+        for bulk in batch.of(BulkRequest):
             if bulk.ended_at is not None:
                 for run_id in self._meant.get(bulk.id, ()):
                     # Nothing that it has not reached is pruned; what was read first may be.

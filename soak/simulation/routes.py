@@ -19,6 +19,7 @@ from interlock.core.state import SchedulerState
 from interlock.core.step import Command
 from interlock.model.job import ExecutorKind, Job
 from interlock.model.lane import LaneStatus
+from interlock.model.letter import DeadLetter
 from interlock.model.pool import Lack, PoolSpec, PoolStatus
 from interlock.model.run import Now, Run
 from interlock.model.state import HOLDS_SLOT, ON_WORKER, TERMINAL, State
@@ -181,7 +182,7 @@ class Routes:
         if state is not self._view.state:
             found = next((view for view in self._views if view.state is state), None)
             if found is None:
-                kept = msgspec.json.decode(self._disk.memos_by_name.get(SNAPSHOT, b"[]"))
+                kept = msgspec.json.decode(self._disk.memo(SNAPSHOT) or b"[]")
                 found = View(state, {one["id"] for one in kept if one.get("drained")})
                 self._views = [*self._views[-3:], found]
             self._view = found
@@ -428,7 +429,7 @@ class Routes:
         self._view.unserved = unserved
 
     def _check_ends(self, decisions: Decisions, elapsed: float) -> None:
-        codes = {letter.id: str(letter.code) for letter in decisions.batch.dead_letters}
+        codes = {letter.id: str(letter.code) for letter in decisions.batch.of(DeadLetter)}
         for run in decisions.ended:
             code = codes.get(run.id)
             if code is None or code not in list(Lack):

@@ -58,7 +58,7 @@ class Sessions:
 
     def _check_throttle(self, run: Run) -> None:
         """Check that a run is the only one of its session, if that has used much of its window."""
-        memo = read_memo(self._disk.memos_by_name.get(memo_name(run.tenant, str(run.session))))
+        memo = read_memo(self._disk.memo(memo_name(run.tenant, str(run.session))))
         if Session(run.tenant, str(run.session), memo).is_busy:
             self.throttled += 1
             runs = [one.id for one in self._disk.runs_by_id.values() if one.session == run.session and has_begun(one)]

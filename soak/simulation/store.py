@@ -14,10 +14,8 @@ from interlock.core.decisions import Batch, Row
 from interlock.error import StoreUnavailable
 from interlock.model.audit import AuditFilter
 from interlock.model.bulk import BulkRequest
-from interlock.model.child_info import Kept
-from interlock.model.delivery import Delivery, DeliveryFilter
-from interlock.model.job import Job
-from interlock.model.letter import DeadLetter, LetterFilter
+from interlock.model.delivery import Delivery
+from interlock.model.record import R, Record, RecordFilter
 from interlock.model.run import Run, Transition
 from interlock.model.run_action import RunAction
 from interlock.model.state import State
@@ -25,15 +23,17 @@ from interlock.ports.leases import L, Lease, Leases
 from interlock.ports.store import (
     EVERY_ENTRY,
     EVERY_EVENT,
+    EVERY_RECORD,
+    MOST_RECORDS,
     AuditRows,
-    DeliveryRows,
     EventFilter,
     EventRows,
-    Inputs,
-    LetterRows,
+    Found,
     LogEntry,
+    Lookup,
     Pruned,
     PruneLimits,
+    RecordRows,
     RunFilter,
     RunRows,
     ServiceEntry,
@@ -75,6 +75,7 @@ class StoreSabotage(msgspec.Struct, frozen=True):
     loses_cursors: bool = False  # keeps the occurrences of a batch, and sometimes not how far their jobs have come
 
 
+Records = dict[tuple[str, str], Record | None]
 _FACETS = Run.__struct_fields__.index("facets")
 
 
@@ -96,9 +97,9 @@ class Disk(MemoryStore):
         self.pruned[run.id] = run
         super()._forget(run)
 
-    async def load(self, small_payload: int) -> Snapshot:
+    async def load(self, small_payload: int, kinds: Sequence[type[Record]] = ()) -> Snapshot:
         self.on_load()
-        return await super().load(small_payload)
+        return await super().load(small_payload, kinds)
 
     def apply(self, batch: Batch) -> None:
         self.before_apply(batch)
@@ -172,16 +173,17 @@ class FaultyStore(Store, Leases):
             again = [msgspec.structs.replace(one, seq=one.seq + len(entries)) for one in entries]
             batch.history[0] = (run_id, [*entries, *again])
         if self.sabotage.loses_cursors and self._rng.random() < 0.3:
-            batch.schedules = []
+            batch.schedules = {}
         if self.sabotage.forgets_retries:
             batch.updated.pop("facets", None)
-            batch.bulks = [one for one in batch.bulks if one.action is not RunAction.RETRY or one.seq <= 2]
+            later = [bulk for bulk in batch.of(BulkRequest) if bulk.action is RunAction.RETRY and bulk.seq > 2]
+            batch.records = _without(batch.records, later)
         if self.sabotage.loses_payloads:
             batch.copied = batch.copied[1:]
         if self.sabotage.loses_submitters:
             batch.created = [_without_submitters(row) for row in batch.created]
         if self.sabotage.loses_deliveries:
-            batch.deliveries = batch.deliveries[1:]
+            batch.records = _without(batch.records, [one for one in batch.of(Delivery) if one.seq == 1][:1])
         if self.sabotage.loses_audit and self._rng.random() < 0.1:
             batch.audit = batch.audit[1:]
         if self.sabotage.keeps_unique_keys:
@@ -194,71 +196,28 @@ class FaultyStore(Store, Leases):
         run = self._disk.runs_by_id.get(run_id)
         return run is not None and run.facets is not None and run.facets.unique is not None
 
-    async def prune_service_log(self, most_lines: int, most_bytes: int) -> int:
-        await self._work(self._faults.longest_write)
-        return await self._disk.prune_service_log(most_lines, most_bytes)
-
-    async def load(self, small_payload: int) -> Snapshot:
+    async def load(self, small_payload: int, kinds: Sequence[type[Record]] = ()) -> Snapshot:
         await self._work(self._faults.longest_read)
-        return await self._disk.load(small_payload)
+        return await self._disk.load(small_payload, kinds)
 
-    async def inputs(self, run_ids: Sequence[str]) -> dict[str, Inputs]:
+    async def look_up(self, wanted: Lookup) -> Found:
         await self._work(self._faults.longest_read)
-        return await self._disk.inputs(run_ids)
-
-    async def memos(self, names: Sequence[str]) -> dict[str, bytes]:
-        await self._work(self._faults.longest_read)
-        return await self._disk.memos(names)
-
-    async def known_keys(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], tuple[str, bytes]]:
-        await self._work(self._faults.longest_read)
-        return {} if self.sabotage.forgets_keys else await self._disk.known_keys(keys)
-
-    async def states(self, run_ids: Sequence[str]) -> dict[str, State]:
-        await self._work(self._faults.longest_read)
-        return await self._disk.states(run_ids)
-
-    async def previous(self, run_id: str) -> tuple[str, State, bool] | None:
-        await self._work(self._faults.longest_read)
-        return await self._disk.previous(run_id)
-
-    async def latest_times(self, job_ids: Sequence[str], after: float) -> dict[str, float]:
-        await self._work(self._faults.longest_read)
-        return await self._disk.latest_times(job_ids, after)
-
-    async def digests(self, run_ids: Sequence[str]) -> dict[str, bytes]:
-        await self._work(self._faults.longest_read)
-        return await self._disk.digests(run_ids)
+        found = await self._disk.look_up(wanted)
+        return msgspec.structs.replace(found, keys={}) if self.sabotage.forgets_keys else found
 
     async def unscanned(self, run_ids: Sequence[str]) -> list[Unscanned]:
         await self._work(self._faults.longest_read)
         return await self._disk.unscanned(run_ids)
 
-    async def tenant_of_pruned(self, run_id: str) -> str | None:
-        await self._work(self._faults.longest_read)
-        return await self._disk.tenant_of_pruned(run_id)
-
-    async def first_times(self, job_ids: Sequence[str]) -> dict[str, float]:
-        await self._work(self._faults.longest_read)
-        return await self._disk.first_times(job_ids)
-
-    async def prune_keys(self, created_before: float, calls_before: float = 0.0) -> int:
-        await self._work(self._faults.longest_write)
-        return await self._disk.prune_keys(created_before, calls_before)
-
-    async def prune_letters(self, before: float, most: int) -> int:
-        await self._work(self._faults.longest_write)
-        return await self._disk.prune_letters(before, most)
-
-    async def prune_runs(self, limits: PruneLimits) -> Pruned:
+    async def prune(self, limits: PruneLimits) -> Pruned:
         await self._work(self._faults.longest_write)
         before = len(self._disk.pruned)
-        found = await self._disk.prune_runs(limits)
+        found = await self._disk.prune(limits)
         for run in list(self._disk.pruned.values())[before:]:
             self._trace.add(f"{run.id[-12:]} is pruned")
             is_keyed = run.idempotency_key is not None
             forgets = self.sabotage.prunes_keys if is_keyed else self.sabotage.prunes_occurrences
-            if forgets and await self._disk.digests([run.id]):
+            if forgets and (await self._disk.look_up(Lookup(digests=[run.id]))).digests:
                 self._disk.forget_key(run.id)
         return found
 
@@ -288,10 +247,6 @@ class FaultyStore(Store, Leases):
         await self._work(self._faults.longest_read)
         return await self._disk.service_log(service, after, limit, last)
 
-    async def kept(self) -> dict[str, Kept]:
-        await self._work(self._faults.longest_read)
-        return await self._disk.kept()
-
     async def live_counts(self, tenant: str | None = None) -> dict[str, int]:
         await self._work(self._faults.longest_read)
         return await self._disk.live_counts(tenant)
@@ -300,49 +255,31 @@ class FaultyStore(Store, Leases):
         await self._work(self._faults.longest_read)
         return await self._disk.position()
 
-    async def definition(self, version: str) -> Job | None:
+    async def record(self, kind: type[R], id: str) -> R | None:
         await self._work(self._faults.longest_read)
-        return await self._disk.definition(version)
+        return await self._disk.record(kind, id)
 
-    async def bulk(self, bulk_id: str) -> BulkRequest | None:
+    async def records(
+        self, kind: type[R], wanted: RecordFilter = EVERY_RECORD, before: int | None = None, limit: int = MOST_RECORDS
+    ) -> RecordRows[R]:
         await self._work(self._faults.longest_read)
-        return await self._disk.bulk(bulk_id)
-
-    async def delivery(self, delivery_id: str) -> Delivery | None:
-        await self._work(self._faults.longest_read)
-        return await self._disk.delivery(delivery_id)
+        return await self._disk.records(kind, wanted, before, limit)
 
     async def audit(self, after: int, limit: int, wanted: AuditFilter = EVERY_ENTRY, last: bool = False) -> AuditRows:
         await self._work(self._faults.longest_read)
         return await self._disk.audit(after, limit, wanted, last)
 
-    async def deliveries(self, wanted: DeliveryFilter, before: int | None, limit: int) -> DeliveryRows:
+    async def counts(self, kind: type[Record], wanted: RecordFilter) -> dict[str, int]:
         await self._work(self._faults.longest_read)
-        return await self._disk.deliveries(wanted, before, limit)
+        return await self._disk.counts(kind, wanted)
 
-    async def letter(self, letter_id: str) -> DeadLetter | None:
+    async def due_times(self, kind: type[Record]) -> dict[str, float]:
         await self._work(self._faults.longest_read)
-        return await self._disk.letter(letter_id)
+        return await self._disk.due_times(kind)
 
-    async def letters(self, wanted: LetterFilter, before: int | None, limit: int) -> LetterRows:
+    async def due(self, kind: type[R], queue: str, now: float, limit: int) -> list[R]:
         await self._work(self._faults.longest_read)
-        return await self._disk.letters(wanted, before, limit)
-
-    async def letter_counts(self, wanted: LetterFilter) -> dict[str, int]:
-        await self._work(self._faults.longest_read)
-        return await self._disk.letter_counts(wanted)
-
-    async def owed_hosts(self) -> dict[str, float]:
-        await self._work(self._faults.longest_read)
-        return await self._disk.owed_hosts()
-
-    async def owed_tries(self) -> dict[int, float]:
-        await self._work(self._faults.longest_read)
-        return await self._disk.owed_tries()
-
-    async def owed(self, host: str, now: float, limit: int) -> list[Delivery]:
-        await self._work(self._faults.longest_read)
-        return await self._disk.owed(host, now, limit)
+        return await self._disk.due(kind, queue, now, limit)
 
     async def _change(self, name: str, change: Callable[[Lease | None], L]) -> L:
         await self._work(self._faults.longest_write)
@@ -350,6 +287,11 @@ class FaultyStore(Store, Leases):
 
     async def renew(self, lease: Lease, ttl: float, now: float) -> Lease:
         return lease if self.sabotage.ignores_epochs else await super().renew(lease, ttl, now)
+
+
+def _without(records: Records, lost: Sequence[Record]) -> Records:
+    keys = {(record.kind, record.id) for record in lost}
+    return {key: record for key, record in records.items() if key not in keys}
 
 
 def _without_submitters(row: Row) -> Row:

@@ -7,16 +7,17 @@ import msgspec
 from msgspec.structs import replace
 
 from interlock.core.decisions import Batch
+from interlock.core.step import MACHINE
 from interlock.core.timetable.table import ScheduleRow
 from interlock.core.transition import UPDATE_ROW, created_row
 from interlock.model.audit import AuditEntry, AuditHead, AuditKind, chained
 from interlock.model.bulk import BulkRequest
 from interlock.model.child_info import Change, ChildInfo, Exit, Kept, Status
-from interlock.model.delivery import Delivery, DeliveryFilter, Outgoing
+from interlock.model.delivery import Delivery, Outgoing
 from interlock.model.facets import Facets, Hold
 from interlock.model.guard import Constraints
 from interlock.model.job import ExecutorKind, Job, Retry
-from interlock.model.letter import DeadLetter, LetterCode, LetterFilter
+from interlock.model.letter import DeadLetter, LetterCode
 from interlock.model.outcome import Outcome
 from interlock.model.run import CATCH_UP, SCHEDULE, TRIGGER, Run, Transition, backfill
 from interlock.model.run_action import RunAction
@@ -27,6 +28,8 @@ from interlock.ports.leases import Lease
 from interlock.ports.store import RunFilter, RunRows
 from interlock.wire.delivery_request import Sent
 from tests.contract.conftest import AnyStore
+from tests.helpers.lookups import definition, inputs, known_keys, states
+from tests.helpers.records import changes, kept, kept_services, put_jobs
 
 NAME = "scheduler"
 BULK = BulkRequest(
@@ -52,6 +55,7 @@ FIRST = chained(AuditHead(), msgspec.structs.replace(_ENTRY, detail={"rule": "no
 SECOND = msgspec.structs.replace(_ENTRY, at=1001.0, kind=AuditKind.JOB_CHANGED, tenant="", subject="work", count=7)
 ENTRIES = FIRST, chained(AuditHead(FIRST.number, FIRST.hash), SECOND)
 SENT = Sent("d1", 0, 1, 1001.5, None, 503, "busy\n☃", "answered 503")
+TRIED = replace(DELIVERY, tries=1, next_at=1001.5, status=503, answer="busy\n☃", error="answered 503", seq=2)
 LETTER = DeadLetter("old", 1100.0, LetterCode.ORPHANED, "lost", "work", "blue")
 POISON = DeadLetter("poison-1", 1101.5, LetterCode.POISON, "no array", worker_id="w-1", raw=b"\x00\xff")
 JOB = Job(id="work", lane="team", executor=ExecutorKind.PROCESS, retry=Retry(max_retries=2), deadline=9.5)
@@ -124,22 +128,19 @@ def everything_in_one_batch() -> Batch:
     ]
     batch.keys = [("blue", "k", "keyed", b"digest", 1000.0)]
     batch.jobs = [JOB]
-    batch.put_jobs, batch.dropped_jobs = [NIGHTLY, JOB, HOURLY, JOB], ["work", "never there"]
-    batch.schedules = [(*HOURLY_ROW[:4], 1.0, True, False, 1.0), NIGHTLY_ROW, HOURLY_ROW]
-    batch.dropped_schedules = ["hourly", "never there"]
+    batch.schedules = {"nightly": NIGHTLY_ROW, "hourly": HOURLY_ROW, "never there": None}
     batch.checkpoints = [("old", b'{"at":7}')]
     batch.copied = [("new", "keyed", True), ("new", "old", True), ("keyed", "new", False)]
     batch.logs = [("old", 1, 1, 1001.5, "info", "first", "app"), ("old", 1, 2, 1001.75, "error", "second\nline", "app")]
-    batch.dead_letters = [LETTER, replace(LETTER, id="gone"), POISON]
-    batch.replayed, batch.dropped_letters = [("new", "old"), ("new", "unknown")], ["gone", "never there"]
-    batch.deliveries, batch.sent = [DELIVERY, msgspec.structs.replace(DELIVERY, id="d2", order=None)], [SENT]
     batch.audit = list(ENTRIES)
-    batch.kept = [("web", Kept(resume_id="1", last_exit=EXIT)), ("gone", Kept(resume_id="2")), ("gone", None)]
+    batch.records = put_jobs(NIGHTLY, JOB, HOURLY, gone=["work", "never there"])
+    batch.records |= kept(web=Kept(resume_id="1", last_exit=EXIT), gone=None)
+    batch.records |= changes(TRIED, replace(DELIVERY, id="d2", order=None))
+    batch.records |= changes(BULK, replace(LETTER, replayed_as="new"), POISON, gone=[(DeadLetter, "gone")])
     batch.service_log = [
         ("web", 7, 1002.0, "stdout", "listening", None),
         ("web", 8, 1003.0, "status", "running", msgspec.json.encode(CHANGE)),
     ]
-    batch.bulks, batch.dropped_bulks = [BULK], ["never there"]
     batch.position = 10
     return batch
 
@@ -158,14 +159,14 @@ async def pages(store: AnyStore, wanted: RunFilter | None = None, limit: int = 1
 
 async def dead_letters(store: AnyStore) -> list[DeadLetter | None]:
     """The dead letters in the order they were stored."""
-    rows = await store.letters(LetterFilter(), None, 1000)
-    return [await store.letter(one.id) for one in reversed(rows.letters)]
+    page = await store.records(DeadLetter)
+    return [await store.record(DeadLetter, letter.id) for letter in reversed(page.records)]
 
 
 async def everything(store: AnyStore) -> dict[str, Any]:
     """All that can be read from a store in which `everything_in_one_batch` may be, in a form that compares."""
     ids = ["old", "new", "keyed", "r1", "r2", "unknown"]
-    snapshot = await store.load(10_000)
+    snapshot = await store.load(10_000, MACHINE.records)
     runs = {one: await store.run(one) for one in ids}
     return {
         "live": sorted(map(repr, snapshot.runs)),
@@ -177,19 +178,19 @@ async def everything(store: AnyStore) -> dict[str, Any]:
         "events": (await store.events(0, 1000)).events,
         "runs": {one: None if run is None else repr(run) for one, run in runs.items()},
         "histories": {one: await store.history(one) for one in ids},
-        "inputs": await store.inputs(ids),
+        "inputs": await inputs(store, ids),
         "logs": {one: await store.logs(one) for one in ids},
         "letters": await dead_letters(store),
-        "keys": await store.known_keys([("blue", "k"), ("default", "k"), ("default", "key")]),
-        "states": await store.states(ids),
-        "definitions": [await store.definition(job.version) for job in (JOB, NIGHTLY)],
-        "put jobs": snapshot.put_jobs,
+        "keys": await known_keys(store, [("blue", "k"), ("default", "k"), ("default", "key")]),
+        "states": await states(store, ids),
+        "definitions": [await definition(store, job.version) for job in (JOB, NIGHTLY)],
+        "records": snapshot.records,
         "schedules": sorted(map(repr, snapshot.schedules)),
-        "bulks": (snapshot.bulks, await store.bulk("b1"), await store.bulk("unknown")),
-        "deliveries": await store.deliveries(DeliveryFilter(), None, 1000),
+        "bulks": [snapshot.reaches, await store.record(BulkRequest, "b1"), await store.record(BulkRequest, "unknown")],
+        "deliveries": await store.records(Delivery),
         "audit": await store.audit(0, 1000),
-        "owed": (await store.owed_hosts(), await store.owed_tries(), await store.owed("one.test", 1e9, 10)),
-        "kept": await store.kept(),
+        "owed": (await store.due_times(Delivery), await store.due(Delivery, "one.test", 1e9, 10)),
+        "kept": await kept_services(store),
         "service log": {one: await store.service_log(one) for one in ("web", "unknown")},
     }
 

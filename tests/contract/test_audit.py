@@ -12,10 +12,12 @@ from msgspec.structs import replace
 from interlock.core.audit import HEAD
 from interlock.core.decisions import Batch
 from interlock.model.audit import AuditEntry, AuditFilter, AuditHead, AuditKind, chained, verify
+from interlock.model.record import Memo
 from interlock.ports import store as port
 from interlock.stores.sqlite import SqliteReader, SqliteStore
 from tests.contract.conftest import AnyStore, WithStore, run_with
 from tests.contract.samples import ENTRIES, NAME, take
+from tests.helpers.records import Changes, changes
 
 FIRST, SECOND = ENTRIES
 KINDS = AuditKind.VERDICT, AuditKind.APPROVED, AuditKind.TOKEN_REFUSED
@@ -32,13 +34,13 @@ def chain(count: int) -> list[AuditEntry]:
     return entries
 
 
-def head_of(entries: list[AuditEntry]) -> dict[str, bytes | None]:
-    return {HEAD: msgspec.json.encode(AuditHead(entries[-1].number, entries[-1].hash))}
+def head_of(entries: list[AuditEntry]) -> Changes:
+    return changes(Memo(HEAD, msgspec.json.encode(AuditHead(entries[-1].number, entries[-1].hash))))
 
 
 async def put(store: AnyStore, entries: list[AuditEntry]) -> None:
     lease = await take(store)
-    await store.commit(Batch(audit=entries, memos=head_of(entries)), NAME, lease.epoch)
+    await store.commit(Batch(audit=entries, records=head_of(entries)), NAME, lease.epoch)
 
 
 async def listed(store: AnyStore | SqliteReader, limit: int, wanted: AuditFilter = port.EVERY_ENTRY) -> list[int]:
@@ -152,7 +154,7 @@ def test_the_table_refuses_changes(file: Path, change: str) -> None:
         ("DELETE FROM audit WHERE number = 1", ["entry 1 is missing"]),
         ("DELETE FROM audit WHERE number = 5", ["entry 5 is missing"]),
         ("DELETE FROM audit", ["entries 1 to 5 are missing"]),
-        ("DELETE FROM memos", ["entry 1 is beyond the head: it was added by somebody else"]),
+        ("DELETE FROM records WHERE kind = 'memo'", ["entry 1 is beyond the head: it was added by somebody else"]),
     ],
 )
 def test_changes_of_the_file_are_named(file: Path, change: str, faults: list[str]) -> None:

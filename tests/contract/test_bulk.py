@@ -5,12 +5,17 @@ from msgspec.structs import replace
 
 from interlock.core.decisions import Batch
 from interlock.model.bulk import BulkRequest
+from interlock.model.state import State
+from interlock.ports.store import PruneLimits
 from tests.contract.conftest import AnyStore, WithStore
 from tests.contract.samples import BULK, NAME, created, make_run, take, updated
+from tests.helpers.records import changes
 
 
 async def bulks(store: AnyStore) -> list[tuple[BulkRequest, int]]:
-    return (await store.load(0)).bulks
+    """The requests, each with the number of live runs that are left to it."""
+    snapshot = await store.load(0, [BulkRequest])
+    return [(bulk, snapshot.reaches[bulk.id]) for bulk in snapshot.of(BulkRequest)]
 
 
 @pytest.mark.behaviour("RUN-25")
@@ -20,23 +25,22 @@ def test_a_request_is_for_the_runs_that_were_stored_before_it(with_store: WithSt
         # What was created later may look older: the clock can be set back.
         await store.commit(created(*(make_run(f"r{number}") for number in range(4))), NAME, lease.epoch)
         with_request = created(make_run("same", created_at=1.0))
-        with_request.bulks = [BULK]
+        with_request.records = changes(BULK)
         await store.commit(with_request, NAME, lease.epoch)
         await store.commit(created(make_run("later", created_at=1.0)), NAME, lease.epoch)
         assert await bulks(store) == [(BULK, 4)]
         end = make_run("r1", ended_at=1.0)
         counted = replace(BULK, seq=2, done=1, left=3)
         progress = updated(end)
-        progress.bulks = [counted, replace(BULK, id="b2")]
+        progress.records = changes(counted, replace(BULK, id="b2"))
         await store.commit(progress, NAME, lease.epoch)
 
     async def again(store: AnyStore) -> None:
         counted = replace(BULK, seq=2, done=1, left=3)
-        snapshot = await store.load(0)
-        assert snapshot.bulks == [(counted, 3), (replace(BULK, id="b2"), 5)]
-        assert [run.id for run in snapshot.runs] == ["r0", "r2", "r3", "same", "later"]
-        assert await store.bulk("b1") == counted
-        assert await store.bulk("nothing") is None
+        assert await bulks(store) == [(counted, 3), (replace(BULK, id="b2"), 5)]
+        assert [run.id for run in (await store.load(0)).runs] == ["r0", "r2", "r3", "same", "later"]
+        assert await store.record(BulkRequest, "b1") == counted
+        assert await store.record(BulkRequest, "nothing") is None
 
     with_store(fill)
     with_store(again)
@@ -47,10 +51,29 @@ def test_a_request_goes_on_behind_the_last_run_it_looked_at(with_store: WithStor
     async def body(store: AnyStore) -> None:
         lease = await take(store)
         await store.commit(created(*(make_run(f"r{number}") for number in range(5))), NAME, lease.epoch)
-        await store.commit(Batch(bulks=[BULK]), NAME, lease.epoch)
-        for run_id, left in (("r3", 3), ("r3", 3), ("r4", 3), ("unknown", 3), ("r1", 1)):
-            await store.commit(Batch(walked=[(run_id, BULK.id)]), NAME, lease.epoch)
-            assert await bulks(store) == [(BULK, left)]
+        await store.commit(Batch(records=changes(BULK)), NAME, lease.epoch)
+        for seq, (run_id, left) in enumerate((("r3", 3), ("r3", 3), ("r2", 2), ("r1", 1)), start=2):
+            bulk = replace(BULK, walked=run_id, seq=seq)
+            for _ in range(2):
+                await store.commit(Batch(records=changes(bulk)), NAME, lease.epoch)
+                assert await bulks(store) == [(bulk, left)]
+
+    with_store(body)
+
+
+@pytest.mark.behaviour("RUN-25")
+def test_the_last_run_that_a_request_looked_at_stays_until_the_request_has_ended(with_store: WithStore) -> None:
+    async def body(store: AnyStore) -> None:
+        lease = await take(store)
+        batch = created(*(make_run(f"r{number}", state=State.FAILED, ended_at=1.0) for number in range(3)))
+        batch.records = changes(replace(BULK, walked="r1"))
+        await store.commit(batch, NAME, lease.epoch)
+        limits = PruneLimits(0, 1e9)
+        assert (await store.prune(limits)).runs == 1
+        ended = replace(BULK, walked="r1", seq=2, ended_at=2.0)
+        await store.commit(Batch(records=changes(ended)), NAME, lease.epoch)
+        assert (await store.prune(limits)).runs == 1
+        assert await store.record(BulkRequest, BULK.id) == ended
 
     with_store(body)
 
@@ -59,10 +82,15 @@ def test_an_older_state_of_a_request_changes_nothing(with_store: WithStore) -> N
     async def body(store: AnyStore) -> None:
         lease = await take(store)
         newer, finished = replace(BULK, seq=2, done=5), replace(BULK, seq=3, done=5, ended_at=1001.0)
-        await store.commit(Batch(bulks=[BULK, newer, finished]), NAME, lease.epoch)
-        await store.commit(Batch(bulks=[newer]), NAME, lease.epoch)
-        assert await store.bulk("b1") == finished
-        await store.commit(Batch(bulks=[replace(BULK, id="b2")], dropped_bulks=["b1", "unknown"]), NAME, lease.epoch)
+        for bulk in (BULK, newer, finished):
+            await store.commit(Batch(records=changes(bulk)), NAME, lease.epoch)
+        await store.commit(Batch(records=changes(newer)), NAME, lease.epoch)
+        assert await store.record(BulkRequest, "b1") == finished
+        await store.commit(
+            Batch(records=changes(replace(BULK, id="b2"), gone=[(BulkRequest, "b1"), (BulkRequest, "unknown")])),
+            NAME,
+            lease.epoch,
+        )
         assert [bulk.id for bulk, _ in await bulks(store)] == ["b2"]
 
     with_store(body)

@@ -2,6 +2,7 @@
 
 import sqlite3
 from contextlib import closing
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -9,19 +10,22 @@ import pytest
 from msgspec.structs import replace
 
 from interlock.core.decisions import Batch
+from interlock.core.outbox import after_try
 from interlock.error import StaleEpoch
-from interlock.model.delivery import Delivery, DeliveryFilter, DeliveryState
+from interlock.model.delivery import Delivery, DeliveryState
+from interlock.model.record import RecordFilter
 from interlock.model.state import State
-from interlock.ports import store as port
 from interlock.ports.store import PruneLimits
-from interlock.stores.sqlite import SqliteReader, SqliteStore
+from interlock.stores.sqlite import SqliteReader, SqliteStore, records
 from interlock.stores.sqlite.database import connect_writer
-from interlock.stores.sqlite.queries import DELIVERIES, QUERIES
+from interlock.stores.sqlite.queries import QUERIES, RECORDS
 from interlock.wire.delivery_request import Sent
 from tests.contract.conftest import AnyStore, WithStore, run_with
-from tests.contract.samples import DELIVERY, NAME, SENT, created, entry, make_run, take
+from tests.contract.samples import DELIVERY, NAME, SENT, TRIED, created, entry, make_run, take
+from tests.helpers.lookups import states
+from tests.helpers.records import changes
 
-ALL = DeliveryFilter()
+ALL = RecordFilter()
 
 
 def owing(id: str, **fields: Any) -> Delivery:
@@ -33,22 +37,26 @@ def sent(id: str, **fields: Any) -> Sent:
 
 
 async def put(store: AnyStore, *deliveries: Delivery, results: tuple[Sent, ...] = ()) -> None:
+    """Store deliveries, and then the results of tries, as the core does."""
     lease = await take(store)
-    await store.commit(Batch(deliveries=list(deliveries), sent=list(results)), NAME, lease.epoch)
+    await store.commit(Batch(records=changes(*deliveries)), NAME, lease.epoch)
+    for result in results:
+        if (tried := after_try(await store.record(Delivery, result.id), result)) is not None:
+            await store.commit(Batch(records=changes(tried)), NAME, lease.epoch)
 
 
-async def listed(store: AnyStore, wanted: DeliveryFilter = ALL, limit: int = 2) -> list[str]:
+async def listed(store: AnyStore, wanted: RecordFilter = ALL, limit: int = 2) -> list[str]:
     """The ids of all deliveries that are wanted, page by page."""
-    page = await store.deliveries(wanted, None, limit)
-    found = [one.id for one in page.deliveries]
+    page = await store.records(Delivery, wanted, None, limit)
+    found = [delivery.id for delivery in page.records]
     while page.next is not None:
-        page = await store.deliveries(wanted, page.next, limit)
-        found += [one.id for one in page.deliveries]
+        page = await store.records(Delivery, wanted, page.next, limit)
+        found += [delivery.id for delivery in page.records]
     return found
 
 
 async def due(store: AnyStore, now: float = 1e9, host: str = "one.test", limit: int = 100) -> list[str]:
-    return [one.id for one in await store.owed(host, now, limit)]
+    return [one.id for one in await store.due(Delivery, host, now, limit)]
 
 
 @pytest.mark.behaviour("CON-7")
@@ -60,15 +68,15 @@ def test_a_delivery_is_stored_whole_with_or_without_history(with_store: WithStor
         lease = await take(store)
         first = created(make_run("r1"))
         first.history, first.position = [("r1", [entry(1, None, State.PENDING)])], 5
-        first.deliveries = [DELIVERY]
+        first.records = changes(DELIVERY)
         await store.commit(first, NAME, lease.epoch)
         await put(store, second)
 
     async def again(store: AnyStore) -> None:
-        assert await store.delivery("d1") == DELIVERY
-        assert await store.delivery("d2") == second
-        assert await store.delivery("d3") is None
-        assert (await store.deliveries(ALL, None, 10)).deliveries == [second, DELIVERY]
+        assert await store.record(Delivery, "d1") == DELIVERY
+        assert await store.record(Delivery, "d2") == second
+        assert await store.record(Delivery, "d3") is None
+        assert (await store.records(Delivery, ALL, None, 10)).records == [second, DELIVERY]
 
     with_store(fill)
     with_store(again)
@@ -80,8 +88,7 @@ def test_a_batch_of_deliveries_alone_needs_no_position(with_store: WithStore) ->
         first = created(make_run("r1"))
         first.logs, first.position = [("r1", 1, 1, 1.0, "info", "line", "app")], 7
         await store.commit(first, NAME, lease.epoch)
-        assert Batch(deliveries=[DELIVERY])
-        assert Batch(sent=[SENT])
+        assert Batch(records=changes(DELIVERY))
         await put(store, DELIVERY, results=(SENT,))
         assert await store.position() == 7
         assert await due(store) == ["d1"]
@@ -93,24 +100,26 @@ def test_a_batch_of_deliveries_alone_needs_no_position(with_store: WithStore) ->
 def test_a_result_changes_a_pending_delivery_of_its_round_once(with_store: WithStore) -> None:
     async def body(store: AnyStore) -> None:
         await put(store, owing("d1"), owing("d2"))
-        for _ in range(2):
+        for seq in (2, 3):
             await put(store, owing("d1"), results=(SENT,))
-            tried = await store.delivery("d1")
-            assert tried == owing("d1", tries=1, next_at=1001.5, status=503, answer="busy\n☃", error="answered 503")
+            tried = await store.record(Delivery, "d1")
+            assert tried == replace(TRIED, order=None, seq=seq)
             assert tried is not None
             assert tried.state is DeliveryState.PENDING
         end = sent("d1", tries=2, ended_at=1002.0, status=200, answer="ok", error="")
         # A result of a try before the latest, one of another round, and one of an unknown delivery.
         stale = (sent("d1", tries=0), sent("d1", tries=9, round=1), sent("d9"))
         await put(store, results=stale)
-        assert await store.delivery("d1") == tried
+        assert await store.record(Delivery, "d1") == tried
         await put(store, results=(end,))
-        delivered = await store.delivery("d1")
-        assert delivered == owing("d1", tries=2, next_at=1001.5, ended_at=1002.0, status=200, answer="ok", error="")
+        delivered = await store.record(Delivery, "d1")
+        assert delivered == owing(
+            "d1", tries=2, next_at=1001.5, ended_at=1002.0, status=200, answer="ok", error="", seq=4
+        )
         await put(store, results=(sent("d1", tries=3), *stale))
-        assert await store.delivery("d1") == delivered
-        assert await store.delivery("d2") == owing("d2")
-        assert await listed(store, DeliveryFilter(state=DeliveryState.PENDING)) == ["d2"]
+        assert await store.record(Delivery, "d1") == delivered
+        assert await store.record(Delivery, "d2") == owing("d2")
+        assert await listed(store, RecordFilter(state=DeliveryState.PENDING)) == ["d2"]
 
     with_store(body)
 
@@ -120,18 +129,18 @@ def test_a_redelivery_begins_a_new_round(with_store: WithStore) -> None:
     async def body(store: AnyStore) -> None:
         failed = sent("d1", tries=7, ended_at=1500.0)
         await put(store, owing("d1"), owing("d2"), results=(failed,))
-        again = owing("d1", round=1, next_at=5000.0, give_up_at=6000.0)
+        again = owing("d1", round=1, next_at=5000.0, give_up_at=6000.0, seq=3)
         await put(store, again)
         for stale in (owing("d1"), replace(again, next_at=9.0)):
             await put(store, stale, results=(failed,))
-            assert await store.delivery("d1") == again
+            assert await store.record(Delivery, "d1") == again
         assert await due(store, 4999.9) == ["d2"]
         assert await due(store, 5000.0) == ["d2", "d1"]
         assert await listed(store) == ["d2", "d1"], "it keeps its place"
         await put(store, results=(sent("d1", round=1, ended_at=5001.0, error=""),))
         assert [
             one.id
-            for one in (await store.deliveries(DeliveryFilter(state=DeliveryState.DELIVERED), None, 9)).deliveries
+            for one in (await store.records(Delivery, RecordFilter(state=DeliveryState.DELIVERED), None, 9)).records
         ] == ["d1"]
 
     with_store(body)
@@ -140,7 +149,7 @@ def test_a_redelivery_begins_a_new_round(with_store: WithStore) -> None:
 @pytest.mark.behaviour("CON-7")
 def test_what_is_owed_to_each_host_and_when(with_store: WithStore) -> None:
     async def body(store: AnyStore) -> None:
-        assert await store.owed_hosts() == {}
+        assert await store.due_times(Delivery) == {}
         await put(
             store,
             *(owing(f"a{at}", host="a", next_at=1000.0 + at) for at in (3, 1, 2)),
@@ -149,15 +158,14 @@ def test_what_is_owed_to_each_host_and_when(with_store: WithStore) -> None:
             owing("tie", host="a", next_at=1001.0),
             results=(sent("c", ended_at=2.0),),
         )
-        assert await store.owed_hosts() == {"a": 1001.0, "b": 500.0}
+        assert await store.due_times(Delivery) == {"a": 1001.0, "b": 500.0}
         assert await due(store, 1000.9, "a") == []
         assert await due(store, 1001.0, "a") == ["a1", "tie"]
         assert await due(store, host="a") == ["a1", "tie", "a2", "a3"]
         assert await due(store, host="a", limit=3) == ["a1", "tie", "a2"]
         assert await due(store, host="c") == await due(store, host="") == []
         await put(store, results=(sent("a1", next_at=2000.0), sent("tie", next_at=3000.0)))
-        assert await store.owed_hosts() == {"a": 1002.0, "b": 500.0}
-        assert await store.owed_tries() == {0: 1003.0, 1: 3000.0}
+        assert await store.due_times(Delivery) == {"a": 1002.0, "b": 500.0}
         assert await due(store, host="a") == ["a2", "a3", "a1", "tie"]
 
     with_store(body)
@@ -170,20 +178,19 @@ def test_deliveries_of_one_order_go_one_after_the_other(with_store: WithStore) -
         await put(store, *first, owing("y0", order="y", next_at=1001.0), owing("free", next_at=1002.0))
         await put(store, owing("other", order="z", host="two.test", next_at=1.0))
         assert await due(store) == ["x0", "y0", "free"]
-        assert await store.owed_hosts() == {"one.test": 1000.0, "two.test": 1.0}
+        assert await store.due_times(Delivery) == {"one.test": 1000.0, "two.test": 1.0}
         assert await due(store, limit=1) == ["x0"]
         # While the first waits for its next try, the second is not due, though its time has come.
         await put(store, results=(sent("x0", next_at=5000.0), sent("free", ended_at=2.0), sent("y0", ended_at=2.0)))
         assert await due(store, 4999.0) == []
-        assert await store.owed_hosts() == {"one.test": 5000.0, "two.test": 1.0}
-        assert await store.owed_tries() == {0: 999.0, 1: 5000.0}
+        assert await store.due_times(Delivery) == {"one.test": 5000.0, "two.test": 1.0}
         await put(store, results=(sent("x0", tries=2, ended_at=2.0),))
         assert await due(store) == ["x1"]
-        assert (await store.owed_hosts())["one.test"] == 999.0
+        assert (await store.due_times(Delivery))["one.test"] == 999.0
         # One that is delivered again goes first, as it did.
-        await put(store, replace(first[0], round=1, next_at=3000.0))
+        await put(store, replace(first[0], round=1, next_at=3000.0, seq=9))
         assert await due(store) == ["x0"]
-        assert (await store.owed_hosts())["one.test"] == 3000.0
+        assert (await store.due_times(Delivery))["one.test"] == 3000.0
 
     with_store(body)
 
@@ -201,37 +208,37 @@ def test_a_list_comes_in_pages_and_is_filtered(with_store: WithStore) -> None:
         )
         for limit in (1, 2, 5, 9):
             assert await listed(store, limit=limit) == ["d4", "d3", "d2", "d1", "d0"]
-            assert await listed(store, DeliveryFilter(run_id="r1"), limit) == ["d1", "d0"]
-            assert await listed(store, DeliveryFilter(job_id="work"), limit) == ["d2", "d1", "d0"]
-            assert await listed(store, DeliveryFilter(job_id="work", tenant="red"), limit) == ["d2"]
-            assert await listed(store, DeliveryFilter(run_id="r1", tenant="red"), limit) == []
-            assert await listed(store, DeliveryFilter(id_prefix="d3"), limit) == ["d3"]
-            assert await listed(store, DeliveryFilter(run_id="r1", id_prefix="d"), limit) == ["d1", "d0"]
+            assert await listed(store, RecordFilter(run="r1"), limit) == ["d1", "d0"]
+            assert await listed(store, RecordFilter(job="work"), limit) == ["d2", "d1", "d0"]
+            assert await listed(store, RecordFilter(job="work", tenant="red"), limit) == ["d2"]
+            assert await listed(store, RecordFilter(run="r1", tenant="red"), limit) == []
+            assert await listed(store, RecordFilter(id_prefix="d3"), limit) == ["d3"]
+            assert await listed(store, RecordFilter(run="r1", id_prefix="d"), limit) == ["d1", "d0"]
             for state, ids in (("pending", ["d4", "d2", "d0"]), ("failed", ["d1"]), ("delivered", ["d3"])):
-                assert await listed(store, DeliveryFilter(state=DeliveryState(state)), limit) == ids
-            assert await listed(store, DeliveryFilter(run_id="r1", state=DeliveryState.FAILED), limit) == ["d1"]
-        page = await store.deliveries(ALL, None, 2)
+                assert await listed(store, RecordFilter(state=DeliveryState(state)), limit) == ids
+            assert await listed(store, RecordFilter(run="r1", state=DeliveryState.FAILED), limit) == ["d1"]
+        page = await store.records(Delivery, ALL, None, 2)
         await put(store, owing("new"))
-        following = await store.deliveries(ALL, page.next, 2)
-        assert [one.id for one in following.deliveries] == ["d2", "d1"], "a new one shifts no page"
-        assert (await store.deliveries(ALL, 0, 2)).deliveries == []
-        assert (await store.deliveries(ALL, 2**70, 1)).deliveries == [owing("new")]
+        following = await store.records(Delivery, ALL, page.next, 2)
+        assert [one.id for one in following.records] == ["d2", "d1"], "a new one shifts no page"
+        assert (await store.records(Delivery, ALL, 0, 2)).records == []
+        assert (await store.records(Delivery, ALL, 2**70, 1)).records == [owing("new")]
 
     with_store(body)
 
 
 def test_a_page_looks_at_so_many_and_no_more(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(port, "MOST_LOOKED_AT", 3)
+    monkeypatch.setattr(records, "MOST_RECORDS", 3)
 
     async def body(store: AnyStore) -> None:
         await put(store, *(owing(f"d{n}", tenant="red" if n in (0, 9) else "blue") for n in range(10)))
-        page = await store.deliveries(DeliveryFilter(tenant="red"), None, 5)
-        assert [one.id for one in page.deliveries] == ["d9"]
+        page = await store.records(Delivery, RecordFilter(tenant="red"), None, 5)
+        assert [one.id for one in page.records] == ["d9"]
         assert page.next is not None
-        assert (await store.deliveries(DeliveryFilter(tenant="red"), page.next, 5)).deliveries == []
-        assert await listed(store, DeliveryFilter(tenant="red")) == ["d9", "d0"]
+        assert (await store.records(Delivery, RecordFilter(tenant="red"), page.next, 5)).records == []
+        assert await listed(store, RecordFilter(tenant="red")) == ["d9", "d0"]
         assert await listed(store) == [f"d{n}" for n in reversed(range(10))]
-        assert len((await store.deliveries(DeliveryFilter(run_id="old"), None, 20)).deliveries) == 10
+        assert len((await store.records(Delivery, RecordFilter(run="old"), None, 20)).records) == 10
 
     run_with(SqliteStore(database), body)
 
@@ -242,19 +249,19 @@ def test_a_run_stays_while_it_owes_a_delivery_and_takes_its_deliveries_along(wit
         lease = await take(store)
         runs = [make_run(f"r{n}", state=State.FAILED, created_at=900.0, ended_at=1001.0) for n in range(3)]
         batch = created(*runs, make_run("live"))
-        batch.deliveries = [owing("d0", run_id="r0"), owing("d1", run_id="r1"), owing("d2", run_id="r1")]
-        batch.sent = [sent("d1", ended_at=1002.0), sent("d2", ended_at=1002.0, error="")]
+        batch.records = changes(owing("d0", run_id="r0"), owing("d1", run_id="r1"), owing("d2", run_id="r1"))
         await store.commit(batch, NAME, lease.epoch)
+        await put(store, results=(sent("d1", ended_at=1002.0), sent("d2", ended_at=1002.0, error="")))
         for limits in (PruneLimits(0, 0.0), PruneLimits(100, 1e9), PruneLimits(100, 0.0, 0)):
-            await store.prune_runs(limits)
-            assert (await store.states(["r0", "r1", "r2"])).keys() == {"r0"}
+            await store.prune(limits)
+            assert (await states(store, ["r0", "r1", "r2"])).keys() == {"r0"}
             assert await listed(store) == ["d0"]
-            assert await store.delivery("d1") is None
+            assert await store.record(Delivery, "d1") is None
         await put(store, results=(sent("d0", ended_at=2000.0),))
-        assert (await store.prune_runs(PruneLimits(0, 0.0))).runs == 1
+        assert (await store.prune(PruneLimits(0, 0.0))).runs == 1
         assert await listed(store) == []
         await put(store, results=(sent("d0", tries=2),))
-        assert await store.owed_hosts() == {}
+        assert await store.due_times(Delivery) == {}
 
     with_store(body)
 
@@ -265,8 +272,10 @@ def test_a_refused_commit_stores_no_delivery_and_no_result(with_store: WithStore
         await put(store, DELIVERY)
         lease = await take(store)
         with pytest.raises(StaleEpoch):
-            await store.commit(Batch(deliveries=[owing("d2")], sent=[SENT]), NAME, lease.epoch + 1)
-        assert (await store.deliveries(ALL, None, 9)).deliveries == [DELIVERY]
+            await store.commit(
+                Batch(records=changes(owing("d2"), replace(DELIVERY, tries=1, seq=2))), NAME, lease.epoch + 1
+            )
+        assert (await store.records(Delivery, ALL, None, 9)).records == [DELIVERY]
 
     with_store(body)
 
@@ -276,9 +285,11 @@ def test_another_process_reads_what_is_owed(database: Path) -> None:
         reader = SqliteReader(database)
         await reader.open()
         await put(store, *(owing(f"d{n:03}") for n in range(120)))
-        assert await reader.owed_hosts() == {"one.test": 1000.5}
-        assert [one.id for one in await reader.owed("one.test", 1000.5, 200)] == [f"d{n:03}" for n in range(120)]
-        assert await reader.delivery("d000") == owing("d000")
+        assert await reader.due_times(Delivery) == {"one.test": 1000.5}
+        assert [one.id for one in await reader.due(Delivery, "one.test", 1000.5, 200)] == [
+            f"d{n:03}" for n in range(120)
+        ]
+        assert await reader.record(Delivery, "d000") == owing("d000")
         await reader.close()
 
     run_with(SqliteStore(database), body)
@@ -286,13 +297,13 @@ def test_another_process_reads_what_is_owed(database: Path) -> None:
 
 def test_no_statement_goes_through_the_table(database: Path) -> None:
     values: dict[str, Any] = dict.fromkeys(["before", "floor", "most", "limit", "now"], 1)
-    values |= dict.fromkeys(["run_id", "job_id", "tenant", "state", "host", "id_prefix"], "x")
-    names = ("get_owed", "get_owed_hosts", "find_floor_of_deliveries")
+    values |= dict.fromkeys(["kind", "run", "job", "tenant", "state", "queue", "id_prefix"], "x")
+    values |= dict.fromkeys(["since", "until", "is_due"])
     with closing(connect_writer(database)) as connection:
-        for statement in [*DELIVERIES.values(), *(QUERIES[name] for name in names)]:
+        for statement in [*chain.from_iterable(RECORDS.values()), QUERIES["get_due"], QUERIES["get_due_times"]]:
             plan = _plan(connection, statement, values)
-            assert not [step for step in plan if step.startswith("SCAN deliveries")], plan
-        for statement in (DELIVERIES["all_deliveries"], DELIVERIES["deliveries_of_run"]):
+            assert not [step for step in plan if step.startswith("SCAN records")], plan
+        for statement in (*RECORDS["all_records"], RECORDS["records_of_run"][0]):
             assert not [step for step in _plan(connection, statement, values) if "TEMP B-TREE" in step]
 
 

@@ -1,6 +1,6 @@
 """Dead letters in a store: in order, filtered, counted, replayed, dropped, and pruned before their runs."""
 
-from typing import Any
+from collections.abc import Iterable
 
 import pytest
 from msgspec.structs import replace
@@ -12,6 +12,8 @@ from interlock.model.state import State
 from interlock.ports.store import MOST_PRUNED, PruneLimits
 from tests.contract.conftest import AnyStore, WithStore
 from tests.contract.samples import LETTER, NAME, POISON, created, make_run, take
+from tests.helpers.pruning import prune_records
+from tests.helpers.records import changes
 
 ALL = LetterFilter()
 FOUR = [
@@ -22,28 +24,29 @@ FOUR = [
 ]
 
 
-async def put(store: AnyStore, *letters: DeadLetter, **batch: Any) -> None:
+async def put(store: AnyStore, *letters: DeadLetter, gone: Iterable[str] = ()) -> None:
     lease = await take(store)
-    await store.commit(Batch(dead_letters=list(letters), **batch), NAME, lease.epoch)
+    batch = Batch(records=changes(*letters, gone=[(DeadLetter, letter_id) for letter_id in gone]))
+    await store.commit(batch, NAME, lease.epoch)
 
 
 async def listed(store: AnyStore, wanted: LetterFilter = ALL, limit: int = 2) -> list[str]:
     """The ids of all letters that are wanted, page by page."""
-    page = await store.letters(wanted, None, limit)
-    found = [one.id for one in page.letters]
+    page = await store.records(DeadLetter, wanted.records, None, limit)
+    found = [letter.id for letter in page.records]
     while page.next is not None:
-        page = await store.letters(wanted, page.next, limit)
-        assert page.letters, "a page that is announced has something"
-        found += [one.id for one in page.letters]
+        page = await store.records(DeadLetter, wanted.records, page.next, limit)
+        assert page.records, "a page that is announced has something"
+        found += [letter.id for letter in page.records]
     return found
 
 
 @pytest.mark.behaviour("REC-4")
 def test_letters_come_newest_first_and_match_the_filter(with_store: WithStore) -> None:
     async def body(store: AnyStore) -> None:
-        assert await store.letters(ALL, None, 5) == await store.letters(ALL, 0, 5)
+        assert await store.records(DeadLetter, limit=5) == await store.records(DeadLetter, before=0, limit=5)
         await put(store, *FOUR)
-        await put(store, replace(FOUR[0], error="another"), replayed=[("new", "b"), ("new", "unknown")])
+        await put(store, replace(FOUR[0], error="another"), replace(FOUR[1], replayed_as="new", seq=2))
         for limit in (1, 2, 3, 4, 5):
             assert await listed(store, limit=limit) == ["poison-1", "c", "b", "a"]
         for wanted, found in (
@@ -58,27 +61,27 @@ def test_letters_come_newest_first_and_match_the_filter(with_store: WithStore) -
             (LetterFilter(replayed=False), ["poison-1", "c", "a"]),
         ):
             assert await listed(store, wanted) == found, wanted
-            assert sum((await store.letter_counts(wanted)).values()) == len(found)
-        assert await store.letter_counts(ALL) == {"failed": 1, "orphaned": 1, "timeout": 1, "poison": 1}
-        assert await store.letter("a") == FOUR[0], "the first one stays"
-        assert await store.letter("b") == replace(FOUR[1], replayed_as="new")
-        assert await store.letter("poison-1") == FOUR[3]
-        assert (await store.letters(ALL, None, 1)).letters == [replace(FOUR[3], raw=None)], "a list has no raw bytes"
-        assert await store.letter("unknown") is None
+            assert sum((await store.counts(DeadLetter, wanted.records)).values()) == len(found)
+        assert await store.counts(DeadLetter, ALL.records) == {"failed": 1, "orphaned": 1, "timeout": 1, "poison": 1}
+        assert await store.record(DeadLetter, "a") == FOUR[0], "the first one stays"
+        assert await store.record(DeadLetter, "b") == replace(FOUR[1], replayed_as="new", seq=2)
+        assert await store.record(DeadLetter, "poison-1") == FOUR[3]
+        assert await store.record(DeadLetter, "unknown") is None
 
     with_store(body)
 
 
 @pytest.mark.behaviour("REC-4")
-def test_a_batch_writes_replays_and_drops_in_this_order(with_store: WithStore) -> None:
+def test_a_batch_that_is_stored_again_changes_nothing(with_store: WithStore) -> None:
     async def body(store: AnyStore) -> None:
         for _ in range(2):  # a batch may be stored again
-            await put(store, *FOUR, replayed=[("n1", "a"), ("n2", "a"), ("n3", "b")], dropped_letters=["b", "unknown"])
+            await put(store, *FOUR)
+            await put(store, replace(FOUR[0], replayed_as="n2", seq=2), gone=["b", "unknown"])
         assert await listed(store) == ["poison-1", "c", "a"]
-        assert await store.letter("a") == replace(FOUR[0], replayed_as="n2")
+        assert await store.record(DeadLetter, "a") == replace(FOUR[0], replayed_as="n2", seq=2)
         lease = await take(store)
         with pytest.raises(StaleEpoch):
-            await store.commit(Batch(dropped_letters=["a"]), NAME, lease.epoch - 1)
+            await store.commit(Batch(records=changes(gone=[(DeadLetter, "a")])), NAME, lease.epoch - 1)
         assert len(await listed(store)) == 3
 
     with_store(body)
@@ -90,19 +93,19 @@ def test_old_and_surplus_letters_are_pruned_and_then_their_runs(with_store: With
         lease = await take(store)
         runs = [make_run(one.id, state=State.FAILED, ended_at=1.0) for one in FOUR[:3]]
         batch = created(*runs, make_run("last"))
-        batch.dead_letters = list(FOUR)
+        batch.records = changes(*FOUR)
         await store.commit(batch, NAME, lease.epoch)
-        assert await store.prune_letters(1.0, 4) == 0, "written exactly then"
-        assert (await store.prune_runs(PruneLimits(0, 1e9))).runs == 0
-        assert await store.prune_letters(1.5, 4) == 1
-        assert (await store.prune_runs(PruneLimits(0, 1e9))).runs == 1
+        assert await prune_records(store, DeadLetter, 1.0, 4) == 0, "written exactly then"
+        assert (await store.prune(PruneLimits(0, 1e9))).runs == 0
+        assert await prune_records(store, DeadLetter, 1.5, 4) == 1
+        assert (await store.prune(PruneLimits(0, 1e9))).runs == 1
         assert await store.run("a") is None
-        await put(store, dropped_letters=["c"])
-        assert (await store.prune_runs(PruneLimits(0, 1e9))).runs == 1
-        assert await store.prune_letters(0.0, 1) == 1
+        await put(store, gone=["c"])
+        assert (await store.prune(PruneLimits(0, 1e9))).runs == 1
+        assert await prune_records(store, DeadLetter, 0.0, 1) == 1
         assert await listed(store) == ["poison-1"]
-        assert await store.prune_letters(1e9, 1) == 1
-        assert await store.prune_letters(1e9, 0) == 0
+        assert await prune_records(store, DeadLetter, 1e9, 1) == 1
+        assert await prune_records(store, DeadLetter, 1e9, 0) == 0
 
     with_store(body)
 
@@ -110,8 +113,8 @@ def test_old_and_surplus_letters_are_pruned_and_then_their_runs(with_store: With
 def test_one_call_prunes_so_many(with_store: WithStore) -> None:
     async def body(store: AnyStore) -> None:
         await put(store, *(replace(LETTER, id=f"{number:05}") for number in range(MOST_PRUNED + 5)))
-        assert await store.prune_letters(0.0, 3) == MOST_PRUNED
-        assert await store.prune_letters(0.0, 3) == 2
+        assert await prune_records(store, DeadLetter, 0.0, 3) == MOST_PRUNED
+        assert await prune_records(store, DeadLetter, 0.0, 3) == 2
         assert await listed(store) == [f"{number:05}" for number in range(MOST_PRUNED + 4, MOST_PRUNED + 1, -1)]
 
     with_store(body)

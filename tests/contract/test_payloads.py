@@ -7,12 +7,13 @@ from interlock.model.state import State
 from interlock.ports.store import PruneLimits
 from tests.contract.conftest import AnyStore, WithStore
 from tests.contract.samples import NAME, created, make_run, take
+from tests.helpers.lookups import inputs
 
 EVERYTHING = PruneLimits(0, 1e12)
 
 
 async def further(store: AnyStore, run_id: str) -> tuple[bytes, ...]:
-    return (await store.inputs([run_id]))[run_id].further
+    return (await inputs(store, [run_id]))[run_id].further
 
 
 async def put(store: AnyStore, *pairs: tuple[str, str], runs: str = "", ended: str = "") -> None:
@@ -34,7 +35,7 @@ def test_they_come_in_order_from_this_batch_and_earlier_ones_each_once(with_stor
         assert await further(store, "a") == (b"z", b"c", b"b")
         assert await further(store, "other") == (b"z",)
         assert await further(store, "z") == ()
-        assert set(await store.inputs(["a", "unknown"])) == {"a"}
+        assert set(await inputs(store, ["a", "unknown"])) == {"a"}
 
     with_store(body)
 
@@ -65,7 +66,7 @@ def test_they_outlive_the_run_they_came_from(with_store: WithStore) -> None:
     async def body(store: AnyStore) -> None:
         await put(store, ("a", "b"), ended="b", runs="a")
         await put(store, runs="last")
-        assert (await store.prune_runs(EVERYTHING)).runs == 1
+        assert (await store.prune(EVERYTHING)).runs == 1
         assert await further(store, "a") == (b"b",)
 
     with_store(body)
@@ -75,7 +76,7 @@ def test_they_are_pruned_with_the_run_that_has_them(with_store: WithStore) -> No
     async def body(store: AnyStore) -> None:
         await put(store, ended="a b")
         await put(store, ("a", "b"), ("last", "b"), runs="last")
-        assert (await store.prune_runs(EVERYTHING)).runs == 2
+        assert (await store.prune(EVERYTHING)).runs == 2
         # The same run again, as a batch that is repeated later would make it.
         await put(store, runs="a")
         assert await further(store, "a") == ()

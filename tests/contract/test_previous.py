@@ -5,6 +5,7 @@ import pytest
 from interlock.model.state import State
 from tests.contract.conftest import AnyStore, WithStore
 from tests.contract.samples import created, make_run
+from tests.helpers.lookups import previous
 
 CELL = "main"
 
@@ -27,9 +28,9 @@ def test_the_previous_run_has_begun_or_is_due(with_store: WithStore) -> None:
         lease = await store.acquire(CELL, "holder", "token", 100.0, 0.0)
         assert lease is not None
         await store.commit(created(*runs), CELL, lease.epoch)
-        assert await store.previous("failed") is None
-        assert await store.previous("a") == ("failed", State.FAILED, True)
-        assert await store.previous("b") == ("a", State.SUCCEEDED, True)
-        assert await store.previous("c") == ("b", State.CONDITION_RUNNING, False)
+        assert await previous(store, "failed") is None
+        assert await previous(store, "a") == ("failed", State.FAILED, True)
+        assert await previous(store, "b") == ("a", State.SUCCEEDED, True)
+        assert await previous(store, "c") == ("b", State.CONDITION_RUNNING, False)
 
     with_store(body)

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from interlock.core.decisions import Batch
 from interlock.error import StoreUnavailable
-from interlock.model.letter import LetterFilter
+from interlock.model.letter import DeadLetter, LetterFilter
 from interlock.model.run import CALL_KEY, CATCH_UP, SCHEDULE, TRIGGER, Run, backfill
 from interlock.model.run_action import RunAction
 from interlock.model.state import State
@@ -43,6 +43,9 @@ from tests.contract.samples import (
     updated,
 )
 from tests.contract.test_sqlite_failures import files_no_larger_than
+from tests.helpers.lookups import definition, digests, first_times, inputs, known_keys, states, tenant_of_pruned
+from tests.helpers.pruning import prune_keys, prune_records
+from tests.helpers.records import changes
 
 ALL = 1_000_000
 """more than any job has"""
@@ -62,20 +65,20 @@ async def put(store: AnyStore, *runs: Run, letters: Sequence[str] = ()) -> None:
     batch.logs = [(run.id, 1, number, 1.0, "info", f"{run.id} {number}", "app") for run in runs for number in (1, 2)]
     batch.checkpoints = [(run.id, b"1") for run in runs]
     batch.copied = [(run.id, run.id, True) for run in runs]
-    batch.deliveries = [replace(DELIVERY, id=f"of {run.id}", run_id=run.id, ended_at=1.0) for run in runs]
+    batch.records = changes(*(replace(DELIVERY, id=f"of {run.id}", run_id=run.id, ended_at=1.0) for run in runs))
     batch.keys = [
         (run.tenant, run.idempotency_key, run.id, b"d", 900.0) for run in runs if run.idempotency_key is not None
     ]
-    batch.dead_letters = [replace(LETTER, id=run_id) for run_id in letters]
+    batch.records |= changes(*(replace(LETTER, id=run_id) for run_id in letters))
     batch.jobs = [JOB]
     batch.position = await store.position() + 1
     await store.commit(batch, NAME, lease.epoch)
 
 
 async def prune_all(store: AnyStore, most: int, ended_before: float, **limits: Any) -> int:
-    found = [await store.prune_runs(PruneLimits(most, ended_before, **limits))]
+    found = [await store.prune(PruneLimits(most, ended_before, **limits))]
     while found[-1].more:
-        found.append(await store.prune_runs(PruneLimits(most, ended_before, **limits)))
+        found.append(await store.prune(PruneLimits(most, ended_before, **limits)))
     return sum(one.runs for one in found)
 
 
@@ -94,9 +97,9 @@ def test_what_is_too_old_or_too_much_of_its_job_goes(with_store: WithStore, most
         await put(store, make_run("live", job_id="other"))
         newest = {job: [run for run in runs if run.job_id == job][-most:] if most else [] for job in ("work", "play")}
         left = [run.id for run in runs if run in newest[run.job_id] and (run.ended_at or 0) >= ended_before]
-        assert await store.prune_runs(PruneLimits(most, ended_before)) == Pruned(len(runs) - len(left), False)
+        assert await store.prune(PruneLimits(most, ended_before)) == Pruned(len(runs) - len(left), False)
         assert await listed(store) == ["live", *reversed(left)]
-        assert await store.prune_runs(PruneLimits(most, ended_before)) == Pruned(0, False)
+        assert await store.prune(PruneLimits(most, ended_before)) == Pruned(0, False)
 
     with_store(body)
 
@@ -107,14 +110,14 @@ def test_one_goes_after_the_other_as_the_limit_passes_them(with_store: WithStore
     async def body(store: AnyStore) -> None:
         lease = await take(store)
         await store.commit(created(*runs), NAME, lease.epoch)
-        assert await store.prune_runs(PruneLimits(ALL, 0.0)) == Pruned(0, False)
+        assert await store.prune(PruneLimits(ALL, 0.0)) == Pruned(0, False)
         first = 0
         for count in range(1, 9):
             first += count
-            assert await store.prune_runs(PruneLimits(ALL, float(first))) == Pruned(count, False)
+            assert await store.prune(PruneLimits(ALL, float(first))) == Pruned(count, False)
             assert (await listed(store))[-1] == f"{first}"
         for most in range(12, 0, -1):
-            assert await store.prune_runs(PruneLimits(most, 0.0)) == Pruned(1, False)
+            assert await store.prune(PruneLimits(most, 0.0)) == Pruned(1, False)
             assert len(await listed(store)) == most
 
     with_store(body)
@@ -126,15 +129,15 @@ def test_live_runs_and_dead_letters_stay_and_only_ended_runs_count(with_store: W
         old = [make_run("live 1"), ended("dead 1"), ended("done 1"), make_run("live 2"), ended("dead 2")]
         await put(store, *old, ended("done 2"), letters=["dead 1", "dead 2"])
         await put(store, make_run("other", job_id="other"))
-        assert (await store.prune_runs(PruneLimits(3, 0.0))).runs == 0, "beyond the newest three is a dead letter"
-        assert (await store.prune_runs(PruneLimits(2, 0.0))).runs == 1
-        assert (await store.states(["done 1", "done 2"])).keys() == {"done 2"}
-        assert (await store.prune_runs(PruneLimits(0, LATER))).runs == 1
+        assert (await store.prune(PruneLimits(3, 0.0))).runs == 0, "beyond the newest three is a dead letter"
+        assert (await store.prune(PruneLimits(2, 0.0))).runs == 1
+        assert (await states(store, ["done 1", "done 2"])).keys() == {"done 2"}
+        assert (await store.prune(PruneLimits(0, LATER))).runs == 1
         assert await listed(store) == ["other", "dead 2", "live 2", "dead 1", "live 1"]
         assert [letter.id for letter in await dead_letters(store) if letter] == ["dead 1", "dead 2"]
         lease = await take(store)
         await store.commit(updated(ended("live 1", seq=9)), NAME, lease.epoch)
-        assert (await store.prune_runs(PruneLimits(0, LATER))).runs == 1
+        assert (await store.prune(PruneLimits(0, LATER))).runs == 1
         assert await store.run("live 1") is None
 
     with_store(body)
@@ -149,11 +152,11 @@ def test_beyond_the_total_the_oldest_of_all_jobs_go(with_store: WithStore, total
         await put(store, *runs[:2], letters=["r0"])
         await put(store, make_run("live", job_id="job 1"), *runs[2:])
         # One is too old by itself, and counts no more.
-        pruned = await store.prune_runs(PruneLimits(ALL, 1001.5, total))
+        pruned = await store.prune(PruneLimits(ALL, 1001.5, total))
         newest = [f"r{number}" for number in range(2, 9)][-max(1, total) :]
         assert await listed(store) == [*newest[::-1], "live", "r0"]
         assert pruned == Pruned(8 - len(newest), False)
-        assert await store.prune_runs(PruneLimits(ALL, 1001.5, total)) == Pruned(0, False)
+        assert await store.prune(PruneLimits(ALL, 1001.5, total)) == Pruned(0, False)
 
     with_store(body)
 
@@ -172,10 +175,10 @@ def test_nothing_that_stays_for_another_reason_pushes_a_result_out(
         )
         lease = await take(store)
         owed = [replace(DELIVERY, id=f"owed by {run.id}", run_id=run.id, ended_at=None) for run in owing]
-        await store.commit(Batch(deliveries=owed), NAME, lease.epoch)
+        await store.commit(Batch(records=changes(*owed)), NAME, lease.epoch)
         await put(store, *(ended(f"done {number}") for number in range(4)))
         await put(store, *(make_run(f"waits {number}") for number in range(20)))
-        assert await store.prune_runs(PruneLimits(*limits)) == Pruned(1, False)
+        assert await store.prune(PruneLimits(*limits)) == Pruned(1, False)
         left = await listed(store)
         assert [run_id for run_id in left if run_id.startswith("done")] == ["done 3", "done 2", "done 1"]
         assert len(left) == 5 + 5 + 3 + 20
@@ -193,15 +196,17 @@ def test_a_bulk_retry_finds_every_run_that_it_has_not_reached(with_store: WithSt
         page = await store.runs(retry.wanted, None, 2)
         assert [run.id for run in page.runs] == ["r5", "r4"]
         lease = await take(store)
-        await store.commit(Batch(bulks=[replace(retry, before=page.next)]), NAME, lease.epoch)
+        await store.commit(Batch(records=changes(replace(retry, before=page.next))), NAME, lease.epoch)
         for limits in (PruneLimits(0, LATER), PruneLimits(ALL, 0.0, 0)):
-            await store.prune_runs(limits)
+            await store.prune(limits)
             assert await listed(store) == ["last", "r3", "r2", "r1", "r0"]
         page = await store.runs(retry.wanted, page.next, 2)
-        await store.commit(Batch(bulks=[replace(retry, before=page.next, seq=2)]), NAME, lease.epoch)
-        assert (await store.prune_runs(PruneLimits(0, LATER))).runs == 2
-        await store.commit(Batch(bulks=[replace(retry, before=page.next, ended_at=1.0, seq=3)]), NAME, lease.epoch)
-        assert (await store.prune_runs(PruneLimits(0, LATER))).runs == 2
+        await store.commit(Batch(records=changes(replace(retry, before=page.next, seq=2))), NAME, lease.epoch)
+        assert (await store.prune(PruneLimits(0, LATER))).runs == 2
+        await store.commit(
+            Batch(records=changes(replace(retry, before=page.next, ended_at=1.0, seq=3))), NAME, lease.epoch
+        )
+        assert (await store.prune(PruneLimits(0, LATER))).runs == 2
         assert await listed(store) == ["last"]
 
     with_store(body)
@@ -215,13 +220,13 @@ def test_a_retry_of_dead_letters_finds_every_letter_that_it_has_not_reached(with
     async def body(store: AnyStore) -> None:
         names = [f"r{number}" for number in range(4)]
         await put(store, *map(ended, names), make_run("last"), letters=names)
-        page = await store.letters(wanted, None, 2)
+        page = await store.records(DeadLetter, limit=2)
         lease = await take(store)
-        await store.commit(Batch(bulks=[replace(retry, before=page.next)]), NAME, lease.epoch)
-        assert await store.prune_letters(LATER, 0) == 2
-        assert [letter.id for letter in (await store.letters(wanted, page.next, 9)).letters] == ["r1", "r0"]
-        await store.commit(Batch(bulks=[replace(retry, ended_at=1.0, seq=2)]), NAME, lease.epoch)
-        assert await store.prune_letters(LATER, 0) == 2
+        await store.commit(Batch(records=changes(replace(retry, before=page.next))), NAME, lease.epoch)
+        assert await prune_records(store, DeadLetter, LATER, 0) == 2
+        assert [letter.id for letter in (await store.records(DeadLetter, before=page.next)).records] == ["r1", "r0"]
+        await store.commit(Batch(records=changes(replace(retry, ended_at=1.0, seq=2))), NAME, lease.epoch)
+        assert await prune_records(store, DeadLetter, LATER, 0) == 2
 
     with_store(body)
 
@@ -230,7 +235,7 @@ def test_new_runs_count_in_the_total_from_one_call_to_the_next(with_store: WithS
     async def body(store: AnyStore) -> None:
         for number in range(30):
             await put(store, *(ended(f"{number}-{one}", job_id=f"job {number}") for one in range(number % 4)))
-            await store.prune_runs(PruneLimits(ALL, 0.0, 7))
+            await store.prune(PruneLimits(ALL, 0.0, 7))
             assert len(await listed(store)) <= 7
         assert len(await listed(store)) == 7
 
@@ -317,7 +322,7 @@ def test_nothing_is_left_of_a_run_and_nothing_of_others_is_touched(with_store: W
         await put(store, make_run("keyed"))
         await put(store, ended("unknown"))
         last = await everything(store)
-        assert await store.prune_runs(PruneLimits(ALL, 1500.0)) == Pruned(2, False)
+        assert await store.prune(PruneLimits(ALL, 1500.0)) == Pruned(2, False)
         left = await everything(store)
         assert left["keys"] == last["keys"] == {("blue", "k"): ("new", b"d"), ("default", "k"): ("old", b"d")}
         for part in ("runs", "histories", "logs"):
@@ -329,11 +334,11 @@ def test_nothing_is_left_of_a_run_and_nothing_of_others_is_touched(with_store: W
         assert len(pruned) == 6
         for run_id in ("old", "r1"):
             assert (await store.events(0, 100, EventFilter(run_id))).events == []
-        assert await store.definition(JOB.version) == JOB
+        assert await definition(store, JOB.version) == JOB
 
         await put(store, ended("old", 3000.0, tenant="default", idempotency_key="k"))
         assert len(await store.logs("old")) == 2
-        assert await store.inputs(["old"]) == {"old": Inputs(b"{}", b"1", (b"{}",))}
+        assert await inputs(store, ["old"]) == {"old": Inputs(b"{}", b"1", (b"{}",))}
 
     with_store(body)
 
@@ -347,12 +352,12 @@ def test_keys_and_occurrences_outlive_their_runs_and_say_so(with_store: WithStor
         await store.commit(batch, NAME, lease.epoch)
         await put(store, make_run("last"))
         ids = ["keyed", "work:7", "plain", "unknown"]
-        assert [await store.tenant_of_pruned(one) for one in ids] == [None] * 4
-        assert (await store.prune_runs(PruneLimits(0, LATER))).runs == 3
+        assert [await tenant_of_pruned(store, one) for one in ids] == [None] * 4
+        assert (await store.prune(PruneLimits(0, LATER))).runs == 3
         await store.commit(Batch(keys=batch.keys), NAME, lease.epoch)
-        assert await store.known_keys([("blue", "k")]) == {("blue", "k"): ("keyed", b"1")}
-        assert await store.digests(ids) == {"keyed": b"1", "work:7": b"2"}
-        assert [await store.tenant_of_pruned(one) for one in ids] == ["blue", "default", None, None]
+        assert await known_keys(store, [("blue", "k")]) == {("blue", "k"): ("keyed", b"1")}
+        assert await digests(store, ids) == {"keyed": b"1", "work:7": b"2"}
+        assert [await tenant_of_pruned(store, one) for one in ids] == ["blue", "default", None, None]
 
     with_store(body)
 
@@ -362,29 +367,29 @@ def test_keys_go_by_their_age_but_not_while_their_runs_are_live(with_store: With
     count = MOST_PRUNED + 5
 
     async def body(store: AnyStore) -> None:
-        assert await store.prune_keys(LATER) == 0
+        assert await prune_keys(store, LATER) == 0
         lease = await take(store)
         batch = created(make_run("live"), ended("done"))
         ids = ["live", "done", *(f"gone {number}" for number in range(count))]
         batch.keys = [("default", f"k{at}", run_id, b"d", float(at)) for at, run_id in enumerate(ids)]
         await store.commit(batch, NAME, lease.epoch)
-        assert await store.prune_keys(0.0) == 0
-        assert await store.prune_keys(3.0) == 2
-        assert (await store.digests(ids)).keys() == {"live", *ids[3:]}
-        assert await store.known_keys([("default", "k1"), ("default", "k3")]) == {("default", "k3"): ("gone 1", b"d")}
-        assert await store.prune_keys(LATER) == MOST_PRUNED
-        assert await store.prune_keys(LATER) == count - 1 - MOST_PRUNED
-        assert (await store.digests(ids)).keys() == {"live"}
-        assert await store.tenant_of_pruned("gone 1") is None
+        assert await prune_keys(store, 0.0) == 0
+        assert await prune_keys(store, 3.0) == 2
+        assert (await digests(store, ids)).keys() == {"live", *ids[3:]}
+        assert await known_keys(store, [("default", "k1"), ("default", "k3")]) == {("default", "k3"): ("gone 1", b"d")}
+        assert await prune_keys(store, LATER) == MOST_PRUNED
+        assert await prune_keys(store, LATER) == count - 1 - MOST_PRUNED
+        assert (await digests(store, ids)).keys() == {"live"}
+        assert await tenant_of_pruned(store, "gone 1") is None
         calls = [("default", f"{key}{at}", f"{key} {at}", b"d", at) for key in (CALL_KEY, "k") for at in (8.0, 9.0)]
         await store.commit(Batch(keys=[*calls]), NAME, lease.epoch)
-        assert await store.prune_keys(0.0, 9.0) == 1
-        assert await store.known_keys([("default", key) for _, key, *_ in calls]) == {
+        assert await prune_keys(store, 0.0, 9.0) == 1
+        assert await known_keys(store, [("default", key) for _, key, *_ in calls]) == {
             ("default", key): (run_id, b"d") for _, key, run_id, *_ in calls[1:]
         }
         again = Batch(keys=[("default", "k1", "new", b"e", 9.0)])
         await store.commit(again, NAME, lease.epoch)
-        assert await store.known_keys([("default", "k1")]) == {("default", "k1"): ("new", b"e")}
+        assert await known_keys(store, [("default", "k1")]) == {("default", "k1"): ("new", b"e")}
 
     with_store(body)
 
@@ -399,8 +404,8 @@ def test_the_first_time_of_a_schedule_is_that_of_its_oldest_run(with_store: With
             ended("second", scheduled_at=4.0, origin=SCHEDULE),
             ended("other", scheduled_at=3.0, job_id="play"),
         )
-        assert await store.first_times(["work", "play", "unknown"]) == {"work": 5.0}
-        assert await store.first_times([]) == {}
+        assert await first_times(store, ["work", "play", "unknown"]) == {"work": 5.0}
+        assert await first_times(store, []) == {}
 
     with_store(body)
 
@@ -409,7 +414,7 @@ def test_no_table_has_a_row_of_it(database: Path) -> None:
     async def body(store: AnyStore) -> None:
         await put(store, ended("old", idempotency_key="k"), ended("older", idempotency_key="m"))
         await put(store, make_run("live", idempotency_key="l"))
-        assert (await store.prune_runs(PruneLimits(0, LATER))).runs == 2
+        assert (await store.prune(PruneLimits(0, LATER))).runs == 2
 
     run_with(SqliteStore(database), body)
     with closing(sqlite3.connect(database)) as connection:
@@ -417,10 +422,10 @@ def test_no_table_has_a_row_of_it(database: Path) -> None:
         found: dict[str, set[str]] = {}
         for table in tables:
             columns = {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
-            for column in columns & {"run_id"} | ({"id"} if table == "runs" else set()):
+            for column in columns & {"run_id", "run"} | ({"id"} if table == "runs" else set()):
                 found[table] = {row[0] for row in connection.execute(f"SELECT {column} FROM {table}")}
         assert found.pop("idempotency_keys") == {"old", "older", "live"}, "keys outlive their runs"
-        tables_of_runs = ("runs", "history", "logs", "checkpoints", "further_payloads", "deliveries")
+        tables_of_runs = ("runs", "history", "logs", "checkpoints", "further_payloads", "records")
         assert found == {table: {"live"} for table in tables_of_runs}
         assert connection.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
 
@@ -442,7 +447,7 @@ def test_no_position_and_no_place_in_the_list_is_given_out_twice(with_store: Wit
         assert await store.position() == (await store.load(0)).position == 10
         behind_c = (await store.runs(RunFilter(), None, 1)).next
         await put(store, ended("d"))
-        assert await store.prune_runs(PruneLimits(0, LATER)) == Pruned(2, False)
+        assert await store.prune(PruneLimits(0, LATER)) == Pruned(2, False)
         await put(store, ended("e"))
         assert await store.runs(RunFilter(), behind_c, 10) == await store.runs(RunFilter(job_id="none"), None, 1)
         assert [one.position for one in (await store.events(0, 10)).events] == [*range(11, 17)]
@@ -464,8 +469,8 @@ def test_one_call_deletes_so_many_and_says_whether_there_are_more(with_store: Wi
         runs = [ended(f"r{number}", job_id=f"job {number % jobs}") for number in range(2 * MOST_PRUNED + 1)]
         await store.commit(created(*runs), NAME, lease.epoch)
         for limits in ((0, 0.0), (ALL, LATER)):
-            assert await store.prune_runs(PruneLimits(*limits)) == Pruned(MOST_PRUNED, True)
-            assert await store.prune_runs(PruneLimits(*limits)) == Pruned(MOST_PRUNED, False)
+            assert await store.prune(PruneLimits(*limits)) == Pruned(MOST_PRUNED, True)
+            assert await store.prune(PruneLimits(*limits)) == Pruned(MOST_PRUNED, False)
             assert await listed(store) == [runs[-1].id], "the last of all stays"
             # From here on it is by age.
             await store.commit(created(*runs[: 2 * MOST_PRUNED]), NAME, lease.epoch)
@@ -479,7 +484,7 @@ def test_in_a_hurry_one_call_deletes_more(with_store: WithStore) -> None:
         lease = await take(store)
         runs = [ended(f"r{number}") for number in range(2 * MOST_PRUNED + 1)]
         await store.commit(created(*runs), NAME, lease.epoch)
-        assert await store.prune_runs(PruneLimits(0, 0.0, hurry=True)) == Pruned(2 * MOST_PRUNED, False)
+        assert await store.prune(PruneLimits(0, 0.0, hurry=True)) == Pruned(2 * MOST_PRUNED, False)
 
     with_store(body)
 
@@ -491,7 +496,7 @@ def test_pages_and_events_go_on_over_what_was_deleted_between_them(with_store: W
         await put(store, make_run("last", job_id="other"))
         first = await store.runs(wanted, None, 4)
         some = await store.events(0, 7)
-        assert (await store.prune_runs(PruneLimits(ALL, 1050.0))).runs == 10
+        assert (await store.prune(PruneLimits(ALL, 1050.0))).runs == 10
         assert first.next is not None
         found, before = [], first.next
         while page := await store.runs(wanted, before, 4):
@@ -524,7 +529,7 @@ def test_runs_to_which_much_belongs_are_deleted_a_few_at_a_time_and_others_write
         reader = SqliteReader(database)
         await reader.open()
         seen: list[int] = []
-        pruning = asyncio.ensure_future(store.prune_runs(PruneLimits(0, LATER)))
+        pruning = asyncio.ensure_future(store.prune(PruneLimits(0, LATER)))
         for seq in itertools.count(3):
             if pruning.done():
                 break
@@ -551,9 +556,9 @@ def test_where_nothing_can_be_written_nothing_is_deleted_and_it_works_again_late
         before = await everything(store)
         with files_no_larger_than(0):
             with pytest.raises(StoreUnavailable):
-                await store.prune_runs(PruneLimits(0, LATER))
+                await store.prune(PruneLimits(0, LATER))
             assert await everything(store) == before
-        assert (await store.prune_runs(PruneLimits(0, LATER))).runs == 2
+        assert (await store.prune(PruneLimits(0, LATER))).runs == 2
 
     run_with(SqliteStore(database), body)
 

@@ -11,6 +11,8 @@ from interlock.model.state import State
 from interlock.ports.store import RunFilter
 from tests.contract.conftest import AnyStore, WithStore
 from tests.contract.samples import BULK, NAME, created, make_run, take, updated
+from tests.helpers.lookups import digests, known_keys
+from tests.helpers.records import changes
 
 KEY = ("default", "k")
 
@@ -26,20 +28,20 @@ def test_a_freed_key_is_taken_again_in_one_batch(with_store: WithStore) -> None:
     async def fill(store: AnyStore) -> None:
         lease = await take(store)
         await store.commit(keyed("r1"), NAME, lease.epoch)
-        assert await store.known_keys([KEY]) == {KEY: ("r1", b"digest")}
+        assert await known_keys(store, [KEY]) == {KEY: ("r1", b"digest")}
         taken_again = keyed("r2")
         taken_again.freed_keys = ["r1", "unknown"]
         for batch in (taken_again, taken_again, keyed("r1")):  # stored again, nothing changes
             await store.commit(batch, NAME, lease.epoch)
-            assert await store.known_keys([KEY]) == {KEY: ("r2", b"digest")}
+            assert await known_keys(store, [KEY]) == {KEY: ("r2", b"digest")}
 
     async def again(store: AnyStore) -> None:
         lease = await take(store, "t2", 2000.0)
-        assert await store.known_keys([KEY]) == {KEY: ("r2", b"digest")}
+        assert await known_keys(store, [KEY]) == {KEY: ("r2", b"digest")}
         await store.commit(Batch(freed_keys=["r2"]), NAME, lease.epoch)
         await store.commit(keyed("r3", None), NAME, lease.epoch)
-        assert await store.known_keys([KEY]) == {}
-        assert set(await store.digests(["r1", "r2", "r3"])) == {"r1", "r2", "r3"}, "their runs are known as before"
+        assert await known_keys(store, [KEY]) == {}
+        assert set(await digests(store, ["r1", "r2", "r3"])) == {"r1", "r2", "r3"}, "their runs are known as before"
 
     with_store(fill)
     with_store(again)
@@ -52,7 +54,7 @@ def test_a_refused_commit_frees_no_key(with_store: WithStore) -> None:
         await store.commit(keyed("r1"), NAME, lease.epoch)
         with pytest.raises(Exception, match="epoch"):
             await store.commit(Batch(freed_keys=["r1"]), NAME, lease.epoch + 1)
-        assert await store.known_keys([KEY]) == {KEY: ("r1", b"digest")}
+        assert await known_keys(store, [KEY]) == {KEY: ("r1", b"digest")}
 
     with_store(body)
 
@@ -91,11 +93,11 @@ def test_a_bulk_retry_keeps_where_its_next_page_begins(with_store: WithStore) ->
         lease = await take(store)
         runs = [make_run(f"r{number}", state=State.FAILED, ended_at=1.0) for number in range(4)]
         await store.commit(created(*runs), NAME, lease.epoch)
-        await store.commit(Batch(bulks=[bulk]), NAME, lease.epoch)
+        await store.commit(Batch(records=changes(bulk)), NAME, lease.epoch)
         await store.commit(created(make_run("later", state=State.FAILED, ended_at=1.0)), NAME, lease.epoch)
 
     async def again(store: AnyStore) -> None:
-        assert await store.bulk("b1") == bulk
+        assert await store.record(BulkRequest, "b1") == bulk
         page = await store.runs(RunFilter(states=frozenset({State.FAILED}), live=False), bulk.before, 10)
         assert [run.id for run in page.runs] == ["r1", "r0"]
 

@@ -31,6 +31,8 @@ from interlock.stores.sqlite.queries import QUERIES
 from interlock.wire.command import ServiceRow
 from tests.contract.conftest import AnyStore, WithStore
 from tests.contract.samples import CHANGE, EXIT, NAME, TEXT, created, entry, everything, make_run, take
+from tests.helpers.pruning import prune_service_log
+from tests.helpers.records import kept, kept_services
 
 PENDING = [entry(1, None, State.PENDING)]
 SCHEDULED = [entry(2, State.PENDING, State.SCHEDULED)]
@@ -75,15 +77,18 @@ async def fill(store: AnyStore) -> int:
 def test_what_is_kept_of_a_service_is_the_latest_and_is_there_after_opening_again(with_store: WithStore) -> None:
     async def body(store: AnyStore) -> None:
         lease = await take(store)
-        first = Batch(kept=[("web", Kept(resume_id="1")), ("shop/db", Kept(resume_id="2"))])
+        first = Batch(records=kept(**{"web": Kept(resume_id="1"), "shop/db": Kept(resume_id="2")}))
         await store.commit(first, NAME, lease.epoch)
-        assert await store.kept() == {"web": Kept(resume_id="1"), "shop/db": Kept(resume_id="2")}
-        await store.commit(Batch(kept=[("web", Kept(resume_id="1", last_exit=EXIT))]), NAME, lease.epoch)
+        assert await kept_services(store) == {"web": Kept(resume_id="1"), "shop/db": Kept(resume_id="2")}
+        await store.commit(Batch(records=kept(web=Kept(resume_id="1", last_exit=EXIT))), NAME, lease.epoch)
 
     with_store(body)
 
     async def again(store: AnyStore) -> None:
-        assert await store.kept() == {"web": Kept(resume_id="1", last_exit=EXIT), "shop/db": Kept(resume_id="2")}
+        assert await kept_services(store) == {
+            "web": Kept(resume_id="1", last_exit=EXIT),
+            "shop/db": Kept(resume_id="2"),
+        }
 
     with_store(again)
 
@@ -93,12 +98,10 @@ def test_what_is_forgotten_is_gone_and_the_last_word_in_a_batch_counts(with_stor
     async def body(store: AnyStore) -> None:
         lease = await take(store)
         one, two = Kept(resume_id="1"), Kept(resume_id="2")
-        await store.commit(Batch(kept=[("a", one), ("b", one), ("c", one)]), NAME, lease.epoch)
-        await store.commit(
-            Batch(kept=[("a", None), ("b", None), ("b", two), ("c", two), ("c", None)]), NAME, lease.epoch
-        )
-        await store.commit(Batch(kept=[("never there", None)]), NAME, lease.epoch)
-        assert await store.kept() == {"b": two}
+        await store.commit(Batch(records=kept(a=one, b=one, c=one)), NAME, lease.epoch)
+        await store.commit(Batch(records=kept(a=None, b=two, c=None)), NAME, lease.epoch)
+        await store.commit(Batch(records=kept(never=None)), NAME, lease.epoch)
+        assert await kept_services(store) == {"b": two}
 
     with_store(body)
 
@@ -119,11 +122,11 @@ def test_what_is_forgotten_is_gone_and_the_last_word_in_a_batch_counts(with_stor
 def test_any_name_and_any_exit_survive(with_store: WithStore, name: str, resume_id: str, exit: Exit | None) -> None:
     async def body(store: AnyStore) -> None:
         lease = await take(store)
-        kept = Kept(resume_id=resume_id, last_exit=exit)
+        found = Kept(resume_id=resume_id, last_exit=exit)
         position = await store.position() + 1
-        batch = Batch(kept=[(name, kept)], service_log=[row(name, position, resume_id)], position=position)
+        batch = Batch(records=kept(**{name: found}), service_log=[row(name, position, resume_id)], position=position)
         await store.commit(batch, NAME, lease.epoch)
-        assert (await store.kept())[name] == kept
+        assert (await kept_services(store))[name] == found
         assert (await store.service_log(name, last=True, limit=1))[0].text == resume_id
 
     with_store(body)
@@ -188,9 +191,9 @@ def text_of(run_id: str, job_id: str, tenant: str) -> str:
 def test_what_is_handed_out_of_kept_is_a_copy(with_store: WithStore) -> None:
     async def body(store: AnyStore) -> None:
         lease = await take(store)
-        await store.commit(Batch(kept=[("web", Kept(resume_id="1"))]), NAME, lease.epoch)
-        (await store.kept()).clear()
-        assert await store.kept() == {"web": Kept(resume_id="1")}
+        await store.commit(Batch(records=kept(web=Kept(resume_id="1"))), NAME, lease.epoch)
+        (await kept_services(store)).clear()
+        assert await kept_services(store) == {"web": Kept(resume_id="1")}
 
     with_store(body)
 
@@ -264,7 +267,7 @@ def test_the_position_is_that_of_the_last_row_whatever_it_is(with_store: WithSto
             assert batch.last_position == position
             await store.commit(batch, NAME, lease.epoch)
             assert await store.position() == (await store.load(256)).position == position
-        await store.commit(Batch(kept=[("web", Kept(resume_id="1"))], position=11), NAME, lease.epoch)
+        await store.commit(Batch(records=kept(web=Kept(resume_id="1")), position=11), NAME, lease.epoch)
         assert await store.position() == 10, "what is kept takes no position"
 
     with_store(body)
@@ -292,7 +295,7 @@ def test_a_position_that_is_taken_is_refused_and_nothing_of_the_batch_is_stored(
         epoch = await fill(store)
         before = await everything(store)
         batch = created(make_run("new"))
-        batch.kept, batch.service_log = [("new", Kept(resume_id="9"))], [row("new", 1), row("new", 2)]
+        batch.records, batch.service_log = kept(new=Kept(resume_id="9")), [row("new", 1), row("new", 2)]
         batch.position = 9
         with pytest.raises(StoreUnavailable):
             await store.commit(batch, NAME, epoch)
@@ -362,10 +365,10 @@ def test_the_newest_of_each_service_are_kept_up_to_both_limits(
         await put(store, epoch, *(row(one, number, "äöüßé") for number in range(1, 4) for one in ("web", "db")))
         await put(store, epoch, row("other", 1, ""))
         fitting = min(most_lines, most_bytes // 10, 3)
-        assert await store.prune_service_log(most_lines, most_bytes) == 2 * (3 - fitting)
+        assert await prune_service_log(store, most_lines, most_bytes) == 2 * (3 - fitting)
         assert await numbers(store, "web") == await numbers(store, "db") == [1, 2, 3][3 - fitting :]
         assert await numbers(store, "other") == [1], "it has the highest position of all"
-        assert await store.prune_service_log(most_lines, most_bytes) == 0
+        assert await prune_service_log(store, most_lines, most_bytes) == 0
 
     with_store(body)
 
@@ -374,14 +377,14 @@ def test_what_was_pruned_is_gone_everywhere_and_no_position_comes_again(with_sto
     async def body(store: AnyStore) -> None:
         epoch = await fill(store)
         await put(store, epoch, row("web", 4, "newest of all"))
-        assert await store.prune_service_log(0, 0) == 5
+        assert await prune_service_log(store, 0, 0) == 5
         left = [one.position for one in (await store.events(0, 1000)).events]
         assert left == [1, 4, 5, 11], "runs are not touched"
         assert await store.service_log("db") == (await store.events(0, 10, EventFilter(service="db"))).events == []
         assert [one.position for one in await store.service_log("web")] == [11]
         assert await store.position() == 11
         await put(store, epoch, row("db", 9, "later"))
-        assert await store.prune_service_log(0, 0) == 1
+        assert await prune_service_log(store, 0, 0) == 1
         assert [one.position for one in (await store.events(0, 1000)).events] == [1, 4, 5, 12]
 
     with_store(body)
@@ -397,10 +400,10 @@ def test_a_change_counts_with_all_its_bytes(with_store: WithStore) -> None:
         epoch = (await take(store)).epoch
         await put(store, epoch, row("web", 1, "said"), row("web", 2, "told", TOLD), row("db", 1, "last"))
         size = 4 + len(TOLD)
-        assert await store.prune_service_log(10, size + 4) == 0
-        assert await store.prune_service_log(10, size + 3) == 1
+        assert await prune_service_log(store, 10, size + 4) == 0
+        assert await prune_service_log(store, 10, size + 3) == 1
         assert await numbers(store, "web") == [2]
-        assert await store.prune_service_log(10, size - 1) == 1
+        assert await prune_service_log(store, 10, size - 1) == 1
         assert await numbers(store, "web") == []
 
     with_store(body)
@@ -416,7 +419,7 @@ def test_one_call_deletes_so_many_the_oldest_first(with_store: WithStore) -> Non
         counts: list[int] = []
         left: list[tuple[list[int], list[int]]] = []
         while not counts or counts[-1]:
-            counts.append(await store.prune_service_log(100, 1000))
+            counts.append(await prune_service_log(store, 100, 1000))
             left.append((await numbers(store, "web"), await numbers(store, "db")))
         assert counts == [MOST_PRUNED, MOST_PRUNED, 200, 0]
         for found in itertools.chain.from_iterable(left):

@@ -17,6 +17,7 @@ from interlock.stores.sqlite import SqliteStore
 from interlock.stores.sqlite.repair import Saved, repair_copy
 from tests.contract.conftest import AnyStore, run_with
 from tests.contract.samples import JOB, NAME, created, entry, everything, make_run, take, updated
+from tests.helpers.lookups import known_keys
 
 PAGE = 4096
 RUNS = 2000
@@ -238,7 +239,7 @@ def test_keys_that_are_lost_are_made_anew_from_their_runs(database: Path) -> Non
         await store.commit(batch, NAME, lease.epoch)
 
     async def known(store: AnyStore) -> object:
-        return await store.known_keys([("default", "k")])
+        return await known_keys(store, [("default", "k")])
 
     run_with(SqliteStore(database), keyed)
     with closing(sqlite3.connect(database)) as connection:

@@ -16,6 +16,7 @@ from interlock.model.state import State
 from interlock.stores.sqlite import SqliteStore
 from tests.contract.conftest import AnyStore, run_with
 from tests.contract.samples import NAME, created, entry, everything, everything_in_one_batch, make_run, take, updated
+from tests.helpers.lookups import states
 
 
 @contextmanager
@@ -84,13 +85,13 @@ def test_a_write_that_fails_stores_nothing_loses_nothing_and_works_again_later(d
         run = await store.run("r1")
         assert run is not None
         assert run.state is State.CANCELLED
-        assert set(await store.states([row[0] for row in batch.created])) == {row[0] for row in batch.created}
+        assert set(await states(store, [row[0] for row in batch.created])) == {row[0] for row in batch.created}
         assert len(await store.history("r1")) == 1
 
     run_with(SqliteStore(database), body)
 
     async def after(store: AnyStore) -> None:
-        assert set(await store.states(["r1"])) == {"r1"}
+        assert set(await states(store, ["r1"])) == {"r1"}
 
     run_with(SqliteStore(database), after)
     with closing(sqlite3.connect(database)) as connection:
@@ -118,11 +119,11 @@ def test_a_commit_waits_for_another_program_that_writes(database: Path) -> None:
         lease = await take(store)
         with locked(database) as other:
             commit = asyncio.ensure_future(store.commit(created(make_run("r1")), NAME, lease.epoch))
-            assert set(await store.states(["r1"])) == set(), "readers do not wait"
+            assert set(await states(store, ["r1"])) == set(), "readers do not wait"
             assert not commit.done()
             other.execute("ROLLBACK")
             await commit
-        assert set(await store.states(["r1"])) == {"r1"}
+        assert set(await states(store, ["r1"])) == {"r1"}
 
     run_with(SqliteStore(database), body)
 
@@ -134,10 +135,10 @@ def test_a_program_that_writes_for_too_long_makes_the_store_unavailable_and_no_w
         with locked(database) as other:
             with pytest.raises(StoreUnavailable, match="locked"):
                 await store.commit(created(make_run("r2")), NAME, lease.epoch)
-            assert set(await store.states(["r1", "r2"])) == {"r1"}
+            assert set(await states(store, ["r1", "r2"])) == {"r1"}
             other.execute("ROLLBACK")
         await store.commit(created(make_run("r2")), NAME, lease.epoch)
-        assert set(await store.states(["r1", "r2"])) == {"r1", "r2"}
+        assert set(await states(store, ["r1", "r2"])) == {"r1", "r2"}
 
     run_with(SqliteStore(database), body)
 
@@ -189,7 +190,7 @@ def test_a_caller_that_gives_up_leaves_a_whole_commit_or_none(database: Path) ->
                 await commit
             other.execute("ROLLBACK")
         await store.commit(created(make_run("r1")), NAME, lease.epoch)
-        stored = await store.states([f"large {number}" for number in range(500)])
+        stored = await states(store, [f"large {number}" for number in range(500)])
         assert len(stored) in (0, 500)
 
     run_with(SqliteStore(database), body)
@@ -208,6 +209,6 @@ def test_a_connection_that_broke_is_made_anew_as_soon_as_the_file_can_be_opened(
                 with pytest.raises(StoreUnavailable):
                     await store.commit(created(make_run("r2")), NAME, lease.epoch)
         await store.commit(created(make_run("r2")), NAME, lease.epoch)
-        assert set(await store.states(["r1", "r2"])) == {"r1", "r2"}
+        assert set(await states(store, ["r1", "r2"])) == {"r1", "r2"}
 
     run_with(SqliteStore(database), body)

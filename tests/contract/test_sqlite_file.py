@@ -26,6 +26,7 @@ from interlock.stores.sqlite.database import connect_writer
 from interlock.stores.sqlite.queries import migrations
 from tests.contract.conftest import AnyStore, run_with
 from tests.contract.samples import NAME, created, make_run, take
+from tests.helpers.lookups import states
 
 
 async def nothing(store: AnyStore) -> None:
@@ -127,7 +128,7 @@ asyncio.run(body())
     assert ended.returncode == 9
 
     async def body(store: AnyStore) -> None:
-        assert set(await store.states(["r1"])) == {"r1"}
+        assert set(await states(store, ["r1"])) == {"r1"}
         assert await store.acquire(NAME, "next", "t2", 10.0, 1001.0) is not None, "nobody waits for a dead holder"
 
     run_with(SqliteStore(database), body)
@@ -189,7 +190,7 @@ def test_a_second_store_on_the_same_file_is_refused_until_the_first_is_closed(da
     run_with(SqliteStore(database), body)
 
     async def after(store: AnyStore) -> None:
-        assert set(await store.states(["r1", "r2"])) == {"r1", "r2"}
+        assert set(await states(store, ["r1", "r2"])) == {"r1", "r2"}
 
     run_with(SqliteStore(path), after)
 

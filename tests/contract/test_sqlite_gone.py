@@ -12,6 +12,7 @@ from interlock.error import DatabaseGone, StoreInUse, StoreUnavailable
 from interlock.stores.sqlite import SqliteStore
 from tests.contract.conftest import AnyStore, run_with
 from tests.contract.samples import NAME, created, make_run, take
+from tests.helpers.lookups import states
 
 ENDS = ["", "-wal", ".lock"]
 
@@ -84,7 +85,7 @@ def test_a_file_that_is_put_back_is_written_on(database: Path, end: str) -> None
             await store.commit(created(make_run("never")), NAME, lease.epoch)
         os.rename(aside(path), path)
         await store.commit(created(make_run("after")), NAME, lease.epoch)
-        assert set(await store.states(["after", "never"])) == {"after"}
+        assert set(await states(store, ["after", "never"])) == {"after"}
 
     run_with(SqliteStore(database), body)
 
@@ -149,6 +150,6 @@ def test_nothing_is_acknowledged_once_the_log_was_cut(database: Path, size: int)
                 await store.commit(created(make_run("after")), NAME, lease.epoch)
         shutil.copyfile(aside(Path(log)), log)
         await store.commit(created(make_run("after")), NAME, lease.epoch)
-        assert set(await store.states(["before", "after"])) == {"before", "after"}
+        assert set(await states(store, ["before", "after"])) == {"before", "after"}
 
     run_with(SqliteStore(database), body)

@@ -61,13 +61,13 @@ def test_a_file_that_cannot_be_brought_up_to_date_stays_as_it_was(database: Path
     make_old(database)
     with closing(sqlite3.connect(database)) as connection:
         # Its name is taken, which shows only when all else of the step is done.
-        connection.execute("CREATE TABLE put_jobs (other)")
-    with pytest.raises(CannotOpenDatabase, match="put_jobs"):
+        connection.execute("CREATE TABLE records (other)")
+    with pytest.raises(CannotOpenDatabase, match="records"):
         make(database)
     with closing(sqlite3.connect(database)) as connection:
-        assert [row[0] for row in connection.execute("SELECT name FROM sqlite_schema")] == ["put_jobs"]
+        assert [row[0] for row in connection.execute("SELECT name FROM sqlite_schema")] == ["records"]
         assert connection.execute("PRAGMA user_version").fetchone()[0] == 0
-        connection.execute("DROP TABLE put_jobs")
+        connection.execute("DROP TABLE records")
     make(database)
 
 

@@ -20,6 +20,8 @@ from interlock.stores.sqlite.database import connect_reader, connect_writer
 from interlock.stores.sqlite.queries import LISTINGS, QUERIES, migrations
 from tests.contract.conftest import AnyStore, run_with
 from tests.contract.samples import JOB, NAME, created, entry, everything_in_one_batch, make_run, take
+from tests.helpers.lookups import definition
+from tests.helpers.records import kept_services
 
 ROOT = Path(__file__).parents[2]
 FIRST = [entry(1, None, State.PENDING)]
@@ -60,9 +62,9 @@ async def fails(reader: SqliteReader) -> str:
         reader.events(0, 10),
         reader.events(0, 10, EventFilter("r1")),
         reader.position(),
-        reader.definition(JOB.version),
+        definition(reader, JOB.version),
         reader.service_log("web"),
-        reader.kept(),
+        kept_services(reader),
     ):
         with pytest.raises(StoreUnavailable) as caught:
             await call
@@ -89,9 +91,9 @@ def test_a_reader_sees_what_the_store_has_as_soon_as_it_is_committed(database: P
             ).events
         assert len((await reader.events(0, 10)).events) == 7
         assert await reader.service_log("web") == await store.service_log("web")
-        assert await reader.kept() == await store.kept()
+        assert await kept_services(reader) == await kept_services(store)
         assert [run.id for run in (await reader.runs(RunFilter(), None, 10)).runs] == ["keyed", "new", "old"]
-        assert await reader.definition(JOB.version) == JOB
+        assert await definition(reader, JOB.version) == JOB
         assert await reader.position() == 16
         await reader.close()
         await store.commit(created(make_run("more")), NAME, lease.epoch)

@@ -10,12 +10,14 @@ from hypothesis import HealthCheck, given, settings
 from msgspec.structs import replace
 
 from interlock.core.decisions import Batch
+from interlock.core.step import MACHINE
 from interlock.error import StaleEpoch
 from interlock.model.child_info import Kept
 from interlock.model.facets import Facets, Hold
 from interlock.model.policy.output import OutputRecord, OutputStatus
 from interlock.model.run import UPDATES, Run
 from interlock.model.state import State
+from interlock.model.stored_job import StoredJob
 from interlock.ports.store import (
     EventFilter,
     Inputs,
@@ -53,6 +55,9 @@ from tests.contract.samples import (
     take,
     updated,
 )
+from tests.helpers.lookups import definition, inputs, known_keys, states
+from tests.helpers.pruning import prune_service_log
+from tests.helpers.records import kept_services
 
 SEVERAL = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -70,7 +75,7 @@ def test_every_field_of_a_new_run_comes_back(with_store: WithStore, run: Run) ->
     async def body(store: AnyStore) -> None:
         lease = await take(store)
         # Examples share one store, and a run that is there already would be kept as it was.
-        while await store.states([run.id]):
+        while await states(store, [run.id]):
             run.id += "'"
         await store.commit(created(run), NAME, lease.epoch)
         assert fields(await store.run(run.id)) == fields(run)
@@ -144,24 +149,24 @@ def test_facets_are_read_with_the_run_and_go_when_they_are_taken_away(with_store
 
 def test_a_store_begins_empty(with_store: WithStore) -> None:
     async def body(store: AnyStore) -> None:
-        snapshot = await store.load(256)
+        snapshot = await store.load(256, MACHINE.records)
         assert snapshot == Snapshot([], [], 0, {})
         assert await store.runs(RunFilter(), None, 10) == RunRows([], None)
         assert (await store.events(0, 10)).events == []
         assert await store.position() == 0
-        assert await store.definition(JOB.version) is None
-        assert await store.kept() == {}
+        assert await definition(store, JOB.version) is None
+        assert await kept_services(store) == {}
         assert await store.service_log("web") == []
-        assert await store.prune_service_log(0, 0) == 0
-        assert await store.prune_runs(PruneLimits(0, 1e12)) == Pruned(0, False)
+        assert await prune_service_log(store, 0, 0) == 0
+        assert await store.prune(PruneLimits(0, 1e12)) == Pruned(0, False)
         assert await store.run("r1") is None
         assert await store.history("r1") == []
         assert await store.logs("r1") == []
         assert await dead_letters(store) == []
-        assert await store.inputs(["r1"]) == {}
-        assert await store.known_keys([("default", "k")]) == {}
-        assert set(await store.states(["r1"])) == set()
-        assert set(await store.states([])) == set()
+        assert await inputs(store, ["r1"]) == {}
+        assert await known_keys(store, [("default", "k")]) == {}
+        assert set(await states(store, ["r1"])) == set()
+        assert set(await states(store, [])) == set()
 
     with_store(body)
 
@@ -175,9 +180,9 @@ def test_a_batch_with_something_of_everything(with_store: WithStore) -> None:
         await store.commit(first, NAME, lease.epoch)
         await store.commit(everything_in_one_batch(), NAME, lease.epoch)
 
-        snapshot = await store.load(256)
+        snapshot = await store.load(256, MACHINE.records)
         assert sorted(run.id for run in snapshot.runs) == ["keyed", "new"]
-        assert snapshot.jobs == [await store.definition(JOB.version)] == [JOB]
+        assert snapshot.jobs == [await definition(store, JOB.version)] == [JOB]
         assert snapshot.position == await store.position() == 16
         assert [one.seq for one in await store.history("old")] == [1, 2, 3, 4]
         assert (await store.history("new"))[0] == entry(1, None, State.PENDING)
@@ -186,17 +191,17 @@ def test_a_batch_with_something_of_everything(with_store: WithStore) -> None:
             LogEntry(11, 1001.75, 1, "error", "second\nline", "app"),
         ]
         assert await dead_letters(store) == [replace(LETTER, replayed_as="new"), POISON]
-        assert await store.inputs(["old", "new", "unknown"]) == {
+        assert await inputs(store, ["old", "new", "unknown"]) == {
             "old": Inputs(b'{"a":1}', b'{"at":7}'),
             "new": Inputs(b"{}", None, (b"{}", b'{"a":1}')),
         }
-        assert await store.known_keys([("blue", "k"), ("red", "k"), ("blue", "other")]) == {
+        assert await known_keys(store, [("blue", "k"), ("red", "k"), ("blue", "other")]) == {
             ("blue", "k"): ("keyed", b"digest")
         }
-        assert await store.states(["old", "new", "unknown"]) == {"old": State.ORPHANED, "new": State.SCHEDULED}
-        assert snapshot.put_jobs == [NIGHTLY, JOB, HOURLY]
+        assert await states(store, ["old", "new", "unknown"]) == {"old": State.ORPHANED, "new": State.SCHEDULED}
+        assert [stored.job for stored in snapshot.of(StoredJob)] == [NIGHTLY, JOB, HOURLY]
         assert sorted(snapshot.schedules) == [HOURLY_ROW, NIGHTLY_ROW]
-        assert await store.kept() == {"web": Kept(resume_id="1", last_exit=EXIT)}
+        assert await kept_services(store) == {"web": Kept(resume_id="1", last_exit=EXIT)}
         assert await store.service_log("web") == [
             ServiceEntry(15, "web", 1002.0, "stdout", "listening"),
             ServiceEntry(16, "web", 1003.0, "status", "running", CHANGE),
@@ -310,7 +315,7 @@ def test_the_first_use_of_a_key_and_of_an_id_is_the_one_that_counts(with_store: 
             batch = created(make_run(run_id, payload=payload))
             batch.keys = [("default", "k", run_id, payload, 1000.0)]
             await store.commit(batch, NAME, lease.epoch)
-        assert await store.known_keys([("default", "k")]) == {("default", "k"): ("r1", b"1")}
+        assert await known_keys(store, [("default", "k")]) == {("default", "k"): ("r1", b"1")}
         await store.commit(created(make_run("r1", payload=b"3")), NAME, lease.epoch)
         run = await store.run("r1")
         assert run is not None
@@ -327,7 +332,7 @@ def test_a_checkpoint_replaces_the_one_before(with_store: WithStore) -> None:
             batch = updated(make_run("r1", has_checkpoint=1))
             batch.checkpoints = [("r1", value)]
             await store.commit(batch, NAME, lease.epoch)
-        assert (await store.inputs(["r1"]))["r1"].checkpoint == b"2"
+        assert (await inputs(store, ["r1"]))["r1"].checkpoint == b"2"
 
     with_store(body)
 
@@ -365,7 +370,7 @@ def test_ended_runs_are_not_loaded_and_still_there(with_store: WithStore, end: S
         ended = await store.run("ended")
         assert ended is not None
         assert ended.state is end
-        assert set(await store.states(["ended"])) == {"ended"}
+        assert set(await states(store, ["ended"])) == {"ended"}
 
     with_store(body)
 
@@ -378,7 +383,7 @@ def test_a_payload_is_loaded_up_to_the_size_asked_for(with_store: WithStore) -> 
         await store.commit(created(*runs), NAME, lease.epoch)
         loaded = {run.id: run.payload for run in (await store.load(100)).runs}
         assert loaded == {"a": fits, "b": None, "c": empty}
-        assert {one: found.payload for one, found in (await store.inputs(["a", "b", "c"])).items()} == {
+        assert {one: found.payload for one, found in (await inputs(store, ["a", "b", "c"])).items()} == {
             "a": fits,
             "b": above,
             "c": empty,

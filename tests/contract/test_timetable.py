@@ -13,6 +13,7 @@ from interlock.error import StaleEpoch, StoreUnavailable
 from interlock.model.job import Job
 from interlock.model.run import CATCH_UP, SCHEDULE, backfill
 from interlock.model.state import State
+from interlock.model.stored_job import StoredJob
 from tests.contract.conftest import AnyStore, WithStore
 from tests.contract.samples import (
     HOURLY,
@@ -30,6 +31,8 @@ from tests.contract.samples import (
     take,
     updated,
 )
+from tests.helpers.lookups import definition, states
+from tests.helpers.records import put_jobs
 
 ROWS = st.tuples(TEXT, TEXT, TIMES, TIMES, st.none() | TIMES, st.booleans(), st.booleans(), TIMES)
 
@@ -39,7 +42,7 @@ async def schedules(store: AnyStore) -> dict[str, ScheduleRow]:
 
 
 async def put(store: AnyStore) -> list[Job]:
-    return (await store.load(0)).put_jobs
+    return [stored.job for stored in (await store.load(0, [StoredJob])).of(StoredJob)]
 
 
 # ── schedules ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -51,7 +54,9 @@ async def put(store: AnyStore) -> list[Job]:
 def test_any_schedule_comes_back_as_it_was(with_store: WithStore, rows: list[ScheduleRow]) -> None:
     async def fill(store: AnyStore) -> None:
         lease = await take(store)
-        await store.commit(Batch(schedules=rows, dropped_schedules=[*await schedules(store)]), NAME, lease.epoch)
+        await store.commit(
+            Batch(schedules=dict.fromkeys(await schedules(store)) | {row[0]: row for row in rows}), NAME, lease.epoch
+        )
 
     async def again(store: AnyStore) -> None:
         # By what they look like, for 1 is not True.
@@ -61,15 +66,16 @@ def test_any_schedule_comes_back_as_it_was(with_store: WithStore, rows: list[Sch
     with_store(again)
 
 
-def test_the_last_row_of_a_job_counts_and_a_row_counts_more_than_a_drop(with_store: WithStore) -> None:
+def test_a_row_replaces_that_of_its_job_until_it_is_dropped(with_store: WithStore) -> None:
     async def body(store: AnyStore) -> None:
         lease = await take(store)
         moved = (*NIGHTLY_ROW[:3], 5000.0, 6000.0, False, False, 5000.0)
-        await store.commit(Batch(schedules=[NIGHTLY_ROW, HOURLY_ROW, moved]), NAME, lease.epoch)
+        for nightly in (NIGHTLY_ROW, moved):
+            await store.commit(Batch(schedules={"nightly": nightly, "hourly": HOURLY_ROW}), NAME, lease.epoch)
         assert await schedules(store) == {"nightly": moved, "hourly": HOURLY_ROW}
-        await store.commit(Batch(dropped_schedules=["hourly", "nightly"], schedules=[NIGHTLY_ROW]), NAME, lease.epoch)
+        await store.commit(Batch(schedules={"hourly": None, "nightly": NIGHTLY_ROW}), NAME, lease.epoch)
         assert await schedules(store) == {"nightly": NIGHTLY_ROW}
-        await store.commit(Batch(dropped_schedules=["nightly", "nightly", "never there"]), NAME, lease.epoch)
+        await store.commit(Batch(schedules={"nightly": None, "never there": None}), NAME, lease.epoch)
         assert await schedules(store) == {}
 
     with_store(body)
@@ -81,13 +87,14 @@ def test_a_cursor_moves_with_the_runs_of_its_commit_or_not_at_all(with_store: Wi
         lease = await take(store)
         first = created(make_run("nightly:1", job_id="nightly", origin=SCHEDULE))
         first.history, first.position = [("nightly:1", [entry(1, None, State.PRERUN)])], 1
-        first.schedules, first.put_jobs = [NIGHTLY_ROW], [NIGHTLY]
+        first.schedules, first.records = {"nightly": NIGHTLY_ROW}, put_jobs(NIGHTLY)
         await store.commit(first, NAME, lease.epoch)
         before = await everything(store)
         second = created(make_run("nightly:2", job_id="nightly", origin=SCHEDULE))
         second.history, second.position = [("nightly:2", [entry(1, None, State.PRERUN)])], 1
-        second.schedules = [(*NIGHTLY_ROW[:3], 3000.0, 4000.0, True, False, 3000.0)]
-        second.put_jobs, second.dropped_jobs, second.dropped_schedules = [HOURLY], ["nightly"], ["hourly"]
+        moved = (*NIGHTLY_ROW[:3], 3000.0, 4000.0, True, False, 3000.0)
+        second.schedules = {"nightly": moved, "hourly": None}
+        second.records = put_jobs(HOURLY, gone=["nightly"])
         with pytest.raises(StoreUnavailable):
             await store.commit(copy.deepcopy(second), NAME, lease.epoch)
         second.position = 2
@@ -110,14 +117,14 @@ def test_jobs_that_were_put_keep_their_order_and_their_place(with_store: WithSto
 
     async def body(store: AnyStore) -> None:
         lease = await take(store)
-        await store.commit(Batch(put_jobs=[first, NIGHTLY, HOURLY]), NAME, lease.epoch)
-        await store.commit(Batch(put_jobs=[last]), NAME, lease.epoch)
+        await store.commit(Batch(records=put_jobs(first, NIGHTLY, HOURLY)), NAME, lease.epoch)
+        await store.commit(Batch(records=put_jobs(last)), NAME, lease.epoch)
         assert await put(store) == [first, NIGHTLY, HOURLY, last]
         changed = replace(NIGHTLY, lane="cron", version="")
-        await store.commit(Batch(put_jobs=[NIGHTLY, changed]), NAME, lease.epoch)
+        await store.commit(Batch(records=put_jobs(NIGHTLY, changed)), NAME, lease.epoch)
         assert await put(store) == [first, changed, HOURLY, last], "replaced where it was, and the last counts"
-        await store.commit(Batch(dropped_jobs=["hourly", "alpha", "never there"]), NAME, lease.epoch)
-        await store.commit(Batch(put_jobs=[HOURLY]), NAME, lease.epoch)
+        await store.commit(Batch(records=put_jobs(gone=["hourly", "alpha", "never there"])), NAME, lease.epoch)
+        await store.commit(Batch(records=put_jobs(HOURLY)), NAME, lease.epoch)
 
     async def again(store: AnyStore) -> None:
         found = await put(store)
@@ -132,9 +139,9 @@ def test_jobs_that_were_put_keep_their_order_and_their_place(with_store: WithSto
 def test_a_job_that_is_dropped_and_put_at_once_stays_where_it_is_however_often(with_store: WithStore) -> None:
     async def body(store: AnyStore) -> None:
         lease = await take(store)
-        await store.commit(Batch(put_jobs=[NIGHTLY, JOB]), NAME, lease.epoch)
+        await store.commit(Batch(records=put_jobs(NIGHTLY, JOB)), NAME, lease.epoch)
         for _ in range(3):
-            await store.commit(Batch(dropped_jobs=["nightly"], put_jobs=[HOURLY, NIGHTLY]), NAME, lease.epoch)
+            await store.commit(Batch(records=put_jobs(HOURLY, NIGHTLY, gone=["nightly"])), NAME, lease.epoch)
             assert await put(store) == [NIGHTLY, JOB, HOURLY]
 
     with_store(body)
@@ -154,13 +161,13 @@ def test_only_versions_that_live_runs_refer_to_are_loaded_and_every_one_can_be_a
         end = make_run("a", seq=9, state=State.FAILED, ended_at=1.0)
         adopted = make_run("b", seq=3, job_version=newer.version)
         await store.commit(updated(end, adopted), NAME, lease.epoch)
-        snapshot = await store.load(0)
+        snapshot = await store.load(0, [StoredJob])
         assert snapshot.jobs == [newer]
-        assert snapshot.put_jobs == [], "a version that a run refers to is not a job that was put"
+        assert snapshot.records == [], "a version that a run refers to is not a job that was put"
         for job in (JOB, NIGHTLY, HOURLY, newer):
-            assert await store.definition(job.version) == job
-        assert await store.definition("nightly") is None
-        assert await store.definition("") is None
+            assert await definition(store, job.version) == job
+        assert await definition(store, "nightly") is None
+        assert await definition(store, "") is None
 
     with_store(body)
 
@@ -175,7 +182,7 @@ def test_states_are_told_of_those_that_exist_ended_or_not(with_store: WithStore)
         await store.commit(created(*runs), NAME, lease.epoch)
         end = make_run("scheduled", seq=9, state=State.SKIPPED, ended_at=1.0)
         await store.commit(updated(end), NAME, lease.epoch)
-        found = await store.states([*State, "unknown", "", "skipped"])
+        found = await states(store, [*State, "unknown", "", "skipped"])
         assert found == {**{state.value: state for state in State}, "scheduled": State.SKIPPED}
         assert all(type(state) is State for state in found.values())
 

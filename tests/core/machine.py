@@ -178,7 +178,7 @@ class Machine:
         self._begin_again(self.state)
 
     def _begin_again(self, before: SchedulerState | None) -> None:
-        snapshot = at_once(self.store.load(self.limits.small_payload))
+        snapshot = at_once(self.store.load(self.limits.small_payload, MACHINE.records))
         self.state = rebuild(MACHINE, self.limits, specs(self.lanes), snapshot, self.now, before)
         self.step(("", self.define(0)))
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import asdict, replace
 
 from interlock.core import audit
+from interlock.core.decisions import Batch
 from interlock.core.facts import Facts
 from interlock.core.transition import Pass
 from interlock.fields import json_form
@@ -22,6 +23,7 @@ from interlock.model.job import Job
 from interlock.model.job_info import JobEvent
 from interlock.model.policy.document import PolicyDocument
 from interlock.model.policy.verdict import Ruling
+from interlock.model.record import Memo
 from interlock.model.schedule.schedule import Schedule
 from interlock.model.work import ProcessWork
 from interlock.policy.policy import compile_policy
@@ -97,7 +99,7 @@ def test_a_restart_continues_the_chain() -> None:
 def test_a_lost_head_hides_no_later_entry() -> None:
     m = Auditor()
     m.write(lambda p: p.audit(AuditKind.APPROVED, "ann", "blue", "r1"))
-    del m.store.memos_by_name[audit.HEAD]
+    m.store.apply(Batch(records={(Memo.kind, audit.HEAD): None}))
     m.restart()
     m.write(lambda p: p.audit(AuditKind.APPROVED, "ann", "blue", "r2"))
     assert m.new == [("r1", 1), ("r2", 1)]
@@ -140,7 +142,7 @@ def test_repeated_refusals_are_one_entry_and_the_sum_of_a_minute() -> None:
     total = m.entries[-1]
     assert total.detail == {"rule": "no-prod", "repeated_since": json_form.rfc3339(START), "last": "r4"}
     assert (total.kind, total.actor, total.tenant, total.at) == (REFUSED, "ann", "blue", START + 60)
-    assert not [name for name in m.store.memos_by_name if name.startswith(audit.COUNTED)]
+    assert not [name for name in m.store.memos if name.startswith(audit.COUNTED)]
     m.refuse("no-prod", "r5")
     assert m.new[-1] == ("r5", 1), "the next one is written at once again"
     m.advance(600)

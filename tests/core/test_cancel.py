@@ -5,6 +5,7 @@ import pytest
 from interlock.core.decisions import Failed
 from interlock.core.lanes.filling import enqueue
 from interlock.error import UnknownRun
+from interlock.model.letter import DeadLetter
 from interlock.model.state import ON_WORKER, TERMINAL, State
 from interlock.wire.message import Dispatch, Stop
 from interlock.wire.request import StateReport
@@ -121,7 +122,7 @@ def test_a_cancelled_run_that_is_lost_is_cancelled_not_tried_again(how: str) -> 
     else:
         machine.worker_up(held=[])
     assert machine.state_of(run_id) is State.CANCELLED
-    assert machine.store.dead.rows == {}
+    assert machine.store.stored.all(DeadLetter) == {}
     assert [run.id for run in machine.ended] == [run_id]
 
 

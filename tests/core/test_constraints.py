@@ -9,7 +9,7 @@ from interlock.core.effects import PendingEffects
 from interlock.core.explain import explain
 from interlock.core.state import Limits
 from interlock.core.timetable.series import OVERTAKEN
-from interlock.model.delivery import Delivery, DeliveryFilter
+from interlock.model.delivery import Delivery
 from interlock.model.guard import Action, Check, Constraints, Decision, Hook, OnError
 from interlock.model.job import Job, Retry
 from interlock.model.run_action import RunAction
@@ -17,7 +17,7 @@ from interlock.model.schedule.schedule import Schedule
 from interlock.model.state import State
 from interlock.wire.command import Define
 from interlock.wire.effect import CallHook
-from tests.core.machine import AT_ONCE, START, Machine, at_once, retrying_job
+from tests.core.machine import AT_ONCE, START, Machine, retrying_job
 from tests.core.scheduling import LIMITS, begun, pass_time, times
 
 S = State
@@ -41,7 +41,7 @@ def violations(machine: Machine, run_id: str) -> list[str]:
 
 
 def owed(machine: Machine) -> list[Delivery]:
-    return at_once(machine.store.deliveries(DeliveryFilter(), None, 100)).deliveries[::-1]
+    return list(machine.store.stored.all(Delivery).values())
 
 
 def reason(machine: Machine, run_id: str) -> str:
@@ -457,12 +457,12 @@ def test_the_end_of_a_run_owes_its_webhooks_in_the_same_commit(outcome: str, eve
     machine = Machine(Job(id="work", on_success=[hook, broken], on_failure=[hook, broken]))
     run_id = machine.running()
     decisions = machine.finished(run_id, outcome, error="a\nboom")
-    assert [one.event for one in decisions.batch.deliveries] == events
+    assert [one.event for one in decisions.batch.of(Delivery)] == events
     assert [run.id for run in decisions.ended] == [run_id]
     assert machine.state_of(run_id) == outcome, "an action that fails changes no state"
     assert machine.run(run_id).guarded.failed == len(events)
     if outcome == "failed":
-        data = msgspec.json.decode(decisions.batch.deliveries[0].request.body)["data"]
+        data = msgspec.json.decode(decisions.batch.of(Delivery)[0].request.body)["data"]
         assert (data["state"], data["error"]) == ("failed", "boom")
 
 

@@ -8,6 +8,7 @@ from interlock.core.attempts.silence import Silence
 from interlock.model.explanation import explain_end
 from interlock.model.guard import Constraints
 from interlock.model.job import ExecutorKind, Job, Retry
+from interlock.model.letter import DeadLetter
 from interlock.model.policy.document import PolicyDocument, Rule
 from interlock.model.policy.verdict import Ruling, RunLimits
 from interlock.model.state import State
@@ -287,7 +288,7 @@ def test_work_lost_after_its_deadline_ends_as_timeout(how: str) -> None:
         machine.worker_up(held=[])
     assert machine.state_of(run_id) is State.TIMEOUT
     assert machine.run(run_id).outcome == "timeout"
-    assert [one.code for _, one in machine.store.dead.rows.values()] == ["timeout"]
+    assert [one.code for one in machine.store.stored.all(DeadLetter).values()] == ["timeout"]
 
 
 def test_the_machine_says_when_it_wants_to_be_woken() -> None:

@@ -55,7 +55,7 @@ def check_rate(starts: list[float], rate: float | None, burst: int) -> None:
 
 def assert_no_session_rates(machine: Machine) -> None:
     machine.step()
-    kept = [name for name in [*machine.state.gates, *machine.store.memos_by_name] if name.startswith(SESSION_RATE)]
+    kept = [name for name in [*machine.state.gates, *machine.store.memos] if name.startswith(SESSION_RATE)]
     assert not kept
 
 
@@ -378,4 +378,4 @@ def test_no_more_runs_with_one_value_start_than_the_rate_of_their_limit(most: in
     machine.advance(70)
     machine.advance(70)
     assert [name for name in machine.state.gates if "work:" in name] == [], "idle values take no memory"
-    assert [name for name in machine.store.memos_by_name if "work:" in name] == [], "nor room in the store"
+    assert [name for name in machine.store.memos if "work:" in name] == [], "nor room in the store"

@@ -13,6 +13,7 @@ from interlock.core.explain import explain
 from interlock.core.policy.judging import Judging
 from interlock.core.state import Limits
 from interlock.model.audit import AuditEntry, AuditFilter
+from interlock.model.delivery import Delivery
 from interlock.model.explanation import explain_end
 from interlock.model.facets import Allowed, Facets, seen
 from interlock.model.guard import Action, Constraints
@@ -418,7 +419,7 @@ def test_an_approval_is_announced_by_webhook() -> None:
     hook = Action(action="webhook", url="https://hooks.example/ask")
     machine = judged_by(policy(rule(), on_approval_required=(hook,)))
     run_id = machine.submit()
-    [owed] = machine.last.batch.deliveries
+    [owed] = machine.last.batch.of(Delivery)
     assert (owed.run_id, owed.event) == (run_id, "run.approval_required")
 
 

@@ -8,6 +8,7 @@ from interlock.core.decisions import Failed
 from interlock.error import BadValue, Draining, UnknownLane
 from interlock.model.job import Job
 from interlock.model.lane import LaneAction, LaneChange, LaneInfo, LaneSpec, LaneStatus, LaneValues
+from interlock.model.record import Memo
 from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter
 from interlock.model.state import ON_WORKER, State
@@ -87,7 +88,7 @@ def test_creating_a_lane_that_exists_changes_nothing() -> None:
     assert create(machine, "main", limit=9, rate="1/s").limit == 5
     create(machine, limit=3)
     assert create(machine, limit=9) == create(machine, limit=3)
-    assert machine.last.batch.memos == {}
+    assert machine.last.batch.records == {}
 
 
 @pytest.mark.behaviour("LAN-1")
@@ -113,7 +114,7 @@ def test_a_value_set_to_the_declared_one_follows_the_declaration_again() -> None
     change(machine, limit=9, rate=None)
     assert shown(machine, "main").rate is None
     change(machine, limit=4, rate=1.0)
-    assert machine.last.batch.memos == {"lane:main": None}
+    assert machine.last.batch.records == {(Memo.kind, "lane:main"): None}
     machine.lanes = {"main": 6}
     reload(machine)
     assert (shown(machine, "main").limit, shown(machine, "main").rate) == (6, None)
@@ -256,4 +257,4 @@ def test_a_lane_that_does_not_exist_is_unknown(request_of: Callable[[str], Reque
     machine = Machine()
     with pytest.raises(UnknownLane, match="'main'"):
         ask(machine, request_of("mian"))
-    assert machine.last.batch.memos == {}
+    assert machine.last.batch.records == {}

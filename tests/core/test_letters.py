@@ -15,6 +15,7 @@ from interlock.core.state import Limits
 from interlock.core.step import MACHINE, Command
 from interlock.core.transition import Pass
 from interlock.error import UnknownJob
+from interlock.model.bulk import BulkRequest
 from interlock.model.job import Job, Retry
 from interlock.model.letter import DeadLetter, LetterCode, LetterFilter
 from interlock.model.policy.verdict import Ruling
@@ -72,7 +73,7 @@ def succeeded(m: Machine) -> str:
 
 
 def letters(m: Machine) -> list[DeadLetter]:
-    return [one for _, one in m.store.dead.rows.values()]
+    return list(m.store.stored.all(DeadLetter).values())
 
 
 def replay(run_id: str, key: str = "", **fields: Any) -> Command:
@@ -97,7 +98,7 @@ def test_an_end_has_its_letter_in_the_same_batch(
     m = Machine(Job(id="work"), Job(id="other"))
     run_id = end(m)
     run = m.store.runs_by_id[run_id]
-    assert m.last.batch.dead_letters == letters(m)
+    assert m.last.batch.of(DeadLetter) == letters(m)
     if code is None:
         assert letters(m) == []
     else:
@@ -131,12 +132,12 @@ def test_a_retry_by_any_way_names_the_new_run_in_the_letter() -> None:
     assert first is not None
     assert second is not None
     assert (m.run(second).tenant, m.run(second).origin, m.run(second).payload) == ("blue", "retry", b"{}")
-    assert m.last.batch.replayed[:2] == [(first, one), (second, two)]
+    assert [letter.replayed_as for letter in m.last.batch.of(DeadLetter)] == [first, second]
     m.step(replay(two, "k"))
     assert letters(m)[1].replayed_as == second, "the same request is the same run"
     m.step(replay(two))
     assert letters(m)[1].replayed_as not in (None, second), "as a retry, it may be repeated"
-    assert not at_once(m.store.letters(LetterFilter(replayed=False), None, 10)).letters
+    assert not at_once(m.store.records(DeadLetter, LetterFilter(replayed=False).records)).records
 
 
 @pytest.mark.behaviour("REC-4")
@@ -179,7 +180,7 @@ def test_a_bulk_replay_survives_any_death_and_replays_none_twice(deaths: int) ->
         m.restart()
     while m.state.of(Bulks).walks:
         m.step()
-    assert m.store.bulks["b1"][0].done == 9
+    assert m.store.stored.all(BulkRequest)["b1"].done == 9
     replayed = [one for one in letters(m) if one.replayed_as is not None]
     assert sorted(one.id for one in replayed) == sorted([*old, done])
     again = [run for run in m.store.runs_by_id.values() if run.origin == "retry"]
@@ -216,7 +217,7 @@ def test_an_unreadable_outcome_is_a_letter_and_a_lost_attempt_and_settled(kind: 
     assert [(one.code, one.run_id, one.worker_id, one.raw) for one in letters(m)] == [
         ("poison", None, "one", first.raw)
     ]
-    assert m.last.batch.dead_letters == letters(m)
+    assert m.last.batch.of(DeadLetter) == letters(m)
     assert m.run(run_id).crashes == 1
     assert "crash 1: its outcome cannot be read: no outcome" in [one.reason for one in m.history(run_id)]
     assert m.messages(Settled) == [Settled(run_id, fence)]

@@ -9,6 +9,7 @@ from interlock.core.bulk.table import Bulks
 from interlock.core.decisions import Answer, Failed
 from interlock.core.state import Limits
 from interlock.model.access import OWNER
+from interlock.model.bulk import BulkRequest
 from interlock.model.guard import Action, ActionKind, Check, Constraints
 from interlock.model.job import Job
 from interlock.model.policy.document import Velocity
@@ -346,7 +347,7 @@ def test_a_cancel_takes_along_what_a_run_has_made_though_the_runs_between_have_e
     for claim in claims:
         assert "is cancelled together with" in refusal(ask(machine, claim))
     assert machine.run(make(machine, other).id).state is S.DISPATCHED
-    bulk = machine.store.bulks["b1"][0]
+    bulk = machine.store.stored.all(BulkRequest)["b1"]
     assert (bulk.done, bulk.asked, bulk.ended_at is not None) == (3, 2, True)
 
 

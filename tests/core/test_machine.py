@@ -16,7 +16,7 @@ from hypothesis.stateful import (
 
 from interlock.core.step import Command, step
 from interlock.model.job import ExecutorKind, Job, Retry
-from interlock.model.letter import CODE_OF
+from interlock.model.letter import CODE_OF, DeadLetter
 from interlock.model.run import Run
 from interlock.model.state import HOLDS_SLOT, ON_WORKER, TERMINAL, State
 from interlock.wire.command import Define, Stalled, StartDraining
@@ -287,7 +287,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         ended = [run.id for run in machine.ended]
         assert len(set(ended)) == len(ended)
         assert set(ended) == set(self.ends)
-        letters = list(machine.store.dead.rows)
+        letters = list(machine.store.stored.all(DeadLetter))
         stored = machine.store.runs_by_id.values()
         assert sorted(letters) == sorted(run.id for run in stored if run.state in CODE_OF)
 

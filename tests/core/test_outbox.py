@@ -8,6 +8,7 @@ from interlock.error import UnknownDelivery
 from interlock.model.delivery import Delivery, Outgoing
 from interlock.wire.delivery_request import Redeliver, RedeliveryReport, ReportSent, Sent, SentReport
 from tests.core.machine import START, Machine, at_once
+from tests.helpers.records import changes
 
 REQUEST = Outgoing("http://a.test/in", None, None, None, 1.0, "application/json", b"{}")
 OWED = Delivery("d1", "r1", "work", "default", "run.failed", "a.test", None, START - 50, START + 50, REQUEST)
@@ -16,12 +17,12 @@ TRIED = Sent("d1", 0, 3, START + 7, None, 503, "busy", "answered 503")
 
 def machine() -> Machine:
     m = Machine()
-    m.store.apply(Batch(deliveries=[OWED]))
+    m.store.apply(Batch(records=changes(OWED)))
     return m
 
 
 def stored(m: Machine) -> Delivery:
-    found = at_once(m.store.delivery("d1"))
+    found = at_once(m.store.record(Delivery, "d1"))
     assert found is not None
     return found
 
@@ -43,7 +44,7 @@ def redeliver(m: Machine) -> Delivery:
 def test_results_are_stored_and_then_answered() -> None:
     m = machine()
     sent(m, TRIED)
-    tried = replace(OWED, tries=3, next_at=START + 7, status=503, answer="busy", error="answered 503")
+    tried = replace(OWED, tries=3, next_at=START + 7, status=503, answer="busy", error="answered 503", seq=2)
     assert stored(m) == tried
     sent(m, replace(TRIED, tries=4, ended_at=START + 8, status=200, error=""), replace(TRIED, id="d9"))
     assert stored(m).ended_at == START + 8
@@ -54,7 +55,7 @@ def test_what_has_ended_is_owed_again_with_as_much_time_as_at_first() -> None:
     m = machine()
     sent(m, replace(TRIED, ended_at=START + 8))
     m.advance(1000)
-    assert redeliver(m) == replace(OWED, round=1, next_at=START + 1000, give_up_at=START + 1100)
+    assert redeliver(m) == replace(OWED, round=1, next_at=START + 1000, give_up_at=START + 1100, seq=3)
     sent(m, replace(TRIED, ended_at=START + 9))
     assert stored(m).ended_at is None, "a result of the round before counts no more"
 
@@ -65,7 +66,7 @@ def test_what_is_pending_is_tried_now_and_keeps_the_rest() -> None:
     sent(m, TRIED)
     before = stored(m)
     m.advance(2)
-    assert redeliver(m) == replace(before, round=1, next_at=START + 2)
+    assert redeliver(m) == replace(before, round=1, next_at=START + 2, seq=3)
 
 
 def test_asked_twice_in_one_pass_it_is_delivered_once_more() -> None:

@@ -11,6 +11,7 @@ from interlock.core.policy.judging import Judging
 from interlock.model.audit import AuditFilter
 from interlock.model.failure import Failure
 from interlock.model.job import Job, Sensitivity
+from interlock.model.letter import DeadLetter
 from interlock.model.policy.document import PolicyDocument
 from interlock.model.policy.output import FailMode, Finding, OutputMatch, OutputPolicy, OutputRule, Scanned
 from interlock.model.policy.scanner import OutputAction, ScannerKind, ScannerSpec
@@ -62,7 +63,7 @@ def report(machine: Machine, *found: Scanned, position: int | None = None) -> No
 
 
 def letters(machine: Machine) -> list[str]:
-    return list(machine.store.dead.rows)
+    return list(machine.store.stored.all(DeadLetter))
 
 
 def audited(machine: Machine) -> list[str]:
@@ -189,7 +190,7 @@ def test_only_a_run_that_is_still_succeeded_is_downgraded() -> None:
     machine.finished(run_id, "failed")
     report(machine, Scanned(run_id, A.QUARANTINE, FOUND, 1), Scanned("unknown", A.QUARANTINE, FOUND, 1))
     assert machine.state_of(run_id) is S.FAILED
-    assert [one.code for _, one in machine.store.dead.rows.values()] == ["failed"]
+    assert [one.code for one in machine.store.stored.all(DeadLetter).values()] == ["failed"]
 
 
 @pytest.mark.behaviour("RUN-4")

@@ -13,6 +13,7 @@ from interlock.core.transition import Pass
 from interlock.interface.run_view import info_of
 from interlock.model.facets import Facets, Hold
 from interlock.model.job import Job, Retry
+from interlock.model.letter import DeadLetter
 from interlock.model.run import UPDATES, Run, Transition, as_fields, stats_of, update_id
 from interlock.model.state import State
 from interlock.stores.memory import MemoryStore
@@ -33,7 +34,7 @@ def updates(batch: Batch) -> list[tuple[str, Row]]:
 
 def contents(store: MemoryStore) -> str:
     kept = (store.runs_by_id, store.entries, store.job_versions, store.keys, store.checkpoints, store.lines)
-    return repr((*kept, store.dead.rows))
+    return repr((*kept, store.stored.all(DeadLetter)))
 
 
 @pytest.mark.behaviour("RUN-2", "RUN-3")

@@ -13,6 +13,7 @@ from interlock.core.decisions import Answer, Failed
 from interlock.core.state import Limits
 from interlock.core.step import Command
 from interlock.error import InterlockError, UnknownJob
+from interlock.model.bulk import BulkRequest
 from interlock.model.facets import Facets, RetriedAs, RetryOf, SessionFacet
 from interlock.model.job import Job, Priority
 from interlock.model.run import RETRY
@@ -127,7 +128,7 @@ def test_a_run_that_is_gone_or_has_no_job_is_an_error() -> None:
     pruned = cancelled(m, idempotency_key="k")
     m.advance(10)
     old = cancelled(m, job_id="old")
-    at_once(m.store.prune_runs(PruneLimits(most=10, ended_before=START + 1)))
+    at_once(m.store.prune(PruneLimits(most=10, ended_before=START + 1)))
     m.step(("", Define(1, [Job(id="work")])))
     for run_id, code in (("nothing", "unknown_run"), (pruned, "run_pruned"), (old, "unknown_job")):
         assert refusal(m.step(command(run_id)).answers[-1][1]).code == code
@@ -204,7 +205,7 @@ def test_one_request_retries_all_that_ended_without_success() -> None:
     assert isinstance(answer, BulkReport)
     assert (answer.bulk.done, answer.bulk.left, answer.bulk.ended_at) == (3, None, None)
     assert finish(m) == 3
-    bulk = m.store.bulks["b1"][0]
+    bulk = m.store.stored.all(BulkRequest)["b1"]
     assert (bulk.done, bulk.asked, bulk.ended_at, bulk.before) == (10, 0, START, None)
     assert retries(m) == old[::-1]
     assert m.state_of(live) is State.RUNNING
@@ -257,7 +258,7 @@ def test_after_any_death_the_next_scheduler_goes_on_and_retries_none_twice(death
         assert later not in retries(m), "a run that was created after the request"
     finish(m)
     assert retries(m) == old[::-1]
-    assert m.store.bulks["b1"][0].done == 10
+    assert m.store.stored.all(BulkRequest)["b1"].done == 10
 
 
 @pytest.mark.behaviour("RUN-25")
@@ -311,5 +312,5 @@ def test_a_page_is_small_whatever_a_pass_may_do() -> None:
     for _ in range(rerun.PAGE + 1):
         cancelled(m)
     m.step(request())
-    assert m.store.bulks["b1"][0].done == rerun.PAGE
+    assert m.store.stored.all(BulkRequest)["b1"].done == rerun.PAGE
     assert finish(m) == 1

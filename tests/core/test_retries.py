@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.model.job import Job, Retry
+from interlock.model.letter import DeadLetter
 from interlock.model.run import SCHEDULE, TRIGGER
 from interlock.model.schedule.schedule import Schedule
 from interlock.model.state import HOLDS_SLOT, State
@@ -275,12 +276,12 @@ def test_the_third_crash_ends_a_run_as_orphaned_with_a_dead_letter_in_the_same_b
         lose(machine, run_id, how)
     batch = machine.last.batch
     assert [row[0] for rows in batch.updated.values() for row in rows] == [run_id]
-    assert [(letter.id, letter.code) for letter in batch.dead_letters] == [(run_id, "orphaned")]
+    assert [(letter.id, letter.code) for letter in batch.of(DeadLetter)] == [(run_id, "orphaned")]
     run = machine.store.runs_by_id[run_id]
     assert (run.state, run.crashes, run.failures, run.attempt) == (State.ORPHANED, 3, 0, 3)
     assert run.fence > fence
-    assert run.error == batch.dead_letters[0].error
-    assert list(machine.store.dead.rows) == [run_id]
+    assert run.error == batch.of(DeadLetter)[0].error
+    assert list(machine.store.stored.all(DeadLetter)) == [run_id]
 
 
 @pytest.mark.behaviour("RET-5")

@@ -333,11 +333,11 @@ def test_a_reload_changes_limits_at_once_for_runs_that_wait() -> None:
     assert len(executing(machine)) == 2
     declare(machine, a=TenantSpec(rate=1.0, burst=3))
     assert len(executing(machine)) == 4
-    assert [name for name in machine.store.memos_by_name if name.startswith("rate:")] == ["rate:tenant:a"]
+    assert [name for name in machine.store.memos if name.startswith("rate:")] == ["rate:tenant:a"]
     declare(machine)
     assert len(executing(machine)) == 10
     assert not machine.state.gates
-    assert not machine.store.memos_by_name.keys() & {"rate:tenant:a"}
+    assert not machine.store.memos.keys() & {"rate:tenant:a"}
     assert info(machine) == []
 
 
@@ -573,7 +573,7 @@ def test_the_rate_of_a_tenant_without_a_document_holds_over_idle_times_and_resta
     machine.finished(waits)
     for _ in range(3):
         machine.advance(60)
-    assert [name for name in (*machine.state.gates, *machine.store.memos_by_name) if "tenant:b" in name] == []
+    assert [name for name in (*machine.state.gates, *machine.store.memos) if "tenant:b" in name] == []
 
 
 @pytest.mark.behaviour("ROU-8")

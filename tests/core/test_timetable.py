@@ -12,6 +12,7 @@ from interlock.model.job import Job
 from interlock.model.run import SCHEDULE
 from interlock.model.schedule.schedule import Schedule
 from interlock.model.state import State
+from interlock.model.stored_job import StoredJob
 from interlock.wire.command import Define, Put, StartDraining
 from interlock.wire.request import Accepted, NewRun
 from tests.core.machine import START, Machine
@@ -115,7 +116,7 @@ def test_an_at_job_that_is_put_is_gone_for_good_after_its_run() -> None:
     assert times(machine, State.SUCCEEDED, job_id="put") == [20]
     machine.restart()
     assert "put" not in machine.state.jobs
-    assert machine.store.put_jobs == {} == machine.store.schedules
+    assert machine.store.stored.all(StoredJob) == {} == machine.store.schedules
 
 
 @pytest.mark.behaviour("RUN-5")

@@ -12,12 +12,13 @@ from interlock.model.state import State
 from interlock.wire.new_run import NewRun, check_plain
 from interlock.wire.request import Accepted, ActOnRun
 from tests.core.machine import START, Machine, at_once, retrying_job
+from tests.helpers.lookups import known_keys
 
 KEY: dict[str, Any] = {"idempotency_key": "k", "unique": "while_live"}
 
 
 def held_by(m: Machine) -> str | None:
-    known = at_once(m.store.known_keys([("default", "k")])).get(("default", "k"))
+    known = at_once(known_keys(m.store, [("default", "k")])).get(("default", "k"))
     return None if known is None else known[0]
 
 

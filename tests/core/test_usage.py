@@ -95,7 +95,7 @@ def test_a_reset_forgets_the_usage_and_runs_before_it_report_none() -> None:
 def test_a_report_of_a_run_without_a_session_changes_nothing() -> None:
     machine = machine_with()
     report(machine, machine.submit(), 60)
-    assert not [name for name in machine.store.memos_by_name if name.startswith("session:")]
+    assert not [name for name in machine.store.memos if name.startswith("session:")]
 
 
 @pytest.mark.behaviour("SES-8")

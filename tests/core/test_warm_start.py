@@ -2,9 +2,11 @@
 
 import pytest
 
+from interlock.core.decisions import Batch
 from interlock.core.explain import explain
 from interlock.core.routing.warm_start import LOOK, MEMO, KeptWorkers
 from interlock.model.explanation import Obstacle
+from interlock.model.record import Memo
 from interlock.model.state import State
 from interlock.wire.command import StartDraining, WorkerUp
 from interlock.wire.message import Leaving
@@ -19,7 +21,7 @@ UP = WorkerUp(
 
 def written(machine: Machine) -> bool:
     """Return whether the latest pass has written the snapshot."""
-    return MEMO in machine.last.batch.memos
+    return (Memo.kind, MEMO) in machine.last.batch.records
 
 
 @pytest.mark.behaviour("ROU-11")
@@ -37,7 +39,7 @@ def test_the_snapshot_is_written_when_a_worker_joins_or_leaves_and_not_again() -
     machine.worker_down(dead=True)
     machine.advance(LOOK)
     assert written(machine)
-    assert machine.store.memos_by_name[MEMO] == b"[]"
+    assert machine.store.memos[MEMO] == b"[]"
 
 
 @pytest.mark.behaviour("ROU-11")
@@ -52,7 +54,7 @@ def test_changes_within_five_seconds_share_a_snapshot() -> None:
         wrote.append(written(machine))
     assert sum(wrote) == 6, "in 30 seconds"
     machine.advance(5.0)
-    assert machine.store.memos_by_name[MEMO].count(b'"id"') == 31
+    assert machine.store.memos[MEMO].count(b'"id"') == 31
 
 
 def test_a_stop_leaves_no_worker_that_has_left() -> None:
@@ -60,7 +62,7 @@ def test_a_stop_leaves_no_worker_that_has_left() -> None:
     machine.worker_up()
     machine.step(("", StartDraining()))
     machine.step(("one", Leaving()))
-    assert machine.store.memos_by_name[MEMO] == b"[]"
+    assert machine.store.memos[MEMO] == b"[]"
 
 
 @pytest.mark.behaviour("ROU-11")
@@ -118,7 +120,7 @@ def test_a_worker_that_does_not_come_back_is_forgotten_after_the_silence() -> No
 def test_a_snapshot_that_cannot_be_read_means_a_cold_start_with_a_warning(memo: bytes) -> None:
     machine = Machine()
     machine.worker_up()
-    machine.store.memos_by_name[MEMO] = memo
+    machine.store.stored.put(Memo(MEMO, memo))
     machine.restart()
     assert not machine.state.workers
     assert machine.state.of(KeptWorkers).warm_until == 0.0
@@ -138,6 +140,6 @@ def test_a_missing_snapshot_is_told_of_if_there_were_workers() -> None:
     machine.restart()
     assert machine.warned == []
     machine.running()
-    del machine.store.memos_by_name[MEMO]
+    machine.store.apply(Batch(records={(Memo.kind, MEMO): None}))
     machine.restart()
     assert machine.warned == ["the store has no snapshot of the workers; only those with runs are expected back"]

@@ -1,7 +1,7 @@
 """An engine on virtual time, with a store that can be slow or fail, and links that the test speaks on."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from random import Random
 from typing import Any, TypeVar
 
@@ -13,12 +13,13 @@ from interlock.engine.service_book import ServiceBook
 from interlock.error import StoreUnavailable
 from interlock.model.job import Job
 from interlock.model.pool import PoolSpec
+from interlock.model.record import Record
 from interlock.model.run import Now
 from interlock.model.schedule.schedule import Schedule
 from interlock.ports.bus import Peer
 from interlock.ports.clock import Clock
 from interlock.ports.leases import Lease
-from interlock.ports.store import Inputs, Snapshot
+from interlock.ports.store import Found, Lookup, Snapshot
 from interlock.stores.memory import MemoryStore
 from interlock.wire import message as m
 from interlock.wire import request as r
@@ -40,7 +41,7 @@ class SlowStore(MemoryStore):
         super().__init__()
         self.takes = 0.0
         self.inputs_take = 0.0
-        self.reading: list[Sequence[str]] = []
+        self.reading: list[Collection[str]] = []
         """calls for inputs that are under way"""
         self.failing: bool | StoreUnavailable = False
         """whether writes fail, or how"""
@@ -65,24 +66,25 @@ class SlowStore(MemoryStore):
         self._check()
         return await super().acquire(name, holder, token, ttl, now)
 
-    async def inputs(self, run_ids: Sequence[str]) -> dict[str, Inputs]:
-        if self.unreadable:
-            raise StoreUnavailable("no descriptor is left")
-        self.reading.append(run_ids)
-        try:
-            await asyncio.sleep(self.inputs_take)
-        finally:
-            self.reading.remove(run_ids)
-        return await super().inputs(run_ids)
+    async def look_up(self, wanted: Lookup) -> Found:
+        if wanted.inputs:
+            if self.unreadable:
+                raise StoreUnavailable("no descriptor is left")
+            self.reading.append(wanted.inputs)
+            try:
+                await asyncio.sleep(self.inputs_take)
+            finally:
+                self.reading.remove(wanted.inputs)
+        return await super().look_up(wanted)
 
-    async def load(self, small_payload: int) -> Snapshot:
+    async def load(self, small_payload: int, kinds: Sequence[type[Record]] = ()) -> Snapshot:
         self._check()
         if self.unreadable:
             raise StoreUnavailable("no descriptor is left")
         if self.surprise is not None:
             surprise, self.surprise = self.surprise, None
             raise surprise
-        return await super().load(small_payload)
+        return await super().load(small_payload, kinds)
 
     def _check(self) -> None:
         if self.failing:

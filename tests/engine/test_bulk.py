@@ -26,7 +26,7 @@ async def begun(store: SlowStore) -> Bench:
 
 
 def stored(store: SlowStore) -> BulkRequest:
-    return store.bulks["b1"][0]
+    return store.stored.all(BulkRequest)["b1"]
 
 
 @pytest.mark.behaviour("RUN-25")
@@ -79,7 +79,7 @@ def test_a_store_that_fails_in_between_loses_no_request() -> None:
         assert [(one.request, one.code) for one in bench.client.of(m.Problem)] == [(3, "store_unavailable")]
         store.failing, store.takes = False, 0.0
         await until(lambda: stored(store).ended_at is not None)
-        assert (stored(store).done, list(store.bulks)) == (RUNS, ["b1"])
+        assert (stored(store).done, list(store.stored.all(BulkRequest))) == (RUNS, ["b1"])
         await bench.stop()
 
     on_virtual_time(body)

@@ -18,6 +18,7 @@ from interlock.ports.store import HURRIED, MOST_PRUNED
 from interlock.stores.memory import MemoryStore
 from soak.simulation.loop import VirtualLoop
 from tests.contract.samples import created, make_run
+from tests.helpers.records import changes
 
 WALL = 1_000_000.0
 
@@ -85,9 +86,9 @@ def test_old_letters_go_and_their_runs_with_them(kept: float, left: int) -> None
     *ids, _ = stage.store.runs_by_id
     ages = zip(ids, (101.0, 100.0, 1.0), strict=True)
     letters = [DeadLetter(run_id, WALL - age, LetterCode.FAILED, "no") for run_id, age in ages]
-    stage.store.apply(Batch(dead_letters=letters))
+    stage.store.apply(Batch(records=changes(*letters)))
     stage.once()
-    assert len(stage.store.dead.rows) == left
+    assert len(stage.store.stored.all(DeadLetter)) == left
     assert [run_id for run_id in ids if run_id in stage.store.runs_by_id] == ids[3 - left :]
 
 

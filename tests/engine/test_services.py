@@ -17,6 +17,7 @@ from interlock.ports.store import ServiceEntry
 from interlock.wire import message as m
 from interlock.wire import request as r
 from tests.engine.bench import Bench, Link, SlowStore, on_virtual_time, pass_time, until
+from tests.helpers.records import kept_services
 
 ONE, TWO = Kept(resume_id="1"), Kept(resume_id="2", last_exit=Exit(at=1.0, code=3))
 
@@ -88,9 +89,9 @@ def test_what_is_kept_is_durable_when_it_was_waited_for_and_is_recalled_by_the_n
         begun = now()
         waiting = bench.book.keep("web", ONE)
         assert await bench.book.recall("web") == ONE
-        assert await store.kept() == {}
+        assert await kept_services(store) == {}
         await waiting
-        assert await store.kept() == {"web": ONE}
+        assert await kept_services(store) == {"web": ONE}
         assert now() - begun == pytest.approx(0.5)
         await bench.stop()
         other = Books(store)
@@ -98,7 +99,7 @@ def test_what_is_kept_is_durable_when_it_was_waited_for_and_is_recalled_by_the_n
         assert await other.book.recall("web") == ONE
         await other.book.forget("web")
         assert await other.book.recall("web") is None
-        assert await store.kept() == {}
+        assert await kept_services(store) == {}
         await other.stop()
 
     on_virtual_time(body)
@@ -121,7 +122,7 @@ def test_the_latest_that_was_kept_or_forgotten_counts_awaited_or_not() -> None:
         last = bench.book.forget("c")
         await first
         await last
-        assert await bench.store.kept() == {"b": TWO}
+        assert await kept_services(bench.store) == {"b": TWO}
         await bench.stop()
 
     on_virtual_time(body)
@@ -239,7 +240,7 @@ def test_what_is_no_unicode_is_replaced_and_harms_nobody() -> None:
         assert told is not None
         assert told.after is not None
         assert told.after.reason == "caf?"
-        assert (await bench.store.kept())["web"].last_exit == Exit(at=1.0, error="caf?")
+        assert (await kept_services(bench.store))["web"].last_exit == Exit(at=1.0, error="caf?")
         assert bench.engine.present.available
         await bench.stop()
 
@@ -268,12 +269,12 @@ def test_nobody_waits_for_a_store_that_does_not_work_and_all_is_stored_once_it_d
         bench.book.forget("db")
         await pass_time(3)
         assert not bench.engine.present.available
-        assert await store.kept() == {}
+        assert await kept_services(store) == {}
         store.failing = False
         await waiting
         assert now() - begun < 10, "as soon as it works"
         assert await bench.book.flush()
-        assert await store.kept() == {"web": TWO}
+        assert await kept_services(store) == {"web": TWO}
         assert await bench.texts() == ["before", "line", "running"]
         await bench.stop()
 
@@ -414,7 +415,7 @@ def test_whatever_fails_everything_is_stored_once_and_in_order(seed: int) -> Non
         store.unreliable = False
         assert await bench.book.flush(60)
         assert {name: await bench.texts(name) for name in said} == said
-        assert await store.kept() == kept
+        assert await kept_services(store) == kept
         positions = [one.position for one in (await store.events(0, 10_000)).events]
         assert len(set(positions)) == len(positions)
         await bench.stop()

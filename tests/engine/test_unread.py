@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from interlock.error import Refused
+from interlock.model.letter import DeadLetter
 from interlock.wire import message as m
 from tests.engine.bench import Bench, Link, SlowStore, on_virtual_time, pass_time, running, until
 
@@ -24,14 +25,14 @@ def test_an_unreadable_outcome_is_acknowledged_once_it_is_stored() -> None:
         worker.say(m.Started(sent.run_id, sent.fence), bad)
         await pass_time(5)
         assert not worker.of(m.Settled)
-        assert not bench.store.dead.rows
+        assert not bench.store.stored.all(DeadLetter)
         bench.store.failing = False
         await until(lambda: bench.engine.present.available)
         again = bench.worker("w", m.Held(sent.run_id, sent.fence, True))
         again.say(bad)
         await until(lambda: bool(again.of(m.Settled)))
         assert again.of(m.Settled) == [m.Settled(sent.run_id, sent.fence)]
-        assert [one.code for _, one in bench.store.dead.rows.values()] == ["poison"]
+        assert [one.code for one in bench.store.stored.all(DeadLetter).values()] == ["poison"]
         await until(lambda: bool(again.of(m.Dispatch)))
         await bench.stop()
 
@@ -51,11 +52,11 @@ def test_only_a_known_worker_may_send_some_of_them() -> None:
             worker.say(m.Unread(bytes([number]), "no message"), m.Load(50.0))
         with pytest.raises(Refused):
             worker.say(BAD)
-        await until(lambda: len(bench.store.dead.rows) == 100)
+        await until(lambda: len(bench.store.stored.all(DeadLetter)) == 100)
         assert bench.engine.state.workers["w"].cpu == 50.0, "the others of its frame count"
         worker.close()
         bench.worker("w").say(BAD)
-        await until(lambda: len(bench.store.dead.rows) == 101)
+        await until(lambda: len(bench.store.stored.all(DeadLetter)) == 101)
         await bench.stop()
 
     on_virtual_time(body)
@@ -71,7 +72,7 @@ def test_a_worker_can_join_with_an_outcome_that_cannot_be_read() -> None:
         again, held = Link(bench.engine), [m.Held(sent.run_id, sent.fence)]
         again.say(m.Hello("w", m.PROTOCOL, 1, 10, 1, {"job": ""}, held, ""), bad)
         await until(lambda: bool(again.of(m.Settled)))
-        assert [one.code for _, one in bench.store.dead.rows.values()] == ["poison"]
+        assert [one.code for one in bench.store.stored.all(DeadLetter).values()] == ["poison"]
         await bench.stop()
 
     on_virtual_time(body)

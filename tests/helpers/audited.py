@@ -9,6 +9,8 @@ from msgspec.structs import replace
 from interlock.core.audit import HEAD
 from interlock.core.decisions import Batch
 from interlock.model.audit import AuditEntry, AuditHead, AuditKind, chained
+from interlock.model.record import Memo
+from tests.helpers.records import changes
 from tests.helpers.written import write
 
 KINDS = {
@@ -40,5 +42,5 @@ def audit(database: Path, count: int = 0) -> list[AuditEntry]:
     """Store these entries, and return them."""
     entries = audited(count)
     head = msgspec.json.encode(AuditHead(entries[-1].number, entries[-1].hash))
-    write(database, Batch(audit=entries, memos={HEAD: head}), time.time())
+    write(database, Batch(audit=entries, records=changes(Memo(HEAD, head))), time.time())
     return entries

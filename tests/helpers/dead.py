@@ -6,6 +6,7 @@ from pathlib import Path
 from interlock.model.letter import DeadLetter, LetterCode
 from interlock.model.state import State
 from tests.contract.samples import created, entry, make_run
+from tests.helpers.records import changes
 from tests.helpers.written import write
 
 POISON = "poison-0a1b2c"
@@ -32,5 +33,5 @@ def bury(database: Path, many: int = 0) -> None:
     batch.position = 1
     poison = DeadLetter(POISON, now - 50, LetterCode.POISON, "bad", worker_id="w-1", raw=b"\xc1")
     dead = [DeadLetter(run_id, now - 60, code, "boom", job, tenant) for run_id, job, tenant, code, _ in rows]
-    batch.dead_letters = [*dead, poison]
+    batch.records = changes(*dead, poison)
     write(database, batch, now)

@@ -28,7 +28,7 @@ def check_database(path: Path, acknowledged: Collection[str]) -> dict[str, State
         keys = connection.execute(
             "SELECT tenant, idempotency_key, run_id FROM idempotency_keys WHERE idempotency_key IS NOT NULL"
         ).fetchall()
-        letters = {row[0] for row in connection.execute("SELECT id FROM dead_letters")}
+        letters = {row[0] for row in connection.execute("SELECT id FROM records WHERE kind = 'letter'")}
     states: dict[str, State] = {}
     for run_id, state, previous, seq, attempt, fence, ended_at, outcome, result, _ in runs:
         history = histories.pop(run_id)

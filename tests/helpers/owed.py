@@ -11,6 +11,7 @@ from interlock.model.facets import Facets, Guarded
 from interlock.model.guard import Violation
 from interlock.model.state import State
 from tests.contract.samples import created, entry, make_run
+from tests.helpers.records import changes
 from tests.helpers.written import write
 
 TRIES = 7  # after which the next one is an hour away
@@ -52,10 +53,10 @@ def owe(database: Path) -> None:
     batch.history = [(run.id, [entry(1, None, State.PENDING)]) for run in runs]
     batch.position = 1
     ended: dict[str, Any] = {"tries": 3, "ended_at": now - 10}
-    batch.deliveries = [
+    batch.records = changes(
         owed(OTHER, "blue-run", "blue"),
         owed(DELIVERED, **ended, status=200, answer="thanks\x1b[2J\nagain"),
         owed(FAILED, **ended, status=503, answer="busy", error="answered 503"),
         owed(PENDING, error="answered 500", status=500),
-    ]
+    )
     write(database, batch, now)

@@ -14,6 +14,7 @@ from interlock.config import Settings
 from interlock.config.sources import load, of_app
 from interlock.inspector.inspector import AT_ONCE
 from interlock.inspector.scan_pipe import ScanPipe
+from interlock.model.letter import DeadLetter
 from interlock.model.policy.output import OutputPolicy
 from interlock.model.policy.scanner import ScannerKind, ScannerSpec
 from interlock.model.state import State
@@ -218,7 +219,7 @@ def test_a_flood_is_read_in_parts_also_in_memory(folder: Path) -> None:
             async with jobs.connected(str(folder / "s")):
                 handles = await jobs.submit_many([("say", {"value": KEYWORD})] * count)
                 await asyncio.gather(*(one.wait() for one in handles))
-            await until(lambda: len(store.dead.rows) == count, "every result is quarantined")
+            await until(lambda: len(store.stored.all(DeadLetter)) == count, "every result is quarantined")
             assert max(store.asked) == AT_ONCE
         finally:
             await scheduler.stop()

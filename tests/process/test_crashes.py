@@ -32,7 +32,9 @@ def test_three_crashes_make_an_orphan_and_a_dead_letter(server: Server, folder: 
     processes = [line.split()[1] for line in lines_of(folder / "segfaults")]
     assert len(set(processes)) == 3
     with closing(sqlite3.connect(server.database)) as connection:
-        letters = connection.execute("SELECT code, error FROM dead_letters WHERE id = ?", (run_id,)).fetchall()
+        letters = connection.execute(
+            "SELECT state, CAST(value AS TEXT) ->> 'error' FROM records WHERE kind = 'letter' AND id = ?", (run_id,)
+        ).fetchall()
     assert [code for code, _ in letters] == ["orphaned"]
     assert "SIGSEGV" in letters[0][1]
 

@@ -11,10 +11,11 @@ import msgspec
 
 from interlock.error import StoreUnavailable
 from interlock.model.delivery import Delivery, Outgoing
+from interlock.model.record import RecordFilter
 from interlock.model.run import Now
 from interlock.ports.bus import Endpoint, Peer
 from interlock.ports.clock import Clock
-from interlock.ports.store import Reader
+from interlock.ports.store import Reader, RecordRows
 from interlock.sender.sender import Sender
 from interlock.sender.transport import ReceivedAnswer, Transport
 from interlock.simulation.virtual import VirtualBus
@@ -59,14 +60,14 @@ class Outbox:
     def pending(self) -> list[Delivery]:
         return [row for row in self.rows.values() if row.ended_at is None]
 
-    async def owed_hosts(self) -> dict[str, float]:
+    async def due_times(self, kind: type[Delivery]) -> dict[str, float]:
         self.looks += 1
         if self.down:
             raise StoreUnavailable("test", asked=True)
         return {row.host: row.next_at for row in sorted(self.first_in_order(), key=lambda row: -row.next_at)}
 
-    async def owed_tries(self) -> dict[int, float]:
-        return {row.tries: row.next_at for row in sorted(self.pending(), key=lambda row: row.next_at)}
+    async def records(self, kind: type[Delivery], wanted: RecordFilter) -> RecordRows[Delivery]:
+        return RecordRows([row for row in self.rows.values() if wanted.fits(row)], None)
 
     def first_in_order(self) -> list[Delivery]:
         orders: set[str] = set()
@@ -77,7 +78,7 @@ class Outbox:
             orders |= set() if row.order is None else {row.order}
         return found
 
-    async def owed(self, host: str, now: float, limit: int) -> list[Delivery]:
+    async def due(self, kind: type[Delivery], host: str, now: float, limit: int) -> list[Delivery]:
         self.fetches += 1
         orders: set[str] = set()
         found = []

@@ -24,7 +24,7 @@ from interlock.interface.bodies import ActedOn
 from interlock.model.access import Caller
 from interlock.model.run import Run
 from interlock.model.state import State
-from interlock.ports.store import Reader, RunFilter
+from interlock.ports.store import Lookup, Reader, RunFilter
 from interlock.wire.approval_request import ReleaseOutput, Resolve
 
 RECENT = 86_400.0  # seconds
@@ -55,7 +55,7 @@ class ApprovalHandlers:
     async def approval(self, call: HttpCall[Any, None]) -> ApprovalDetail:
         run = await self._runs.find(call.path["run_id"], call.caller)
         approval_of(run)
-        job = await self._reader.definition(run.job_version)
+        job = (await self._reader.look_up(Lookup(versions=[run.job_version]))).versions.get(run.job_version)
         recent, complete = await self._recent(run, call.caller)
         return detail_of(
             run,

@@ -9,7 +9,8 @@ from interlock.client.connection import Connection
 from interlock.error import UnknownDelivery
 from interlock.interface import queries as q
 from interlock.model.access import Caller
-from interlock.model.delivery import DeliveryFilter, DeliveryInfo, DeliveryPage, info_of
+from interlock.model.delivery import Delivery, DeliveryInfo, DeliveryPage, info_of
+from interlock.model.record import RecordFilter
 from interlock.ports.store import Reader
 from interlock.wire.delivery_request import Redeliver
 
@@ -26,10 +27,10 @@ class DeliveryHandlers:
         if query.tenant is not None and not caller.sees(query.tenant):
             return DeliveryPage(deliveries=[], next=None)
         tenant = caller.only_tenant or query.tenant
-        wanted = DeliveryFilter(query.run, query.job, tenant, query.state, query.id_prefix)
-        found = await self._reader.deliveries(wanted, before, query.limit)
+        wanted = RecordFilter(run=query.run, job=query.job, tenant=tenant, state=query.state, id_prefix=query.id_prefix)
+        found = await self._reader.records(Delivery, wanted, before, query.limit)
         return DeliveryPage(
-            deliveries=[info_of(delivery) for delivery in found.deliveries],
+            deliveries=[info_of(delivery) for delivery in found.records],
             next=None if found.next is None else cursor_of(DELIVERIES, found.next),
         )
 
@@ -38,7 +39,7 @@ class DeliveryHandlers:
 
     async def _delivery(self, delivery_id: str, caller: Caller) -> DeliveryInfo:
         """Return the delivery if the caller may see it; one of another tenant does not exist for them."""
-        found = await self._reader.delivery(delivery_id)
+        found = await self._reader.record(Delivery, delivery_id)
         if found is None or not caller.sees(found.tenant):
             raise UnknownDelivery(delivery_id)
         return info_of(found)

@@ -44,10 +44,10 @@ class LetterHandlers:
         if query.tenant is not None and not caller.sees(query.tenant):
             return LetterPage(letters=[], counts={}, next=None)
         wanted = _filter(query, caller)
-        found = await self._reader.letters(wanted, before, query.limit)
+        found = await self._reader.records(DeadLetter, wanted.records, before, query.limit)
         return LetterPage(
-            letters=[letter_info(letter) for letter in found.letters],
-            counts=await self._reader.letter_counts(wanted) if before is None else None,
+            letters=[letter_info(letter) for letter in found.records],
+            counts=await self._reader.counts(DeadLetter, wanted.records) if before is None else None,
             next=None if found.next is None else cursor_of(LETTERS, found.next),
         )
 
@@ -61,7 +61,7 @@ class LetterHandlers:
 
     async def _find(self, letter_id: str, caller: Caller) -> DeadLetter:
         """Return the letter if the caller may see it; one of another tenant does not exist for them."""
-        found = await self._reader.letter(letter_id)
+        found = await self._reader.record(DeadLetter, letter_id)
         if found is None or not caller.sees(found.tenant):
             raise UnknownLetter(letter_id)
         return found

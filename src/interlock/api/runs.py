@@ -23,13 +23,15 @@ from interlock.interface.bodies import ActedOn, BatchBody, BulkBody, CancelBody,
 from interlock.interface.new_run_body import NewRunBody, TriggerBody
 from interlock.interface.run_builder import check_size, new_run
 from interlock.model.access import EVERY_TENANT, Caller
-from interlock.model.delivery import DeliveryFilter
+from interlock.model.bulk import BulkRequest
+from interlock.model.delivery import Delivery
 from interlock.model.explanation import MOST_NAMED, Explanation, explain_end, with_deliveries
 from interlock.model.facets import ProgressInfo
+from interlock.model.record import RecordFilter
 from interlock.model.run import TRIGGER, Run, stats_of
 from interlock.model.run_action import RunAction
 from interlock.model.state import TERMINAL
-from interlock.ports.store import Reader, RunFilter
+from interlock.ports.store import Lookup, Reader, RunFilter
 from interlock.task_set import TaskSet
 from interlock.wire import request as r
 from interlock.wire.claim import read_claim
@@ -154,10 +156,10 @@ class RunHandlers:
 
     async def find(self, run_id: str, caller: Caller) -> Run:
         """Return the run if the caller may see it; a run of another tenant does not exist for them."""
-        run = await self._reader.run(run_id)
+        found = await self._reader.look_up(Lookup(runs=[run_id], pruned=[run_id]))
+        run, pruned = found.runs.get(run_id), found.pruned.get(run_id)
         if run is not None and caller.sees(run.tenant):
             return run
-        pruned = await self._reader.tenant_of_pruned(run_id)
         raise e.RunPruned(run_id) if pruned is not None and caller.sees(pruned) else e.UnknownRun(run_id)
 
     async def run(self, call: HttpCall[q.WaitQuery, None]) -> v.RunDetail:
@@ -203,7 +205,7 @@ class RunHandlers:
 
     async def _secrets_of(self, run: Run) -> tuple[str, ...]:
         if run.job_version not in self._secrets:
-            job = await self._reader.definition(run.job_version)
+            job = (await self._reader.look_up(Lookup(versions=[run.job_version]))).versions.get(run.job_version)
             if len(self._secrets) >= MOST_SECRETS:
                 self._secrets.clear()
             self._secrets[run.job_version] = () if job is None else job.secrets
@@ -212,8 +214,8 @@ class RunHandlers:
     async def explanation(self, call: HttpCall[Any, None]) -> Explanation:
         caller, run = call.caller, await self.find(call.path["run_id"], call.caller)
         if run.state in TERMINAL:
-            rows = await self._reader.deliveries(DeliveryFilter(run_id=run.id), None, MOST_NAMED)
-            return with_deliveries(explain_end(run), rows.deliveries, time.time())
+            page = await self._reader.records(Delivery, RecordFilter(run=run.id), None, MOST_NAMED)
+            return with_deliveries(explain_end(run), page.records, time.time())
         return (await ask(self._connection, r.AskExplanation(0, run.id, caller.only_tenant))).explanation
 
     async def history(self, call: HttpCall[Any, None]) -> v.History:
@@ -250,7 +252,7 @@ class RunHandlers:
 
     async def bulk(self, call: HttpCall[Any, None]) -> v.BulkInfo:
         bulk_id = call.path["bulk_id"]
-        found = await self._reader.bulk(bulk_id)
+        found = await self._reader.record(BulkRequest, bulk_id)
         if found is None or call.caller.tenant not in (EVERY_TENANT, found.wanted.tenant):
             raise e.UnknownBulk(bulk_id)
         return v.bulk_info_of(found)

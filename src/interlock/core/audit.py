@@ -104,7 +104,7 @@ def note(
     known.first = known.first if known.count else _small(subject)
     known.last = _small(subject)
     known.count += count
-    p.batch.memos[COUNTED + key] = msgspec.json.encode(known)
+    p.keep_memo(COUNTED + key, msgspec.json.encode(known))
 
 
 def end_count(p: "Pass", key: str, at: float) -> None:
@@ -114,7 +114,7 @@ def end_count(p: "Pass", key: str, at: float) -> None:
     if found.count:
         detail = found.detail | {"repeated_since": rfc3339(found.since), "last": found.last}
         _write(p, found.kind, found.actor, found.tenant, found.first, detail, found.count)
-        p.batch.memos[COUNTED + key] = None
+        p.keep_memo(COUNTED + key, None)
 
 
 def note_refusals(p: "Pass", origin: str, command: NoteRefusals) -> None:
@@ -132,7 +132,7 @@ def note_tokens(p: "Pass", origin: str, command: NoteTokens) -> None:
         detail |= {"before": _digest_of(audit.tokens), "after": _digest_of(command.tokens)}
         _write(p, AuditKind.TOKENS_CHANGED, "scheduler", "", "tokens", detail, 1)
         audit.tokens = command.tokens
-        p.batch.memos[TOKENS] = msgspec.json.encode(command.tokens)
+        p.keep_memo(TOKENS, msgspec.json.encode(command.tokens))
 
 
 def note_declared(p: "Pass", actor: str, before: Mapping[str, str] | None, after: Mapping[str, str]) -> None:
@@ -149,7 +149,7 @@ def note_declared(p: "Pass", actor: str, before: Mapping[str, str] | None, after
         detail |= {"action": "declared", "before": audit.declared, "after": digest}
         _write(p, AuditKind.JOB_CHANGED, actor, "", "declared jobs", detail, 1)
         audit.declared = digest
-        p.batch.memos[DECLARED] = digest.encode()
+        p.keep_memo(DECLARED, digest.encode())
 
 
 def note_jobs(p: "Pass", actor: str, action: str, before: Mapping[str, str], after: Mapping[str, str]) -> None:
@@ -197,7 +197,7 @@ def _write(
     entry = chained(audit.head, entry)
     audit.head = AuditHead(entry.number, entry.hash)
     p.batch.audit.append(entry)
-    p.batch.memos[HEAD] = msgspec.json.encode(audit.head)
+    p.keep_memo(HEAD, msgspec.json.encode(audit.head))
 
 
 def _small(value: Any) -> Any:

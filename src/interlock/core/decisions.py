@@ -8,13 +8,10 @@ from msgspec import field
 from interlock.core.timetable.table import ScheduleRow
 from interlock.error import InterlockError
 from interlock.model.audit import AuditEntry
-from interlock.model.bulk import BulkRequest
-from interlock.model.child_info import Kept
-from interlock.model.delivery import Delivery
 from interlock.model.guard import Violation
 from interlock.model.job import Job
-from interlock.model.letter import DeadLetter
 from interlock.model.policy.verdict import Ruling
+from interlock.model.record import R, Record
 from interlock.model.reload_report import Difference
 from interlock.model.run import Run, Transition
 from interlock.model.state import State
@@ -36,10 +33,7 @@ class Batch(msgspec.Struct):
     keys: list[tuple[str, str | None, str, bytes, float]] = []  # tenant, key or None, run id, digest, time
     freed_keys: list[str] = []  # runs whose keys are free again, before `keys` are stored
     jobs: list[Job] = []  # versions that runs refer to
-    put_jobs: list[Job] = []  # jobs that exist only in the store
-    dropped_jobs: list[str] = []
-    schedules: list[ScheduleRow] = []  # at most one per job
-    dropped_schedules: list[str] = []
+    schedules: dict[str, ScheduleRow | None] = {}  # job → its new row, None to delete it
     checkpoints: list[tuple[str, bytes]] = []
     copied: list[tuple[str, str, bool]] = []
     """in order: a run, one whose further payloads it gets, and whether it gets the payload of that one too"""
@@ -48,19 +42,14 @@ class Batch(msgspec.Struct):
     held: set[str] = set()  # runs whose lines nobody may read until they are in `published`
     redacted: list[tuple[str, str, int, int]] = []  # new texts of such lines: text, run, attempt, number
     published: list[tuple[str, int]] = []  # runs whose held lines get new positions, and no fewer than they are
-    dead_letters: list[DeadLetter] = []
-    replayed: list[tuple[str, str]] = []  # a new run, and the run that it repeats, which may have a dead letter
-    dropped_letters: list[str] = []  # ids, after all others
-    deliveries: list[Delivery] = []  # new ones, and those to be delivered again
-    sent: list[Sent] = []  # results of tries
-    kept: list[tuple[str, Kept | None]] = []  # service → its record, None to delete it; the last entry wins
     service_log: list[ServiceRow] = []
-    bulks: list[BulkRequest] = []  # new ones, and those with new counts
-    walked: list[tuple[str, str]] = []  # the last run that a bulk request looked at, and the request
-    dropped_bulks: list[str] = []
     audit: list[AuditEntry] = []
-    memos: dict[str, bytes | None] = {}  # small values of the core that belong to no run, by name; None to delete one
+    records: dict[tuple[str, str], Record | None] = {}  # by kind and id; None to delete one
     position: int = 0  # of the first row: log lines, so that a log precedes its run's end, then history
+
+    def of(self, kind: type[R]) -> list[R]:
+        """Return the records of a kind."""
+        return [record for record in self.records.values() if isinstance(record, kind)]
 
     @property
     def of_logs(self) -> int:
@@ -108,6 +97,9 @@ class Decisions(msgspec.Struct, kw_only=True):
     ended: list[Run] = []
     retried: list[Run] = []  # a run for each failed attempt to be retried
     crashed: list[Run] = []  # a run for each lost attempt
+    owed: int = 0  # new deliveries, and those to be delivered again
+    sent: list[Sent] = []  # results of tries
+    reruns: int = 0  # new runs that repeat an ended one
     violations: list[tuple[Run, Violation]] = []
     rulings: list[tuple[str, Ruling]] = []  # topic and verdict, other than a plain `allow`
     unavailable: list[str] = []  # topic of each question that the policy service gave no verdict on

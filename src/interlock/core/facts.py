@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from interlock.core.timetable.fire_times import following
-from interlock.model.delivery import Delivery
 from interlock.model.job import Job
 from interlock.model.letter import LetterFilter
+from interlock.model.record import Record
 from interlock.model.run import Run
 from interlock.model.run_filter import RunFilter
 from interlock.model.state import State
@@ -27,14 +27,13 @@ class Needs(msgspec.Struct):
     versions: dict[str, None] = {}  # versions of jobs, beside `runs`
     latest: dict[str, None] = {}  # jobs whose latest fire time is needed
     retries: dict[tuple[str, str], None] = {}  # runs to retry, and the keys of the new runs in their tenants
-    memos: dict[str, None] = {}  # names
-    deliveries: dict[str, None] = {}  # ids
+    records: dict[tuple[type[Record], str], None] = {}  # kinds and ids
     letters: dict[LetterFilter, None] = {}  # dead letters, a page of each
     pages: dict[str, tuple[RunFilter, int | None, int]] = {}
     """bulk request → the ended runs it is for, where the next page begins, and its size"""
 
     def __bool__(self) -> bool:
-        asked = self.keys, self.digests, self.states, self.runs, self.latest, self.pages, self.memos, self.deliveries
+        asked = self.keys, self.digests, self.states, self.runs, self.latest, self.pages, self.records
         return any(asked) or bool(self.letters)
 
     def note_passed(self, state: "SchedulerState", run_id: str, job_id: str, at: float) -> None:
@@ -55,8 +54,7 @@ class Facts(msgspec.Struct):
     pruned: set[str] = set()  # requested runs that were pruned
     versions: dict[str, Job] = {}
     latest: dict[str, float] = {}  # job → its latest fire time with a run, if in the future
-    memos: dict[str, bytes] = {}
-    deliveries: dict[str, Delivery] = {}
+    records: dict[tuple[str, str], Record] = {}  # by kind and id
     letters: dict[LetterFilter, tuple[list[str], bool]] = {}  # ids, and whether there are more
     pages: dict[str, tuple[list[Run], int | None]] = {}
     """bulk request → a page of ended runs, with payloads, and where the next begins; None after the last"""

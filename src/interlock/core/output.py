@@ -67,14 +67,15 @@ def adopt_output(p: Pass, position: int) -> None:
         if p.state.of(Scans).position is None:
             _note_position(p, position)
     elif p.state.of(Scans).position is not None:
-        p.state.of(Scans).position = p.batch.memos[MEMO] = None
+        p.state.of(Scans).position = None
+        p.keep_memo(MEMO, None)
         for run in [one for one in p.state.runs.values() if waits_for_scan(one)]:
             _give_up(p, run, NO_SCANNERS)
 
 
 def _note_position(p: Pass, position: int) -> None:
     p.state.of(Scans).position = position
-    p.batch.memos[MEMO] = str(position).encode()
+    p.keep_memo(MEMO, str(position).encode())
 
 
 def withhold(p: Pass, run: Run, at: float | None) -> bool:

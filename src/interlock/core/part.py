@@ -1,7 +1,6 @@
 """A part: everything that one feature contributes to the machine, as data. `core/step.py` has the list of all parts."""
 
 from collections.abc import Callable, Iterable, Mapping
-from copy import copy
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from interlock.core.state import SchedulerState
     from interlock.core.transition import Pass
     from interlock.model.explanation import Reason
+    from interlock.model.record import Record
     from interlock.model.run import Now, Run
     from interlock.wire.effect import Effect
 
@@ -104,6 +104,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     looks: Mapping[State, "Hook"] = {}  # what goes on if nothing but a look at the run is needed, after a restart too
     spans: Mapping[str, Callable[["Pass", "Run", str], None]] = {}  # field whose change voids a span → its end
     alarms: Mapping[str, Callable[["Pass", str, float], None]] = {}  # kind of a span of no run → its end
+    records: tuple[type["Record"], ...] = ()  # kinds of stored resources that are loaded at a start
     loads: tuple[Callable[["SchedulerState", "Snapshot", "Now"], None], ...] = ()  # at a start, before runs are placed
     adopts: tuple[Callable[["SchedulerState", "Run", "ReadMemo"], None], ...] = ()
     """as `loads` do for all runs, for one that the memory has missed"""
@@ -131,13 +132,13 @@ class Machine:
         self.spans = self._merged("spans")
         self.alarms = self._merged("alarms")
         (
-            self.slices, self.asks, self.stages, self.begins, self.ended, self.releases, self.loads, self.adopts,
-            self.places, self.explains, self.hears, self.fires, self.closes, self.jumps, self.has_more, self.next_looks,
-            self.concerns_all,
+            self.slices, self.asks, self.stages, self.begins, self.ended, self.releases, self.records, self.loads,
+            self.adopts, self.places, self.explains, self.hears, self.fires, self.closes, self.jumps,
+            self.has_more, self.next_looks, self.concerns_all,
         ) = map(self._joined, (
-            "slices", "asks", "stages", "begins", "ended", "releases", "loads", "adopts",
-            "places", "explains", "hears", "fires", "closes", "jumps", "has_more", "next_looks",
-            "concerns_all",
+            "slices", "asks", "stages", "begins", "ended", "releases", "records", "loads",
+            "adopts", "places", "explains", "hears", "fires", "closes", "jumps",
+            "has_more", "next_looks", "concerns_all",
         ))  # fmt: skip
         on = self._joined("on")
         self.moves: dict[tuple[State, State], tuple[int, tuple[Hook, ...], tuple[Hook, ...]]] = {}
@@ -148,7 +149,8 @@ class Machine:
         self.plain_stages, self.plain_begins = _for_plain(self.stages), _for_plain(self.begins)
         self.plain_ended = _for_plain(self.ended)
         self.with_plain = self
-        self.without_plain = without = copy(self)  # the same machine, to which no run is plain
+        self.without_plain = without = object.__new__(Machine)  # the same machine, to which no run is plain
+        vars(without).update(vars(self))
         without.moves = {pair: (consequence, hooks, hooks) for pair, (consequence, _, hooks) in self.moves.items()}
         without.plain_stages, without.plain_begins, without.plain_ended = self.stages, self.begins, self.ended
 

@@ -4,8 +4,8 @@ import msgspec
 
 from interlock.core.timetable.table import ScheduleRow
 from interlock.model.audit import AuditHead
-from interlock.model.bulk import BulkRequest
 from interlock.model.job import Job
+from interlock.model.record import R, Record
 from interlock.model.run import Run
 
 
@@ -17,9 +17,13 @@ class Snapshot(msgspec.Struct, frozen=True):
     position: int  # highest one stored, or 0
     log_sizes: dict[str, tuple[int, int]]  # run id → log lines and bytes of their text, for live runs with a log
     log_marks: dict[str, tuple[int, int]] = {}  # run → its attempt and the last log line before any missing one
-    put_jobs: list[Job] = []  # in order of arrival
     schedules: list[ScheduleRow] = []
-    bulks: list[tuple[BulkRequest, int]] = []  # oldest first, each with the number of the first `runs` left to it
+    records: list[Record] = []  # of the kinds asked for, oldest first
+    reaches: dict[str, int] = {}  # bulk request under way → the number of the first `runs` that are left to it
     memos: dict[str, bytes] = {}  # those of idle sessions are left out
     has_session_memos: bool = False
     audit: AuditHead = AuditHead()  # the last entry that is stored
+
+    def of(self, kind: type[R]) -> list[R]:
+        """Return the records of a kind."""
+        return [record for record in self.records if isinstance(record, kind)]

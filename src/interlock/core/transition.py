@@ -14,14 +14,13 @@ from interlock.core.decisions import Decisions, Row
 from interlock.core.facts import Facts
 from interlock.core.part import is_plain
 from interlock.core.state import SchedulerState
-from interlock.core.timetable.table import ScheduleRow
 from interlock.error import InvalidTransition
 from interlock.model.audit import AuditKind
 from interlock.model.facets import Facets, Note
 from interlock.model.guard import ViolationEvent
-from interlock.model.job import Job
 from interlock.model.job_info import JobEvent
 from interlock.model.lane import LaneEvent
+from interlock.model.record import Memo, R, Record
 from interlock.model.run import UPDATE_AFTER, UPDATES, Run, Transition
 from interlock.model.session_info import SessionEvent
 from interlock.model.state import Consequence, State
@@ -65,8 +64,6 @@ class Pass(Decisions, kw_only=True):
     entering: list[Run] = []  # runs that became pending, in order, for the entry
     leaving: list[Run] = []  # runs that have ended, of which the parts have not heard yet
     cleared_because: dict[str, str] = {}  # run → why a stage of the entry let it pass, if that is worth telling
-    schedules: dict[str, ScheduleRow | None] = {}  # job → its new row, None to delete it
-    put_jobs: dict[str, Job | None] = {}  # id → the new definition of a stored job, None to delete it
     slices: dict[type, Any] = {}  # what a part remembers for this pass alone
 
     def of(self, kind: type[T]) -> T:
@@ -173,7 +170,24 @@ class Pass(Decisions, kw_only=True):
 
     def memo(self, name: str) -> bytes | None:
         """Return a memo as of now, if it is among the facts or was written in this pass."""
-        return self.batch.memos[name] if name in self.batch.memos else self.facts.memos.get(name)
+        found = self.record(Memo, name)
+        return None if found is None else found.value
+
+    def record(self, kind: type[R], id: str) -> R | None:
+        """Return a record as of now, if it is among the facts or was written in this pass."""
+        key = kind.kind, id
+        found = self.batch.records[key] if key in self.batch.records else self.facts.records.get(key)
+        return found if isinstance(found, kind) else None
+
+    def keep(self, record: Record) -> None:
+        self.batch.records[record.kind, record.id] = record
+
+    def forget(self, kind: type[Record], id: str) -> None:
+        self.batch.records[kind.kind, id] = None
+
+    def keep_memo(self, name: str, value: bytes | None) -> None:
+        """Keep a small value that belongs to no run; None deletes it."""
+        self.batch.records[Memo.kind, name] = None if value is None else Memo(name, value)
 
     def state_of(self, run_id: str) -> State | None:
         run = self.find(run_id)
@@ -232,10 +246,6 @@ class Pass(Decisions, kw_only=True):
             # A run that began and ended in this pass never has its key.
             batch.keys = [(row[0], None, *row[2:]) if row[2] in self.freed else row for row in batch.keys]
             batch.freed_keys = sorted(self.freed - created.keys())
-        batch.schedules = [row for row in self.schedules.values() if row is not None]
-        batch.dropped_schedules = [job_id for job_id, row in self.schedules.items() if row is None]
-        batch.put_jobs = [job for job in self.put_jobs.values() if job is not None]
-        batch.dropped_jobs = [job_id for job_id, job in self.put_jobs.items() if job is None]
         for run in created.values():
             if run.payload is not None and len(run.payload) > state.limits.small_payload:
                 run.payload = None

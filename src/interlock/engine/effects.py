@@ -8,7 +8,7 @@ from typing import Any
 
 from interlock.error import PolicyClosed, PolicyUnavailable, StoreUnavailable
 from interlock.model.policy.verdict import PolicyRequest, Verdict
-from interlock.ports.store import Store
+from interlock.ports.store import Lookup, Store
 from interlock.task_set import TaskSet
 from interlock.wire.command import Answered
 from interlock.wire.effect import CallHook, CheckPolicy, Effect, ReadInputs, ReadPayload, ReadPrevious
@@ -135,8 +135,8 @@ def _frames(requests: Sequence[PolicyRequest]) -> list[list[PolicyRequest]]:
 
 
 async def read_inputs(effects: Sequence[Effect], store: Store) -> Answers:
-    found = await store.inputs([effect.run_id for effect in effects])
-    known = ((effect, found.get(effect.run_id)) for effect in effects)
+    found = await store.look_up(Lookup(inputs=[effect.run_id for effect in effects]))
+    known = ((effect, found.inputs.get(effect.run_id)) for effect in effects)
     return [
         (effect, (inputs.payload, inputs.checkpoint, inputs.further)) for effect, inputs in known if inputs is not None
     ]
@@ -147,7 +147,9 @@ async def read_payloads(effects: Sequence[Effect], store: Store) -> Answers:
 
 
 async def read_previous(effects: Sequence[Effect], store: Store) -> Answers:
-    return [(effect, await store.previous(effect.run_id)) for effect in effects if isinstance(effect, ReadPrevious)]
+    asked = [effect for effect in effects if isinstance(effect, ReadPrevious)]
+    found = await store.look_up(Lookup(previous=[effect.run_id for effect in asked]))
+    return [(effect, found.previous.get(effect.run_id)) for effect in asked]
 
 
 Do = Callable[[Sequence[Effect], Store], Coroutine[Any, Any, Answers]]

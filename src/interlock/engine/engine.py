@@ -283,10 +283,10 @@ class Engine:
         self.metrics.add(decisions, seconds)
         logs.write(decisions)
         self.requests.announce(decisions.ended)
-        if decisions.batch.deliveries:
+        if decisions.owed:
             self.sender.note_owed()
         self.sender.forget(decisions.ended)
-        if decisions.batch.kept or decisions.batch.service_log:
+        if decisions.batch.records or decisions.batch.service_log:
             for _, content in commands:
                 if type(content) is NoteServices:
                     self._book.noted(content)
@@ -339,7 +339,7 @@ class Engine:
             self.metrics.lease_waits += 1
             return False
         present.wrote_at = now.elapsed
-        snapshot = await self._store.load(limits.small_payload)
+        snapshot = await self._store.load(limits.small_payload, MACHINE.records)
         before = present.state if self._has_led else None
         present.state = rebuild(MACHINE, limits, present.catalog.lanes, snapshot, self._clock.now(), before)
         self.metrics.begin(present.state)

@@ -8,84 +8,96 @@ from msgspec.structs import replace
 from interlock.core.facts import Facts, Needs
 from interlock.core.sessions.session import memo_name
 from interlock.fields import payload
+from interlock.model.letter import CODE_OF, DeadLetter
+from interlock.model.record import Memo, Record
 from interlock.model.run import Run
 from interlock.model.state import State
-from interlock.ports.store import MOST_PRUNED, Store
+from interlock.ports.store import MOST_PRUNED, Lookup, Store
 
 
 async def read(needs: Needs, store: Store, now: float) -> Facts:
-    facts = Facts()
-    if needs.keys:
-        facts.keys = await store.known_keys(list(needs.keys))
-    if needs.digests:
-        facts.digests.update(await store.digests(list(needs.digests)))
-        missing = [one for one in needs.digests if one not in facts.digests]
-        for run_id, found in (await store.inputs(missing) if missing else {}).items():
-            facts.digests[run_id] = payload.digest(needs.digests[run_id], found.payload)
-    if needs.states:
-        facts.states = dict.fromkeys(needs.states)
-        facts.states.update(await store.states(list(needs.states)))
-        missing = [one for one, state in facts.states.items() if state is None]
-        facts.states.update(dict.fromkeys(await store.digests(missing) if missing else (), State.SUCCEEDED))
-    if needs.passed:
-        await _find_pruned(needs, facts, store)
-    if needs.latest:
-        # Past times cannot come again; one second less includes the current one.
-        facts.latest = await store.latest_times(list(needs.latest), now - 1)
-    await _read_runs(needs.runs, facts, store)
-    versions = [await store.definition(version) for version in needs.versions]
-    facts.versions = {job.version: job for job in versions if job is not None}
+    found = await store.look_up(
+        Lookup(
+            keys=needs.keys, digests=needs.digests, states=needs.states, runs=needs.runs, pruned=needs.runs,
+            versions=needs.versions, records=needs.records,
+            # Past times cannot come again; one second less includes the current one.
+            latest_times=needs.latest, after=now - 1,
+        )
+    )  # fmt: skip
+    facts = Facts(
+        keys=found.keys, digests={**found.digests}, states=dict.fromkeys(needs.states) | found.states, runs=found.runs,
+        pruned=set(found.pruned), versions=found.versions, latest=found.latest_times, records=found.records,
+    )  # fmt: skip
+    await _find_missing(needs, facts, store)
     if keys := [(facts.runs[run_id].tenant, key) for run_id, key in needs.retries if run_id in facts.runs]:
-        known = await store.known_keys(keys)
+        known = (await store.look_up(Lookup(keys=keys))).keys
         facts.keys |= known
         await _read_runs([run_id for run_id, _ in known.values()], facts, store)
-    wanted = [await store.delivery(delivery_id) for delivery_id in needs.deliveries]
-    facts.deliveries = {one.id: one for one in wanted if one is not None}
-    for one in needs.letters:
-        page = await store.letters(one, None, MOST_PRUNED)
-        facts.letters[one] = [letter.id for letter in page.letters], page.next is not None
-    retried = list(facts.runs.values()) + await _read_pages(needs, facts, store)
-    # A retry goes into the session of its run, which may be idle.
-    of_sessions = {memo_name(run.tenant, run.session): None for run in retried if run.session is not None}
-    if names := needs.memos | of_sessions:
-        facts.memos = await store.memos(list(names))
+    for wanted in needs.letters:
+        page = await store.records(DeadLetter, wanted.records, None, MOST_PRUNED)
+        facts.letters[wanted] = [letter.id for letter in page.records], page.next is not None
+    await _read_records_of([*facts.runs.values(), *await _read_pages(needs, facts, store)], facts, store)
     return facts
 
 
-async def _read_pages(needs: Needs, facts: Facts, store: Store) -> list[Run]:
-    """Read the pages of bulk requests, and return all of their runs."""
-    found: list[Run] = []
-    for bulk_id, (wanted, before, size) in needs.pages.items():
-        if wanted.letters is not None:
-            letters = await store.letters(wanted.letters, before, size)
-            read = [await store.run(one.id) for one in letters.letters]
-            runs, following = [run for run in read if run is not None], letters.next
-        else:
-            page = await store.runs(wanted, before, size)
-            inputs = await store.inputs([run.id for run in page.runs]) if page.runs else {}
-            runs = [replace(run, payload=inputs[run.id].payload) for run in page.runs if run.id in inputs]
-            following = page.next
-        facts.pages[bulk_id] = (runs, following)
-        found += runs
-    return found
+async def _find_missing(needs: Needs, facts: Facts, store: Store) -> None:
+    """Add digests of runs that had no key, and states of pruned runs."""
+    undigested = [run_id for run_id in needs.digests if run_id not in facts.digests]
+    stateless = [run_id for run_id, state in facts.states.items() if state is None]
+    jobs = {job_id for job_id, _ in needs.passed.values()}
+    if undigested or stateless:
+        found = await store.look_up(Lookup(inputs=undigested, digests=stateless, first_times=jobs))
+        for run_id, inputs in found.inputs.items():
+            facts.digests[run_id] = payload.digest(needs.digests[run_id], inputs.payload)
+        facts.states.update(dict.fromkeys(found.digests, State.SUCCEEDED))
+        _find_pruned(needs, facts, found.first_times)
 
 
-async def _read_runs(run_ids: Iterable[str], facts: Facts, store: Store) -> None:
-    for run_id in run_ids:
-        if (run := await store.run(run_id)) is not None:
-            facts.runs[run_id] = run
-        elif await store.tenant_of_pruned(run_id) is not None:
-            facts.pruned.add(run_id)
-
-
-async def _find_pruned(needs: Needs, facts: Facts, store: Store) -> None:
+def _find_pruned(needs: Needs, facts: Facts, first_times: dict[str, float]) -> None:
     """Mark the occurrences that a schedule created and pruning removed: past ones that are older than any stored run of
     it. A later one that is missing was never created, for example because of a pause."""
-    missing = {one: at for one, at in needs.passed.items() if one not in facts.digests and not facts.states.get(one)}
-    first = await store.first_times(list({job_id for job_id, _ in missing.values()})) if missing else {}
-    for run_id, (job_id, at) in missing.items():
-        if at < first.get(job_id, inf):
+    for run_id, (job_id, at) in needs.passed.items():
+        is_known = run_id in facts.digests or facts.states.get(run_id)
+        if not is_known and at < first_times.get(job_id, inf):
             if run_id in needs.digests:
                 facts.digests[run_id] = None
             if run_id in needs.states:
                 facts.states[run_id] = State.SUCCEEDED
+
+
+async def _read_runs(run_ids: Iterable[str], facts: Facts, store: Store) -> None:
+    wanted = list(run_ids)
+    found = await store.look_up(Lookup(runs=wanted, pruned=wanted))
+    facts.runs |= found.runs
+    facts.pruned |= found.pruned.keys()
+
+
+async def _read_pages(needs: Needs, facts: Facts, store: Store) -> list[Run]:
+    """Read the pages of bulk requests, and return all of their runs."""
+    every: list[Run] = []
+    for bulk_id, (wanted, before, size) in needs.pages.items():
+        if wanted.letters is not None:
+            letters = await store.records(DeadLetter, wanted.letters.records, before, size)
+            found = await store.look_up(Lookup(runs=[letter.id for letter in letters.records]))
+            runs, following = list(found.runs.values()), letters.next
+        else:
+            page = await store.runs(wanted, before, size)
+            inputs = (await store.look_up(Lookup(inputs=[run.id for run in page.runs]))).inputs
+            runs = [replace(run, payload=inputs[run.id].payload) for run in page.runs if run.id in inputs]
+            following = page.next
+        facts.pages[bulk_id] = (runs, following)
+        every += runs
+    return every
+
+
+async def _read_records_of(runs: Iterable[Run], facts: Facts, store: Store) -> None:
+    """Read the records of runs that may be retried: a retry goes into the session of its run, which may be idle, and is
+    noted in its dead letter."""
+    wanted: list[tuple[type[Record], str]] = []
+    for run in runs:
+        if run.state in CODE_OF:
+            wanted.append((DeadLetter, run.id))
+        if run.session is not None:
+            wanted.append((Memo, memo_name(run.tenant, run.session)))
+    if wanted:
+        facts.records |= (await store.look_up(Lookup(records=wanted))).records

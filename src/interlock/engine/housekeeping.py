@@ -8,6 +8,7 @@ from math import ceil
 import msgspec
 
 from interlock.engine.metrics import Metrics
+from interlock.model.letter import DeadLetter
 from interlock.ports.clock import Clock
 from interlock.ports.store import MOST_PRUNED, PruneLimits, Store
 
@@ -62,25 +63,25 @@ class Housekeeping:
     async def once(self) -> bool:
         """Prune a part, and return whether more is left."""
         keep, now = self._keep, self._clock.now()
-        lines = await self._store.prune_service_log(keep.log_lines, keep.log_bytes)
-        keys_before = now.wall - keep.keep_keys if keep.keep_keys else 0.0
-        keys = await self._store.prune_keys(keys_before, now.wall - CALL_KEYS)
-        letters = await self._store.prune_letters(
-            now.wall - keep.keep_dead_letters if keep.keep_dead_letters else 0.0, MOST_LETTERS
-        )
+        letters_before = now.wall - keep.keep_dead_letters if keep.keep_dead_letters else 0.0
         limits = PruneLimits(
             keep.keep_runs or sys.maxsize,
             now.wall - keep.keep_for if keep.keep_for else 0.0,
             keep.keep_runs_total or sys.maxsize,
             now.wall - STAY,
             self.falls_behind,
+            keep.log_lines,
+            keep.log_bytes,
+            now.wall - keep.keep_keys if keep.keep_keys else 0.0,
+            now.wall - CALL_KEYS,
+            ((DeadLetter, letters_before, MOST_LETTERS),),
         )
-        pruned = await self._store.prune_runs(limits)
-        if lines or keys or letters or pruned.runs:
-            found = lines, keys, letters, pruned.runs
+        pruned = await self._store.prune(limits)
+        found = pruned.lines, pruned.keys, pruned.records, pruned.runs
+        if any(found):
             logger.debug("pruned %d lines of services, %d keys, %d dead letters and %d runs", *found)
         self._note(now.elapsed, pruned.runs, pruned.more)
-        return MOST_PRUNED in (lines, keys, letters) or pruned.more
+        return MOST_PRUNED in found[:3] or pruned.more
 
     def _note(self, began: float, pruned: int, more: bool) -> None:
         elapsed = self._clock.now().elapsed

@@ -24,6 +24,7 @@ from interlock.core.tenants.limits import runs_of
 from interlock.core.tenants.tenant import Tenants
 from interlock.error import InterlockError, LeaseLost, StaleEpoch
 from interlock.model.exposition import Family
+from interlock.model.letter import DeadLetter
 from interlock.model.run import Run
 from interlock.model.state import TERMINAL, State
 from interlock.ports.clock import Clock
@@ -133,7 +134,7 @@ class Metrics:
             self.commits += 1
             self._commit_seconds.add(seconds)
             runs = len(batch.created) + sum(map(len, batch.updated.values())) + len(batch.history) + len(batch.logs)
-            self._commit_rows.add(runs + len(batch.kept) + len(batch.service_log))
+            self._commit_rows.add(runs + len(batch.records) + len(batch.service_log))
         self._topics.update((job.id, job.policy_topic) for job in batch.jobs)
         if batch.created:
             self._counts["received"].update(self._by_topic(map(_JOB_OF_ROW, batch.created)))
@@ -149,9 +150,9 @@ class Metrics:
             self._lag.add(lag)
         self._counts["unavailable"].update(self._labels(decisions.unavailable))
         self._counts["lacks"].update(decisions.lacks)
-        self._counts["letters"].update(str(letter.code) for letter in batch.dead_letters)
-        self._replays += len(batch.replayed)
-        if decisions.violations or batch.deliveries or batch.sent:
+        self._counts["letters"].update(str(letter.code) for letter in batch.of(DeadLetter) if letter.seq == 1)
+        self._replays += decisions.reruns
+        if decisions.violations or decisions.owed or decisions.sent:
             self._add_guards(decisions)
         found = decisions.rulings or decisions.bypassed or decisions.quarantined
         if found or decisions.scans or decisions.scans_skipped:
@@ -179,8 +180,8 @@ class Metrics:
     def _add_guards(self, decisions: Decisions) -> None:
         for _, violation in decisions.violations:
             self._counts["violated"][violation.constraint.partition(" ")[0]] += 1
-        self._counts["deliveries"]["owed"] += len(decisions.batch.deliveries)
-        for sent in decisions.batch.sent:
+        self._counts["deliveries"]["owed"] += decisions.owed
+        for sent in decisions.sent:
             event = "retried" if sent.ended_at is None else "failed" if sent.error else "delivered"
             self._counts["deliveries"][event] += 1
 

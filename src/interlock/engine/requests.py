@@ -22,14 +22,15 @@ from interlock.engine.present import Present
 from interlock.engine.sender_link import SenderLink
 from interlock.error import Draining, InterlockError, Refused, RunPruned, StoreUnavailable, UnknownRun
 from interlock.model.access import OWNER
-from interlock.model.delivery import DeliveryFilter
+from interlock.model.delivery import Delivery
 from interlock.model.explanation import MOST_NAMED, Explanation, explain_end, with_deliveries, without_workers
 from interlock.model.facets import ProgressInfo
+from interlock.model.record import Memo, RecordFilter
 from interlock.model.run import Run, as_fields, stats_of
 from interlock.model.session import check_key
 from interlock.model.state import TERMINAL
 from interlock.ports.operations import TreeOperations
-from interlock.ports.store import LogEntry, Store
+from interlock.ports.store import LogEntry, Lookup, Store
 from interlock.task_set import TaskSet
 from interlock.wire import request as r
 from interlock.wire.delivery_request import BecomeSender, HookAnswered
@@ -188,11 +189,10 @@ class Requests:
                 del self._watched[run_id]
 
     async def run(self, run_id: str) -> Run:
-        run = await self.store.run(run_id)
-        if run is None:
-            pruned = await self.store.tenant_of_pruned(run_id)
-            raise UnknownRun(run_id) if pruned is None else RunPruned(run_id)
-        return run
+        found = await self.store.look_up(Lookup(runs=[run_id], pruned=[run_id]))
+        if run_id not in found.runs:
+            raise RunPruned(run_id) if run_id in found.pruned else UnknownRun(run_id)
+        return found.runs[run_id]
 
     def _answer_later(self, asker: Asker, work: Coroutine[Any, Any, Message | None]) -> None:
         self._tasks.begin(self._answer(asker, work))
@@ -281,8 +281,8 @@ async def _run(requests: Requests, question: r.Ask) -> Message:
     if (live := state.runs.get(run.id)) is not None:
         # Heartbeats are counted in memory, and stored with the next change.
         run = msgspec.structs.replace(run, heartbeats=max(run.heartbeats, live.heartbeats))
-    history, job = await requests.store.history(run.id), await requests.store.definition(run.job_version)
-    stats = stats_of(run, history, requests.present.now())
+    job = (await requests.store.look_up(Lookup(versions=[run.job_version]))).versions.get(run.job_version)
+    stats = stats_of(run, await requests.store.history(run.id), requests.present.now())
     secrets = () if job is None else job.secrets
     detail = r.Detail(run.payload, secrets, requests.present.limits.secret_names, stats)
     return msgspec.structs.replace(_report(question.request, run, state.of(Logs).progress.get(run.id)), detail=detail)
@@ -312,8 +312,8 @@ async def _explanation(requests: Requests, name: str, question: r.AskExplanation
 async def _explained(requests: Requests, question: r.AskExplanation, found: Explanation) -> Message:
     if question.tenant is not None:
         found = without_workers(found, requests.present.state.workers)
-    rows = await requests.store.deliveries(DeliveryFilter(run_id=question.run_id), None, MOST_NAMED)
-    return r.ExplanationReport(question.request, with_deliveries(found, rows.deliveries, requests.present.now()))
+    page = await requests.store.records(Delivery, RecordFilter(run=question.run_id), None, MOST_NAMED)
+    return r.ExplanationReport(question.request, with_deliveries(found, page.records, requests.present.now()))
 
 
 async def _logs(requests: Requests, name: str, question: r.AskLogs) -> Message:
@@ -332,8 +332,8 @@ async def _session(requests: Requests, name: str, question: AskSession) -> Messa
     key, state = (question.tenant, question.session), requests.present.state
     found = state.of(Sessions).get(key)
     if found is None:
-        memos = await requests.store.memos([memo_name(*key)])
-        found = Session(*key, read_memo(memos.get(memo_name(*key))))
+        memo = await requests.store.record(Memo, memo_name(*key))
+        found = Session(*key, read_memo(None if memo is None else memo.value))
     return SessionsReport(question.request, [session_info(state, found, requests.present.now())], False)
 
 

@@ -10,16 +10,16 @@ import json
 import logging
 import math
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Set
 from itertools import count, islice
 from typing import TypeVar
 
 import msgspec
 
 from interlock.fields.duration import brief
-from interlock.model.child_info import Change, ChildInfo, Exit, Kept, Status
+from interlock.model.child_info import Change, ChildInfo, Exit, Kept, KeptService, Status
 from interlock.ports.handover import Handover
-from interlock.ports.store import Reader
+from interlock.ports.store import Reader, every_record
 from interlock.wire.command import NoteServices, ServiceRow
 
 T = TypeVar("T")
@@ -129,7 +129,12 @@ class ServiceBook(Handover):
         self.dropped = 0  # rows dropped because the store was too slow
 
     async def load(self, reader: Reader) -> None:
-        self._kept = await reader.kept()
+        self._kept = {service.id: service.kept async for service in every_record(reader, KeptService)}
+
+    @property
+    def services(self) -> Set[str]:
+        """The services of which something is kept."""
+        return self._kept.keys()
 
     async def recall(self, path: str) -> Kept | None:
         return self._kept.get(path)

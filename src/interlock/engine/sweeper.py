@@ -11,7 +11,7 @@ from interlock.error import StoreUnavailable
 from interlock.model.run import Run
 from interlock.model.run_filter import RunFilter
 from interlock.model.state import TERMINAL
-from interlock.ports.store import Store
+from interlock.ports.store import Lookup, Store
 from interlock.wire.command import Sweep
 
 logger = logging.getLogger("interlock.sweeps")
@@ -59,7 +59,7 @@ class Sweeper:
     async def _report_unknown(self, runs: list[Run]) -> int:
         """Report the runs that only the store has, but not those whose end was about to be stored."""
         await asyncio.sleep(SETTLE)
-        states = await self._store.states([run.id for run in runs])
+        states = (await self._store.look_up(Lookup(states=[run.id for run in runs]))).states
         live = {run_id for run_id, state in states.items() if state not in TERMINAL} - self._present.state.runs.keys()
         return self._report([run for run in runs if run.id in live][:PAGE])
 

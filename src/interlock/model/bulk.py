@@ -1,15 +1,15 @@
 """Bulk requests: one action on every run that matches a filter, carried out in passes."""
 
-import msgspec
-
+from interlock.model.record import Columns, Record
 from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter
 
 
-class BulkRequest(msgspec.Struct, frozen=True, kw_only=True):
+class BulkRequest(Record, frozen=True, kw_only=True):
     """An action on the runs that match `wanted` and existed before the request, with its progress."""
 
-    id: str
+    kind = "bulk"
+
     action: RunAction
     wanted: RunFilter
     actor: str
@@ -21,7 +21,14 @@ class BulkRequest(msgspec.Struct, frozen=True, kw_only=True):
     left: int | None = 0  # runs not looked at yet; None if they are not counted
     before: int | None = None  # where the next page of a retry begins
     seq: int = 1  # raised with every update
+    walked: str | None = None  # last run looked at
     behind: tuple[str, ...] = ()  # submitters of the run whose code has asked for a retry
+
+    @property
+    def columns(self) -> Columns:
+        is_under_way = self.ended_at is None
+        run = self.walked if is_under_way else None
+        return Columns(self.seq, self.wanted.tenant or "", run=run, holds=is_under_way, state=self.action)
 
     @property
     def is_cascade(self) -> bool:

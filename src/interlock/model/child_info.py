@@ -8,6 +8,7 @@ import msgspec
 
 from interlock.fields.doc import doc
 from interlock.fields.json_form import Time
+from interlock.model.record import Record
 
 
 class Status(StrEnum):
@@ -93,6 +94,14 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
 
     resume_id: str
     last_exit: Exit | None = None  # None before the first end, and for an end that nobody saw
+
+
+class KeptService(Record, frozen=True):
+    """What outlasts a service, by its name."""
+
+    kind = "service"
+
+    kept: Kept
 
 
 class ServiceAction(StrEnum):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from html import escape
 from string import Template
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 from urllib.parse import urlsplit
 
 import msgspec
@@ -18,6 +18,7 @@ from interlock.fields.field import copy_fields
 from interlock.fields.json_form import Time, rfc3339
 from interlock.model.guard import Action, Format, Hook, Violation, without_query
 from interlock.model.job_info import Cursor
+from interlock.model.record import Columns, Record
 from interlock.model.run import Run
 
 LONGEST_ANSWER = 4096  # bytes of an answer that are kept
@@ -137,10 +138,11 @@ def _filled(notice: Notice, id: str, now: float) -> dict[str, str]:
     return {name: json.dumps(str(value), ensure_ascii=False)[1:-1] for name, value in values.items()}
 
 
-class Delivery(msgspec.Struct, frozen=True):
+class Delivery(Record, frozen=True):
     """A request that is owed, or was made."""
 
-    id: str
+    kind = "delivery"
+
     run_id: str
     job_id: str
     tenant: str
@@ -157,6 +159,21 @@ class Delivery(msgspec.Struct, frozen=True):
     status: int | None = None  # of the latest answer
     answer: str = ""  # beginning of the latest answer
     error: str = ""  # why the latest try failed; empty if it did not
+    seq: int = 1  # raised with every update
+
+    @property
+    def columns(self) -> Columns:
+        is_owed = self.ended_at is None
+        due_at = self.next_at if is_owed else None
+        found = self.seq, self.tenant, self.job_id, self.run_id, is_owed, self.state, self.created_at
+        return Columns(*found, due_at, self.host, self.order)
+
+    def encode(self) -> bytes:
+        return msgspec.msgpack.encode(self)
+
+    @classmethod
+    def read(cls, id: str, value: bytes) -> Self:
+        return msgspec.msgpack.decode(value, type=cls)
 
     @property
     def state(self) -> "DeliveryState":
@@ -169,16 +186,6 @@ class DeliveryState(StrEnum):
     PENDING = "pending"
     DELIVERED = "delivered"
     FAILED = "failed"
-
-
-class DeliveryFilter(msgspec.Struct, frozen=True):
-    """The wanted deliveries: those that match every given field."""
-
-    run_id: str | None = None
-    job_id: str | None = None
-    tenant: str | None = None
-    state: DeliveryState | None = None
-    id_prefix: str | None = None  # of at least 8 characters
 
 
 class DeliveryInfo(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ import msgspec
 
 from interlock.fields.doc import doc
 from interlock.fields.json_form import Time
+from interlock.model.record import Columns, Record, RecordFilter
 from interlock.model.state import State
 
 LONGEST_ERROR = 2000  # characters of an error in a letter; its run has the rest
@@ -37,8 +38,11 @@ CODE_OF = {
 """final state with a letter → its code, unless the core gives another"""
 
 
-class DeadLetter(msgspec.Struct, frozen=True):
-    id: str  # of its run; a message that cannot be read has one of its own
+class DeadLetter(Record, frozen=True):
+    """A letter with the id of its run; a message that cannot be read has an id of its own."""
+
+    kind = "letter"
+
     at: float
     code: LetterCode
     error: str
@@ -47,6 +51,12 @@ class DeadLetter(msgspec.Struct, frozen=True):
     replayed_as: str | None = None  # the latest run that replays it
     worker_id: str | None = None  # who sent a message that cannot be read
     raw: bytes | None = None  # beginning of that message
+    seq: int = 1  # raised with every update
+
+    @property
+    def columns(self) -> Columns:
+        run, due_at = self.run_id, None if self.replayed_as is not None else self.at
+        return Columns(self.seq, self.tenant, self.job_id, run, run is not None, self.code, self.at, due_at)
 
     @property
     def run_id(self) -> str | None:
@@ -63,12 +73,10 @@ class LetterFilter(msgspec.Struct, frozen=True, kw_only=True):
     until: Annotated[Time | None, doc("Only letters before this time.")] = None
     replayed: Annotated[bool | None, doc("Only letters that were replayed, or only others.")] = None
 
-    def fits(self, letter: DeadLetter) -> bool:
-        return (
-            self.code in (None, letter.code)
-            and self.job_id in (None, letter.job_id)
-            and self.tenant in (None, letter.tenant)
-            and (self.since is None or letter.at >= self.since)
-            and (self.until is None or letter.at < self.until)
-            and self.replayed in (None, letter.replayed_as is not None)
+    @property
+    def records(self) -> RecordFilter:
+        is_due = None if self.replayed is None else not self.replayed
+        since, until = self.since, self.until
+        return RecordFilter(
+            tenant=self.tenant, job=self.job_id, state=self.code, since=since, until=until, is_due=is_due
         )

@@ -6,8 +6,9 @@ that a reader can continue after any position, at any time and in any process.
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Collection, Sequence
 from math import inf
+from typing import Generic
 
 import msgspec
 from msgspec.json import decode
@@ -15,12 +16,10 @@ from msgspec.json import decode
 from interlock.core.decisions import Batch
 from interlock.core.snapshot import Snapshot as Snapshot
 from interlock.model.audit import AuditEntry, AuditFilter, AuditHead
-from interlock.model.bulk import BulkRequest
-from interlock.model.child_info import Change, Kept
-from interlock.model.delivery import Delivery, DeliveryFilter
+from interlock.model.child_info import Change
 from interlock.model.guard import ViolationEvent
 from interlock.model.job import Job
-from interlock.model.letter import DeadLetter, LetterFilter
+from interlock.model.record import R, Record, RecordFilter
 from interlock.model.run import Run, Transition
 from interlock.model.run_filter import RunFilter as RunFilter
 from interlock.model.state import State
@@ -28,18 +27,25 @@ from interlock.model.state import State
 MOST_LOOKED_AT = 50_000  # runs that one call of `runs` looks at, and positions that one of `events` does
 MOST_WITH_PREFIX = 1000  # runs that it looks at if the filter has `id_prefix`: the last of them by id
 MOST_EVENT_BYTES = 256 * 1024  # size of the answer to one call of `events`, roughly
-MOST_PRUNED = 1000  # rows, keys or runs that one call of a `prune_…` deletes
+MOST_RECORDS = 120_000  # records that one call of `records` looks at
+MOST_RECORD_BYTES = 4 * 1024 * 1024  # size of its answer, roughly
+MOST_PRUNED = 1000  # rows, keys or runs that one call of `prune` deletes
 HURRIED = 20  # times more runs in a hurried call
 
 
 class PruneLimits(msgspec.Struct, frozen=True):
-    """The runs that `prune_runs` leaves."""
+    """The rows that `prune` leaves; by default all."""
 
-    most: int
-    ended_before: float
-    total: int = sys.maxsize
-    occurrences_before: float = inf
+    most: int = sys.maxsize  # newest ended runs of each job
+    ended_before: float = 0.0
+    total: int = sys.maxsize  # newest ended runs
+    occurrences_before: float = inf  # scheduled runs created at this time or later stay
     hurry: bool = False
+    log_lines: int = sys.maxsize  # newest rows of each service
+    log_bytes: int = sys.maxsize
+    keys_before: float = 0.0
+    calls_before: float = 0.0  # of keys that begin with `CALL_KEY`
+    records: tuple[tuple[type[Record], float, int], ...] = ()  # kind, time, and how many of the newest
 
     @property
     def runs(self) -> int:
@@ -51,6 +57,41 @@ class Inputs(msgspec.Struct, frozen=True):
     payload: bytes
     checkpoint: bytes | None
     further: tuple[bytes, ...] = ()  # payloads of the runs that were collapsed into this one, in order
+
+
+class Lookup(msgspec.Struct, frozen=True, kw_only=True):
+    """Questions about single runs, jobs and records, all answered as one commit left the store."""
+
+    runs: Collection[str] = ()
+    inputs: Collection[str] = ()  # runs
+    states: Collection[str] = ()  # runs
+    previous: Collection[str] = ()  # runs
+    digests: Collection[str] = ()  # runs, pruned ones too
+    pruned: Collection[str] = ()  # runs
+    keys: Collection[tuple[str, str]] = ()  # tenants and idempotency keys
+    versions: Collection[str] = ()  # of jobs
+    first_times: Collection[str] = ()  # jobs
+    latest_times: Collection[str] = ()  # jobs
+    after: float = 0.0  # time after which the latest ones are wanted
+    records: Collection[tuple[type[Record], str]] = ()  # kinds and ids
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """The answers; what is not there is left out."""
+
+    runs: dict[str, Run] = {}  # with payload and result
+    inputs: dict[str, Inputs] = {}
+    states: dict[str, State] = {}
+    previous: dict[str, tuple[str, State, bool]] = {}
+    """the last run of the same job and tenant created before that has begun, or is due and has not ended: its id, its
+    state, and whether it has ended"""
+    digests: dict[str, bytes] = {}  # of runs that had a key or were an occurrence
+    pruned: dict[str, str] = {}  # tenants of pruned runs whose key or occurrence is kept
+    keys: dict[tuple[str, str], tuple[str, bytes]] = {}  # run id and digest
+    versions: dict[str, Job] = {}
+    first_times: dict[str, float] = {}  # fire time of the first scheduled run of a job that is still stored
+    latest_times: dict[str, float] = {}  # latest fire time of a job that has a run
+    records: dict[tuple[str, str], Record] = {}  # by kind and id
 
 
 class LogEntry(msgspec.Struct, frozen=True):
@@ -132,13 +173,8 @@ class RunRows(msgspec.Struct, frozen=True):
     next: int | None  # where to continue; None after the last page
 
 
-class DeliveryRows(msgspec.Struct, frozen=True):
-    deliveries: list[Delivery]  # newest first
-    next: int | None  # where to continue; None after the last page
-
-
-class LetterRows(msgspec.Struct, frozen=True):
-    letters: list[DeadLetter]  # newest first, without raw bytes
+class RecordRows(msgspec.Struct, Generic[R], frozen=True):
+    records: list[R]  # newest first
     next: int | None  # where to continue; None after the last page
 
 
@@ -149,11 +185,17 @@ class AuditRows(msgspec.Struct, frozen=True):
 
 
 EVERY_ENTRY = AuditFilter()
+EVERY_RECORD = RecordFilter()
 
 
 class Pruned(msgspec.Struct, frozen=True):
-    runs: int  # runs deleted
-    more: bool  # whether more are left to delete
+    """The number of rows that were deleted; `MOST_PRUNED` of a kind means that more may be left."""
+
+    runs: int
+    more: bool  # whether more runs are left to delete
+    lines: int = 0
+    keys: int = 0
+    records: int = 0
 
 
 class Reader(ABC):
@@ -177,12 +219,11 @@ class Reader(ABC):
         """Return a run with payload and result."""
 
     @abstractmethod
-    async def unscanned(self, run_ids: Sequence[str]) -> list[Unscanned]:
-        """Return those of these runs whose results are still to be scanned."""
+    async def look_up(self, wanted: Lookup) -> Found: ...
 
     @abstractmethod
-    async def tenant_of_pruned(self, run_id: str) -> str | None:
-        """Return the tenant of a pruned run whose key or occurrence is kept; None for any other id."""
+    async def unscanned(self, run_ids: Sequence[str]) -> list[Unscanned]:
+        """Return those of these runs whose results are still to be scanned."""
 
     @abstractmethod
     async def runs(self, wanted: RunFilter, before: int | None, limit: int) -> RunRows:
@@ -224,40 +265,23 @@ class Reader(ABC):
         """Return the first or the last `limit` rows of a service with a position above `after`, in order."""
 
     @abstractmethod
-    async def kept(self) -> dict[str, Kept]:
-        """Return what outlasts each service, by its name."""
-
-    @abstractmethod
     async def position(self) -> int:
         """Return the highest stored position, or 0."""
 
     @abstractmethod
-    async def definition(self, version: str) -> Job | None:
-        """Return a version of a job that a run refers to, or did."""
+    async def record(self, kind: type[R], id: str) -> R | None: ...
 
     @abstractmethod
-    async def bulk(self, bulk_id: str) -> BulkRequest | None: ...
+    async def records(
+        self, kind: type[R], wanted: RecordFilter = EVERY_RECORD, before: int | None = None, limit: int = MOST_RECORDS
+    ) -> RecordRows[R]:
+        """Return at most `limit` records of a kind that match, last created first; `before` is the `next` of the
+        previous page. One call looks at `MOST_RECORDS` of them at most, except for a single run or an id, and returns
+        no more than about `MOST_RECORD_BYTES`; so a page may be short or empty and still have a `next`."""
 
     @abstractmethod
-    async def delivery(self, delivery_id: str) -> Delivery | None: ...
-
-    @abstractmethod
-    async def deliveries(self, wanted: DeliveryFilter, before: int | None, limit: int) -> DeliveryRows:
-        """Return at most `limit` deliveries that match, last created first; `before` is the `next` of the previous
-        page. One call looks at `MOST_LOOKED_AT` of them at most, except for a single run or an id, so a page may be
-        short or empty and still have a `next`."""
-
-    @abstractmethod
-    async def letter(self, letter_id: str) -> DeadLetter | None: ...
-
-    @abstractmethod
-    async def letters(self, wanted: LetterFilter, before: int | None, limit: int) -> LetterRows:
-        """Return at most `limit` dead letters that match, last written first; `before` is the `next` of the previous
-        page. It looks at all of them: `prune_letters` keeps them few."""
-
-    @abstractmethod
-    async def letter_counts(self, wanted: LetterFilter) -> dict[str, int]:
-        """Return the number of dead letters that match, by code."""
+    async def counts(self, kind: type[Record], wanted: RecordFilter) -> dict[str, int]:
+        """Return the number of records of a kind that match, by state."""
 
     @abstractmethod
     async def audit(self, after: int, limit: int, wanted: AuditFilter = EVERY_ENTRY, last: bool = False) -> AuditRows:
@@ -266,18 +290,25 @@ class Reader(ABC):
         it has none. No entry is ever changed, or deleted with its run."""
 
     @abstractmethod
-    async def owed_hosts(self) -> dict[str, float]:
-        """Return each host with pending deliveries, and the earliest time of a next try. One that must keep its order
-        counts only when it is the first of it."""
+    async def due_times(self, kind: type[Record]) -> dict[str, float]:
+        """Return each queue with records of a kind that have a `due_at`, and the earliest. One with an order counts
+        only when it is the first of it."""
 
     @abstractmethod
-    async def owed_tries(self) -> dict[int, float]:
-        """Return, for each number of tries that pending deliveries have had, the latest time of a next try."""
+    async def due(self, kind: type[R], queue: str, now: float, limit: int) -> list[R]:
+        """Return at most `limit` records of a queue that are due by `now`, earliest first. One with an order is left
+        out while an earlier one of the same order has a `due_at`."""
 
-    @abstractmethod
-    async def owed(self, host: str, now: float, limit: int) -> list[Delivery]:
-        """Return at most `limit` pending deliveries to a host whose next try is due by `now`, earliest first. One that
-        must keep its order is left out while an earlier one of the same order is pending."""
+
+async def every_record(reader: Reader, kind: type[R], wanted: RecordFilter = EVERY_RECORD) -> AsyncIterator[R]:
+    """Yield all records of a kind that match, last created first, page by page."""
+    page = await reader.records(kind, wanted)
+    while True:
+        for record in page.records:
+            yield record
+        if page.next is None:
+            return
+        page = await reader.records(kind, wanted, page.next)
 
 
 class Store(Reader):
@@ -295,78 +326,32 @@ class Store(Reader):
 
         Raises `StaleEpoch` unless `epoch` is the current one of `lease`. Storing a batch again changes nothing, and
         neither does an update older than the stored one: an update is identified by run and `seq`, a log line by run,
-        attempt and number, a row of the services' log by service and number, a bulk request by id and `seq`. A bulk
-        request covers the runs stored before the batch it first came with, and after each entry in `walked` those
-        before that run. The first run of an entry in `copied` gets copies of the further payloads of the second, and
-        of its own payload if the entry says so; each comes once, whatever its run becomes. An entry of the audit is
-        identified by its number; one that is stored stays as it is. A delivery replaces the one
-        with its id only if its round is higher. A result in `sent` then changes a pending delivery of its round, unless
-        that has more tries. A stored dead letter stays as it is; then `replayed` names the new runs in letters, and
-        then letters are dropped. New rows need positions above every stored one, or `StoreUnavailable` is raised.
+        attempt and number, a row of the services' log by service and number. A record replaces the one with its
+        kind and id if its `seq` is higher, or 0. A bulk request covers the runs stored before the batch it first came
+        with, and those before the last run it has looked at. The first run of an entry in `copied` gets copies of the
+        further payloads of the second, and of its own payload if the entry says so; each comes once, whatever its run
+        becomes. An entry of the audit is identified by its number; one that is stored stays as it is. New rows
+        need positions above every stored one, or `StoreUnavailable` is raised.
         """
 
     @abstractmethod
-    async def prune_service_log(self, most_lines: int, most_bytes: int) -> int:
-        """Delete the oldest rows of each service that exceed a limit, but never the row with the highest position, so
-        that no position is used twice. Returns how many; fewer than `MOST_PRUNED` means that none is left."""
+    async def load(self, small_payload: int, kinds: Sequence[type[Record]] = ()) -> Snapshot:
+        """Return the live part of the store, with payloads of at most this size, and all records of these kinds."""
 
     @abstractmethod
-    async def load(self, small_payload: int) -> Snapshot:
-        """Return the live part of the store, with payloads of at most this size."""
+    async def prune(self, limits: PruneLimits) -> Pruned:
+        """Delete, oldest first and at most `MOST_PRUNED` of each:
 
-    @abstractmethod
-    async def inputs(self, run_ids: Sequence[str]) -> dict[str, Inputs]:
-        """Return payload, last checkpoint and further payloads of these runs."""
+        - rows of services beyond a limit, but never the row with the highest position, so that none is used twice
+        - keys created before a time; those of live runs stay
+        - records of the given kinds that were written before a time, or are beyond the newest ones; those that a bulk
+          retry under way has not reached stay
+        - ended runs with all their rows and records but their keys: those that ended before a time, those beyond the
+          newest of their job, and then those beyond the newest of all
 
-    @abstractmethod
-    async def known_keys(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], tuple[str, bytes]]:
-        """Return run id and digest of each (tenant, idempotency key) that was used."""
-
-    @abstractmethod
-    async def memos(self, names: Sequence[str]) -> dict[str, bytes]:
-        """Return the memos of these names."""
-
-    @abstractmethod
-    async def digests(self, run_ids: Sequence[str]) -> dict[str, bytes]:
-        """Return the digests of those of these runs, pruned ones too, that had a key or were an occurrence."""
-
-    @abstractmethod
-    async def states(self, run_ids: Sequence[str]) -> dict[str, State]:
-        """Return the states of those of these runs that exist."""
-
-    @abstractmethod
-    async def previous(self, run_id: str) -> tuple[str, State, bool] | None:
-        """Return the last run of the same job and tenant created before this one that has begun, or is due and has not
-        ended: its id, its state, and whether it has ended."""
-
-    @abstractmethod
-    async def latest_times(self, job_ids: Sequence[str], after: float) -> dict[str, float]:
-        """Return, for each job, the latest fire time after `after` that has a run."""
-
-    @abstractmethod
-    async def first_times(self, job_ids: Sequence[str]) -> dict[str, float]:
-        """Return, for each job, the fire time of the first scheduled run that is still stored."""
-
-    @abstractmethod
-    async def prune_keys(self, created_before: float, calls_before: float = 0.0) -> int:
-        """Delete the oldest keys created before `created_before`, or before `calls_before` if they begin with
-        `CALL_KEY`; keys of live runs stay. Returns how many; fewer than `MOST_PRUNED` means that none is left. After
-        the clock was set back, keys may stay longer by as much."""
-
-    @abstractmethod
-    async def prune_letters(self, before: float, most: int) -> int:
-        """Delete the oldest dead letters that were written before `before`, or are beyond the `most` newest. Those that
-        a bulk retry under way has not reached stay. Returns how many; fewer than `MOST_PRUNED` means that none is left.
-        After the clock was set back, letters may stay longer by as much."""
-
-    @abstractmethod
-    async def prune_runs(self, limits: PruneLimits) -> Pruned:
-        """Delete ended runs with all their rows but their keys: those that ended before `ended_before`, those beyond
-        the `most` newest ended ones of their job, and then those beyond the `total` newest ended ones.
-
-        These stay: runs with a dead letter or a pending delivery, runs that a bulk retry under way has not reached,
-        occurrences created at `occurrences_before` or later, the run created last and the run of the highest position,
-        so that no number or position is used twice.
-        One call deletes `limits.runs` runs at most, fewer where they have many rows, and none in part; others may write
-        in between, and wait longer for a hurried call. After the clock was set back, runs may stay longer by as much.
+        These runs stay: those that a record holds, those that a bulk retry under way has not reached, occurrences
+        created at `occurrences_before` or later, the run created last and the run of the highest position, so that no
+        number or position is used twice. One call deletes `limits.runs` runs at most, fewer where they have many rows,
+        and none in part; others may write in between, and wait longer for a hurried call. After the clock was set back,
+        everything may stay longer by as much.
         """

@@ -15,10 +15,11 @@ from random import Random
 
 from interlock.error import NotRunning, StoreUnavailable
 from interlock.model.delivery import FACTOR, LONGEST_DELAY, Delivery
+from interlock.model.record import RecordFilter
 from interlock.model.run import Now
 from interlock.ports.bus import Bus, Endpoint, Peer
 from interlock.ports.clock import Clock
-from interlock.ports.store import Reader
+from interlock.ports.store import Reader, every_record
 from interlock.sender.circuit import Circuit
 from interlock.sender.hooks import Hooks
 from interlock.sender.places import Places
@@ -146,7 +147,7 @@ class Sender(Endpoint):
         try:
             if self._seen is None:
                 await self._see_past_clock()
-            owed = await self._reader.owed_hosts()
+            owed = await self._reader.due_times(Delivery)
             for host, due in owed.items():
                 await self._look_at_host(host, due)
         except StoreUnavailable as error:
@@ -161,8 +162,8 @@ class Sender(Endpoint):
     async def _see_past_clock(self) -> None:
         """Learn from the store what the clock has shown: a later next try than its delay explains was written before
         the clock was set back."""
-        for tries, next_at in (await self._reader.owed_tries()).items():
-            written = next_at - _delay(tries) * (1 + SPREAD)
+        async for one in every_record(self._reader, Delivery, RecordFilter(is_due=True)):
+            written = one.next_at - _delay(one.tries) * (1 + SPREAD)
             self._offset = max(self._offset, written - self._clock.now().elapsed)
 
     async def _look_at_host(self, host: str, due: float) -> None:
@@ -176,7 +177,7 @@ class Sender(Endpoint):
         if len(target.waiting) < FETCHED // 4:
             # A result that is stored during the fetch does not show in it.
             held = set(target.held)
-            for one in await self._reader.owed(host, time, FETCHED):
+            for one in await self._reader.due(Delivery, host, time, FETCHED):
                 if one.id not in held and one.order not in self._orders:
                     self._take(target, one)
         return None

@@ -6,6 +6,7 @@ from math import inf
 
 from interlock.core.decisions import Batch
 from interlock.model.job import Job
+from interlock.model.letter import DeadLetter
 from interlock.model.run import Run, Transition
 from interlock.model.state import HOLDS_SLOT, TERMINAL, State
 from interlock.model.tenant import EVERYBODY, TenantSpec
@@ -21,7 +22,6 @@ from interlock.simulation.forecast_model import (
     RunForecast,
 )
 from interlock.stores.memory import MemoryStore
-from interlock.stores.memory_letters import Letters
 
 AT_ONCE = 0.001  # seconds within which a run starts on time
 
@@ -49,10 +49,10 @@ class RecordingStore(MemoryStore):
                     self._last[run.job_id] = run
                 self._forget(run)
         self._numbered.clear()
-        self.dead = Letters()
+        self.stored.drop(DeadLetter)
 
-    async def previous(self, run_id: str) -> tuple[str, State, bool] | None:
-        found, last = await super().previous(run_id), self._last.get(self.runs_by_id[run_id].job_id)
+    def previous(self, run_id: str) -> tuple[str, State, bool] | None:
+        found, last = super().previous(run_id), self._last.get(self.runs_by_id[run_id].job_id)
         return found or (None if last is None else (last.id, last.state, True))
 
     def _add_event(self, position: int, run_id: str, transitions: list[Transition], line: object) -> None:

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from heapq import nlargest
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
@@ -10,26 +10,23 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from interlock.core.audit import HEAD
 from interlock.core.decisions import Batch
 from interlock.core.sessions.session import PREFIX, memo_name
 from interlock.core.timetable.table import ScheduleRow
 from interlock.error import StaleEpoch, StoreUnavailable
 from interlock.model.audit import AuditFilter
-from interlock.model.bulk import BulkRequest
-from interlock.model.child_info import Change, Kept
-from interlock.model.delivery import Delivery, DeliveryFilter
+from interlock.model.child_info import Change
 from interlock.model.job import Job
-from interlock.model.letter import DeadLetter, LetterFilter
+from interlock.model.record import Memo, R, Record, RecordFilter
 from interlock.model.run import CALL_KEY, CATCH_UP, SCHEDULE, UPDATES, Run, Transition
-from interlock.model.run_action import RunAction
 from interlock.model.session_info import SessionEvent
 from interlock.model.state import State
 from interlock.ports import store as port
 from interlock.ports.leases import L, Lease, Leases
 from interlock.stores.memory_audit import AuditLog
-from interlock.stores.memory_deliveries import Deliveries
-from interlock.stores.memory_letters import Letters
-from interlock.stores.memory_rows import copy_payloads, keep_memos
+from interlock.stores.memory_records import Records
+from interlock.stores.memory_rows import copy_payloads
 
 _change_decoder = msgspec.json.Decoder(Change)
 _POSITION = attrgetter("position")
@@ -54,16 +51,11 @@ class MemoryStore(port.Store, Leases):
         self.checkpoints: dict[str, bytes] = {}
         self.further: dict[str, dict[str, bytes]] = {}  # run → source → payload, in order
         self.lines: dict[str, dict[tuple[int, int], port.LogEntry]] = {}
-        self.dead = Letters()
-        self._deliveries = Deliveries()
         self.audit_log = AuditLog()
         self.leases: dict[str, Lease] = {}
         self._numbered: list[tuple[int, Run]] = []  # runs with their numbers, in order of creation
-        self.put_jobs: dict[str, Job] = {}
         self.schedules: dict[str, ScheduleRow] = {}
-        self.bulks: dict[str, tuple[BulkRequest, int]] = {}  # each with the number of the last run left to it
-        self.memos_by_name: dict[str, bytes] = {}
-        self.kept_by_name: dict[str, Kept] = {}
+        self.stored = Records()
         self._events: list[port.StoredEvent | port.ServiceEntry] = []
         self._held_up_to = 0  # highest position of a line that nobody might read
         self._events_of: dict[str, list[port.StoredEvent | port.ServiceEntry]] = {}
@@ -97,7 +89,7 @@ class MemoryStore(port.Store, Leases):
     def apply(self, batch: Batch) -> None:
         for job in batch.jobs:
             self.job_versions[job.version] = job
-        self._apply_bulks(batch)
+        self.stored.apply(batch, self._last_number())
         for row in batch.created:
             if row[0] not in self.runs_by_id:
                 run = self.runs_by_id[row[0]] = Run(*row)
@@ -114,23 +106,8 @@ class MemoryStore(port.Store, Leases):
         self._apply_timetable(batch)
         self.checkpoints.update(batch.checkpoints)
         copy_payloads(batch, self.runs_by_id, self.further)
-        self.dead.apply(batch)
-        self._deliveries.apply(batch)
         self.audit_log.apply(batch)
         self._apply_services(batch)
-        keep_memos(batch, self.memos_by_name)
-
-    def _apply_bulks(self, batch: Batch) -> None:
-        for bulk_id in batch.dropped_bulks:
-            self.bulks.pop(bulk_id, None)
-        for bulk in batch.bulks:
-            known, last = self.bulks.get(bulk.id, (bulk, self._last_number()))
-            if known.seq <= bulk.seq:
-                self.bulks[bulk.id] = bulk, last
-        numbers = {run.id: number for number, run in self._numbered} if batch.walked else {}
-        for run_id, bulk_id in batch.walked:
-            bulk, last = self.bulks[bulk_id]
-            self.bulks[bulk_id] = bulk, min(last, numbers.get(run_id, last + 1) - 1)
 
     def _last_number(self) -> int:
         return self._numbered[-1][0] if self._numbered else 0
@@ -173,8 +150,6 @@ class MemoryStore(port.Store, Leases):
         return [key for _, key in sorted(held, reverse=True)]
 
     def _apply_services(self, batch: Batch) -> None:
-        kept_or_not = self.kept_by_name | dict(batch.kept)
-        self.kept_by_name = {name: kept for name, kept in kept_or_not.items() if kept is not None}
         rows_of_services = enumerate(batch.service_log, start=batch.of_services)
         for position, (service, number, at, stream, text, change) in rows_of_services:
             rows = self._service_log.setdefault(service, {})
@@ -186,12 +161,11 @@ class MemoryStore(port.Store, Leases):
                     insort(self._events_of.setdefault(violation.run_id, []), entry, key=_POSITION)
 
     def _apply_timetable(self, batch: Batch) -> None:
-        for job_id in batch.dropped_schedules:
-            self.schedules.pop(job_id, None)
-        self.schedules.update((row[0], row) for row in batch.schedules)
-        for job_id in set(batch.dropped_jobs).difference(job.id for job in batch.put_jobs):
-            self.put_jobs.pop(job_id, None)
-        self.put_jobs.update((job.id, job) for job in batch.put_jobs)
+        for job_id, row in batch.schedules.items():
+            if row is None:
+                self.schedules.pop(job_id, None)
+            else:
+                self.schedules[job_id] = row
 
     def _add_event(self, position: int, run_id: str, transitions: list[Transition], line: port.LogEntry | None) -> None:
         run = self.runs_by_id.get(run_id)
@@ -206,40 +180,60 @@ class MemoryStore(port.Store, Leases):
             for name, value in values.items():
                 setattr(run, name, value)
 
-    async def load(self, small_payload: int) -> port.Snapshot:
+    async def load(self, small_payload: int, kinds: Sequence[type[Record]] = ()) -> port.Snapshot:
         live = [run for run in self.runs_by_id.values() if run.ended_at is None]
         runs = [replace(run, payload=run.payload if len(run.payload or b"") <= small_payload else None) for run in live]
         texts = {run.id: [line.text.encode() for line in self.lines.get(run.id, {}).values()] for run in runs}
         sizes = {run_id: (len(lines), sum(map(len, lines))) for run_id, lines in texts.items() if lines}
         marks = {run.id: mark for run in runs if (mark := _mark(run, self.lines.get(run.id, {}))) is not None}
         jobs = [self.job_versions[one] for one in sorted({run.job_version for run in runs}) if one in self.job_versions]
-        put, schedules = list(self.put_jobs.values()), list(self.schedules.values())
+        records = [record for kind in kinds for record in self.stored.all(kind).values()]
         numbers = [number for number, run in self._numbered if run.ended_at is None]
-        bulks = [(bulk, bisect_right(numbers, last)) for bulk, last in self.bulks.values()]
-        memos = self._memos_for(runs)
-        end = self.audit_log.end
-        return port.Snapshot(runs, jobs, self._highest(), sizes, marks, put, schedules, bulks, *memos, end)
+        number_of = {run.id: number for number, run in self._numbered}.get
+        reaches = {bulk_id: bisect_right(numbers, last) for bulk_id, last in self.stored.reaches(number_of).items()}
+        found = records, reaches, *self._memos_for(runs), self.audit_log.end
+        return port.Snapshot(runs, jobs, self._highest(), sizes, marks, list(self.schedules.values()), *found)
 
     def _memos_for(self, runs: list[Run]) -> tuple[dict[str, bytes], bool]:
         """Return the memos but those of idle sessions, and whether any session has one."""
         live = {memo_name(run.tenant, run.session) for run in runs if run.session is not None}
-        of_sessions = {name for name in self.memos_by_name if name.startswith(PREFIX)}
-        found = {name: value for name, value in self.memos_by_name.items() if name not in of_sessions - live}
-        return found, bool(of_sessions)
+        memos = self.memos
+        of_sessions = {name for name in memos if name.startswith(PREFIX)}
+        return {name: value for name, value in memos.items() if name not in of_sessions - live}, bool(of_sessions)
 
-    async def memos(self, names: Sequence[str]) -> dict[str, bytes]:
-        return {name: self.memos_by_name[name] for name in names if name in self.memos_by_name}
+    def memo(self, name: str) -> bytes | None:
+        found = self.stored.get(Memo, name)
+        return None if found is None else found.value
 
-    async def inputs(self, run_ids: Sequence[str]) -> dict[str, port.Inputs]:
-        found = {one: self.runs_by_id[one].payload for one in run_ids if one in self.runs_by_id}
-        further = {one: tuple(self.further.get(one, {}).values()) for one in found}
-        return {one: port.Inputs(found[one] or b"", self.checkpoints.get(one), further[one]) for one in found}
+    @property
+    def memos(self) -> dict[str, bytes]:
+        return {memo.id: memo.value for memo in self.stored.all(Memo).values()}
 
-    async def known_keys(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], tuple[str, bytes]]:
-        return {key: self.keys[key] for key in keys if key in self.keys}
+    async def look_up(self, wanted: port.Lookup) -> port.Found:
+        runs, keys, versions = self.runs_by_id, self.keys, self.job_versions
+        submitted = self._submitted
+        previous = {run_id: self.previous(run_id) for run_id in wanted.previous}
+        records = {(kind.kind, id): self.stored.get(kind, id) for kind, id in wanted.records}
+        return port.Found(
+            runs={run_id: replace(runs[run_id]) for run_id in wanted.runs if run_id in runs},
+            inputs={run_id: self._inputs(runs[run_id]) for run_id in wanted.inputs if run_id in runs},
+            states={run_id: runs[run_id].state for run_id in wanted.states if run_id in runs},
+            previous={run_id: found for run_id, found in previous.items() if found is not None},
+            digests={run_id: submitted[run_id].digest for run_id in wanted.digests if run_id in submitted},
+            pruned={run_id: submitted[run_id].tenant for run_id in wanted.pruned if self._is_pruned(run_id)},
+            keys={key: keys[key] for key in wanted.keys if key in keys},
+            versions={version: versions[version] for version in wanted.versions if version in versions},
+            first_times=self._first_times(wanted.first_times),
+            latest_times=self._latest_times(wanted.latest_times, wanted.after),
+            records={key: record for key, record in records.items() if record is not None},
+        )
 
-    async def digests(self, run_ids: Sequence[str]) -> dict[str, bytes]:
-        return {one: self._submitted[one].digest for one in run_ids if one in self._submitted}
+    def _is_pruned(self, run_id: str) -> bool:
+        return run_id in self._submitted and run_id not in self.runs_by_id
+
+    def _inputs(self, run: Run) -> port.Inputs:
+        further = tuple(self.further.get(run.id, {}).values())
+        return port.Inputs(run.payload or b"", self.checkpoints.get(run.id), further)
 
     async def unscanned(self, run_ids: Sequence[str]) -> list[port.Unscanned]:
         found = (self.runs_by_id[one] for one in run_ids if one in self.runs_by_id)
@@ -250,13 +244,7 @@ class MemoryStore(port.Store, Leases):
         names = sorted({name for _, line in held for name in (line.level, line.logger)})
         return port.Unscanned(run.id, run.result, [(*key, line.text) for key, line in held], names)
 
-    async def tenant_of_pruned(self, run_id: str) -> str | None:
-        return self._submitted[run_id].tenant if run_id in self._submitted and run_id not in self.runs_by_id else None
-
-    async def states(self, run_ids: Sequence[str]) -> dict[str, State]:
-        return {one: self.runs_by_id[one].state for one in run_ids if one in self.runs_by_id}
-
-    async def previous(self, run_id: str) -> tuple[str, State, bool] | None:
+    def previous(self, run_id: str) -> tuple[str, State, bool] | None:
         run, found = self.runs_by_id[run_id], None
         for one in self.runs_by_id.values():  # in the order of their creation
             if one is run:
@@ -266,16 +254,22 @@ class MemoryStore(port.Store, Leases):
                 found = one
         return None if found is None else (found.id, found.state, found.ended_at is not None)
 
-    async def latest_times(self, job_ids: Sequence[str], after: float) -> dict[str, float]:
-        wanted = set(job_ids)
-        later = [run for run in self.runs_by_id.values() if run.job_id in wanted and run.scheduled_at > after]
+    def _latest_times(self, job_ids: Collection[str], after: float) -> dict[str, float]:
+        runs = self.runs_by_id.values() if job_ids else ()
+        later = [run for run in runs if run.job_id in job_ids and run.scheduled_at > after]
         return {run.job_id: run.scheduled_at for run in sorted(later, key=attrgetter("scheduled_at"))}
 
-    async def first_times(self, job_ids: Sequence[str]) -> dict[str, float]:
-        created = (run for _, run in reversed(self._numbered) if run.origin in (SCHEDULE, CATCH_UP))
+    def _first_times(self, job_ids: Collection[str]) -> dict[str, float]:
+        created = (run for _, run in reversed(self._numbered if job_ids else []) if run.origin in (SCHEDULE, CATCH_UP))
         return {run.job_id: run.scheduled_at for run in created if run.job_id in job_ids and run.tenant == "default"}
 
-    async def prune_keys(self, created_before: float, calls_before: float = 0.0) -> int:
+    async def prune(self, limits: port.PruneLimits) -> port.Pruned:
+        lines = await self._prune_service_log(limits.log_lines, limits.log_bytes)
+        keys = await self._prune_keys(limits.keys_before, limits.calls_before)
+        records = sum([await self._prune_records(*kept) for kept in limits.records])
+        return replace(await self._prune_runs(limits), lines=lines, keys=keys, records=records)
+
+    async def _prune_keys(self, created_before: float, calls_before: float) -> int:
         old = [
             run_id
             for run_id, row in self._submitted.items()
@@ -291,21 +285,22 @@ class MemoryStore(port.Store, Leases):
         if row.key is not None:
             del self.keys[row.tenant, row.key]
 
-    async def prune_runs(self, limits: port.PruneLimits) -> port.Pruned:
+    async def _prune_runs(self, limits: port.PruneLimits) -> port.Pruned:
         found = self._prunable(limits)
         gone = {run.id for run in found[: limits.runs]}
         for run in found[: limits.runs]:
             self._forget(run)
         if gone:
-            self._deliveries.forget(gone)
+            self.stored.forget_runs(gone)
             self._numbered = [one for one in self._numbered if one[1].id not in gone]
             self._events = [one for one in self._events if isinstance(one, port.ServiceEntry) or one.run_id not in gone]
         return port.Pruned(len(gone), len(found) > limits.runs)
 
     def _prunable(self, limits: port.PruneLimits) -> list[Run]:
         """Return the runs to prune, oldest first."""
-        kept = set(self.dead.rows) | self._deliveries.runs() | {self._numbered[-1][1].id if self._numbered else ""}
-        kept.update(run.id for number, run in self._numbered if number < self._unreached(of_letters=False))
+        kept = self.stored.held_runs() | {self._numbered[-1][1].id if self._numbered else ""}
+        unreached = self.stored.unreached(of_letters=False)
+        kept.update(run.id for number, run in self._numbered if number < unreached)
         if self._events and isinstance(newest := self._events[-1], port.StoredEvent):
             kept.add(newest.run_id)
         ended = [(run, run.ended_at) for _, run in self._numbered if run.ended_at is not None]
@@ -322,11 +317,6 @@ class MemoryStore(port.Store, Leases):
             left[run.job_id] -= 1
         found.update(run.id for run in others[: max(0, len(others) - limits.total)] if run.id not in kept)
         return [run for _, run in self._numbered if run.id in found]
-
-    def _unreached(self, of_letters: bool) -> int:
-        """Return the number below which retries under way have not looked at runs, or letters."""
-        retries = (bulk for bulk, _ in self.bulks.values() if bulk.action is RunAction.RETRY and bulk.ended_at is None)
-        return max((one.before or 0 for one in retries if (one.wanted.letters is not None) == of_letters), default=0)
 
     def _forget(self, run: Run) -> None:
         del self.runs_by_id[run.id]
@@ -397,10 +387,7 @@ class MemoryStore(port.Store, Leases):
         found = [entry for entry in self._service_log.get(service, {}).values() if entry.position > after]
         return found[:limit] if limit is None or not last else found[max(0, len(found) - limit) :]
 
-    async def kept(self) -> dict[str, Kept]:
-        return dict(self.kept_by_name)
-
-    async def prune_service_log(self, most_lines: int, most_bytes: int) -> int:
+    async def _prune_service_log(self, most_lines: int, most_bytes: int) -> int:
         pruned: set[int] = set()
         for rows in self._service_log.values():
             size = sum(map(_size, rows.values()))
@@ -420,46 +407,34 @@ class MemoryStore(port.Store, Leases):
     def _highest(self) -> int:
         return max(self._held_up_to, self._events[-1].position if self._events else 0)
 
-    async def definition(self, version: str) -> Job | None:
-        return self.job_versions.get(version)
+    async def record(self, kind: type[R], id: str) -> R | None:
+        return self.stored.get(kind, id)
 
-    async def bulk(self, bulk_id: str) -> BulkRequest | None:
-        found = self.bulks.get(bulk_id)
-        return None if found is None else found[0]
+    async def records(
+        self,
+        kind: type[R],
+        wanted: RecordFilter = port.EVERY_RECORD,
+        before: int | None = None,
+        limit: int = port.MOST_RECORDS,
+    ) -> port.RecordRows[R]:
+        return self.stored.page(kind, wanted, before, limit)
 
-    async def delivery(self, delivery_id: str) -> Delivery | None:
-        return self._deliveries.get(delivery_id)
+    async def counts(self, kind: type[Record], wanted: RecordFilter) -> dict[str, int]:
+        return self.stored.counts(kind, wanted)
 
-    async def deliveries(self, wanted: DeliveryFilter, before: int | None, limit: int) -> port.DeliveryRows:
-        return self._deliveries.page(wanted, before, limit)
-
-    async def letter(self, letter_id: str) -> DeadLetter | None:
-        return self.dead.get(letter_id)
-
-    async def letters(self, wanted: LetterFilter, before: int | None, limit: int) -> port.LetterRows:
-        return self.dead.page(wanted, before, limit)
-
-    async def letter_counts(self, wanted: LetterFilter) -> dict[str, int]:
-        return self.dead.counts(wanted)
-
-    async def prune_letters(self, before: float, most: int) -> int:
-        return self.dead.prune(before, most, self._unreached(of_letters=True))
+    async def _prune_records(self, kind: type[Record], before: float, most: int) -> int:
+        return self.stored.prune(kind, before, most)
 
     async def audit(
         self, after: int, limit: int, wanted: AuditFilter = port.EVERY_ENTRY, last: bool = False
     ) -> port.AuditRows:
-        return self.audit_log.page(after, limit, wanted, last, self.memos_by_name)
+        return self.audit_log.page(after, limit, wanted, last, self.memo(HEAD))
 
-    async def owed_hosts(self) -> dict[str, float]:
-        owed = sorted(self._deliveries.owed(), key=attrgetter("next_at"), reverse=True)
-        return {one.host: one.next_at for one in owed}
+    async def due_times(self, kind: type[Record]) -> dict[str, float]:
+        return self.stored.due_times(kind)
 
-    async def owed_tries(self) -> dict[int, float]:
-        return {one.tries: one.next_at for one in sorted(self._deliveries.pending(), key=attrgetter("next_at"))}
-
-    async def owed(self, host: str, now: float, limit: int) -> list[Delivery]:
-        due = (one for one in self._deliveries.owed() if one.host == host and one.next_at <= now)
-        return sorted(due, key=attrgetter("next_at"))[:limit]
+    async def due(self, kind: type[R], queue: str, now: float, limit: int) -> list[R]:
+        return self.stored.due(kind, queue, now, limit)
 
     async def _change(self, name: str, change: Callable[[Lease | None], L]) -> L:
         lease = change(self.leases.get(name))

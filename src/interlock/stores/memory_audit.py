@@ -1,12 +1,10 @@
 """The audit of the store in memory."""
 
 from bisect import bisect_right
-from collections.abc import Mapping
 from operator import attrgetter
 
 import msgspec
 
-from interlock.core.audit import HEAD
 from interlock.core.decisions import Batch
 from interlock.model.audit import AuditEntry, AuditFilter, AuditHead
 from interlock.ports.store import MOST_LOOKED_AT, AuditRows
@@ -25,9 +23,9 @@ class AuditLog:
     def end(self) -> AuditHead:
         return AuditHead(self.entries[-1].number, self.entries[-1].hash) if self.entries else AuditHead()
 
-    def page(self, after: int, limit: int, wanted: AuditFilter, last: bool, memos: Mapping[str, bytes]) -> AuditRows:
-        newest, memo = self.end.number, memos.get(HEAD)
-        head = AuditHead() if memo is None else msgspec.json.decode(memo, type=AuditHead)
+    def page(self, after: int, limit: int, wanted: AuditFilter, last: bool, noted: bytes | None) -> AuditRows:
+        newest = self.end.number
+        head = AuditHead() if noted is None else msgspec.json.decode(noted, type=AuditHead)
         start = max(0, after, newest - MOST_LOOKED_AT if last else 0)
         until = min(start + MOST_LOOKED_AT, newest)
         met = self.entries[bisect_right(self.entries, start, key=_NUMBER) :]

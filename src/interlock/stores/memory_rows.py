@@ -1,4 +1,4 @@
-"""Parts of the store in memory: payloads of collapsed runs, and memos."""
+"""Payloads of collapsed runs in the store in memory."""
 
 from collections.abc import Mapping
 
@@ -12,11 +12,3 @@ def copy_payloads(batch: Batch, runs: Mapping[str, Run], further: dict[str, dict
         own = {run_id: runs[run_id].payload or b""} if with_own and run_id in runs else {}
         if into in runs:
             further[into] = further.get(into, {}) | own | further.get(run_id, {})
-
-
-def keep_memos(batch: Batch, memos: dict[str, bytes]) -> None:
-    for name, value in batch.memos.items():
-        if value is None:
-            memos.pop(name, None)
-        else:
-            memos[name] = value

@@ -30,7 +30,7 @@ from interlock.fields.duration import Duration, seconds
 from interlock.fields.field_types import FieldPath
 from interlock.interface.run_builder import Instant, instant
 from interlock.interface.run_view import RunInfo, info_of
-from interlock.model.delivery import DeliveryFilter, DeliveryInfo
+from interlock.model.delivery import Delivery, DeliveryInfo
 from interlock.model.delivery import info_of as delivery_info
 from interlock.model.job import Job
 from interlock.model.lane import with_limits
@@ -264,8 +264,7 @@ class VirtualScheduler:
 
     def deliveries(self) -> list[DeliveryInfo]:
         """Return every webhook that is owed, in order; nobody sends them."""
-        rows = self.drive(self._store.deliveries(DeliveryFilter(), None, MOST_DELIVERIES))
-        return [delivery_info(one) for one in reversed(rows.deliveries)]
+        return [delivery_info(delivery) for delivery in self._store.stored.all(Delivery).values()]
 
     def fired(self, job: str) -> list[datetime]:
         """Return the times at which runs of a job started, in order."""

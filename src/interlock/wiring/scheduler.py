@@ -25,6 +25,7 @@ from interlock.engine.sweeper import Sweeper
 from interlock.error import CannotImport, InterlockError
 from interlock.fields.field import copy_fields
 from interlock.model.child_info import Change, ChildInfo
+from interlock.model.delivery import Delivery
 from interlock.model.reload_report import Difference, Reloaded
 from interlock.model.state import State
 from interlock.ports.clock import SystemClock
@@ -312,7 +313,7 @@ class Scheduler:
             await self.engine.start()
             await self.book.load(self.store)
             # Services that are not declared any more are forgotten, as by a reload.
-            for service in (await self.store.kept()).keys() - self.services.names:
+            for service in self.book.services - self.services.names:
                 self.book.forget(service)
             self.engine.inbox.post("", NoteTokens({token.name: token.identity for token in self.settings.tokens}))
             await self.front.open()
@@ -322,7 +323,7 @@ class Scheduler:
             for child in self._children():
                 await self.tree.add(child)
             await self.tree.start()
-            if await self.store.owed_hosts():
+            if await self.store.due_times(Delivery):
                 self._helpers.have_sender()
             self._helpers.have_inspector(self.engine.present.catalog.policy)
         except BaseException:

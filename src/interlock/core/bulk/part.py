@@ -6,6 +6,7 @@ from interlock.core.entry import actions
 from interlock.core.part import Part
 from interlock.core.snapshot import Snapshot
 from interlock.core.state import SchedulerState
+from interlock.model.bulk import BulkRequest
 from interlock.model.run import Now
 from interlock.model.run_action import RunAction
 from interlock.wire.request import ActOnRun, StartBulk
@@ -13,10 +14,11 @@ from interlock.wire.request import ActOnRun, StartBulk
 
 def _load(state: SchedulerState, snapshot: Snapshot, now: Now) -> None:
     bulks = state.of(Bulks)
-    for bulk, reach in snapshot.bulks:
+    for bulk in snapshot.of(BulkRequest):
         bulks.requests[bulk.id] = bulk
         if bulk.ended_at is None:
-            tenant, met = bulk.wanted.tenant, [] if bulk.action is RunAction.RETRY else snapshot.runs[:reach]
+            reach = 0 if bulk.action is RunAction.RETRY else snapshot.reaches[bulk.id]
+            tenant, met = bulk.wanted.tenant, snapshot.runs[:reach]
             bulks.walks[bulk.id] = [run for run in met if tenant in (None, run.tenant)]
 
 
@@ -26,6 +28,7 @@ BULK = Part(
     handlers={ActOnRun: requests.act, StartBulk: requests.start},
     needs={ActOnRun: actions.needs_run, StartBulk: rerun.needs_page},
     asks=(rerun.needs_next_page,),
+    records=(BulkRequest,),
     loads=(_load,),
     explains=(requests.explain,),
     hears=(requests.proceed,),

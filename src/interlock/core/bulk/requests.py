@@ -85,16 +85,17 @@ def _begin(p: Pass, command: StartBulk, actor: str) -> BulkRequest:
     )
     p.state.of(Bulks).walks[bulk.id] = walk
     _keep(p, rerun.retry_page(p, bulk) if is_retry else bulk)
-    if len(p.state.of(Bulks).requests) > MOST_KEPT:
-        oldest = next(one for one in p.state.of(Bulks).requests if one not in p.state.of(Bulks).walks)
-        del p.state.of(Bulks).requests[oldest]
-        p.batch.dropped_bulks.append(oldest)
-    return p.state.of(Bulks).requests[bulk.id]
+    bulks = p.state.of(Bulks)
+    if len(bulks.requests) > MOST_KEPT:
+        oldest = next(bulk_id for bulk_id in bulks.requests if bulk_id not in bulks.walks)
+        del bulks.requests[oldest]
+        p.forget(BulkRequest, oldest)
+    return bulks.requests[bulk.id]
 
 
 def _keep(p: Pass, bulk: BulkRequest) -> None:
     p.state.of(Bulks).requests[bulk.id] = bulk
-    p.batch.bulks.append(bulk)
+    p.keep(bulk)
     if bulk.ended_at is not None:
         p.state.of(Bulks).walks.pop(bulk.id, None)
 
@@ -112,11 +113,12 @@ def proceed(p: Pass) -> None:
     act, wanted, reason, actor = ACTIONS[bulk.action], bulk.wanted, bulk.reason, bulk.actor
     if bulk.is_cascade:
         act = cancel_with_children
-    done, asked = bulk.done, bulk.asked
+    done, asked, walked = bulk.done, bulk.asked, bulk.walked
     room, looks = p.state.limits.bulk_runs, LOOKS
     while walk and room and looks:
         looks -= 1
         run = walk.pop()
+        walked = run.id
         if run.ended_at is None and wanted.fits(run) and act(p, run, reason, actor):
             room -= 1
             if run.ended_at is None and run.stop is not None:
@@ -126,10 +128,8 @@ def proceed(p: Pass) -> None:
     if walk:
         p.state.of(Bulks).walks[bulk_id] = walk
     if not walk or (done, asked) != (bulk.done, bulk.asked):
-        ended_at = None if walk else p.now
-        _keep(p, replace(bulk, done=done, asked=asked, left=len(walk), ended_at=ended_at, seq=bulk.seq + 1))
-        if walk:
-            p.batch.walked.append((run.id, bulk_id))
+        ended_at, seq = None if walk else p.now, bulk.seq + 1
+        _keep(p, replace(bulk, done=done, asked=asked, left=len(walk), ended_at=ended_at, seq=seq, walked=walked))
 
 
 def cancel_with_children(p: Pass, run: Run, reason: str, actor: str) -> bool:

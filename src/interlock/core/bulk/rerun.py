@@ -24,6 +24,7 @@ from interlock.model.access import OWNER
 from interlock.model.bulk import BulkRequest
 from interlock.model.facets import Facets, RetriedAs, RetryOf
 from interlock.model.labels import BYPASSED
+from interlock.model.letter import DeadLetter
 from interlock.model.run import CALL_KEY, RETRY, Run
 from interlock.model.run_action import RunAction
 from interlock.model.run_filter import UNSUCCESSFUL, RunFilter
@@ -132,6 +133,8 @@ def _run_again(
     if old.facets is not None and old.facets.collected is not None and not changed:
         p.set_facet(again, collected=old.facets.collected)
         p.batch.copied.append((again.id, old.id, False))
-    p.batch.replayed.append((again.id, old.id))
+    p.reruns += 1
+    if (letter := p.record(DeadLetter, old.id)) is not None:
+        p.keep(replace(letter, replayed_as=again.id, seq=letter.seq + 1))
     p.mark(old, retried_as=RetriedAs(run_id=again.id))
     return again

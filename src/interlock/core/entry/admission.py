@@ -23,6 +23,7 @@ from interlock.fields import payload
 from interlock.model.facets import Facets, RetryOf, SessionFacet, Unique
 from interlock.model.job import Job, Priority
 from interlock.model.lane import MAIN
+from interlock.model.record import Memo
 from interlock.model.run import Run, occurrence_id
 from interlock.model.state import State
 from interlock.wire.command import Create
@@ -35,7 +36,7 @@ def create_needs(state: SchedulerState, command: Create, needs: Needs) -> None:
         if new.idempotency_key is not None:
             needs.keys[new.tenant, new.idempotency_key] = None
         if new.session is not None and sessions.has_memos and (new.tenant, new.session) not in sessions:
-            needs.memos[memo_name(new.tenant, new.session)] = None
+            needs.records[Memo, memo_name(new.tenant, new.session)] = None
         if new.occurrence is not None:
             run_id = occurrence_id(new.job_id, new.occurrence, new.tenant)
             needs.digests[run_id] = new.job_id
@@ -207,7 +208,7 @@ def note_reached(p: Pass, job_id: str, occurrence: float) -> None:
     entry = p.state.timetable.entries.get(job_id)
     if entry is not None and entry.reached < occurrence:
         entry.reached = occurrence
-        p.schedules[entry.job.id] = entry.row()
+        p.batch.schedules[entry.job.id] = entry.row()
 
 
 def lane_of(p: Pass, wanted: str) -> tuple[str, str]:

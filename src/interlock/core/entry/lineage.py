@@ -33,7 +33,7 @@ def adopt_key(p: Pass, key: bytes) -> None:
     """Take the key of proofs, unless the store has one: attempts outlive the scheduler that dispatched them."""
     if p.state.of(Proofs).prover is None and key:
         set_key(p.state, key)
-        p.batch.memos[MEMO] = key
+        p.keep_memo(MEMO, key)
 
 
 def set_key(state: SchedulerState, key: bytes | None) -> None:

@@ -32,7 +32,8 @@ def enqueue_webhook(p: Pass, run: Run, action: Action, kind: str, place: int) ->
     order = request.host_url if action.ordered else None
     give_up = p.now + checked(action.give_up_after)
     found = (id, run.id, run.job_id, run.tenant, f"run.{kind}", request.host, order, p.now, give_up, request)
-    p.batch.deliveries.append(Delivery(*found, next_at=p.now))
+    p.keep(Delivery(*found, next_at=p.now))
+    p.owed += 1
 
 
 def create_caused_run(

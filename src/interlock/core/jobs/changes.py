@@ -29,6 +29,7 @@ from interlock.model.lane import CRON
 from interlock.model.reload_report import Difference
 from interlock.model.run import backfill, occurrence_id
 from interlock.model.state import State
+from interlock.model.stored_job import StoredJob
 from interlock.wire.command import Define, Put, Refill
 from interlock.wire.request import BackfillReport, DropJob, SetPaused
 
@@ -121,7 +122,7 @@ def put(p: Pass, origin: str, command: Put) -> None:
         known = state.jobs.get(job.id)
         if known != job:
             state.jobs[job.id] = job
-            p.put_jobs[job.id] = job
+            p.keep(StoredJob(job.id, job))
             _enter(p, job)
             if known is not None:
                 p.of(Changed).jobs.add(job.id)
@@ -134,7 +135,7 @@ def drop(p: Pass, origin: str, command: DropJob) -> None:
         raise NotPut(job.id, p.state.of(Declared).sources.get(job.id, ""))
     _leave_table(p, command.job_id, REMOVED)
     del p.state.jobs[command.job_id]
-    p.put_jobs[command.job_id] = None
+    p.forget(StoredJob, command.job_id)
     note_jobs(p, command.actor or origin, "dropped", {job.id: job.version}, {})
     p.answers.append((origin, report(p.state, command.request)))
 
@@ -165,7 +166,7 @@ def _enter(p: Pass, job: Job, is_start: bool = False) -> None:
     if done:
         p.state.jobs.pop(job.id, None)
     if entry.row() != row:
-        p.schedules[entry.job.id] = entry.row()
+        p.batch.schedules[entry.job.id] = entry.row()
     if not is_start:
         table.place(entry)
 
@@ -175,9 +176,9 @@ def _forget_unknown(p: Pass) -> None:
     table = p.state.timetable
     for job_id, row in table.rows.items():
         if row[5] and row[1] != GONE:
-            p.schedules[job_id] = (job_id, GONE, p.now, p.now, None, True, False, row[7])
+            p.batch.schedules[job_id] = (job_id, GONE, p.now, p.now, None, True, False, row[7])
         elif not row[5]:
-            p.schedules[job_id] = None
+            p.batch.schedules[job_id] = None
     waiting = [job_id for job_id, backfill in p.state.timetable.series if not backfill]
     for job_id in {*table.ahead, *waiting} - table.entries.keys():
         _skip_ahead(p, job_id, REMOVED)
@@ -199,9 +200,9 @@ def _leave_table(p: Pass, job_id: str, why: str) -> None:
     entry = table.entries.pop(job_id, None)
     if entry is not None and entry.paused:
         row = table.rows[job_id] = (job_id, GONE, p.now, p.now, None, True, False, entry.reached)
-        p.schedules[job_id] = row
+        p.batch.schedules[job_id] = row
     elif entry is not None:
-        p.schedules[job_id] = None
+        p.batch.schedules[job_id] = None
 
 
 def _skip_ahead(p: Pass, job_id: str, why: str) -> None:
@@ -263,7 +264,7 @@ def pause(p: Pass, origin: str, command: SetPaused) -> None:
         entry.paused = command.paused
         action, before, after = ("paused", "active", "paused") if command.paused else ("resumed", "paused", "active")
         note_jobs(p, command.actor or origin, action, {command.job_id: before}, {command.job_id: after})
-        p.schedules[entry.job.id] = entry.row()
+        p.batch.schedules[entry.job.id] = entry.row()
         p.state.timetable.place(entry)
     p.answers.append((origin, report(p.state, command.request, command.job_id)))
 

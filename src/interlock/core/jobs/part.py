@@ -6,13 +6,15 @@ from interlock.core.part import Part
 from interlock.core.snapshot import Snapshot
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
+from interlock.model.child_info import KeptService
 from interlock.model.run import Now
+from interlock.model.stored_job import StoredJob
 from interlock.wire.command import Define, NoteServices, Put, Refill, StartDraining
 from interlock.wire.request import DropJob, SetPaused
 
 
 def _load(state: SchedulerState, snapshot: Snapshot, now: Now) -> None:
-    state.jobs = {job.id: job for job in snapshot.put_jobs}
+    state.jobs = {stored.id: stored.job for stored in snapshot.of(StoredJob)}
     state.versions = {job.version: job for job in snapshot.jobs}
 
 
@@ -21,7 +23,11 @@ def _start_draining(p: Pass, origin: str, command: StartDraining) -> None:
 
 
 def _note_services(p: Pass, origin: str, command: NoteServices) -> None:
-    p.batch.kept += command.kept
+    for service, kept in command.kept:
+        if kept is None:
+            p.forget(KeptService, service)
+        else:
+            p.keep(KeptService(service, kept))
     p.batch.service_log += command.lines
 
 
@@ -38,6 +44,7 @@ JOBS = Part(
         NoteServices: _note_services,
     },
     needs={Define: changes.needs_latest, Put: changes.needs_latest, Refill: changes.needs_states},
+    records=(StoredJob,),
     loads=(_load,),
     hears=(changes.adopt_changes,),
 )

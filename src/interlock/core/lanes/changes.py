@@ -65,7 +65,7 @@ def _memo(p: Pass, name: str) -> LaneMemo:
 
 def _keep(p: Pass, name: str, memo: LaneMemo) -> None:
     p.state.lanes.memos[name] = memo
-    p.batch.memos[LaneMemo.PREFIX + name] = None if memo == LaneMemo() else msgspec.json.encode(memo)
+    p.keep_memo(LaneMemo.PREFIX + name, None if memo == LaneMemo() else msgspec.json.encode(memo))
     p.state.lanes.settle()
 
 

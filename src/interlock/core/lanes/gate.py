@@ -145,7 +145,7 @@ class RateGate(Gate, eq=False, kw_only=True):
         self.keep_debt(p)
 
     def keep_debt(self, p: "Pass") -> None:
-        p.batch.memos[self.name] = msgspec.json.encode(p.now + self.due - p.elapsed)
+        p.keep_memo(self.name, msgspec.json.encode(p.now + self.due - p.elapsed))
 
     def park(self, p: "Pass", lane: Lane, line: Line, key: RouteKey, order: int) -> None:
         super().park(p, lane, line, key, order)
@@ -162,7 +162,7 @@ class RateGate(Gate, eq=False, kw_only=True):
             if self.due + REST <= p.elapsed:
                 del p.state.gates[self.name]
                 if self.due:
-                    p.batch.memos[self.name] = None
+                    p.keep_memo(self.name, None)
             else:
                 self.set_alarm(p, self.due + REST)
 

@@ -27,7 +27,8 @@ def drop(p: Pass, origin: str, command: DropLetters) -> None:
     """Drop one letter, or the page that was read; a repeated request continues with the rest."""
     one = command.letter_id
     found, more = p.facts.letters[command.wanted] if one is None else ([one], False)
-    p.batch.dropped_letters += found
+    for letter_id in found:
+        p.forget(DeadLetter, letter_id)
     p.answers.append((origin, DroppedReport(command.request, len(found), more)))
 
 
@@ -39,7 +40,8 @@ def unread(p: Pass, worker_id: str, message: Unread) -> None:
     key = message.raw if found is None else repr(found).encode()
     letter_id = f"poison-{hashlib.blake2b(key, digest_size=12).hexdigest()}"
     error, raw = message.error[:LONGEST_ERROR], message.raw[:MOST_RAW]
-    p.batch.dead_letters.append(DeadLetter(letter_id, p.now, LetterCode.POISON, error, worker_id=worker_id, raw=raw))
+    letter = DeadLetter(letter_id, p.now, LetterCode.POISON, error, worker_id=worker_id, raw=raw)
+    p.keep(p.record(DeadLetter, letter_id) or letter)
     p.warnings.append(f"worker {worker_id} sent a message that cannot be read, kept as {letter_id}: {error}")
     if found is not None:
         attempt = current(p, worker_id, *found)

@@ -324,7 +324,7 @@ def _note_digest(p: Pass, digest: str, actor: str) -> None:
         return
     p.audit(AuditKind.POLICY_CHANGED, actor, "", digest, before=state.of(Judging).digest, after=digest)
     state.of(Judging).digest = digest
-    p.batch.memos[MEMO] = digest.encode() or None
+    p.keep_memo(MEMO, digest.encode() or None)
     for name, gate in state.gates.items():
         if name.startswith(POLICY_LIMIT):
             gate.let_try(state, len(state.runs))  # its limit may have risen

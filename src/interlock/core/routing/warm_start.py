@@ -61,7 +61,8 @@ def keep(p: Pass) -> None:
     staying = sorted((one for one in state.workers.values() if not one.draining), key=lambda one: one.id)
     memo = msgspec.json.encode([copy_fields(KnownWorker, one) for one in staying], order="deterministic")
     if memo != kept.memo and (p.elapsed >= kept.write_at or state.draining):
-        kept.memo = p.batch.memos[MEMO] = memo
+        kept.memo = memo
+        p.keep_memo(MEMO, memo)
         kept.write_at = p.elapsed + EVERY
 
 

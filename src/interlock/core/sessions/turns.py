@@ -34,6 +34,7 @@ from interlock.fields.field import copy_fields
 from interlock.model.explanation import MOST_NAMED, Reason, ReasonKind, counted_runs
 from interlock.model.facets import SessionFacet
 from interlock.model.job import Job
+from interlock.model.record import Memo
 from interlock.model.run import Now, Run
 from interlock.model.session import Drop, Mode, SessionAction, SessionOptions, check_key, effective
 from interlock.model.session_info import SessionEvent
@@ -50,7 +51,7 @@ NOT_GIVEN = GUARDED | {State.PENDING, State.APPROVAL_REQUIRED, State.SCHEDULED} 
 
 def act_needs(state: SchedulerState, command: ActOnSession, needs: Needs) -> None:
     if state.of(Sessions).has_memos and (command.tenant, command.session) not in state.of(Sessions):
-        needs.memos[memo_name(command.tenant, command.session)] = None
+        needs.records[Memo, memo_name(command.tenant, command.session)] = None
 
 
 def options_of(
@@ -278,7 +279,7 @@ def _step_back(p: Pass, run: Run) -> None:
 def _note(p: Pass, session: Session, **changes: Any) -> None:
     session.memo = msgspec.structs.replace(session.memo, **changes)
     name = memo_name(session.tenant, session.name)
-    p.batch.memos[name] = None if session.memo == NOTHING else msgspec.json.encode(session.memo)
+    p.keep_memo(name, None if session.memo == NOTHING else msgspec.json.encode(session.memo))
     p.state.of(Sessions).has_memos = True
 
 

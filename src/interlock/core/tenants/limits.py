@@ -55,7 +55,7 @@ def _adopt_rates(p: Pass) -> None:
         else:
             del p.state.gates[name]
             p.state.gates.open.pop(name, None)
-            p.batch.memos[name] = None
+            p.keep_memo(name, None)
 
 
 def check_tenants(p: Pass, wanted: Iterable[tuple[str, str]], *, submitted: bool = True) -> None:

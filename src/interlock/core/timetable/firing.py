@@ -73,7 +73,7 @@ def _create_until(p: Pass, soon: float, most: int) -> None:
 def _look_at(p: Pass, entry: TimetableEntry, soon: float) -> None:
     _catch_up(p, entry)
     _create(p, entry, soon)
-    p.schedules[entry.job.id] = entry.row()
+    p.batch.schedules[entry.job.id] = entry.row()
     # An unsure job is placed again once the facts have arrived.
     if entry.job.id not in p.state.timetable.unsure:
         p.state.timetable.place(entry)
@@ -171,7 +171,7 @@ def turn_back(p: Pass, entry: TimetableEntry) -> None:
     for run in early:
         p.state.timetable.leave(run)
         skip(p, run, UNREACHED)
-    p.schedules[entry.job.id] = entry.row()
+    p.batch.schedules[entry.job.id] = entry.row()
     p.state.timetable.place(entry)
 
 

@@ -1,5 +1,6 @@
 """Series: a due occurrence continues, unless earlier ones of its job still run.
 
+
 Otherwise it waits in prerun without a due time, until one of those ends, or a later occurrence takes its place.
 """
 
@@ -14,6 +15,7 @@ from interlock.model.explanation import MOST_NAMED, Reason, ReasonKind, counted_
 from interlock.model.run import CATCH_UP, SCHEDULE, Now, Run, parallel_of
 from interlock.model.schedule.schedule import CatchUp
 from interlock.model.state import State
+from interlock.model.stored_job import StoredJob
 
 OVERTAKEN = "missed: the previous run was still active when the next was due"
 PAUSED = "paused"
@@ -111,11 +113,11 @@ def _retire(p: Pass, entry: TimetableEntry) -> None:
     p.state.jobs.pop(job_id, None)
     if job_id in p.state.of(Declared).versions:
         # Its file still declares it; the row records that it has run.
-        p.schedules[job_id] = entry.row()
+        p.batch.schedules[job_id] = entry.row()
     else:
         del p.state.timetable.entries[job_id]
-        p.schedules[job_id] = None
-        p.put_jobs[job_id] = None
+        p.batch.schedules[job_id] = None
+        p.forget(StoredJob, job_id)
 
 
 def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:

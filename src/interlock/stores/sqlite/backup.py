@@ -20,10 +20,12 @@ from interlock.core.recovery import restored
 from interlock.error import BadValue, CannotOpenDatabase, DatabaseDamaged, InterlockError
 from interlock.fields.json_form import rfc3339
 from interlock.model.audit import AuditEntry, AuditHead, AuditKind, chained
-from interlock.stores.sqlite.batch import audit_row
+from interlock.model.record import Memo
+from interlock.stores.sqlite.batch import audit_row, put_records
 from interlock.stores.sqlite.database import FileLock, check_header, connect_reader, connect_writer, damage, lock_path
 from interlock.stores.sqlite.queries import QUERIES
 from interlock.stores.sqlite.reader import read_audit_end, read_position
+from interlock.stores.sqlite.records import read_record
 
 MADE = "backup:at"  # name of the memo with the time of a backup
 UNKNOWN_POSITIONS = 10**12  # more than a scheduler gives between a backup and its restore
@@ -55,7 +57,7 @@ def back_up(database: Path, target: Path, force: bool = False) -> Backup:
         with closing(sqlite3.connect(part, isolation_level=None)) as copy:
             source.backup(copy)
             copy.execute("PRAGMA journal_mode = DELETE")  # one file
-            copy.execute(QUERIES["put_memo"], (MADE, repr(time.time()).encode()))
+            put_records(copy, [Memo(MADE, repr(time.time()).encode())])
             runs = copy.execute(QUERIES["count_runs"]).fetchone()[0]
         _replace(part, target)
     return Backup(path=str(target), runs=runs, bytes=target.stat().st_size)
@@ -110,13 +112,13 @@ def _continue_behind(copy: sqlite3.Connection, noted: int, found: Restored) -> i
     copy.execute("BEGIN IMMEDIATE")
     copy.execute(QUERIES["raise_fences"], (restored.first_fence(at),))
     copy.execute(QUERIES["insert_audit"], audit_row(entry))
-    for name, value in (
-        (restored.AT, repr(at).encode()),
-        (restored.POSITION, str(position).encode()),
-        (HEAD, msgspec.json.encode(AuditHead(entry.number, entry.hash))),
-    ):
-        copy.execute(QUERIES["put_memo"], (name, value))
-    copy.execute(QUERIES["drop_memo"], (MADE,))
+    memos = (
+        Memo(restored.AT, repr(at).encode()),
+        Memo(restored.POSITION, str(position).encode()),
+        Memo(HEAD, msgspec.json.encode(AuditHead(entry.number, entry.hash))),
+    )
+    put_records(copy, memos)
+    copy.execute(QUERIES["forget_record"], (Memo.kind, MADE))
     copy.execute("COMMIT")
     return position
 
@@ -148,8 +150,8 @@ def _count_after(target: Path, last: int) -> int | None:
 
 
 def _memo(connection: sqlite3.Connection, name: str) -> float | None:
-    row = connection.execute(QUERIES["get_memo"], (name,)).fetchone()
-    return None if row is None else float(row[0])
+    memo = read_record(Memo, name, connection)
+    return None if memo is None else float(memo.value)
 
 
 def _opened(path: Path) -> sqlite3.Connection:

@@ -11,15 +11,15 @@ from msgspec.structs import replace
 
 from interlock.core.decisions import Batch
 from interlock.model.audit import AuditEntry
-from interlock.model.delivery import Outgoing
+from interlock.model.bulk import BulkRequest
 from interlock.model.facets import Facets
 from interlock.model.outcome import Outcome
+from interlock.model.record import Record
 from interlock.model.state import State
 from interlock.stores.sqlite.queries import (
-    INSERT_DELIVERIES,
     INSERT_HISTORY,
     INSERT_RUNS,
-    NOTE_SENT,
+    PUT_RECORDS,
     QUERIES,
     UPDATE_RUNS,
 )
@@ -34,7 +34,6 @@ sqlite3.register_adapter(Outcome, {outcome: outcome.value for outcome in Outcome
 sqlite3.register_adapter(type(None), {None: None}.get)
 sqlite3.register_adapter(bytes, bytes)
 sqlite3.register_adapter(Facets, msgspec.msgpack.Encoder().encode)
-sqlite3.register_adapter(Outgoing, msgspec.msgpack.Encoder().encode)
 
 
 def history_rows(batch: Batch) -> list[tuple[int, str, int, bytes]]:
@@ -69,17 +68,11 @@ def _service_rows(batch: Batch) -> list[tuple[Any, ...]]:
     ]
 
 
-def _kept_rows(batch: Batch) -> list[tuple[Any, ...]]:
-    return [
-        (name, kept.resume_id, None if kept.last_exit is None else _to_json(kept.last_exit))
-        for name, kept in dict(batch.kept).items()
-        if kept is not None
-    ]
-
-
-def _dropped_jobs(batch: Batch) -> list[tuple[str]]:
-    put = {job.id for job in batch.put_jobs}
-    return [(job_id,) for job_id in batch.dropped_jobs if job_id not in put]
+def put_records(connection: sqlite3.Connection, records: Sequence[Record]) -> None:
+    PUT_RECORDS.write(connection, [(one.kind, one.id, *one.columns, one.encode()) for one in records])
+    if any(isinstance(record, BulkRequest) for record in records):
+        # Before the runs of the batch: a request covers those stored before it.
+        connection.execute(QUERIES["set_reach"])
 
 
 def _audit_rows(batch: Batch) -> list[tuple[Any, ...]]:
@@ -96,24 +89,12 @@ _WRITES: tuple[tuple[str, Callable[[Batch], Sequence[Sequence[Any]]]], ...] = (
     ("put_checkpoint", attrgetter("checkpoints")),
     ("insert_log", _log_rows),
     ("redact_line", attrgetter("redacted")),
-    ("insert_dead_letter", lambda batch: [msgspec.structs.astuple(one) for one in batch.dead_letters]),
-    ("note_replayed", attrgetter("replayed")),
-    ("drop_letter", lambda batch: [(letter_id,) for letter_id in batch.dropped_letters]),
     ("insert_job", lambda batch: [(job.version, job.id, _to_json(job)) for job in batch.jobs]),
-    ("drop_schedule", lambda batch: [(job_id,) for job_id in batch.dropped_schedules]),
-    ("put_schedule", attrgetter("schedules")),
-    ("drop_job", _dropped_jobs),
-    ("put_job", lambda batch: [(job.id, _to_json(job)) for job in batch.put_jobs]),
-    ("forget_kept", lambda batch: [(name,) for name, kept in dict(batch.kept).items() if kept is None]),
-    ("put_kept", _kept_rows),
+    ("drop_schedule", lambda batch: [(job_id,) for job_id, row in batch.schedules.items() if row is None]),
+    ("put_schedule", lambda batch: [row for row in batch.schedules.values() if row is not None]),
     ("insert_service_row", _service_rows),
     ("insert_audit", _audit_rows),
-    ("drop_memo", lambda batch: [(name,) for name, value in batch.memos.items() if value is None]),
-    ("put_memo", lambda batch: [(name, value) for name, value in batch.memos.items() if value is not None]),
-    # Before the runs: a request covers those stored before it.
-    ("drop_bulk", lambda batch: [(bulk_id,) for bulk_id in batch.dropped_bulks]),
-    ("put_bulk", lambda batch: [(one.id, one.seq, _to_json(one)) for one in batch.bulks]),
-    ("walk_bulk", attrgetter("walked")),
+    ("forget_record", lambda batch: [key for key, record in batch.records.items() if record is None]),
 )
 """in this order, before runs and history"""
 
@@ -125,15 +106,12 @@ def write_batch(connection: sqlite3.Connection, batch: Batch) -> None:
             connection.executemany(QUERIES[name], rows)
     if batch.published:
         _publish(connection, batch)
+    put_records(connection, [record for record in batch.records.values() if record is not None])
     for width, created in groupby(batch.created, len):
         INSERT_RUNS[width].write(connection, list(created))
     if batch.copied:
         connection.executemany(QUERIES["copy_payloads"], batch.copied)
     for group, updated in batch.updated.items():
         UPDATE_RUNS[group].write(connection, updated)
-    if batch.deliveries:
-        INSERT_DELIVERIES.write(connection, [msgspec.structs.astuple(one) for one in batch.deliveries])
-    if batch.sent:
-        NOTE_SENT.write(connection, [msgspec.structs.astuple(one) for one in batch.sent])
     if batch.history:
         INSERT_HISTORY.write(connection, history_rows(batch))

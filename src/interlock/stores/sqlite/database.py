@@ -263,6 +263,16 @@ def connect_reader(path: Path) -> sqlite3.Connection:
     return connection
 
 
+@contextmanager
+def one_view(connection: sqlite3.Connection) -> Iterator[None]:
+    """Let several statements see the file as one commit left it."""
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        connection.execute("ROLLBACK")
+
+
 def is_damage(error: BaseException) -> bool:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_CORRUPT
 

@@ -5,16 +5,21 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from interlock.model.letter import DeadLetter
+from interlock.model.record import Record
 from interlock.ports.store import HURRIED, MOST_PRUNED, PruneLimits
+from interlock.stores.sqlite.database import one_view
 from interlock.stores.sqlite.queries import QUERIES
-from interlock.stores.sqlite.reader import one_view, read_position
+from interlock.stores.sqlite.reader import read_position
 
 MOST_AT_ONCE = 1000
 """rows and pages that one transaction deletes, unless a single run has more: other writes wait as long"""
 MOST_IN_A_CALL = 20_000
 HURRIED_AT_ONCE = 10  # times more in a hurried transaction: as many runs as one commit of a busy scheduler ends
 
-PARTS = ("prune_history", "prune_logs", "prune_checkpoints", "prune_payloads", "prune_deliveries", "prune_runs")
+PARTS = (
+    "prune_history", "prune_logs", "prune_checkpoints", "prune_payloads", "prune_records", "prune_runs",
+)  # fmt: skip
 """in this order, because the others are found by their runs"""
 
 
@@ -127,19 +132,19 @@ def prune(numbers: Sequence[int], connection: sqlite3.Connection) -> int:
     return deleted
 
 
-def prune_letters(before: float, most: int, connection: sqlite3.Connection) -> int:
-    unreached = _unreached(connection, of_letters=True)
-    values = {"before": before, "most": most, "limit": MOST_PRUNED, "unreached": unreached}
-    ids = connection.execute(QUERIES["find_old_letters"], values).fetchall()
-    connection.executemany(QUERIES["drop_letter"], ids)
-    return len(ids)
+def prune_records(kind: type[Record], before: float, most: int, connection: sqlite3.Connection) -> int:
+    unreached = _unreached(connection, of_letters=kind is DeadLetter)
+    values = {"kind": kind.kind, "before": before, "most": most, "limit": MOST_PRUNED, "unreached": unreached}
+    keys = connection.execute(QUERIES["find_old_records"], values).fetchall()
+    connection.executemany(QUERIES["forget_record"], keys)
+    return len(keys)
 
 
 def find_service_cuts(most_lines: int, most_bytes: int, connection: sqlite3.Connection) -> dict[str, int]:
     """For each service with rows beyond the limits, the position of the newest such row."""
     cuts: dict[str, int] = {}
     for (service,) in connection.execute(QUERIES["get_logged_services"]).fetchall():
-        values = {"service": service, "most_lines": most_lines, "most_bytes": most_bytes}
+        values = {"service": service, "most_lines": min(most_lines, 2**62), "most_bytes": most_bytes}
         # Mostly no row is beyond the limits, which is quick to see.
         if connection.execute(QUERIES["is_beyond"], values).fetchone()[0]:
             cuts.update((service, row[0]) for row in connection.execute(QUERIES["find_cut"], values))

@@ -1,4 +1,4 @@
-"""The statements of queries.sql by name, with the columns of `Run` and `Delivery` filled in."""
+"""The statements of queries.sql by name, with the columns of runs and records filled in."""
 
 import re
 import sqlite3
@@ -8,15 +8,12 @@ from itertools import chain
 from typing import Any
 
 from interlock.model.audit import AuditEntry
-from interlock.model.delivery import Delivery
-from interlock.model.letter import DeadLetter
+from interlock.model.record import Columns
 from interlock.model.run import UPDATES, Run
-from interlock.wire.delivery_request import Sent
 
 COLUMNS = Run.__struct_fields__
-DELIVERY_COLUMNS = tuple("order_key" if name == "order" else name for name in Delivery.__struct_fields__)
 AUDIT_COLUMNS = AuditEntry.__struct_fields__
-LETTER_COLUMNS = DeadLetter.__struct_fields__
+RECORD_VALUES = (*("order_key" if name == "order" else name for name in Columns._fields), "value")
 CHUNKS = (800, 200, 50)
 """Rows that one statement may take. The writing thread releases the interpreter lock for each statement; to get it back
 from a busy loop can cost more than the statement, so there should be few of them."""
@@ -45,11 +42,9 @@ QUERIES = {
             "all_columns": ", ".join(COLUMNS),
             "loaded": ", ".join(_SMALL.get(column, column) for column in COLUMNS),
             "listed": ", ".join("NULL" if column in _LARGE else column for column in COLUMNS),
-            "delivery_columns": ", ".join(DELIVERY_COLUMNS),
-            "letter_columns": ", ".join(LETTER_COLUMNS),
-            "listed_letter": ", ".join("NULL" if column == "raw" else column for column in LETTER_COLUMNS),
+            "record_values": ", ".join(RECORD_VALUES),
+            "excluded_record": ", ".join(f"excluded.{column}" for column in RECORD_VALUES),
             "audit_columns": ", ".join(AUDIT_COLUMNS),
-            "excluded_delivery": ", ".join(f"excluded.{column}" for column in DELIVERY_COLUMNS),
         },
     )
     for name, body in _BODIES.items()
@@ -71,9 +66,9 @@ LISTINGS = {
 }
 """set of runs to look at → the statement that finds some, and the one that finds how far down it may look"""
 
-DELIVERIES = {
-    place: QUERIES["list_deliveries"].format(place=QUERIES[place])
-    for place in ("all_deliveries", "deliveries_by_id", "deliveries_of_run")
+RECORDS = {
+    place: (QUERIES["list_records"].format(place=QUERIES[place]), QUERIES["find_floor"].format(place=QUERIES[place]))
+    for place in ("all_records", "records_by_id", "records_of_run")
 }
 
 
@@ -107,8 +102,7 @@ class ManyRows:
 INSERT_RUNS = {width: ManyRows("insert_run", COLUMNS[:width]) for width in (Run.PLAIN, len(COLUMNS))}
 """by the number of values in a row"""
 UPDATE_RUNS = {group: ManyRows("update_run", ("id", *columns)) for group, columns in UPDATES.items()}
-INSERT_DELIVERIES = ManyRows("insert_delivery", DELIVERY_COLUMNS)
-NOTE_SENT = ManyRows("note_sent", Sent.__struct_fields__)
+PUT_RECORDS = ManyRows("put_record", ("kind", "id", *RECORD_VALUES))
 INSERT_HISTORY = ManyRows("insert_history", ("position", "run_id", "seq", "entries"))
 
 

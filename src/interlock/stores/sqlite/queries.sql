@@ -78,7 +78,7 @@ SELECT entries FROM history INDEXED BY history_of_run WHERE run_id = :run_id ORD
 -- name: get_positions
 SELECT coalesce((SELECT max(position) FROM history), 0), coalesce((SELECT max(position) FROM logs), 0),
 coalesce((SELECT -min(position) FROM logs), 0), coalesce((SELECT max(position) FROM service_log), 0),
-coalesce((SELECT CAST(value AS INTEGER) FROM memos WHERE name = 'restored:position'), 0);
+coalesce((SELECT CAST(value AS INTEGER) FROM records WHERE kind = 'memo' AND id = 'restored:position'), 0);
 
 -- name: count_unended
 SELECT count(*) FROM runs WHERE ended_at IS NULL;
@@ -172,16 +172,6 @@ DELETE FROM service_log WHERE position IN (
   WHERE service = :service AND position <= :cut AND position < :newest ORDER BY position LIMIT :limit
 );
 
--- name: put_kept
-INSERT INTO services (name, resume_id, last_exit) VALUES (?, ?, ?)
-ON CONFLICT (name) DO UPDATE SET resume_id = excluded.resume_id, last_exit = excluded.last_exit;
-
--- name: forget_kept
-DELETE FROM services WHERE name = ?;
-
--- name: get_kept
-SELECT name, resume_id, last_exit FROM services;
-
 -- name: insert_key
 INSERT INTO idempotency_keys (tenant, idempotency_key, run_id, digest, created_at) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT DO NOTHING;
@@ -245,16 +235,6 @@ SELECT definition FROM job_versions WHERE version = ?;
 SELECT definition FROM job_versions
 WHERE version IN (SELECT job_version FROM runs INDEXED BY runs_live WHERE ended_at IS NULL) ORDER BY job_id, version;
 
--- name: put_job
-INSERT INTO put_jobs (job_id, definition) VALUES (?, ?)
-ON CONFLICT (job_id) DO UPDATE SET definition = excluded.definition;
-
--- name: drop_job
-DELETE FROM put_jobs WHERE job_id = ?;
-
--- name: load_put_jobs
-SELECT definition FROM put_jobs ORDER BY number;
-
 -- name: put_schedule
 INSERT INTO schedules (job_id, identity, anchor, cursor, next, paused, done, reached) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (job_id) DO UPDATE SET identity = excluded.identity, anchor = excluded.anchor, cursor = excluded.cursor,
@@ -292,9 +272,9 @@ SELECT count(*) FROM runs INDEXED BY runs_live WHERE ended_at IS NULL;
 
 -- A retry under way has yet to look at the rows below this number.
 -- name: get_unreached
-SELECT coalesce(max(retry ->> '$.before'), 0) FROM (SELECT CAST(request AS TEXT) AS retry FROM bulk_requests)
-WHERE retry ->> '$.action' = 'retry' AND retry ->> '$.ended_at' IS NULL
-AND (retry ->> '$.wanted.letters' IS NOT NULL) = :of_letters;
+SELECT coalesce(max(retry ->> '$.before'), 0)
+FROM (SELECT CAST(value AS TEXT) AS retry FROM records WHERE kind = 'bulk' AND holds AND state = 'retry')
+WHERE (retry ->> '$.wanted.letters' IS NOT NULL) = :of_letters;
 
 -- name: find_surplus_runs
 WITH RECURSIVE found (job_id) AS (
@@ -321,14 +301,13 @@ SELECT number, 1 + (SELECT count(*) FROM history INDEXED BY history_of_run WHERE
   + (SELECT count(*) FROM logs INDEXED BY logs_of_run WHERE run_id = runs.id)
   + (length(payload) + coalesce(length(result), 0)) / 4096
   + (SELECT count(*) + coalesce(sum(length(payload)), 0) / 4096 FROM further_payloads WHERE run_id = runs.id)
-  + (SELECT count(*) FROM deliveries WHERE run_id = runs.id)
+  + (SELECT count(*) FROM records INDEXED BY records_of_run WHERE run = runs.id)
 FROM runs WHERE number IN (SELECT value FROM json_each(:numbers)) ORDER BY number;
 
 -- name: may_go
 runs.number >= :unreached
 AND (runs.created_at < :occurrences_before OR runs.origin IS NULL OR runs.origin NOT IN ('schedule', 'catch_up'))
-AND NOT EXISTS (SELECT 1 FROM dead_letters WHERE dead_letters.id = runs.id)
-AND NOT EXISTS (SELECT 1 FROM deliveries WHERE deliveries.run_id = runs.id AND deliveries.ended_at IS NULL)
+AND NOT EXISTS (SELECT 1 FROM records INDEXED BY records_of_run WHERE records.run = runs.id AND holds)
 
 -- name: prune_history
 DELETE FROM history WHERE run_id IN ({pruned_ids});
@@ -342,8 +321,8 @@ DELETE FROM checkpoints WHERE run_id IN ({pruned_ids});
 -- name: prune_payloads
 DELETE FROM further_payloads WHERE run_id IN ({pruned_ids});
 
--- name: prune_deliveries
-DELETE FROM deliveries WHERE run_id IN ({pruned_ids});
+-- name: prune_records
+DELETE FROM records WHERE run IN ({pruned_ids});
 
 -- name: prune_runs
 DELETE FROM runs WHERE number IN (SELECT value FROM json_each(:numbers));
@@ -392,114 +371,6 @@ SELECT position, at, attempt, level, text, logger FROM logs WHERE position IN ({
 SELECT position FROM logs INDEXED BY logs_of_run WHERE run_id = :run_id AND position > :after
 ORDER BY position LIMIT :limit
 
--- name: insert_dead_letter
-INSERT INTO dead_letters ({letter_columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING;
-
--- name: note_replayed
-UPDATE dead_letters SET replayed_as = ? WHERE id = ?;
-
--- name: drop_letter
-DELETE FROM dead_letters WHERE id = ?;
-
--- name: get_letter
-SELECT {letter_columns} FROM dead_letters WHERE id = ?;
-
--- name: list_letters
-SELECT number, {listed_letter} FROM dead_letters WHERE number < :before AND {letter_fits} ORDER BY number DESC LIMIT :limit;
-
--- name: count_letters
-SELECT code, count(*) FROM dead_letters WHERE {letter_fits} GROUP BY code;
-
--- name: letter_fits
-(:code IS NULL OR code = :code)
-AND (:job_id IS NULL OR job_id = :job_id)
-AND (:tenant IS NULL OR tenant = :tenant)
-AND (:since IS NULL OR at >= :since)
-AND (:until IS NULL OR at < :until)
-AND (:replayed IS NULL OR (replayed_as IS NOT NULL) = :replayed)
-
--- name: find_old_letters
-SELECT id FROM (SELECT number, id, at FROM dead_letters ORDER BY number LIMIT :limit) WHERE number >= :unreached
-AND (at < :before OR number <= (SELECT number FROM dead_letters ORDER BY number DESC LIMIT 1 OFFSET :most));
-
--- name: insert_delivery
-INSERT INTO deliveries ({delivery_columns}) VALUES {rows}
-ON CONFLICT (id) DO UPDATE SET ({delivery_columns}) = ({excluded_delivery}) WHERE excluded.round > deliveries.round;
-
--- name: note_sent
-UPDATE deliveries SET (tries, next_at, ended_at, status, answer, error)
-  = (new.column3, new.column4, new.column5, new.column6, new.column7, new.column8)
-FROM (VALUES {rows}) AS new
-WHERE id = new.column1 AND round = new.column2 AND tries <= new.column3 AND ended_at IS NULL;
-
--- name: get_delivery
-SELECT {delivery_columns} FROM deliveries WHERE id = ?;
-
--- name: list_deliveries
-SELECT number, {delivery_columns} FROM {place}
-AND number < :before AND number > :floor
-AND (:run_id IS NULL OR run_id = :run_id)
-AND (:job_id IS NULL OR job_id = :job_id)
-AND (:tenant IS NULL OR tenant = :tenant)
-AND (:state IS NULL OR :state = CASE WHEN ended_at IS NULL THEN 'pending' WHEN error = '' THEN 'delivered' ELSE 'failed' END)
-ORDER BY number DESC LIMIT :limit;
-
--- name: find_floor_of_deliveries
-SELECT floor FROM (SELECT min(:before, (SELECT max(number) + 1 FROM deliveries)) - :most - 1 AS floor)
-WHERE floor >= (SELECT min(number) FROM deliveries);
-
--- name: all_deliveries
-deliveries NOT INDEXED WHERE true
-
--- name: deliveries_of_run
-deliveries INDEXED BY deliveries_of_run WHERE run_id = :run_id
-
--- name: deliveries_by_id
-deliveries INDEXED BY sqlite_autoindex_deliveries_1 WHERE id >= :id_prefix AND id < :id_prefix || char(1114111)
-
--- name: get_owed_hosts
-WITH RECURSIVE {first_in_order}, hosts (host) AS (
-  SELECT min(host) FROM {unordered}
-  UNION ALL
-  SELECT (SELECT min(host) FROM {unordered} AND host > hosts.host) FROM hosts WHERE host IS NOT NULL
-)
-SELECT host, min(next_at) FROM (
-  SELECT host, (SELECT min(next_at) FROM {unordered} AND deliveries.host = hosts.host) AS next_at
-  FROM hosts WHERE host IS NOT NULL
-  UNION ALL
-  SELECT host, next_at FROM first_in_order CROSS JOIN deliveries USING (number)
-)
-GROUP BY host;
-
--- name: get_owed_tries
-SELECT tries, max(next_at) FROM (SELECT tries, next_at FROM {unordered} UNION ALL SELECT tries, next_at FROM {ordered})
-GROUP BY tries;
-
--- name: get_owed
-WITH RECURSIVE {first_in_order}
-SELECT {delivery_columns} FROM (
-  SELECT * FROM (SELECT number FROM {unordered} AND host = :host AND next_at <= :now ORDER BY next_at LIMIT :limit)
-  UNION ALL
-  SELECT number FROM first_in_order
-)
-CROSS JOIN deliveries USING (number) WHERE host = :host AND next_at <= :now ORDER BY next_at, number LIMIT :limit;
-
--- name: unordered
-deliveries INDEXED BY deliveries_due WHERE ended_at IS NULL AND order_key IS NULL
-
--- name: ordered
-deliveries INDEXED BY deliveries_in_order WHERE ended_at IS NULL AND order_key IS NOT NULL
-
--- name: first_in_order
-orders (order_key) AS (
-  SELECT min(order_key) FROM {ordered}
-  UNION ALL
-  SELECT (SELECT min(order_key) FROM {ordered} AND order_key > orders.order_key) FROM orders WHERE order_key IS NOT NULL
-), first_in_order (number) AS (
-  SELECT (SELECT min(number) FROM {ordered} AND deliveries.order_key = orders.order_key)
-  FROM orders WHERE order_key IS NOT NULL
-)
-
 -- name: get_lease
 SELECT name, holder, token, epoch, ends_at FROM leases WHERE name = ?;
 
@@ -509,24 +380,6 @@ ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, token = excluded.toke
 
 -- name: end_leases
 UPDATE leases SET ends_at = 0;
-
--- name: put_bulk
-INSERT INTO bulk_requests (id, seq, request, last_number) VALUES (?, ?, ?, (SELECT coalesce(max(number), 0) FROM runs))
-ON CONFLICT (id) DO UPDATE SET seq = excluded.seq, request = excluded.request WHERE seq <= excluded.seq;
-
--- name: walk_bulk
-UPDATE bulk_requests SET last_number = min(last_number, coalesce((SELECT number - 1 FROM runs WHERE id = ?), last_number))
-WHERE id = ?;
-
--- name: drop_bulk
-DELETE FROM bulk_requests WHERE id = ?;
-
--- name: get_bulk
-SELECT request FROM bulk_requests WHERE id = ?;
-
--- name: load_bulks
-SELECT request, (SELECT count(*) FROM runs INDEXED BY runs_live WHERE ended_at IS NULL AND runs.number <= last_number)
-FROM bulk_requests ORDER BY number;
 
 -- name: insert_audit
 INSERT INTO audit ({audit_columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (number) DO NOTHING;
@@ -548,22 +401,106 @@ AND (:tenant IS NULL OR tenant = :tenant)
 AND (:subject IS NULL OR subject = :subject)
 AND (:since IS NULL OR at >= :since)
 
--- name: put_memo
-INSERT INTO memos (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value;
+-- name: put_record
+INSERT INTO records ({columns}) VALUES {rows}
+ON CONFLICT (kind, id) DO UPDATE SET ({record_values}) = ({excluded_record})
+WHERE excluded.seq > records.seq OR excluded.seq = 0;
 
--- name: drop_memo
-DELETE FROM memos WHERE name = ?;
+-- name: forget_record
+DELETE FROM records WHERE kind = ? AND id = ?;
 
--- name: get_memo
-SELECT value FROM memos WHERE name = ?;
+-- name: get_record
+SELECT id, value FROM records WHERE kind = ? AND id = ?;
+
+-- name: load_records
+SELECT id, value FROM records INDEXED BY records_of_kind WHERE kind = ? ORDER BY number;
+
+-- name: list_records
+SELECT number, id, value FROM {place}
+AND number < :before AND number > :floor AND {record_fits} ORDER BY number DESC LIMIT :limit;
+
+-- name: count_records
+SELECT state, count(*) FROM {all_records} AND {record_fits} GROUP BY state;
+
+-- name: record_fits
+(:tenant IS NULL OR tenant = :tenant)
+AND (:job IS NULL OR job = :job)
+AND (:run IS NULL OR run = :run)
+AND (:state IS NULL OR state = :state)
+AND (:since IS NULL OR at >= :since)
+AND (:until IS NULL OR at < :until)
+AND (:is_due IS NULL OR (due_at IS NOT NULL) = :is_due)
+
+-- name: get_due_times
+WITH RECURSIVE {first_in_order}, queues (queue) AS (
+  SELECT min(queue) FROM {unordered}
+  UNION ALL
+  SELECT (SELECT min(queue) FROM {unordered} AND queue > queues.queue) FROM queues WHERE queue IS NOT NULL
+)
+SELECT queue, min(due_at) FROM (
+  SELECT queue, (SELECT min(due_at) FROM {unordered} AND records.queue = queues.queue) AS due_at
+  FROM queues WHERE queue IS NOT NULL
+  UNION ALL
+  SELECT queue, due_at FROM first_in_order CROSS JOIN records USING (number)
+)
+GROUP BY queue;
+
+-- name: get_due
+WITH RECURSIVE {first_in_order}
+SELECT id, value FROM (
+  SELECT * FROM (SELECT number FROM {unordered} AND queue = :queue AND due_at <= :now ORDER BY due_at LIMIT :limit)
+  UNION ALL
+  SELECT number FROM first_in_order
+)
+CROSS JOIN records USING (number) WHERE queue = :queue AND due_at <= :now ORDER BY due_at, number LIMIT :limit;
+
+-- name: unordered
+records INDEXED BY records_due WHERE kind = :kind AND due_at IS NOT NULL AND order_key IS NULL
+
+-- name: ordered
+records INDEXED BY records_in_order WHERE kind = :kind AND due_at IS NOT NULL AND order_key IS NOT NULL
+
+-- name: first_in_order
+orders (order_key) AS (
+  SELECT min(order_key) FROM {ordered}
+  UNION ALL
+  SELECT (SELECT min(order_key) FROM {ordered} AND order_key > orders.order_key) FROM orders WHERE order_key IS NOT NULL
+), first_in_order (number) AS (
+  SELECT (SELECT min(number) FROM {ordered} AND records.order_key = orders.order_key)
+  FROM orders WHERE order_key IS NOT NULL
+)
+
+-- name: find_old_records
+SELECT kind, id FROM (SELECT number, kind, id, at FROM {all_records} ORDER BY number LIMIT :limit)
+WHERE number >= :unreached
+AND (at < :before OR number <= (SELECT number FROM {all_records} ORDER BY number DESC LIMIT 1 OFFSET :most));
+
+-- name: all_records
+records INDEXED BY records_of_kind WHERE kind = :kind
+
+-- name: records_of_run
+records INDEXED BY records_of_run WHERE run = :run AND kind = :kind
+
+-- name: records_by_id
+records INDEXED BY sqlite_autoindex_records_1 WHERE kind = :kind AND id >= :id_prefix AND id < :id_prefix || char(1114111)
+
+-- name: set_reach
+UPDATE records SET last_run = (SELECT coalesce(max(number), 0) FROM runs) WHERE kind = 'bulk' AND last_run IS NULL;
+
+-- name: load_reaches
+SELECT id, (
+  SELECT count(*) FROM runs INDEXED BY runs_live WHERE ended_at IS NULL AND runs.number
+  <= min(last_run, coalesce((SELECT number - 1 FROM runs AS walked WHERE walked.id = records.run), last_run))
+)
+FROM records WHERE kind = 'bulk' AND holds;
 
 -- Without those of idle sessions.
 -- name: load_memos
-SELECT name, value FROM memos WHERE name < 'session:' OR name >= 'session;'
-UNION ALL SELECT name, value FROM memos JOIN (
+SELECT id, value FROM records WHERE kind = 'memo' AND (id < 'session:' OR id >= 'session;')
+UNION ALL SELECT id, value FROM (
   SELECT DISTINCT 'session:' || tenant || ':' || session AS name FROM runs INDEXED BY runs_live
   WHERE ended_at IS NULL AND session IS NOT NULL
-) USING (name);
+) CROSS JOIN records ON kind = 'memo' AND id = name;
 
 -- name: has_session_memos
-SELECT EXISTS (SELECT 1 FROM memos WHERE name >= 'session:' AND name < 'session;');
+SELECT EXISTS (SELECT 1 FROM records WHERE kind = 'memo' AND id >= 'session:' AND id < 'session;');

@@ -5,9 +5,10 @@ import logging
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,18 +18,17 @@ from msgspec.structs import asdict
 from interlock import error as e
 from interlock.core.audit import HEAD
 from interlock.model.audit import AuditEntry, AuditFilter, AuditHead, AuditKind
-from interlock.model.bulk import BulkRequest
-from interlock.model.child_info import Change, Exit, Kept
-from interlock.model.delivery import Delivery, DeliveryFilter, Outgoing
-from interlock.model.facets import Facets
+from interlock.model.child_info import Change
 from interlock.model.job import Job
-from interlock.model.letter import DeadLetter, LetterCode, LetterFilter
+from interlock.model.record import Memo, R, Record, RecordFilter
 from interlock.model.run import Run, Transition
 from interlock.model.session_info import SessionEvent
-from interlock.model.state import State
+from interlock.model.stored_job import read_job
 from interlock.ports import store as port
-from interlock.stores.sqlite.database import connect_reader, damage, is_damage
-from interlock.stores.sqlite.queries import AUDIT_COLUMNS, DELIVERIES, LISTINGS, QUERIES
+from interlock.stores.sqlite import records
+from interlock.stores.sqlite.database import connect_reader, damage, is_damage, one_view
+from interlock.stores.sqlite.lookups import facets_decoder, look_up, read_run
+from interlock.stores.sqlite.queries import AUDIT_COLUMNS, LISTINGS, QUERIES
 
 logger = logging.getLogger("interlock.store")
 
@@ -37,13 +37,8 @@ Row = tuple[Any, ...]
 
 _LARGEST = 2**63 - 1
 _history_decoder = msgspec.msgpack.Decoder(list[Transition])
-_facets_decoder = msgspec.msgpack.Decoder(Facets)
-_job_decoder = msgspec.json.Decoder(Job)
 _change_decoder = msgspec.json.Decoder(Change)
-_exit_decoder = msgspec.json.Decoder(Exit)
 _head_decoder = msgspec.json.Decoder(AuditHead)
-_request_decoder = msgspec.msgpack.Decoder(Outgoing)
-read_bulk = msgspec.json.Decoder(BulkRequest).decode
 
 
 class SqliteReader(port.Reader):
@@ -137,21 +132,21 @@ class SqliteReader(port.Reader):
     async def run(self, run_id: str) -> Run | None:
         return await self._first("get_run", run_id, read_run)
 
+    async def look_up(self, wanted: port.Lookup) -> port.Found:
+        return await self._read(partial(look_up, wanted))
+
     async def unscanned(self, run_ids: Sequence[str]) -> list[port.Unscanned]:
         def work(connection: sqlite3.Connection) -> list[port.Unscanned]:
             found = []
             for run_id in run_ids:
                 row = connection.execute(QUERIES["get_result"], (run_id,)).fetchone()
-                if row is not None and _facets_decoder.decode(row[1]).is_unscanned:
+                if row is not None and facets_decoder.decode(row[1]).is_unscanned:
                     lines = connection.execute(QUERIES["get_held_lines"], (run_id,)).fetchall()
                     names = sorted({name for line in lines for name in line[4:]})
                     found.append(port.Unscanned(run_id, row[0], [line[1:4] for line in lines], names))
             return found
 
         return await self._read(work)
-
-    async def tenant_of_pruned(self, run_id: str) -> str | None:
-        return await self._first("get_tenant_of_pruned", run_id, lambda row: str(row[0]))
 
     async def runs(self, wanted: port.RunFilter, before: int | None, limit: int) -> port.RunRows:
         find, find_floor = LISTINGS[_place(wanted)]
@@ -227,71 +222,38 @@ class SqliteReader(port.Reader):
         found = await self._rows(name, values, _service_entry)
         return found[::-1] if last else found
 
-    async def kept(self) -> dict[str, Kept]:
-        def read(row: Row) -> tuple[str, Kept]:
-            name, resume_id, last = row
-            return name, Kept(resume_id=resume_id, last_exit=None if last is None else _exit_decoder.decode(last))
-
-        return dict(await self._rows("get_kept", {}, read))
-
     async def position(self) -> int:
         return await self._read(read_position)
 
-    async def definition(self, version: str) -> Job | None:
-        return await self._first("get_job", version, lambda row: read_job(row[0]))
+    async def record(self, kind: type[R], id: str) -> R | None:
+        return await self._read(partial(records.read_record, kind, id))
 
-    async def bulk(self, bulk_id: str) -> BulkRequest | None:
-        return await self._first("get_bulk", bulk_id, lambda row: read_bulk(row[0]))
+    async def records(
+        self,
+        kind: type[R],
+        wanted: RecordFilter = port.EVERY_RECORD,
+        before: int | None = None,
+        limit: int = port.MOST_RECORDS,
+    ) -> port.RecordRows[R]:
+        start = _LARGEST if before is None else _in_range(before)
+        return await self._read(partial(records.list_records, kind, wanted, start, limit))
 
-    async def delivery(self, delivery_id: str) -> Delivery | None:
-        return await self._first("get_delivery", delivery_id, _delivery)
-
-    async def deliveries(self, wanted: DeliveryFilter, before: int | None, limit: int) -> port.DeliveryRows:
-        values = asdict(wanted) | {
-            "before": _LARGEST if before is None else _in_range(before),
-            "most": port.MOST_LOOKED_AT,
-            "limit": limit + 1,
-        }
-
-        def work(connection: sqlite3.Connection) -> port.DeliveryRows:
-            floor, place = None, "deliveries_of_run" if wanted.id_prefix is None else "deliveries_by_id"
-            with one_view(connection):
-                if wanted.run_id is wanted.id_prefix is None:
-                    place = "all_deliveries"
-                    floor = connection.execute(QUERIES["find_floor_of_deliveries"], values).fetchone()
-                values["floor"] = 0 if floor is None else floor[0]
-                rows = connection.execute(DELIVERIES[place], values).fetchall()
-            found = [_delivery(row[1:]) for row in rows[:limit]]
-            if len(rows) > limit:
-                return port.DeliveryRows(found, rows[limit - 1][0])
-            return port.DeliveryRows(found, None if floor is None else floor[0] + 1)
-
-        return await self._read(work)
-
-    async def letter(self, letter_id: str) -> DeadLetter | None:
-        return await self._first("get_letter", letter_id, _letter)
-
-    async def letters(self, wanted: LetterFilter, before: int | None, limit: int) -> port.LetterRows:
-        values = asdict(wanted) | {"before": _LARGEST if before is None else _in_range(before), "limit": limit + 1}
-        found = await self._rows("list_letters", values, lambda row: (row[0], _letter(row[1:])))
-        following = found[limit - 1][0] if len(found) > limit else None
-        return port.LetterRows([one for _, one in found[:limit]], following)
-
-    async def letter_counts(self, wanted: LetterFilter) -> dict[str, int]:
-        return dict(await self._rows("count_letters", asdict(wanted), lambda row: (row[0], row[1])))
+    async def counts(self, kind: type[Record], wanted: RecordFilter) -> dict[str, int]:
+        values = asdict(wanted) | {"kind": kind.kind}
+        return dict(await self._rows("count_records", values, lambda row: (row[0], row[1])))
 
     async def audit(
         self, after: int, limit: int, wanted: AuditFilter = port.EVERY_ENTRY, last: bool = False
     ) -> port.AuditRows:
         def work(connection: sqlite3.Connection) -> port.AuditRows:
             with one_view(connection):
-                memo, newest = connection.execute(QUERIES["get_memo"], (HEAD,)).fetchone(), read_audit_end(connection)
+                memo, newest = records.read_record(Memo, HEAD, connection), read_audit_end(connection)
                 start = _in_range(max(after, newest.number - port.MOST_LOOKED_AT) if last else after)
                 until = min(start + port.MOST_LOOKED_AT, newest.number)
                 values = asdict(wanted) | {"after": start, "until": until, "limit": limit}
                 rows = connection.execute(QUERIES["list_last_of_audit" if last else "list_audit"], values).fetchall()
             entries = [_audit_entry(row) for row in rows]
-            head = AuditHead() if memo is None else _head_decoder.decode(memo[0])
+            head = AuditHead() if memo is None else _head_decoder.decode(memo.value)
             if last:
                 return port.AuditRows(entries[::-1], None, head)
             reached = entries[-1].number if len(entries) == limit else until
@@ -299,52 +261,13 @@ class SqliteReader(port.Reader):
 
         return await self._read(work)
 
-    async def owed_hosts(self) -> dict[str, float]:
-        return dict(await self._rows("get_owed_hosts", {}, lambda row: (row[0], row[1])))
+    async def due_times(self, kind: type[Record]) -> dict[str, float]:
+        return dict(await self._rows("get_due_times", {"kind": kind.kind}, lambda row: (row[0], row[1])))
 
-    async def owed_tries(self) -> dict[int, float]:
-        return dict(await self._rows("get_owed_tries", {}, lambda row: (row[0], row[1])))
-
-    async def owed(self, host: str, now: float, limit: int) -> list[Delivery]:
-        return await self._rows("get_owed", {"host": host, "now": now, "limit": limit}, _delivery)
-
-
-@contextmanager
-def one_view(connection: sqlite3.Connection) -> Iterator[None]:
-    """Let several statements see the file as one commit left it."""
-    connection.execute("BEGIN")
-    try:
-        yield
-    finally:
-        connection.execute("ROLLBACK")
-
-
-_STATES = {str(state): state for state in State}  # faster than a call of the class, which refuses damaged values
-
-
-def read_runs(rows: Iterable[tuple[Any, ...]]) -> Iterator[Run]:
-    """Yield runs that share equal texts: a million of them may wait."""
-    shared: dict[str, str] = {}
-    for row in rows:
-        run = read_run(row)
-        for name in ("job_id", "tenant", "job_version", "lane", "reason", "actor", "created_by"):
-            text = getattr(run, name)
-            setattr(run, name, shared.setdefault(text, text))
-        yield run
-
-
-def read_run(row: tuple[Any, ...]) -> Run:
-    run = Run(*row)
-    run.state = _STATES.get(run.state) or State(run.state)
-    run.previous = None if run.previous is None else _STATES.get(run.previous) or State(run.previous)
-    if run.facets is not None:
-        run.facets = _facets_decoder.decode(run.facets)  # type: ignore[arg-type] # as it comes from the file
-    return run
-
-
-def _letter(row: Row) -> DeadLetter:
-    letter_id, at, code, *rest = row
-    return DeadLetter(letter_id, at, LetterCode(code), *rest)
+    async def due(self, kind: type[R], queue: str, now: float, limit: int) -> list[R]:
+        values = {"kind": kind.kind, "queue": queue, "now": now, "limit": limit}
+        found = await self._rows("get_due", values, lambda row: kind.read(*row))
+        return [record for record in found if record is not None]
 
 
 def read_position(connection: sqlite3.Connection) -> int:
@@ -352,31 +275,10 @@ def read_position(connection: sqlite3.Connection) -> int:
     return position
 
 
-def read_jobs(connection: sqlite3.Connection, name: str) -> list[Job]:
-    """Return the jobs that a statement finds, without those that cannot be read at all."""
-    found = (read_job(row[0]) for row in connection.execute(QUERIES[name]))
+def read_jobs(connection: sqlite3.Connection) -> list[Job]:
+    """Return the versions of live runs, without those that cannot be read at all."""
+    found = (read_job(row[0]) for row in connection.execute(QUERIES["load_jobs"]))
     return [job for job in found if job is not None]
-
-
-def read_job(data: bytes) -> Job | None:
-    """Return a stored definition. If a check fails now, for example for a time zone that this machine does not have, it
-    goes without its schedule rather than keep a scheduler from starting."""
-    try:
-        return _job_decoder.decode(data)
-    except (e.InterlockError, msgspec.ValidationError) as error:
-        fields = msgspec.json.decode(data)
-        try:
-            job = msgspec.convert({name: value for name, value in fields.items() if name != "schedule"}, Job)
-        except (e.InterlockError, msgspec.ValidationError):
-            logger.error("the stored job %r cannot be read and is left out: %s", fields.get("id"), error)
-            return None
-        logger.error("the schedule of the stored job %r cannot be read, so it has none: %s", job.id, error)
-        return job
-
-
-def _delivery(row: Row) -> Delivery:
-    found = Delivery(*row)
-    return msgspec.structs.replace(found, request=_request_decoder.decode(found.request))  # type: ignore[arg-type] # as it comes from the file
 
 
 def read_audit_end(connection: sqlite3.Connection) -> AuditHead:

@@ -13,6 +13,7 @@ from interlock.error import BadValue, CannotOpenDatabase
 from interlock.fields.payload import digest
 from interlock.model.job import Job
 from interlock.model.run import Run, Transition
+from interlock.model.stored_job import StoredJob
 from interlock.stores.sqlite.database import check_header, connect_writer
 from interlock.stores.sqlite.queries import QUERIES
 
@@ -24,7 +25,7 @@ _CHECKS: dict[str, Callable[[dict[str, Any]], object]] = {
     "runs": lambda row: msgspec.convert(row, Run),
     "history": lambda row: _transitions.decode(row["entries"]),
     "job_versions": lambda row: _jobs.decode(row["definition"]),
-    "put_jobs": lambda row: _jobs.decode(row["definition"]),
+    "records": lambda row: row["kind"] == StoredJob.kind and _jobs.decode(row["value"]),
 }
 """table → a check that raises for a row that SQLite can read and the scheduler cannot"""
 

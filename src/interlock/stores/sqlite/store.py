@@ -17,25 +17,23 @@ import msgspec
 from interlock import error as e
 from interlock.core.decisions import Batch
 from interlock.core.timetable.table import ScheduleRow
-from interlock.model.state import State
+from interlock.model.record import Record
 from interlock.ports.leases import L, Lease, Leases
-from interlock.ports.store import Inputs, Pruned, PruneLimits, Snapshot, Store
+from interlock.ports.store import Pruned, PruneLimits, Snapshot, Store
 from interlock.stores.sqlite import database, pruning
 from interlock.stores.sqlite.batch import write_batch
+from interlock.stores.sqlite.lookups import read_runs
 from interlock.stores.sqlite.queries import QUERIES
 from interlock.stores.sqlite.reader import (
     Row,
     SqliteReader,
-    one_view,
     read_audit_end,
-    read_bulk,
     read_jobs,
     read_position,
-    read_runs,
 )
+from interlock.stores.sqlite.records import load_records
 
 T = TypeVar("T")
-K = TypeVar("K", bound="str | tuple[str, ...]")
 
 LONGEST_LOG = 64 * 1024 * 1024  # bytes of the write-ahead log after which it is truncated, despite readers
 FOLD_EVERY = 2.0  # seconds between two checks of its length
@@ -264,24 +262,30 @@ class SqliteStore(SqliteReader, Store, Leases):
         # Only history: a log line that is already stored gets a position and no row.
         return self._write(work, batch.of_services - 1 if batch.history else 0)
 
-    async def prune_service_log(self, most_lines: int, most_bytes: int) -> int:
+    async def prune(self, limits: PruneLimits) -> Pruned:
+        lines = await self._prune_service_log(limits.log_lines, limits.log_bytes)
+        keys = await self._prune_keys(limits.keys_before, limits.calls_before)
+        records = sum([await self._prune_records(*kept) for kept in limits.records])
+        return msgspec.structs.replace(await self._prune_runs(limits), lines=lines, keys=keys, records=records)
+
+    async def _prune_service_log(self, most_lines: int, most_bytes: int) -> int:
         # Searching beside the writer holds it up only for the deletion.
         cuts = await self._read(partial(pruning.find_service_cuts, most_lines, most_bytes))
         return await self._write(partial(pruning.prune_services, cuts)) if cuts else 0
 
-    async def load(self, small_payload: int) -> Snapshot:
+    async def load(self, small_payload: int, kinds: Sequence[type[Record]] = ()) -> Snapshot:
         def work(connection: sqlite3.Connection) -> Snapshot:
-            with one_view(connection):
+            with database.one_view(connection):
                 rows = connection.execute(QUERIES["load_runs"], {"small_payload": small_payload})
                 return Snapshot(
                     runs=list(read_runs(rows)),
-                    jobs=read_jobs(connection, "load_jobs"),
+                    jobs=read_jobs(connection),
                     position=read_position(connection),
                     log_sizes={row[0]: (row[1], row[2]) for row in connection.execute(QUERIES["load_log_sizes"])},
                     log_marks={row[0]: (row[1], row[2]) for row in connection.execute(QUERIES["load_log_marks"])},
-                    put_jobs=read_jobs(connection, "load_put_jobs"),
                     schedules=[_schedule(row) for row in connection.execute(QUERIES["load_schedules"])],
-                    bulks=[(read_bulk(row[0]), row[1]) for row in connection.execute(QUERIES["load_bulks"])],
+                    records=[record for kind in kinds for record in load_records(kind, connection)],
+                    reaches=dict(connection.execute(QUERIES["load_reaches"])),
                     memos=dict(connection.execute(QUERIES["load_memos"])),
                     has_session_memos=bool(connection.execute(QUERIES["has_session_memos"]).fetchone()[0]),
                     audit=read_audit_end(connection),
@@ -289,50 +293,14 @@ class SqliteStore(SqliteReader, Store, Leases):
 
         return await self._read(work)
 
-    async def _find(self, query: str, keys: Sequence[K], *more: object) -> dict[K, Row]:
-        """Return the first row that a query finds for each key."""
-        return await self._read(partial(_rows, query, keys, more))
-
-    async def inputs(self, run_ids: Sequence[str]) -> dict[str, Inputs]:
-        def work(connection: sqlite3.Connection) -> dict[str, Inputs]:
-            with one_view(connection):
-                found = _rows("get_inputs", run_ids, (), connection)
-                further = {one: connection.execute(QUERIES["get_further_payloads"], (one,)).fetchall() for one in found}
-                return {one: Inputs(row[0], row[1], tuple(p for (p,) in further[one])) for one, row in found.items()}
-
-        return await self._read(work)
-
-    async def memos(self, names: Sequence[str]) -> dict[str, bytes]:
-        return {name: row[0] for name, row in (await self._find("get_memo", names)).items()}
-
-    async def known_keys(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], tuple[str, bytes]]:
-        return {key: (row[0], row[1]) for key, row in (await self._find("get_key", keys)).items()}
-
-    async def digests(self, run_ids: Sequence[str]) -> dict[str, bytes]:
-        return {one: row[0] for one, row in (await self._find("get_digest", run_ids)).items()}
-
-    async def states(self, run_ids: Sequence[str]) -> dict[str, State]:
-        return {one: State(row[0]) for one, row in (await self._find("get_state", run_ids)).items()}
-
-    async def previous(self, run_id: str) -> tuple[str, State, bool] | None:
-        row = (await self._find("get_previous", [run_id])).get(run_id)
-        return None if row is None else (row[0], State(row[1]), bool(row[2]))
-
-    async def latest_times(self, job_ids: Sequence[str], after: float) -> dict[str, float]:
-        found = await self._find("get_latest_time", job_ids, after)
-        return {one: row[0] for one, row in found.items() if row[0] is not None}
-
-    async def first_times(self, job_ids: Sequence[str]) -> dict[str, float]:
-        return {one: row[0] for one, row in (await self._find("get_first_time", job_ids)).items()}
-
-    async def prune_keys(self, created_before: float, calls_before: float = 0.0) -> int:
+    async def _prune_keys(self, created_before: float, calls_before: float) -> int:
         numbers = await self._read(partial(pruning.find_old_keys, created_before, calls_before))
         return await self._write(partial(pruning.prune_keys, numbers)) if numbers else 0
 
-    async def prune_letters(self, before: float, most: int) -> int:
-        return await self._write(partial(pruning.prune_letters, before, most))
+    async def _prune_records(self, kind: type[Record], before: float, most: int) -> int:
+        return await self._write(partial(pruning.prune_records, kind, before, most))
 
-    async def prune_runs(self, limits: PruneLimits) -> Pruned:
+    async def _prune_runs(self, limits: PruneLimits) -> Pruned:
         found = await self._read(partial(pruning.find_prunable, limits, self._counted))
         self._counted = found.counted
         deleted = 0
@@ -365,9 +333,3 @@ def _schedule(row: Row) -> ScheduleRow:
     job_id, identity, anchor, cursor, following, paused, done, reached = row
     cursor = anchor if cursor == anchor else cursor
     return job_id, identity, anchor, cursor, following, bool(paused), bool(done), reached or 0.0
-
-
-def _rows(query: str, keys: Sequence[K], more: tuple[object, ...], connection: sqlite3.Connection) -> dict[K, Row]:
-    values = ((one, (*one, *more) if isinstance(one, tuple) else (one, *more)) for one in keys)
-    rows = ((one, connection.execute(QUERIES[query], given).fetchone()) for one, given in values)
-    return {one: row for one, row in rows if row is not None}

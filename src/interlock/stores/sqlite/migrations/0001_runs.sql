@@ -123,61 +123,12 @@ CREATE TABLE logs (
 
 CREATE UNIQUE INDEX logs_of_run ON logs (run_id, attempt, number);
 
--- The id is that of the run; a message of a worker that cannot be read has one of its own, and raw bytes.
-CREATE TABLE dead_letters (
-  number INTEGER PRIMARY KEY,
-  id TEXT NOT NULL UNIQUE,
-  at REAL NOT NULL,
-  code TEXT NOT NULL,
-  error TEXT NOT NULL,
-  job_id TEXT NOT NULL,
-  tenant TEXT NOT NULL,
-  replayed_as TEXT,
-  worker_id TEXT,
-  raw BLOB
-);
-
--- Requests to other systems, owed and made. Numbers are given in the order of creation. request is a msgpack array.
-CREATE TABLE deliveries (
-  number INTEGER PRIMARY KEY,
-  id TEXT NOT NULL UNIQUE,
-  run_id TEXT NOT NULL,
-  job_id TEXT NOT NULL,
-  tenant TEXT NOT NULL,
-  event TEXT NOT NULL,
-  host TEXT NOT NULL,
-  order_key TEXT,
-  created_at REAL NOT NULL,
-  give_up_at REAL NOT NULL,
-  round INTEGER NOT NULL,
-  tries INTEGER NOT NULL,
-  next_at REAL NOT NULL,
-  ended_at REAL,
-  status INTEGER,
-  error TEXT NOT NULL,
-  answer TEXT NOT NULL,
-  request BLOB NOT NULL
-);
-
--- Pending deliveries. Of those that keep an order, only the first is due: the others cost nothing while they wait.
-CREATE INDEX deliveries_due ON deliveries (host, next_at) WHERE ended_at IS NULL AND order_key IS NULL;
-CREATE INDEX deliveries_in_order ON deliveries (order_key, number) WHERE ended_at IS NULL AND order_key IS NOT NULL;
-
-CREATE INDEX deliveries_of_run ON deliveries (run_id);
-
 CREATE TABLE leases (
   name TEXT NOT NULL PRIMARY KEY,
   holder TEXT NOT NULL,
   token TEXT NOT NULL,
   epoch INTEGER NOT NULL,
   ends_at REAL NOT NULL
-) WITHOUT ROWID;
-
--- last_exit is a JSON object.
-CREATE TABLE services (
-  name TEXT NOT NULL PRIMARY KEY,
-  resume_id TEXT NOT NULL,
-  last_exit BLOB
 ) WITHOUT ROWID;
 
 -- Positions are shared with history and logs: no number is in two of them. size is that of text and change in bytes;
@@ -214,22 +165,6 @@ CREATE TABLE schedules (
   reached REAL NOT NULL
 ) WITHOUT ROWID;
 
--- Jobs that were put, as JSON objects.
-CREATE TABLE put_jobs (
-  number INTEGER PRIMARY KEY,
-  job_id TEXT NOT NULL UNIQUE,
-  definition BLOB NOT NULL
-);
-
--- Requests for many runs at once, as JSON objects. They apply to runs up to last_number, those that were there before.
-CREATE TABLE bulk_requests (
-  number INTEGER PRIMARY KEY,
-  id TEXT NOT NULL UNIQUE,
-  seq INTEGER NOT NULL,
-  last_number INTEGER NOT NULL,
-  request BLOB NOT NULL
-);
-
 -- Entries that are only ever added; each has the hash of the one before. detail is a JSON object.
 CREATE TABLE audit (
   number INTEGER PRIMARY KEY,
@@ -247,8 +182,30 @@ CREATE TABLE audit (
 CREATE TRIGGER audit_not_changed BEFORE UPDATE ON audit BEGIN SELECT RAISE(ABORT, 'the audit is append-only'); END;
 CREATE TRIGGER audit_not_deleted BEFORE DELETE ON audit BEGIN SELECT RAISE(ABORT, 'the audit is append-only'); END;
 
--- Small values of the scheduler that belong to no run: lanes, rates, sessions, the end of the audit.
-CREATE TABLE memos (
-  name TEXT PRIMARY KEY,
-  value BLOB NOT NULL
-) WITHOUT ROWID;
+-- Resources of any kind: their columns, and the rest as one value. Numbers are given in the order of creation. last_run is
+-- the number of the last run stored before a bulk request.
+CREATE TABLE records (
+  number INTEGER PRIMARY KEY,
+  kind TEXT NOT NULL,
+  id TEXT NOT NULL,
+  seq INTEGER NOT NULL,
+  tenant TEXT NOT NULL,
+  job TEXT NOT NULL,
+  run TEXT,
+  holds INTEGER NOT NULL,
+  state TEXT NOT NULL,
+  at REAL NOT NULL,
+  due_at REAL,
+  queue TEXT NOT NULL,
+  order_key TEXT,
+  value BLOB NOT NULL,
+  last_run INTEGER,
+  UNIQUE (kind, id)
+);
+
+CREATE INDEX records_of_kind ON records (kind);
+CREATE INDEX records_of_run ON records (run) WHERE run IS NOT NULL;
+
+-- Of those that keep an order, only the first is due: the others cost nothing while they wait.
+CREATE INDEX records_due ON records (kind, queue, due_at) WHERE due_at IS NOT NULL AND order_key IS NULL;
+CREATE INDEX records_in_order ON records (kind, order_key, number) WHERE due_at IS NOT NULL AND order_key IS NOT NULL;

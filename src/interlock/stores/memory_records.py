@@ -1,0 +1,120 @@
+"""The records of the store in memory."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from operator import itemgetter
+from typing import NamedTuple
+
+from interlock.core.decisions import Batch
+from interlock.model.bulk import BulkRequest
+from interlock.model.letter import DeadLetter
+from interlock.model.record import R, Record, RecordFilter
+from interlock.model.run_action import RunAction
+from interlock.ports.store import MOST_PRUNED, RecordRows
+
+
+class _Row(NamedTuple):
+    number: int  # in order of creation
+    record: Record
+    last_run: int  # number of the last run stored before it
+
+
+class Records:
+    def __init__(self) -> None:
+        self._rows: dict[str, dict[str, _Row]] = {}  # kind → id → row, in order of creation
+        self._last = 0
+
+    def apply(self, batch: Batch, last_run: int) -> None:
+        for (kind, id), record in batch.records.items():
+            if record is None:
+                self._rows.get(kind, {}).pop(id, None)
+            else:
+                self.put(record, last_run)
+
+    def put(self, record: Record, last_run: int = 0) -> None:
+        rows, seq = self._rows.setdefault(record.kind, {}), record.columns.seq
+        if (known := rows.get(record.id)) is None:
+            self._last += 1
+            rows[record.id] = _Row(self._last, record, last_run)
+        elif seq == 0 or seq > known.record.columns.seq:
+            rows[record.id] = known._replace(record=record)
+
+    def drop(self, kind: type[Record]) -> None:
+        self._rows.pop(kind.kind, None)
+
+    def _of(self, kind: type[R]) -> Iterator[tuple[_Row, R]]:
+        for row in self._rows.get(kind.kind, {}).values():
+            assert isinstance(row.record, kind)
+            yield row, row.record
+
+    def get(self, kind: type[R], id: str) -> R | None:
+        row = self._rows.get(kind.kind, {}).get(id)
+        return row.record if row is not None and isinstance(row.record, kind) else None
+
+    def all(self, kind: type[R]) -> dict[str, R]:
+        """Return the records of a kind by id, oldest first."""
+        return {record.id: record for _, record in self._of(kind)}
+
+    def page(self, kind: type[R], wanted: RecordFilter, before: int | None, limit: int) -> RecordRows[R]:
+        found = [
+            (row.number, record)
+            for row, record in self._of(kind)
+            if (before is None or row.number < before) and wanted.fits(record)
+        ][::-1]
+        return RecordRows([record for _, record in found[:limit]], found[limit - 1][0] if len(found) > limit else None)
+
+    def counts(self, kind: type[Record], wanted: RecordFilter) -> dict[str, int]:
+        return Counter(str(record.columns.state) for _, record in self._of(kind) if wanted.fits(record))
+
+    def _due(self, kind: type[R]) -> list[tuple[float, str, R]]:
+        """Return time, queue and record of those that no earlier one of their order keeps back, earliest first."""
+        seen, found = set[str](), []
+        for _, record in self._of(kind):
+            columns = record.columns
+            if columns.due_at is not None and columns.order not in seen:
+                found.append((columns.due_at, columns.queue, record))
+                seen |= set() if columns.order is None else {columns.order}
+        return sorted(found, key=itemgetter(0))
+
+    def due_times(self, kind: type[Record]) -> dict[str, float]:
+        return {queue: due_at for due_at, queue, _ in reversed(self._due(kind))}
+
+    def due(self, kind: type[R], queue: str, now: float, limit: int) -> list[R]:
+        return [record for due_at, of, record in self._due(kind) if of == queue and due_at <= now][:limit]
+
+    def prune(self, kind: type[Record], before: float, most: int) -> int:
+        """Delete old records, and return how many."""
+        rows, unreached = self._rows.get(kind.kind, {}), self.unreached(of_letters=kind is DeadLetter)
+        surplus = len(rows) - most
+        old = [
+            id
+            for place, (id, row) in enumerate(list(rows.items())[:MOST_PRUNED])
+            if (row.record.columns.at < before or place < surplus) and row.number >= unreached
+        ]
+        for id in old:
+            del rows[id]
+        return len(old)
+
+    def reaches(self, number_of: Callable[[str], int | None]) -> dict[str, int]:
+        """Return, for each bulk request under way, the number of the last run left to it."""
+        found = {}
+        for row, bulk in self._of(BulkRequest):
+            number = None if bulk.walked is None else number_of(bulk.walked)
+            if bulk.ended_at is None:
+                found[bulk.id] = row.last_run if number is None else min(row.last_run, number - 1)
+        return found
+
+    def unreached(self, of_letters: bool) -> int:
+        """Return the number below which retries under way have not looked at runs, or letters."""
+        retries = (bulk for bulk in self.all(BulkRequest).values() if bulk.action is RunAction.RETRY)
+        under_way = (bulk for bulk in retries if bulk.ended_at is None)
+        return max((one.before or 0 for one in under_way if (one.wanted.letters is not None) == of_letters), default=0)
+
+    def held_runs(self) -> set[str]:
+        """Return the runs that must not be pruned."""
+        every = (row.record.columns for rows in self._rows.values() for row in rows.values())
+        return {columns.run for columns in every if columns.holds and columns.run is not None}
+
+    def forget_runs(self, runs: set[str]) -> None:
+        for kind, rows in self._rows.items():
+            self._rows[kind] = {id: row for id, row in rows.items() if row.record.columns.run not in runs}
