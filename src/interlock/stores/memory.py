@@ -2,7 +2,7 @@
 
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from heapq import nlargest
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
@@ -19,11 +19,11 @@ from interlock.model.audit import AuditFilter
 from interlock.model.child_info import Change
 from interlock.model.job import Job
 from interlock.model.record import Memo, R, Record, RecordFilter
-from interlock.model.run import CALL_KEY, CATCH_UP, SCHEDULE, UPDATES, Run, Transition
-from interlock.model.session_info import SessionEvent
+from interlock.model.run import CALL_KEY, UPDATES, Run, Transition
 from interlock.model.state import State
 from interlock.ports import store as port
 from interlock.ports.leases import L, Lease, Leases
+from interlock.stores import memory_looks as looks
 from interlock.stores.memory_audit import AuditLog
 from interlock.stores.memory_records import Records
 from interlock.stores.memory_rows import copy_payloads
@@ -185,7 +185,7 @@ class MemoryStore(port.Store, Leases):
         runs = [replace(run, payload=run.payload if len(run.payload or b"") <= small_payload else None) for run in live]
         texts = {run.id: [line.text.encode() for line in self.lines.get(run.id, {}).values()] for run in runs}
         sizes = {run_id: (len(lines), sum(map(len, lines))) for run_id, lines in texts.items() if lines}
-        marks = {run.id: mark for run in runs if (mark := _mark(run, self.lines.get(run.id, {}))) is not None}
+        marks = {run.id: mark for run in runs if (mark := looks.mark_of(run, self.lines.get(run.id, {}))) is not None}
         jobs = [self.job_versions[one] for one in sorted({run.job_version for run in runs}) if one in self.job_versions]
         records = [record for kind in kinds for record in self.stored.all(kind).values()]
         numbers = [number for number, run in self._numbered if run.ended_at is None]
@@ -211,7 +211,7 @@ class MemoryStore(port.Store, Leases):
 
     async def look_up(self, wanted: port.Lookup) -> port.Found:
         runs, keys, versions = self.runs_by_id, self.keys, self.job_versions
-        submitted = self._submitted
+        every, submitted = runs.values(), self._submitted
         previous = {run_id: self.previous(run_id) for run_id in wanted.previous}
         records = {(kind.kind, id): self.stored.get(kind, id) for kind, id in wanted.records}
         return port.Found(
@@ -223,8 +223,8 @@ class MemoryStore(port.Store, Leases):
             pruned={run_id: submitted[run_id].tenant for run_id in wanted.pruned if self._is_pruned(run_id)},
             keys={key: keys[key] for key in wanted.keys if key in keys},
             versions={version: versions[version] for version in wanted.versions if version in versions},
-            first_times=self._first_times(wanted.first_times),
-            latest_times=self._latest_times(wanted.latest_times, wanted.after),
+            first_times=looks.first_times(every, wanted.first_times),
+            latest_times=looks.latest_times(every, wanted.latest_times, wanted.after),
             records={key: record for key, record in records.items() if record is not None},
         )
 
@@ -245,29 +245,14 @@ class MemoryStore(port.Store, Leases):
         return port.Unscanned(run.id, run.result, [(*key, line.text) for key, line in held], names)
 
     def previous(self, run_id: str) -> tuple[str, State, bool] | None:
-        run, found = self.runs_by_id[run_id], None
-        for one in self.runs_by_id.values():  # in the order of their creation
-            if one is run:
-                break
-            is_due = one.started_at is not None or (one.ended_at is None and one.state is not State.PRERUN)
-            if (one.job_id, one.tenant) == (run.job_id, run.tenant) and is_due:
-                found = one
-        return None if found is None else (found.id, found.state, found.ended_at is not None)
-
-    def _latest_times(self, job_ids: Collection[str], after: float) -> dict[str, float]:
-        runs = self.runs_by_id.values() if job_ids else ()
-        later = [run for run in runs if run.job_id in job_ids and run.scheduled_at > after]
-        return {run.job_id: run.scheduled_at for run in sorted(later, key=attrgetter("scheduled_at"))}
-
-    def _first_times(self, job_ids: Collection[str]) -> dict[str, float]:
-        created = (run for _, run in reversed(self._numbered if job_ids else []) if run.origin in (SCHEDULE, CATCH_UP))
-        return {run.job_id: run.scheduled_at for run in created if run.job_id in job_ids and run.tenant == "default"}
+        return looks.previous_run(self.runs_by_id.values(), self.runs_by_id[run_id])
 
     async def prune(self, limits: port.PruneLimits) -> port.Pruned:
-        lines = await self._prune_service_log(limits.log_lines, limits.log_bytes)
+        lines = looks.prune_lines(self._service_log.values(), limits, self._highest())
+        self._events = [event for event in self._events if event.position not in lines] if lines else self._events
         keys = await self._prune_keys(limits.keys_before, limits.calls_before)
         records = sum([await self._prune_records(*kept) for kept in limits.records])
-        return replace(await self._prune_runs(limits), lines=lines, keys=keys, records=records)
+        return replace(await self._prune_runs(limits), lines=len(lines), keys=keys, records=records)
 
     async def _prune_keys(self, created_before: float, calls_before: float) -> int:
         old = [
@@ -303,20 +288,7 @@ class MemoryStore(port.Store, Leases):
         kept.update(run.id for number, run in self._numbered if number < unreached)
         if self._events and isinstance(newest := self._events[-1], port.StoredEvent):
             kept.add(newest.run_id)
-        ended = [(run, run.ended_at) for _, run in self._numbered if run.ended_at is not None]
-        left = Counter(run.job_id for run, _ in ended)
-        found: set[str] = set()
-        others: list[Run] = []
-        for run, ended_at in ended:
-            if run.origin in (SCHEDULE, CATCH_UP) and run.created_at >= limits.occurrences_before:
-                kept.add(run.id)
-            if run.id not in kept and (left[run.job_id] > limits.most or ended_at < limits.ended_before):
-                found.add(run.id)
-            else:
-                others.append(run)
-            left[run.job_id] -= 1
-        found.update(run.id for run in others[: max(0, len(others) - limits.total)] if run.id not in kept)
-        return [run for _, run in self._numbered if run.id in found]
+        return looks.prunable([run for _, run in self._numbered], kept, limits)
 
     def _forget(self, run: Run) -> None:
         del self.runs_by_id[run.id]
@@ -333,7 +305,7 @@ class MemoryStore(port.Store, Leases):
         numbered = self._numbered if wanted.id_prefix is None else self._with_prefix(wanted.id_prefix)
         count = len(numbered) if before is None else bisect_left(numbered, before, key=itemgetter(0))
         for number, run in reversed(numbered[:count]):
-            if _is_passed_over(wanted, run):
+            if looks.is_passed_over(wanted, run):
                 continue
             fits = wanted.fits(run)
             if looked_at == port.MOST_LOOKED_AT or (fits and len(found) == limit):
@@ -371,11 +343,11 @@ class MemoryStore(port.Store, Leases):
         for one in events[bisect_right(events, after, key=_POSITION) :]:
             if one.position > until:
                 break
-            if _fits(wanted, one):
+            if looks.fits(wanted, one):
                 found.append(
                     one if isinstance(one, port.ServiceEntry) else replace(one, transitions=list(one.transitions))
                 )
-                size += _size(one)
+                size += looks.size_of(one)
                 if len(found) == limit or size >= port.MOST_EVENT_BYTES:
                     until = one.position
                     break
@@ -386,20 +358,6 @@ class MemoryStore(port.Store, Leases):
     ) -> list[port.ServiceEntry]:
         found = [entry for entry in self._service_log.get(service, {}).values() if entry.position > after]
         return found[:limit] if limit is None or not last else found[max(0, len(found) - limit) :]
-
-    async def _prune_service_log(self, most_lines: int, most_bytes: int) -> int:
-        pruned: set[int] = set()
-        for rows in self._service_log.values():
-            size = sum(map(_size, rows.values()))
-            for number, entry in list(rows.items()):
-                fits = len(rows) <= most_lines and size <= most_bytes
-                if fits or len(pruned) == port.MOST_PRUNED or entry.position == self._highest():
-                    break
-                size -= _size(entry)
-                pruned.add(entry.position)
-                del rows[number]
-        self._events = [one for one in self._events if one.position not in pruned] if pruned else self._events
-        return len(pruned)
 
     async def position(self) -> int:
         return self._highest()
@@ -441,38 +399,3 @@ class MemoryStore(port.Store, Leases):
         if lease is not None:
             self.leases[name] = lease
         return lease
-
-
-def _fits(wanted: port.EventFilter, one: port.StoredEvent | port.ServiceEntry) -> bool:
-    if isinstance(one, port.ServiceEntry):
-        if wanted.service is None and (violation := one.violation) is not None:
-            return wanted.job_id in (None, violation.job_id) and wanted.tenant in (None, violation.tenant)
-        if wanted.of_tenant is not None:
-            return one.service == SessionEvent.LOGS + wanted.of_tenant
-        return wanted.job_id is wanted.tenant is None and wanted.service in (None, one.service)
-    return wanted.job_id in (None, one.job_id) and wanted.tenant in (None, one.tenant) and wanted.service is None
-
-
-def _size(one: port.StoredEvent | port.ServiceEntry) -> int:
-    if isinstance(one, port.ServiceEntry):
-        return len(one.text.encode()) + (0 if one.change is None else len(msgspec.json.encode(one.change)))
-    return 100 * len(one.transitions) if one.line is None else len(one.line.text)
-
-
-def _is_passed_over(wanted: port.RunFilter, run: Run) -> bool:
-    """Whether an index would leave the run out, so that it does not count as looked at."""
-    if wanted.parent is not None:
-        return run.parent != wanted.parent
-    if wanted.root is not None:
-        return run.root != wanted.root
-    if wanted.only_live:
-        return run.ended_at is not None
-    if wanted.job_id is not None and not wanted.only_unsuccessful:
-        return run.job_id != wanted.job_id
-    return wanted.only_unsuccessful and (run.ended_at is None or run.state is State.SUCCEEDED)
-
-
-def _mark(run: Run, lines: Iterable[tuple[int, int]]) -> tuple[int, int] | None:
-    """Return the entry of `Snapshot.log_marks` for a run."""
-    numbers = [number for attempt, number in lines if attempt == run.attempt]
-    return (run.attempt, len(numbers)) if numbers and max(numbers) == len(numbers) else None

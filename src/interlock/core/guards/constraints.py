@@ -14,13 +14,13 @@ job to end, or for a run that it has called.
 
 from collections.abc import Iterator
 
-import msgspec
 from msgspec.structs import replace
 
 from interlock.core import effects, output
 from interlock.core.attempts.stop import cancel_run
 from interlock.core.entry.admission import admit
 from interlock.core.guards.actions import EVENTS, ActionFailed, about, create_caused_run, inform_all, notify
+from interlock.core.guards.checks import LONGEST_MESSAGE, result_of
 from interlock.core.guards.http_hooks import GOOD, call_hook, hook_of
 from interlock.core.guards.job_guard import ACTION, Guards, guard_of, waits
 from interlock.core.guards.violations import violate
@@ -53,8 +53,6 @@ from interlock.model.outcome import Outcome
 from interlock.model.run import Now, Run
 from interlock.model.state import State
 from interlock.wire.effect import ReadPrevious
-
-LONGEST_MESSAGE = 500
 
 
 def constrain(p: Pass, run: Run) -> bool:
@@ -329,15 +327,6 @@ def give_up_place(p: Pass, run: Run) -> None:
         p.set_facet(run, constraints=replace(run.guarded, cleared=False))
 
 
-def has_wait(run: Run) -> bool:
-    return True
-
-
-def longest_wait(run: Run, job: Job) -> float:
-    decision = run.guarded.decision
-    return 0.0 if decision is None else max(checked(decision.delay), checked(decision.limit or 0.0))
-
-
 def _settle(p: Pass, run: Run) -> None:
     """Answer the run that has called this one, and end those that this one has called."""
     for run_id in run.guarded.asked.values():
@@ -349,7 +338,7 @@ def _settle(p: Pass, run: Run) -> None:
     caller = None if caused_by is None else p.state.runs.get(caused_by.run_id)
     if caused_by is None or caller is None or caller.guarded.asked.get(caused_by.check) != run.id:
         return
-    message, fault = _result(run)
+    message, fault = result_of(run)
     if caused_by.check != ACTION:
         if fault:
             on_error = _checks(p.state, caller)[caused_by.check].on_error
@@ -367,18 +356,6 @@ def _settle(p: Pass, run: Run) -> None:
             OnError(action.on_error),
             f"call of {action.job} failed: run {run.id} ended as {run.state} ({run.reason})",
         )
-
-
-def _result(run: Run) -> tuple[str, str]:
-    """Return the violation that a check found, or why it found nothing out."""
-    if run.state is not State.SUCCEEDED:
-        return "", f"run {run.id} ended as {run.state} ({run.reason})"
-    found = None if run.result is None else msgspec.json.decode(run.result)
-    if found is None or isinstance(found, bool):
-        return "" if found in (None, True) else "the check returned false", ""
-    if isinstance(found, str):
-        return found[:LONGEST_MESSAGE], ""
-    return "", f"run {run.id} returned {str(found)[:100]}; a check must return true, false, null or a string"
 
 
 def late(p: Pass, run: Run, kind: str) -> None:

@@ -14,6 +14,7 @@ from interlock.core.transition import Pass
 from interlock.fields.duration import brief, checked, span
 from interlock.model.explanation import MOST_NAMED, Reason, ReasonKind
 from interlock.model.guard import ActionKind, Decision
+from interlock.model.job import Job
 from interlock.model.run import Now, Run
 from interlock.model.state import State
 
@@ -168,3 +169,12 @@ def explain_wait(state: SchedulerState, run: Run, decision: Decision, now: Now) 
     holders = [one.id for one in others[:MOST_NAMED]]
     text = f"{why}, and waits until {what}"
     return Reason(kind=kind, text=text, name=violated.constraint, since=since, holders=holders, at=at)
+
+
+def has_wait(run: Run) -> bool:
+    return True
+
+
+def longest_wait(run: Run, job: Job) -> float:
+    decision = run.guarded.decision
+    return 0.0 if decision is None else max(checked(decision.delay), checked(decision.limit or 0.0))

@@ -2,7 +2,7 @@
 
 from interlock.core.entry import admission
 from interlock.core.part import Part, Wait, ends
-from interlock.core.sessions import turns
+from interlock.core.sessions import acts, turns
 from interlock.core.sessions.session import Sessions
 from interlock.model.state import State
 from interlock.wire.lane_request import ActOnSession
@@ -11,8 +11,8 @@ from interlock.wire.message import Usage
 SESSIONS = Part(
     name="sessions",
     slices=(Sessions,),
-    handlers={ActOnSession: turns.act, Usage: turns.note_usage},
-    needs={ActOnSession: turns.act_needs},
+    handlers={ActOnSession: acts.act, Usage: turns.note_usage},
+    needs={ActOnSession: acts.act_needs},
     stages=(admission.admit,),
     begins=(turns.begin,),
     on=((ends, turns.stop_waiting),),

@@ -7,7 +7,6 @@ has really stopped.
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
-from functools import partial
 from math import inf
 from typing import Any
 
@@ -15,43 +14,29 @@ import msgspec
 
 from interlock.core.attempts.settle import current
 from interlock.core.attempts.stop import cancel_run
-from interlock.core.facts import Needs
-from interlock.core.guards.job_guard import Guards
 from interlock.core.lanes.filling import enqueue
 from interlock.core.lanes.gate import session_rate
 from interlock.core.part import for_special_runs
-from interlock.core.policy.judging import Judging
 from interlock.core.routing.route import line_key
 from interlock.core.sessions.collapse import collapse
 from interlock.core.sessions.session import NOTHING, Session, SessionMemo, Sessions, memo_name, read_memo
-from interlock.core.sessions.view import session_info
 from interlock.core.snapshot import Snapshot
 from interlock.core.state import WAIT, SchedulerState
 from interlock.core.transition import Pass
 from interlock.error import QueueFull
 from interlock.fields.duration import span
-from interlock.fields.field import copy_fields
 from interlock.model.explanation import MOST_NAMED, Reason, ReasonKind, counted_runs
 from interlock.model.facets import SessionFacet
 from interlock.model.job import Job
-from interlock.model.record import Memo
 from interlock.model.run import Now, Run
-from interlock.model.session import Drop, Mode, SessionAction, SessionOptions, check_key, effective
-from interlock.model.session_info import SessionEvent
+from interlock.model.session import Drop, Mode, SessionOptions, effective
 from interlock.model.state import GUARDED, State
-from interlock.wire.lane_request import ActOnSession, SessionReport
 from interlock.wire.message import Usage
-from interlock.wire.new_run import check_name
 from interlock.wire.request import NewRun
 
-DROPPED, FULL, STALE, CLEARED = "queue_dropped", "queue_full", "message_stale", "lane_cleared"
+DROPPED, FULL, STALE = "queue_dropped", "queue_full", "message_stale"
 INTERRUPTED = "interrupted by a later run"
 NOT_GIVEN = GUARDED | {State.PENDING, State.APPROVAL_REQUIRED, State.SCHEDULED}  # states before a worker has it
-
-
-def act_needs(state: SchedulerState, command: ActOnSession, needs: Needs) -> None:
-    if state.of(Sessions).has_memos and (command.tenant, command.session) not in state.of(Sessions):
-        needs.records[Memo, memo_name(command.tenant, command.session)] = None
 
 
 def options_of(
@@ -92,7 +77,7 @@ def queue(p: Pass, run: Run) -> None:
     elif run.id in session.waiting:
         if run is session.collecting(p.elapsed):
             _open_window(p, session, run, session.window - p.elapsed)  # it ended when the run was held or judged again
-        _proceed(p, session)
+        proceed(p, session)
     else:
         session.waiting[run.id] = run
         session.arrivals += 1
@@ -110,14 +95,14 @@ def _is_stale(p: Pass, session: Session, run: Run, facet: SessionFacet) -> bool:
         created_at = inf if run.id in p.created else run.created_at
         if (created_at if facet.stamp is None else facet.stamp) < session.memo.cutoff:
             return True
-        _note(p, session, cutoff=0.0)
+        note(p, session, cutoff=0.0)
     return False
 
 
 def _arrive(p: Pass, session: Session, run: Run, facet: SessionFacet) -> None:
     """Let a run wait as the last of its session, or join it to the one before. Another may give way to it."""
     if facet.options:
-        _note(p, session, override={**(session.memo.override or {}), **facet.options})
+        note(p, session, override={**(session.memo.override or {}), **facet.options})
     options = options_of(p.state, session.name, session.memo, p.state.job_of(run), facet.options)
     session.most = options.max_concurrent
     _set_rate(p.state, session, options)
@@ -133,7 +118,7 @@ def _arrive(p: Pass, session: Session, run: Run, facet: SessionFacet) -> None:
         session.collector = None
         if options.debounce:
             _open_window(p, session, run, options.debounce)
-    _proceed(p, session)
+    proceed(p, session)
     if len(session.waiting) > options.cap:
         oldest = next(iter(session.waiting.values()))
         cancel_run(p, *((run, FULL) if options.drop is Drop.NEW else (oldest, DROPPED)), "scheduler")
@@ -160,10 +145,10 @@ def _open_window(p: Pass, session: Session, run: Run, debounce: float) -> None:
 
 def end_window(p: Pass, run: Run) -> None:
     """Let a run proceed that has collected others, unless another arrival has made the time longer."""
-    _proceed(p, p.state.of(Sessions)[run.tenant, str(run.session)])
+    proceed(p, p.state.of(Sessions)[run.tenant, str(run.session)])
 
 
-def _proceed(p: Pass, session: Session) -> None:
+def proceed(p: Pass, session: Session) -> None:
     """Give their turn to as many waiting runs as may be active."""
     for run in give_turns(p.state, session, p.elapsed):
         if run.due_at is not None:
@@ -247,7 +232,7 @@ def leave(p: Pass, run: Run) -> None:
     session.active.pop(run.id, None)
     if session.collector is run:
         session.collector = None
-    _proceed(p, session)
+    proceed(p, session)
     if not session.live:
         del p.state.of(Sessions)[run.tenant, session.name]
 
@@ -273,10 +258,10 @@ def _step_back(p: Pass, run: Run) -> None:
         if gives_up and run.id in session.active:
             _wait_again(session, run)
             p.set_facet(run, session=msgspec.structs.replace(run.session_facet, stepped_back=True))
-        _proceed(p, session)
+        proceed(p, session)
 
 
-def _note(p: Pass, session: Session, **changes: Any) -> None:
+def note(p: Pass, session: Session, **changes: Any) -> None:
     session.memo = msgspec.structs.replace(session.memo, **changes)
     name = memo_name(session.tenant, session.name)
     p.keep_memo(name, None if session.memo == NOTHING else msgspec.json.encode(session.memo))
@@ -293,14 +278,14 @@ def note_usage(p: Pass, worker_id: str, message: Usage) -> None:
     session = p.state.of(Sessions)[run.tenant, run.session]
     usage = (message.tokens, message.window) if message.window else NOTHING.usage
     if usage != session.memo.usage:
-        _note(p, session, usage=usage)
+        note(p, session, usage=usage)
         # Those that are judged again are among them.
         for one in [one for one in session.active.values() if one.state in NOT_GIVEN and not one.attempt][::-1]:
             if session.room < 0:
                 if one.state is State.SCHEDULED:
                     p.state.lanes.mark_startable(one.lane).remove(line_key(p.state, one), one)
                 _wait_again(session, one)
-        _proceed(p, session)
+        proceed(p, session)
 
 
 def _wait_again(session: Session, run: Run) -> None:
@@ -308,69 +293,6 @@ def _wait_again(session: Session, run: Run) -> None:
     del session.active[run.id]
     session.waiting[run.id] = run
     session.waiting.move_to_end(run.id, last=False)
-
-
-def act(p: Pass, origin: str, command: ActOnSession) -> None:
-    check_key("session", command.session)
-    check_name("tenant", command.tenant)
-    session = p.state.of(Sessions).open(command.tenant, command.session, p.memo)
-    before, actor = session.memo, command.actor or origin
-    acted = _ACTIONS[command.action](p, session, actor)
-    shown = session_info(p.state, session, p.now)
-    p.answers.append((origin, SessionReport(command.request, acted, shown)))
-    if acted or session.memo != before:
-        p.announce(copy_fields(SessionEvent, command, at=p.now, actor=actor, after=shown))
-    if not session.live:
-        del p.state.of(Sessions)[command.tenant, command.session]
-
-
-def _stop(p: Pass, session: Session, actor: str) -> bool:
-    oldest = next(iter(session.not_ended()), None)
-    return oldest is not None and cancel_run(p, oldest, "stopped", actor)
-
-
-def _stop_all(p: Pass, session: Session, actor: str) -> bool:
-    runs = [*session.not_ended(), *session.waiting.values(), *_kept_back(p, session)]
-    _note(p, session, cutoff=p.now)
-    for run in runs:
-        cancel_run(p, run, "stopped", actor)
-    return bool(runs)
-
-
-def _kept_back(p: Pass, session: Session) -> list[Run]:
-    """Return the runs that have not arrived in their session: the policy, a person or constraints keep them back."""
-    state, key = p.state, (session.tenant, session.name)
-    guarded = (run for guard in state.of(Guards).values() for run in guard.pending.values() if not run.guarded.cleared)
-    kept = (*guarded, *state.of(Judging).awaiting_approval.values(), *state.of(Judging).deferred.values())
-    arrived = {*session.waiting, *session.active}
-    return [run for run in kept if (run.tenant, run.session) == key and run.id not in arrived]
-
-
-def _reset(p: Pass, session: Session, actor: str) -> bool:
-    """Begin a new generation: waiting runs end, active ones no longer belong to it, and nothing is used."""
-    _note(p, session, generation=session.memo.generation + 1, usage=NOTHING.usage)
-    for run in [*session.waiting.values(), *_kept_back(p, session)]:
-        cancel_run(p, run, CLEARED, actor)
-    for run in session.not_ended():
-        p.set_facet(run, session=msgspec.structs.replace(run.session_facet, detached=True))
-    session.active.clear()
-    return True
-
-
-def _set_paused(paused: bool, p: Pass, session: Session, actor: str) -> bool:
-    changed = session.memo.paused is not paused
-    _note(p, session, paused=paused)
-    _proceed(p, session)
-    return changed
-
-
-_ACTIONS: dict[SessionAction, Callable[[Pass, Session, str], bool]] = {
-    SessionAction.STOP: _stop,
-    SessionAction.STOP_ALL: _stop_all,
-    SessionAction.RESET: _reset,
-    SessionAction.PAUSE: partial(_set_paused, True),
-    SessionAction.RESUME: partial(_set_paused, False),
-}
 
 
 def open_all(state: SchedulerState, snapshot: Snapshot, now: Now) -> None:
