@@ -145,7 +145,7 @@ class Invariants(Ledger):
         self.lineages.after(batch)
         self.policies.after(batch)
         self.routes.after(batch)
-        self.scans.after(touched | dict.fromkeys(line[0] for line in batch.logs))
+        self.scans.after(touched | dict.fromkeys(line[0] for line in batch.logs.lines))
         self._check_keys(batch)
         self._check_letters(batch)
 

@@ -43,7 +43,7 @@ class Reruns:
             run = self._disk.runs_by_id[row[0]]
             if run.facets is not None and run.facets.retry_of is not None:
                 self._check_retry(run, run.facets.retry_of.run_id)
-        for into, run_id, with_own in batch.copied:
+        for into, run_id, with_own in batch.inputs.copied:
             copied = [*([run_id] if with_own else []), *self._sources.get(run_id, ())]
             self._sources[into] = self._sources.get(into, []) + copied
         runs = [self._disk.runs_by_id[run_id] for run_id in touched]

@@ -159,7 +159,7 @@ class FaultyStore(Store, Leases):
             return
         self._spoil(batch)
         if self.sabotage.shows_held:
-            batch.held = set()
+            batch.logs.held = set()
         if self.sabotage.keeps_late:
             self._loop.call_later(0.2, self._disk.apply, batch)
         elif self.sabotage.ignores_epochs:
@@ -179,7 +179,7 @@ class FaultyStore(Store, Leases):
             later = [bulk for bulk in batch.of(BulkRequest) if bulk.action is RunAction.RETRY and bulk.seq > 2]
             batch.records = _without(batch.records, later)
         if self.sabotage.loses_payloads:
-            batch.copied = batch.copied[1:]
+            batch.inputs.copied = batch.inputs.copied[1:]
         if self.sabotage.loses_submitters:
             batch.created = [_without_submitters(row) for row in batch.created]
         if self.sabotage.loses_deliveries:
@@ -187,10 +187,10 @@ class FaultyStore(Store, Leases):
         if self.sabotage.loses_audit and self._rng.random() < 0.1:
             batch.audit = batch.audit[1:]
         if self.sabotage.keeps_unique_keys:
-            batch.freed_keys = []
+            batch.keys.freed = []
         if self.sabotage.frees_keys_early:
             running = [run_id for run_id, entries in batch.history if entries[-1].after is State.RUNNING]
-            batch.freed_keys += [run_id for run_id in running if self._is_unique(run_id)]
+            batch.keys.freed += [run_id for run_id in running if self._is_unique(run_id)]
 
     def _is_unique(self, run_id: str) -> bool:
         run = self._disk.runs_by_id.get(run_id)

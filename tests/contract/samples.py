@@ -126,12 +126,15 @@ def everything_in_one_batch() -> Batch:
         ("keyed", [entry(1, None, State.PENDING), entry(2, State.PENDING, State.SCHEDULED)]),
         ("old", [entry(3, State.SCHEDULED, State.DISPATCHED), entry(4, State.DISPATCHED, State.RUNNING)]),
     ]
-    batch.keys = [("blue", "k", "keyed", b"digest", 1000.0)]
+    batch.keys.taken = [("blue", "k", "keyed", b"digest", 1000.0)]
     batch.jobs = [JOB]
     batch.schedules = {"nightly": NIGHTLY_ROW, "hourly": HOURLY_ROW, "never there": None}
-    batch.checkpoints = [("old", b'{"at":7}')]
-    batch.copied = [("new", "keyed", True), ("new", "old", True), ("keyed", "new", False)]
-    batch.logs = [("old", 1, 1, 1001.5, "info", "first", "app"), ("old", 1, 2, 1001.75, "error", "second\nline", "app")]
+    batch.inputs.checkpoints = [("old", b'{"at":7}')]
+    batch.inputs.copied = [("new", "keyed", True), ("new", "old", True), ("keyed", "new", False)]
+    batch.logs.lines = [
+        ("old", 1, 1, 1001.5, "info", "first", "app"),
+        ("old", 1, 2, 1001.75, "error", "second\nline", "app"),
+    ]
     batch.audit = list(ENTRIES)
     batch.records = put_jobs(NIGHTLY, JOB, HOURLY, gone=["work", "never there"])
     batch.records |= kept(web=Kept(resume_id="1", last_exit=EXIT), gone=None)

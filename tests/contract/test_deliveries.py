@@ -86,7 +86,7 @@ def test_a_batch_of_deliveries_alone_needs_no_position(with_store: WithStore) ->
     async def body(store: AnyStore) -> None:
         lease = await take(store)
         first = created(make_run("r1"))
-        first.logs, first.position = [("r1", 1, 1, 1.0, "info", "line", "app")], 7
+        first.logs.lines, first.position = [("r1", 1, 1, 1.0, "info", "line", "app")], 7
         await store.commit(first, NAME, lease.epoch)
         assert Batch(records=changes(DELIVERY))
         await put(store, DELIVERY, results=(SENT,))

@@ -4,7 +4,7 @@ import copy
 
 import pytest
 
-from interlock.core.decisions import Batch
+from interlock.core.decisions import Batch, LogChanges
 from interlock.error import StoreUnavailable
 from interlock.model.state import State
 from interlock.ports.store import MOST_EVENT_BYTES, MOST_LOOKED_AT, EventFilter, LogEntry, StoredEvent
@@ -21,9 +21,9 @@ def batches() -> list[Batch]:
     first = created(make_run("a", tenant="blue"), make_run("b", job_id="play"))
     first.history, first.position = [("a", FIRST), ("b", FIRST)], 1
     second = Batch(history=[("b", SECOND), ("a", SECOND)], position=3)
-    second.logs = [("a", 1, 1, 5.0, "info", "one", "app"), ("b", 1, 1, 6.0, "error", "two", "app")]
+    second.logs.lines = [("a", 1, 1, 5.0, "info", "one", "app"), ("b", 1, 1, 6.0, "error", "two", "app")]
     third = Batch(history=[("a", THIRD)], position=9)
-    third.logs = [("a", 1, 2, 7.0, "info", "three", "app"), ("b", 1, 2, 8.0, "info", "four", "app")]
+    third.logs.lines = [("a", 1, 2, 7.0, "info", "three", "app"), ("b", 1, 2, 8.0, "info", "four", "app")]
     return [first, second, third]
 
 
@@ -93,7 +93,9 @@ def test_positions_go_on_after_opening_again(with_store: WithStore) -> None:
     async def body(store: AnyStore) -> None:
         lease = await take(store, "t2", 2000.0)
         assert await store.position() == 11
-        await store.commit(Batch(logs=[("b", 1, 3, 9.0, "info", "five", "app")], position=12), NAME, lease.epoch)
+        await store.commit(
+            Batch(logs=LogChanges([("b", 1, 3, 9.0, "info", "five", "app")]), position=12), NAME, lease.epoch
+        )
         assert [event.position for event in (await store.events(10, 10)).events] == [11, 12]
 
     with_store(body)
@@ -123,7 +125,7 @@ def test_a_position_that_is_taken_is_refused_and_nothing_of_the_batch_is_stored(
         if what == "history":
             batch.history, batch.position = [("new", FIRST), ("b", THIRD)], 10
         else:
-            batch.logs, batch.position = (
+            batch.logs.lines, batch.position = (
                 [("new", 1, 1, 9.0, "info", "x", "app"), ("b", 1, 3, 9.0, "info", "y", "app")],
                 8,
             )
@@ -178,7 +180,7 @@ def test_one_call_gives_so_many_bytes_and_leaves_nothing_out(with_store: WithSto
         epoch = await fill(store)
         long = "x" * (MOST_EVENT_BYTES // 4)
         many = Batch(history=[("b", THIRD)], position=12)
-        many.logs = [("a", 2, number, 9.0, "info", long, "") for number in range(10)]
+        many.logs.lines = [("a", 2, number, 9.0, "info", long, "") for number in range(10)]
         await store.commit(many, NAME, epoch)
         positions, after, more = [], 0, True
         while more:

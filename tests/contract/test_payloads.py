@@ -2,7 +2,7 @@
 
 import copy
 
-from interlock.core.decisions import Batch
+from interlock.core.decisions import Batch, InputChanges
 from interlock.model.state import State
 from interlock.ports.store import PruneLimits
 from tests.contract.conftest import AnyStore, WithStore
@@ -22,7 +22,7 @@ async def put(store: AnyStore, *pairs: tuple[str, str], runs: str = "", ended: s
     live = [make_run(one, payload=one.encode()) for one in runs.split()]
     ends = [make_run(one, payload=one.encode(), state=State.SKIPPED, ended_at=1001.0) for one in ended.split()]
     batch = created(*live, *ends)
-    batch.copied = [(*pair, True) for pair in pairs]
+    batch.inputs.copied = [(*pair, True) for pair in pairs]
     await store.commit(copy.deepcopy(batch), NAME, lease.epoch)
     await store.commit(batch, NAME, lease.epoch)
 
@@ -54,8 +54,8 @@ def test_a_retry_inherits_the_further_payloads(with_store: WithStore) -> None:
         lease = await take(store)
         await put(store, ("old", "c"), ("old", "b"), runs="old", ended="b c")
         batch = created(make_run("new"))
-        batch.copied = [("new", "old", False)]
-        for one in (copy.deepcopy(batch), batch, Batch(copied=[("unknown", "old", False)])):
+        batch.inputs.copied = [("new", "old", False)]
+        for one in (copy.deepcopy(batch), batch, Batch(inputs=InputChanges(copied=[("unknown", "old", False)]))):
             await store.commit(one, NAME, lease.epoch)
         assert await further(store, "new") == await further(store, "old") == (b"c", b"b")
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from msgspec.structs import replace
 
-from interlock.core.decisions import Batch
+from interlock.core.decisions import Batch, KeyChanges, LogChanges
 from interlock.error import StoreUnavailable
 from interlock.model.letter import DeadLetter, LetterFilter
 from interlock.model.run import CALL_KEY, CATCH_UP, SCHEDULE, TRIGGER, Run, backfill
@@ -62,11 +62,13 @@ async def put(store: AnyStore, *runs: Run, letters: Sequence[str] = ()) -> None:
     lease = await take(store)
     batch = created(*runs)
     batch.history = [(run.id, [entry(1, None, State.PENDING)]) for run in runs]
-    batch.logs = [(run.id, 1, number, 1.0, "info", f"{run.id} {number}", "app") for run in runs for number in (1, 2)]
-    batch.checkpoints = [(run.id, b"1") for run in runs]
-    batch.copied = [(run.id, run.id, True) for run in runs]
+    batch.logs.lines = [
+        (run.id, 1, number, 1.0, "info", f"{run.id} {number}", "app") for run in runs for number in (1, 2)
+    ]
+    batch.inputs.checkpoints = [(run.id, b"1") for run in runs]
+    batch.inputs.copied = [(run.id, run.id, True) for run in runs]
     batch.records = changes(*(replace(DELIVERY, id=f"of {run.id}", run_id=run.id, ended_at=1.0) for run in runs))
-    batch.keys = [
+    batch.keys.taken = [
         (run.tenant, run.idempotency_key, run.id, b"d", 900.0) for run in runs if run.idempotency_key is not None
     ]
     batch.records |= changes(*(replace(LETTER, id=run_id) for run_id in letters))
@@ -348,7 +350,7 @@ def test_keys_and_occurrences_outlive_their_runs_and_say_so(with_store: WithStor
     async def body(store: AnyStore) -> None:
         lease = await take(store)
         batch = created(ended("keyed", tenant="blue", idempotency_key="k"), ended("work:7"), ended("plain"))
-        batch.keys = [("blue", "k", "keyed", b"1", 50.0), ("default", None, "work:7", b"2", 60.0)]
+        batch.keys.taken = [("blue", "k", "keyed", b"1", 50.0), ("default", None, "work:7", b"2", 60.0)]
         await store.commit(batch, NAME, lease.epoch)
         await put(store, make_run("last"))
         ids = ["keyed", "work:7", "plain", "unknown"]
@@ -371,7 +373,7 @@ def test_keys_go_by_their_age_but_not_while_their_runs_are_live(with_store: With
         lease = await take(store)
         batch = created(make_run("live"), ended("done"))
         ids = ["live", "done", *(f"gone {number}" for number in range(count))]
-        batch.keys = [("default", f"k{at}", run_id, b"d", float(at)) for at, run_id in enumerate(ids)]
+        batch.keys.taken = [("default", f"k{at}", run_id, b"d", float(at)) for at, run_id in enumerate(ids)]
         await store.commit(batch, NAME, lease.epoch)
         assert await prune_keys(store, 0.0) == 0
         assert await prune_keys(store, 3.0) == 2
@@ -382,12 +384,12 @@ def test_keys_go_by_their_age_but_not_while_their_runs_are_live(with_store: With
         assert (await digests(store, ids)).keys() == {"live"}
         assert await tenant_of_pruned(store, "gone 1") is None
         calls = [("default", f"{key}{at}", f"{key} {at}", b"d", at) for key in (CALL_KEY, "k") for at in (8.0, 9.0)]
-        await store.commit(Batch(keys=[*calls]), NAME, lease.epoch)
+        await store.commit(Batch(keys=KeyChanges([*calls])), NAME, lease.epoch)
         assert await prune_keys(store, 0.0, 9.0) == 1
         assert await known_keys(store, [("default", key) for _, key, *_ in calls]) == {
             ("default", key): (run_id, b"d") for _, key, run_id, *_ in calls[1:]
         }
-        again = Batch(keys=[("default", "k1", "new", b"e", 9.0)])
+        again = Batch(keys=KeyChanges([("default", "k1", "new", b"e", 9.0)]))
         await store.commit(again, NAME, lease.epoch)
         assert await known_keys(store, [("default", "k1")]) == {("default", "k1"): ("new", b"e")}
 
@@ -437,7 +439,7 @@ def test_no_position_and_no_place_in_the_list_is_given_out_twice(with_store: Wit
     async def body(store: AnyStore) -> None:
         await put(store, ended("a"), ended("b"), ended("c"))
         lease = await take(store)
-        line = Batch(logs=[("a", 1, 3, 9.0, "info", "the newest of all", "app")], position=10)
+        line = Batch(logs=LogChanges([("a", 1, 3, 9.0, "info", "the newest of all", "app")]), position=10)
         await store.commit(line, NAME, lease.epoch)
         assert await prune_all(store, 0, LATER) == 1
         assert await listed(store) == ["c", "a"], "created last, and spoke last"
@@ -522,7 +524,7 @@ def test_runs_to_which_much_belongs_are_deleted_a_few_at_a_time_and_others_write
         lease = await take(store)
         names = [f"r{number:02}" for number in range(count)]
         batch = created(*(ended(name) for name in names), make_run("live"))
-        batch.logs = [(name, 1, number, 1.0, "info", "x", "app") for name in names for number in range(lines)]
+        batch.logs.lines = [(name, 1, number, 1.0, "info", "x", "app") for name in names for number in range(lines)]
         batch.position = 1
         await store.commit(batch, NAME, lease.epoch)
         await put(store, make_run("last"))

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from interlock.core.decisions import Batch
+from interlock.core.decisions import Batch, KeyChanges
 from interlock.model.bulk import BulkRequest
 from interlock.model.facets import Facets, RetriedAs, RetryOf, Unique
 from interlock.model.run_action import RunAction
@@ -19,7 +19,7 @@ KEY = ("default", "k")
 
 def keyed(run_id: str, key: str | None = "k") -> Batch:
     batch = created(make_run(run_id, idempotency_key=key, facets=Facets(unique=Unique())))
-    batch.keys = [("default", key, run_id, b"digest", 1000.0)]
+    batch.keys.taken = [("default", key, run_id, b"digest", 1000.0)]
     return batch
 
 
@@ -30,7 +30,7 @@ def test_a_freed_key_is_taken_again_in_one_batch(with_store: WithStore) -> None:
         await store.commit(keyed("r1"), NAME, lease.epoch)
         assert await known_keys(store, [KEY]) == {KEY: ("r1", b"digest")}
         taken_again = keyed("r2")
-        taken_again.freed_keys = ["r1", "unknown"]
+        taken_again.keys.freed = ["r1", "unknown"]
         for batch in (taken_again, taken_again, keyed("r1")):  # stored again, nothing changes
             await store.commit(batch, NAME, lease.epoch)
             assert await known_keys(store, [KEY]) == {KEY: ("r2", b"digest")}
@@ -38,7 +38,7 @@ def test_a_freed_key_is_taken_again_in_one_batch(with_store: WithStore) -> None:
     async def again(store: AnyStore) -> None:
         lease = await take(store, "t2", 2000.0)
         assert await known_keys(store, [KEY]) == {KEY: ("r2", b"digest")}
-        await store.commit(Batch(freed_keys=["r2"]), NAME, lease.epoch)
+        await store.commit(Batch(keys=KeyChanges(freed=["r2"])), NAME, lease.epoch)
         await store.commit(keyed("r3", None), NAME, lease.epoch)
         assert await known_keys(store, [KEY]) == {}
         assert set(await digests(store, ["r1", "r2", "r3"])) == {"r1", "r2", "r3"}, "their runs are known as before"
@@ -53,7 +53,7 @@ def test_a_refused_commit_frees_no_key(with_store: WithStore) -> None:
         lease = await take(store)
         await store.commit(keyed("r1"), NAME, lease.epoch)
         with pytest.raises(Exception, match="epoch"):
-            await store.commit(Batch(freed_keys=["r1"]), NAME, lease.epoch + 1)
+            await store.commit(Batch(keys=KeyChanges(freed=["r1"])), NAME, lease.epoch + 1)
         assert await known_keys(store, [KEY]) == {KEY: ("r1", b"digest")}
 
     with_store(body)

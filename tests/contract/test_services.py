@@ -49,7 +49,7 @@ def batches() -> list[Batch]:
     first.history, first.position = [("a", PENDING)], 1
     first.service_log = [row("web", 1, "one"), row("db", 1, "eins")]
     second = Batch(history=[("a", SCHEDULED)], position=4)
-    second.logs = [("a", 1, 1, 5.0, "info", "line", "")]
+    second.logs.lines = [("a", 1, 1, 5.0, "info", "line", "")]
     second.service_log = [row("web", 2, "changed", TOLD)]
     third = Batch(service_log=[row("db", 2, "zwei"), row("web", 3, "three")], position=9)
     return [first, second, third]
@@ -327,7 +327,7 @@ def test_one_call_gives_so_many_bytes_and_leaves_nothing_out(with_store: WithSto
         epoch = await fill(store)
         long = "x" * (MOST_EVENT_BYTES // 4)
         many = Batch(history=[("a", [entry(3, State.SCHEDULED, State.DISPATCHED)])], position=11)
-        many.logs = [("a", 1, number, 9.0, "info", long, "") for number in range(2, 7)]
+        many.logs.lines = [("a", 1, number, 9.0, "info", long, "") for number in range(2, 7)]
         many.service_log = [row("web", number, long) for number in range(10, 20)]
         await store.commit(many, NAME, epoch)
         await store.commit(Batch(service_log=[row("db", 3, "last")], position=many.last_position + 1), NAME, epoch)

@@ -31,7 +31,7 @@ async def fill(store: AnyStore) -> None:
         batch = created(*(make_run(one, payload=b'"%b"' % (b"x" * 150)) for one in ids))
         batch.jobs = [JOB]
         batch.history = [(one, [entry(1, None, State.PENDING)]) for one in ids]
-        batch.keys = [("default", one, one, b"digest", 1000.0) for one in ids]
+        batch.keys.taken = [("default", one, one, b"digest", 1000.0) for one in ids]
         batch.position = first + 1
         await store.commit(batch, NAME, lease.epoch)
 
@@ -235,7 +235,7 @@ def test_keys_that_are_lost_are_made_anew_from_their_runs(database: Path) -> Non
         lease = await take(store)
         batch = created(run)
         batch.jobs = [JOB]
-        batch.keys = [("default", "k", "keyed", digest, 1000.0)]
+        batch.keys.taken = [("default", "k", "keyed", digest, 1000.0)]
         await store.commit(batch, NAME, lease.epoch)
 
     async def known(store: AnyStore) -> object:
@@ -332,10 +332,10 @@ def test_lines_that_are_stored_already_are_not_missed(database: Path) -> None:
     async def body(store: AnyStore) -> None:
         lease = await take(store)
         batch = created(make_run("r1"))
-        batch.position, batch.logs = 1, [("r1", 1, 1, 1.0, "info", "text", "app")]
+        batch.position, batch.logs.lines = 1, [("r1", 1, 1, 1.0, "info", "text", "app")]
         await store.commit(batch, NAME, lease.epoch)
         batch = created()
-        batch.position, batch.logs = 2, [("r1", 1, 1, 1.0, "info", "text", "app")]
+        batch.position, batch.logs.lines = 2, [("r1", 1, 1, 1.0, "info", "text", "app")]
         await store.commit(batch, NAME, lease.epoch)
 
     run_with(SqliteStore(database), body)

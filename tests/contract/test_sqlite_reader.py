@@ -166,7 +166,7 @@ def test_another_process_reads_whole_commits_in_order_while_they_are_written(dat
         assert await asyncio.wait_for(process.stdout.readline(), 60) == b"reading\n"
         for number in range(1, commits + 1):
             batch = Batch(history=[("r1", [entry(number, None, State.PENDING)])], position=2 * number - 1)
-            batch.logs = [("r1", 1, number, 1.0, "info", "line", "app")]
+            batch.logs.lines = [("r1", 1, number, 1.0, "info", "line", "app")]
             await store.commit(batch, NAME, lease.epoch)
         output, _ = await asyncio.wait_for(process.communicate(), 60)
         assert output == b"read %d\n" % (2 * commits)

@@ -233,11 +233,11 @@ def test_held_lines_are_read_by_nobody_until_they_are_published(with_store: With
         pending = Facets(output=OutputRecord(2, None, 1.0, status=OutputStatus.PENDING))
         first = created(make_run("r1", attempt=1, facets=pending), make_run("r2"))
         first.position = 1
-        first.logs = [
+        first.logs.lines = [
             ("r1", 1, 1, 1.0, "info", "one", ""), ("r2", 1, 1, 1.0, "info", "open", ""),
             ("r1", 1, 2, 1.0, "info", "two", "app.mail"),
         ]  # fmt: skip
-        first.held = {"r1"}
+        first.logs.held = {"r1"}
         for _ in range(2):
             await store.commit(first, NAME, lease.epoch)
             assert await store.position() == 3, "no position is used twice"
@@ -251,8 +251,10 @@ def test_held_lines_are_read_by_nobody_until_they_are_published(with_store: With
         assert (await store.load(10)).log_sizes["r1"] == (2, 6)
         assert (await store.load(10)).log_marks["r1"] == (1, 2)
 
-        again = Batch(position=4, published=[("r1", 5)], redacted=[("TWO", "r1", 1, 2), ("shut", "r2", 1, 1)])
-        again.logs = [("r2", 1, 2, 2.0, "info", "later", "")]
+        again = Batch(position=4)
+        again.logs.published = [("r1", 5)]
+        again.logs.redacted = [("TWO", "r1", 1, 2), ("shut", "r2", 1, 1)]
+        again.logs.lines = [("r2", 1, 2, 2.0, "info", "later", "")]
         assert again.last_position == 9
         for _ in range(2):
             await store.commit(again, NAME, lease.epoch)
@@ -313,7 +315,7 @@ def test_the_first_use_of_a_key_and_of_an_id_is_the_one_that_counts(with_store: 
         lease = await take(store)
         for run_id, payload in (("r1", b"1"), ("r2", b"2")):
             batch = created(make_run(run_id, payload=payload))
-            batch.keys = [("default", "k", run_id, payload, 1000.0)]
+            batch.keys.taken = [("default", "k", run_id, payload, 1000.0)]
             await store.commit(batch, NAME, lease.epoch)
         assert await known_keys(store, [("default", "k")]) == {("default", "k"): ("r1", b"1")}
         await store.commit(created(make_run("r1", payload=b"3")), NAME, lease.epoch)
@@ -330,7 +332,7 @@ def test_a_checkpoint_replaces_the_one_before(with_store: WithStore) -> None:
         await store.commit(created(make_run("r1")), NAME, lease.epoch)
         for value in (b"1", b"2"):
             batch = updated(make_run("r1", has_checkpoint=1))
-            batch.checkpoints = [("r1", value)]
+            batch.inputs.checkpoints = [("r1", value)]
             await store.commit(batch, NAME, lease.epoch)
         assert (await inputs(store, ["r1"]))["r1"].checkpoint == b"2"
 
@@ -341,7 +343,7 @@ def test_logs_are_in_the_order_they_were_stored_each_line_once(with_store: WithS
     async def body(store: AnyStore) -> None:
         lease = await take(store)
         batch = created(make_run("r1"), make_run("r2"))
-        batch.logs = [
+        batch.logs.lines = [
             ("r1", 1, 9, 9.0, "info", "a", "app"),
             ("r2", 1, 1, 1.0, "info", "other", "app"),
             ("r1", 1, 10, 4.0, "info", "b", "app"),
@@ -349,7 +351,7 @@ def test_logs_are_in_the_order_they_were_stored_each_line_once(with_store: WithS
         batch.position = 1
         await store.commit(batch, NAME, lease.epoch)
         again = created()
-        again.logs = [("r1", 1, 9, 99.0, "info", "a again", "app"), ("r1", 2, 1, 5.0, "info", "c", "app")]
+        again.logs.lines = [("r1", 1, 9, 99.0, "info", "a again", "app"), ("r1", 2, 1, 5.0, "info", "c", "app")]
         again.position = 4
         await store.commit(again, NAME, lease.epoch)
         lines = await store.logs("r1")
@@ -400,7 +402,7 @@ def test_how_far_the_log_of_an_attempt_is_there_is_loaded_for_live_runs(with_sto
         lease = await take(store)
         names = ("whole", "gap", "before", "silent")
         batch = created(*(make_run(one, state=State.RUNNING, attempt=2) for one in names))
-        batch.logs = [
+        batch.logs.lines = [
             ("whole", 1, 1, 1.0, "info", "of another attempt", "app"),
             ("whole", 1, 2, 1.0, "info", "of another attempt", "app"),
             ("whole", 2, 2, 1.0, "info", "second", "app"),
@@ -421,7 +423,7 @@ def test_the_size_of_logs_is_loaded_for_live_runs_that_have_any(with_store: With
         lease = await take(store)
         runs = [make_run(one, state=State.RUNNING, attempt=1) for one in ("talks", "silent", "ends")]
         batch = created(*runs)
-        batch.logs = [
+        batch.logs.lines = [
             ("talks", 1, 1, 1.0, "info", "käse", "app"),
             ("talks", 1, 2, 1.0, "info", "", "app"),
             ("talks", 1, 3, 1.0, "info", "a\0b", "app"),
@@ -567,7 +569,7 @@ def test_any_text_survives(with_store: WithStore, text: str) -> None:
         run_id = f"run {text}"
         batch = created(make_run(run_id, reason=text))
         batch.history = [(run_id, [entry(1, None, State.PENDING, text)])]
-        batch.logs = [(run_id, 1, 1, 1.0, text, text, text)]
+        batch.logs.lines = [(run_id, 1, 1, 1.0, text, text, text)]
         batch.position = await store.position() + 1
         await store.commit(batch, NAME, lease.epoch)
         assert [(line.text, line.logger) for line in await store.logs(run_id)] == [(text, text)]

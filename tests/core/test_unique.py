@@ -44,7 +44,7 @@ def test_the_commit_that_ends_a_run_frees_its_key(outcome: str) -> None:
     run_id = m.running(**KEY)
     assert held_by(m) == run_id
     m.finished(run_id, outcome)
-    assert m.last.batch.freed_keys == [run_id]
+    assert m.last.batch.keys.freed == [run_id]
     assert held_by(m) is None
     m.restart()
     again = m.submit(payload=b'{"other":1}', **KEY)
@@ -58,7 +58,7 @@ def test_without_unique_a_key_outlasts_its_run() -> None:
     m = Machine()
     run_id = m.running(idempotency_key="k")
     m.finished(run_id)
-    assert m.last.batch.freed_keys == []
+    assert m.last.batch.keys.freed == []
     assert m.submit(**KEY) == run_id, "the first submit decides"
 
 

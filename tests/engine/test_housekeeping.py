@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from interlock.core.decisions import Batch
+from interlock.core.decisions import Batch, KeyChanges
 from interlock.engine.housekeeping import BEHIND, EVERY, LOOK, MANY_ENDED, SAID_AGAIN, STAY, Housekeeping, Keep
 from interlock.engine.metrics import Metrics
 from interlock.model.letter import DeadLetter, LetterCode
@@ -70,7 +70,7 @@ def test_each_limit_is_kept() -> None:
     stage.end(3, job_id="old", ended_at=WALL - 101)
     stage.end(6, job_id="many")
     stage.end(3, job_id="few")
-    stage.store.apply(Batch(keys=[("default", f"k{at}", f"x{at}", b"d", WALL - at) for at in (60, 50, 40)]))
+    stage.store.apply(Batch(keys=KeyChanges([("default", f"k{at}", f"x{at}", b"d", WALL - at) for at in (60, 50, 40)])))
     assert stage.once() is False
     left = [run.job_id for run in stage.store.runs_by_id.values()]
     assert left == ["many", "many", "few", "few", "few"]

@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 from msgspec import field
+from msgspec.structs import astuple
 
 from interlock.core.timetable.table import ScheduleRow
 from interlock.error import InterlockError
@@ -24,24 +25,36 @@ from interlock.wire.request import ProgressRow
 Row = tuple[Any, ...]
 
 
+class KeyChanges(msgspec.Struct):
+    taken: list[tuple[str, str | None, str, bytes, float]] = []  # tenant, key or None, run id, digest, time
+    freed: list[str] = []  # runs whose keys are free again, before the others are stored
+
+
+class InputChanges(msgspec.Struct):
+    checkpoints: list[tuple[str, bytes]] = []
+    copied: list[tuple[str, str, bool]] = []
+    """in order: a run, one whose further payloads it gets, and whether it gets the payload of that one too"""
+
+
+class LogChanges(msgspec.Struct):
+    lines: list[tuple[str, int, int, float, str, str, str]] = []
+    """run id, attempt, number of the line, time, level, text, logger"""
+    held: set[str] = set()  # runs whose lines nobody may read until they are in `published`
+    redacted: list[tuple[str, str, int, int]] = []  # new texts of such lines: text, run, attempt, number
+    published: list[tuple[str, int]] = []  # runs whose held lines get new positions, and no fewer than they are
+
+
 class Batch(msgspec.Struct):
     """The writes of one step, stored together or not at all."""
 
     created: list[Row] = []  # fields of `Run` in order; only the first `Run.PLAIN` if the others are defaults
     updated: dict[str, list[Row]] = {}  # group of `UPDATES` → the id, then its fields; a run is in one group
     history: list[tuple[str, list[Transition]]] = []
-    keys: list[tuple[str, str | None, str, bytes, float]] = []  # tenant, key or None, run id, digest, time
-    freed_keys: list[str] = []  # runs whose keys are free again, before `keys` are stored
+    keys: KeyChanges = field(default_factory=KeyChanges)
+    inputs: InputChanges = field(default_factory=InputChanges)
+    logs: LogChanges = field(default_factory=LogChanges)
     jobs: list[Job] = []  # versions that runs refer to
     schedules: dict[str, ScheduleRow | None] = {}  # job → its new row, None to delete it
-    checkpoints: list[tuple[str, bytes]] = []
-    copied: list[tuple[str, str, bool]] = []
-    """in order: a run, one whose further payloads it gets, and whether it gets the payload of that one too"""
-    logs: list[tuple[str, int, int, float, str, str, str]] = []
-    """run id, attempt, number of the line, time, level, text, logger"""
-    held: set[str] = set()  # runs whose lines nobody may read until they are in `published`
-    redacted: list[tuple[str, str, int, int]] = []  # new texts of such lines: text, run, attempt, number
-    published: list[tuple[str, int]] = []  # runs whose held lines get new positions, and no fewer than they are
     service_log: list[ServiceRow] = []
     audit: list[AuditEntry] = []
     records: dict[tuple[str, str], Record | None] = {}  # by kind and id; None to delete one
@@ -54,11 +67,11 @@ class Batch(msgspec.Struct):
     @property
     def of_logs(self) -> int:
         """Position of the first log line that is not among the published."""
-        return self.position + sum(count for _, count in self.published)
+        return self.position + sum(count for _, count in self.logs.published)
 
     @property
     def of_history(self) -> int:
-        return self.of_logs + len(self.logs)
+        return self.of_logs + len(self.logs.lines)
 
     @property
     def of_services(self) -> int:
@@ -71,7 +84,8 @@ class Batch(msgspec.Struct):
 
     def __bool__(self) -> bool:
         """Whether the batch has rows."""
-        return any(rows for rows in msgspec.structs.astuple(self) if type(rows) in (list, dict))
+        parts = (astuple(part) if isinstance(part, msgspec.Struct) else (part,) for part in astuple(self))
+        return any(rows for part in parts for rows in part if type(rows) in (list, dict))
 
 
 class Failed(msgspec.Struct, frozen=True, gc=False):

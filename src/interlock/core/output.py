@@ -244,7 +244,7 @@ def _record_of(p: Pass, run: Run, found: Scanned) -> OutputRecord:
         return replace(record, decision=OutputAction.QUARANTINE)
     if found.redacted is not None and run.result is not None:  # a run cancelled meanwhile has none
         run.result = found.redacted
-    p.batch.redacted += [(text, run.id, attempt, number) for attempt, number, text in found.lines]
+    p.batch.logs.redacted += [(text, run.id, attempt, number) for attempt, number, text in found.lines]
     p.audit(AuditKind.REDACTED, *about, job=run.job_id, kinds=kinds)
     return replace(record, status=OutputStatus.REDACTED)
 
@@ -256,7 +256,7 @@ def _act_on_log(p: Pass, run: Run, record: OutputRecord, is_withheld: bool) -> N
         record = replace(record, status=OutputStatus.QUARANTINED, lines=lines)
         _audit_quarantine(p, run, record)
     else:
-        p.batch.published.append((run.id, lines))
+        p.batch.logs.published.append((run.id, lines))
     p.set_facet(run, output=record)
 
 
@@ -285,7 +285,7 @@ def let_out(p: Pass, run: Run) -> None:
         p.set_facet(run, output=replace(record, lines=lines))
         return
     if lines:
-        p.batch.published.append((run.id, lines))
+        p.batch.logs.published.append((run.id, lines))
     if is_pending:
         p.set_facet(run, output=None)
 
@@ -314,7 +314,7 @@ def release_output(p: Pass, origin: str, command: ReleaseOutput) -> None:
         released = replace(record, released_by=actor, released_at=p.now, release_reason=command.reason)
         p.set_facet(run, output=released)
         if record.lines:
-            p.batch.published.append((run.id, record.lines))
+            p.batch.logs.published.append((run.id, record.lines))
         p.audit(AuditKind.RELEASED, actor, run.tenant, run.id, job=run.job_id, reason=command.reason)
     p.answers.append((origin, StateReport(command.request, run.id, run.state)))
 

@@ -244,8 +244,8 @@ class Pass(Decisions, kw_only=True):
         batch.history = list(self.history.items())
         if self.freed:
             # A run that began and ended in this pass never has its key.
-            batch.keys = [(row[0], None, *row[2:]) if row[2] in self.freed else row for row in batch.keys]
-            batch.freed_keys = sorted(self.freed - created.keys())
+            batch.keys.taken = [(row[0], None, *row[2:]) if row[2] in self.freed else row for row in batch.keys.taken]
+            batch.keys.freed = sorted(self.freed - created.keys())
         for run in created.values():
             if run.payload is not None and len(run.payload) > state.limits.small_payload:
                 run.payload = None

@@ -133,7 +133,9 @@ class Metrics:
         if batch:
             self.commits += 1
             self._commit_seconds.add(seconds)
-            runs = len(batch.created) + sum(map(len, batch.updated.values())) + len(batch.history) + len(batch.logs)
+            runs = (
+                len(batch.created) + sum(map(len, batch.updated.values())) + len(batch.history) + len(batch.logs.lines)
+            )
             self._commit_rows.add(runs + len(batch.records) + len(batch.service_log))
         self._topics.update((job.id, job.policy_topic) for job in batch.jobs)
         if batch.created:

@@ -77,7 +77,7 @@ class MemoryStore(port.Store, Leases):
 
     def _has(self, batch: Batch) -> bool:
         """Whether every row and line of a batch is stored."""
-        lines = ((line[1], line[2]) in self.lines.get(line[0], ()) for line in batch.logs)
+        lines = ((line[1], line[2]) in self.lines.get(line[0], ()) for line in batch.logs.lines)
         rows = (row[1] in self._service_log.get(row[0], ()) for row in batch.service_log)
         return not any(self._unknown(*row) for row in batch.history) and all(lines) and all(rows)
 
@@ -104,7 +104,7 @@ class MemoryStore(port.Store, Leases):
                 self._add_event(position, run_id, new, None)
         self._apply_keys(batch)
         self._apply_timetable(batch)
-        self.checkpoints.update(batch.checkpoints)
+        self.checkpoints.update(batch.inputs.checkpoints)
         copy_payloads(batch, self.runs_by_id, self.further)
         self.audit_log.apply(batch)
         self._apply_services(batch)
@@ -113,32 +113,32 @@ class MemoryStore(port.Store, Leases):
         return self._numbered[-1][0] if self._numbered else 0
 
     def _apply_keys(self, batch: Batch) -> None:
-        for run_id in batch.freed_keys:
+        for run_id in batch.keys.freed:
             if (row := self._submitted.get(run_id)) is not None and row.key is not None:
                 del self.keys[row.tenant, row.key]
                 self._submitted[run_id] = row._replace(key=None)
-        for tenant, key, run_id, digest, at in batch.keys:
+        for tenant, key, run_id, digest, at in batch.keys.taken:
             if run_id not in self._submitted and (key is None or (tenant, key) not in self.keys):
                 self._submitted[run_id] = _KeyRow(tenant, key, digest, at)
                 if key is not None:
                     self.keys[tenant, key] = (run_id, digest)
 
     def _apply_logs(self, batch: Batch) -> None:
-        for position, (run_id, attempt, number, at, *rest) in enumerate(batch.logs, start=batch.of_logs):
+        for position, (run_id, attempt, number, at, *rest) in enumerate(batch.logs.lines, start=batch.of_logs):
             lines = self.lines.setdefault(run_id, {})
             if (attempt, number) not in lines:
-                is_held = run_id in batch.held
+                is_held = run_id in batch.logs.held
                 line = port.LogEntry(-position if is_held else position, at, attempt, *rest)
                 lines[attempt, number] = line
                 self._held_up_to = max(self._held_up_to, -line.position)
                 if not is_held:
                     self._add_event(position, run_id, [], line)
-        for text, run_id, attempt, number in batch.redacted:
+        for text, run_id, attempt, number in batch.logs.redacted:
             line = self.lines[run_id][attempt, number]
             if line.position < 0:
                 self.lines[run_id][attempt, number] = replace(line, text=text)
         first = batch.position
-        for run_id, count in batch.published:
+        for run_id, count in batch.logs.published:
             for position, key in enumerate(self._held_lines(run_id), start=first):
                 line = self.lines[run_id][key] = replace(self.lines[run_id][key], position=position)
                 self._add_event(position, run_id, [], line)
@@ -220,16 +220,15 @@ class MemoryStore(port.Store, Leases):
             states={run_id: runs[run_id].state for run_id in wanted.states if run_id in runs},
             previous={run_id: found for run_id, found in previous.items() if found is not None},
             digests={run_id: submitted[run_id].digest for run_id in wanted.digests if run_id in submitted},
-            pruned={run_id: submitted[run_id].tenant for run_id in wanted.pruned if self._is_pruned(run_id)},
+            pruned={
+                run_id: submitted[run_id].tenant for run_id in wanted.pruned if run_id in submitted.keys() - runs.keys()
+            },
             keys={key: keys[key] for key in wanted.keys if key in keys},
             versions={version: versions[version] for version in wanted.versions if version in versions},
             first_times=looks.first_times(every, wanted.first_times),
             latest_times=looks.latest_times(every, wanted.latest_times, wanted.after),
             records={key: record for key, record in records.items() if record is not None},
         )
-
-    def _is_pruned(self, run_id: str) -> bool:
-        return run_id in self._submitted and run_id not in self.runs_by_id
 
     def _inputs(self, run: Run) -> port.Inputs:
         further = tuple(self.further.get(run.id, {}).values())

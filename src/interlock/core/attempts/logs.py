@@ -45,7 +45,7 @@ def log_line(p: Pass, worker_id: str, message: LogLine) -> None:
     if policy is not None and policy.output is not None:
         text, known.of_key = redact_line(text, known.of_key)
     if attempt.run.is_held_back or (policy is not None and output.holds_back(p, attempt.run)):
-        p.batch.held.add(run_id)
+        p.batch.logs.held.add(run_id)
     length = len(text) if text.isascii() else len(text.encode())
     full = lines == limits.log_lines or size + length > limits.log_bytes
     if full:
@@ -53,11 +53,11 @@ def log_line(p: Pass, worker_id: str, message: LogLine) -> None:
         text = "" if lines == limits.log_lines else text.encode()[: limits.log_bytes - size].decode(errors="ignore")
         length = len(text.encode())
     if text or not full:
-        p.batch.logs.append((run_id, attempt.run.attempt, number, message.at, level, text, message.logger))
+        p.batch.logs.lines.append((run_id, attempt.run.attempt, number, message.at, level, text, message.logger))
         lines, size, number = lines + 1, size + length, number + 1
     if full:
         text = limits.log_full
-        p.batch.logs.append((run_id, attempt.run.attempt, number, message.at, "warning", text, ""))
+        p.batch.logs.lines.append((run_id, attempt.run.attempt, number, message.at, "warning", text, ""))
         lines, size = lines + 1, size + len(text)
     logs.sizes[run_id] = (lines, size)
 
@@ -65,7 +65,7 @@ def log_line(p: Pass, worker_id: str, message: LogLine) -> None:
 def checkpoint(p: Pass, worker_id: str, message: Checkpoint) -> None:
     attempt = current(p, worker_id, message.run_id, message.fence)
     if attempt is not None:
-        p.batch.checkpoints.append((message.run_id, message.value))
+        p.batch.inputs.checkpoints.append((message.run_id, message.value))
         if not attempt.run.has_checkpoint:
             attempt.run.has_checkpoint = 1
             p.touch(attempt.run)

@@ -147,7 +147,7 @@ def create_run(
     if digest is not None:
         if new.idempotency_key is not None:
             p.keys[new.tenant, new.idempotency_key] = (run_id, digest)
-        p.batch.keys.append((new.tenant, new.idempotency_key, run_id, digest, now))
+        p.batch.keys.taken.append((new.tenant, new.idempotency_key, run_id, digest, now))
     due = new.at if new.at is not None else new.occurrence if new.occurrence is not None else now + (new.delay or 0.0)
     deadline = new.deadline_at
     if deadline is None:

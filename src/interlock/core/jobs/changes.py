@@ -307,7 +307,7 @@ def refill(p: Pass, origin: str, command: Refill) -> None:
         run.actor = command.actor
         p.begin(run)
         digest = payload.digest(job.id, run.payload or payload.EMPTY)
-        p.batch.keys.append((command.tenant, None, run_id, digest, p.now))
+        p.batch.keys.taken.append((command.tenant, None, run_id, digest, p.now))
         if command.tenant == DEFAULT:
             note_reached(p, job.id, at)
         release_or_wait(p, run)

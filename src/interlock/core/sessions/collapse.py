@@ -28,7 +28,7 @@ def collapse(p: Pass, into: Run, run: Run) -> bool:
     p.set_facet(run, collapsed_into=CollapsedInto(into.id))
     value = None if run.facets is None else run.facets.limit_value  # of the last payload, as the arguments
     p.set_facet(into, collected=total, limit_value=value)
-    p.batch.copied.append((into.id, run.id, True))
+    p.batch.inputs.copied.append((into.id, run.id, True))
     return True
 
 

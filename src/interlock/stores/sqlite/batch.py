@@ -46,14 +46,14 @@ def history_rows(batch: Batch) -> list[tuple[int, str, int, bytes]]:
 def _log_rows(batch: Batch) -> list[tuple[Any, ...]]:
     """A line that nobody may read yet has the negative of its position: no reader looks below 0."""
     return [
-        (-position if line[0] in batch.held else position, *line)
-        for position, line in enumerate(batch.logs, start=batch.of_logs)
+        (-position if line[0] in batch.logs.held else position, *line)
+        for position, line in enumerate(batch.logs.lines, start=batch.of_logs)
     ]
 
 
 def _publish(connection: sqlite3.Connection, batch: Batch) -> None:
     first = batch.position
-    for run_id, count in batch.published:
+    for run_id, count in batch.logs.published:
         held = connection.execute(QUERIES["get_held_lines"], (run_id,)).fetchall()
         moves = [(position, row[0]) for position, row in enumerate(held, start=first)]
         connection.executemany(QUERIES["publish_line"], moves)
@@ -84,11 +84,11 @@ def audit_row(entry: AuditEntry) -> tuple[Any, ...]:
 
 
 _WRITES: tuple[tuple[str, Callable[[Batch], Sequence[Sequence[Any]]]], ...] = (
-    ("free_key", lambda batch: [(run_id,) for run_id in batch.freed_keys]),
-    ("insert_key", attrgetter("keys")),
-    ("put_checkpoint", attrgetter("checkpoints")),
+    ("free_key", lambda batch: [(run_id,) for run_id in batch.keys.freed]),
+    ("insert_key", attrgetter("keys.taken")),
+    ("put_checkpoint", attrgetter("inputs.checkpoints")),
     ("insert_log", _log_rows),
-    ("redact_line", attrgetter("redacted")),
+    ("redact_line", attrgetter("logs.redacted")),
     ("insert_job", lambda batch: [(job.version, job.id, _to_json(job)) for job in batch.jobs]),
     ("drop_schedule", lambda batch: [(job_id,) for job_id, row in batch.schedules.items() if row is None]),
     ("put_schedule", lambda batch: [row for row in batch.schedules.values() if row is not None]),
@@ -104,13 +104,13 @@ def write_batch(connection: sqlite3.Connection, batch: Batch) -> None:
     for name, rows_of in _WRITES:
         if rows := rows_of(batch):
             connection.executemany(QUERIES[name], rows)
-    if batch.published:
+    if batch.logs.published:
         _publish(connection, batch)
     put_records(connection, [record for record in batch.records.values() if record is not None])
     for width, created in groupby(batch.created, len):
         INSERT_RUNS[width].write(connection, list(created))
-    if batch.copied:
-        connection.executemany(QUERIES["copy_payloads"], batch.copied)
+    if batch.inputs.copied:
+        connection.executemany(QUERIES["copy_payloads"], batch.inputs.copied)
     for group, updated in batch.updated.items():
         UPDATE_RUNS[group].write(connection, updated)
     if batch.history:
