@@ -116,10 +116,11 @@ class Invariants(Ledger):
     def _after(self, batch: Batch) -> None:
         self.checks += 1
         touched = dict.fromkeys([row[0] for row in batch.created])
-        touched |= dict.fromkeys(row[0] for rows in batch.updated.values() for row in rows)
-        for row in batch.updated.get("facets", ()):
-            if row[0] in self.disk.pruned:
-                del touched[row[0]]  # an ended run that was pruned after it was read to be retried
+        for row in (row for rows in batch.updated.values() for row in rows):
+            # An ended run may be pruned after it was read, to be retried or because its scan is over.
+            pruned = None if row[0] in self.disk.runs_by_id else self.disk.pruned.get(row[0])
+            if pruned is None or pruned.ended_at is None:
+                touched[row[0]] = None
         touched |= dict.fromkeys(run_id for run_id, _ in batch.history)
         for run_id, entries in batch.history:
             for entry in entries:

@@ -12,13 +12,15 @@ from interlock.core.timetable.series import OVERTAKEN
 from interlock.model.delivery import Delivery
 from interlock.model.guard import Action, Check, Constraints, Decision, Hook, OnError
 from interlock.model.job import Job, Retry
+from interlock.model.lane import LaneAction
 from interlock.model.run_action import RunAction
 from interlock.model.schedule.schedule import Schedule
 from interlock.model.state import State
 from interlock.wire.command import Define
 from interlock.wire.effect import CallHook
+from interlock.wire.lane_request import ActOnLane
 from tests.core.machine import AT_ONCE, START, Machine, retrying_job
-from tests.core.scheduling import LIMITS, begun, pass_time, times
+from tests.core.scheduling import LIMITS, begun, pass_time, pause, times
 
 S = State
 HOOK = "https://hooks.example/run"
@@ -629,6 +631,27 @@ def test_a_new_constraint_counts_runs_of_the_old_definition() -> None:
     assert machine.state_of(second) is S.ACTION_RUNNING
     machine.finished(first)
     assert machine.state_of(second) is S.DISPATCHED
+
+
+@pytest.mark.behaviour("TIM-5", "CON-8")
+def test_an_occurrence_that_has_begun_waits_for_its_place_and_is_not_skipped() -> None:
+    job = Job(id="work", schedule=Schedule(every=10), constraints=Constraints(max_concurrent_runs=1))
+    machine = Machine(job, limits=LIMITS)
+    machine.worker_up()
+    first, second, third = (f"work:{int(START) + at}" for at in (0, 10, 20))
+    machine.started(first)
+    machine.step(("client", ActOnLane(7, "cron", LaneAction.PAUSE)))
+    machine.lost(first)  # it waits in its lane, and gives up its place when it is held
+    machine.act(RunAction.HOLD, first)
+    machine.advance(10)
+    machine.act(RunAction.RELEASE, first)
+    machine.advance(10)
+    assert (machine.state_of(first), machine.state_of(second)) == (S.ACTION_RUNNING, S.SCHEDULED)
+    assert machine.state_of(third) is S.ACTION_RUNNING
+    pause(machine, True)
+    assert (machine.state_of(first), machine.state_of(third)) == (S.ACTION_RUNNING, S.SKIPPED)
+    machine.cancel(second)
+    assert machine.state_of(first) is S.SCHEDULED
 
 
 @pytest.mark.behaviour("TIM-5")

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from itertools import pairwise
+from math import nextafter
 
 import hypothesis.strategies as st
 import pytest
@@ -189,6 +190,22 @@ def test_a_rate_spaces_the_starts_and_allows_a_burst(job: str, lane: int | LaneS
             assert machine.last.wake_at is not None
             machine.advance_to(machine.last.wake_at)
     assert [round(after - before, 3) for before, after in pairwise(times)] == [0, 0, 0.5, 0.5, 0.5, 0.5]
+
+
+@pytest.mark.behaviour("RUN-21", "LAN-8")
+@pytest.mark.parametrize("burst", [1, 4])
+def test_a_run_is_said_to_wait_for_a_rate_until_it_is_tried_again(burst: int) -> None:
+    """Another alarm may ring a rounding error earlier: nothing looks at this rate then."""
+    machine = Machine(Job(id="rated", rate=10.0, burst=burst))
+    machine.worker_up()
+    run_id = machine.submit_many(burst + 1, "rated")[-1]
+    gate = machine.state.gates.rate("rate:job:rated", 10.0, burst)
+    for elapsed, expected in ((nextafter(gate.opens_at, 0.0), "rate"), (gate.opens_at, "ready")):
+        assert machine.state_of(run_id) is State.SCHEDULED
+        machine.elapsed = elapsed
+        assert explain(machine.state, machine.run(run_id), machine.now).reasons[0].kind == expected
+        machine.step()
+    assert machine.state_of(run_id) is State.DISPATCHED
 
 
 BY_PATTERN = {"chat*": {"rate": 2.0, "burst": 2, "debounce": 0.0, "max_concurrent": 100, "cap": 100}}

@@ -18,6 +18,7 @@ from interlock.model.explanation import explain_end
 from interlock.model.facets import Allowed, Facets, seen
 from interlock.model.guard import Action, Constraints
 from interlock.model.job import Job
+from interlock.model.lane import LaneAction
 from interlock.model.policy.document import Match, PolicyDocument, Rule, Velocity
 from interlock.model.policy.verdict import NO_LIMITS, PolicyRequest, Ruling, RunLimits, Verdict
 from interlock.model.run_action import RunAction
@@ -28,7 +29,7 @@ from interlock.model.work import ProcessWork
 from interlock.policy.policy import Policy, compile_policy
 from interlock.wire.approval_request import Resolve
 from interlock.wire.command import PolicyMoved, Refill, StartDraining
-from interlock.wire.lane_request import ActOnSession
+from interlock.wire.lane_request import ActOnLane, ActOnSession
 from interlock.wire.message import Dispatch, Returned, Stop, Usage
 from interlock.wire.new_run import NewRun
 from interlock.wire.request import ActOnRun, StateReport
@@ -847,6 +848,21 @@ def test_a_run_that_may_have_begun_keeps_its_place_when_it_is_judged_again() -> 
     change(machine, policy(rule(Ruling.DENY, tenants=("other",)), default=Ruling.ALLOW))
     machine.worker_up()  # which never got it
     assert machine.path(first)[-4:] == [S.SCHEDULED, S.PENDING, S.SCHEDULED, S.DISPATCHED]
+    assert machine.state_of(second) is S.ACTION_RUNNING
+
+
+@pytest.mark.behaviour("RUN-7", "CON-8", "POL-7")
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_run_whose_worker_said_nothing_keeps_its_place_when_it_is_judged_again(restarts: bool) -> None:
+    machine = judged_by(ALLOWS, GUARDS)
+    first, second = machine.submit(), machine.submit()
+    machine.step(("client", ActOnLane(7, "main", LaneAction.PAUSE)))
+    machine.advance(LIMITS.silence)
+    assert machine.run(first).reason.endswith("it may have begun there")
+    if restarts:
+        machine.restart()
+    change(machine, policy(rule(Ruling.CONSTRAIN, limits=SMALL)))
+    assert machine.path(first)[-4:] == [S.DISPATCHED, S.SCHEDULED, S.PENDING, S.SCHEDULED]
     assert machine.state_of(second) is S.ACTION_RUNNING
 
 

@@ -165,6 +165,7 @@ class Facets(msgspec.Struct, frozen=True, omit_defaults=True):
     output: OutputRecord | None = None
     notes: tuple[Note, ...] | None = None  # the latest, in order
     progress: ProgressInfo | None = None  # latest one of an ended run
+    unheard: bool | None = None  # whether an attempt was taken back that may have begun: its worker said nothing
 
     @property
     def is_unscanned(self) -> bool:

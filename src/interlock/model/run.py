@@ -194,9 +194,14 @@ class Run(msgspec.Struct, gc=False):
         return self.facets is not None and self.facets.collected is not None
 
     @property
-    def may_have_begun(self) -> bool:
-        """Whether an attempt has begun, as far as anybody knows: a lost one may not have said so."""
+    def has_begun(self) -> bool:
+        """Whether an attempt has begun, or was lost: that one may not have said so."""
         return self.started_at is not None or self.crashes > 0
+
+    @property
+    def may_have_begun(self) -> bool:
+        """Whether an attempt has begun, was lost, or was taken back because its worker said nothing about it."""
+        return self.has_begun or (self.facets is not None and self.facets.unheard is not None)
 
     @property
     def is_occurrence(self) -> bool:

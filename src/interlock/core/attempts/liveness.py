@@ -169,6 +169,7 @@ def check_silence(p: Pass) -> None:
             run = attempt.run
             p.send(worker.id, Stop(run.id, run.fence, STALE))
             if run.state is State.DISPATCHED and not attempt.accepted and worker.connected:
+                p.set_facet(run, unheard=True)
                 give_back(p, attempt, f"no word from {worker.id} for {silence:g}s; it may have begun there")
             else:
                 lose(p, run, f"no heartbeat from {worker.id} for {silence:g}s")

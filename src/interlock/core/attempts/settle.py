@@ -264,7 +264,7 @@ def give_back(p: Pass, attempt: Attempt, reason: str) -> None:
     _detach(p, run)
     if _stopped(p, run, reason):
         return
-    if run.state is State.DISPATCHED and run.attempt >= MOST_TRIES and not run.may_have_begun:
+    if run.state is State.DISPATCHED and run.attempt >= MOST_TRIES and not run.has_begun:
         text = f"handed out {run.attempt} times and never begun; the last time: {reason}"
         give_up(p, run, LetterCode.DISPATCH_FAILED, text)
     elif run.state is State.DISPATCHED:

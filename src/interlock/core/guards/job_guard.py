@@ -22,7 +22,7 @@ class JobGuard(msgspec.Struct, eq=False):
     pending: dict[str, Run] = {}  # runs whose constraints are checked, or that wait because of them; in order
     waiting: dict[str, Run] = {}  # those that wait for a place
     asking: dict[str, Run] = {}  # those that wait for others to end, whatever places there are
-    occurrences: dict[str, Run] = {}  # those that a schedule created, and that wait
+    occurrences: dict[str, Run] = {}  # those that a schedule created, that wait, and that have never begun
 
     @property
     def is_used(self) -> bool:
@@ -45,7 +45,7 @@ class JobGuard(msgspec.Struct, eq=False):
             self.asking[run.id] = run
         elif decision.action is ActionKind.WAIT:
             self.waiting[run.id] = run
-        if run.origin in (SCHEDULE, CATCH_UP):
+        if run.origin in (SCHEDULE, CATCH_UP) and not run.may_have_begun:
             self.occurrences[run.id] = run
 
     def wake(self, run: Run) -> None:

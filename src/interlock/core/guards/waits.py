@@ -89,9 +89,11 @@ def _kill_old(p: Pass, run: Run, guard: JobGuard) -> bool:
 
 
 def _is_overtaken(p: Pass, run: Run, guard: JobGuard) -> bool:
-    """Keep only the latest of the occurrences that wait; return whether that is another one."""
+    """Keep only the latest of the occurrences that wait; return whether that is another one. A run that may have begun
+    was not missed: it neither gives way to others nor takes their place."""
     entry = p.state.timetable.entries.get(run.job_id)
-    for other in [one for one in guard.occurrences.values() if waits(one)] if run.origin is not None else ():
+    is_new = run.origin is not None and not run.may_have_begun
+    for other in [one for one in guard.occurrences.values() if waits(one)] if is_new else ():
         later, earlier = (run, other) if _is_older(other, run) else (other, run)
         if earlier.origin in overtaken_by(entry, later):
             if earlier is run:
@@ -101,7 +103,7 @@ def _is_overtaken(p: Pass, run: Run, guard: JobGuard) -> bool:
 
 
 def skip_waiting(p: Pass, job_id: str, why: str) -> None:
-    """Skip the occurrences of a job that wait because of a violation."""
+    """Skip the occurrences of a job that wait because of a violation and have never begun."""
     guard = p.state.of(Guards).get(job_id)
     for run in [one for one in guard.occurrences.values() if waits(one)] if guard is not None else ():
         skip(p, run, why)

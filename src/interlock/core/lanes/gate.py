@@ -127,10 +127,11 @@ class RateGate(Gate, eq=False, kw_only=True):
         return max(0.0, due - (self.burst - starts) * self.interval - elapsed)
 
     def explain(self, rate: float, burst: int, now: Now) -> Iterator[Reason]:
-        """Explain a wait for this rate, if it lets nothing start now. Change nothing, as `room` may."""
+        """Explain a wait for this rate until its alarm, to the last bit: the queue tries again then, although `room`
+        rounds up a moment earlier. Change nothing, as `room` may."""
         due = min(self.due, now.elapsed + burst / rate)
-        left = due - (burst - 1) / rate - now.elapsed
-        if left > 1e-9 / rate:
+        left = due - (burst - 1) * (1.0 / rate) - now.elapsed
+        if left > 0:
             what, _, name = self.name.removeprefix(RATE).partition(":")
             if what == "session":
                 name = name.partition(":")[2]  # without its tenant
