@@ -338,3 +338,14 @@ def test_an_attempt_given_back_unharmed_counts_as_nothing(started: bool) -> None
     assert (run.state, run.crashes, run.failures) == (State.DISPATCHED, 0, 0)
     assert run.fence > fence
     assert run.attempt == 2, "a number that was given out is not given out again"
+
+
+@pytest.mark.behaviour("RUN-7")
+def test_an_attempt_given_back_after_it_began_is_on_record_though_its_start_was_not_reported() -> None:
+    machine = Machine()
+    machine.worker_up()
+    run_id = machine.submit()
+    fence = machine.run(run_id).fence
+    machine.step(("one", Returned(run_id, fence, "its worker stopped", begun=True)))
+    assert State.RUNNING in machine.path(run_id)
+    assert machine.run(run_id).may_have_begun

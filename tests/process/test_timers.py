@@ -46,3 +46,17 @@ def test_an_attempt_without_grace_can_be_hurried(folder: Path) -> None:
         await until(lambda: [step for _, step in executor.steps] == ["ask", "TERM", "KILL"], "it gets TERM, then KILL")
 
     runtime.run(body())
+
+
+@pytest.mark.behaviour("RUN-7")
+@pytest.mark.parametrize("begun", [False, True])
+def test_what_is_given_back_says_whether_it_began_though_its_start_was_not_sent(folder: Path, begun: bool) -> None:
+    async def body() -> None:
+        sent: list[m.Message] = []
+        waiting, attempt = reports.Reports(SystemClock(), sent.extend), held(folder, "one")
+        attempt.begun, attempt.outcome = begun, m.Returned("one", 1, "its worker stopped")
+        waiting.started(attempt)
+        waiting.ended(attempt, hurries=True)
+        assert sent == [m.Returned("one", 1, "its worker stopped", begun=begun)]
+
+    runtime.run(body())

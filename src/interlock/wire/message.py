@@ -125,9 +125,10 @@ class Lost(OfAttempt, frozen=True):
 
 
 class Returned(OfAttempt, frozen=True):
-    """The worker gives an attempt back that has not begun: it is leaving, or could not begin."""
+    """The worker gives an attempt back that did not fail: the worker is leaving, or could not begin it."""
 
     reason: Text
+    begun: bool = False  # whether it has begun all the same; its start may not be reported
 
 
 class Heartbeat(Message, frozen=True):

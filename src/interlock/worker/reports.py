@@ -69,7 +69,9 @@ class Reports:
         now = self._clock.now().elapsed
         if held.outcome is None:
             return m.Started(*held.key, now - held.began)
-        if type(held.outcome) is not m.Finished:
+        if isinstance(held.outcome, m.Returned):
+            return replace(held.outcome, begun=held.begun)
+        if isinstance(held.outcome, m.Lost):
             return held.outcome
         took = max(0.0, held.ended - held.began) if held.began else 0.0
         return replace(held.outcome, ago=max(0.0, now - held.ended), took=took)

@@ -256,6 +256,8 @@ def returned(p: Pass, worker_id: str, message: Returned) -> None:
     attempt = current(p, worker_id, message.run_id, message.fence)
     p.send(worker_id, Settled(message.run_id, message.fence))
     if attempt is not None:
+        if message.begun:
+            begin(p, attempt.run)
         give_back(p, attempt, message.reason[:LONGEST_KEPT])
 
 
