@@ -119,7 +119,7 @@ def test_no_request_retries_a_run_twice_and_a_unique_key_has_one_live_run() -> N
 @pytest.mark.behaviour("LAN-1", "LAN-4", "LAN-5", "LAN-8", "LAN-9", "SES-6")
 def test_lanes_that_are_changed_exceed_nothing_and_starve_nobody() -> None:
     rated = rated_values = limited = waited = ordered = 0
-    for seed in range(5001, 5120, 12):
+    for seed in range(5001, 5180, 12):
         simulation = Simulation(seed)
         assert simulation.cluster.scenario.lanes
         report = simulation.run()
@@ -156,7 +156,7 @@ def test_guarded_runs_exceed_nothing_and_every_delivery_arrives() -> None:
 def test_nothing_starts_against_the_policy_and_every_approval_has_one_outcome(remote: bool) -> None:
     """Policies change, a service restarts, people answer twice, late and for themselves, and schedulers die."""
     seen: Counter[str] = Counter()
-    for seed in range(9 if remote else 2, 180, 14):
+    for seed in range(9 if remote else 2, 222, 14):
         simulation = Simulation(seed)
         assert simulation.cluster.scenario.remote_policy == remote
         report = simulation.run()
