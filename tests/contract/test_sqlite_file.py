@@ -215,6 +215,13 @@ def test_a_file_that_is_no_database_is_refused_and_unchanged(database: Path, con
     assert NotADatabase.code == "not_a_database"
 
 
+def test_a_database_without_the_table_of_records_is_refused(database: Path) -> None:
+    make(database)
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("DROP TABLE records")
+    assert "never released" in refuse(database, NotADatabase)
+
+
 def test_an_empty_file_becomes_a_database(database: Path) -> None:
     database.touch()
     make(database)

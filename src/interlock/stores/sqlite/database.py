@@ -320,6 +320,8 @@ def _check_ours(connection: sqlite3.Connection, path: Path) -> None:
     known = len(migrations())
     if version > known:
         raise e.DatabaseTooNew(str(path), version, known)
+    if version and not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'records'").fetchone():
+        raise e.NotADatabase(str(path), "it is of a version that was never released")
 
 
 def migrate(connection: sqlite3.Connection, scripts: Sequence[str]) -> None:
