@@ -267,6 +267,19 @@ def test_held_lines_are_read_by_nobody_until_they_are_published(with_store: With
     with_store(body)
 
 
+def test_a_scan_of_a_run_that_was_pruned_meanwhile_changes_nothing(with_store: WithStore) -> None:
+    async def body(store: AnyStore) -> None:
+        lease = await take(store)
+        batch = created(make_run("r1"))
+        batch.position = 1
+        batch.logs.redacted, batch.logs.published = [("text", "gone", 1, 1)], [("gone", 1)]
+        await store.commit(batch, NAME, lease.epoch)
+        assert await store.run("r1") is not None
+        assert await store.logs("gone") == []
+
+    with_store(body)
+
+
 def test_a_batch_committed_again_changes_nothing(with_store: WithStore) -> None:
     async def body(store: AnyStore) -> None:
         lease = await take(store)

@@ -134,8 +134,8 @@ class MemoryStore(port.Store, Leases):
                 if not is_held:
                     self._add_event(position, run_id, [], line)
         for text, run_id, attempt, number in batch.logs.redacted:
-            line = self.lines[run_id][attempt, number]
-            if line.position < 0:
+            line = self.lines.get(run_id, {}).get((attempt, number))
+            if line is not None and line.position < 0:
                 self.lines[run_id][attempt, number] = replace(line, text=text)
         first = batch.position
         for run_id, count in batch.logs.published:
