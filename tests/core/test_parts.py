@@ -85,7 +85,11 @@ def test_a_new_part_hears_of_a_transition_without_a_change_elsewhere() -> None:
     def hear(p: Pass, run: Run) -> None:
         heard.append(run.state)
 
-    plain_run(Machine((*PARTS, Part(name="ear", on=((enters(State.RUNNING, State.SUCCEEDED), hear),), ended=(hear,)))))
+    def hear_all(p: Pass, ended: list[Run]) -> None:
+        heard.extend(run.state for run in ended)
+
+    ear = Part(name="ear", on=((enters(State.RUNNING, State.SUCCEEDED), hear),), settles=(hear_all,))
+    plain_run(Machine((*PARTS, ear)))
     assert heard == [State.RUNNING, State.SUCCEEDED, State.SUCCEEDED]
 
 

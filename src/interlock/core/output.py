@@ -260,7 +260,6 @@ def _act_on_log(p: Pass, run: Run, record: OutputRecord, is_withheld: bool) -> N
     p.set_facet(run, output=record)
 
 
-@for_special_runs
 def end_unscanned(p: Pass, run: Run) -> None:
     """Treat the log of a run that has ended as the fail mode says, if nothing scans it any more."""
     if p.state.of(Scans).position is None and run.facets is not None and run.facets.is_unscanned:
@@ -330,7 +329,6 @@ OUTPUT = Part(
     handlers={ReleaseOutput: release_output, ReportScans: report_scans},
     needs={ReleaseOutput: release_needs, ReportScans: report_needs},
     on=((leaves(*LIVE, to=TERMINAL - {State.OUTPUT_QUARANTINED}), let_out),),
-    ended=(end_unscanned,),
     waits={State.TERMINATING: Wait(scan_overdue)},
     looks={State.TERMINATING: resume},
     loads=(load,),

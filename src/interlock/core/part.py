@@ -98,8 +98,8 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     stages: tuple[Callable[["Pass", "Run"], bool], ...] = ()  # of the entry: True for a run that it ends or keeps
     begins: tuple["Hook", ...] = ()  # for a new run
     on: tuple[tuple[Moment, "Hook"], ...] = ()  # at a transition, in the midst of whatever makes it
-    ended: tuple["Hook", ...] = ()  # for each run that has ended, before the next one enters
-    releases: tuple["Tick", ...] = ()  # after these, for runs that waited for something else
+    settles: tuple[Callable[["Pass", list["Run"]], None], ...] = ()
+    """with the runs that have ended, before the next one enters: let others go on that waited for them"""
     waits: Mapping[State, Wait] = {}
     looks: Mapping[State, "Hook"] = {}  # what goes on if nothing but a look at the run is needed, after a restart too
     spans: Mapping[str, Callable[["Pass", "Run", str], None]] = {}  # field whose change voids a span → its end
@@ -132,11 +132,11 @@ class Machine:
         self.spans = self._merged("spans")
         self.alarms = self._merged("alarms")
         (
-            self.slices, self.asks, self.stages, self.begins, self.ended, self.releases, self.records, self.loads,
+            self.slices, self.asks, self.stages, self.begins, self.settles, self.records, self.loads,
             self.adopts, self.places, self.explains, self.hears, self.fires, self.closes, self.jumps,
             self.has_more, self.next_looks, self.concerns_all,
         ) = map(self._joined, (
-            "slices", "asks", "stages", "begins", "ended", "releases", "records", "loads",
+            "slices", "asks", "stages", "begins", "settles", "records", "loads",
             "adopts", "places", "explains", "hears", "fires", "closes", "jumps",
             "has_more", "next_looks", "concerns_all",
         ))  # fmt: skip
@@ -147,12 +147,11 @@ class Machine:
             hooks = tuple(hook for moment, hook in on if moment(before, after))
             self.moves[before, after] = consequence, _for_plain(hooks), hooks
         self.plain_stages, self.plain_begins = _for_plain(self.stages), _for_plain(self.begins)
-        self.plain_ended = _for_plain(self.ended)
         self.with_plain = self
         self.without_plain = without = object.__new__(Machine)  # the same machine, to which no run is plain
         vars(without).update(vars(self))
         without.moves = {pair: (consequence, hooks, hooks) for pair, (consequence, _, hooks) in self.moves.items()}
-        without.plain_stages, without.plain_begins, without.plain_ended = self.stages, self.begins, self.ended
+        without.plain_stages, without.plain_begins = self.stages, self.begins
 
     def _joined(self, name: str) -> tuple[Any, ...]:
         return tuple(item for part in self.parts for item in getattr(part, name))

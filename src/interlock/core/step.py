@@ -28,7 +28,7 @@ from interlock.core.sessions.part import SESSIONS
 from interlock.core.state import Limits, SchedulerState
 from interlock.core.tenants.part import TENANTS
 from interlock.core.timers import TIMERS
-from interlock.core.timetable.part import TIMETABLE
+from interlock.core.timetable.part import SERIES, TIMETABLE
 from interlock.core.transition import Pass
 from interlock.error import InterlockError, InvalidTransition
 from interlock.model.lane import LaneSpec
@@ -41,8 +41,8 @@ Command = tuple[str, Any]  # sender (a worker's id, or the client to answer) and
 NO_FACTS = Facts()
 
 PARTS = (
-    JOBS, TIMETABLE, TIMERS, ENTRY, POLICY, BULK, GUARDS, OUTPUT, LANES, SESSIONS, TENANTS, EFFECTS, ROUTING, ATTEMPTS,
-    LETTERS, OUTBOX, AUDITING, RECOVERY,
+    JOBS, TIMETABLE, TIMERS, ENTRY, POLICY, BULK, GUARDS, SERIES, OUTPUT, LANES, SESSIONS, TENANTS, EFFECTS, ROUTING,
+    ATTEMPTS, LETTERS, OUTBOX, AUDITING, RECOVERY,
 )  # fmt: skip
 MACHINE = Machine(PARTS)
 

@@ -137,15 +137,13 @@ class Pass(Decisions, kw_only=True):
                         break
 
     def settle(self) -> None:
-        """Let the parts hear of the runs that have ended, and release those that waited."""
-        machine = self.state.machine
-        while self.leaving:
+        """Let the parts hear of the runs that have ended, and of what else others wait for."""
+        while True:
             leaving, self.leaving = self.leaving, []
-            for run in leaving:
-                for hear in machine.plain_ended if is_plain(run) else machine.ended:
-                    hear(self, run)
-        for release in machine.releases:
-            release(self)
+            for settle in self.state.machine.settles:
+                settle(self, leaving)
+            if not self.leaving:
+                return
 
     def note(self, run: Run, text: str) -> None:
         """Keep a note on a run, which may have ended. It is no transition, so the history stays as it is."""

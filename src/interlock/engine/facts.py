@@ -35,6 +35,8 @@ async def read(needs: Needs, store: Store, now: float) -> Facts:
         await _read_runs([run_id for run_id, _ in known.values()], facts, store)
     for wanted in needs.letters:
         page = await store.records(DeadLetter, wanted.records, None, MOST_PRUNED)
+        while not page.records and page.next is not None:
+            page = await store.records(DeadLetter, wanted.records, page.next, MOST_PRUNED)
         facts.letters[wanted] = [letter.id for letter in page.records], page.next is not None
     await _read_records_of([*facts.runs.values(), *await _read_pages(needs, facts, store)], facts, store)
     return facts

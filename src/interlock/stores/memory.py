@@ -134,9 +134,9 @@ class MemoryStore(port.Store, Leases):
                 if not is_held:
                     self._add_event(position, run_id, [], line)
         for text, run_id, attempt, number in batch.logs.redacted:
-            line = self.lines.get(run_id, {}).get((attempt, number))
-            if line is not None and line.position < 0:
-                self.lines[run_id][attempt, number] = replace(line, text=text)
+            held = self.lines.get(run_id, {}).get((attempt, number))
+            if held is not None and held.position < 0:
+                self.lines[run_id][attempt, number] = replace(held, text=text)
         first = batch.position
         for run_id, count in batch.logs.published:
             for position, key in enumerate(self._held_lines(run_id), start=first):

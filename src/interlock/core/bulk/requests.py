@@ -118,8 +118,10 @@ def proceed(p: Pass) -> None:
     while walk and room and looks:
         looks -= 1
         run = walk.pop()
+        if run.ended_at is not None:
+            continue  # it may be pruned, and would no longer show how far the request has come
         walked = run.id
-        if run.ended_at is None and wanted.fits(run) and act(p, run, reason, actor):
+        if wanted.fits(run) and act(p, run, reason, actor):
             room -= 1
             if run.ended_at is None and run.stop is not None:
                 asked += 1

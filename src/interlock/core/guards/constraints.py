@@ -297,21 +297,19 @@ def check_again(p: Pass, run: Run) -> None:
         _check(p, run)
 
 
-def has_ended(p: Pass, run: Run) -> None:
-    """Act on the end of a run: actions of its own, answers to others, a place that is free."""
-    job, guards = p.state.versions[run.job_version], p.state.of(Guards)
-    if (job.on_success or job.on_failure) and run.state in EVENTS:
-        inform_all(p, run, *EVENTS[run.state])
-    if run.facets is not None:
-        _settle(p, run)
-    if guards and (guard := guards.get(run.job_id)) is not None:
-        guard.drop(run)
-        guards.freed[run.job_id] = None
-
-
-def fill_places(p: Pass) -> None:
-    """Let runs try whose job has a free place."""
-    guards = p.state.of(Guards)
+def settle(p: Pass, ended: list[Run]) -> None:
+    """Act on runs that have ended: actions of their own, answers to others, places that are free."""
+    versions, guards = p.state.versions, p.state.of(Guards)
+    for run in ended:
+        job = versions[run.job_version]
+        if (job.on_success or job.on_failure) and run.state in EVENTS:
+            inform_all(p, run, *EVENTS[run.state])
+        if run.facets is not None:
+            output.end_unscanned(p, run)
+            _answer_caller(p, run)
+        if guards and (guard := guards.get(run.job_id)) is not None:
+            guard.drop(run)
+            guards.freed[run.job_id] = None
     while guards.freed:
         for run in ready_runs(p.state, guards[guards.freed.popitem()[0]]):
             check_again(p, run)
@@ -327,7 +325,7 @@ def give_up_place(p: Pass, run: Run) -> None:
         p.set_facet(run, constraints=replace(run.guarded, cleared=False))
 
 
-def _settle(p: Pass, run: Run) -> None:
+def _answer_caller(p: Pass, run: Run) -> None:
     """Answer the run that has called this one, and end those that this one has called."""
     for run_id in run.guarded.asked.values():
         if (called := p.state.runs.get(run_id)) is not None:

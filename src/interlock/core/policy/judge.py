@@ -92,6 +92,7 @@ def resume(p: Pass) -> None:
     """Judge runs that were left to this pass, before those that have just come."""
     waiting, this = p.state.of(Judging).to_judge, p.of(ThisPass)
     if waiting:
+        p.settle()  # those that have ended give up their places first
         later, p.entering = p.entering, []
         for run_id in list(islice(waiting, MOST_RESUMED)):
             if this.cost < p.state.limits.policy_cost:

@@ -223,30 +223,27 @@ def stop_waiting(p: Pass, run: Run) -> None:
         p.state.of(Sessions)[run.tenant, run.session].waiting.pop(run.id, None)
 
 
-@for_special_runs
-def leave(p: Pass, run: Run) -> None:
-    """Take a run that has ended out of its session, and let others proceed."""
-    if run.session is None or (session := p.state.of(Sessions).of(run)) is None:
-        return
-    session.live -= 1
-    session.active.pop(run.id, None)
-    if session.collector is run:
-        session.collector = None
-    proceed(p, session)
-    if not session.live:
-        del p.state.of(Sessions)[run.tenant, session.name]
+def settle(p: Pass, ended: list[Run]) -> None:
+    """Take the runs that have ended out of their sessions, and let others proceed."""
+    sessions = p.state.of(Sessions)
+    while sessions.stepping_back:
+        _step_back(p, sessions.stepping_back.pop())
+    for run in ended:
+        if run.session is None or (session := sessions.of(run)) is None:
+            continue
+        session.live -= 1
+        session.active.pop(run.id, None)
+        if session.collector is run:
+            session.collector = None
+        proceed(p, session)
+        if not session.live:
+            del sessions[run.tenant, session.name]
 
 
 def let_others_pass(p: Pass, run: Run) -> None:
     """Let others of its session proceed past a run that has to wait and has not begun."""
     if run.session is not None and not run.may_have_begun:
         p.state.of(Sessions).stepping_back.append(run)
-
-
-def step_back(p: Pass) -> None:
-    stepping_back = p.state.of(Sessions).stepping_back
-    while stepping_back:
-        _step_back(p, stepping_back.pop())
 
 
 def _step_back(p: Pass, run: Run) -> None:

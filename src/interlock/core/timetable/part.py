@@ -15,7 +15,6 @@ def _load(state: SchedulerState, snapshot: Snapshot, now: Now) -> None:
 TIMETABLE = Part(
     name="timetable",
     asks=(firing.needs_unsure,),
-    ended=(series.has_ended,),
     loads=(_load, restored.load),
     places=(series.place,),
     explains=(series.explain,),
@@ -23,3 +22,5 @@ TIMETABLE = Part(
     closes=(firing.fire_ahead,),
     next_looks=(firing.next_look,),
 )
+# Behind the guards, whose actions may start a job that is removed after its only run.
+SERIES = Part(name="series", settles=(series.settle,))

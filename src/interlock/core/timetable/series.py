@@ -7,7 +7,6 @@ Otherwise it waits in prerun without a due time, until one of those ends, or a l
 from collections.abc import Iterator
 
 from interlock.core.jobs.declared import Declared
-from interlock.core.part import for_special_runs
 from interlock.core.state import SchedulerState
 from interlock.core.timetable.table import Series, TimetableEntry, series_key, series_of
 from interlock.core.transition import Pass
@@ -73,11 +72,14 @@ def _begin(p: Pass, run: Run, series: Series | None) -> None:
     p.move(run, State.PENDING, "due")
 
 
-@for_special_runs
-def has_ended(p: Pass, run: Run) -> None:
-    """Continue the runs that waited for one that has ended."""
-    if run.origin is None:
-        return
+def settle(p: Pass, ended: list[Run]) -> None:
+    """Continue the runs that waited for those that have ended."""
+    for run in ended:
+        if run.origin is not None:
+            _end(p, run)
+
+
+def _end(p: Pass, run: Run) -> None:
     table = p.state.timetable
     table.leave(run)
     key = series_key(run)
