@@ -62,7 +62,7 @@ class Pass(Decisions, kw_only=True):
     marked: dict[str, Run] = {}  # runs with new facets, live or ended
     answered: list[tuple[Asked, Any]] = []  # answers to effects of earlier passes
     entering: list[Run] = []  # runs that became pending, in order, for the entry
-    leaving: list[Run] = []  # runs that have ended, of which the parts have not heard yet
+    leaving: list[Run] = []  # runs that have ended; the parts have yet to hear of them
     cleared_because: dict[str, str] = {}  # run → why a stage of the entry let it pass, if that is worth telling
     slices: dict[type, Any] = {}  # what a part remembers for this pass alone
 

@@ -133,7 +133,7 @@ class ServiceBook(Handover):
 
     @property
     def services(self) -> Set[str]:
-        """The services of which something is kept."""
+        """The services that have a stored record."""
         return self._kept.keys()
 
     async def recall(self, path: str) -> Kept | None:

@@ -15,7 +15,7 @@ class Columns(NamedTuple):
     holds: bool = False  # whether this run must not be pruned
     state: str = ""
     at: float = 0.0
-    due_at: float | None = None  # time of the next thing to do; None if there is none
+    due_at: float | None = None  # time of the next thing to do; None if nothing is left to do
     queue: str = ""  # by which due records are found
     order: str | None = None  # of the records with the same one and a `due_at`, only the first is due
 

@@ -1,4 +1,4 @@
-"""The helpers of a scheduler, each of which starts when it is first needed."""
+"""The helpers of a scheduler. Each starts when it is first needed."""
 
 import logging
 

@@ -14,5 +14,5 @@ class Pace(msgspec.Struct, frozen=True):
     jitter: float = 0.0  # share by which a delay may be shorter
 
     def after(self, delay: float, gone: float) -> float:
-        """Return the delay that follows this one, to a scheduler that has been gone for so many seconds."""
+        """Return the next delay between attempts to reach a scheduler that has been gone for this many seconds."""
         return min(max(self.first, delay * 2), self.soon if gone < SOON else self.late)

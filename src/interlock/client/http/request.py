@@ -32,7 +32,7 @@ class Submitted(msgspec.Struct):
 
 
 def chosen(operations: Mapping[A, Operation[T]], action: A | str) -> Operation[T]:
-    """Return the operation of an action; raise `BadValue` if there is none."""
+    """Return the operation of an action; raise `BadValue` for an unknown one."""
     if action not in operations:
         raise BadValue("action", action, f"one of {', '.join(operations)}")
     return operations[cast(A, action)]
