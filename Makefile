@@ -3,6 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --no-deps
 SEEDS ?= 5000
 # The first of them.
 FIRST ?= 0
@@ -18,14 +19,21 @@ FILES ?= examples/timetable.yaml
 
 .PHONY: run test quick check unit bench soak clean
 
-$(VENV)/ready: requirements.lock pyproject.toml
+# What Interlock needs to run: the packages of the lock that requirements-run.txt names.
+$(VENV)/run: requirements.lock requirements-run.txt pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or later is needed, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile --no-deps --require-hashes -r requirements.lock
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	awk 'NR == FNR { wanted[$$1]; next } /^[a-z]/ { split($$1, name, "=="); keep = name[1] in wanted } keep' requirements-run.txt requirements.lock > $(VENV)/run.lock
+	$(INSTALL) --no-compile --require-hashes -r $(VENV)/run.lock
+	$(INSTALL) --no-build-isolation -e .
 	touch $@
 
-run: $(VENV)/ready
+# The tools of development besides.
+$(VENV)/ready: $(VENV)/run
+	$(INSTALL) --no-compile --require-hashes -r requirements.lock
+	touch $@
+
+run: $(VENV)/run
 	$(BIN)/interlock up -A examples.stream:app $(FILES) --db $(DATABASE) --submit demo.stream --drain 1s
 
 test: check unit

@@ -14,7 +14,7 @@ from interlock.bench.jobs import app
 from interlock.bench.measures import submit_batches
 from interlock.bench.report import ReportRow, say
 from interlock.bench.server import Server, running
-from interlock.core.state import Limits
+from interlock.core.state import CoreLimits
 from interlock.core.step import new_state, step
 from interlock.interface.run_builder import new_run
 from interlock.model.job import Job
@@ -107,7 +107,7 @@ def _pick(make: Callable[[int], list[NewRun]], size: int) -> float:
     """Return µs of processor time to settle the end of a run and to start the next one, one at a time, while others
     wait. Only the core counts: no store, no process."""
     lanes = {name: LaneSpec(limit=1) for name in ("main", *(f"lane{number}" for number in range(size)))}
-    state = new_state(Limits(session_patterns={"*": {"debounce": 0.0}}), lanes)
+    state = new_state(CoreLimits(session_patterns={"*": {"debounce": 0.0}}), lanes)
     rng, elapsed = Random(0), 1.0
     new = make(size)
     # With the job "work3" its runs are in "lane3".

@@ -21,7 +21,7 @@ from interlock.bench.jobs import app
 from interlock.bench.measures import PAUSE
 from interlock.bench.report import ReportRow, percentile, say
 from interlock.bench.server import Server, running, started, until
-from interlock.core.state import Limits
+from interlock.core.state import CoreLimits
 from interlock.core.step import new_state, step
 from interlock.error import InterlockError
 from interlock.interface.run_builder import new_run
@@ -86,7 +86,7 @@ def measure_all(folder: Path, runs: int, rounds: int) -> tuple[list[ReportRow], 
 def choice(workers: int) -> float:
     """Return µs of processor time to end a run and to dispatch the next one, in the core alone. Ended runs are replaced
     by others of their kind, so that a part of the lane is always for workers that do not exist."""
-    state = new_state(Limits(), {"main": LaneSpec(limit=SLOTS)})
+    state = new_state(CoreLimits(), {"main": LaneSpec(limit=SLOTS)})
     rng, jobs = Random(1), [Job(id=f"topic{number}.work") for number in range(POOLS)]
     pools = {f"pool{number}": PoolSpec(topics=(f"topic{number}.*",)) for number in range(POOLS)}
     new = [_placed(rng.randrange(POOLS), rng) for _ in range(WAITING)]

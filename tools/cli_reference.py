@@ -1,4 +1,4 @@
-"""Writes docs/command-line.md from the commands themselves: `python -m tools.cli_reference`."""
+"""Writes docs/reference/command-line.md from the commands themselves: `python -m tools.cli_reference`."""
 
 import re
 import sys
@@ -12,7 +12,7 @@ from interlock.config.settings import CLIENT_SETTINGS, DEFAULTS, SETTINGS, flag_
 from interlock.core.state import DEFAULT_LANES
 from interlock.error import ERRORS, ExitCode
 
-DOCUMENT = Path("docs") / "command-line.md"
+DOCUMENT = Path("docs") / "reference" / "command-line.md"
 
 HEAD = """# Command line
 
@@ -30,7 +30,7 @@ SETTINGS_HEAD = """## Settings
 
 A flag counts more than the environment, that more than `interlock.yaml` in the current folder (or the file that
 `--config` or `INTERLOCK_CONFIG` names), that more than the default. `interlock config` shows which counts and why. The
-file's schema is [interlock.schema.json](interlock.schema.json).
+file's schema is [interlock.schema.json](../interlock.schema.json).
 
 | in the file | variable | default | |
 |---|---|---|---|"""

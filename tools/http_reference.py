@@ -1,6 +1,4 @@
-"""Write the reference in docs/http.md from the OpenAPI description: `python -m tools.http_reference`.
-
-The prose above the mark stays."""
+"""Write docs/reference/http.md from the OpenAPI description: `python -m tools.http_reference`."""
 
 import sys
 from collections.abc import Container, Iterator
@@ -10,8 +8,12 @@ from typing import Any
 from interlock import error as errors
 from interlock.api.openapi import document as described
 
-DOCUMENT = Path("docs") / "http.md"
-MARK = "<!-- From here on written by `python -m tools.http_reference`; do not edit it by hand. -->"
+DOCUMENT = Path("docs") / "reference" / "http.md"
+
+HEAD = """# HTTP: routes, types, errors
+
+Written by `python -m tools.http_reference`; do not edit it by hand. [HTTP](../http.md) shows how to use it.
+"""
 
 INSIDE = {
     "AuditKind", "ResolveBody", "Ruling",
@@ -51,13 +53,13 @@ BASES = {
 }  # types that extend another
 
 
-def reference() -> str:
+def document() -> str:
     return "\n".join(_lines(described(secured=False))) + "\n"
 
 
 def _lines(description: dict[str, Any]) -> Iterator[str]:
     schemas = description["components"]["schemas"]
-    yield f"{MARK}\n"
+    yield HEAD
     yield "## Routes\n"
     common = _common_statuses(description)
     listed = ", ".join(str(status) for status in sorted(common))
@@ -151,7 +153,7 @@ def _kind(schema: dict[str, Any]) -> str:
     if "anyOf" in schema:
         return " or ".join(_kind(one) for one in schema["anyOf"])
     if schema.get("type") == "array":
-        return f"list of {_kind(schema['items'])}" + _limits(schema, "minItems", "maxItems")
+        return f"list of {_kind(schema.get('items', {}))}" + _limits(schema, "minItems", "maxItems")
     if "enum" in schema:
         return ", ".join(f"`{one}`" for one in schema["enum"])
     if schema.get("type") == "object" and "additionalProperties" in schema:
@@ -186,11 +188,6 @@ def _errors() -> Iterator[str]:
 
 def _text(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
-
-
-def document() -> str:
-    prose, _, _ = DOCUMENT.read_text().partition(MARK)
-    return prose + reference()
 
 
 if __name__ == "__main__":

@@ -6,12 +6,12 @@ from pathlib import Path
 from grpc_tools import protoc
 
 SOURCE = Path("src/interlock/policy_service/policy.proto")
-STUBS = ("policy_pb2.py", "policy_pb2.pyi", "policy_pb2_grpc.py")
+STUBS = ("policy_pb2.py", "policy_pb2.pyi")
 
 
 def generate(root: Path) -> list[Path]:
     """Write the stubs below `root`, in the folder of their package, and return them."""
-    kinds = [f"--{kind}_out={root}" for kind in ("python", "pyi", "grpc_python")]
+    kinds = [f"--{kind}_out={root}" for kind in ("python", "pyi")]
     if protoc.main(["protoc", "--proto_path=src", *kinds, str(SOURCE)]):
         raise SystemExit(f"{SOURCE} has faults")
     return [root / "interlock" / "policy_service" / name for name in STUBS]

@@ -10,7 +10,6 @@ from interlock.model.bulk import BulkRequest
 from interlock.model.run import Run
 from interlock.model.run_action import RunAction
 from interlock.model.state import TERMINAL
-from interlock.wire.request import BulkReport
 from soak.simulation.store import Disk
 
 
@@ -45,8 +44,7 @@ class Bulks:
             self._require(run.id in self._meant[bulk_id], f"{run.id} was stopped by {bulk_id}, which is not for it")
         return bool(found)
 
-    def sent(self, message: BulkReport) -> None:
-        told = message.bulk
+    def sent(self, told: BulkRequest) -> None:
         stored = self._disk.stored.get(BulkRequest, told.id)
         same = stored is not None and stored.seq >= told.seq
         self._require(same, f"bulk request {told.id} is told of as {told}, and stored is {stored}")

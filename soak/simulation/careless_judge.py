@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from interlock.core import step
 from interlock.core.decisions import Decisions
 from interlock.core.policy import approvals, judge
-from interlock.core.policy.judging import Judging
+from interlock.core.policy.judge_state import Judging
 from interlock.core.transition import Pass
 from interlock.model.facets import Judged
 from interlock.model.policy.verdict import PolicyRequest

@@ -8,7 +8,7 @@ from unittest.mock import patch
 from interlock.core import step
 from interlock.core.decisions import Decisions
 from interlock.core.lanes.gate import LimitGate
-from interlock.core.routing import dispatching as routing
+from interlock.core.routing import dispatch as routing
 from interlock.core.routing.roster import DemandKey, Roster, Worker, WorkerGroup
 from interlock.core.tenants.tenant import Tenant
 from interlock.model.explanation import Obstacle

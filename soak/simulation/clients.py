@@ -214,7 +214,7 @@ class Clients:
         while True:
             with suppress(*AWAY):
                 report = await connection.ask(r.StartBulk(0, bulk_id, RunAction.CANCEL, wanted, bulk_id))
-                if report.bulk.ended_at is not None:
+                if report.ended_at is not None:
                     break
             await asyncio.sleep(rng.uniform(0.05, 1))
         del self._waiting[bulk_id]

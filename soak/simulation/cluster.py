@@ -14,10 +14,10 @@ from interlock.client.connection import Connection
 from interlock.core.decisions import Decisions
 from interlock.core.effects import PendingEffects
 from interlock.core.facts import Facts
-from interlock.core.state import Limits, SchedulerState
+from interlock.core.state import CoreLimits, SchedulerState
 from interlock.core.step import Command
 from interlock.engine.catalog import Catalog, CatalogEntry
-from interlock.engine.effects import Check, no_service
+from interlock.engine.effects import CheckPolicies, no_service
 from interlock.engine.engine import Decide, Engine, EngineSettings
 from interlock.engine.housekeeping import Housekeeping
 from interlock.engine.metrics import Metrics
@@ -290,7 +290,7 @@ class Cluster:
         decide: Decide = self.explained.decide
         if sabotage.engine_reuses_attempts or sabotage.engine_suspects_all:
             decide = OldDispatches(decide, sabotage).decide
-        check: Check = no_service
+        check: CheckPolicies = no_service
         if (service := self.invariants.policies.service) is not None:
             client = ServiceClient(service, lambda digest: inbox.post("", PolicyMoved(digest)), self._wall)
             check = client.check
@@ -306,7 +306,7 @@ class Cluster:
             rng=rng,
             catalog=self._catalog(),
             settings=EngineSettings(
-                limits=Limits(
+                limits=CoreLimits(
                     heartbeat_interval=self.scenario.heartbeat,
                     small_payload=200,
                     lead=LEAD,

@@ -234,10 +234,10 @@ class SimulatedExecutor(Executor):
     def _crash(self, child: _Child, exit_code: int) -> None:
         """The process ends, and takes with it whatever else it executed."""
         child.retired = True
-        for one in list(child.attempts.values()):
-            self._end(one, "lost")
-            self._ledger.crashed.add(one.dispatch.run_id)
-            self._tell(m.Lost(*one.key, "its process died", exit_code))
+        for attempt in list(child.attempts.values()):
+            self._end(attempt, "lost")
+            self._ledger.crashed.add(attempt.dispatch.run_id)
+            self._tell(m.Lost(*attempt.key, "its process died", exit_code))
 
     # ── stopping ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -270,8 +270,8 @@ class SimulatedExecutor(Executor):
             self._crash(one.child, -9)
 
     def _die(self) -> None:
-        for one in list(self._attempts.values()):
-            self._end(one, "died with its worker")
+        for attempt in list(self._attempts.values()):
+            self._end(attempt, "died with its worker")
         self.children.kill()
 
     async def close(self) -> None:

@@ -11,8 +11,8 @@ from interlock.core.decisions import Decisions
 from interlock.core.explain import TIMED, explain
 from interlock.core.facts import Facts
 from interlock.core.lanes.gate import limit_names
-from interlock.core.policy.judging import Judging
-from interlock.core.routing import dispatching as routing
+from interlock.core.policy.judge_state import Judging
+from interlock.core.routing import dispatch as routing
 from interlock.core.routing.roster import Worker
 from interlock.core.sessions.session import Sessions
 from interlock.core.state import JUMP, SchedulerState
@@ -132,7 +132,7 @@ class Explanations:
             return after > before or bool(others - left) or len(others) < before
         if kind is K.NO_WORKER:
             taker = str(run.worker_id)
-            known = {one.id: one for one in seen.said.workers}.get(taker)
+            known = {worker.id: worker for worker in seen.said.workers}.get(taker)
             if known is None or taker in joined:
                 return True
             if known.obstacle not in (Obstacle.FULL, Obstacle.OVERLOADED):
@@ -191,7 +191,10 @@ class ExplainedPasses(Explanations):
         for seen in self._seen:
             for reason in seen.said.reasons:
                 if reason.kind is K.EXECUTING:
-                    begun = any((one.run_id, one.fence) == (seen.run.id, seen.fence) for one in self._executions)
+                    begun = any(
+                        (execution.run_id, execution.fence) == (seen.run.id, seen.fence)
+                        for execution in self._executions
+                    )
                     self._require(begun, f"{seen.run.id} was said to execute, and has not begun")
         commands = self._routes.bound(state, commands)
         decisions = self._step(state, commands, now, rng, facts)
@@ -207,7 +210,7 @@ class ExplainedPasses(Explanations):
 def _explain_late(state: SchedulerState, run: Run, now: Now) -> Explanation:
     """Promise times that are later than the true ones."""
     said = explain(state, run, now)
-    reasons = [replace(one, at=None if one.at is None else one.at + 5.0) for one in said.reasons]
+    reasons = [replace(reason, at=None if reason.at is None else reason.at + 5.0) for reason in said.reasons]
     return replace(said, reasons=reasons)
 
 

@@ -44,4 +44,4 @@ class GreedyEngine(Engine):
         for lane in self.state.lanes.values():
             if run_id in lane.holding and len(lane.holding) > 1:
                 lane.holding = _Lenient(lane.holding)
-                del lane.holding[next(one for one in lane.holding if one != run_id)]
+                del lane.holding[next(run for run in lane.holding if run != run_id)]

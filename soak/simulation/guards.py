@@ -146,7 +146,7 @@ class Guards:
                 self.killed += entry.reason == KILLED
                 kinds = {State.SUCCEEDED: ("on_success", "run.succeeded"), State.FAILED: ("on_failure", "run.failed")}
                 actions, event = kinds.get(entry.after, ("", ""))
-                if actions and job is not None and any(one.action == "webhook" for one in job.actions(actions)):
+                if actions and job is not None and any(action.action == "webhook" for action in job.actions(actions)):
                     self._require((run_id, event) in owed, f"{run_id} became {entry.after}, and owes no webhook")
 
     def began(self, execution: Execution, run: Run | None) -> None:

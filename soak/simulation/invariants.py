@@ -8,7 +8,9 @@ from collections.abc import Mapping
 import msgspec
 
 from interlock.core.decisions import Batch
+from interlock.engine.ownership import LEADER
 from interlock.fields.duration import checked
+from interlock.model.bulk import BulkRequest
 from interlock.model.job import ExecutorKind, Job
 from interlock.model.letter import CODE_OF, DeadLetter
 from interlock.model.outcome import Outcome, read_outcome
@@ -87,12 +89,18 @@ class Invariants(Ledger):
         self.policies = Policies(disk, self.lanes, self.check)
         self.routes = Routes(disk, self.lanes, self.check)
         self.scans = Scans(disk, self.check)
+        self._leader = ""
         disk.before_apply = self._before
         disk.after_apply = self._after
         disk.on_load = self._loaded
 
     def _loaded(self) -> None:
         self.lanes.restarted()
+        lease = self.disk.leases.get(LEADER)
+        if lease is not None and lease.holder != self._leader:
+            # Who takes over knows the spans of the leader before it by the wall clock alone.
+            self._leader = lease.holder
+            self.spans.scheduler_starts()
         self.policies.loaded = self._loop.time()
 
     def fail(self, text: str) -> None:
@@ -208,7 +216,7 @@ class Invariants(Ledger):
         job = self._job(run)
         history = self._histories[run.id]
         last = self._fences.get((run.id, run.fence))
-        executed = [one for one in self.executions if one.run_id == run.id]
+        executed = [execution for execution in self.executions if execution.run_id == run.id]
         if self.guards.explains_end(run) or (run.state is State.FAILED and self.routes.explains_end(run)):
             return
         if run.state is State.SUCCEEDED or (run.state is State.OUTPUT_QUARANTINED and self.scans.mode is not None):
@@ -321,11 +329,11 @@ class Invariants(Ledger):
             self._sent[key] = None
             if message.isolated and run is not None and self._job(run).executor is not ExecutorKind.PROCESS:
                 self.check(run.id in self.crashed, f"{message.run_id} is suspected, and no process died under it")
-        elif isinstance(message, r.BulkReport):
-            self.bulks.sent(message)
+        elif isinstance(message, r.ValueAnswer) and isinstance(message.value, BulkRequest):
+            self.bulks.sent(message.value)
         elif isinstance(message, m.Stop) and message.run_id in self.disk.runs_by_id:
             run = self.disk.runs_by_id[message.run_id]
-            executed = [one for one in self.executions if one.run_id == run.id]
+            executed = [execution for execution in self.executions if execution.run_id == run.id]
             self.spans.stops(message, run, _longest(self._job(run), run), executed)
         elif isinstance(message, r.ActOnRun) and message.action is RunAction.CANCEL:
             self.cancels[message.run_id] = None

@@ -102,7 +102,7 @@ class Lanes:
             return
         value = limit.value_of(run.payload)
         others = [one for one in self._disk.runs_by_id.values() if one.job_id == run.job_id and one.state in HOLDS_SLOT]
-        count = sum(limit.value_of(one.payload) == value for one in others)
+        count = sum(limit.value_of(other.payload) == value for other in others)
         self.limited += 1
         self._require(count <= limit.max, f"{count} runs of {run.job_id} execute with {value}, {limit.max} may at once")
 
@@ -135,7 +135,8 @@ class Lanes:
             if run.state is State.SCHEDULED and run.session is None and self._goes_anywhere(run):
                 others = [one for one in self._disk.runs_by_id.values() if one.state is State.SCHEDULED]
                 older = sum(
-                    one.lane == run.lane and places.get(one.id, -1) < places.get(run.id, len(places)) for one in others
+                    other.lane == run.lane and places.get(other.id, -1) < places.get(run.id, len(places))
+                    for other in others
                 )
                 self._waits[run.lane].setdefault(run.id, Wait(older))
 
@@ -167,5 +168,5 @@ class Lanes:
             )
         limited = [run.id for run in holders if run.facets is not None and run.facets.limit_value is not None]
         limited += [run.id for run in holders if run.limits.max_concurrent is not None]
-        counted = [one for gate in state.gates.values() if isinstance(gate, LimitGate) for one in gate.holders]
+        counted = [holder for gate in state.gates.values() if isinstance(gate, LimitGate) for holder in gate.holders]
         self._require(sorted(counted) == sorted(limited), f"limits count {counted}, and {limited} hold a slot")

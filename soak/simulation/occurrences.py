@@ -29,6 +29,7 @@ class Occurrences:
         self._rows: dict[str, ScheduleRow] = {}
         self._runs: dict[str, dict[str, Run]] = {}  # job → its occurrences
         self._live: dict[str, set[str]] = {}
+        self._earlier: dict[str, set[int]] = {}  # job → times of the schedules that it had before
         self.checked = 0
 
     def before(self, batch: Batch) -> None:
@@ -37,10 +38,10 @@ class Occurrences:
             known = self._rows.get(job_id)
             if row is None:
                 if known is not None:
-                    self._check_complete(self._rows.pop(job_id))
+                    self._end(self._rows.pop(job_id))
                 continue
             if known is not None and known[1:3] != row[1:3]:
-                self._check_complete(known)
+                self._end(known)
             elif known is not None:
                 # When the clock was set back it goes back too, and it is kept how far it was.
                 kept = max(row[3], row[7]) >= known[3]
@@ -73,21 +74,24 @@ class Occurrences:
         for row in self._rows.values():
             self._check_complete(row)
 
+    def _end(self, row: ScheduleRow) -> None:
+        self._check_complete(row)
+        self._earlier[row[0]] = self._times_of(row[0])
+
+    def _times_of(self, job_id: str) -> set[int]:
+        return {int(run.scheduled_at) for run in self._runs.get(job_id, {}).values()}
+
     def _check_complete(self, row: ScheduleRow) -> None:
         job_id, identity, anchor, cursor, upcoming = row[:5]
         self.checked += 1
-        found = {int(run.scheduled_at) for run in self._runs.get(job_id, {}).values()}
+        found = self._times_of(job_id)
         # Of a schedule that has just begun, the first time may be that of its cursor.
         wanted = {int(at) for at in _times(job_id, identity, anchor, cursor) if upcoming is None or at < upcoming}
         self._require(
             wanted <= found, f"{job_id} from {anchor} to {cursor} has no runs at {sorted(wanted - found)[:5]}"
         )
-        # What came of a schedule that the job had before may lie among them.
-        if job_id != MOVED.id:
-            since = {at for at in found if int(anchor) <= at <= cursor}
-            self._require(
-                since <= wanted, f"{job_id} from {anchor} to {cursor} also ran at {sorted(since - wanted)[:5]}"
-            )
+        since = {at for at in found - self._earlier.get(job_id, set()) if int(anchor) <= at <= cursor}
+        self._require(since <= wanted, f"{job_id} from {anchor} to {cursor} also ran at {sorted(since - wanted)[:5]}")
 
 
 def _times(job_id: str, identity: str, anchor: float, cursor: float) -> list[float]:

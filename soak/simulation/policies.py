@@ -15,7 +15,7 @@ import msgspec
 from interlock.core.audit import COUNTED, HEAD, Repeated
 from interlock.core.decisions import Batch, Decisions, Failed
 from interlock.core.policy.judge import request_of
-from interlock.core.policy.judging import Judging
+from interlock.core.policy.judge_state import Judging
 from interlock.core.state import JUMP, SchedulerState
 from interlock.error import PolicyUnavailable
 from interlock.model.audit import AuditHead, AuditKind, verify
@@ -123,8 +123,8 @@ class PolicyService:
                 self.current, self._windows = rng.randrange(len(POLICIES)), Windows()
             raise PolicyUnavailable("refused")
         policy = POLICIES[self.current]
-        verdicts = [policy.judge(one, None if again else self._windows, now) for one in requests]
-        self.given |= {(request_hash(one), policy.digest) for one in requests}
+        verdicts = [policy.judge(request, None if again else self._windows, now) for request in requests]
+        self.given |= {(request_hash(request), policy.digest) for request in requests}
         await asyncio.sleep(rng.uniform(0.001, 0.1 if self.well else 1.0))
         return policy.digest, verdicts
 
@@ -239,9 +239,9 @@ class Policies:
         policy = BY_DIGEST.get(digest)
         if policy is None:
             return Verdict(ruling=Ruling.ALLOW)
-        verdicts = [policy.judge(one, None, 0.0) for one in self._requests(run)]
+        verdicts = [policy.judge(request, None, 0.0) for request in self._requests(run)]
         found = max(verdicts, key=lambda one: _STRICTNESS.index(one.ruling))
-        is_split = found.ruling is Ruling.ASK or any(one.limits != found.limits for one in verdicts)
+        is_split = found.ruling is Ruling.ASK or any(verdict.limits != found.limits for verdict in verdicts)
         return msgspec.structs.replace(found, ruling=Ruling.DENY) if run.has_collected and is_split else found
 
     def _check_dispatch(self, run: Run, digest: str) -> None:
@@ -275,7 +275,7 @@ class Policies:
         """Check that an answer comes in time, and that no wait ends early. A start goes by the wall clock."""
         entries = self._disk.entries[run.id][: move.seq - 1]
         elapsed = self._lanes.elapsed
-        asked = next(elapsed[one.at] for one in reversed(entries) if one.after is State.APPROVAL_REQUIRED)
+        asked = next(elapsed[entry.at] for entry in reversed(entries) if entry.after is State.APPROVAL_REQUIRED)
         lasted = elapsed[move.at] - asked
         if asked > min(self.loaded, self._lanes.jumped):
             text = f"{run.id} is {outcome} after {lasted:.3f}s, it had {APPROVAL_TIMEOUT:g}s"
@@ -306,7 +306,7 @@ class Policies:
         report = verify(entries, msgspec.json.decode(memos[HEAD], type=AuditHead))
         self._require(not report.faults, f"the audit is broken: {report.faults}")
         counted = [msgspec.json.decode(memos[name], type=Repeated) for name in memos if name.startswith(COUNTED)]
-        found = [(one.detail, one.count) for one in entries] + [(one.detail, one.count) for one in counted]
+        found = [(entry.detail, entry.count) for entry in entries] + [(one.detail, one.count) for one in counted]
         denied = sum(count for detail, count in found if detail.get("decision") == Ruling.DENY)
         self._require(denied == self.seen["denied"], f"the audit has {denied} denials of {self.seen['denied']}")
 

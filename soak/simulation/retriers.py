@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING
 
 from interlock.client.connection import Connection
 from interlock.client.submission import submit
-from interlock.error import (
-    UnknownJob,
-    UnknownRun,
-)
+from interlock.error import TenantLimit, UnknownJob, UnknownRun
 from interlock.interface.run_builder import new_run
 from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter
@@ -74,7 +71,7 @@ class Retriers:
                 try:
                     found.add((await connection.ask(request)).run_id)
                     break
-                except AWAY:
+                except (*AWAY, TenantLimit):  # a run of a tenant that is at its limit is retried later
                     await self._pause()
                 except (UnknownRun, UnknownJob):
                     return  # it was pruned, or the timetable has ended
@@ -89,6 +86,6 @@ class Retriers:
         while True:
             with suppress(*AWAY):
                 report = await connection.ask(r.StartBulk(0, name, RunAction.RETRY, wanted, name))
-                if report.bulk.ended_at is not None:
+                if report.ended_at is not None:
                     return
             await self._pause()

@@ -24,10 +24,11 @@ from interlock.model.pool import Lack, PoolSpec, PoolStatus
 from interlock.model.run import Now, Run
 from interlock.model.state import HOLDS_SLOT, ON_WORKER, TERMINAL, State
 from interlock.model.tenant import OverLimit, TenantSpec
-from interlock.model.worker_info import WorkerAction, WorkerState
+from interlock.model.worker_info import WorkerAction, WorkerInfo, WorkerState
 from interlock.wire.command import Define, Stalled, WorkerDown, WorkerUp
 from interlock.wire.message import Leaving, Load
-from interlock.wire.worker_request import ActOnWorker, WorkerReport
+from interlock.wire.request import ValueAnswer
+from interlock.wire.worker_request import ActOnWorker
 from interlock.worker.host import HostSettings
 from soak.simulation.lanes import Lanes
 from soak.simulation.store import Disk
@@ -249,12 +250,12 @@ class Routes:
         drained = self._view.drained
         asked = {(origin, one.request): one.action for origin, one in commands if isinstance(one, ActOnWorker)}
         for origin, answer in decisions.answers:
-            if isinstance(answer, WorkerReport):
+            if isinstance(answer, ValueAnswer) and isinstance(worker := answer.value, WorkerInfo):
                 action = asked.get((origin, answer.request))
                 # An absent one is forgotten, and its mark with it: it may have come back in the same pass.
-                is_forgotten = action is WorkerAction.REMOVE and answer.worker.state is WorkerState.AWAY
-                stays = answer.worker.drained and not is_forgotten
-                (drained.add if stays else drained.discard)(answer.worker.id)
+                is_forgotten = action is WorkerAction.REMOVE and worker.state is WorkerState.AWAY
+                stays = worker.drained and not is_forgotten
+                (drained.add if stays else drained.discard)(worker.id)
         ended = {content.worker_id for _, content in commands if isinstance(content, WorkerDown)}
         drained -= {name for name in drained if name not in state.workers}  # the mark goes with the worker
         drained -= {name for name in ended & drained if not state.workers[name].drained}
@@ -280,7 +281,7 @@ class Routes:
             return "is in another pool than the preferred one"
         spec = self._view.pools.get(up.pool)
         has = {one.lower() for one in (*up.capabilities, *(() if spec is None else (*spec.offers, *spec.requires)))}
-        if self._view.pools and "*" not in has and not {one.lower() for one in job.requires} <= has:
+        if self._view.pools and "*" not in has and not {require.lower() for require in job.requires} <= has:
             return f"has only {sorted(has)}"
         for name, value in labels.items():
             prefix, _, rest = name.partition(".")
@@ -384,7 +385,7 @@ class Routes:
         open_pools = [name for name, spec in self._view.pools.items() if pool in (None, name) and _takes(spec, job)]
         if self._view.pools and not open_pools:
             return Lack.NO_POOL_MAPPING
-        fitting = [one for one in self._view.workers.values() if not self.misfit(one, job, run)]
+        fitting = [worker for worker in self._view.workers.values() if not self.misfit(worker, job, run)]
         if not fitting:
             return Lack.NO_WORKERS
         serves = any(one.busy or self._can_take(one, _room(job, run)) for one in fitting)
@@ -395,7 +396,7 @@ class Routes:
         held = Counter(run.lane for run in state.runs.values() if run.state in HOLDS_SLOT)
         active = Counter(run.tenant for run in state.runs.values() if run.state in HOLDS_SLOT)
         unserved: dict[str, float] = {}
-        workers = [replace(one, heard=0.0, loaded=0.0) for one in self._view.workers.values()]
+        workers = [replace(worker, heard=0.0, loaded=0.0) for worker in self._view.workers.values()]
         facts = workers, self._view.pools, set(self._view.drained)
         if facts != self._view.facts:
             self._view.facts, self._view.lacks = facts, {}
@@ -418,11 +419,11 @@ class Routes:
             if state.draining or rated or closed or (most is not None and active[run.tenant] >= most):
                 continue
             free = [
-                one.up.worker_id
-                for one in self._view.workers.values()
-                if elapsed < one.loaded + state.limits.silence
-                and not self.misfit(one, job, run)
-                and self._can_take(one, room)
+                worker.up.worker_id
+                for worker in self._view.workers.values()
+                if elapsed < worker.loaded + state.limits.silence
+                and not self.misfit(worker, job, run)
+                and self._can_take(worker, room)
             ]
             self._require(not free, f"{run.id} waits, and {', '.join(free)} could take it")
             self.seen["waits for a slot"] += 1

@@ -99,7 +99,7 @@ class Scans:
         status, shown = status_of(run), run.shown_result
         lines = [line.text for line in _now(self._disk.logs(run.id))]
         events = _now(self._disk.events(0, 1000, EventFilter(run_id=run.id))).events
-        told = [one.line.text for one in events if isinstance(one, StoredEvent) and one.line is not None]
+        told = [event.line.text for event in events if isinstance(event, StoredEvent) and event.line is not None]
         self._require(lines == told, f"{run.id} has the log {lines}, its stream has {told}")
         progress = None if run.facets is None else run.facets.progress
         self._require(progress is None or not progress.text, f"{run.id} shows the text of its progress unscanned")

@@ -40,7 +40,8 @@ class Sessions:
         self._commits += 1
         runs = [self._disk.runs_by_id[run_id] for run_id in touched]
         of_sessions = [run for run in runs if run.session is not None]
-        for run in of_sessions:
+        # Those that ended in this commit made way for those that it dispatched, however it lists them.
+        for run in sorted(of_sessions, key=lambda run: run.state is State.DISPATCHED):
             waiting = self._cleared.setdefault(str(run.session), {})
             times = sum(entry.after is State.SCHEDULED for entry in self._disk.entries[run.id])
             known = self._places.setdefault(run.id, [])
@@ -77,7 +78,9 @@ class Sessions:
         proceeded or ended."""
         arrived = (one for one in self._disk.runs_by_id.values() if one.session == run.session)
         others = [one for one in arrived if one is not run and one.session_facet.place]
-        waited = [one for one in others if one.changed_at == run.changed_at or not (one.ended_at or has_begun(one))]
+        waited = [
+            other for other in others if other.changed_at == run.changed_at or not (other.ended_at or has_begun(other))
+        ]
         return len(waited) >= effective(PATTERNS, None, None, None, str(run.session)).cap
 
     def _check_order(self, run: Run, waiting: dict[str, Run]) -> None:

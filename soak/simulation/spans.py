@@ -68,7 +68,9 @@ class Spans:
     def stops(self, message: Stop, run: Run, longest: float | None, executions: list[Execution]) -> None:
         per_attempt = message.reason == "attempt_timeout"
         if per_attempt or (message.reason == "timeout" and run.deadline_at is None):
-            self.timed_out(longest, [one for one in executions if not per_attempt or one.fence == message.fence])
+            self.timed_out(
+                longest, [execution for execution in executions if not per_attempt or execution.fence == message.fence]
+            )
 
     def timed_out(self, longest: float | None, executions: list[Execution]) -> None:
         if longest is not None and executions:

@@ -170,7 +170,7 @@ class FaultyStore(Store, Leases):
     def _spoil(self, batch: Batch) -> None:
         if self.sabotage.doubles_history and batch.history and self._rng.random() < 0.02:
             run_id, entries = batch.history[0]
-            again = [msgspec.structs.replace(one, seq=one.seq + len(entries)) for one in entries]
+            again = [msgspec.structs.replace(entry, seq=entry.seq + len(entries)) for entry in entries]
             batch.history[0] = (run_id, [*entries, *again])
         if self.sabotage.loses_cursors and self._rng.random() < 0.3:
             batch.schedules = {}

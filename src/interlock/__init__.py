@@ -22,15 +22,15 @@ if TYPE_CHECKING:
         BadRequest, BadResult, BadSchedule, BadUse, BadValue, BodyTooLarge, CannotImport, CannotListen,
         CannotOpenDatabase, CannotStart, Conflict, ConnectionLost, DatabaseBehind, DatabaseDamaged, DatabaseGone,
         DatabaseTooNew, Draining, DuplicateChild, DuplicateJob, DuplicateService, Fatal, Forbidden, HeadTooLarge,
-        IdempotencyConflict, InterlockError, InvalidTransition, ItemFailed, LeaseLost, LifespanFailed, MethodNotAllowed,
-        Missing, MissingField, MissingLibrary, NeedsLinux, NoApproval, NoContainerEngine, NotADatabase,
-        NotAllowed, NotConnected, NotFound, NotJson, NotPrivate, NotPut, NotQuarantined, NotRunning, Overloaded,
-        PayloadTooLarge, PolicyClosed, PolicyUnavailable, PortTaken, QueueFull, Refused, RemoteError, RequestTimeout,
-        RunCancelled, RunDebounced, RunDenied, RunEnded, RunFailed, RunNotEnded, RunOrphaned, RunPruned, RunQuarantined,
-        RunSkipped, RunTimeout, SelfApproval, SocketInUse, StaleApproval, StaleEpoch, StoreInUse, StoreUnavailable,
-        TenantLimit, TokenRefused, TokensNeeded, TooLarge, Unauthorized, Unavailable, UnknownBulk, UnknownChild,
-        UnknownDelivery, UnknownField, UnknownJob, UnknownLane, UnknownLetter, UnknownRun, UnknownWorker,
-        UnsupportedMediaType, WaitTimeout, WrongCertificate, WrongOrigin, WrongStatus,
+        IdempotencyConflict, InterlockError, InvalidTransition, ItemFailed, LeaseLost, LifespanFailed,
+        MethodNotAllowed, Missing, MissingField, MissingLibrary, NeedsLinux, NoApproval, NoContainerEngine,
+        NotADatabase, NotAllowed, NotConnected, NotFound, NotJson, NotPrivate, NotPut, NotQuarantined, NotRunning,
+        Overloaded, PayloadTooLarge, PolicyClosed, PolicyUnavailable, PortTaken, QueueFull, Refused, RemoteError,
+        RequestTimeout, RunCancelled, RunDebounced, RunDenied, RunEnded, RunFailed, RunNotEnded, RunOrphaned,
+        RunPruned, RunQuarantined, RunSkipped, RunTimeout, SelfApproval, SocketInUse, StaleApproval, StaleEpoch,
+        StoreInUse, StoreUnavailable, StreamCut, TenantLimit, TokenRefused, TokensNeeded, TooLarge, Unauthorized,
+        Unavailable, UnknownBulk, UnknownChild, UnknownDelivery, UnknownField, UnknownJob, UnknownLane, UnknownLetter,
+        UnknownRun, UnknownWorker, UnsupportedMediaType, WaitTimeout, WrongCertificate, WrongOrigin, WrongStatus,
     )  # fmt: skip
     from interlock.model.explanation import Explanation
     from interlock.model.failure import RetryAfter
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from interlock.model.lane import LaneEvent, LaneInfo
     from interlock.interface.letter_view import LetterDetail, LetterInfo
     from interlock.interface.run_view import (
-        Event, GapEvent, HelloEvent, HistoryEntry, LogEvent, LogLine, ProgressEvent, RunDetail, RunEvent, RunInfo,
-        ServiceEvent, ServiceLogEvent,
+        Chunk, ChunkEvent, Event, GapEvent, HelloEvent, HistoryEntry, LogEvent, LogLine, ProgressEvent, RunDetail,
+        RunEvent, RunInfo, ServiceEvent, ServiceLogEvent,
     )  # fmt: skip
     from interlock.model.schedule.shortcuts import at, cron, every, once
     from interlock.fields.secret import BadSecret, Secret
@@ -63,24 +63,24 @@ __all__ = [
     "AuditEntry", "AuditReport", "Backoff", "BadConfig", "BadCursor", "BadDefinition", "BadDuration", "BadHandler",
     "BadInput", "BadJson", "BadPayload", "BadRequest", "BadResult", "BadSchedule", "BadSecret", "BadUse", "BadValue",
     "BlockingRunHandle", "BodyTooLarge", "Budget", "Call", "CannotImport", "CannotListen", "CannotOpenDatabase",
-    "CannotStart", "Check", "Client", "Conflict", "ConnectionLost", "Constraints", "Context", "DatabaseBehind",
-    "DatabaseDamaged", "DatabaseGone", "DatabaseTooNew", "Decision", "DeliveryInfo", "Draining", "DuplicateChild",
-    "DuplicateJob", "DuplicateService", "Event", "Explanation", "Fatal", "Forbidden", "GapEvent", "HeadTooLarge",
-    "HelloEvent", "HistoryEntry", "Hook", "IdempotencyConflict", "InterlockError", "InvalidTransition", "ItemFailed",
-    "JobEvent", "JobFunction", "KeyLimitFields", "LaneEvent", "LaneInfo", "LeaseLost", "LetterDetail", "LetterInfo",
-    "LifespanFailed", "Limits", "LogEvent", "LogLine", "MethodNotAllowed", "Missing", "MissingField", "MissingLibrary",
-    "NeedsLinux", "NoApproval", "NoContainerEngine", "NotADatabase", "NotAllowed", "NotConnected", "NotFound",
-    "NotJson", "NotPrivate", "NotPut", "NotQuarantined", "NotRunning", "Notice", "Overloaded", "PayloadTooLarge",
-    "PolicyClosed", "PolicyUnavailable", "PortTaken", "ProgressEvent", "QueueFull", "Ready", "Refused", "RemoteError",
-    "RequestTimeout", "Retry", "RetryAfter", "RunCancelled", "RunDebounced", "RunDenied", "RunDetail", "RunEnded",
-    "RunEvent", "RunFailed", "RunHandle", "RunInfo", "RunNotEnded", "RunOrphaned", "RunPruned", "RunQuarantined",
-    "RunSkipped", "RunTimeout", "Secret", "SelfApproval", "ServiceContext", "ServiceEvent", "ServiceLogEvent",
-    "SessionEvent", "SessionFields", "SessionInfo", "SocketInUse", "StaleApproval", "StaleEpoch", "State",
-    "StoreInUse", "StoreUnavailable", "TenantFields", "TenantInfo", "TenantLimit", "TokenRefused", "TokensNeeded",
-    "TooLarge", "Unauthorized", "Unavailable", "UnknownBulk", "UnknownChild", "UnknownDelivery", "UnknownField",
-    "UnknownJob", "UnknownLane", "UnknownLetter", "UnknownRun", "UnknownWorker", "UnsupportedMediaType",
-    "ViolationEvent", "WaitTimeout", "WorkerInfo", "WrongCertificate", "WrongOrigin", "WrongStatus", "as_completed",
-    "at", "cron", "every", "gather", "once", "run", "testing",
+    "CannotStart", "Check", "Chunk", "ChunkEvent", "Client", "Conflict", "ConnectionLost", "Constraints", "Context",
+    "DatabaseBehind", "DatabaseDamaged", "DatabaseGone", "DatabaseTooNew", "Decision", "DeliveryInfo", "Draining",
+    "DuplicateChild", "DuplicateJob", "DuplicateService", "Event", "Explanation", "Fatal", "Forbidden", "GapEvent",
+    "HeadTooLarge", "HelloEvent", "HistoryEntry", "Hook", "IdempotencyConflict", "InterlockError", "InvalidTransition",
+    "ItemFailed", "JobEvent", "JobFunction", "KeyLimitFields", "LaneEvent", "LaneInfo", "LeaseLost", "LetterDetail",
+    "LetterInfo", "LifespanFailed", "Limits", "LogEvent", "LogLine", "MethodNotAllowed", "Missing", "MissingField",
+    "MissingLibrary", "NeedsLinux", "NoApproval", "NoContainerEngine", "NotADatabase", "NotAllowed", "NotConnected",
+    "NotFound", "NotJson", "NotPrivate", "NotPut", "NotQuarantined", "NotRunning", "Notice", "Overloaded",
+    "PayloadTooLarge", "PolicyClosed", "PolicyUnavailable", "PortTaken", "ProgressEvent", "QueueFull", "Ready",
+    "Refused", "RemoteError", "RequestTimeout", "Retry", "RetryAfter", "RunCancelled", "RunDebounced", "RunDenied",
+    "RunDetail", "RunEnded", "RunEvent", "RunFailed", "RunHandle", "RunInfo", "RunNotEnded", "RunOrphaned",
+    "RunPruned", "RunQuarantined", "RunSkipped", "RunTimeout", "Secret", "SelfApproval", "ServiceContext",
+    "ServiceEvent", "ServiceLogEvent", "SessionEvent", "SessionFields", "SessionInfo", "SocketInUse", "StaleApproval",
+    "StaleEpoch", "State", "StoreInUse", "StoreUnavailable", "StreamCut", "TenantFields", "TenantInfo", "TenantLimit",
+    "TokenRefused", "TokensNeeded", "TooLarge", "Unauthorized", "Unavailable", "UnknownBulk", "UnknownChild",
+    "UnknownDelivery", "UnknownField", "UnknownJob", "UnknownLane", "UnknownLetter", "UnknownRun", "UnknownWorker",
+    "UnsupportedMediaType", "ViolationEvent", "WaitTimeout", "WorkerInfo", "WrongCertificate", "WrongOrigin",
+    "WrongStatus", "as_completed", "at", "cron", "every", "gather", "once", "run", "testing",
 ]  # fmt: skip
 
 # Programs must start at once: each name is imported when it is first used, with only what it needs.
@@ -104,8 +104,8 @@ _MODULES = {
     "model.lane": "LaneEvent LaneInfo",
     "interface.letter_view": "LetterDetail LetterInfo",
     "interface.run_view": (
-        "Event GapEvent HelloEvent HistoryEntry LogEvent LogLine ProgressEvent RunDetail RunEvent RunInfo ServiceEvent "
-        "ServiceLogEvent"
+        "Chunk ChunkEvent Event GapEvent HelloEvent HistoryEntry LogEvent LogLine ProgressEvent RunDetail RunEvent "
+        "RunInfo ServiceEvent ServiceLogEvent"
     ),
     "model.schedule.shortcuts": "at cron every once",
     "fields.secret": "BadSecret Secret",

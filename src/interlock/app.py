@@ -166,7 +166,7 @@ class App(AppLink):
 
     def _noticed(self, what: str, job_id: str, lane: str, retry: Retry | None, processes: bool) -> JobDecorator:
         def define(function: Callable[..., Any]) -> JobFunction[..., Any]:
-            names = [one for one in inspect.signature(function).parameters if one != "ctx"]
+            names = [parameter for parameter in inspect.signature(function).parameters if parameter != "ctx"]
             if names != ["notice"]:
                 raise BadHandler(f"{what} {job_id!r}: {function.__qualname__} must take 'notice', and may take 'ctx'")
             made: JobFunction[..., Any] = self.job(job_id, lane=lane, retry=retry, processes=processes)(function)

@@ -17,7 +17,6 @@ from interlock.model.lane import LaneInfo
 from interlock.model.session import SessionAction
 from interlock.model.session_info import ActedOnSession, SessionInfo
 from interlock.wire.lane_request import ActOnSession, AskLanes, AskSession, AskSessions
-from interlock.wire.message import Message
 from interlock.wire.new_run import RunOptions
 from interlock.wire.request import MOST_RUNS, DropJob, Request
 from interlock.worker.definition import Definition
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from interlock.interface.run_view import Event
     from interlock.model.job_info import JobInfo
 
-A = TypeVar("A", bound=Message)
+A = TypeVar("A")
 T = TypeVar("T")
 
 
@@ -129,7 +128,7 @@ class AppLink:
 
     async def lanes(self) -> list[LaneInfo]:
         """Return every lane with its limit and the runs in it."""
-        return (await self._ask(AskLanes(0))).found.lanes
+        return (await self._ask(AskLanes(0))).lanes
 
     async def sessions(self, tenant: str | None = None) -> AsyncIterator[SessionInfo]:
         """Yield the sessions with runs that have not ended, of a tenant or of all, by tenant and key."""
@@ -143,7 +142,7 @@ class AppLink:
 
     async def session(self, key: str, tenant: str = "default") -> SessionInfo:
         """Return the session with this key, with or without runs."""
-        return (await self._ask(AskSession(0, key, tenant))).sessions[0]
+        return await self._ask(AskSession(0, key, tenant))
 
     async def act_on_session(
         self,
@@ -156,8 +155,7 @@ class AppLink:
         on."""
         if action not in set(SessionAction):
             raise BadValue("action", action, f"one of {', '.join(SessionAction)}")
-        report = await self._ask(ActOnSession(0, SessionAction(action), key, tenant))
-        return ActedOnSession(acted=report.acted, session=report.session)
+        return await self._ask(ActOnSession(0, SessionAction(action), key, tenant))
 
     async def _connected(self) -> Connection:
         if self._connection is not None:

@@ -41,7 +41,9 @@ class JobCalls(Generic[P, T]):
     async def submit_many(self, calls: Iterable[Call[T] | Mapping[str, Any]]) -> list[RunHandle[T]]:
         """Submit runs together, all or none: values of `call(...)`, or mappings of arguments."""
         make: Any = self.call
-        return await submit(await self._connect(), [make(**one) if isinstance(one, Mapping) else one for one in calls])
+        return await submit(
+            await self._connect(), [make(**call) if isinstance(call, Mapping) else call for call in calls]
+        )
 
     def item_maker(self) -> Callable[[int, Any], Call[T]]:
         """Return a function that makes the run of an item of `App.map`."""

@@ -224,12 +224,6 @@ def test_who_may_look(timed: Server, name: str) -> None:
     assert {timed.http.get(path).code for path in LOOKING} == {"unauthorized"}
 
 
-@pytest.mark.parametrize("name", ["guest", "judge"])
-def test_who_may_not_trigger(timed: Server, name: str) -> None:
-    answer = as_(timed, name).post(f"{JOBS}/manual/trigger")
-    assert (answer.status, answer.json["detail"].endswith("may not submit")) == (403, True)
-
-
 @pytest.mark.behaviour("SEC-2")
 def test_who_may_not_pause_may_not_submit_what_the_schedule_is_to_create(timed: Server) -> None:
     soon = {"job": "nightly", "occurrence": time.time() + 1e6}

@@ -11,14 +11,14 @@ from interlock.api.backend import Backend, forward
 from interlock.api.call import HttpHandler
 from interlock.interface import operations as op
 from interlock.interface.audit_operations import audit
-from interlock.interface.lane_operations import lane_actions, lanes, tenants
+from interlock.interface.lane_operations import lane_actions, lanes, session, session_actions, tenants
 from interlock.interface.operation import API, Operation
 from interlock.interface.worker_operations import WORKER_OPERATIONS
 from interlock.model.access import Permission
 from interlock.stores.memory import MemoryStore
 
 FORWARDED = {
-    *(lanes, *lane_actions.values(), tenants, *WORKER_OPERATIONS),
+    *(lanes, *lane_actions.values(), tenants, session, *session_actions.values(), *WORKER_OPERATIONS),
     *(op.tree, op.reload, *op.service_actions.values()),
 }  # the answer is what the scheduler reports
 

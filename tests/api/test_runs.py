@@ -145,48 +145,6 @@ def test_a_batch_of_a_thousand(http: Http) -> None:
 # ── listing ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_every_filter(http: Http) -> None:
-    """Each run differs from the first in one thing, and each filter finds just the ones that have it."""
-    base: dict[str, Any] = {"tenant": "filters", "session": "f1", "lane": "main", "delay": "1h"}
-    base["session_options"] = {"debounce": 0}
-    runs = {
-        "plain": http.submit("echo", **base),
-        "job": http.submit("echo.thread", **base),
-        "session": http.submit("echo", **base | {"session": "f2"}),
-        "lane": http.submit("echo", **base | {"lane": "cron"}),
-        "ended": http.submit("echo", **base | {"delay": None}),
-        "failed": http.submit("fail", **base | {"delay": None}),
-    }
-    for name in ("ended", "failed"):
-        http.ended(runs[name])
-    elsewhere = http.submit("echo", **base | {"tenant": "filters-2"})
-    middle = detail(http, runs["lane"])["created_at"]
-
-    def found(**query: object) -> set[str]:
-        names = {run_id: name for name, run_id in runs.items()} | {elsewhere: "elsewhere"}
-        return {names[run["id"]] for run in http.runs(tenant="filters", **query)}
-
-    every = set(runs)
-    assert found() == every
-    assert found(limit=1) == every
-    assert found(job="echo.thread") == {"job"}
-    assert found(session="f2") == {"session"}
-    assert found(lane="cron") == {"lane"}
-    assert found(state="prerun") == every - {"ended", "failed"}
-    assert found(state=["succeeded", "failed"]) == {"ended", "failed"}
-    assert found(state="failed") == {"failed"}
-    assert found(live="true") == every - {"ended", "failed"}
-    assert found(live="false") == {"ended", "failed"}
-    assert found(since=middle) | found(until=middle) == every
-    assert found(since=middle) & found(until=middle) == set()
-    assert "lane" in found(since=middle)
-    assert found(live="true", session="f1", job="echo", lane="main") == {"plain"}
-    assert found(job="echo", state="failed") == set()
-    assert found(job="*") == set()
-    assert {run["id"] for run in http.runs(tenant="filters-2")} == {elsewhere}
-    assert [run["id"] for run in http.runs(tenant="filters", limit=4)] == list(reversed(runs.values()))
-
-
 def test_pages_while_new_runs_come(http: Http) -> None:
     """Every run that was there is on one page, once, and those that came since are on none of the later ones."""
     there = [http.submit("echo", session="pages", delay="1h") for _ in range(23)]

@@ -25,6 +25,7 @@ EVENTS = {
     "hello": "HelloEvent",
     "run": "RunEvent",
     "log": "LogEvent",
+    "chunk": "ChunkEvent",
     "progress": "ProgressEvent",
     "service": "ServiceEvent",
     "service_log": "ServiceLogEvent",
@@ -170,7 +171,7 @@ def test_events_are_as_described(server: Server) -> None:
     with server.http.events() as stream:
         assert stream.headers["content-type"] == "text/event-stream; charset=utf-8"
         run_id = server.http.submit("progress", {"folder": str(server.folder), "name": "described"})
-        for event in stream.until(lambda told: told.name == "progress" and told.data["run_id"] == run_id):
+        for event in stream.until(lambda told: told.name == "chunk" and told.data["run_id"] == run_id):
             check_event(document, event.name, event.data)
             seen.add(event.name)
         tell_to_go(server.folder, "described")
@@ -178,7 +179,7 @@ def test_events_are_as_described(server: Server) -> None:
             check_event(document, event.name, event.data)
             seen.add(event.name)
     check_event(document, "hello", {"cursor": f"e{stream.position}"})
-    assert seen == {"run", "log", "progress"}
+    assert seen == {"run", "log", "progress", "chunk"}
 
 
 def check_event(document: dict[str, Any], name: str, data: Any) -> None:

@@ -122,9 +122,6 @@ def test_a_key_of_more_than_512_bytes_is_refused(http: Http, given: str) -> None
         ("GET", f"{SESSIONS}/a/stop", 405, "method_not_allowed"),
         ("POST", f"{SESSIONS}/a/stop?tenant=a%20b", 400, "bad_value"),
         ("POST", f"{SESSIONS}/a/stop?tenants=a", 400, "unknown_field"),
-        ("GET", f"{SESSIONS}?limit=0", 400, "bad_value"),
-        ("GET", f"{SESSIONS}?cursor=jx", 400, "bad_cursor"),
-        ("GET", f"{SESSIONS}?cursor=kx", 400, "bad_cursor"),
     ],
 )
 def test_bad_requests_are_refused(http: Http, method: str, target: str, status: int, code: str) -> None:
@@ -138,35 +135,13 @@ def test_a_session_of_a_tenant_without_runs_is_idle(http: Http) -> None:
     assert (shown["tenant"], shown["active"], shown["waiting"], shown["oldest_wait"]) == ("nobody", 0, 0, None)
 
 
-def test_the_list_comes_in_pages(http: Http) -> None:
-    keys = [f"list/{number}" for number in range(5)]
-    runs = [http.submit("echo", session=key, delay="1h", tenant="pages") for key in keys]
-    found: list[str] = []
-    query: dict[str, object] = {"tenant": "pages", "limit": 2}
-    while True:
-        page = http.get(path_with(SESSIONS, query)).json
-        found += [one["key"] for one in page["sessions"]]
-        if page["next"] is None:
-            break
-        query["cursor"] = page["next"]
-    assert found == keys
-    for run_id in runs:
-        assert http.post(f"{RUNS}/{run_id}/cancel").status == 200
-    assert listed(http, tenant="pages") == {}
-
-
 @pytest.mark.behaviour("SEC-2")
-def test_a_token_sees_and_acts_on_the_sessions_of_its_tenant(guarded: Server) -> None:
+def test_a_token_acts_on_the_sessions_of_its_tenant(guarded: Server) -> None:
     clerk, guest, boss = as_(guarded, "clerk"), as_(guarded, "guest"), as_(guarded, "boss")
     run_id = clerk.submit("echo", session="own", delay="1h")
-    for found in (listed(clerk), listed(guest), listed(boss, tenant="red")):
-        assert found["own"]["tenant"] == "red"
-    assert listed(clerk, tenant="blue") == {}
-    assert "own" not in listed(as_(guarded, "stranger"))
     assert act(clerk, "own", "pause").json["session"]["tenant"] == "red"
     assert [http_paused(guest), http_paused(boss, tenant="red"), http_paused(boss)] == [True, True, False]
-    for refused in (act(guest, "own", "resume"), act(clerk, "own", "stop", tenant="blue")):
-        assert (refused.status, refused.code) == (403, "forbidden")
+    assert act(clerk, "own", "stop", tenant="blue").code == "forbidden"
     clerk.post(f"{RUNS}/{run_id}/cancel")
 
 

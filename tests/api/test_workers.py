@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from tests.api.tokens import as_
 from tests.helpers.http import Http
 from tests.helpers.processes import wait_until
 from tests.helpers.server import Server
@@ -53,22 +52,3 @@ def test_a_removed_worker_leaves_and_the_server_starts_another(http: Http) -> No
     wait_until(lambda: [one["id"] for one in listed(http)] not in ([], [before]), "another joins")
     assert http.post(f"{WORKERS}/{before}/remove").code == "unknown_worker"
     assert http.ended(http.submit("echo", {"value": 1}))["state"] == "succeeded"
-
-
-@pytest.mark.parametrize("action", ["drain", "resume", "remove"])
-def test_an_unknown_worker_is_not_found(http: Http, action: str) -> None:
-    name = only(http)["id"]
-    for refused in (http.get(f"{WORKERS}/{name}x"), http.post(f"{WORKERS}/{name}x/{action}")):
-        assert (refused.status, refused.code) == (404, "unknown_worker")
-        assert refused.json["detail"] == f"worker: '{name}x' does not exist; did you mean '{name}'?"
-
-
-@pytest.mark.behaviour("SEC-2")
-@pytest.mark.parametrize("name", ["chief", "clerk", "guest"])
-def test_workers_are_for_those_who_see_every_tenant(guarded: Server, name: str) -> None:
-    worker = only(as_(guarded, "boss"))["id"]
-    place = f"{WORKERS}/{worker}"
-    http = as_(guarded, name)
-    for refused in (http.get(WORKERS), http.get(place), http.post(f"{place}/drain"), http.post(f"{place}/remove")):
-        assert (refused.status, refused.code) == (403, "forbidden")
-    assert only(as_(guarded, "boss"))["drained"] is False

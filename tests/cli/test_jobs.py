@@ -306,14 +306,7 @@ def test_a_range_is_made_up_for(command: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "exit_code", "code", "says"),
     [
-        (["jobs", "nihgtly"], 3, "unknown_job", "'nihgtly' is not defined; did you mean 'nightly'?"),
-        (["next", "nihgtly"], 3, "unknown_job", "did you mean 'nightly'?"),
-        (["trigger", "nihgtly"], 3, "unknown_job", "did you mean 'nightly'?"),
-        (["pause", "nihgtly"], 3, "unknown_job", "did you mean 'nightly'?"),
-        (["resume", "nihgtly"], 3, "unknown_job", "did you mean 'nightly'?"),
-        (["backfill", "nihgtly", "2h", "1h"], 3, "unknown_job", "did you mean 'nightly'?"),
         (["runs", "--job", "nihgtly", "--output"], 3, "unknown_job", "did you mean 'nightly'?"),
-        (["jobs", "--limit", "0"], 2, "bad_value", "--limit: 0"),
         (["next", "manual"], 1, "bad_schedule", "'manual' has no schedule"),
         (["next", "nightly", "--count", "0"], 2, "bad_value", "--count: 0"),
         (["next", "nightly", "--count", "101"], 2, "bad_value", "--count: 101"),

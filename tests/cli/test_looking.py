@@ -60,29 +60,6 @@ def test_piped_rows_are_complete(server: Server) -> None:
     assert found["id"] == run_id
 
 
-def test_filters(server: Server) -> None:
-    one = submitted(server, "echo", "--session", "f", "--tenant", "acme", "--wait", "--json")
-    first = json.loads(one)["id"]
-    second = submitted(server, "echo", "--session", "f", "--lane", "team", "--delay", "1d")
-    third = json.loads(ask(server, "submit", "fail", "--session", "f", "--wait", "--json").stdout)["id"]
-
-    def ids(*options: str) -> list[str]:
-        return [row[0] for row in rows(server, "--session", "f", *options)]
-
-    assert ids() == [third, second, first]
-    assert ids("--job", "echo") == [second, first]
-    assert ids("--tenant", "acme") == [first]
-    assert ids("--lane", "team") == [second]
-    assert ids("--state", "failed") == [third]
-    assert ids("--state", "failed", "--state", "succeeded") == [third, first]
-    assert ids("--live") == [second]
-    assert ids("--ended") == [third, first]
-    assert ids("--limit", "1") == [third]
-    assert ids("--since", "1h") == [third, second, first]
-    assert ids("--since", "2100-01-01") == []
-    assert [run["id"] for run in printed(server, "runs", "--session", "f", "--json")["runs"]] == [third, second, first]
-
-
 @pytest.mark.parametrize(
     ("options", "says"),
     [

@@ -76,11 +76,8 @@ def test_runs_are_approved_and_rejected(clients: tuple[Face, Face]) -> None:
     first, second = bob("submit", ASKS, {"value": 5}), bob("submit", ASKS)
     found: list[ApprovalInfo] = list(ann("approvals"))
     assert [(one.run_id, one.created_by) for one in found] == [(second.id, "bob"), (first.id, "bob")]
-    assert list(ann("approvals", job="other")) == []
     shown: ApprovalDetail = ann("approval", first.id)
     assert (shown.seen, shown.payload, shown.answer) == (found[1].seen, {"value": 5}, None)
-    with pytest.raises(il.Forbidden):
-        bob("approve", first.id, "mine")
     with pytest.raises(il.StaleApproval):
         ann("approve", first.id, "looked at", "other")
     assert ann("approve", first.id, "looked at", shown.seen) in tuple(il.State)
@@ -96,6 +93,3 @@ def test_runs_are_approved_and_rejected(clients: tuple[Face, Face]) -> None:
     assert (explained.verdict.rule, explained.verdict.answer.by) == ("money", "ann")
     with pytest.raises(il.NoApproval):
         ann("approval", bob("submit", "echo").id)
-    for name, arguments in (("approval", ()), ("approve", ("x",)), ("reject", ("x",))):
-        with pytest.raises(il.UnknownRun):
-            ann(name, "unknown", *arguments)

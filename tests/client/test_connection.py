@@ -6,19 +6,23 @@ import pytest
 
 from interlock.client.connection import Connection
 from interlock.client.submission import submit
-from interlock.error import Draining
+from interlock.error import Draining, InterlockError
 from interlock.interface.run_builder import new_run
+from interlock.model.child_info import ChildInfo, Status
 from interlock.ports.bus import Bus, Endpoint, Peer
+from interlock.wire import frames
 from interlock.wire import request as r
 from interlock.wire.message import Message, Problem
 from tests.engine.bench import on_virtual_time
 
 
-class Refusing(Bus, Peer):
-    """A scheduler that refuses the first submits, and then accepts."""
+class Answering(Bus, Peer):
+    """A scheduler that refuses the first submits, and then accepts. It answers a question with the `value`, as the
+    other side of a link reads it."""
 
-    def __init__(self, *refusals: Draining) -> None:
+    def __init__(self, *refusals: Draining, value: object = None) -> None:
         self.refusals = list(refusals)
+        self.value = value
         self.asked = 0
 
     async def connect(self, endpoint: Endpoint) -> Peer:
@@ -27,6 +31,9 @@ class Refusing(Bus, Peer):
 
     def send(self, messages: Sequence[Message]) -> None:
         for one in messages:
+            if isinstance(one, r.AskTree | r.AskNext):
+                (answers,) = frames.FrameReader().feed(frames.encode([r.ValueAnswer(one.request, self.value)]))
+                self.endpoint.received(self, answers)
             if not isinstance(one, r.Submit):
                 continue
             self.asked += 1
@@ -46,7 +53,7 @@ class Refusing(Bus, Peer):
 @pytest.mark.behaviour("LAN-7", "RUN-28")
 @pytest.mark.parametrize(("refusal", "asked"), [(Draining(), 3), (Draining("gpu"), 1)])
 def test_a_stop_is_waited_out_but_not_a_lane_that_drains(refusal: Draining, asked: int) -> None:
-    bus = Refusing(refusal, refusal)
+    bus = Answering(refusal, refusal)
 
     async def body() -> None:
         connection = Connection(bus, outlasts_stop=True)
@@ -58,3 +65,15 @@ def test_a_stop_is_waited_out_but_not_a_lane_that_drains(refusal: Draining, aske
 
     on_virtual_time(body)
     assert bus.asked == asked
+
+
+def test_a_value_is_read_as_the_type_that_its_request_declares() -> None:
+    child = ChildInfo(path="", name="top", kind="supervisor", status=Status.RUNNING)
+
+    async def body() -> None:
+        connection = Connection(Answering(value=child))
+        assert await connection.ask(r.AskTree(0)) == child
+        with pytest.raises(InterlockError, match="link: AskNext was answered with ValueAnswer"):
+            await connection.ask(r.AskNext(0, "work", 1))
+
+    on_virtual_time(body)

@@ -375,14 +375,7 @@ def test_a_function_of_the_main_program_is_named_so_that_workers_find_it(start: 
 @pytest.mark.parametrize(
     ("method", "arguments", "code"),
     [
-        ("job", ("nihgtly",), "unknown_job"),
-        ("next_times", ("nihgtly",), "unknown_job"),
         ("next_times", ("manual",), "bad_schedule"),
-        ("job_log", ("nihgtly",), "unknown_job"),
-        ("trigger", ("nihgtly",), "unknown_job"),
-        ("pause", ("nihgtly",), "unknown_job"),
-        ("resume", ("nihgtly",), "unknown_job"),
-        ("backfill", ("nihgtly", 1.0, 2.0), "unknown_job"),
         ("backfill", ("manual", 1.0, 2.0), "bad_schedule"),
         ("backfill", ("hourly", 1.0, 1e10), "bad_value"),
         ("timetable", ("32d",), "bad_value"),
@@ -394,5 +387,3 @@ def test_what_the_server_refuses(client: Face, method: str, arguments: tuple[Any
     with pytest.raises(il.InterlockError) as caught:
         client(method, *arguments)
     assert caught.value.code == code
-    if code == "unknown_job":
-        assert "did you mean 'nightly'?" in str(caught.value)

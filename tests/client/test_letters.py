@@ -7,8 +7,8 @@ import pytest
 
 import interlock as il
 from interlock.client.http.exchange import HttpRequest
-from interlock.interface.letter_view import Dropped, LetterPage, letter_info
-from interlock.model.letter import DeadLetter, LetterCode
+from interlock.interface.letter_view import LetterPage, letter_info
+from interlock.model.letter import DeadLetter, Dropped, LetterCode
 from tests.client.scripted import Played, answered, policy, returned
 
 PATH = "/api/v1/dead-letters"

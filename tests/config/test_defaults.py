@@ -7,7 +7,7 @@ import pytest
 
 import interlock as il
 from interlock.config.settings import Settings
-from interlock.core.state import DEFAULT_LANES, Limits
+from interlock.core.state import DEFAULT_LANES, CoreLimits
 from interlock.engine.engine import EngineSettings
 from interlock.interface.queries import JobLogQuery
 from interlock.model.job import Job
@@ -37,13 +37,13 @@ NUMBERS: tuple[tuple[str, Any, str, object], ...] = (
     ("RET-5", JOB["max_crashes"], "default", 3),
     ("LIV-1", Settings(), "heartbeat", 10.0),
     ("LIV-1", HostSettings(worker_id="w"), "heartbeat_interval", 10.0),
-    ("LIV-1", Limits(), "heartbeat_interval", 10.0),
+    ("LIV-1", CoreLimits(), "heartbeat_interval", 10.0),
     ("LIV-2", Settings(), "missed_heartbeats", 3),
     ("REC-1", Settings(), "sweep_interval", 30.0),
-    ("LIV-2", Limits(), "missed_heartbeats", 3),
-    ("ROU-10", Limits(), "silence", 30.0),
+    ("LIV-2", CoreLimits(), "missed_heartbeats", 3),
+    ("ROU-10", CoreLimits(), "silence", 30.0),
     ("POL-8", Settings(), "approval_timeout", DAY),
-    ("POL-8", Limits(), "approval_timeout", DAY),
+    ("POL-8", CoreLimits(), "approval_timeout", DAY),
     ("OUT-3", OutputPolicy(), "timeout", 30.0),
     ("ROU-6", PoolSpec(topics=("a",)), "max_load", 90),
     ("LEA-1", EngineSettings(), "lease_ttl", 10.0),

@@ -6,9 +6,9 @@ from random import Random
 from typing import Any, TypeVar
 
 from interlock.core.decisions import Answer, Decisions, Failed
-from interlock.core.policy.judging import Judging
+from interlock.core.policy.judge_state import Judging
 from interlock.core.recovery.rebuild import rebuild
-from interlock.core.state import DEFAULT_LANES, Limits, SchedulerState
+from interlock.core.state import DEFAULT_LANES, CoreLimits, SchedulerState
 from interlock.core.step import MACHINE, Command, needs, new_state, step
 from interlock.engine import effects, facts
 from interlock.model.job import Job, Retry
@@ -56,7 +56,7 @@ class Machine:
         self,
         *jobs: Job,
         lanes: Mapping[str, int | LaneSpec] | None = None,
-        limits: Limits | None = None,
+        limits: CoreLimits | None = None,
         seed: int = 0,
         policy: Policy | None = None,
         tenants: Mapping[str, TenantSpec] = {},
@@ -65,7 +65,7 @@ class Machine:
         self.tenants = dict(tenants)
         self.jobs = list(jobs) or [WORK]
         self.lanes = dict[str, int | LaneSpec](DEFAULT_LANES if lanes is None else lanes)
-        self.limits = limits or Limits()
+        self.limits = limits or CoreLimits()
         self.rng = Random(seed)
         self.store = MemoryStore()
         self.state = new_state(self.limits, specs(self.lanes))

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from interlock.core.state import Limits
+from interlock.core.state import CoreLimits
 from interlock.model.guard import Constraints
 from interlock.model.job import Job
 from interlock.model.schedule.schedule import Schedule
@@ -15,7 +15,7 @@ from soak.simulation.history import replay
 from tests.core.machine import START, Machine, at_once
 
 TRUE = ProcessWork(command=("true",))
-LIMITS = Limits(heartbeat_interval=1e6)
+LIMITS = CoreLimits(heartbeat_interval=1e6)
 
 DAY = 86_400.0
 

@@ -27,9 +27,9 @@ from interlock.model.record import Memo
 from interlock.model.schedule.schedule import Schedule
 from interlock.model.work import ProcessWork
 from interlock.policy.policy import compile_policy
-from interlock.wire.audit_request import NoteRefusals, Refusal, RefusalsReport
+from interlock.wire.audit_request import NoteRefusals, Refusal
 from interlock.wire.command import Define, NoteTokens, Put
-from interlock.wire.request import DropJob, SetPaused
+from interlock.wire.request import DropJob, SetPaused, ValueAnswer
 from tests.core.machine import START, WORK, Machine, at_once
 
 REFUSED = AuditKind.TOKEN_REFUSED
@@ -318,7 +318,7 @@ def test_refused_tokens_are_counted_by_reason_actor_and_tenant() -> None:
     m = Auditor()
     one, other = Refusal("unauthorized", "10.0.0.1", "", "GET /a", 3), Refusal("forbidden", "ann", "red", "GET /b", 1)
     decisions = m.step(("gateway", NoteRefusals(7, [one, other])), ("gateway", NoteRefusals(8, [one, one])))
-    assert decisions.answers == [("gateway", RefusalsReport(7)), ("gateway", RefusalsReport(8))]
+    assert decisions.answers == [("gateway", ValueAnswer(7)), ("gateway", ValueAnswer(8))]
     assert m.new == [("GET /a", 3), ("GET /b", 1)]
     m.advance(60)
     assert m.new[2:] == [("GET /a", 6)]

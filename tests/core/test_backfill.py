@@ -9,17 +9,18 @@ from interlock.engine import intake
 from interlock.engine.catalog import Catalog, CatalogEntry, any_object
 from interlock.error import InterlockError
 from interlock.model.job import Job
+from interlock.model.job_info import Backfilled
 from interlock.model.run import TRIGGER
 from interlock.model.schedule.schedule import Schedule
 from interlock.model.state import State
-from interlock.wire.request import Backfill, BackfillReport
+from interlock.wire.request import Backfill, ValueAnswer
 from tests.core.machine import START, Machine
 from tests.core.scheduling import begun, check_records, declare, job, machine_of, pass_time, pause, stop_for, times
 
 HOUR = 3600.0
 
 
-def backfill(machine: Machine, start: float, end: float, max_parallel: int = 1, **fields: Any) -> BackfillReport:
+def backfill(machine: Machine, start: float, end: float, max_parallel: int = 1, **fields: Any) -> Backfilled:
     """As the shell hands it in, with what the store knows."""
     catalog = Catalog([CatalogEntry(one, any_object(one.id)) for one in machine.jobs])
     message = Backfill(1, fields.pop("job_id", "work"), START + start, START + end, max_parallel, **fields)
@@ -27,8 +28,9 @@ def backfill(machine: Machine, start: float, end: float, max_parallel: int = 1, 
     answer = machine.step(("client", command)).answers[-1][1]
     if isinstance(answer, Failed):
         raise answer.error
-    assert isinstance(answer, BackfillReport)
-    return answer
+    assert isinstance(answer, ValueAnswer)
+    assert isinstance(answer.value, Backfilled)
+    return answer.value
 
 
 @pytest.mark.behaviour("TIM-11", "RUN-5")

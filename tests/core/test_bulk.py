@@ -7,7 +7,7 @@ import pytest
 from interlock.core.bulk import requests as bulk
 from interlock.core.bulk.table import Bulks
 from interlock.core.decisions import Answer, Decisions, Failed
-from interlock.core.state import Limits
+from interlock.core.state import CoreLimits
 from interlock.core.step import Command
 from interlock.error import BadValue, InterlockError
 from interlock.model.bulk import BulkRequest
@@ -17,13 +17,13 @@ from interlock.model.run_filter import RunFilter
 from interlock.model.state import State
 from interlock.wire.command import StartDraining
 from interlock.wire.message import Stop
-from interlock.wire.request import BulkReport, NewRun, StartBulk
+from interlock.wire.request import NewRun, StartBulk, ValueAnswer
 from tests.core.machine import START, Machine
 
-FIVE = Limits(bulk_runs=5)
+FIVE = CoreLimits(bulk_runs=5)
 
 
-def machine(*jobs: Job, limits: Limits = FIVE, **fields: Any) -> Machine:
+def machine(*jobs: Job, limits: CoreLimits = FIVE, **fields: Any) -> Machine:
     return Machine(*(jobs or (Job(id="work"), Job(id="other"))), limits=limits, **fields)
 
 
@@ -61,8 +61,8 @@ def test_one_request_ends_what_waits_and_asks_what_runs_a_part_in_each_pass() ->
     others = m.submit_many(3, "other")
     decisions = m.step(request(job_id="work"))
     started = answer(decisions)
-    assert isinstance(started, BulkReport)
-    assert (started.bulk.left, started.bulk.done) == (15, 0)
+    assert isinstance(started, ValueAnswer)
+    assert (started.value.left, started.value.done) == (15, 0)
     assert counts(m) == (5, 0, 7, False), "the first pass acts on five, in the commit that accepts the request"
     assert len(decisions.ended) == 5
     # Others have their turn in between.
@@ -82,7 +82,7 @@ def test_one_request_ends_what_waits_and_asks_what_runs_a_part_in_each_pass() ->
 
 @pytest.mark.behaviour("RUN-25")
 def test_a_request_is_finished_however_often_the_scheduler_dies_and_counts_nothing_twice() -> None:
-    m = machine(lanes={"main": 2}, limits=Limits(bulk_runs=2))
+    m = machine(lanes={"main": 2}, limits=CoreLimits(bulk_runs=2))
     m.worker_up()
     before = m.submit_many(14)
     # Set back, the clock makes the runs that come later look older than the request.
@@ -111,8 +111,8 @@ def test_finished_requests_are_known_after_a_restart_and_nothing_is_done_again()
     m.restart()
     run_id = m.submit()
     again = answer(m.step(request(number=7)))
-    assert isinstance(again, BulkReport)
-    assert (again.request, again.bulk) == (7, stored(m))
+    assert isinstance(again, ValueAnswer)
+    assert (again.request, again.value) == (7, stored(m))
     assert not m.last.batch
     assert m.state_of(run_id) is State.SCHEDULED
 
@@ -213,7 +213,7 @@ def test_an_id_stands_for_one_request() -> None:
 def test_what_is_kept_of_requests_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bulk, "MOST_AT_ONCE", 2)
     monkeypatch.setattr(bulk, "MOST_KEPT", 3)
-    m = machine(limits=Limits(bulk_runs=1))
+    m = machine(limits=CoreLimits(bulk_runs=1))
     m.submit_many(40)
     m.step(request("a"))
     m.step(request("b"))

@@ -3,7 +3,7 @@
 import pytest
 
 from interlock.core.decisions import Failed
-from interlock.core.lanes.filling import enqueue
+from interlock.core.lanes.fill import enqueue
 from interlock.error import UnknownRun
 from interlock.model.letter import DeadLetter
 from interlock.model.state import ON_WORKER, TERMINAL, State

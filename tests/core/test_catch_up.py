@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from interlock.core.timetable.firing import MISSED
+from interlock.core.timetable.occurrences import MISSED
 from interlock.model.state import State
 from tests.core.machine import START
 from tests.core.scheduling import (
@@ -32,7 +32,7 @@ def test_of_a_sparse_schedule_everything_is_made_up_for_that_should_be() -> None
 
 @pytest.mark.behaviour("TIM-9")
 def test_after_a_long_stop_of_many_jobs_what_is_recorded_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("interlock.core.timetable.firing.MOST_RECORDED", 3000)
+    monkeypatch.setattr("interlock.core.timetable.occurrences.MOST_RECORDED", 3000)
     jobs = [job(f"job{number}", cron="* * * * *") for number in range(50)]
     machine = machine_of(*jobs)
     pass_time(machine, 10)

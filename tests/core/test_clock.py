@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import interlock as il
-from interlock.core.state import Limits
+from interlock.core.state import CoreLimits
 from interlock.engine import intake
 from interlock.engine.catalog import Catalog, CatalogEntry
 from interlock.error import BadValue
@@ -32,7 +32,7 @@ HOUR, TEN_MINUTES = 3600.0, -600.0
 
 def begin(kind: str) -> tuple[Machine, str]:
     """A run of which a span of ten seconds has just begun."""
-    machine = Machine(SPANS[kind], limits=Limits(heartbeat_interval=1e6))
+    machine = Machine(SPANS[kind], limits=CoreLimits(heartbeat_interval=1e6))
     machine.worker_up()
     if kind == "delay":
         return machine, machine.submit(delay=SPAN)
@@ -223,7 +223,7 @@ def test_a_retry_does_not_wait_for_an_instant_that_the_clock_was_ahead_of() -> N
 
 
 def test_a_run_whose_session_let_it_go_at_a_restart_waits_for_no_clock() -> None:
-    machine = Machine(limits=Limits(session_patterns={"*": {"debounce": 5.0}}))
+    machine = Machine(limits=CoreLimits(session_patterns={"*": {"debounce": 5.0}}))
     run_id = machine.submit(session="one")
     machine.wall, machine.elapsed = machine.wall + SPAN, machine.elapsed + SPAN
     machine.restart()

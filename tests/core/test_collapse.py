@@ -7,7 +7,7 @@ import pytest
 from interlock.core.bulk.table import Bulks
 from interlock.core.facts import Facts
 from interlock.core.sessions.collapse import MOST_COLLECTED, collapse
-from interlock.core.state import Limits
+from interlock.core.state import CoreLimits
 from interlock.core.transition import Pass
 from interlock.error import InvalidTransition
 from interlock.fields.payload import LIMIT
@@ -146,7 +146,7 @@ def test_a_retry_by_a_client_gets_all_payloads() -> None:
 
 
 def test_a_retry_that_is_debounced_at_once_hands_on_all_payloads() -> None:
-    limits = Limits(session_patterns={"*": {"debounce": 1.0}})
+    limits = CoreLimits(session_patterns={"*": {"debounce": 1.0}})
     machine = CollapsingMachine(Job(id="work"), limits=limits)
     machine.worker_up()
     first, _ = [machine.submit(payload=b'{"n":%d}' % number, session="s") for number in range(2)]

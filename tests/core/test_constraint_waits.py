@@ -7,7 +7,7 @@ import pytest
 from interlock.core.attempts.settle import CANCEL
 from interlock.core.effects import PendingEffects
 from interlock.core.guards.job_guard import Guards
-from interlock.core.state import Limits
+from interlock.core.state import CoreLimits
 from interlock.model.guard import Action, Check, Constraints
 from interlock.model.job import Job, Retry
 from interlock.model.run_action import RunAction
@@ -17,17 +17,17 @@ from interlock.model.state import State
 from interlock.wire.command import Define
 from interlock.wire.lane_request import ActOnSession
 from interlock.wire.request import SetPaused
+from tests.core.guarded_runs import HOOK, answers, guarded, owed, reason
 from tests.core.machine import Machine
 from tests.core.scheduling import LIMITS, declare, pass_time, times
-from tests.core.test_constraints import HOOK, answers, guarded, owed, reason
 
 S = State
 AGAIN = Retry(max_retries=3, initial_delay=1, jitter=0)
 
 
-def sessions(**options: Any) -> Limits:
+def sessions(**options: Any) -> CoreLimits:
     patterns = {"*": {"debounce": 0.0, "max_concurrent": 1, "cap": 100, **options}}
-    return Limits(heartbeat_interval=1e6, session_patterns=patterns)
+    return CoreLimits(heartbeat_interval=1e6, session_patterns=patterns)
 
 
 @pytest.mark.behaviour("CON-2", "RET-3")

@@ -5,7 +5,7 @@ from math import nextafter
 import pytest
 
 from interlock.core.effects import PendingEffects
-from interlock.core.state import Limits
+from interlock.core.state import CoreLimits
 from interlock.model.state import State
 from interlock.wire.command import Answered, WorkerUp
 from interlock.wire.effect import LIMIT, ReadInputs
@@ -102,7 +102,7 @@ def test_a_run_cancelled_while_its_inputs_are_read_is_never_sent() -> None:
 
 @pytest.mark.behaviour("RUN-7")
 def test_only_a_large_payload_or_a_checkpoint_is_read() -> None:
-    machine = Machine(retrying_job(3), limits=Limits(small_payload=10))
+    machine = Machine(retrying_job(3), limits=CoreLimits(small_payload=10))
     machine.holds_answers = True
     run_id = machine.running(payload=b"{}")
     machine.finished(run_id, "failed")

@@ -17,7 +17,7 @@ from interlock.core.entry.lineage import Proofs
 from interlock.core.explain import explain
 from interlock.core.facts import Facts
 from interlock.core.part import Machine as Machinery
-from interlock.core.state import Limits, SchedulerState
+from interlock.core.state import CoreLimits, SchedulerState
 from interlock.core.step import NO_FACTS, Command, step
 from interlock.model.explanation import Explanation, Obstacle, Reason, explain_end
 from interlock.model.explanation import ReasonKind as K
@@ -56,7 +56,9 @@ copyreg.pickle(Machinery, lambda machine: (Machinery, ((),)))  # code, which is 
 
 def made(lanes: dict[str, int | LaneSpec] | None = None, slots: int = 100) -> Machine:
     machine = Machine(
-        *JOBS, lanes=lanes or {"main": 2, "slow": LaneSpec(limit=5, rate=0.1)}, limits=Limits(session_patterns=PATTERNS)
+        *JOBS,
+        lanes=lanes or {"main": 2, "slow": LaneSpec(limit=5, rate=0.1)},
+        limits=CoreLimits(session_patterns=PATTERNS),
     )
     if slots:
         machine.worker_up(slots=slots, processes=1)
@@ -336,7 +338,7 @@ def test_a_paused_schedule_and_a_bulk_request_under_way() -> None:
     occurrence = f"ticking:{int(START + 5)}"
     machine.state.timetable.entries["ticking"].paused = True
     assert kinds(asked(machine, occurrence)) == [K.SCHEDULE_PAUSED, K.SCHEDULED_TIME]
-    machine = Machine(*JOBS, limits=Limits(bulk_runs=1))
+    machine = Machine(*JOBS, limits=CoreLimits(bulk_runs=1))
     first, _ = machine.submit_many(2)
     machine.step(("client", StartBulk(1, "b", RunAction.HOLD, RunFilter(), "because")))
     assert K.BULK in kinds(asked(machine, first))
@@ -345,7 +347,7 @@ def test_a_paused_schedule_and_a_bulk_request_under_way() -> None:
 
 
 def test_a_place_beyond_the_count_is_said_as_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("interlock.core.lanes.filling.MOST_AHEAD", 20)
+    monkeypatch.setattr("interlock.core.lanes.fill.MOST_AHEAD", 20)
     machine = made({"main": 1})
     runs = machine.submit_many(40)
     assert only(asked(machine, runs[10]), K.LANE_TURN).place == 10

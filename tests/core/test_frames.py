@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.error import Refused
-from interlock.model.run import Transition
 from interlock.model.state import State
 from interlock.wire import frames
 from interlock.wire.frames import FrameReader
@@ -28,7 +27,7 @@ from interlock.wire.message import (
     Unread,
     Usage,
 )
-from interlock.wire.request import Accepted, HistoryReport, NewRun, RunReport, Submit
+from interlock.wire.request import Accepted, NewRun, RunReport, Submit, ValueAnswer
 
 WHOLE = st.integers(0, 2**53 - 1)
 SMALL = st.integers(0, 2**31 - 1)
@@ -51,14 +50,7 @@ MESSAGES: st.SearchStrategy[Message] = st.one_of(
         RunReport, WHOLE, TEXT, st.sampled_from(State), TEXT, st.none() | st.binary(), st.none() | TEXT,
         st.dictionaries(TEXT, st.none() | st.integers(-9, 9) | TEXT, max_size=3),
     ),
-    st.builds(
-        HistoryReport,
-        WHOLE,
-        st.lists(st.builds(
-            Transition, WHOLE, st.none() | st.sampled_from(State), st.sampled_from(State), st.floats(0, 1e10), WHOLE,
-            TEXT, TEXT,
-        ), max_size=3),
-    ),
+    st.builds(ValueAnswer, WHOLE, st.none() | TEXT | st.lists(st.tuples(WHOLE, TEXT).map(list), max_size=3)),
     st.builds(Problem, WHOLE, TEXT, TEXT),
 )  # fmt: skip
 

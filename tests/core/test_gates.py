@@ -20,7 +20,7 @@ from msgspec import to_builtins
 from interlock.core.explain import explain
 from interlock.core.lanes.gate import REST, SESSION_RATE
 from interlock.core.sessions.session import Sessions
-from interlock.core.state import Limits
+from interlock.core.state import CoreLimits
 from interlock.error import BadValue
 from interlock.model.job import Job, KeyLimit
 from interlock.model.lane import LaneAction, LaneSpec, LaneStatus
@@ -37,7 +37,7 @@ BOTH = Job(id="both", rate=1.0, limit=KeyLimit(key="who", max=1))
 JOBS = [LIMITED, RATED, BOTH, Job(id="free")]
 SLOW = LaneSpec(limit=5, rate=4.0, burst=2)
 CHAT = SessionOptions(debounce=0.0, cap=100, max_concurrent=4, rate=2.0, burst=2)
-LIMITS = Limits(session_patterns={"chat-*": to_builtins(CHAT)})
+LIMITS = CoreLimits(session_patterns={"chat-*": to_builtins(CHAT)})
 
 CHATS = ("chat-1", "chat-2")
 
@@ -216,7 +216,7 @@ BY_PATTERN = {"chat*": {"rate": 2.0, "burst": 2, "debounce": 0.0, "max_concurren
 def test_each_session_has_its_own_rate_and_a_restart_does_not_begin_it_anew(by: str) -> None:
     given = BY_PATTERN["chat*"]
     job = Job(id="work", sessions=given if by == "job" else None)
-    limits = Limits(session_patterns=BY_PATTERN if by == "pattern" else AT_ONCE)
+    limits = CoreLimits(session_patterns=BY_PATTERN if by == "pattern" else AT_ONCE)
     machine = Machine(job, lanes={"main": 100}, limits=limits)
     machine.worker_up(slots=100)
     runs = [machine.submit(session="chat", session_options=given if by == "submit" else None) for _ in range(5)]
@@ -346,7 +346,7 @@ def test_runs_ahead_of_their_time_follow_a_new_limit(before: KeyLimit | None) ->
 
 @pytest.mark.behaviour("LAN-9", "SES-4")
 def test_a_run_that_has_collected_others_counts_by_its_last_payload() -> None:
-    limits = Limits(session_patterns={"*": {"debounce": 1.0}})
+    limits = CoreLimits(session_patterns={"*": {"debounce": 1.0}})
     machine = Machine(Job(id="work", limit=KeyLimit(key="customer", max=1)), limits=limits)
     machine.worker_up()
     machine.submit(payload=b'{"customer": 2}')

@@ -3,7 +3,7 @@
 import pytest
 
 from interlock.core.bulk.table import Bulks
-from interlock.core.state import Limits
+from interlock.core.state import CoreLimits
 from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter
 from interlock.model.state import State
@@ -104,7 +104,7 @@ def test_a_hold_does_not_stop_the_deadline_and_a_held_run_can_be_cancelled() -> 
 
 @pytest.mark.behaviour("RUN-25")
 def test_by_filter_over_a_restart() -> None:
-    machine = Machine(limits=Limits(session_patterns=AT_ONCE))
+    machine = Machine(limits=CoreLimits(session_patterns=AT_ONCE))
     held, other = machine.submit_many(3, session="a"), machine.submit(session="b")
     machine.step(("client", StartBulk(1, "b1", RunAction.HOLD, RunFilter(session="a"), "wait", "ann")))
     machine.step()
@@ -121,7 +121,7 @@ def test_by_filter_over_a_restart() -> None:
 @pytest.mark.behaviour("RUN-25")
 @pytest.mark.parametrize("set_back", [0.0, 3600.0])
 def test_a_bulk_hold_does_not_come_back_to_a_run_after_a_restart(set_back: float) -> None:
-    machine = Machine(limits=Limits(bulk_runs=2))
+    machine = Machine(limits=CoreLimits(bulk_runs=2))
     runs = [*machine.submit_many(4)]
     machine.wall -= set_back
     runs += machine.submit_many(4)

@@ -110,5 +110,5 @@ def test_anything_else_is_refused(data: bytes) -> None:
 
 def test_the_core_moves_runs_to_exactly_the_states_that_are_offered() -> None:
     text = "".join(path.read_text() for path in Path(interlock.core.__path__[0]).rglob("*.py"))
-    used = {State[name] for name in re.findall(r"\bState\.([A-Z_]+)", text)}
+    used = {State[name] for name in re.findall(r"(?:\bState\.|p\.move\(run, )([A-Z_]+)\b", text)}
     assert used == set(POSSIBLE)

@@ -13,19 +13,20 @@ from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter
 from interlock.model.state import ON_WORKER, State
 from interlock.wire.command import Define, Refill
-from interlock.wire.lane_request import ActOnLane, CreateLane, LaneReport, SetLane
-from interlock.wire.request import NewRun, Request, StartBulk
+from interlock.wire.lane_request import ActOnLane, CreateLane, SetLane
+from interlock.wire.request import NewRun, Request, StartBulk, ValueAnswer
 from tests.core.machine import WORK, Machine, specs
 
 Again = Callable[[Machine], None]
 
 
-def ask(machine: Machine, request: Request[LaneReport]) -> LaneInfo:
+def ask(machine: Machine, request: Request[LaneInfo]) -> LaneInfo:
     answer = machine.step(("client", request)).answers[-1][1]
     if isinstance(answer, Failed):
         raise answer.error
-    assert isinstance(answer, LaneReport)
-    return answer.lane
+    assert isinstance(answer, ValueAnswer)
+    assert isinstance(answer.value, LaneInfo)
+    return answer.value
 
 
 def create(machine: Machine, name: str = "gpu", **values: object) -> LaneInfo:
@@ -253,7 +254,7 @@ def test_a_bad_name_is_refused(name: str) -> None:
 @pytest.mark.behaviour("LAN-2")
 @pytest.mark.parametrize("request_of", [lambda name: SetLane(1, name, LaneChange(limit=2)),
                                         lambda name: ActOnLane(1, name, LaneAction.PAUSE)])  # fmt: skip
-def test_a_lane_that_does_not_exist_is_unknown(request_of: Callable[[str], Request[LaneReport]]) -> None:
+def test_a_lane_that_does_not_exist_is_unknown(request_of: Callable[[str], Request[LaneInfo]]) -> None:
     machine = Machine()
     with pytest.raises(UnknownLane, match="'main'"):
         ask(machine, request_of("mian"))

@@ -10,7 +10,7 @@ from interlock.core.lanes.lane import SWEEP_AT
 from interlock.core.state import DEFAULT_LANES
 from interlock.error import BadValue, shown
 from interlock.model.job import ExecutorKind, Job
-from interlock.model.lane import LaneInfo, LaneStatus, LaneValues
+from interlock.model.lane import LaneInfo, LaneList, LaneStatus, LaneValues
 from interlock.model.state import State
 from interlock.wire.command import Define
 from interlock.wire.lane_request import AskLanes
@@ -407,7 +407,9 @@ def info(name: str, limit: int, active: int, waiting: int, oldest_wait: float | 
 
 
 def lane_infos(machine: Machine) -> list[LaneInfo]:
-    return job_queries.lanes(AskLanes(7), machine.state, machine.wall).found.lanes
+    found = job_queries.lanes(AskLanes(7), machine.state, machine.wall).value
+    assert isinstance(found, LaneList)
+    return found.lanes
 
 
 @pytest.mark.behaviour("LAN-6")

@@ -3,7 +3,7 @@
 import pytest
 
 from interlock.core.explain import explain
-from interlock.core.state import Limits
+from interlock.core.state import CoreLimits
 from interlock.model.explanation import ReasonKind
 from interlock.model.guard import Constraints
 from interlock.model.job import Job
@@ -17,7 +17,7 @@ LEAD = 0.05
 
 
 def machine_of(*jobs: Job) -> Machine:
-    machine = Machine(*jobs, limits=Limits(lead=LEAD))
+    machine = Machine(*jobs, limits=CoreLimits(lead=LEAD))
     machine.worker_up()
     return machine
 
@@ -124,7 +124,7 @@ def early(machine: Machine) -> str:
 
 @pytest.mark.behaviour("TIM-9", "POL-7")
 def test_one_that_is_judged_again_is_not_held_up_by_a_clock_that_was_set_back_before_a_restart() -> None:
-    machine = Machine(job("work", 20), limits=Limits(lead=LEAD, remote_policy=True))
+    machine = Machine(job("work", 20), limits=CoreLimits(lead=LEAD, remote_policy=True))
     machine.remote = lambda _: Verdict(ruling=Ruling.ALLOW)
     run_id = early(machine)
     machine.remote = None
@@ -139,7 +139,7 @@ def test_one_that_is_judged_again_is_not_held_up_by_a_clock_that_was_set_back_be
 @pytest.mark.behaviour("TIM-9")
 @pytest.mark.parametrize(("jump", "hold"), [(0.0, 0.04), (-50.0, LEAD), (50.0, 0.0)])
 def test_a_worker_keeps_no_occurrence_for_longer_than_it_may_be_ahead(jump: float, hold: float) -> None:
-    machine = Machine(job("work", 20), limits=Limits(lead=LEAD))
+    machine = Machine(job("work", 20), limits=CoreLimits(lead=LEAD))
     early(machine)
     machine.wall += jump
     machine.worker_up()

@@ -10,14 +10,14 @@ from msgspec.structs import replace
 from interlock.core.bulk.table import Bulks
 from interlock.core.decisions import Failed
 from interlock.core.explain import explain
-from interlock.core.letters.writing import give_up
-from interlock.core.state import Limits
+from interlock.core.letters.letter import give_up
+from interlock.core.state import CoreLimits
 from interlock.core.step import MACHINE, Command
 from interlock.core.transition import Pass
 from interlock.error import UnknownJob
 from interlock.model.bulk import BulkRequest
 from interlock.model.job import Job, Retry
-from interlock.model.letter import DeadLetter, LetterCode, LetterFilter
+from interlock.model.letter import DeadLetter, Dropped, LetterCode, LetterFilter
 from interlock.model.policy.verdict import Ruling
 from interlock.model.run import Run
 from interlock.model.run_action import RunAction
@@ -25,11 +25,11 @@ from interlock.model.run_filter import RunFilter
 from interlock.model.state import State
 from interlock.model.tenant import TenantSpec
 from interlock.wire.command import Define
-from interlock.wire.letter_request import DropLetters, DroppedReport, Replay
+from interlock.wire.letter_request import DropLetters, Replay
 from interlock.wire.message import Returned, Settled, Unread
-from interlock.wire.request import ActOnRun, StartBulk
+from interlock.wire.request import ActOnRun, StartBulk, ValueAnswer
 from tests.core.machine import START, Machine, at_once
-from tests.core.test_judge import policy, rule
+from tests.core.policies import policy, rule
 
 ALL = LetterFilter()
 
@@ -169,7 +169,7 @@ def test_a_letter_whose_job_is_gone_is_not_replayed() -> None:
 @pytest.mark.behaviour("REC-4", "REC-6")
 @pytest.mark.parametrize("deaths", range(4))
 def test_a_bulk_replay_survives_any_death_and_replays_none_twice(deaths: int) -> None:
-    m = Machine(Job(id="work"), Job(id="other"), limits=Limits(bulk_runs=3))
+    m = Machine(Job(id="work"), Job(id="other"), limits=CoreLimits(bulk_runs=3))
     old = [failed(m) for _ in range(10)]
     failed(m, job_id="other"), failed(m, tenant="blue")
     done = old.pop(4)
@@ -191,11 +191,17 @@ def test_a_bulk_replay_survives_any_death_and_replays_none_twice(deaths: int) ->
 def test_letters_are_dropped_one_by_one_or_by_a_filter() -> None:
     m = Machine()
     first, second, third = failed(m), failed(m, tenant="blue"), failed(m)
-    assert m.step(("client", DropLetters(1, second))).answers == [("client", DroppedReport(1, 1, False))]
+    assert m.step(("client", DropLetters(1, second))).answers == [
+        ("client", ValueAnswer(1, Dropped(dropped=1, more=False)))
+    ]
     assert [one.id for one in letters(m)] == [first, third]
     nobody = LetterFilter(tenant="red")
-    assert m.step(("client", DropLetters(2, None, nobody))).answers == [("client", DroppedReport(2, 0, False))]
-    assert m.step(("client", DropLetters(3, None, ALL))).answers == [("client", DroppedReport(3, 2, False))]
+    assert m.step(("client", DropLetters(2, None, nobody))).answers == [
+        ("client", ValueAnswer(2, Dropped(dropped=0, more=False)))
+    ]
+    assert m.step(("client", DropLetters(3, None, ALL))).answers == [
+        ("client", ValueAnswer(3, Dropped(dropped=2, more=False)))
+    ]
     assert letters(m) == []
 
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from interlock.core.bulk.table import Bulks
 from interlock.core.decisions import Answer, Failed
-from interlock.core.state import Limits
+from interlock.core.state import CoreLimits
 from interlock.model.access import OWNER
 from interlock.model.bulk import BulkRequest
 from interlock.model.guard import Action, ActionKind, Check, Constraints
@@ -26,7 +26,7 @@ from interlock.wire.claim import Claim, read_claim
 from interlock.wire.message import Dispatch
 from interlock.wire.request import Accepted, ActOnRun, NewRun, StartBulk, StateReport
 from tests.core.machine import Machine
-from tests.core.test_judge import policy, rule
+from tests.core.policies import policy, rule
 
 S = State
 ALICE: dict[str, Any] = {"tenant": "acme"}
@@ -129,7 +129,7 @@ def test_a_retry_is_made_by_the_old_run_and_by_the_run_that_asks_for_it() -> Non
 @pytest.mark.behaviour("RUN-26", "RUN-25", "POL-8")
 @pytest.mark.parametrize("restart", [False, True])
 def test_runs_that_a_handler_retries_by_a_filter_run_on_behalf_of_its_submitters_too(restart: bool) -> None:
-    machine = Machine(limits=Limits(bulk_runs=1))
+    machine = Machine(limits=CoreLimits(bulk_runs=1))
     failed = [begun(machine, "bob") for _ in range(2)]
     for run_id in failed:
         machine.finished(run_id, "failed")
@@ -257,7 +257,7 @@ def test_a_run_is_judged_for_each_of_its_submitters(
 @pytest.mark.behaviour("RUN-26", "POL-9")
 @pytest.mark.parametrize(("refused", "state"), [("alice", S.DENIED), ("bob", S.DENIED), ("carol", S.DISPATCHED)])
 def test_a_policy_service_is_asked_about_each_submitter(refused: str, state: State) -> None:
-    machine = Machine(limits=Limits(remote_policy=True))
+    machine = Machine(limits=CoreLimits(remote_policy=True))
     machine.remote = lambda one: Verdict(ruling=Ruling.ALLOW, policy="p1")
     top = begun(machine)
     machine.remote = lambda one: Verdict(
@@ -284,7 +284,7 @@ def test_a_waiting_run_is_judged_again_for_each_submitter() -> None:
 def test_a_run_of_several_submitters_counts_once_for_a_velocity(key: str, remote: bool) -> None:
     fast = rule(Ruling.DENY, "fast", velocity=Velocity(max_requests=3, window=60, key=key))
     judging, windows = policy(fast, default=Ruling.ALLOW), Windows()
-    machine = Machine(policy=None if remote else judging, limits=Limits(remote_policy=remote))
+    machine = Machine(policy=None if remote else judging, limits=CoreLimits(remote_policy=remote))
     machine.remote = lambda one: judging.judge(one, windows, machine.elapsed)
     top = begun(machine)
     assert [make(machine, top, "bob").state for _ in range(3)] == [S.DISPATCHED, S.DISPATCHED, S.DENIED]
@@ -322,7 +322,7 @@ def cascade(run_id: str, bulk_id: str = "b1") -> tuple[str, StartBulk]:
 @pytest.mark.behaviour("RUN-26", "RUN-25")
 @pytest.mark.parametrize("restart", [False, True])
 def test_a_cancel_takes_along_what_a_run_has_made_though_the_runs_between_have_ended(restart: bool) -> None:
-    machine = Machine(limits=Limits(bulk_runs=1))
+    machine = Machine(limits=CoreLimits(bulk_runs=1))
     top, other = begun(machine), begun(machine, "bob")
     middle = make(machine, top)
     start(machine, middle.id)

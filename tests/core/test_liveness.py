@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.core.attempts.silence import Silence
-from interlock.core.state import Limits
+from interlock.core.state import CoreLimits
 from interlock.model.job import ExecutorKind, Job, Retry
 from interlock.model.state import State
 from interlock.wire.command import Stalled
@@ -46,7 +46,7 @@ def test_an_attempt_is_lost_at_three_intervals_of_silence_and_not_before() -> No
 @pytest.mark.behaviour("LIV-2")
 @pytest.mark.parametrize(("interval", "missed", "silence"), [(10.0, 5, 50.0), (2.0, 1, 2.0)])
 def test_the_number_of_missed_heartbeats_is_a_setting(interval: float, missed: int, silence: float) -> None:
-    machine = Machine(limits=Limits(heartbeat_interval=interval, missed_heartbeats=missed))
+    machine = Machine(limits=CoreLimits(heartbeat_interval=interval, missed_heartbeats=missed))
     run_id = machine.running()
     elapse_to(machine, math.nextafter(ELAPSED + silence, 0.0))
     assert machine.run(run_id).crashes == 0
@@ -106,7 +106,7 @@ def test_silence_of_one_worker_does_not_touch_the_others() -> None:
 def test_woken_at_the_time_it_asked_for_the_machine_always_gets_on(
     heard: float, interval: float, waits: list[float]
 ) -> None:
-    machine = Machine(limits=Limits(heartbeat_interval=interval))
+    machine = Machine(limits=CoreLimits(heartbeat_interval=interval))
     machine.elapsed = heard
     run_id = machine.running()
     for wait in waits:

@@ -5,19 +5,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.core.attempts.log_table import Logs
-from interlock.core.state import Limits
+from interlock.core.state import CoreLimits
 from interlock.model.state import State
 from interlock.wire.message import LogLine
 from tests.core.machine import Machine, at_once, retrying_job
 
-LIMITS = Limits(log_lines=5, log_bytes=100)
+LIMITS = CoreLimits(log_lines=5, log_bytes=100)
 LAST = LIMITS.log_full
 
 
 class Logging(Machine):
     """A machine with one run that executes and logs."""
 
-    def __init__(self, limits: Limits = LIMITS, max_retries: int = 0) -> None:
+    def __init__(self, limits: CoreLimits = LIMITS, max_retries: int = 0) -> None:
         super().__init__(retrying_job(max_retries), limits=limits)
         self.run_id = self.running()
         self.number = 0
@@ -95,7 +95,7 @@ def test_the_limits_hold_over_all_attempts() -> None:
 
 
 def test_no_log_at_all_is_a_limit_too() -> None:
-    for limits in (Limits(log_lines=0), Limits(log_bytes=0)):
+    for limits in (CoreLimits(log_lines=0), CoreLimits(log_bytes=0)):
         machine = Logging(limits)
         machine.log("1", "2")
         machine.restart()
@@ -132,7 +132,7 @@ def test_neither_a_restart_nor_another_attempt_opens_a_full_log_again(
 def test_lines_that_are_said_again_are_neither_counted_nor_kept_twice(said: list[tuple[int, str]]) -> None:
     """In any order: the threads of one attempt number and send on their own. What has a gap before it is known again
     by the same scheduler alone."""
-    machine = Logging(Limits(log_lines=8, log_bytes=1000))
+    machine = Logging(CoreLimits(log_lines=8, log_bytes=1000))
     seen: set[int] = set()
     for number, what in said:
         if what == "restart" and seen == set(range(1, len(seen) + 1)):
@@ -183,10 +183,10 @@ def test_a_line_of_an_attempt_that_is_over_is_not_counted() -> None:
 @pytest.mark.parametrize(
     ("limits", "says"),
     [
-        (Limits(), "10,000 lines or 4 MiB"),
-        (Limits(log_lines=7, log_bytes=3072), "7 lines or 3 KiB"),
-        (Limits(log_lines=1, log_bytes=1500), "1 lines or 1,500 bytes"),
+        (CoreLimits(), "10,000 lines or 4 MiB"),
+        (CoreLimits(log_lines=7, log_bytes=3072), "7 lines or 3 KiB"),
+        (CoreLimits(log_lines=1, log_bytes=1500), "1 lines or 1,500 bytes"),
     ],
 )
-def test_the_last_line_names_the_limits(limits: Limits, says: str) -> None:
+def test_the_last_line_names_the_limits(limits: CoreLimits, says: str) -> None:
     assert says in limits.log_full

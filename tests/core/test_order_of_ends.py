@@ -2,7 +2,7 @@
 
 import pytest
 
-from interlock.core.state import Limits
+from interlock.core.state import CoreLimits
 from interlock.model.guard import Action, Constraints
 from interlock.model.job import Job
 from interlock.model.policy.verdict import Ruling
@@ -10,8 +10,8 @@ from interlock.model.schedule.schedule import Schedule
 from interlock.model.state import State
 from interlock.wire.request import NewRun
 from tests.core.machine import START, Machine
+from tests.core.policies import policy, rule
 from tests.core.scheduling import LIMITS
-from tests.core.test_judge import policy, rule
 
 
 @pytest.mark.behaviour("CON-8")
@@ -22,7 +22,7 @@ def test_a_run_left_to_the_next_pass_finds_the_place_that_an_ended_one_gave_up()
         constraints=Constraints(max_concurrent_runs=1),
         on_constraint_violation=(Action(action="retry_later", delay="60s"),),
     )
-    machine = Machine(guarded, Job(id="other"), policy=rules, limits=Limits(policy_cost=1))
+    machine = Machine(guarded, Job(id="other"), policy=rules, limits=CoreLimits(policy_cost=1))
     machine.worker_up()
     first = machine.submit("work")
     machine.started(first)

@@ -6,7 +6,8 @@ from msgspec.structs import replace
 from interlock.core.decisions import Batch, Failed
 from interlock.error import UnknownDelivery
 from interlock.model.delivery import Delivery, Outgoing
-from interlock.wire.delivery_request import Redeliver, RedeliveryReport, ReportSent, Sent, SentReport
+from interlock.wire.delivery_request import Redeliver, ReportSent, Sent
+from interlock.wire.request import ValueAnswer
 from tests.core.machine import START, Machine, at_once
 from tests.helpers.records import changes
 
@@ -29,15 +30,16 @@ def stored(m: Machine) -> Delivery:
 
 def sent(m: Machine, *results: Sent) -> None:
     (answer,) = m.step(("sender", ReportSent(5, list(results)))).answers
-    assert answer == ("sender", SentReport(5))
+    assert answer == ("sender", ValueAnswer(5))
 
 
 def redeliver(m: Machine) -> Delivery:
     origin, report = m.step(("client", Redeliver(6, "d1"))).answers[-1]
-    assert isinstance(report, RedeliveryReport)
+    assert isinstance(report, ValueAnswer)
+    assert isinstance(report.value, Delivery)
     assert (origin, report.request) == ("client", 6)
-    assert stored(m) == report.delivery
-    return report.delivery
+    assert stored(m) == report.value
+    return report.value
 
 
 @pytest.mark.behaviour("CON-7")

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from interlock.core.decisions import Failed
 from interlock.core.output import Scans
-from interlock.core.policy.judging import Judging
+from interlock.core.policy.judge_state import Judging
 from interlock.model.audit import AuditFilter
 from interlock.model.failure import Failure
 from interlock.model.job import Job, Sensitivity
@@ -20,7 +20,8 @@ from interlock.model.state import State
 from interlock.policy.policy import Policy, compile_policy
 from interlock.wire.approval_request import ReleaseOutput
 from interlock.wire.message import LogLine
-from interlock.wire.output_request import ReportScans, ScansStored
+from interlock.wire.output_request import ReportScans
+from interlock.wire.request import ValueAnswer
 from tests.core.machine import Machine, at_once
 
 S = State
@@ -232,7 +233,7 @@ def test_scans_for_another_policy_do_not_count() -> None:
         (replace(scan, digest=digest(machine)), 5, S.OUTPUT_QUARANTINED),
     ):
         [(_, answer)] = machine.step(("scanner", report)).answers
-        assert (answer, machine.state_of(run_id)) == (ScansStored(1, position), state)
+        assert (answer, machine.state_of(run_id)) == (ValueAnswer(1, position), state)
 
 
 # ── release ─────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from interlock.core.bulk import rerun
 from interlock.core.bulk.table import Bulks
 from interlock.core.decisions import Answer, Failed
-from interlock.core.state import Limits
+from interlock.core.state import CoreLimits
 from interlock.core.step import Command
 from interlock.error import InterlockError, UnknownJob
 from interlock.model.bulk import BulkRequest
@@ -22,7 +22,7 @@ from interlock.model.run_filter import RunFilter
 from interlock.model.state import State
 from interlock.ports.store import PruneLimits
 from interlock.wire.command import Define, StartDraining
-from interlock.wire.request import ActOnRun, BulkReport, StartBulk, StateReport
+from interlock.wire.request import ActOnRun, StartBulk, StateReport, ValueAnswer
 from tests.core.machine import AT_ONCE, START, Machine, at_once
 
 
@@ -68,7 +68,7 @@ def retries(m: Machine) -> list[str]:
 @pytest.mark.behaviour("RUN-23")
 @pytest.mark.parametrize("end", [failed, cancelled, succeeded])
 def test_a_new_run_has_what_the_old_one_had_and_names_it(end: Callable[..., str]) -> None:
-    m = Machine(lanes={"main": 4, "team": 1}, limits=Limits(session_patterns=AT_ONCE))
+    m = Machine(lanes={"main": 4, "team": 1}, limits=CoreLimits(session_patterns=AT_ONCE))
     fields = {"payload": b'{"a":1}', "tenant": "blue", "lane": "team", "session": "s", "labels": {"by": "ann"}}
     fields |= {"priority": "batch", "session_options": {"cap": 2}}
     old = end(m, **fields)
@@ -157,7 +157,7 @@ def test_a_repeated_request_finds_the_run_of_the_first() -> None:
 
 
 def test_a_run_is_retried_in_the_pass_that_ends_it() -> None:
-    m = Machine(limits=Limits(small_payload=4))
+    m = Machine(limits=CoreLimits(small_payload=4))
     old = m.running(payload=b'{"large":"payload"}')
     assert m.state.runs[old].payload is None
     answers = m.step(m.finish_command(old, "failed_fatal"), command(old)).answers
@@ -184,7 +184,7 @@ def request(bulk_id: str = "b1", **wanted: Any) -> Command:
 
 
 def small(*jobs: Job) -> Machine:
-    return Machine(*jobs, lanes={"main": 1000, "team": 10}, limits=Limits(bulk_runs=3, session_patterns=AT_ONCE))
+    return Machine(*jobs, lanes={"main": 1000, "team": 10}, limits=CoreLimits(bulk_runs=3, session_patterns=AT_ONCE))
 
 
 def finish(m: Machine) -> int:
@@ -202,8 +202,8 @@ def test_one_request_retries_all_that_ended_without_success() -> None:
     succeeded(m)
     live = m.running()
     answer = m.step(request()).answers[-1][1]
-    assert isinstance(answer, BulkReport)
-    assert (answer.bulk.done, answer.bulk.left, answer.bulk.ended_at) == (3, None, None)
+    assert isinstance(answer, ValueAnswer)
+    assert (answer.value.done, answer.value.left, answer.value.ended_at) == (3, None, None)
     assert finish(m) == 3
     bulk = m.store.stored.all(BulkRequest)["b1"]
     assert (bulk.done, bulk.asked, bulk.ended_at, bulk.before) == (10, 0, START, None)
@@ -211,7 +211,7 @@ def test_one_request_retries_all_that_ended_without_success() -> None:
     assert m.state_of(live) is State.RUNNING
     new = [run for run in m.store.runs_by_id.values() if run.origin == RETRY]
     assert {m.history(run.id)[0].reason for run in new} == {"again"}
-    assert m.step(request()).answers[-1][1] == BulkReport(3, bulk)
+    assert m.step(request()).answers[-1][1] == ValueAnswer(3, bulk)
     assert not m.last.batch
 
 

@@ -8,20 +8,20 @@ import pytest
 from interlock.core.decisions import Failed
 from interlock.core.sessions.session import Sessions
 from interlock.core.sessions.view import page
-from interlock.core.state import Limits
+from interlock.core.state import CoreLimits
 from interlock.error import QueueFull
 from interlock.model.job import Job, Priority
 from interlock.model.lane import LaneAction, LaneChange, LaneEvent, LaneSpec
 from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter
 from interlock.model.session import SessionAction
-from interlock.model.session_info import SessionEvent
+from interlock.model.session_info import ActedOnSession, SessionEvent
 from interlock.model.state import State
-from interlock.wire.lane_request import ActOnLane, ActOnSession, AskSessions, CreateLane, SessionReport, SetLane
-from interlock.wire.request import ActOnRun, NewRun, StartBulk, StateReport
+from interlock.wire.lane_request import ActOnLane, ActOnSession, AskSessions, CreateLane, SetLane
+from interlock.wire.request import ActOnRun, NewRun, StartBulk, StateReport, ValueAnswer
 from tests.core.machine import Machine, at_once
 
-AT_ONCE = Limits(session_patterns={"*": {"debounce": 0.0}})
+AT_ONCE = CoreLimits(session_patterns={"*": {"debounce": 0.0}})
 STOP, STOP_ALL, RESET, PAUSE, RESUME = SessionAction
 
 
@@ -32,10 +32,11 @@ def machine() -> Machine:
     return m
 
 
-def act(m: Machine, action: SessionAction, key: str = "chat", tenant: str = "default") -> SessionReport:
+def act(m: Machine, action: SessionAction, key: str = "chat", tenant: str = "default") -> ActedOnSession:
     answer = m.step(("client", ActOnSession(7, action, key, tenant, "ann"))).answers[-1][1]
-    assert isinstance(answer, SessionReport), answer
-    return answer
+    assert isinstance(answer, ValueAnswer), answer
+    assert isinstance(answer.value, ActedOnSession)
+    return answer.value
 
 
 def events(m: Machine, log: str = "@sessions:default") -> list[Any]:
@@ -89,8 +90,8 @@ def test_an_act_leaves_a_run_alone_that_ends_in_the_same_pass(
     first, second = machine.running(session="chat"), machine.submit(session="chat")
     done = machine.step(machine.finish_command(first), ("client", ActOnSession(7, action, "chat")))
     report = done.answers[-1][1]
-    assert isinstance(report, SessionReport), (report, done.problems)
-    assert (report.acted, report.session.active) == (acted, 0)
+    assert isinstance(report, ValueAnswer), (report, done.problems)
+    assert (report.value.acted, report.value.session.active) == (acted, 0)
     assert machine.state_of(first) is State.SUCCEEDED
     assert machine.state_of(second) is (State.DISPATCHED if action is STOP else State.CANCELLED)
 
@@ -276,7 +277,7 @@ def test_a_refused_run_changes_nothing_in_its_session(machine: Machine) -> None:
 @pytest.mark.behaviour("SES-3")
 def test_a_run_that_cannot_join_those_of_another_job_is_refused_when_the_session_is_full() -> None:
     full = {"*": {"debounce": 10.0, "cap": 1, "drop": "new"}}
-    machine = Machine(Job(id="work"), Job(id="other"), limits=Limits(session_patterns=full))
+    machine = Machine(Job(id="work"), Job(id="other"), limits=CoreLimits(session_patterns=full))
     machine.submit("other", session="chat")
     refused = machine.ask(NewRun("work", b"{}", session="chat"))
     assert isinstance(refused, Failed)
@@ -294,7 +295,7 @@ def test_a_new_message_is_fresh_even_if_the_clock_was_set_back_since_the_stop(ma
 @pytest.mark.behaviour("SES-9")
 def test_a_run_cancelled_before_a_full_lane_took_it_never_executes_and_the_rest_keep_their_order() -> None:
     many = {"*": {"debounce": 0.0, "max_concurrent": 10}}
-    machine = Machine(lanes={"main": 1}, limits=Limits(session_patterns=many))
+    machine = Machine(lanes={"main": 1}, limits=CoreLimits(session_patterns=many))
     machine.worker_up()
     runs = [*machine.submit_many(4, session="chat"), machine.submit(session="other")]
     machine.cancel(runs[2])

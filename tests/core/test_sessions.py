@@ -15,14 +15,15 @@ from hypothesis.stateful import (
 )
 
 from interlock.core.sessions.session import Sessions
-from interlock.core.state import Limits
+from interlock.core.state import CoreLimits
 from interlock.error import Draining, QueueFull
 from interlock.model.lane import LaneAction, LaneChange
 from interlock.model.run_action import RunAction
 from interlock.model.session import SessionAction, SessionOptions
 from interlock.model.state import ON_WORKER, State
-from interlock.wire.lane_request import ActOnLane, ActOnSession, SessionReport, SetLane
+from interlock.wire.lane_request import ActOnLane, ActOnSession, SetLane
 from interlock.wire.message import Returned, Usage
+from interlock.wire.request import ValueAnswer
 from tests.core.machine import Machine, retrying_job
 from tests.core.plain_sessions import ACTIVE, Entry, PlainSession
 
@@ -37,14 +38,14 @@ PATTERNS: dict[str, dict[str, Any]] = {
 
 def act(machine: Machine, action: SessionAction, session: str) -> bool:
     answer = machine.step(("client", ActOnSession(7, action, session))).answers[-1][1]
-    assert isinstance(answer, SessionReport)
-    return answer.acted
+    assert isinstance(answer, ValueAnswer)
+    return bool(answer.value.acted)
 
 
 class SessionMachine(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
-        limits = Limits(session_patterns=PATTERNS)
+        limits = CoreLimits(session_patterns=PATTERNS)
         self.machine = Machine(retrying_job(1), lanes={"main": 100}, limits=limits)
         self.machine.worker_up(slots=100)
         self.plain = {name: PlainSession(SessionOptions(**given)) for name, given in PATTERNS.items()}
@@ -221,7 +222,7 @@ def test_sessions_are_as_plain_lists_would_be() -> None:
 
 @pytest.mark.behaviour("SES-4")
 def test_a_delayed_run_that_is_held_while_it_collects_others_outlasts_a_restart() -> None:
-    machine = Machine(lanes={"main": 100}, limits=Limits(session_patterns=PATTERNS))
+    machine = Machine(lanes={"main": 100}, limits=CoreLimits(session_patterns=PATTERNS))
     machine.worker_up()
     run_id = machine.submit(session="slow", delay=5.0)
     machine.advance(5.0)
@@ -236,7 +237,7 @@ def test_a_delayed_run_that_is_held_while_it_collects_others_outlasts_a_restart(
 
 @pytest.mark.behaviour("SES-4")
 def test_a_run_that_was_held_while_it_collected_others_starts_when_its_window_ends() -> None:
-    machine = Machine(lanes={"main": 100}, limits=Limits(session_patterns=PATTERNS))
+    machine = Machine(lanes={"main": 100}, limits=CoreLimits(session_patterns=PATTERNS))
     machine.worker_up()
     run_id = machine.submit(session="slow")
     machine.act(RunAction.HOLD, run_id)
@@ -247,7 +248,7 @@ def test_a_run_that_was_held_while_it_collected_others_starts_when_its_window_en
 
 
 def test_a_full_session_refuses_a_whole_submit() -> None:
-    machine = Machine(lanes={"main": 100}, limits=Limits(session_patterns=PATTERNS))
+    machine = Machine(lanes={"main": 100}, limits=CoreLimits(session_patterns=PATTERNS))
     machine.worker_up()
     machine.submit(session="full")
     machine.submit(session="full")
@@ -261,7 +262,7 @@ def test_a_full_session_refuses_a_whole_submit() -> None:
 @pytest.mark.parametrize("action", SessionAction)
 def test_a_request_that_comes_twice_at_once_acts_once(action: SessionAction) -> None:
     """Without a worker the first run of the session has its turn, and ends as soon as it is stopped."""
-    machine = Machine(lanes={"main": 100}, limits=Limits(session_patterns=PATTERNS))
+    machine = Machine(lanes={"main": 100}, limits=CoreLimits(session_patterns=PATTERNS))
     runs = [machine.submit(session="serial") for _ in range(2)]
     decided = machine.step(*[("client", ActOnSession(7, action, "serial"))] * 2)
     assert decided.problems == []
@@ -271,7 +272,7 @@ def test_a_request_that_comes_twice_at_once_acts_once(action: SessionAction) -> 
 
 @pytest.mark.behaviour("SES-4")
 def test_a_run_released_within_its_window_starts_at_its_end() -> None:
-    machine = Machine(lanes={"main": 100}, limits=Limits(session_patterns=PATTERNS))
+    machine = Machine(lanes={"main": 100}, limits=CoreLimits(session_patterns=PATTERNS))
     machine.worker_up()
     run_id = machine.submit(session="slow")
     machine.act(RunAction.HOLD, run_id)
@@ -283,7 +284,7 @@ def test_a_run_released_within_its_window_starts_at_its_end() -> None:
 
 @pytest.mark.behaviour("SES-6")
 def test_a_run_held_after_its_turn_waits_for_the_next_one_over_a_restart() -> None:
-    machine = Machine(lanes={"main": 100}, limits=Limits(session_patterns=PATTERNS))
+    machine = Machine(lanes={"main": 100}, limits=CoreLimits(session_patterns=PATTERNS))
     machine.worker_up()
     first, second = (machine.submit(session="serial") for _ in range(2))
     machine.act(RunAction.HOLD, first)
@@ -300,7 +301,7 @@ def test_a_run_held_after_its_turn_waits_for_the_next_one_over_a_restart() -> No
 
 @pytest.mark.behaviour("SES-6")
 def test_a_run_held_between_two_attempts_keeps_its_turn_over_a_restart() -> None:
-    machine = Machine(retrying_job(1), lanes={"main": 100}, limits=Limits(session_patterns=PATTERNS))
+    machine = Machine(retrying_job(1), lanes={"main": 100}, limits=CoreLimits(session_patterns=PATTERNS))
     machine.worker_up()
     first = machine.running(session="serial")
     second = machine.submit(session="serial")

@@ -6,8 +6,8 @@ from random import Random
 import pytest
 
 from interlock.core.facts import Facts
-from interlock.core.lanes.filling import enqueue
-from interlock.core.state import DEFAULT_LANES, Limits
+from interlock.core.lanes.fill import enqueue
+from interlock.core.state import DEFAULT_LANES, CoreLimits
 from interlock.core.step import new_state
 from interlock.core.transition import Pass
 from interlock.error import InvalidTransition
@@ -48,7 +48,7 @@ PAIRS = list(itertools.product(CONTRACT, CONTRACT))
 
 def run_in(state: State) -> tuple[Pass, Run]:
     """A run in any state; one that has not ended is in books of its own."""
-    scheduler = new_state(Limits(), with_limits(DEFAULT_LANES))
+    scheduler = new_state(CoreLimits(), with_limits(DEFAULT_LANES))
     p = Pass(state=scheduler, now=2000.0, elapsed=10.0, rng=Random(0), facts=Facts())
     run = Run(
         "r1",

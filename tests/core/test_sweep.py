@@ -11,7 +11,7 @@ from interlock.core.effects import PendingEffects
 from interlock.core.recovery.rebuild import rebuild
 from interlock.core.recovery.sweep import SLACK, PendingMoves, Sweeps, why_missed
 from interlock.core.sessions.session import Sessions
-from interlock.core.state import Limits
+from interlock.core.state import CoreLimits
 from interlock.core.step import MACHINE
 from interlock.model.facets import Approval, Facets, Judged
 from interlock.model.guard import Action, Constraints, Hook
@@ -24,9 +24,9 @@ from interlock.wire.command import Sweep
 from interlock.wire.message import Stop
 from interlock.wire.request import ActOnRun
 from tests.core.machine import Machine, at_once, retrying_job, specs
+from tests.core.policies import ASKS, REMOTE, policy, rule
 from tests.core.scheduling import LIMITS
 from tests.core.test_explain import WAITS, made
-from tests.core.test_judge import ASKS, REMOTE, policy, rule
 
 S = State
 HOUR = 3600.0
@@ -353,7 +353,7 @@ def _throttled(machine: Machine) -> str:
     ],
 )
 def test_a_long_wait_for_a_person_a_policy_or_a_hook_is_left_alone(
-    arrange: Callable[[Machine], str], limits: Limits
+    arrange: Callable[[Machine], str], limits: CoreLimits
 ) -> None:
     machine = Machine(*JOBS, limits=limits)
     arrange(machine)

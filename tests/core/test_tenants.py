@@ -19,7 +19,7 @@ from interlock.core.decisions import Failed
 from interlock.core.explain import explain
 from interlock.core.jobs.queries import ANSWERS
 from interlock.core.lanes.lane import AGEING
-from interlock.core.state import Limits
+from interlock.core.state import CoreLimits
 from interlock.core.tenants.tenant import Tenants
 from interlock.error import BadValue, Forbidden, InterlockError, TenantLimit
 from interlock.model.bulk import BulkRequest
@@ -29,11 +29,11 @@ from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter
 from interlock.model.schedule.schedule import Schedule
 from interlock.model.state import HOLDS_SLOT, State
-from interlock.model.tenant import OverLimit, TenantInfo, TenantSpec
+from interlock.model.tenant import OverLimit, TenantInfo, TenantList, TenantSpec
 from interlock.wire.command import Refill
-from interlock.wire.lane_request import AskTenants, TenantsReport
+from interlock.wire.lane_request import AskTenants
 from interlock.wire.message import Dispatch, Returned
-from interlock.wire.request import Accepted, BulkReport, NewRun, StartBulk
+from interlock.wire.request import Accepted, NewRun, StartBulk, ValueAnswer
 from tests.core.machine import AT_ONCE, START, WORK, Machine
 from tests.core.test_gates import check_rate
 
@@ -82,8 +82,9 @@ def refusal(machine: Machine, *runs: NewRun) -> InterlockError:
 
 def info(machine: Machine, only: str | None = None) -> list[TenantInfo]:
     report = ANSWERS[AskTenants](AskTenants(1, only), machine.state, machine.wall)
-    assert isinstance(report, TenantsReport)
-    return report.found.tenants
+    assert isinstance(report, ValueAnswer)
+    assert isinstance(report.value, TenantList)
+    return report.value.tenants
 
 
 # ── running ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -280,15 +281,15 @@ def test_retries_by_a_person_obey_the_limits() -> None:
     machine.cancel(more)
     bulk = StartBulk(9, "b", RunAction.RETRY, RunFilter(tenant="a"), "again", "ann")
     report = machine.step(("client", bulk)).answers[-1][1]
-    assert isinstance(report, BulkReport)
-    found: BulkRequest = report.bulk
+    assert isinstance(report, ValueAnswer)
+    found: BulkRequest = report.value
     assert (found.done, info(machine)[0].waiting) == (1, 3)
 
 
 def test_a_backfill_is_refused_beyond_max_waiting_and_occurrences_wait() -> None:
     job = Job(id="often", schedule=Schedule(every=20.0))
     spec = TenantSpec(max_waiting=2, max_running=1, over_limit=REFUSE)
-    machine = Machine(job, tenants={"default": spec}, limits=Limits(prerun=1.0))
+    machine = Machine(job, tenants={"default": spec}, limits=CoreLimits(prerun=1.0))
     machine.worker_up()
     times = [START - 20.0 * number for number in range(1, 4)]
     refill = Refill(5, "often", times, b"", "default", 10, "ann")
@@ -414,7 +415,10 @@ class TenantMachine(RuleBasedStateMachine):
     @initialize(limit=st.integers(1, 6))
     def begin(self, limit: int) -> None:
         self.machine = Machine(
-            *JOBS, lanes={"main": limit, "other": 2}, limits=Limits(session_patterns=AT_ONCE), tenants=self.specs(0, 0)
+            *JOBS,
+            lanes={"main": limit, "other": 2},
+            limits=CoreLimits(session_patterns=AT_ONCE),
+            tenants=self.specs(0, 0),
         )
         self.machine.worker_up(slots=100)
         self.before: dict[str, int] = {}  # tenant → runs that held a slot when its limit was lowered

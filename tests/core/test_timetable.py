@@ -225,7 +225,7 @@ def test_while_it_is_stopping_nothing_is_created() -> None:
 
 @pytest.mark.behaviour("RUN-5", "TIM-18")
 def test_more_uncertain_times_than_one_pass_asks_about_are_all_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("interlock.core.timetable.firing.MOST_ASKED", 2)
+    monkeypatch.setattr("interlock.core.timetable.occurrences.MOST_ASKED", 2)
     names = [f"job{number}" for number in range(10)]
     machine = machine_of(*(job(name, every=60, wait=5) for name in names))
     machine.advance(1)

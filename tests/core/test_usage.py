@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from interlock.core.state import Limits
+from interlock.core.state import CoreLimits
 from interlock.error import BadValue
 from interlock.model.session import SessionAction
 from interlock.wire.lane_request import ActOnSession
@@ -13,7 +13,7 @@ from interlock.wire.message import Usage
 from tests.core.machine import AT_ONCE, Machine
 from tests.core.test_redaction import context_of
 
-LIMITS = Limits(session_patterns=AT_ONCE)
+LIMITS = CoreLimits(session_patterns=AT_ONCE)
 
 
 def machine_with(lane: int = 100) -> Machine:

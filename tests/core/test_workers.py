@@ -13,19 +13,20 @@ from interlock.model.state import State
 from interlock.model.worker_info import WorkerAction, WorkerInfo, WorkerState
 from interlock.wire.command import Define, WorkerUp
 from interlock.wire.message import Drain, Load
-from interlock.wire.request import Request
-from interlock.wire.worker_request import ActOnWorker, AskWorker, AskWorkers, WorkerReport
+from interlock.wire.request import Request, ValueAnswer
+from interlock.wire.worker_request import ActOnWorker, AskWorker, AskWorkers
 from tests.core.machine import Machine, at_once
 
 DRAIN, RESUME, REMOVE = WorkerAction
 
 
-def ask(machine: Machine, request: Request[WorkerReport]) -> WorkerInfo:
+def ask(machine: Machine, request: Request[WorkerInfo]) -> WorkerInfo:
     answer = machine.step(("client", request)).answers[-1][1]
     if isinstance(answer, Failed):
         raise answer.error
-    assert isinstance(answer, WorkerReport)
-    return answer.worker
+    assert isinstance(answer, ValueAnswer)
+    assert isinstance(answer.value, WorkerInfo)
+    return answer.value
 
 
 def act(machine: Machine, action: WorkerAction, worker_id: str = "one") -> WorkerInfo:
@@ -33,11 +34,13 @@ def act(machine: Machine, action: WorkerAction, worker_id: str = "one") -> Worke
 
 
 def shown(machine: Machine, worker_id: str = "one") -> WorkerInfo:
-    return report_one(AskWorker(1, worker_id), machine.state, machine.elapsed).worker
+    found = report_one(AskWorker(1, worker_id), machine.state, machine.elapsed).value
+    assert isinstance(found, WorkerInfo)
+    return found
 
 
 def listed(machine: Machine, pool: str | None = None) -> list[str]:
-    return [one.id for one in report_all(AskWorkers(1, pool), machine.state, machine.elapsed).found.workers]
+    return [one.id for one in report_all(AskWorkers(1, pool), machine.state, machine.elapsed).value.workers]
 
 
 def join(machine: Machine, worker_id: str, slots: int = 1, **fields: Any) -> None:

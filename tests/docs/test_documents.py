@@ -8,7 +8,7 @@ import pytest
 
 from tests.docs.blocks import ROOT, blocks
 
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 RUN = {
     "README.md": {"sh", "yaml"},
     "docs/approvals.md": {"sh", "yaml"},
@@ -30,6 +30,7 @@ RUN = {
     "docs/security.md": {"yaml"},
     "docs/services.md": {"python", "sh", "yaml"},
     "docs/sessions.md": {"python", "sh", "yaml"},
+    "docs/streaming.md": {"python", "sh"},
     "docs/supervision.md": {"python"},
     "docs/tenants.md": {"yaml"},
     "docs/testing.md": {"python"},

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.policy.circuit import FAILURES, PAUSE, PROBES, SUCCESSES
-from interlock.policy_service.client import LOOK
+from interlock.policy_service.client import CIRCUIT, LOOK
 from interlock.wire.effect import CALL
 from tests.docs.blocks import ROOT, of_language
 from tests.policy_service.test_server import serving
@@ -29,11 +28,11 @@ def test_the_program_asks_the_service(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_the_numbers_are_right() -> None:
     text = re.sub(r"\s+", " ", (ROOT / PAGE).read_text())
-    assert (FAILURES, SUCCESSES) == (3, 2)
+    assert (CIRCUIT.failures, CIRCUIT.successes) == (3, 2)
     for said in (
         f"A call takes {CALL:g} s at most",
-        f"Three failures in a row open the **circuit**: for {PAUSE:g} s",
-        f"Then up to {PROBES} calls probe the service. Two successes close",
+        f"Three failures in a row open the **circuit**: for {CIRCUIT.pause:g} s",
+        f"Then up to {CIRCUIT.probes} calls probe the service. Two successes close",
         f"every {LOOK:g} s in between",
     ):
         assert said in text

@@ -13,13 +13,13 @@ from tests.docs.blocks import ROOT, of_language, run_shell
 
 def like_a_clone(folder: Path) -> None:
     """What the tour needs of a clone, set up already: nothing is to be installed."""
-    for name in ("requirements.lock", "pyproject.toml", "Makefile"):
+    for name in ("requirements.lock", "requirements-run.txt", "pyproject.toml", "Makefile"):
         shutil.copy(ROOT / name, folder)
     (folder / ".venv").mkdir()
     for part in Path(sys.prefix).iterdir():
-        if part.name != "ready":
+        if part.name != "run":
             (folder / ".venv" / part.name).symlink_to(part)
-    (folder / ".venv" / "ready").touch()
+    (folder / ".venv" / "run").touch()
 
 
 @pytest.mark.behaviour("RUN-17", "RUN-20", "LIV-4", "OBS-4")

@@ -26,6 +26,7 @@ from interlock.wire import request as r
 from soak.simulation.loop import VirtualLoop
 
 T = TypeVar("T", bound=m.Message)
+V = TypeVar("V")
 
 
 class LoopClock(Clock):
@@ -122,6 +123,10 @@ class Link(Peer):
 
     def of(self, kind: type[T]) -> list[T]:
         return [one for one in self.heard if isinstance(one, kind)]
+
+    def values(self, kind: type[V]) -> list[V]:
+        """Return the values of this type that were answered."""
+        return [answer.value for answer in self.of(r.ValueAnswer) if isinstance(answer.value, kind)]
 
 
 class Bench:

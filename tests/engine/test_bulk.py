@@ -2,7 +2,7 @@
 
 import pytest
 
-from interlock.core.state import Limits
+from interlock.core.state import CoreLimits
 from interlock.model.bulk import BulkRequest
 from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter
@@ -15,13 +15,13 @@ RUNS = 60
 
 async def begun(store: SlowStore) -> Bench:
     """A bench with a request under way that takes a second for each of the sixty runs it ends."""
-    bench = Bench(store, limits=Limits(bulk_runs=1))
+    bench = Bench(store, limits=CoreLimits(bulk_runs=1))
     await bench.start()
     bench.client.say(r.Submit(1, [r.NewRun("job", b"{}")] * RUNS))
     await until(lambda: bool(bench.client.of(r.Accepted)))
     store.takes = 1.0
     bench.client.say(r.StartBulk(2, "b1", RunAction.CANCEL, RunFilter(job_id="job"), "not needed"))
-    await until(lambda: bool(bench.client.of(r.BulkReport)))
+    await until(lambda: bool(bench.client.values(BulkRequest)))
     return bench
 
 
@@ -34,7 +34,7 @@ def test_others_have_their_turn_while_a_request_is_under_way() -> None:
     async def body() -> None:
         store = SlowStore()
         bench = await begun(store)
-        assert [one.bulk.id for one in bench.client.of(r.BulkReport)] == ["b1"]
+        assert [bulk.id for bulk in bench.client.values(BulkRequest)] == ["b1"]
         assert stored(store).done == 1, "it is answered with the commit that accepts it, not when it is done"
         for _ in range(3):
             bench.client.heard.clear()

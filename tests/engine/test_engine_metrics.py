@@ -12,8 +12,8 @@ from tests.engine.bench import Bench, SlowStore, on_virtual_time, pass_time, unt
 def values(bench: Bench) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
     """What a client is answered, as Prometheus reads it."""
     bench.client.say(r.AskMetrics(999))
-    report = bench.client.of(r.MetricsReport)[-1]
-    families = text_string_to_metric_families(exposition(report.families))
+    report = bench.client.of(r.ValueAnswer)[-1]
+    families = text_string_to_metric_families(exposition(report.value))
     return {(one.name, frozenset(one.labels.items())): one.value for family in families for one in family.samples}
 
 

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
+from interlock.circuit import Circuit
 from interlock.core.decisions import Decisions
-from interlock.core.state import Limits
+from interlock.core.state import CoreLimits
 from interlock.core.step import Command
 from interlock.engine.metrics import MOST_JOBS, OTHERS, SECONDS, Histogram, Metrics
 from interlock.error import LeaseLost, StoreUnavailable, TenantLimit
@@ -23,7 +24,7 @@ from interlock.model.pool import PoolSpec
 from interlock.model.schedule.schedule import Schedule
 from interlock.model.state import TERMINAL, State
 from interlock.model.tenant import TenantSpec
-from interlock.policy.circuit import PolicyCircuit
+from interlock.policy_service.client import CIRCUIT
 from interlock.wire.command import Define, WorkerUp
 from interlock.wire.message import Load, LogLine
 from tests.core.machine import Machine, retrying_job
@@ -399,7 +400,7 @@ def test_the_metrics_of_the_contract_have_these_names_and_labels() -> None:
     machine.worker_up()
     machine.started("work:1000000")
     machine.finished("work:1000000")
-    machine.limits = Limits(remote_policy=True)
+    machine.limits = CoreLimits(remote_policy=True)
     machine.remote = lambda request: Verdict(ruling=Ruling.ALLOW, policy="p")
     machine.restart()
     machine.worker_up()
@@ -409,7 +410,7 @@ def test_the_metrics_of_the_contract_have_these_names_and_labels() -> None:
     machine.submit("guarded")
     machine.remote = lambda request: "no answer"
     machine.submit("work")
-    machine.limits = Limits(remote_policy=True, policy_fails_open=True)
+    machine.limits = CoreLimits(remote_policy=True, policy_fails_open=True)
     machine.restart()
     machine.submit("work")
     machine.remote = lambda request: Verdict(ruling=Ruling.DENY, policy="p")
@@ -440,7 +441,13 @@ def test_the_lag_of_a_schedule_counts_to_the_first_line_of_the_work() -> None:
 
 @pytest.mark.behaviour("POL-10")
 def test_the_level_of_a_circuit() -> None:
-    closed = PolicyCircuit()
-    opened = closed.fail(0, 1.0).fail(0, 1.0).fail(0, 1.0)
-    probing = opened.begin(40.0)
-    assert [one.level for one in (closed, opened, probing, probing.succeed(2).succeed(2))] == [0, 2, 1, 0]
+    circuit = Circuit(CIRCUIT)
+    levels = [circuit.level]
+    for _ in range(3):
+        circuit.fail(0, 1.0)
+    levels.append(circuit.level)
+    probes = [circuit.begin() for _ in range(2)]
+    levels.append(circuit.level)
+    for probe in probes:
+        circuit.succeed(probe)
+    assert [*levels, circuit.level] == [0, 2, 1, 0]

@@ -4,7 +4,7 @@ import pytest
 
 from interlock.core.attempts.log_table import Logs
 from interlock.interface.run_view import info_of
-from interlock.model.explanation import Obstacle, ReasonKind
+from interlock.model.explanation import Explanation, Obstacle, ReasonKind
 from interlock.model.facets import ProgressInfo
 from interlock.model.state import TERMINAL, State
 from interlock.wire import message as m
@@ -97,7 +97,7 @@ def test_an_explanation_names_faults_of_workers_and_waits_until_an_end_is_stored
         bench.engine.present.peers.faults["w1"] = m.Unready("w1-7-1", "", "lifespan: no database", "")
         bench.client.say(r.AskExplanation(50, run_id), r.AskExplanation(51, "nothing"))
         await until(lambda: bool(bench.client.of(m.Problem)))
-        first = bench.client.of(r.ExplanationReport)[0].explanation
+        first = bench.client.values(Explanation)[0]
         assert [(one.id, one.obstacle) for one in first.workers] == [("w1", Obstacle.FAULT)]
         assert [one.kind for one in first.reasons] == [ReasonKind.NO_WORKER]
         assert (bench.client.of(m.Problem)[0].request, bench.client.of(m.Problem)[0].code) == (51, "unknown_run")
@@ -109,9 +109,9 @@ def test_an_explanation_names_faults_of_workers_and_waits_until_an_end_is_stored
         await pass_time(0.2)
         bench.client.say(r.AskExplanation(52, run_id))
         await pass_time(0.2)
-        assert len(bench.client.of(r.ExplanationReport)) == 1
-        await until(lambda: len(bench.client.of(r.ExplanationReport)) == 2)
-        assert bench.client.of(r.ExplanationReport)[1].explanation.state is State.SUCCEEDED
+        assert len(bench.client.values(Explanation)) == 1
+        await until(lambda: len(bench.client.values(Explanation)) == 2)
+        assert bench.client.values(Explanation)[1].state is State.SUCCEEDED
         await bench.stop()
 
     on_virtual_time(body)
@@ -133,9 +133,9 @@ def test_progress_is_told_at_once_even_while_a_write_hangs() -> None:
         bench.submit()
         await pass_time(0.1)
         bench.client.say(r.AskProgress(70, sent.run_id), r.AskProgress(71, "unknown"))
-        assert bench.client.of(r.ProgressReport) == [
-            r.ProgressReport(70, ProgressInfo(40.0, "far")),
-            r.ProgressReport(71, None),
+        assert bench.client.of(r.ValueAnswer) == [
+            r.ValueAnswer(70, ProgressInfo(40.0, "far")),
+            r.ValueAnswer(71, None),
         ]
         await bench.stop()
 

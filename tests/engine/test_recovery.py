@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from interlock.core.state import Limits
+from interlock.core.state import CoreLimits
 from interlock.error import DatabaseDamaged, DatabaseGone, StoreUnavailable
 from interlock.model.state import State
 from interlock.wire import message as m
@@ -17,7 +17,7 @@ from tests.engine.bench import Bench, SlowStore, on_virtual_time, pass_time, run
 def test_a_silent_worker_is_found_however_slow_the_store_is() -> None:
     async def body() -> None:
         store = SlowStore()
-        bench = Bench(store, limits=Limits(heartbeat_interval=1.0))
+        bench = Bench(store, limits=CoreLimits(heartbeat_interval=1.0))
         await bench.start()
         silent = bench.worker("silent")
         run = await running(bench, silent)
@@ -40,7 +40,7 @@ def test_a_worker_that_dies_while_the_store_fails_is_known_to_be_gone_when_it_wo
             if worker_id == "w":
                 call()
 
-        bench = Bench(store, watch_worker=watch_worker, limits=Limits(heartbeat_interval=1000.0))
+        bench = Bench(store, watch_worker=watch_worker, limits=CoreLimits(heartbeat_interval=1000.0))
         await bench.start()
         worker = bench.worker("w")
         run = await running(bench, worker)
@@ -60,7 +60,7 @@ def test_a_worker_that_dies_while_the_store_fails_is_known_to_be_gone_when_it_wo
 def test_a_dispatch_that_waits_for_a_slow_store_is_not_yet_silent() -> None:
     async def body() -> None:
         store = SlowStore()
-        bench = Bench(store, limits=Limits(heartbeat_interval=1.0), batch_runs=13)
+        bench = Bench(store, limits=CoreLimits(heartbeat_interval=1.0), batch_runs=13)
         await bench.start()
         worker = bench.worker("w", slots=30)
         await until(lambda: bool(worker.of(m.Welcome)))

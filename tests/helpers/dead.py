@@ -21,7 +21,7 @@ def bury(database: Path, many: int = 0) -> None:
         ("gone-run", "gone", "red", LetterCode.FAILED, b"{}"),
         ("red-one", "add", "red", LetterCode.FAILED, b'{"left":1,"password":"pst"}'),
         ("red-two", "add", "red", LetterCode.ORPHANED, b'{"left":2}'),
-        ("blue-run", "echo", "blue", LetterCode.SAFETY_DENIED, b'{"value":3}'),
+        ("blue-one", "echo", "blue", LetterCode.SAFETY_DENIED, b'{"value":3}'),
     ]
     times = {"created_at": now - 90, "scheduled_at": now - 90, "changed_at": now - 60, "ended_at": now - 60}
     runs = [
@@ -30,7 +30,7 @@ def bury(database: Path, many: int = 0) -> None:
     ]
     batch = created(*runs)
     batch.history = [(run.id, [entry(1, None, State.PENDING)]) for run in runs]
-    batch.position = 1
+    batch.position = 100  # beyond the other helpers', which may have written before
     poison = DeadLetter(POISON, now - 50, LetterCode.POISON, "bad", worker_id="w-1", raw=b"\xc1")
     dead = [DeadLetter(run_id, now - 60, code, "boom", job, tenant) for run_id, job, tenant, code, _ in rows]
     batch.records = changes(*dead, poison)

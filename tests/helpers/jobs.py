@@ -331,6 +331,7 @@ async def stepwise(ctx: il.Context) -> dict[str, Any]:
 async def progress(ctx: il.Context, folder: str, name: str) -> None:
     ctx.progress(42, "under way")
     ctx.log("a line", level="warning")
+    ctx.emit({"word": 1})
     await go_ahead(folder, name)
 
 

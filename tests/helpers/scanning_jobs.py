@@ -1,5 +1,6 @@
 """A job whose result is its argument, and scanners of results that do everything a scanner should not."""
 
+import asyncio
 import os
 import re
 import sys
@@ -18,6 +19,15 @@ app = il.App()
 @app.job("say")
 async def say(value: Any = None) -> Any:
     return value
+
+
+@app.job("stream")
+async def stream(ctx: il.Context, chunks: list[Any], folder: str = "") -> None:
+    """Emit chunks; with a folder, end once a file is there."""
+    for chunk in chunks:
+        ctx.emit(chunk)
+    while folder and not (Path(folder) / "held.go").exists():  # noqa: ASYNC110 - the test is another process
+        await asyncio.sleep(0.01)
 
 
 @app.job("mutter")

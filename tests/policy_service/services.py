@@ -15,8 +15,8 @@ from interlock.policy.policy import Policy, compile_policy
 from interlock.policy_service import policy_pb2 as wire
 from interlock.policy_service.access import Access
 from interlock.policy_service.client import RemotePolicy
-from interlock.policy_service.policy_pb2_grpc import PolicyServiceServicer, add_PolicyServiceServicer_to_server
 from interlock.policy_service.server import PolicyServer
+from interlock.policy_service.service import add_service
 
 ONE = PolicyRequest(job="mail", topic="mail")
 PLAIN = Access()
@@ -40,7 +40,7 @@ async def served(policy: Policy, tls: tuple[bytes, bytes] | None = None) -> Asyn
         await server.stop()
 
 
-class Scripted(PolicyServiceServicer):
+class Scripted:
     """A service whose answers the test makes: bytes or messages, one or several."""
 
     def __init__(self, reply: Reply) -> None:
@@ -66,7 +66,7 @@ async def scripted(reply: Reply) -> AsyncIterator[tuple[Scripted, Any, str]]:
     """Serve scripted answers; yield the service, its server and its address."""
     service = Scripted(reply)
     server = grpc.aio.server()
-    add_PolicyServiceServicer_to_server(service, server)
+    add_service(service, server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     try:

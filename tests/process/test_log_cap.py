@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from interlock.core.state import Limits
+from interlock.core.state import CoreLimits
 from tests.helpers.jobs import app
 from tests.helpers.places import lines_of, run_async, tell_to_go, until, until_true
 from tests.helpers.server import Server
 
-LAST = Limits().log_full
+LAST = CoreLimits().log_full
 
 
 @pytest.mark.behaviour("RUN-20")

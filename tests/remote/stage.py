@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from random import Random
 
 from interlock.buses.tls import TlsBus, client_context
-from interlock.core.state import Limits
+from interlock.core.state import CoreLimits
 from interlock.engine.catalog import Catalog, CatalogEntry
 from interlock.engine.engine import Engine, EngineSettings
 from interlock.model.access import Caller, Grant, Role, digest_of
@@ -118,7 +118,7 @@ class Scheduler:
 
     def __init__(self, interval: float) -> None:
         self._store = MemoryStore()
-        self._limits = Limits(heartbeat_interval=interval)
+        self._limits = CoreLimits(heartbeat_interval=interval)
         self._requests = 0
         self.address = HERE
 

@@ -22,14 +22,13 @@ from interlock.simulation.virtual import VirtualBus
 from interlock.wire import message as m
 from interlock.wire.delivery_request import (
     BecomeSender,
-    CallHook,
     HookAnswered,
+    HookRequest,
     Owed,
     ReportSent,
-    SenderReport,
     Sent,
-    SentReport,
 )
+from interlock.wire.request import ValueAnswer
 from soak.simulation.loop import VirtualLoop
 
 WALL = 1_000_000.0
@@ -43,8 +42,8 @@ def outgoing(host: str) -> Outgoing:
     return Outgoing(f"http://{host}/hook", None, None, None, 10.0, "application/json", b"{}")
 
 
-def hook(run_id: str, seq: int = 1, host: str = "a") -> CallHook:
-    return CallHook(run_id, seq, f"{run_id}-{seq}", outgoing(host))
+def hook(run_id: str, seq: int = 1, host: str = "a") -> HookRequest:
+    return HookRequest(run_id, seq, f"{run_id}-{seq}", outgoing(host))
 
 
 class Outbox:
@@ -123,7 +122,7 @@ class Scheduler(Endpoint):
                 case BecomeSender(request):
                     self.peer = peer
                     self.registered += 1
-                    peer.send([SenderReport(request)])
+                    peer.send([ValueAnswer(request)])
                 case ReportSent(request, results):
                     self.reports.append(results)
                     asyncio.get_running_loop().call_later(self.commit_time, self._commit, peer, request, results)
@@ -141,7 +140,7 @@ class Scheduler(Endpoint):
         for one in results:
             self._outbox.apply(one)
         if not self.mute:
-            peer.send([SentReport(request)])
+            peer.send([ValueAnswer(request)])
 
     def closed(self, peer: Peer) -> None: ...
 

@@ -2,10 +2,12 @@
 
 import time
 from collections import Counter
+from collections.abc import Awaitable
 from typing import Any
 
 from interlock.api.call import Handlers, HttpCall, handlers_of
-from interlock.api.cursors import APPROVALS, cursor_of, read_cursor
+from interlock.api.cursors import APPROVALS
+from interlock.api.listing import read_page
 from interlock.api.patience import ask
 from interlock.api.runs import RunHandlers
 from interlock.client.connection import Connection
@@ -24,7 +26,7 @@ from interlock.interface.bodies import ActedOn
 from interlock.model.access import Caller
 from interlock.model.run import Run
 from interlock.model.state import State
-from interlock.ports.store import Lookup, Reader, RunFilter
+from interlock.ports.store import Lookup, Reader, RunFilter, RunRows
 from interlock.wire.approval_request import ReleaseOutput, Resolve
 
 RECENT = 86_400.0  # seconds
@@ -40,17 +42,14 @@ class ApprovalHandlers:
         self.handlers: Handlers = handlers_of(self)
 
     async def approvals(self, call: HttpCall[q.ApprovalsQuery, None]) -> ApprovalPage:
-        query, caller = call.query, call.caller
-        before = read_cursor(APPROVALS, query.cursor)
-        if query.tenant is not None and not caller.sees(query.tenant):
-            return ApprovalPage(approvals=[], next=None)
-        tenant = caller.only_tenant or query.tenant
-        wanted = RunFilter(states=WAITING, job_id=query.job, tenant=tenant)
-        found = await self._reader.runs(wanted, before, query.limit)
-        return ApprovalPage(
-            approvals=[info_of(run) for run in found.runs],
-            next=None if found.next is None else cursor_of(APPROVALS, found.next),
-        )
+        query = call.query
+
+        def read(tenant: str | None, before: int | None) -> Awaitable[RunRows]:
+            wanted = RunFilter(states=WAITING, job_id=query.job, tenant=tenant)
+            return self._reader.runs(wanted, before, query.limit)
+
+        rows, following = await read_page(call, APPROVALS, RunRows([], None), read)
+        return ApprovalPage(approvals=[info_of(run) for run in rows.runs], next=following)
 
     async def approval(self, call: HttpCall[Any, None]) -> ApprovalDetail:
         run = await self._runs.find(call.path["run_id"], call.caller)

@@ -1,10 +1,13 @@
 """The audit, read from the store."""
 
+from collections.abc import Awaitable
+
 from interlock.api.call import Handlers, HttpCall, handlers_of, moment_of
-from interlock.api.cursors import AUDIT, cursor_of, read_cursor
+from interlock.api.cursors import AUDIT
+from interlock.api.listing import read_page
 from interlock.interface import queries as q
-from interlock.model.audit import AuditFilter, AuditPage
-from interlock.ports.store import Reader
+from interlock.model.audit import AuditFilter, AuditHead, AuditPage
+from interlock.ports.store import AuditRows, Reader
 
 
 class AuditReader:
@@ -14,15 +17,11 @@ class AuditReader:
 
     async def audit(self, call: HttpCall[q.AuditQuery, None]) -> AuditPage:
         query, caller = call.query, call.caller
-        after = read_cursor(AUDIT, query.cursor) or 0
-        if query.tenant is not None and not caller.sees(query.tenant):
-            return AuditPage(entries=[], next=None, head=None)
-        tenant = caller.only_tenant or query.tenant
         since = moment_of(query.since, "since")
-        wanted = AuditFilter(query.kind, query.actor, tenant, query.subject, since)
-        found = await self._reader.audit(after, query.limit, wanted, query.last)
-        return AuditPage(
-            entries=found.entries,
-            next=None if found.next is None else cursor_of(AUDIT, found.next),
-            head=found.head if caller.only_tenant is None else None,
-        )
+
+        def read(tenant: str | None, after: int | None) -> Awaitable[AuditRows]:
+            wanted = AuditFilter(query.kind, query.actor, tenant, query.subject, since)
+            return self._reader.audit(after or 0, query.limit, wanted, query.last)
+
+        rows, following = await read_page(call, AUDIT, AuditRows([], None, AuditHead()), read)
+        return AuditPage(entries=rows.entries, next=following, head=rows.head if caller.only_tenant is None else None)

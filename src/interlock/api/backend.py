@@ -53,11 +53,13 @@ class Backend:
 
 async def forward(connection: Connection, call: HttpCall[Any, None]) -> Any:
     """Ask the scheduler what the operation asks, with path, query, action and caller as its fields; answer with what it
-    reports. This serves every operation without a handler of its own."""
+    reports. A request about one tenant gets the caller's own by default. This serves every operation without a handler
+    of its own."""
     asks = call.operation.asks
     assert asks is not None
     given = {**call.path, **msgspec.structs.asdict(call.query), "request": 0, "action": call.operation.action}
     given |= {"actor": call.caller.name, "only_tenant": call.caller.only_tenant}
+    if "tenant" in given:
+        given["tenant"] = call.caller.tenant_for(given["tenant"])
     message = asks(**{name: given[name] for name in asks.__struct_fields__ if name in given})
-    _, value = msgspec.structs.astuple(await call.while_connected(ask(connection, message)))
-    return value
+    return await call.while_connected(ask(connection, message))

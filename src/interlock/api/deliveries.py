@@ -1,9 +1,13 @@
 """Operations on deliveries: read from the store; a redelivery goes to the scheduler."""
 
+from collections.abc import Awaitable
 from typing import Any
 
+from msgspec.structs import replace
+
 from interlock.api.call import Handlers, HttpCall, handlers_of
-from interlock.api.cursors import DELIVERIES, cursor_of, read_cursor
+from interlock.api.cursors import DELIVERIES
+from interlock.api.listing import read_page
 from interlock.api.patience import ask
 from interlock.client.connection import Connection
 from interlock.error import UnknownDelivery
@@ -11,7 +15,7 @@ from interlock.interface import queries as q
 from interlock.model.access import Caller
 from interlock.model.delivery import Delivery, DeliveryInfo, DeliveryPage, info_of
 from interlock.model.record import RecordFilter
-from interlock.ports.store import Reader
+from interlock.ports.store import Reader, RecordRows
 from interlock.wire.delivery_request import Redeliver
 
 
@@ -22,17 +26,14 @@ class DeliveryHandlers:
         self.handlers: Handlers = handlers_of(self)
 
     async def deliveries(self, call: HttpCall[q.DeliveriesQuery, None]) -> DeliveryPage:
-        query, caller = call.query, call.caller
-        before = read_cursor(DELIVERIES, query.cursor)
-        if query.tenant is not None and not caller.sees(query.tenant):
-            return DeliveryPage(deliveries=[], next=None)
-        tenant = caller.only_tenant or query.tenant
-        wanted = RecordFilter(run=query.run, job=query.job, tenant=tenant, state=query.state, id_prefix=query.id_prefix)
-        found = await self._reader.records(Delivery, wanted, before, query.limit)
-        return DeliveryPage(
-            deliveries=[info_of(delivery) for delivery in found.records],
-            next=None if found.next is None else cursor_of(DELIVERIES, found.next),
-        )
+        query = call.query
+        wanted = RecordFilter(run=query.run, job=query.job, state=query.state, id_prefix=query.id_prefix)
+
+        def read(tenant: str | None, before: int | None) -> Awaitable[RecordRows[Delivery]]:
+            return self._reader.records(Delivery, replace(wanted, tenant=tenant), before, query.limit)
+
+        rows, following = await read_page(call, DELIVERIES, RecordRows[Delivery]([], None), read)
+        return DeliveryPage(deliveries=[info_of(delivery) for delivery in rows.records], next=following)
 
     async def delivery(self, call: HttpCall[Any, None]) -> DeliveryInfo:
         return await self._delivery(call.path["delivery"], call.caller)
@@ -46,4 +47,4 @@ class DeliveryHandlers:
 
     async def redeliver(self, call: HttpCall[Any, None]) -> DeliveryInfo:
         delivery = await self._delivery(call.path["delivery"], call.caller)
-        return info_of((await ask(self._connection, Redeliver(0, delivery.id))).delivery)
+        return info_of(await ask(self._connection, Redeliver(0, delivery.id)))

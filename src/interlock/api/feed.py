@@ -329,7 +329,7 @@ class Feed:
                 subscriber.push(whole)
             elif subscriber.seen < until:
                 subscriber.push(gap(subscriber.seen, until))
-        for subject in [one for one in self._wishes if one != EVERYTHING]:
+        for subject in [wish for wish in self._wishes if wish != EVERYTHING]:
             try:
                 await self._send_single(subject, after, until)
             except InterlockError:
@@ -346,7 +346,9 @@ class Feed:
         more = True
         while more:
             rows = await self._reader.events(after, PAGE, EventFilter(run_id, service=service))
-            found = [Told(one.position, whose(one), data_of(one)) for one in rows.events if one.position <= until]
+            found = [
+                Told(event.position, whose(event), data_of(event)) for event in rows.events if event.position <= until
+            ]
             for wish in self._wishes.get(subject, ()):
                 mine = [one for one in found if wish.wants(one.whose)]
                 if mine:

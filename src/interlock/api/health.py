@@ -62,7 +62,7 @@ class HealthChecks:
             Family("interlock_event_readers", "gauge", "Open event streams.", [("", {}, readers)]),
             Family("interlock_event_readers_cut_total", "counter", "Readers cut off.", [("", {}, cut)]),
         ]
-        families = (await ask(self._connection, r.AskMetrics(0))).families
+        families = await ask(self._connection, r.AskMetrics(0))
         return exposition([*families, *own]).encode()
 
 

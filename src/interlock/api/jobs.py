@@ -29,6 +29,7 @@ from interlock.model.schedule.schedule import Schedule, instant
 from interlock.model.state import ON_WORKER, TERMINAL, State
 from interlock.ports.store import Reader, RunFilter
 from interlock.wire import request as r
+from interlock.wire.message import CHUNKS
 
 ReadJob = Callable[[Mapping[str, Any], str], Job]  # makes a job of a body, or raises every fault in it
 
@@ -74,7 +75,7 @@ class JobHandlers:
         live = await self._reader.live_counts(None if caller.tenant == EVERY_TENANT else caller.tenant)
         last: list[info.LastRun | None] = []
         for place in range(0, len(jobs), TOGETHER):
-            last += await asyncio.gather(*(self._last(one.id, caller) for one in jobs[place : place + TOGETHER]))
+            last += await asyncio.gather(*(self._last(job.id, caller) for job in jobs[place : place + TOGETHER]))
         both = zip(jobs, last, strict=True)
         return [msgspec.structs.replace(job, live=live.get(job.id, 0), last_run=run) for job, run in both]
 
@@ -112,7 +113,7 @@ class JobHandlers:
         """Return the output of a run, and whether it is cut."""
         found, after = bytearray(), 0
         while lines := await self._reader.logs(run_id, after, LINES):
-            for line in lines:
+            for line in (line for line in lines if line.level != CHUNKS):
                 found += line.text.encode("utf-8", "replace") + b"\n"
             after = lines[-1].position
             if len(found) > LONGEST_OUTPUT:
@@ -129,7 +130,7 @@ class JobHandlers:
         # A time is shown cut to milliseconds, and the next after it is not the same one again.
         after = None if after is None else after + 0.000999
         message = r.AskNext(0, call.path["job_id"], call.query.count, after)
-        return info.FireTimes(times=(await ask(self._connection, message)).times)
+        return info.FireTimes(times=await ask(self._connection, message))
 
     async def schedule_times(self, call: HttpCall[q.ScheduleQuery, None]) -> info.FireTimes:
         given = {name: getattr(call.query, name) for name in ("cron", "tz", "every", "wait", "at")}
@@ -201,8 +202,7 @@ class JobHandlers:
         data = b"" if body.payload is None else payload.encode(body.payload, "payload")
         tenant = caller.tenant_for(body.tenant)
         message = r.Backfill(0, call.path["job_id"], start, end, body.max_parallel, data, tenant, caller.name)
-        report = await ask(self._connection, message)
-        return info.Backfilled(created=report.created, existing=report.existing)
+        return await ask(self._connection, message)
 
 
 def _times(schedule: Schedule, anchor: float, at: float | None, most: int, until: float = inf) -> list[float]:

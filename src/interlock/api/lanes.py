@@ -19,10 +19,10 @@ class LaneHandlers:
 
     async def create_lane(self, call: HttpCall[Any, LaneBody]) -> LaneInfo:
         spec = copy_fields(LaneSpec, call.body)
-        return (await ask(self._connection, r.CreateLane(0, call.body.id, spec, call.caller.name))).lane
+        return await ask(self._connection, r.CreateLane(0, call.body.id, spec, call.caller.name))
 
     async def set_lane(self, call: HttpCall[Any, LaneChangeBody]) -> LaneInfo:
         rate = call.body.rate
         number = Rate().check(rate, FieldPath("rate")) if isinstance(rate, str) else rate
         change = copy_fields(LaneChange, call.body, rate=number)
-        return (await ask(self._connection, r.SetLane(0, call.path["lane"], change, call.caller.name))).lane
+        return await ask(self._connection, r.SetLane(0, call.path["lane"], change, call.caller.name))

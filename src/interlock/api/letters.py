@@ -6,7 +6,8 @@ import msgspec
 from msgspec.structs import asdict, replace
 
 from interlock.api.call import Handlers, HttpCall, Reply, handlers_of, moment_of
-from interlock.api.cursors import LETTERS, cursor_of, read_cursor
+from interlock.api.cursors import LETTERS
+from interlock.api.listing import read_page
 from interlock.api.patience import ask
 from interlock.api.runs import RunHandlers
 from interlock.client.connection import Connection
@@ -14,7 +15,6 @@ from interlock.error import BadUse, UnknownLetter
 from interlock.interface import queries as q
 from interlock.interface.bodies import ActedOn
 from interlock.interface.letter_view import (
-    Dropped,
     LetterChoice,
     LetterDetail,
     LetterPage,
@@ -24,10 +24,10 @@ from interlock.interface.letter_view import (
 )
 from interlock.interface.run_view import entries_of
 from interlock.model.access import Caller
-from interlock.model.letter import DeadLetter, LetterFilter
+from interlock.model.letter import DeadLetter, Dropped, LetterFilter
 from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter
-from interlock.ports.store import Reader
+from interlock.ports.store import Reader, RecordRows
 from interlock.wire.letter_request import DropLetters, Replay
 
 
@@ -40,16 +40,16 @@ class LetterHandlers:
 
     async def letters(self, call: HttpCall[q.LettersQuery, None]) -> LetterPage:
         query, caller = call.query, call.caller
-        before = read_cursor(LETTERS, query.cursor)
-        if query.tenant is not None and not caller.sees(query.tenant):
-            return LetterPage(letters=[], counts={}, next=None)
-        wanted = _filter(query, caller)
-        found = await self._reader.records(DeadLetter, wanted.records, before, query.limit)
-        return LetterPage(
-            letters=[letter_info(letter) for letter in found.records],
-            counts=await self._reader.counts(DeadLetter, wanted.records) if before is None else None,
-            next=None if found.next is None else cursor_of(LETTERS, found.next),
-        )
+        wanted = _filter(query, caller).records
+        counts: dict[str, int] | None = {}
+
+        async def read(tenant: str | None, before: int | None) -> RecordRows[DeadLetter]:
+            nonlocal counts
+            counts = await self._reader.counts(DeadLetter, wanted) if before is None else None
+            return await self._reader.records(DeadLetter, wanted, before, query.limit)
+
+        rows, following = await read_page(call, LETTERS, RecordRows[DeadLetter]([], None), read)
+        return LetterPage(letters=[letter_info(letter) for letter in rows.records], counts=counts, next=following)
 
     async def letter(self, call: HttpCall[Any, None]) -> LetterDetail:
         found = await self._find(call.path["letter"], call.caller)
@@ -90,8 +90,7 @@ class LetterHandlers:
         return await self._drop(DropLetters(0, None, _chosen(call)))
 
     async def _drop(self, message: DropLetters) -> Dropped:
-        report = await ask(self._connection, message)
-        return Dropped(dropped=report.dropped, more=report.more)
+        return await ask(self._connection, message)
 
 
 def _chosen(call: HttpCall[Any, LettersBody]) -> LetterFilter:

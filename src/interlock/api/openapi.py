@@ -47,7 +47,7 @@ def document(secured: bool) -> dict[str, Any]:
     _, schemas = msgspec.json.schema_components(
         [ProblemDetails, *named, *EVENT_NAMES, *queries], ref_template=REFERENCE
     )
-    schemas = _with_times(schemas) | job_schemas()
+    schemas = _as_in_json(schemas) | job_schemas()
     schemas["State"]["enum"] = list(POSSIBLE)
     paths: dict[str, dict[str, Any]] = defaultdict(dict)
     for tag, group in GROUPS.items():
@@ -88,12 +88,15 @@ def job_schemas() -> dict[str, Any]:
     return {"JobsBody": listed, **json.loads(text)}
 
 
-def _with_times(schema: Any) -> Any:
-    """Describe as a text what is a number in Python and a time in JSON."""
+def _as_in_json(schema: Any) -> Any:
+    """Describe as a text what is a number in Python and a time in JSON. Name the items of an array, whatever they are:
+    makers of clients refuse one without."""
     if isinstance(schema, dict):
-        found = {name: _with_times(one) for name, one in schema.items()}
+        found = {name: _as_in_json(part) for name, part in schema.items()}
+        if found.get("type") == "array":
+            found.setdefault("items", {})
         return found | {"type": "string"} if found.get("format") == "date-time" else found
-    return [_with_times(one) for one in schema] if isinstance(schema, list) else schema
+    return [_as_in_json(part) for part in schema] if isinstance(schema, list) else schema
 
 
 def _operation(operation: Operation[Any], tag: str, query: dict[str, Any]) -> dict[str, Any]:

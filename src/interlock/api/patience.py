@@ -6,16 +6,15 @@ from typing import TypeVar
 from interlock.client.connection import Connection
 from interlock.error import ConnectionLost, rebuild
 from interlock.interface.operation import IN_DOUBT
-from interlock.wire.message import Message
-from interlock.wire.request import Change, Request
+from interlock.wire.request import ChangeRequest, Request
 
-T = TypeVar("T", bound=Message)
+T = TypeVar("T")
 
 
 async def ask(connection: Connection, message: Request[T]) -> T:
     """Return the scheduler's answer, if it comes in time."""
     limit, name = message.patience, type(message).__name__
-    doubt = IN_DOUBT if isinstance(message, Change) and not message.repeatable else ""
+    doubt = IN_DOUBT if isinstance(message, ChangeRequest) and not message.repeatable else ""
     try:
         async with asyncio.timeout(limit):
             return await connection.ask(message)

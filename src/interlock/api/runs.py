@@ -12,6 +12,7 @@ import msgspec
 from interlock import error as e
 from interlock.api.call import Handlers, HttpCall, Reply, handlers_of, moment_of, seconds_of
 from interlock.api.cursors import LOGS, RUNS, cursor_of, read_cursor
+from interlock.api.listing import read_page
 from interlock.api.patience import ask
 from interlock.client.connection import Connection
 from interlock.fields import payload
@@ -31,10 +32,11 @@ from interlock.model.record import RecordFilter
 from interlock.model.run import TRIGGER, Run, stats_of
 from interlock.model.run_action import RunAction
 from interlock.model.state import TERMINAL
-from interlock.ports.store import Lookup, Reader, RunFilter
+from interlock.ports.store import Lookup, Reader, RunFilter, RunRows
 from interlock.task_set import TaskSet
 from interlock.wire import request as r
 from interlock.wire.claim import read_claim
+from interlock.wire.message import CHUNKS
 from interlock.wire.new_run import RunOptions
 
 MOST_SUBMITTING = 64 * 1024 * 1024  # bytes of payloads that may wait for the scheduler's answer
@@ -149,7 +151,7 @@ class RunHandlers:
             # The code of a run makes runs of its own tenant only.
             wanted = msgspec.structs.replace(wanted, tenant=read_claim(call.parent).tenant)
         message = r.StartBulk(0, bulk_id, action, wanted, call.body.reason, caller.name, call.parent)
-        found = v.bulk_info_of((await ask(self._connection, message)).bulk)
+        found = v.bulk_info_of(await ask(self._connection, message))
         return Reply(found, ((b"location", f"/api/v1/bulk/{found.id}".encode()),))
 
     # ── one run ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -194,10 +196,9 @@ class RunHandlers:
     async def _progress(self, run_id: str) -> ProgressInfo | None:
         """Ask the scheduler, which alone knows it. Without an answer the run is shown without."""
         try:
-            report = await ask(self._connection, r.AskProgress(0, run_id))
+            return await ask(self._connection, r.AskProgress(0, run_id))
         except e.InterlockError:
             return None
-        return report.progress
 
     async def payload_of(self, run: Run) -> Any:
         """Return the payload without its secrets."""
@@ -216,7 +217,7 @@ class RunHandlers:
         if run.state in TERMINAL:
             page = await self._reader.records(Delivery, RecordFilter(run=run.id), None, MOST_NAMED)
             return with_deliveries(explain_end(run), page.records, time.time())
-        return (await ask(self._connection, r.AskExplanation(0, run.id, caller.only_tenant))).explanation
+        return await ask(self._connection, r.AskExplanation(0, run.id, caller.only_tenant))
 
     async def history(self, call: HttpCall[Any, None]) -> v.History:
         run_id = call.path["run_id"]
@@ -228,27 +229,28 @@ class RunHandlers:
         await self.find(run_id, call.caller)
         lines = await self._reader.logs(run_id, read_cursor(LOGS, call.query.cursor) or 0, limit)
         return v.LogPage(
-            lines=[v.LogLine(line.at, line.attempt, line.level, line.text, line.logger) for line in lines],
+            lines=[
+                v.LogLine(line.at, line.attempt, line.level, line.text, line.logger)
+                for line in lines
+                if line.level != CHUNKS
+            ],
             next=cursor_of(LOGS, lines[-1].position) if len(lines) == limit else None,
         )
 
     # ── many ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def runs(self, call: HttpCall[q.RunsQuery, None]) -> v.RunPage:
-        query, caller = call.query, call.caller
-        tenant = caller.only_tenant or query.tenant
-        wanted = msgspec.structs.replace(_filter(query), tenant=tenant, live=query.live, id_prefix=query.id_prefix)
-        before = read_cursor(RUNS, query.cursor)
-        if query.tenant is not None and not caller.sees(query.tenant):
-            return v.RunPage(runs=[], next=None)
-        async with self._listing:
-            if call.connection.lost:
-                raise e.ConnectionLost("the list")
-            found = await self._reader.runs(wanted, before, query.limit)
-        return v.RunPage(
-            runs=[v.info_of(run, cut=True) for run in found.runs],
-            next=None if found.next is None else cursor_of(RUNS, found.next),
-        )
+        query = call.query
+        wanted = msgspec.structs.replace(_filter(query), live=query.live, id_prefix=query.id_prefix)
+
+        async def read(tenant: str | None, before: int | None) -> RunRows:
+            async with self._listing:
+                if call.connection.lost:
+                    raise e.ConnectionLost("the list")
+                return await self._reader.runs(msgspec.structs.replace(wanted, tenant=tenant), before, query.limit)
+
+        rows, following = await read_page(call, RUNS, RunRows([], None), read)
+        return v.RunPage(runs=[v.info_of(run, cut=True) for run in rows.runs], next=following)
 
     async def bulk(self, call: HttpCall[Any, None]) -> v.BulkInfo:
         bulk_id = call.path["bulk_id"]

@@ -41,8 +41,14 @@ class ServiceHandlers:
 
     async def _below(self, *places: str) -> list[ChildInfo]:
         """Return all descendants of these children of the top."""
-        top = (await ask(self._connection, r.AskTree(0))).root
-        return [one for name in places for child in top.children if child.name == name for one in _descendants(child)]
+        top = await ask(self._connection, r.AskTree(0))
+        return [
+            descendant
+            for name in places
+            for child in top.children
+            if child.name == name
+            for descendant in _descendants(child)
+        ]
 
     async def services(self, call: ServiceCall) -> ServiceList:
         return ServiceList(services=[msgspec.structs.replace(one, children=[]) for one in await self._below(SERVICES)])

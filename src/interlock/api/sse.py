@@ -11,6 +11,7 @@ from interlock.model.job_info import JobEvent
 from interlock.model.lane import LaneEvent
 from interlock.model.session_info import SessionEvent
 from interlock.ports.store import ServiceEntry, StoredEvent
+from interlock.wire.message import CHUNKS
 
 
 def framed(data: bytes) -> bytes:
@@ -59,7 +60,8 @@ def whose(stored: StoredEvent | ServiceEntry) -> Whose:
         of_tenant = stored.service.startswith(SessionEvent.LOGS)
         tenant = stored.service.removeprefix(SessionEvent.LOGS) if of_tenant else None
         return Whose(v.EVENT_NAMES[_kind(stored)], None, None, tenant, stored.service)
-    return Whose("run" if stored.line is None else "log", stored.run_id, stored.job_id, stored.tenant)
+    kind = "run" if stored.line is None else "chunk" if stored.line.level == CHUNKS else "log"
+    return Whose(kind, stored.run_id, stored.job_id, stored.tenant)
 
 
 def _kind(stored: ServiceEntry) -> type:
@@ -87,7 +89,9 @@ def _event(stored: StoredEvent | ServiceEntry) -> Any:
             return v.ServiceLogEvent(**of, stream=stored.stream)
         return v.ServiceEvent(**of, path=change.path, before=change.before, after=change.after)
     of = {"run_id": stored.run_id, "job_id": stored.job_id, "tenant": stored.tenant}
-    if (line := stored.line) is not None:
+    if (line := stored.line) is not None and line.level == CHUNKS:
+        return v.ChunkEvent(**of, at=line.at, attempt=line.attempt, chunks=msgspec.json.decode(line.text))
+    if line is not None:
         return v.LogEvent(**of, at=line.at, attempt=line.attempt, level=line.level, text=line.text, logger=line.logger)
     entries = v.entries_of(stored.run_id, stored.transitions)
     return v.RunEvent(**of, state=entries[-1].after, transitions=entries)

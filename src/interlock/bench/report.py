@@ -47,9 +47,9 @@ def take_all(measures: Mapping[str, Measure], folder: Path, rounds: int) -> dict
 
 
 def _figure(unit: str, samples: list[list[float]]) -> Figure:
-    medians = [median(one) for one in samples]
-    p99 = rounded(median([percentile(one, 0.99) for one in samples])) if len(samples[0]) > 1 else None
-    return Figure(unit, [round(one, 3) for one in medians], rounded(median(medians)), p99)
+    medians = [median(sample) for sample in samples]
+    p99 = rounded(median([percentile(sample, 0.99) for sample in samples])) if len(samples[0]) > 1 else None
+    return Figure(unit, [round(figure, 3) for figure in medians], rounded(median(medians)), p99)
 
 
 def rows(measures: Mapping[str, Measure], figures: Mapping[str, Figure]) -> Iterator[ReportRow]:

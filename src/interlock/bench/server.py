@@ -32,16 +32,6 @@ class Server:
         """Whether every run in the store has ended; one look at an index, however many there are."""
         return self.reader.execute("SELECT 1 FROM runs WHERE ended_at IS NULL LIMIT 1").fetchone() is None
 
-    def owes(self) -> bool:
-        """Whether a webhook is still to be delivered."""
-        return self.reader.execute("SELECT 1 FROM deliveries WHERE ended_at IS NULL LIMIT 1").fetchone() is not None
-
-    def scanned(self) -> bool:
-        """Whether every result is scanned."""
-        (stored,) = self.reader.execute("SELECT max(position) FROM history").fetchone()
-        found = self.reader.execute("SELECT value FROM memos WHERE name = 'scanned'").fetchone()
-        return found is None or int(found[0]) >= stored
-
     def check(self, state: str, runs: int) -> None:
         """Raise unless exactly this many runs are in the state."""
         (found,) = self.reader.execute("SELECT count(*) FROM runs WHERE state = ?", (state,)).fetchone()

@@ -7,6 +7,7 @@ from interlock.model.run_action import RunAction
 from interlock.model.session import SessionAction
 
 COMMANDS = {
+    "init": "Run",
     "up": "Run",
     "worker": "Run",
     "worker-token": "Run",

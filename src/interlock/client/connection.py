@@ -3,29 +3,32 @@
 import asyncio
 import os
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
 from typing import Any, TypeVar, cast
 
 import msgspec
 
 from interlock.client.handle import Ending, RunAccess, RunHandle
+from interlock.client.stream import chunks_of
 from interlock.error import BadValue, ConnectionLost, Draining, InterlockError, NotRunning, WaitTimeout, rebuild
 from interlock.fields import payload
 from interlock.fields.secret import mask
-from interlock.interface.run_view import HistoryEntry, LogLine, RunDetail, RunInfo, entries_of, origin_of
+from interlock.interface.run_view import Chunk, HistoryEntry, LogLine, RunDetail, RunInfo, entries_of, origin_of
 from interlock.model.explanation import Explanation
 from interlock.model.run import RunStats
 from interlock.model.run_action import RunAction
 from interlock.model.state import State
+from interlock.pace import Pace
 from interlock.ports.bus import Bus, Endpoint, Peer
 from interlock.wire import frames
 from interlock.wire import message as m
 from interlock.wire import request as r
 from interlock.wire.claim import present_claim
 
-T = TypeVar("T", bound=m.Message)
+T = TypeVar("T")
 
 PATIENCE = 90.0  # seconds for which a request is sent again to a scheduler that restarts; more than its stop takes
+PACE = Pace()
 STEADY = 1.0  # seconds after which the end of a link counts as a new loss
 
 
@@ -38,8 +41,20 @@ def _check_sendable(message: m.Message) -> None:
             raise BadValue(type(message).__name__.lower(), error.object, "a text that is valid Unicode") from error
 
 
+def _value(request: r.Request[T], answer: m.Message) -> T:
+    """Return the answer as the request declares it."""
+    value = answer.value if isinstance(answer, r.ValueAnswer) else answer
+    try:
+        return cast(T, msgspec.convert(value, request.answer))
+    except msgspec.ValidationError as error:
+        kinds = f"{type(request).__name__} was answered with {type(answer).__name__}"
+        raise InterlockError(f"link: {kinds} ({error})") from error
+
+
 class Connection(Endpoint, RunAccess):
     """One link, which is replaced when it breaks. Requests that are safe to repeat survive that."""
+
+    socket = ""  # of the scheduler
 
     def __init__(self, bus: Bus, patience: float = PATIENCE, outlasts_stop: bool = False) -> None:
         """With `outlasts_stop`, a request that is refused because the scheduler is stopping waits for the next one."""
@@ -67,7 +82,7 @@ class Connection(Endpoint, RunAccess):
         """Send a request and return its answer, or raise the error that the scheduler reports."""
         loop = asyncio.get_running_loop()
         lost_at: float | None = None
-        delay = 0.02
+        delay = PACE.first
         while True:
             asked_at = loop.time()
             try:
@@ -78,7 +93,7 @@ class Connection(Endpoint, RunAccess):
                     raise rebuild(answer.code, answer.text, answer.retry_after)
             except (ConnectionLost, NotRunning, Draining) as error:
                 if lost_at is None or loop.time() - asked_at > STEADY:
-                    lost_at, delay = loop.time(), 0.02
+                    lost_at, delay = loop.time(), PACE.first
                 # Of these, only a lost link leaves in doubt whether the request was carried out.
                 is_safe = self._outlasts_stop and not isinstance(error, ConnectionLost)
                 if isinstance(error, Draining) and error.retry_after is None:
@@ -87,11 +102,9 @@ class Connection(Endpoint, RunAccess):
                 if not is_safe or self._closed or loop.time() - lost_at > self._patience:
                     raise
                 await asyncio.sleep(delay)
-                delay = min(delay * 2, 0.5)
+                delay = PACE.after(delay)
                 continue
-            if not isinstance(answer, message.answer):
-                raise InterlockError(f"link: {type(message).__name__} was answered with {type(answer).__name__}")
-            return cast(T, answer)
+            return _value(message, answer)
 
     # ── runs ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -134,13 +147,18 @@ class Connection(Endpoint, RunAccess):
         )
 
     async def explain(self, run_id: str) -> Explanation:
-        return (await self.ask(r.AskExplanation(0, run_id))).explanation
+        return await self.ask(r.AskExplanation(0, run_id))
 
     async def history(self, run_id: str) -> list[HistoryEntry]:
-        return entries_of(run_id, (await self.ask(r.AskHistory(0, run_id))).entries)
+        return entries_of(run_id, await self.ask(r.AskHistory(0, run_id)))
 
     async def logs(self, run_id: str) -> list[LogLine]:
-        return [LogLine(*line) for line in (await self.ask(r.AskLogs(0, run_id))).lines]
+        return [LogLine(*line) for line in await self.ask(r.AskLogs(0, run_id))]
+
+    def stream(self, run_id: str, after: str | None = None) -> AsyncIterator[Chunk]:
+        from interlock.client.http.local_events import local_events  # most programs stream nothing
+
+        return chunks_of(lambda asked: local_events(self.socket, asked), run_id, after)
 
     async def stats(self, run_id: str) -> RunStats:
         return (await self.get(run_id)).stats

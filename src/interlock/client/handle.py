@@ -1,7 +1,7 @@
 """A handle on a run: wait for it, act on it, look at it."""
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 import msgspec
@@ -9,7 +9,7 @@ import msgspec
 from interlock.error import ENDS, BadResult, RemoteError, RunDebounced
 from interlock.fields.duration import Duration, seconds
 from interlock.fields.value import ResultType
-from interlock.interface.run_view import HistoryEntry, LogLine, RunDetail
+from interlock.interface.run_view import Chunk, HistoryEntry, LogLine, RunDetail
 from interlock.model.explanation import Explanation
 from interlock.model.failure import Failure
 from interlock.model.run import RunStats
@@ -75,6 +75,10 @@ class RunAccess(ABC):
 
     @abstractmethod
     async def logs(self, run_id: str) -> list[LogLine]: ...
+
+    @abstractmethod
+    def stream(self, run_id: str, after: str | None = None) -> AsyncIterator[Chunk]:
+        """Yield the chunks of the run's stream, after the one with this id, until the run has ended."""
 
     @abstractmethod
     async def stats(self, run_id: str) -> RunStats: ...
@@ -161,6 +165,12 @@ class RunHandle(Generic[T]):
 
     async def logs(self) -> list[LogLine]:
         return await self._access.logs(self.id)
+
+    def stream(self, after: str | None = None) -> AsyncIterator[Chunk]:
+        """Yield the chunks that the run emits, in order, until it has ended; with `after`, those after the chunk with
+        this id. A retry begins the stream again: its chunks have the next `attempt`. Restarts of the server leave no
+        gap and repeat nothing. `StreamCut` where the log of the run is full."""
+        return self._access.stream(self.id, after)
 
     async def stats(self) -> RunStats:
         """Return the figures of the run: time in each state, attempts, heartbeats, latency."""

@@ -66,7 +66,9 @@ class _Nothing(list[Any]):
 
 def _targets(handles: Sequence[Any]) -> tuple[list[RunHandle[Any]], bool]:
     """Return the async handles, and whether the given ones are blocking."""
-    found: list[Any] = [one if isinstance(one, RunHandle) else getattr(one, "_target", None) for one in handles]
+    found: list[Any] = [
+        handle if isinstance(handle, RunHandle) else getattr(handle, "_target", None) for handle in handles
+    ]
     for place, one in enumerate(found):
         if not isinstance(one, RunHandle):
             kind = type(handles[place]).__name__

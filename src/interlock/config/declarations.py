@@ -75,36 +75,36 @@ def check_names(declared: Iterable[tuple[str, Spot]], faults: Faults) -> None:
 def tree_of(declared: Sequence[Declared], faults: Faults) -> list[Child]:
     """Return the children at the top, each group with its members; raise all faults, earlier ones included."""
     known: dict[str, Declared] = {}
-    for one in declared:
-        known.setdefault(one.name, one)
-    parents = {one.name: one.group for one in known.values() if one.is_group and one.group is not None}
+    for member in declared:
+        known.setdefault(member.name, member)
+    parents = {member.name: member.group for member in known.values() if member.is_group and member.group is not None}
     _check_groups(declared, known, faults)
     _check_cycles(parents, known, faults)
     faults.check()
     below: dict[str | None, list[Declared]] = {}
-    for one in declared:
-        below.setdefault(one.group, []).append(one)
+    for member in declared:
+        below.setdefault(member.group, []).append(member)
     return list(_children(None, below))
 
 
 def _children(group: str | None, below: Mapping[str | None, Sequence[Declared]]) -> Iterator[Child]:
-    for one in below.get(group, ()):
-        if isinstance(one.child, Group):
-            yield msgspec.structs.replace(one.child, children=tuple(_children(one.name, below)))
-        elif one.child is not None:
-            yield one.child
+    for member in below.get(group, ()):
+        if isinstance(member.child, Group):
+            yield msgspec.structs.replace(member.child, children=tuple(_children(member.name, below)))
+        elif member.child is not None:
+            yield member.child
 
 
 def _check_groups(declared: Sequence[Declared], known: Mapping[str, Declared], faults: Faults) -> None:
-    groups = [one.name for one in known.values() if one.is_group]
-    for one in declared:
-        if one.group is None or one.group in groups:
+    groups = [member.name for member in known.values() if member.is_group]
+    for member in declared:
+        if member.group is None or member.group in groups:
             continue
-        if one.group in known:
-            faults.add(one.group_spot, f"group: {shown(one.group)} is a service, not a group")
+        if member.group in known:
+            faults.add(member.group_spot, f"group: {shown(member.group)} is a service, not a group")
         elif not faults.incomplete:
-            hint = did_you_mean(one.group, groups)
-            faults.add(one.group_spot, f"group: {shown(one.group)} is not declared{hint}")
+            hint = did_you_mean(member.group, groups)
+            faults.add(member.group_spot, f"group: {shown(member.group)} is not declared{hint}")
 
 
 def _check_cycles(parents: Mapping[str, str], known: Mapping[str, Declared], faults: Faults) -> None:
@@ -120,7 +120,7 @@ def _check_cycles(parents: Mapping[str, str], known: Mapping[str, Declared], fau
             cycle = way[way.index(above) :]
             names = " in ".join([*cycle, cycle[0]])
             faults.add(known[cycle[0]].group_spot, f"group: {shown(cycle[1 % len(cycle)])} makes a cycle: {names}")
-        for one in reversed(way):
-            depths[one] = depths.get(parents.get(one, ""), 0) + 1
-            if depths[one] == DEEPEST + 1:
-                faults.add(known[one].group_spot, f"group: nested more than {DEEPEST} deep")
+        for member in reversed(way):
+            depths[member] = depths.get(parents.get(member, ""), 0) + 1
+            if depths[member] == DEEPEST + 1:
+                faults.add(known[member].group_spot, f"group: nested more than {DEEPEST} deep")

@@ -12,7 +12,7 @@ from interlock.model.lane import LIMIT, LaneSpec, with_limits
 LANE_PREFIX = "INTERLOCK_LANE_"
 
 
-class Lanes(Kind):
+class LaneSettings(Kind):
     """Names of lanes and their limits."""
 
     metavar = "NAME=LIMIT"
@@ -49,7 +49,7 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, int]:
     for name, value in sorted(environment.items()):
         if name.startswith(LANE_PREFIX):
             place = FieldPath(name)
-            lane = Lanes.name(name.removeprefix(LANE_PREFIX).lower(), place)
+            lane = LaneSettings.name(name.removeprefix(LANE_PREFIX).lower(), place)
             found[lane] = LIMIT.read(value, place)
     return found
 
@@ -60,5 +60,5 @@ def from_flags(flags: Sequence[str]) -> dict[str, int]:
         name, separator, value = flag.partition("=")
         if not separator:
             raise BadValue("--lane", flag, "of the form NAME=LIMIT")
-        found[Lanes.name(name, FieldPath("--lane"))] = LIMIT.read(value, FieldPath(f"--lane {name}"))
+        found[LaneSettings.name(name, FieldPath("--lane"))] = LIMIT.read(value, FieldPath(f"--lane {name}"))
     return found

@@ -62,9 +62,11 @@ def only_policy(
     if not declared:
         return None
     first = declared[0]
-    for one in declared[1:]:
+    for document in declared[1:]:
         before = f"{shown(first.name)} at {first.spot}"
-        faults.add(one.spot, f"id: {shown(one.name)} is a second policy, after {before}; only one can be in force")
+        faults.add(
+            document.spot, f"id: {shown(document.name)} is a second policy, after {before}; only one can be in force"
+        )
     if first.value is not None:
         for path, fault in _unknown_scanners(first.value.document, scanners or ()):
             if scanners is not None:
@@ -89,7 +91,8 @@ def unknown_names(policy: PolicyDocument, jobs: Collection[Job]) -> Iterator[tup
     """Yield the path of each topic and tag that no declared job has, with a warning."""
     topics = {job.policy_topic for job in jobs}
     tags = {
-        name: {one for job in jobs for one in getattr(job, name)} for name in ("capabilities", "risk_tags", "requires")
+        name: {label for job in jobs for label in getattr(job, name)}
+        for name in ("capabilities", "risk_tags", "requires")
     }
     for place, rule in enumerate(policy.rules):
         path = f"rules[{place}].match"

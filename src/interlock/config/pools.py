@@ -15,13 +15,13 @@ def every_pool(
     declared: Sequence[NamedDocument[PoolSpec]], jobs: Sequence[tuple[Spot, Job]], faults: Faults
 ) -> dict[str, PoolSpec]:
     """Return the pools by name. Refuse a name that two have, and warn of pools and jobs that miss each other."""
-    check_names(((one.name, one.spot) for one in declared), faults)
-    pools = {one.name: one.value for one in declared if one.value is not None}
+    check_names(((declaration.name, declaration.spot) for declaration in declared), faults)
+    pools = {declaration.name: declaration.value for declaration in declared if declaration.value is not None}
     if faults.incomplete or len(pools) < len(declared):
         return pools
-    for one in declared:
-        for path, warning in _unknown_capabilities(pools[one.name], [job for _, job in jobs]):
-            faults.warn(one.document.spot(path), f"{path}: {warning}")
+    for declaration in declared:
+        for path, warning in _unknown_capabilities(pools[declaration.name], [job for _, job in jobs]):
+            faults.warn(declaration.document.spot(path), f"{path}: {warning}")
     for spot, job in jobs:
         if (unserved := _without_pool(job, pools)) is not None:
             faults.warn(spot, f"job {job.id!r}: {unserved}")
@@ -31,16 +31,19 @@ def every_pool(
 def _unknown_capabilities(pool: PoolSpec, jobs: Collection[Job]) -> Iterator[tuple[str, str]]:
     """Yield the path of each capability that a pool requires and that neither it nor a job names, with a warning."""
     known = sorted(lower(pool.offers).union(*(lower(job.requires) for job in jobs)))
-    for number, one in enumerate(pool.requires):
-        if one.lower() not in known and "*" not in pool.offers:
-            text = f"neither the pool offers nor a declared job requires {shown(one)}{did_you_mean(one.lower(), known)}"
-            yield f"requires[{number}]", text
+    for number, requirement in enumerate(pool.requires):
+        if requirement.lower() not in known and "*" not in pool.offers:
+            hint = did_you_mean(requirement.lower(), known)
+            yield (
+                f"requires[{number}]",
+                f"neither the pool offers nor a declared job requires {shown(requirement)}{hint}",
+            )
 
 
 def _without_pool(job: Job, pools: Mapping[str, PoolSpec]) -> str | None:
     """Return a warning if no active pool takes the runs of a job."""
-    active = [one for one in pools.values() if one.status is PoolStatus.ACTIVE]
-    if not pools or any(matcher(tuple(one.topics))(job.policy_topic) for one in active):
+    active = [pool for pool in pools.values() if pool.status is PoolStatus.ACTIVE]
+    if not pools or any(matcher(tuple(run.topics))(job.policy_topic) for run in active):
         return None
-    topics = [topic for one in active for topic in one.topics]
+    topics = [topic for run in active for topic in run.topics]
     return f"no active pool takes topic {shown(job.policy_topic)}{did_you_mean(job.policy_topic, topics)}"

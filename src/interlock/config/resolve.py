@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from interlock.config import file
-from interlock.config.lanes import LANE_PREFIX, Lanes, from_environment, from_flags
+from interlock.config.lanes import LANE_PREFIX, LaneSettings, from_environment, from_flags
 from interlock.config.settings import (
     CLIENT_SETTINGS,
     DEFAULTS,
@@ -138,7 +138,7 @@ def _lanes(flags: list[str], environment: Mapping[str, str], found: file.File | 
         yield DEFAULT, lane, limit
     if found is not None and found.values.get("lanes") is not None:
         place = FieldPath("lanes", found.name, found.lines)
-        for lane, limit in Lanes().check(found.values["lanes"], place).items():
+        for lane, limit in LaneSettings().check(found.values["lanes"], place).items():
             yield place.at(lane).source(), lane, limit
     for lane, limit in from_environment(environment).items():
         yield LANE_PREFIX + lane.upper(), lane, limit

@@ -51,7 +51,7 @@ def documents_schema() -> Schema:
 def written() -> str:
     """Return the schema of documents as JSON, with one line for each kind and definition."""
     schema = documents_schema()
-    kinds = ",\n".join(json.dumps(one) for one in schema.pop("oneOf"))
+    kinds = ",\n".join(json.dumps(kind) for kind in schema.pop("oneOf"))
     parts = ",\n".join(f"{json.dumps(name)}: {json.dumps(one)}" for name, one in schema.pop("$defs").items())
     head = json.dumps(schema).removesuffix("}")
     return f'{head},\n"oneOf": [\n{kinds}\n],\n"$defs": {{\n{parts}\n}}}}\n'

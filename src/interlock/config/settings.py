@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from interlock.config.lanes import Lanes, lanes
+from interlock.config.lanes import LaneSettings, lanes
 from interlock.config.tokens import SECRET, Token, Tokens
 from interlock.error import BadValue
 from interlock.fields.doc import doc
@@ -116,7 +116,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         Given(flag="--capability"),
     ] = []
     lanes: Annotated[
-        dict[str, int] | None, doc("Runs that may execute in a lane at once."), Lanes(),
+        dict[str, int] | None, doc("Runs that may execute in a lane at once."), LaneSettings(),
         Given(flag="--lane"),
     ] = None  # fmt: skip
     """override the defaults and INTERLOCK_LANE_<NAME>"""
@@ -248,7 +248,7 @@ def table(struct: type[msgspec.Struct]) -> dict[str, Setting]:
     """Return the settings that a struct declares."""
     found: dict[str, Setting] = {}
     for name, field in fields_of(struct).items():
-        given = next((one for one in field.extras if isinstance(one, Given)), Given())
+        given = next((extra for extra in field.extras if isinstance(extra, Given)), Given())
         found[name] = Setting(help=field.description, kind=field.kind, **msgspec.structs.asdict(given))
     return found
 
@@ -275,7 +275,7 @@ def flag_of(name: str) -> str:
 
 def setting_of(name: str) -> str:
     """Return the setting whose flag has this name, for hints; the name itself if there is no such flag."""
-    return next((one for one in SETTINGS if flag_of(one) == "--" + name.replace("_", "-")), name)
+    return next((setting for setting in SETTINGS if flag_of(setting) == "--" + name.replace("_", "-")), name)
 
 
 def variable_of(name: str) -> str:

@@ -56,14 +56,14 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
 
     def entries(self) -> list[CatalogEntry]:
         """Return the catalog entries of the jobs of the files."""
-        return [CatalogEntry(one.job, any_object(one.job.id), None, one.source) for one in self.jobs]
+        return [CatalogEntry(job.job, any_object(job.job.id), None, job.source) for job in self.jobs]
 
     def counted(self, more_jobs: int = 0) -> str:
         kinds = list(_are_groups(self.children))
         jobs, services, groups = len(self.jobs) + more_jobs, kinds.count(False), kinds.count(True)
         counts = (jobs, "job"), (services, "service"), (groups, "group"), (len(self.lanes), "lane")
         optional = (len(self.pools), "pool"), (len(self.tenants), "tenant")
-        parts = [_count(*one) for one in (*counts, *(one for one in optional if one[0]))]
+        parts = [_count(*count) for count in (*counts, *(count for count in optional if count[0]))]
         if self.policy is not None:
             parts.append(f"a policy of {_count(len(self.policy.rules), 'rule')}")
         return f"{', '.join(parts[:-1])} and {parts[-1]}"
@@ -107,24 +107,26 @@ def build(
 ) -> Loaded:
     """Read documents together with the app; raise earlier faults with new ones. With `now`, a job due only before it is
     a fault; with `lanes`, so is a job or tenant with a lane that is neither among them nor declared."""
-    services = [service_documents.with_command(one, app.target) for one in app.services]
-    named = [(job_id, Spot(one.where)) for job_id, one in app.definitions.items()]
-    named += [(one.name, one.spot) for one in services]
+    services = [service_documents.with_command(service, app.target) for service in app.services]
+    named = [(job_id, Spot(declaration.where)) for job_id, declaration in app.definitions.items()]
+    named += [(service.name, service.spot) for service in services]
     found = [_declared(document) for document in documents]
     faults.incomplete |= None in found
     of_kind: dict[str, list[NamedDocument[Any]]] = {kind: [] for kind in KINDS}
-    for one in found:
-        if isinstance(one, NamedDocument):
-            of_kind[one.document.kind].append(one)
-        elif one is not None:
-            services.append(one)
-        if isinstance(one, Declared) or (one is not None and one.document.kind == "Job"):
-            named.append((one.name, one.spot))
+    for declaration in found:
+        if isinstance(declaration, NamedDocument):
+            of_kind[declaration.document.kind].append(declaration)
+        elif declaration is not None:
+            services.append(declaration)
+        if isinstance(declaration, Declared) or (declaration is not None and declaration.document.kind == "Job"):
+            named.append((declaration.name, declaration.spot))
     check_names(named, faults)
-    check_names(((one.name, one.spot) for one in of_kind["Lane"]), faults)
-    every_lane = [*(lanes or ()), *(one.name for one in of_kind["Lane"])]
+    check_names(((declaration.name, declaration.spot) for declaration in of_kind["Lane"]), faults)
+    every_lane = [*(lanes or ()), *(declaration.name for declaration in of_kind["Lane"])]
     known = None if lanes is None or faults.incomplete else list(dict.fromkeys(every_lane))
-    jobs = [(one.document, one.value) for one in of_kind["Job"] if one.value is not None]
+    jobs = [
+        (declaration.document, declaration.value) for declaration in of_kind["Job"] if declaration.value is not None
+    ]
     for document, job in jobs:
         job_documents.check_time(document, job, now)
         if (fault := _lane_fault(job, known)) is not None:
@@ -133,7 +135,7 @@ def build(
     for document, job in jobs if not faults.incomplete else ():
         for path, warning in unknown_jobs(job, every_job):
             faults.warn(document.spot(path), warning)
-    placed = [(Spot(one.where), one.job) for one in app.definitions.values()]
+    placed = [(Spot(definition.where), definition.job) for definition in app.definitions.values()]
     placed += [(document.spot("id"), job) for document, job in jobs]
     scanners = app.scanners if app.target else None
     policy = policy_documents.only_policy(of_kind["Policy"], [job for _, job in placed], faults, scanners)
@@ -144,7 +146,7 @@ def build(
     return Loaded(
         children=tree_of(services, faults),
         jobs=bound,
-        lanes={one.name: one.value for one in of_kind["Lane"] if one.value is not None},
+        lanes={declaration.name: declaration.value for declaration in of_kind["Lane"] if declaration.value is not None},
         pools=pools,
         tenants=tenants,
         policy=policy,

@@ -13,10 +13,10 @@ def every_tenant(
     declared: Sequence[NamedDocument[TenantSpec]], lanes: Collection[str] | None, faults: Faults
 ) -> dict[str, TenantSpec]:
     """Return the tenants by name. Refuse a name that two have, and a lane that is not among `lanes`."""
-    check_names(((one.name, one.spot) for one in declared), faults)
-    for one in declared:
-        for number, lane in enumerate(one.value.lanes if one.value is not None else ()):
+    check_names(((declaration.name, declaration.spot) for declaration in declared), faults)
+    for declaration in declared:
+        for number, lane in enumerate(declaration.value.lanes if declaration.value is not None else ()):
             if lanes is not None and lane not in lanes:
                 path, rule = f"lanes[{number}]", f"declared; use one of {', '.join(lanes)}{did_you_mean(lane, lanes)}"
-                one.document.refuse(path, str(BadValue(path, lane, rule)))
-    return {one.name: one.value for one in declared if one.value is not None}
+                declaration.document.refuse(path, str(BadValue(path, lane, rule)))
+    return {declaration.name: declaration.value for declaration in declared if declaration.value is not None}

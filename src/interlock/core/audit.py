@@ -14,8 +14,9 @@ from interlock.model.audit import AuditEntry, AuditHead, AuditKind, chained
 from interlock.model.job_info import JobEvent
 from interlock.model.reload_report import Difference
 from interlock.model.run import Now
-from interlock.wire.audit_request import NoteRefusals, RefusalsReport
+from interlock.wire.audit_request import NoteRefusals
 from interlock.wire.command import NoteTokens
+from interlock.wire.request import ValueAnswer
 
 if TYPE_CHECKING:
     from interlock.core.state import SchedulerState
@@ -118,10 +119,19 @@ def end_count(p: "Pass", key: str, at: float) -> None:
 
 
 def note_refusals(p: "Pass", origin: str, command: NoteRefusals) -> None:
-    for one in command.refusals:
-        key = ("refused", one.reason, one.actor, one.tenant)
-        note(p, AuditKind.TOKEN_REFUSED, one.actor, one.tenant, one.subject, key, one.count, {"reason": one.reason})
-    p.answers.append((origin, RefusalsReport(command.request)))
+    for refusal in command.refusals:
+        key = ("refused", refusal.reason, refusal.actor, refusal.tenant)
+        note(
+            p,
+            AuditKind.TOKEN_REFUSED,
+            refusal.actor,
+            refusal.tenant,
+            refusal.subject,
+            key,
+            refusal.count,
+            {"reason": refusal.reason},
+        )
+    p.answers.append((origin, ValueAnswer(command.request)))
 
 
 def note_tokens(p: "Pass", origin: str, command: NoteTokens) -> None:
@@ -204,7 +214,7 @@ def _small(value: Any) -> Any:
     """Cut long texts."""
     if isinstance(value, str) and len(value) > LONGEST:
         return f"{value[:LONGEST]}…"
-    return {name: _small(one) for name, one in value.items()} if isinstance(value, dict) else value
+    return {name: _small(item) for name, item in value.items()} if isinstance(value, dict) else value
 
 
 AUDITING = Part(

@@ -93,12 +93,12 @@ class Failed(msgspec.Struct, frozen=True, gc=False):
     error: InterlockError
 
 
-class Defined(msgspec.Struct, frozen=True, gc=False):
+class DefinitionStored(msgspec.Struct, frozen=True, gc=False):
     request: int
     difference: Difference
 
 
-Answer = Message | Defined | Failed  # a message to a client, the outcome of a declaration, or an error
+Answer = Message | DefinitionStored | Failed  # a message to a client, the outcome of a declaration, or an error
 
 
 class Decisions(msgspec.Struct, kw_only=True):

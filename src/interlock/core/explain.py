@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from interlock.core.lanes.filling import waits_in_lane
-from interlock.core.routing import dispatching
+from interlock.core.lanes.fill import waits_in_lane
+from interlock.core.routing import dispatch
 from interlock.core.state import SchedulerState
 from interlock.fields.duration import span
 from interlock.model.approval import verdict_of
@@ -27,10 +27,10 @@ def explain(
     reasons = [reason for explain in state.machine.explains for reason in explain(state, run, now)]
     workers: list[WorkerFit] = []
     if waits_in_lane(state, run):
-        every = (one for one in dispatching.explain(state, run, faults) if _sees(state, tenant, one.id))
-        workers = sorted(every, key=lambda one: not one.fits)[:MOST_WORKERS]
+        every = (worker for worker in dispatch.explain(state, run, faults) if _sees(state, tenant, worker.id))
+        workers = sorted(every, key=lambda worker: not worker.fits)[:MOST_WORKERS]
         if not any(worker.fits for worker in workers):
-            reasons.append(dispatching.no_worker(state, run, now, _obstacles(workers)))
+            reasons.append(dispatch.no_worker(state, run, now, _obstacles(workers)))
     if not reasons:
         reasons.append(Reason(kind=K.READY, text="is ready: nothing holds it back"))
     if tenant is not None:
@@ -69,7 +69,7 @@ def _sees(state: SchedulerState, tenant: str | None, worker_id: str) -> bool:
 
 def _without_others(state: SchedulerState, reason: Reason, tenant: str) -> Reason:
     def own(run_ids: list[str]) -> list[str]:
-        return [one for one in run_ids if one in state.runs and state.runs[one].tenant == tenant]
+        return [run_id for run_id in run_ids if run_id in state.runs and state.runs[run_id].tenant == tenant]
 
     return replace(reason, ahead=own(reason.ahead), holders=own(reason.holders))
 

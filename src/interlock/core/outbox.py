@@ -8,7 +8,8 @@ from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
 from interlock.error import UnknownDelivery
 from interlock.model.delivery import Delivery
-from interlock.wire.delivery_request import Redeliver, RedeliveryReport, ReportSent, Sent, SentReport
+from interlock.wire.delivery_request import Redeliver, ReportSent, Sent
+from interlock.wire.request import ValueAnswer
 
 
 def needs_deliveries(state: SchedulerState, command: ReportSent, needs: Needs) -> None:
@@ -20,7 +21,7 @@ def report_sent(p: Pass, origin: str, command: ReportSent) -> None:
         if (tried := after_try(p.record(Delivery, sent.id), sent)) is not None:
             p.keep(tried)
     p.sent += command.results
-    p.answers.append((origin, SentReport(command.request)))
+    p.answers.append((origin, ValueAnswer(command.request)))
 
 
 def after_try(delivery: Delivery | None, sent: Sent) -> Delivery | None:
@@ -48,7 +49,7 @@ def redeliver(p: Pass, origin: str, command: Redeliver) -> None:
         again = replace(again, give_up_at=give_up_at, tries=0, ended_at=None, status=None, answer="", error="")
     p.keep(again)
     p.owed += 1
-    p.answers.append((origin, RedeliveryReport(command.request, again)))
+    p.answers.append((origin, ValueAnswer(command.request, again)))
 
 
 OUTBOX = Part(

@@ -22,7 +22,7 @@ from interlock.core.attempts.log_table import Logs
 from interlock.core.facts import Needs
 from interlock.core.guards.http_hooks import call_after, call_hook
 from interlock.core.part import Part, Wait, for_special_runs, leaves
-from interlock.core.policy.judging import Judging
+from interlock.core.policy.judge_state import Judging
 from interlock.core.snapshot import Snapshot
 from interlock.core.state import WAIT, SchedulerState
 from interlock.core.transition import Pass
@@ -42,8 +42,8 @@ from interlock.model.state import LIVE, TERMINAL, State
 from interlock.policy.output import CompiledOutputPolicy, Metadata
 from interlock.wire.approval_request import ReleaseOutput
 from interlock.wire.message import Finished
-from interlock.wire.output_request import ReportScans, ScansStored
-from interlock.wire.request import StateReport
+from interlock.wire.output_request import ReportScans
+from interlock.wire.request import StateReport, ValueAnswer
 
 MEMO = "scanned"  # position up to which results are scanned
 NO_SCANNERS = "the policy has no scanners any more"
@@ -69,7 +69,7 @@ def adopt_output(p: Pass, position: int) -> None:
     elif p.state.of(Scans).position is not None:
         p.state.of(Scans).position = None
         p.keep_memo(MEMO, None)
-        for run in [one for one in p.state.runs.values() if waits_for_scan(one)]:
+        for run in [run for run in p.state.runs.values() if waits_for_scan(run)]:
             _give_up(p, run, NO_SCANNERS)
 
 
@@ -105,7 +105,8 @@ def _quarantine(p: Pass, run: Run, record: OutputRecord, reason: str, at: float 
 def _audit_quarantine(p: Pass, run: Run, record: OutputRecord) -> None:
     p.audit(
         AuditKind.QUARANTINED, run.created_by, run.tenant, run.id,
-        job=run.job_id, phase=record.phase, rule=record.rule, kinds=sorted({one.kind for one in record.findings}),
+        job=run.job_id, phase=record.phase, rule=record.rule,
+        kinds=sorted({finding.kind for finding in record.findings}),
     )  # fmt: skip
 
 
@@ -114,7 +115,7 @@ def narrowed(state: SchedulerState, run: Run, message: Finished) -> Finished:
     and the output policy redacts secrets in errors."""
     result = message.result
     if result is not None:
-        fault, allowed = fault_of(result, "result"), run.limits.max_output
+        fault, allowed = fault_of(result, "result"), None if run.facets is None else run.limits.max_output
         if allowed is not None and len(result) > allowed:
             fault = f"the result has {len(result):,} bytes, and the policy allows {allowed:,}"
         if fault is not None:
@@ -181,7 +182,7 @@ def _give_up(p: Pass, run: Run, error: str) -> bool:
 
 
 def report_needs(state: SchedulerState, command: ReportScans, needs: Needs) -> None:
-    needs.runs.update(dict.fromkeys(one.run_id for one in command.found if one.run_id not in state.runs))
+    needs.runs.update(dict.fromkeys(report.run_id for report in command.found if report.run_id not in state.runs))
 
 
 def report_scans(p: Pass, origin: str, command: ReportScans) -> None:
@@ -190,14 +191,14 @@ def report_scans(p: Pass, origin: str, command: ReportScans) -> None:
     policy, scanned = p.state.of(Judging).policy, p.state.of(Scans).position
     p.state.of(Scans).heard = p.elapsed
     if policy is not None and scanned is not None and command.digest == policy.digest and command.position > scanned:
-        for one in command.found:
-            run = p.find(one.run_id)
+        for report in command.found:
+            run = p.find(report.run_id)
             if run is not None and run.is_unscanned and (run.ended_at is not None or run.state is State.TERMINATING):
-                _act(p, run, one)
-                if not one.error:
-                    p.scans.append((run.job_id, one.took))
+                _act(p, run, report)
+                if not report.error:
+                    p.scans.append((run.job_id, report.took))
         _note_position(p, command.position)
-    p.answers.append((origin, ScansStored(command.request, p.state.of(Scans).position or 0)))
+    p.answers.append((origin, ValueAnswer(command.request, p.state.of(Scans).position or 0)))
 
 
 def _act(p: Pass, run: Run, found: Scanned) -> None:
@@ -221,7 +222,7 @@ def _act(p: Pass, run: Run, found: Scanned) -> None:
 
 def _record_of(p: Pass, run: Run, found: Scanned) -> OutputRecord:
     """Return the record of a scan, after a redaction."""
-    kinds = sorted({one.kind for one in found.findings})
+    kinds = sorted({finding.kind for finding in found.findings})
     reason, about = f"{', '.join(kinds)} found" if kinds else "", (run.created_by, run.tenant, run.id)
     record = OutputRecord(
         2, found.decision, p.now, "", reason, found.findings[:MOST_KEPT], found.found, found.took,

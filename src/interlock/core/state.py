@@ -24,7 +24,7 @@ MOST_COMPARED = 10_000  # job names compared with an unknown one to suggest the 
 DEFAULT_LANES = {"main": 30, "subagent": 50, "team": 100, "cron": 30}
 
 
-class Limits(msgspec.Struct, frozen=True):
+class CoreLimits(msgspec.Struct, frozen=True):
     """The core's settings."""
 
     heartbeat_interval: float = 10.0
@@ -99,7 +99,7 @@ class SliceOf(Protocol):
 
 
 class SchedulerState:
-    def __init__(self, machine: Machine, limits: Limits, lanes: Mapping[str, LaneSpec]) -> None:
+    def __init__(self, machine: Machine, limits: CoreLimits, lanes: Mapping[str, LaneSpec]) -> None:
         self.machine = machine
         self.limits = limits
         self.runs: dict[str, Run] = {}  # every run that has not ended, in the order the store has them

@@ -25,7 +25,7 @@ from interlock.core.policy.part import POLICY
 from interlock.core.recovery.sweep import RECOVERY
 from interlock.core.routing.part import ROUTING
 from interlock.core.sessions.part import SESSIONS
-from interlock.core.state import Limits, SchedulerState
+from interlock.core.state import CoreLimits, SchedulerState
 from interlock.core.tenants.part import TENANTS
 from interlock.core.timers import TIMERS
 from interlock.core.timetable.part import SERIES, TIMETABLE
@@ -47,7 +47,7 @@ PARTS = (
 MACHINE = Machine(PARTS)
 
 
-def new_state(limits: Limits, lanes: Mapping[str, LaneSpec]) -> SchedulerState:
+def new_state(limits: CoreLimits, lanes: Mapping[str, LaneSpec]) -> SchedulerState:
     return SchedulerState(MACHINE, limits, lanes)
 
 
@@ -67,17 +67,18 @@ def step(
 ) -> Decisions:
     """Take in a batch and decide. Change `state`; the shell must store the decisions before it sends anything."""
     p = Pass(state=state, now=now.wall, elapsed=now.elapsed, rng=rng, facts=facts)
-    machine = state.machine
     timers.follow_wall_clock(p)
+    handlers = state.machine.handlers
     for origin, content in commands:
         try:
-            machine.handlers[type(content)](p, origin, content)
+            handlers[type(content)](p, origin, content)
         except InvalidTransition as error:
             p.problems.append(str(error))
             if hasattr(content, "request"):
                 p.answers.append((origin, Failed(content.request, error)))
         except InterlockError as error:
             p.answers.append((origin, Failed(content.request, error)))
+    machine = state.machine
     for hear in machine.hears:
         hear(p)
     for fire in machine.fires:

@@ -9,7 +9,7 @@ from interlock.core.attempts.settle import most_retries
 from interlock.core.entry.actions import has_expired
 from interlock.core.part import Part, Wait
 from interlock.core.state import WAIT, SchedulerState
-from interlock.core.timetable import firing
+from interlock.core.timetable import occurrences
 from interlock.core.timetable.table import goes_early, series_key
 from interlock.core.transition import Pass
 from interlock.fields.duration import span
@@ -29,7 +29,7 @@ def fire(p: Pass) -> None:
         if run is not None and timer[0] <= p.now:
             look(p, run)
         elif run is not None and goes_early(p.state, run):
-            firing.fall_due(p, run)
+            occurrences.fall_due(p, run)
         elif run is not None:
             kept.append(timer)
     for timer in kept:
@@ -54,7 +54,7 @@ def look_ahead(p: Pass, run: Run) -> None:
     if run.origin is None:
         look_at_delay(p, run)
     elif _is_due(p, run):
-        firing.fall_due(p, run)
+        occurrences.fall_due(p, run)
 
 
 def look_at_delay(p: Pass, run: Run) -> None:

@@ -23,7 +23,7 @@ from interlock.model.lane import LaneEvent
 from interlock.model.record import Memo, R, Record
 from interlock.model.run import UPDATE_AFTER, UPDATES, Run, Transition
 from interlock.model.session_info import SessionEvent
-from interlock.model.state import Consequence, State
+from interlock.model.state import PENDING, Consequence, State
 from interlock.wire.effect import Effect as Asked
 from interlock.wire.message import Message
 
@@ -84,7 +84,7 @@ class Pass(Decisions, kw_only=True):
         self.state.runs[run.id] = run
         self.created[run.id] = run
         run.seq, run.fence = 1, self.state.numbers.first_fence
-        if run.state is State.PENDING:
+        if run.state is PENDING:
             self.entering.append(run)
         self.history[run.id] = [Transition(1, None, run.state, self.now, 0, run.reason, run.actor)]
 
@@ -115,6 +115,8 @@ class Pass(Decisions, kw_only=True):
                 hooks = all_hooks
             for hook in hooks:
                 hook(self, run)
+        if not consequence:
+            return
         if consequence & REWRITES:
             self.rewritten.add(run.id)
         if consequence & ENTERS:
@@ -131,7 +133,7 @@ class Pass(Decisions, kw_only=True):
         entering, self.entering = self.entering, []
         plain, stages = self.state.machine.plain_stages, self.state.machine.stages
         for run in entering:
-            if run.state is State.PENDING:
+            if run.state is PENDING:
                 for keeps in plain if is_plain(run) else stages:
                     if keeps(self, run):
                         break
@@ -233,10 +235,12 @@ class Pass(Decisions, kw_only=True):
         """Make the rows of the batch: copies that later changes of the state do not reach."""
         batch, created, state = self.batch, self.created, self.state
         batch.created = [created_row(run) for run in created.values()]
+        updated: dict[str, list[Run]] = {}
         for run_id, run in self.changed.items():
             if run_id not in created:
                 group = "all" if run_id in self.rewritten else UPDATE_AFTER[run.state]
-                batch.updated.setdefault(group, []).append(UPDATE_ROW[group](run))
+                updated.setdefault(group, []).append(run)
+        batch.updated = {group: list(map(UPDATE_ROW[group], runs)) for group, runs in updated.items()}
         if marked := [run for run in self.marked.values() if run.id not in self.changed and run.id not in created]:
             batch.updated["facets"] = [UPDATE_ROW["facets"](run) for run in marked]
         batch.history = list(self.history.items())

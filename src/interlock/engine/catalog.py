@@ -67,7 +67,7 @@ class Catalog:
         return bind(job, self._entries) if job.function_of is not None else job
 
 
-class Function(Protocol):
+class CatalogFunction(Protocol):
     """A job of the app: an entry here, or its definition."""
 
     @property
@@ -78,7 +78,7 @@ class Function(Protocol):
     def mark(self) -> PayloadMark | None: ...
 
 
-def bind(job: Job, functions: Mapping[str, Function]) -> Job:
+def bind(job: Job, functions: Mapping[str, CatalogFunction]) -> Job:
     """Return a job that runs the function of another, with what belongs to that function: executor and secrets. Check
     its own payload, which a scheduled job may need, and mark the secrets in it."""
     other = job.function_of or ""

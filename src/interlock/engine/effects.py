@@ -20,7 +20,7 @@ MOST_FRAMES = 4  # calls to the policy service under way at once
 MOST_PAYLOADS = 100  # payloads read in one call for runs that are to be judged
 FRAME, FRAME_BYTES = 100, 4 * 1024 * 1024  # requests of one such call, and bytes of their payloads
 Answers = list[tuple[Effect, Any]]
-Check = Callable[[Sequence[PolicyRequest], bool], Awaitable[list[Verdict]]]
+CheckPolicies = Callable[[Sequence[PolicyRequest], bool], Awaitable[list[Verdict]]]
 
 
 async def no_service(requests: Sequence[PolicyRequest], again: bool) -> list[Verdict]:
@@ -33,7 +33,7 @@ class Effects:
         store: Store,
         post: Callable[[str, object], None],
         call_hook: Callable[[CallHook], None] = lambda _: None,
-        check: Check = no_service,
+        check: CheckPolicies = no_service,
     ) -> None:
         """`call_hook` hands a request to the sender, whose answer comes by itself. `check` asks the policy service, or
         raises `PolicyUnavailable`."""

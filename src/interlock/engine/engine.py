@@ -18,16 +18,16 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from interlock.core.attempts.silence import Silence
-from interlock.core.decisions import Decisions, Defined, Failed
+from interlock.core.decisions import Decisions, DefinitionStored, Failed
 from interlock.core.effects import PendingEffects
 from interlock.core.facts import Facts
 from interlock.core.recovery.rebuild import rebuild
-from interlock.core.state import Limits, SchedulerState
+from interlock.core.state import CoreLimits, SchedulerState
 from interlock.core.step import MACHINE, NO_FACTS, Command, needs, step
 from interlock.engine import facts, logs
 from interlock.engine.catalog import Catalog
 from interlock.engine.declarations import Declarations
-from interlock.engine.effects import Check, Effects, no_service
+from interlock.engine.effects import CheckPolicies, Effects, no_service
 from interlock.engine.inbox import Inbox
 from interlock.engine.links import Links
 from interlock.engine.metrics import Metrics
@@ -55,7 +55,7 @@ AFTER_FAULT = 0.2  # seconds of rest after an internal error, in case it repeats
 
 
 class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
-    limits: Limits = Limits()
+    limits: CoreLimits = CoreLimits()
     lease_ttl: float = 10.0
     batch_runs: int = 2000  # most runs that one pass takes in
     holder: str = "scheduler"
@@ -100,7 +100,7 @@ class Engine:
         watch_worker: Callable[[str, Callable[[], None]], None] = lambda worker_id, call: None,
         need_sender: Callable[[], None] = lambda: None,
         call_hook: Callable[[CallHook], None] | None = None,
-        check_policy: Check = no_service,
+        check_policy: CheckPolicies = no_service,
         decide: Decide = step,
         stall: StallWatch | None = None,
     ) -> None:
@@ -310,7 +310,7 @@ class Engine:
 
     def _answer(self, decisions: Decisions) -> None:
         for origin, answer in decisions.answers:
-            if isinstance(answer, Defined):
+            if isinstance(answer, DefinitionStored):
                 self.declarations.settle(answer.request, answer.difference)
             elif not isinstance(answer, Failed):
                 self.present.peers.tell(origin, answer)

@@ -7,6 +7,7 @@ all. Labels are jobs, topics, lanes, pools, declared tenants, states and error c
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from operator import attrgetter, itemgetter
 from typing import Any
 
@@ -14,11 +15,11 @@ from interlock.core.attempts.log_table import Logs
 from interlock.core.attempts.silence import Silence
 from interlock.core.decisions import Decisions
 from interlock.core.output import Scans
-from interlock.core.policy.judging import Judging
+from interlock.core.policy.judge_state import Judging
 from interlock.core.routing.roster import Worker
 from interlock.core.routing.workers import state_of
 from interlock.core.sessions.session import Sessions
-from interlock.core.state import Limits, SchedulerState
+from interlock.core.state import CoreLimits, SchedulerState
 from interlock.core.step import new_state
 from interlock.core.tenants.limits import runs_of
 from interlock.core.tenants.tenant import Tenants
@@ -34,7 +35,7 @@ SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 1
 FRESH = 0.1  # seconds for which computed metrics are reused
 ROWS = (1, 10, 100, 1000, 10_000)
 Sample = tuple[str, dict[str, str], float]
-Labelled = tuple[str, str, str, str, Mapping[str, float]]  # kind, name, text, label, and value by its value
+Labelled = tuple[str, str, str, str, Mapping[Any, float]]  # kind, name, text, labels, and value by their values
 MOST_JOBS = 1000  # jobs and topics with a label of their own; the others share one
 OTHERS = "(others)"
 
@@ -92,7 +93,7 @@ class Metrics:
         self._recoveries = 0
         self._leases_lost = 0
         self.lease_waits = 0
-        self._state = new_state(Limits(), {})
+        self._state = new_state(CoreLimits(), {})
         self._stale_before = 0  # stale messages of the states before this one
         self._dropped_before = 0
         self._families: list[Family] = []
@@ -333,54 +334,41 @@ class Metrics:
              {name: waiting for name, (_, waiting) in tenants.items()}),
             ("counter", "tenant_refused_total", "Requests refused with `tenant_limit`.", "tenant",
              {name: tenant.refused for name, tenant in state.of(Tenants).items() if tenant.is_declared}),
+            ("counter", "runs_completed_total", "Runs that ended, by their final state.", "topic status",
+             self._completed),
+            ("counter", "output_checked_total", "Results that the output policy checked.", "topic phase",
+             self._results["checked"]),
+            ("counter", "output_quarantined_total", "Results that were quarantined.", "topic phase",
+             self._results["quarantined"]),
+            ("counter", "output_skipped_total", "Results that could not be scanned.", "topic phase",
+             self._results["skipped"]),
+            ("gauge", "pool_workers", "Workers by pool and state.", "pool state",
+             Counter((worker.pool, str(state_of(state, worker))) for worker in state.workers.values())),
+            ("counter", "verdicts_total", "Verdicts of the policy other than a plain allow.", "topic decision",
+             self._verdicts),
         )  # fmt: skip
-        durations = [
-            sample for job_id, histogram in self._durations.items() for sample in histogram.samples({"job": job_id})
-        ]
-        checks = [sample for phase, histogram in self._output.items() for sample in histogram.samples({"phase": phase})]
-        latency = [
-            sample for topic, histogram in self._latency.items() for sample in histogram.samples({"topic": topic})
-        ]
-        histograms = (
-            ("output_check_seconds", "Scan of a result (phase 2), or pass that judged its metadata (1).", checks),
-            ("dispatch_latency_seconds", "From a run's due time to its first dispatch.", latency),
-            ("schedule_lag_seconds", "From an occurrence's time to the first line of its work.", self._lag.samples({})),
-            ("commit_duration_seconds", "Duration of a commit.", self._commit_seconds.samples({})),
-            ("commit_rows", "Rows in a commit.", self._commit_rows.samples({})),
-            ("run_duration_seconds", "From a run's first start to its end.", durations),
-        )
-        ended: list[Sample] = [
-            ("", {"topic": topic, "status": status}, float(count)) for (topic, status), count in self._completed.items()
-        ]
-        checked, withheld, skipped = (
-            [
-                ("", {"topic": topic, "phase": phase}, float(count))
-                for (topic, phase), count in self._results[event].items()
-            ]
-            for event in ("checked", "quarantined", "skipped")
-        )
-        by_state = Counter((worker.pool, str(state_of(state, worker))) for worker in state.workers.values())
-        by_pool: list[Sample] = [
-            ("", {"pool": pool, "state": name}, float(count)) for (pool, name), count in by_state.items()
-        ]
-        verdicts: list[Sample] = [
-            ("", {"topic": topic, "decision": ruling}, float(count))
-            for (topic, ruling), count in self._verdicts.items()
-        ]
-        found: list[tuple[str, str, str, list[Sample]]] = [
-            *(
-                (kind, name, text, [("", {label: key} if label else {}, float(value)) for key, value in values.items()])
-                for kind, name, text, label, values in labelled
-            ),
-            *(("histogram", name, text, samples) for name, text, samples in histograms),
-            ("counter", "runs_completed_total", "Runs that ended, by their final state.", ended),
-            ("counter", "output_checked_total", "Results that the output policy checked.", checked),
-            ("counter", "output_quarantined_total", "Results that were quarantined.", withheld),
-            ("counter", "output_skipped_total", "Results that could not be scanned.", skipped),
-            ("gauge", "pool_workers", "Workers by pool and state.", by_pool),
-            ("counter", "verdicts_total", "Verdicts of the policy other than a plain allow.", verdicts),
-        ]
-        return [Family(f"interlock_{name}", kind, text, samples) for kind, name, text, samples in found]
+        histograms: tuple[tuple[str, str, str, Mapping[str, Histogram]], ...] = (
+            ("output_check_seconds", "Scan of a result (phase 2), or pass that judged its metadata (1).", "phase",
+             self._output),
+            ("dispatch_latency_seconds", "From a run's due time to its first dispatch.", "topic", self._latency),
+            ("schedule_lag_seconds", "From an occurrence's time to the first line of its work.", "", {"": self._lag}),
+            ("commit_duration_seconds", "Duration of a commit.", "", {"": self._commit_seconds}),
+            ("commit_rows", "Rows in a commit.", "", {"": self._commit_rows}),
+            ("run_duration_seconds", "From a run's first start to its end.", "job", self._durations),
+        )  # fmt: skip
+        families = [(kind, name, text, _samples(labels, values)) for kind, name, text, labels, values in labelled]
+        for name, text, label, by_value in histograms:
+            parts = [each.samples({label: value} if label else {}) for value, each in by_value.items()]
+            families.append(("histogram", name, text, list(chain.from_iterable(parts))))
+        return [Family(f"interlock_{name}", kind, text, samples) for kind, name, text, samples in families]
+
+
+def _samples(labels: str, values: Mapping[Any, float]) -> list[Sample]:
+    """Return a sample for each value: its key has the values of the labels, as a tuple if there are several."""
+    names = labels.split()
+    if len(names) > 1:
+        return [("", dict(zip(names, key, strict=True)), float(value)) for key, value in values.items()]
+    return [("", dict.fromkeys(names, key), float(value)) for key, value in values.items()]
 
 
 def pass_age(seconds: float) -> Family:

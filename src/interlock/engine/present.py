@@ -3,7 +3,7 @@ share one value of this; only the loop and a declaration change it."""
 
 import asyncio
 
-from interlock.core.state import Limits
+from interlock.core.state import CoreLimits
 from interlock.core.step import new_state
 from interlock.engine.catalog import Catalog
 from interlock.engine.inbox import Inbox
@@ -17,7 +17,7 @@ from interlock.wire.request import StatusReport
 
 
 class Present:
-    def __init__(self, clock: Clock, limits: Limits, catalog: Catalog, inbox: Inbox, metrics: Metrics) -> None:
+    def __init__(self, clock: Clock, limits: CoreLimits, catalog: Catalog, inbox: Inbox, metrics: Metrics) -> None:
         self.clock = clock
         self.limits = limits
         self.catalog = catalog

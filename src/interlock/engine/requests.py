@@ -12,7 +12,7 @@ from interlock.core.attempts.log_table import Logs
 from interlock.core.explain import explain
 from interlock.core.jobs import queries as job_queries
 from interlock.core.output import Scans
-from interlock.core.policy.judging import Judging
+from interlock.core.policy.judge_state import Judging
 from interlock.core.routing import workers
 from interlock.core.sessions.session import Session, Sessions, memo_name, read_memo
 from interlock.core.sessions.view import session_info
@@ -35,9 +35,9 @@ from interlock.task_set import TaskSet
 from interlock.wire import request as r
 from interlock.wire.delivery_request import BecomeSender, HookAnswered
 from interlock.wire.frames import LARGEST
-from interlock.wire.lane_request import AskSession, SessionsReport
+from interlock.wire.lane_request import AskSession
 from interlock.wire.letter_request import Replay
-from interlock.wire.message import Message, Problem
+from interlock.wire.message import CHUNKS, Message, Problem
 from interlock.wire.new_run import check_name
 from interlock.wire.output_request import AskScanPlan, ScanPlan
 from interlock.wire.worker_request import AskWorker, AskWorkers
@@ -78,7 +78,7 @@ class Requests:
         if isinstance(message, HookAnswered):
             self.sender.answered(message)
             return
-        route = ROUTES.get(type(message), POSTED if isinstance(message, r.Change) else None)
+        route = ROUTES.get(type(message), POSTED if isinstance(message, r.ChangeRequest) else None)
         if route is None or not isinstance(message, r.Request):
             raise Refused(f"link: a client does not send {type(message).__name__}")
         if self.present.is_over and not message.repeatable:
@@ -87,7 +87,7 @@ class Requests:
         needs, carry_out = route
         if needs is not NOTHING and not self.present.available:
             trouble = self.present.trouble
-            if type(trouble) is StoreUnavailable and not isinstance(message, r.Change):
+            if type(trouble) is StoreUnavailable and not isinstance(message, r.ChangeRequest):
                 raise StoreUnavailable(trouble.why, asked=True)
             raise trouble
         if needs is JOBS and not self.present.is_settled:
@@ -290,7 +290,7 @@ async def _run(requests: Requests, question: r.Ask) -> Message:
 
 async def _history(requests: Requests, name: str, question: r.AskHistory) -> Message:
     run = await requests.run(question.run_id)
-    return r.HistoryReport(question.request, await requests.store.history(run.id))
+    return r.ValueAnswer(question.request, await requests.store.history(run.id))
 
 
 async def _explanation(requests: Requests, name: str, question: r.AskExplanation) -> Message:
@@ -313,12 +313,13 @@ async def _explained(requests: Requests, question: r.AskExplanation, found: Expl
     if question.tenant is not None:
         found = without_workers(found, requests.present.state.workers)
     page = await requests.store.records(Delivery, RecordFilter(run=question.run_id), None, MOST_NAMED)
-    return r.ExplanationReport(question.request, with_deliveries(found, page.records, requests.present.now()))
+    return r.ValueAnswer(question.request, with_deliveries(found, page.records, requests.present.now()))
 
 
 async def _logs(requests: Requests, name: str, question: r.AskLogs) -> Message:
     run = await requests.run(question.run_id)
-    return r.LogReport(question.request, _latest(await requests.store.logs(run.id)))
+    lines = [line for line in await requests.store.logs(run.id) if (line.level == CHUNKS) is question.chunks]
+    return r.ValueAnswer(question.request, _latest(lines))
 
 
 def _query(requests: Requests, name: str, question: r.Request[Message]) -> Message:
@@ -334,7 +335,7 @@ async def _session(requests: Requests, name: str, question: AskSession) -> Messa
     if found is None:
         memo = await requests.store.record(Memo, memo_name(*key))
         found = Session(*key, read_memo(None if memo is None else memo.value))
-    return SessionsReport(question.request, [session_info(state, found, requests.present.now())], False)
+    return r.ValueAnswer(question.request, session_info(state, found, requests.present.now()))
 
 
 def _workers(
@@ -344,26 +345,26 @@ def _workers(
 
 
 def _progress(requests: Requests, name: str, question: r.AskProgress) -> Message:
-    return r.ProgressReport(question.request, requests.present.state.of(Logs).progress.get(question.run_id))
+    return r.ValueAnswer(question.request, requests.present.state.of(Logs).progress.get(question.run_id))
 
 
 def _metrics(requests: Requests, name: str, question: r.AskMetrics) -> Message:
     own = [] if requests.operations is None else requests.operations.families()
-    return r.MetricsReport(question.request, requests.present.families() + own)
+    return r.ValueAnswer(question.request, requests.present.families() + own)
 
 
 def _tree(requests: Requests, name: str, question: r.AskTree) -> Message:
     peers = requests.present.peers
-    return r.TreeReport(question.request, requests.tree_operations().tree(peers.worker_names(), peers.faults))
+    return r.ValueAnswer(question.request, requests.tree_operations().tree(peers.worker_names(), peers.faults))
 
 
 async def _act(requests: Requests, name: str, message: r.ActOnService) -> Message:
     child = await requests.tree_operations().act(message.name, message.action, message.actor or name)
-    return r.ServiceReport(message.request, child)
+    return r.ValueAnswer(message.request, child)
 
 
 async def _reload(requests: Requests, name: str, message: r.Reload) -> Message:
-    return r.ReloadReport(message.request, await requests.tree_operations().reload(message.actor or name))
+    return r.ValueAnswer(message.request, await requests.tree_operations().reload(message.actor or name))
 
 
 NOTHING, STORE, JOBS = "nothing", "store", "jobs"

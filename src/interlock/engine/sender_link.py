@@ -8,6 +8,7 @@ from interlock.model.run import Run
 from interlock.wire import delivery_request as d
 from interlock.wire.command import Answered
 from interlock.wire.effect import CallHook
+from interlock.wire.request import ValueAnswer
 
 
 class SenderLink:
@@ -19,14 +20,14 @@ class SenderLink:
         self._name: str | None = None  # the client that sends
         self._asked: dict[str, CallHook] = {}  # run → its hook without an answer
 
-    def register(self, name: str, message: d.BecomeSender) -> d.SenderReport:
+    def register(self, name: str, message: d.BecomeSender) -> ValueAnswer:
         """Make this client the sender, and ask it for everything that is pending."""
         self._name = name
         self._asked.clear()
         for effect in self._present.state.of(PendingEffects).pending:
             if isinstance(effect, CallHook):
                 self.call(effect)
-        return d.SenderReport(message.request)
+        return ValueAnswer(message.request)
 
     def gone(self, name: str) -> None:
         if self._name == name:
@@ -38,7 +39,7 @@ class SenderLink:
             self._on_needed()
         else:
             self._asked[effect.run_id] = effect
-            self._tell(self._name, d.CallHook(effect.run_id, effect.seq, effect.id, effect.outgoing))
+            self._tell(self._name, d.HookRequest(effect.run_id, effect.seq, effect.id, effect.outgoing))
 
     def answered(self, answer: d.HookAnswered) -> None:
         effect = self._asked.get(answer.run_id)

@@ -97,7 +97,7 @@ class _Queue:
         return taken
 
 
-class _Flight(msgspec.Struct):
+class _PostedCommand(msgspec.Struct):
     """A command on its way into the store."""
 
     command: NoteServices
@@ -118,7 +118,7 @@ class ServiceBook(Handover):
         self._queues: dict[str, _Queue] = {}
         self._size = 0  # bytes in all queues
         self._order = count()
-        self._flight: _Flight | None = None
+        self._flight: _PostedCommand | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._due = math.inf  # loop time of the next command
         self._posted = -math.inf  # loop time of the last command
@@ -226,7 +226,7 @@ class ServiceBook(Handover):
     def _post(self) -> None:
         self._due, self._timer, self._urgent = math.inf, None, False
         command = NoteServices(list(self._unsaved.items()), self._take_rows())
-        self._flight = _Flight(command, self._waiters)
+        self._flight = _PostedCommand(command, self._waiters)
         self._unsaved, self._waiters = {}, []
         self._posted = asyncio.get_running_loop().time()
         self._send("", command)

@@ -67,6 +67,15 @@ class PayloadTooLarge(TooLarge, code="payload_too_large"):
         super().__init__(f"{what}: {size:,} bytes as JSON; the limit is {limit:,}")
 
 
+class StreamCut(TooLarge, code="stream_cut"):
+    """The log of a run is full, so its stream is cut. The run continues."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(
+            f"stream of run {run_id}: cut, because the log of the run is full; raise log_lines or log_bytes"
+        )
+
+
 class UnknownField(BadInput, code="unknown_field"):
     """The body or the query has a field that does not exist; a close one is suggested."""
 

@@ -224,7 +224,7 @@ def fields_of(struct: type[msgspec.Struct]) -> dict[str, Field]:
         extras = get_args(hints[name])[1:] if get_origin(hints[name]) is Annotated else ()
         kind = _kind_of(hints[name])
         if kind is not None:
-            description = next((one.description or "" for one in extras if isinstance(one, Meta)), "")
+            description = next((extra.description or "" for extra in extras if isinstance(extra, Meta)), "")
             found[name] = Field(name=name, kind=kind, description=description, default=default, extras=extras)
     return found
 
@@ -244,10 +244,10 @@ def _checks(struct: type[Checked]) -> list[tuple[str, Kind, Any, FieldPath]]:
 def _kind_of(hint: Any) -> Kind | None:
     if get_origin(hint) is Annotated:
         base, *extras = get_args(hint)
-        kind = next((one for one in extras if isinstance(one, Kind)), None)
+        kind = next((extra for extra in extras if isinstance(extra, Kind)), None)
         return _kind_of(base) if kind is None else Optional(kind) if NoneType in get_args(base) else kind
     if get_origin(hint) in (Union, UnionType):
-        kinds = [_kind_of(one) for one in get_args(hint) if one is not NoneType]
+        kinds = [_kind_of(arg) for arg in get_args(hint) if arg is not NoneType]
         return Optional(kinds[0]) if len(kinds) == 1 and kinds[0] is not None else None
     if not isinstance(hint, type):
         return None
@@ -260,8 +260,8 @@ def _kind_of(hint: Any) -> Kind | None:
 
 def object_schema(fields: Iterable[Field], one_of: tuple[str, ...] = ()) -> Schema:
     fields = list(fields)
-    found: Schema = {"type": "object", "properties": {one.name: one.schema() for one in fields}}
-    required = [one.name for one in fields if one.default is UNSET]
+    found: Schema = {"type": "object", "properties": {field.name: field.schema() for field in fields}}
+    required = [field.name for field in fields if field.default is UNSET]
     found |= {"required": required} if required else {}
     if one_of:
         given: Schema = {"not": {"enum": [None, False]}}

@@ -87,7 +87,7 @@ def _change_of(info: Any, of_time: Change, are_structs: bool, above: tuple[type,
             return lambda value: _change(info.cls, of_time, are_structs)(value)  # type: ignore[misc] # a tree has one
         case types.StructType():
             above = (*above, info.cls)
-            fields = [(one, _change_of(one.type, of_time, are_structs, above)) for one in info.fields]
+            fields = [(field, _change_of(field.type, of_time, are_structs, above)) for field in info.fields]
             if all(change is None for _, change in fields):
                 return None
             return _of_struct(info.cls, fields) if are_structs else _of_mapping(fields)

@@ -4,7 +4,7 @@ import re
 from datetime import date, datetime
 from typing import Any
 
-from interlock.importers.calendar import DAY, HOUR, MINUTE, MONTH, WEEKDAY, Numbers, cron_text, numbers_of
+from interlock.importers.calendar import DAY, HOUR, MINUTE, MONTH, WEEKDAY, FieldNumbers, cron_text, numbers_of
 from interlock.importers.draft import FOREVER, CannotCarry, Draft, Imported, ImportSource, duration
 from interlock.importers.python_source import Code, PythonSource
 
@@ -129,10 +129,10 @@ def _cron(given: dict[str, Any]) -> str:
     if (texts["year"], texts["week"], texts["second"].lstrip("0")) != ("*", "*", ""):
         raise CannotCarry("a cron expression of Interlock has no years, weeks or seconds")
     weekdays = numbers_of(texts["day_of_week"], _MONDAY_FIRST)
-    weekdays = Numbers(frozenset((number + 1) % 7 for number in weekdays.chosen))
+    weekdays = FieldNumbers(frozenset((number + 1) % 7 for number in weekdays.chosen))
     special = texts["day"] if "last" in texts["day"] or _PLACE.fullmatch(texts["day"]) else ""
     day = numbers_of("*" if special else texts["day"], DAY)
-    minute, hour, month = (numbers_of(texts[one.name], one) for one in (MINUTE, HOUR, MONTH))
+    minute, hour, month = (numbers_of(texts[field.name], field) for field in (MINUTE, HOUR, MONTH))
     expression = cron_text(minute, hour, day, month, weekdays)
     if not special:
         return expression

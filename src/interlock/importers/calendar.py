@@ -10,14 +10,14 @@ WEEKDAY = FIELDS[4]._replace(last=6)  # Sunday is 0
 _WEEKS = [frozenset(range(first, min(first + 7, 32))) for first in range(1, 32, 7)]
 
 
-class Numbers(NamedTuple):
+class FieldNumbers(NamedTuple):
     """The numbers of one field."""
 
     chosen: frozenset[int]
     paced: bool = False  # whether they came from a pace such as */5, which matters when the clocks change
 
 
-def numbers_of(text: str, field: FieldKind, dash: str = "-") -> Numbers:
+def numbers_of(text: str, field: FieldKind, dash: str = "-") -> FieldNumbers:
     """Read a list of `*`, `5` and `1-5`, with steps; a range may wrap around."""
     chosen, paced = set[int](), False
     for term in text.split(","):
@@ -30,7 +30,7 @@ def numbers_of(text: str, field: FieldKind, dash: str = "-") -> Numbers:
             raise CannotCarry(f"{term!r} has a step that cannot be read")
         chosen.update(every[:: int(step) if slash else 1])
         paced = paced or body == "*" or (bool(slash) and (start, end) == (field.first, field.last))
-    return Numbers(frozenset(chosen), paced)
+    return FieldNumbers(frozenset(chosen), paced)
 
 
 def _number(text: str, field: FieldKind, term: str) -> int:
@@ -42,7 +42,13 @@ def _number(text: str, field: FieldKind, term: str) -> int:
     return number
 
 
-def cron_text(minutes: Numbers, hours: Numbers, days: Numbers, months: Numbers, weekdays: Numbers) -> str:
+def cron_text(
+    minutes: FieldNumbers,
+    hours: FieldNumbers,
+    days: FieldNumbers,
+    months: FieldNumbers,
+    weekdays: FieldNumbers,
+) -> str:
     """Return an expression that fires when all fields match. In cron itself, one of the two day fields is enough."""
     day, weekday = _text(days, DAY), _text(weekdays, WEEKDAY)
     if day != "*" and weekday != "*":
@@ -54,7 +60,7 @@ def _both_days(days: frozenset[int], weekdays: frozenset[int]) -> tuple[str, str
     """Return day fields that must both match, as cron requires where either begins with a star."""
     weeks = [number for number, week in enumerate(_WEEKS, 1) if week <= days]
     if days == frozenset().union(*(_WEEKS[number - 1] for number in weeks)):
-        return "*", ",".join(f"{WEEKDAY.names[one]}#{number}" for one in sorted(weekdays) for number in weeks)
+        return "*", ",".join(f"{WEEKDAY.names[weekday]}#{number}" for weekday in sorted(weekdays) for number in weeks)
     if 1 in days:
         return _list(days - {1}, "*/31"), _list(weekdays)  # `*/31` is the first day alone
     if 0 in weekdays:
@@ -62,7 +68,7 @@ def _both_days(days: frozenset[int], weekdays: frozenset[int]) -> tuple[str, str
     raise CannotCarry("day of month and weekday must both fit; no cron expression can require that of these days")
 
 
-def _text(numbers: Numbers, field: FieldKind) -> str:
+def _text(numbers: FieldNumbers, field: FieldKind) -> str:
     every = range(field.first, field.last + 1)
     if numbers.chosen == frozenset(every):
         return "*"

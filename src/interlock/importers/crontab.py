@@ -36,7 +36,7 @@ def read(source: ImportSource) -> Imported:
         if text.startswith("#"):
             above.append(text.lstrip("# "))
         elif found := _ASSIGNMENT.fullmatch(text):
-            name, value = (_unquoted(one) for one in found.groups())
+            name, value = (_unquoted(group) for group in found.groups())
             env[name] = value
             if name in _OF_NAMES:
                 notes.append(f"{source.name}:{number}: {text}: {_OF_NAMES[name]}.")
@@ -88,11 +88,11 @@ def _read_entry(draft: Draft, text: str, env: dict[str, str], source: ImportSour
 def _split(command: str) -> list[str]:
     """Split at each `%`, which stands for a new line, unless a backslash precedes it."""
     parts = [""]
-    for one in _CHARACTER.findall(command):
-        if one == "%":
+    for character in _CHARACTER.findall(command):
+        if character == "%":
             parts.append("")
         else:
-            parts[-1] += "%" if one == r"\%" else one
+            parts[-1] += "%" if character == r"\%" else character
     return parts
 
 

@@ -88,7 +88,7 @@ def write(title: str, imported: Imported, folder: str, now: float) -> tuple[str,
         if not draft.obstacles:
             lines += _check(draft, text, folder, now)
         if draft.obstacles:
-            lines += [f"NOT CARRIED OVER: {one}" for one in draft.obstacles]
+            lines += [f"NOT CARRIED OVER: {obstacle}" for obstacle in draft.obstacles]
             lines += text.splitlines() if draft.fields else []
             text = ""
         parts.append("\n".join(map(_comment, lines)) + f"\n{text}".rstrip())
@@ -97,13 +97,13 @@ def write(title: str, imported: Imported, folder: str, now: float) -> tuple[str,
 
 def _comment(text: str) -> str:
     """Return a comment of one line, without characters that YAML refuses."""
-    line = "".join(one if one.isprintable() else " " if one.isspace() else "?" for one in text.rstrip())
+    line = "".join(letter if letter.isprintable() else " " if letter.isspace() else "?" for letter in text.rstrip())
     return f"# {line}"
 
 
 def _id(name: str, ids: set[str]) -> str:
     base = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-.")[:100] or "job"
-    found = next(one for one in chain([base], (f"{base}-{number}" for number in count(2))) if one not in ids)
+    found = next(name for name in chain([base], (f"{base}-{number}" for number in count(2))) if name not in ids)
     ids.add(found)
     return found
 

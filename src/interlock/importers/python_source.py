@@ -78,7 +78,10 @@ class PythonSource:
     def calls(self) -> Iterator[tuple[Code, str | None]]:
         """Yield all calls, each with the name of the function that it decorates."""
         decorated = {
-            id(one): node.name for node in self._nodes if isinstance(node, _Function) for one in node.decorator_list
+            id(decorator): node.name
+            for node in self._nodes
+            if isinstance(node, _Function)
+            for decorator in node.decorator_list
         }
         for node in self._nodes:
             if isinstance(node, ast.Call) and isinstance(found := self.value(node), Code):
@@ -109,7 +112,7 @@ class PythonSource:
             case ast.Constant():
                 return node.value
             case ast.List() | ast.Tuple() | ast.Set():
-                return [self._value(one) for one in node.elts]
+                return [self._value(elt) for elt in node.elts]
             case ast.Dict() if None not in node.keys:  # which stands for **
                 pairs = zip(node.keys, node.values, strict=True)
                 return {self._value(key): self._value(one) for key, one in pairs if key}
@@ -119,7 +122,7 @@ class PythonSource:
                 return -self._value(node.operand)
             case ast.BinOp():
                 sides = self._value(node.left), self._value(node.right)
-                if all(isinstance(one, (int, float, timedelta, datetime)) for one in sides):
+                if all(isinstance(side, (int, float, timedelta, datetime)) for side in sides):
                     return _OPERATIONS[type(node.op)](*sides)
             case ast.Call():
                 return self._called(node)
@@ -129,8 +132,8 @@ class PythonSource:
 
     def _called(self, node: ast.Call) -> Any:
         name = self._dotted(node.func)
-        args, last = [self._value(one) for one in node.args], name.rpartition(".")[2]
-        kwargs = {one.arg or "**": self._value(one.value) for one in node.keywords}
+        args, last = [self._value(arg) for arg in node.args], name.rpartition(".")[2]
+        kwargs = {keyword.arg or "**": self._value(keyword.value) for keyword in node.keywords}
         if last in _MAKERS:
             if "tzinfo" in kwargs:
                 kwargs["tzinfo"] = ZoneInfo(kwargs["tzinfo"])
@@ -177,7 +180,7 @@ class PythonSource:
                 with open(path, encoding="utf-8", errors="replace") as file:
                     found = _functions(_parse(file.read(), path)).get(name)
             folder = os.path.dirname(folder)
-        names = [] if found is None or found.args.posonlyargs else [one.arg for one in found.args.args]
+        names = [] if found is None or found.args.posonlyargs else [arg.arg for arg in found.args.args]
         return names[1:] if names[:1] == ["self"] else names
 
 

@@ -58,7 +58,7 @@ def read(source: ImportSource) -> Imported:
             with draft.carrying():
                 _set_work(draft, units.get("Service", {}))
             for section, known in _READ.items():
-                others = [(name, one) for name, values in units.get(section, {}).items() for one in values]
+                others = [(name, value) for name, values in units.get(section, {}).items() for value in values]
                 draft.notes += [f"{name}={one}: not carried over" for name, one in others if name not in known]
             drafts.append(draft)
     notes = [note.format(tz=source.tz) for note in _NOTES]
@@ -90,10 +90,10 @@ def _set_schedule(draft: Draft, key: str, value: str, timer: dict[str, list[str]
         draft.set_schedule(every=duration(every))
         draft.notes.append("systemd counts from the unit's last start; Interlock keeps a fixed pace.")
         for start in _STARTS:
-            for one in timer.get(start, []):
-                if 0 < (wait := _seconds(one)) < every:
+            for span in timer.get(start, []):
+                if 0 < (wait := _seconds(span)) < every:
                     draft.fields["schedule"]["wait"] = duration(wait)
-                draft.notes.append(f"{start}={one}: delays only the very first run, not the first after each boot.")
+                draft.notes.append(f"{start}={span}: delays only the very first run, not the first after each boot.")
     else:
         raise CannotCarry(f"{key} counts from an event that Interlock does not know; use every or once")
     if delay := timer.get("RandomizedDelaySec"):
@@ -130,7 +130,7 @@ def _set_calendar(draft: Draft, text: str, tz: str) -> None:
         raise CannotCarry(f"{text!r} is not a readable time")
     minute, second = [*rest, "0"][:2]
     if f"{year}{month}{day}{hour}{minute}".isdecimal() and (weekdays, tilde) == ("*", ""):
-        parts = [one.zfill(2) for one in (month, day, hour, minute, second)]
+        parts = [part.zfill(2) for part in (month, day, hour, minute, second)]
         draft.set_schedule(tz, at="{}-{}-{}T{}:{}:{}".format(year, *parts))
         return
     if year != "*" or second.strip("0"):

@@ -58,15 +58,15 @@ class Inspector:
             self._reached = newest
             return False
         page = await self._reader.events(plan.position, PAGE)
-        ends = [one for one in page.events if isinstance(one, StoredEvent) and _may_be_unscanned(one)]
+        ends = [event for event in page.events if isinstance(event, StoredEvent) and _may_be_unscanned(event)]
         report = ReportScans(0, page.reached, plan.digest, [])
         for first in range(0, len(ends), AT_ONCE):
             some = ends[first : first + AT_ONCE]
-            unscanned = await self._reader.unscanned([one.run_id for one in some])
+            unscanned = await self._reader.unscanned([event.run_id for event in some])
             found = await self._scan(plan, unscanned)
             report = replace(report, found=[*report.found, *found])
             # A run that waits for its success waits no longer than needed; clean results are stored with others.
-            if any(one.findings or one.error for one in found) or plan.policy.scan is ScanTime.BEFORE:
+            if any(result.findings or result.error for result in found) or plan.policy.scan is ScanTime.BEFORE:
                 if not await self._report(replace(report, position=some[-1].position)):
                     return True
                 report = replace(report, found=[])
@@ -90,7 +90,7 @@ class Inspector:
 
     async def _report(self, report: ReportScans) -> bool:
         """Have a part of a page stored; return False if the policy has changed, and it must be scanned again."""
-        self._reached = (await self._connection.ask(report)).position
+        self._reached = await self._connection.ask(report)
         return self._reached == report.position
 
 

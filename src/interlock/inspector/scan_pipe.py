@@ -55,7 +55,7 @@ class ScanPipe:
             if error and len(answers) < len(left):
                 found.append(Scanned(left[len(answers)][0], OutputAction.ALLOW, error=error))
             left = left[len(answers) + bool(error) :]
-        return {one.run_id: one for one in found}
+        return {result.run_id: result for result in found}
 
     async def _send(self, policy: OutputPolicy, results: list[tuple[str, bytes]]) -> tuple[list[Scanned], str]:
         """Return the scans of the first results, and why the next one could not be scanned."""

@@ -101,6 +101,7 @@ session_actions = {
         name=f"{action}_session",
         query=q.TenantQuery,
         asks=r.ActOnSession,
+        action=action,
     )
     for action, meaning in _SESSION_ACTIONS.items()
 }

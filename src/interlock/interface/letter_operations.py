@@ -5,9 +5,10 @@ from typing import Any
 from interlock import error as e
 from interlock.interface import queries as q
 from interlock.interface.bodies import ActedOn
-from interlock.interface.letter_view import Dropped, LetterDetail, LetterPage, LettersBody, ReplayBody
+from interlock.interface.letter_view import LetterDetail, LetterPage, LettersBody, ReplayBody
 from interlock.interface.operation import API, Key, Operation
 from interlock.interface.run_view import BulkInfo
+from interlock.model.letter import Dropped
 from interlock.wire.letter_request import DropLetters, Replay
 from interlock.wire.request import StartBulk
 

@@ -69,10 +69,5 @@ class ReplayBody(Body, frozen=True, kw_only=True):
     ] = None
 
 
-class Dropped(msgspec.Struct, frozen=True, kw_only=True):
-    dropped: Annotated[int, doc("Number of letters dropped.")]
-    more: Annotated[bool, doc("`true`: some may be left; repeat the request.")]
-
-
 def letter_info(letter: DeadLetter) -> LetterInfo:
     return copy_fields(LetterInfo, letter)

@@ -141,7 +141,7 @@ class ServiceLogsQuery(Query, frozen=True, kw_only=True):
     wait: Annotated[str | None, _text("Time to wait for the next line, such as `30s`; at most 5 minutes.", WAIT)] = None
 
 
-EventType = Literal["run", "log", "progress", "service", "service_log", "lane", "job", "session", "violation"]
+EventType = Literal["run", "log", "chunk", "progress", "service", "service_log", "lane", "job", "session", "violation"]
 
 
 class EventsQuery(Query, frozen=True, kw_only=True):

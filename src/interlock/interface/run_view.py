@@ -109,6 +109,14 @@ class LogLine(msgspec.Struct, frozen=True):
     logger: Annotated[str, doc("Name of the logger, `stdout` or `stderr`; empty for lines of `ctx.log`.")] = ""
 
 
+class Chunk(msgspec.Struct, frozen=True):
+    """A chunk of the stream of a run."""
+
+    value: Annotated[Any, doc("The chunk: a text or another JSON value, without secrets.")]
+    attempt: Annotated[int, doc("Attempt that emitted it. A retry begins the stream again.")]
+    id: Annotated[str, doc("Position, for `stream(after=...)`.")]
+
+
 class RunPage(msgspec.Struct, frozen=True, kw_only=True):
     """One page of runs."""
 
@@ -178,6 +186,17 @@ class LogEvent(LogLine, frozen=True, kw_only=True):
     tenant: TenantOf
 
 
+class ChunkEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """Chunks that a run has emitted to its stream. No chunks: the stream is cut, because the log of the run is full."""
+
+    run_id: RunId
+    job_id: JobOf
+    tenant: TenantOf
+    at: Annotated[Time, doc("Time of the last chunk.")]
+    attempt: Annotated[int, doc("Attempt that emitted the chunks. A retry begins the stream again.")]
+    chunks: Annotated[list[Any], doc("Chunks, in order; each a text or another JSON value, without secrets.")]
+
+
 class ProgressEvent(ProgressInfo, frozen=True, kw_only=True):
     run_id: RunId
     job_id: JobOf
@@ -216,6 +235,7 @@ Event = (
     HelloEvent
     | RunEvent
     | LogEvent
+    | ChunkEvent
     | ProgressEvent
     | ServiceEvent
     | ServiceLogEvent
@@ -230,6 +250,7 @@ EVENT_NAMES: dict[type, str] = {
     HelloEvent: "hello",
     RunEvent: "run",
     LogEvent: "log",
+    ChunkEvent: "chunk",
     ProgressEvent: "progress",
     ServiceEvent: "service",
     ServiceLogEvent: "service_log",
@@ -273,5 +294,6 @@ def bulk_info_of(bulk: BulkRequest) -> BulkInfo:
 
 def entries_of(run_id: str, transitions: list[Transition]) -> list[HistoryEntry]:
     return [
-        HistoryEntry(id=update_id(run_id, one.attempt, one.seq), **msgspec.structs.asdict(one)) for one in transitions
+        HistoryEntry(id=update_id(run_id, transition.attempt, transition.seq), **msgspec.structs.asdict(transition))
+        for transition in transitions
     ]

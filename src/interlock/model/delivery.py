@@ -54,7 +54,7 @@ def notice_of(run: Run, kind: str, violations: Sequence[Violation] = ()) -> Noti
         run,
         type=f"run.{kind}",
         run_id=run.id,
-        violations=[f"{one.constraint}: {one.message}" for one in violations],
+        violations=[f"{violation.constraint}: {violation.message}" for violation in violations],
         error=lines[-1] if lines else None,
     )
 
@@ -124,7 +124,7 @@ def sentence(notice: Notice) -> str:
     """Return the event in words, for a chat."""
     mark = _COLOUR.get(notice.state, "🟡")
     said = [notice.reason, *notice.violations, *([notice.error] if notice.error else [])]
-    why = ": ".join(dict.fromkeys(one for one in said if one))
+    why = ": ".join(dict.fromkeys(text for text in said if text))
     return f"{mark} {notice.job_id}: {notice.type.removeprefix('run.')} ({notice.state}): {why}\nrun {notice.run_id}"
 
 

@@ -129,7 +129,9 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 def without_workers(found: Explanation, known: Collection[str]) -> Explanation:
     """Return it with numbers in place of the ids of workers, which name hosts and processes."""
     text = msgspec.json.encode(found).decode()
-    ids = sorted({*_WORKER_ID.findall(text), *(one for one in known if one in text)}, key=lambda one: (-len(one), one))
+    ids = sorted(
+        {*_WORKER_ID.findall(text), *(name for name in known if name in text)}, key=lambda name: (-len(name), name)
+    )
     for number, worker_id in enumerate(ids, start=1):
         text = text.replace(worker_id, f"#{number}")
     return msgspec.json.decode(text, type=Explanation)
@@ -142,18 +144,18 @@ def sentence_of(reasons: Iterable[Reason]) -> str:
 def with_deliveries(found: Explanation, deliveries: Iterable[Delivery], now: float) -> Explanation:
     """Add the webhooks that a run still owes, and those that were given up."""
     owed: list[Reason] = []
-    for one in deliveries:
-        if one.state is DeliveryState.DELIVERED:
+    for delivery in deliveries:
+        if delivery.state is DeliveryState.DELIVERED:
             continue
-        tries = f"{one.tries} {'try' if one.tries == 1 else 'tries'}"
-        what = f"{one.event} to {one.request.shown_url}"
-        failed = f" after {tries}: {one.error}" if one.error else ""
-        if one.ended_at is None:
-            text = f"has not yet delivered {what}{failed}; next try in {span(one.next_at - now)}"
+        tries = f"{delivery.tries} {'try' if delivery.tries == 1 else 'tries'}"
+        what = f"{delivery.event} to {delivery.request.shown_url}"
+        failed = f" after {tries}: {delivery.error}" if delivery.error else ""
+        if delivery.ended_at is None:
+            text = f"has not yet delivered {what}{failed}; next try in {span(delivery.next_at - now)}"
         else:
             text = f"could not deliver {what}{failed}"
-        at = one.next_at if one.ended_at is None else None
-        owed.append(Reason(kind=ReasonKind.DELIVERY, text=text, name=one.id, at=at))
+        at = delivery.next_at if delivery.ended_at is None else None
+        owed.append(Reason(kind=ReasonKind.DELIVERY, text=text, name=delivery.id, at=at))
     more = f" It {'; it '.join(reason.text for reason in owed)}." if owed else ""
     return msgspec.structs.replace(found, reasons=[*found.reasons, *owed], sentence=found.sentence + more)
 

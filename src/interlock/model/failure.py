@@ -70,6 +70,6 @@ class ExceptionTypes(Texts):
 
     def check(self, value: Any, place: FieldPath) -> Any:
         if isinstance(value, (list, tuple)):
-            is_exception = [isinstance(one, type) and issubclass(one, BaseException) for one in value]
-            value = [type_name(one) if fits else one for one, fits in zip(value, is_exception, strict=True)]
+            is_exception = [isinstance(item, type) and issubclass(item, BaseException) for item in value]
+            value = [type_name(item) if fits else item for item, fits in zip(value, is_exception, strict=True)]
         return super().check(value, place)

@@ -71,7 +71,7 @@ class Url(Text):
 URL = Url()
 
 
-class Body(Text):
+class BodyTemplate(Text):
     """A template: `$job` stands for the id of the job."""
 
     def check(self, value: Any, place: FieldPath) -> str:
@@ -80,7 +80,7 @@ class Body(Text):
             raise BadUse(str(place), "has a $ that no name follows; write $$ for a literal dollar sign")
         for name in template.get_identifiers():
             if name not in FILLED:
-                known = ", ".join(f"${one}" for one in FILLED)
+                known = ", ".join(f"${name}" for name in FILLED)
                 raise BadUse(str(place), f"uses the unknown variable ${name}; use one of {known}")
         try:
             json.loads(template.substitute(dict.fromkeys(FILLED, "x") | {"attempt": "1"}))
@@ -89,7 +89,9 @@ class Body(Text):
         return template.template
 
 
-BODY = Body(r"[^\x00]+", f"a text of up to {LONGEST_BODY:,} characters", accepts=lambda text: len(text) <= LONGEST_BODY)
+BODY = BodyTemplate(
+    r"[^\x00]+", f"a text of up to {LONGEST_BODY:,} characters", accepts=lambda text: len(text) <= LONGEST_BODY
+)
 
 
 class OnError(StrEnum):
@@ -262,7 +264,7 @@ class Decision(Checked, frozen=True, kw_only=True, omit_defaults=True):
 
     def check(self) -> None:
         if self.action in INFORM:
-            decisions = ", ".join(one for one in A if one not in INFORM)
+            decisions = ", ".join(action for action in A if action not in INFORM)
             raise BadValue("action", str(self.action), f"an action that decides; use one of {decisions}")
         check_parameters(self)
 
@@ -341,15 +343,15 @@ class Violation(msgspec.Struct, frozen=True):
 
 def check_actions(field: str, actions: Sequence[Action], decides: bool) -> None:
     """Check the actions of one event of a job: on a violation the last one decides, elsewhere none does."""
-    for place, one in enumerate(actions):
-        name = field if len(actions) == 1 else f"{field}[{place}]"
-        if not decides and one.action not in INFORM:
+    for index, action in enumerate(actions):
+        name = field if len(actions) == 1 else f"{field}[{index}]"
+        if not decides and action.action not in INFORM:
             raise BadValue(
-                f"{name}.action", str(one.action), f"one of {', '.join(INFORM)}, because the run has already started"
+                f"{name}.action", str(action.action), f"one of {', '.join(INFORM)}, because the run has already started"
             )
-        if not decides and one.then is not None:
+        if not decides and action.then is not None:
             raise BadUse(f"{name}.then", "is allowed only in on_constraint_violation")
-        if decides and place < len(actions) - 1 and (one.action not in INFORM or one.then is not None):
+        if decides and index < len(actions) - 1 and (action.action not in INFORM or action.then is not None):
             raise BadUse(name, "decides about the run, so it must be the last action")
 
 

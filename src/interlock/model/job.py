@@ -295,15 +295,15 @@ class Job(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False):
 def guards_of(job: Job) -> dict[str, Any]:
     """Return the constraints and actions of a job as they are shown."""
     found = {name: msgspec.to_builtins(getattr(job, name)) for name in ("constraints", *EVENTS)}
-    return {name: _without_queries(one) for name, one in found.items() if one}
+    return {name: _without_queries(item) for name, item in found.items() if item}
 
 
 def _without_queries(value: Any) -> Any:
     if isinstance(value, list):
-        return [_without_queries(one) for one in value]
+        return [_without_queries(item) for item in value]
     if not isinstance(value, dict):
         return value
-    return {name: without_query(one) if name == "url" else _without_queries(one) for name, one in value.items()}
+    return {name: without_query(item) if name == "url" else _without_queries(item) for name, item in value.items()}
 
 
 def check_lane(job: Job, lanes: Iterable[str]) -> None:

@@ -32,16 +32,16 @@ class Labels(Kind):
         return {name: _TEXT.check(text, place.at(name)) for name, text in value.items()}
 
     def read(self, text: str, place: FieldPath) -> dict[str, str]:
-        return self.read_each([one.strip() for one in text.split(",")] if text.strip() else [], place)
+        return self.read_each([label.strip() for label in text.split(",")] if text.strip() else [], place)
 
     def read_each(self, texts: list[str], place: FieldPath) -> dict[str, str]:
         found: dict[str, str] = {}
-        for one in texts:
-            name, separator, text = one.partition("=")
+        for label in texts:
+            name, separator, text = label.partition("=")
             if not separator:
-                raise BadValue(str(place), one, "of the form NAME=TEXT")
+                raise BadValue(str(place), label, "of the form NAME=TEXT")
             if name in found:
-                raise BadValue(str(place), one, f"a new label; {name!r} is given twice")
+                raise BadValue(str(place), label, f"a new label; {name!r} is given twice")
             found[name] = text
         return self.check(found, place)
 

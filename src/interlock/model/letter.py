@@ -80,3 +80,8 @@ class LetterFilter(msgspec.Struct, frozen=True, kw_only=True):
         return RecordFilter(
             tenant=self.tenant, job=self.job_id, state=self.code, since=since, until=until, is_due=is_due
         )
+
+
+class Dropped(msgspec.Struct, frozen=True, kw_only=True):
+    dropped: Annotated[int, doc("Number of letters dropped.")]
+    more: Annotated[bool, doc("`true`: some may be left; repeat the request.")]

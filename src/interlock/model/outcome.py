@@ -11,7 +11,7 @@ class Outcome(StrEnum):
     TIMEOUT = "timeout"
 
 
-_WORDS = {str(one): one for one in Outcome} | {"completed": Outcome.SUCCEEDED}
+_WORDS = {str(outcome): outcome for outcome in Outcome} | {"completed": Outcome.SUCCEEDED}
 
 
 def read_outcome(word: str) -> Outcome:

@@ -83,5 +83,5 @@ def check_member(pools: Mapping[str, PoolSpec], pool: str, capabilities: Iterabl
         if pools and pool != DEFAULT_POOL:
             raise BadValue("pool", pool, f"declared; use one of {', '.join(pools)}{did_you_mean(pool, pools)}")
         return
-    if missing := [one for one in pools[pool].requires if one.lower() not in lower(capabilities)]:
+    if missing := [require for require in pools[pool].requires if require.lower() not in lower(capabilities)]:
         raise BadUse("capabilities", f"pool {pool!r} requires {', '.join(missing)}; announce it with --capability")

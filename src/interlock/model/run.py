@@ -294,17 +294,17 @@ class RunIds:
     def __init__(self) -> None:
         self._stamp = 0
         self._count = 0
+        self._prefix = "0" * 12  # the stamp, as it is written
 
     def next(self, now: float, bits: int) -> str:
         """Return an id greater than every one before it, even when the clock goes back; `bits` are 48 random ones."""
         stamp = int(now * 1000)
-        if stamp > self._stamp:
-            self._stamp, self._count = stamp, 0
+        if stamp > self._stamp or self._count == 0xFFFF:
+            self._stamp, self._count = max(stamp, self._stamp + 1), 0
+            self._prefix = f"{self._stamp:012x}"
         else:
             self._count += 1
-            if self._count > 0xFFFF:
-                self._stamp, self._count = self._stamp + 1, 0
-        return "%028x" % (self._stamp << 64 | self._count << 48 | bits)
+        return f"{self._prefix}{self._count:04x}{bits:012x}"
 
 
 def occurrence_id(job_id: str, fire_time: float, tenant: str) -> str:

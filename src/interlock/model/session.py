@@ -121,9 +121,9 @@ def effective(
     if not (patterns or of_job or override or given):
         return DEFAULT
     fitting = ""
-    for one in patterns:
-        if len(one) > len(fitting) and fnmatchcase(name, one):
-            fitting = one
+    for pattern in patterns:
+        if len(pattern) > len(fitting) and fnmatchcase(name, pattern):
+            fitting = pattern
     found: dict[str, Any] = {}
     for layer in (patterns.get(fitting), of_job, override, given):
         if layer:

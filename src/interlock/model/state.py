@@ -29,6 +29,11 @@ class State(StrEnum):
 
 S = State
 
+# The states that every run passes, under plain names: a look-up in an enum costs as much as a call (CPython 3.11), and
+# the core names these several times for each run.
+PENDING, SCHEDULED, DISPATCHED = S.PENDING, S.SCHEDULED, S.DISPATCHED
+RUNNING, TERMINATING, SUCCEEDED = S.RUNNING, S.TERMINATING, S.SUCCEEDED
+
 _STOPS = {S.CANCELLED, S.FAILED, S.TIMEOUT}
 _ALLOWED: dict[State, set[State]] = {
     S.PRERUN: {S.PENDING, S.SKIPPED, S.CANCELLED, S.FAILED},

@@ -24,7 +24,7 @@ def explain(policy: Policy, request: PolicyRequest) -> list[Step]:
     one whom the policy allows least."""
     if request.behind:
         each = for_each_submitter(request)
-        request = max(each, key=lambda one: STRICTNESS.index(policy.judge(one, None, 0.0).ruling))
+        request = max(each, key=lambda request: STRICTNESS.index(policy.judge(request, None, 0.0).ruling))
     steps: list[Step] = []
     facts = RequestFacts(request)
     decided: CompiledRule | None = None
@@ -46,18 +46,18 @@ def explain(policy: Policy, request: PolicyRequest) -> list[Step]:
     return steps
 
 
-def _failing(one: CompiledRule, request: PolicyRequest, facts: RequestFacts) -> str:
+def _failing(compiled: CompiledRule, request: PolicyRequest, facts: RequestFacts) -> str:
     """Return the first condition that does not hold, in words; empty if all hold."""
-    for condition in one.conditions:
+    for condition in compiled.conditions:
         if not condition.holds(request):
             return _unmet(condition, request)
-    if one.when is not None:
+    if compiled.when is not None:
         try:
-            if not one.when(facts):
-                return f"when: {one.rule.when} is false"
+            if not compiled.when(facts):
+                return f"when: {compiled.rule.when} is false"
         except Unevaluated as error:
-            return f"when: {one.rule.when} could not be evaluated: {error}"
-    velocity = one.rule.velocity
+            return f"when: {compiled.rule.when} could not be evaluated: {error}"
+    velocity = compiled.rule.velocity
     if velocity is not None:
         per = f" with the same {velocity.key}" if velocity.key else ""
         window = brief(checked(velocity.window))

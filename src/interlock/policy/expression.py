@@ -193,9 +193,9 @@ class RequestFacts:
 def _within_range(value: Any) -> Any:
     """Return JSON values with whole numbers that CEL cannot hold as floats."""
     if isinstance(value, dict):
-        return {name: _within_range(one) for name, one in value.items()}
+        return {name: _within_range(item) for name, item in value.items()}
     if isinstance(value, list):
-        return [_within_range(one) for one in value]
+        return [_within_range(item) for item in value]
     return float(value) if type(value) is int and not -(2**63) <= value < 2**63 else value
 
 

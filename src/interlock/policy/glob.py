@@ -25,7 +25,7 @@ def matcher(globs: tuple[str, ...]) -> Callable[[str], object]:
         return exact.__contains__
     if "*" in globs:
         return lambda text: True
-    return re.compile("|".join(translate(one) for one in globs)).match
+    return re.compile("|".join(translate(glob) for glob in globs)).match
 
 
 def first_match(globs: Iterable[str], text: str) -> str | None:

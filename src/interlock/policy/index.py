@@ -20,13 +20,15 @@ class Index:
         self._all = (1 << len(rules)) - 1
         single = [(field, _Values(_globs(rules, name))) for field, name in SINGLE.items()]
         any_of = [(field, _Values(_globs(rules, field))) for field in ANY_OF]
-        self._single, self._any_of = ([one for one in some if one[1].matters] for some in (single, any_of))
+        self._single, self._any_of = (
+            [condition for condition in some if condition[1].matters] for some in (single, any_of)
+        )
         labelled: dict[str, dict[int, Sequence[str]]] = {}  # the first label of a rule → the rule → glob
-        for place, rule in enumerate(rules):
+        for index, rule in enumerate(rules):
             for label, glob in list(rule.match.labels.items())[:1]:
-                labelled.setdefault(label, {})[place] = (glob,)
+                labelled.setdefault(label, {})[index] = (glob,)
         self._labels = {label: _Values(globs) for label, globs in labelled.items()}
-        self._unlabelled = sum(1 << place for place, rule in enumerate(rules) if not rule.match.labels)
+        self._unlabelled = sum(1 << index for index, rule in enumerate(rules) if not rule.match.labels)
 
     def places(self, request: PolicyRequest) -> int:
         found = self._all
@@ -44,7 +46,7 @@ class Index:
 
 
 def _globs(rules: Sequence[Rule], name: str) -> dict[int, Sequence[str]]:
-    return {place: getattr(rule.match, name) for place, rule in enumerate(rules)}
+    return {index: getattr(rule.match, name) for index, rule in enumerate(rules)}
 
 
 class _Values:
@@ -54,13 +56,13 @@ class _Values:
         self._free = 0  # rules without a condition on the field
         self._exact: dict[str, int] = {}
         self._beginnings: dict[str, dict[str, int]] = {}  # text that globs begin with → glob → rules
-        for place, globs in globs_of_rules.items():
+        for index, globs in globs_of_rules.items():
             if not globs:
-                self._free |= 1 << place
+                self._free |= 1 << index
             for glob in globs:
                 known = self._exact if is_exact(glob) else self._beginnings.setdefault(beginning(glob), {})
-                known[glob] = known.get(glob, 0) | 1 << place
-        self._lengths = sorted({len(one) for one in self._beginnings})
+                known[glob] = known.get(glob, 0) | 1 << index
+        self._lengths = sorted({len(beginning) for beginning in self._beginnings})
         self.kept: dict[str, int] = {}
 
     @property

@@ -47,17 +47,17 @@ def _tests(match: OutputMatch) -> list[Callable[[Metadata], object]]:
     found: list[Callable[[Metadata], object]] = []
     if match.topics:
         fits_topic = matcher(match.topics)
-        found.append(lambda one: fits_topic(one.topic))
+        found.append(lambda metadata: fits_topic(metadata.topic))
     if match.tenants:
         fits_tenant = matcher(match.tenants)
-        found.append(lambda one: fits_tenant(one.tenant))
+        found.append(lambda metadata: fits_tenant(metadata.tenant))
     if match.sensitivity:
-        found.append(lambda one: one.sensitivity in match.sensitivity)
+        found.append(lambda metadata: metadata.sensitivity in match.sensitivity)
     if match.over is not None:
         over = match.over
-        found.append(lambda one: one.size > over)
+        found.append(lambda metadata: metadata.size > over)
     if match.exit_code is not None:
-        found.append(lambda one: one.exit_code == match.exit_code)
+        found.append(lambda metadata: metadata.exit_code == match.exit_code)
     return found
 
 

@@ -47,11 +47,11 @@ class Policy:
         self.digest = policy_digest(document)
         self.rules = [_compiled(rule, self.digest) for rule in document.rules]
         self.needs_payload = any(
-            one.when is not None or one.rule.match.payload_over is not None or one.rule.match.secrets is not None
-            for one in self.rules
+            rule.when is not None or rule.rule.match.payload_over is not None or rule.rule.match.secrets is not None
+            for rule in self.rules
         )
         self.needs_secrets = any(
-            one.rule.match.secrets is not None or "secrets" in (one.rule.when or "") for one in self.rules
+            rule.rule.match.secrets is not None or "secrets" in (rule.rule.when or "") for rule in self.rules
         )
         self.output = None if document.output is None else CompiledOutputPolicy(document.output)
         self.default = Verdict(ruling=document.default_decision, reason=NO_RULE, policy=self.digest)
@@ -65,30 +65,30 @@ class Policy:
         much is denied: another rule might allow what the one that was not evaluated forbids."""
         if request.behind:
             once = None if windows is None else Once(windows)
-            return strictest([self.judge(one, once, elapsed, meter) for one in for_each_submitter(request)])
+            return strictest([self.judge(single, once, elapsed, meter) for single in for_each_submitter(request)])
         facts: RequestFacts | None = None
         notes: list[str] = []
         places = self._index.places(request)
         while places:
             lowest = places & -places
             places ^= lowest
-            one = self.rules[lowest.bit_length() - 1]
-            for test in one.tests:
+            compiled = self.rules[lowest.bit_length() - 1]
+            for test in compiled.tests:
                 if not test(request):
                     break
             else:
-                if one.when is not None:
+                if compiled.when is not None:
                     facts = facts or RequestFacts(request, meter)
                     try:
-                        if not _evaluate(one, facts, notes):
+                        if not _evaluate(compiled, facts, notes):
                             continue
                     except TooCostly as error:
                         reason = f"its expression could not be evaluated: {error}"
-                        denied = Verdict(ruling=Ruling.DENY, rule=one.rule.id, reason=reason, policy=self.digest)
+                        denied = Verdict(ruling=Ruling.DENY, rule=compiled.rule.id, reason=reason, policy=self.digest)
                         return self._narrowed(denied, None, request, notes)
-                if one.rule.velocity is not None and not _too_fast(one, request, windows, elapsed):
+                if compiled.rule.velocity is not None and not _too_fast(compiled, request, windows, elapsed):
                     continue
-                return self._narrowed(one.verdict, one.rule.tools, request, notes)
+                return self._narrowed(compiled.verdict, compiled.rule.tools, request, notes)
         return self._narrowed(self.default, None, request, notes)
 
     def _narrowed(
@@ -147,20 +147,22 @@ def refused_call(where: str, tools: ToolFilter, request: PolicyRequest) -> Itera
         yield from refused_by(where, names, allow, deny, names[:-1], labels.get(label))
 
 
-def _evaluate(one: CompiledRule, facts: RequestFacts, notes: list[str]) -> bool:
-    assert one.when is not None
+def _evaluate(compiled: CompiledRule, facts: RequestFacts, notes: list[str]) -> bool:
+    assert compiled.when is not None
     try:
-        return one.when(facts)
+        return compiled.when(facts)
     except Unevaluated as error:
-        notes.append(f"rule {one.rule.id!r} could not be evaluated: {error}")
+        notes.append(f"rule {compiled.rule.id!r} could not be evaluated: {error}")
         return False
 
 
-def _too_fast(one: CompiledRule, request: PolicyRequest, windows: Windows | None, elapsed: float) -> bool:
-    velocity = one.rule.velocity
+def _too_fast(compiled: CompiledRule, request: PolicyRequest, windows: Windows | None, elapsed: float) -> bool:
+    velocity = compiled.rule.velocity
     if windows is None or velocity is None:
         return False
-    return windows.exceeds(one.rule.id, one.key(request), velocity.max_requests, checked(velocity.window), elapsed)
+    return windows.exceeds(
+        compiled.rule.id, compiled.key(request), velocity.max_requests, checked(velocity.window), elapsed
+    )
 
 
 def _compiled(rule: Rule, digest: str) -> CompiledRule:
@@ -194,8 +196,8 @@ def _conditions(rule: Rule) -> Iterable[Condition]:
     if match.requires:
         every = frozenset(match.requires)
         yield Condition("requires", match.requires, lambda request: every.issubset(request.requires))
-    for place, (label, glob) in enumerate(match.labels.items()):
-        yield Condition(f"labels.{label}", glob, _labelled(label, matcher((glob,))), place == 0)
+    for index, (label, glob) in enumerate(match.labels.items()):
+        yield Condition(f"labels.{label}", glob, _labelled(label, matcher((glob,))), index == 0)
 
 
 def _fits(field: str, fits: Callable[[str], object]) -> Test:

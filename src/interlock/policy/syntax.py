@@ -30,7 +30,7 @@ def _node(data: bytes) -> SyntaxNode:
         return of._replace(text=_field(value, 2).decode()) if _is_payload(of) else SyntaxNode(parts=(of,))
     if kind == CALL:
         called, values = _field(value, 2).decode(), [_field(value, 1), *_all(value, 3)]
-        parts, last = tuple(_node(one) for one in values if one), _text(values[-1])
+        parts, last = tuple(_node(value) for value in values if value), _text(values[-1])
         if called == "_[_]" and _is_payload(parts[0]) and last is not None:
             return parts[0]._replace(text=last)
         return SyntaxNode("call", called, last, parts=parts)
@@ -69,27 +69,27 @@ def _all(data: bytes, wanted: int) -> list[bytes]:
 
 def _fields(data: bytes) -> Iterator[tuple[int, bytes]]:
     """Yield numbers and contents of the fields of a message that are texts or messages."""
-    place = 0
-    while place < len(data):
-        tag, place = _whole(data, place)
+    at = 0
+    while at < len(data):
+        tag, at = _whole(data, at)
         kind = tag & 7
         if kind == 0:
-            _, place = _whole(data, place)
+            _, at = _whole(data, at)
         elif kind == 2:
-            size, place = _whole(data, place)
-            yield tag >> 3, data[place : place + size]
-            place += size
+            size, at = _whole(data, at)
+            yield tag >> 3, data[at : at + size]
+            at += size
         else:
-            place += 8 if kind == 1 else 4
+            at += 8 if kind == 1 else 4
 
 
-def _whole(data: bytes, place: int) -> tuple[int, int]:
+def _whole(data: bytes, at: int) -> tuple[int, int]:
     """Return the number of variable length at a place, and the place after it."""
     value = shift = 0
     while True:
-        byte = data[place]
+        byte = data[at]
         value |= (byte & 127) << shift
-        place += 1
+        at += 1
         shift += 7
         if byte < 128:
-            return value, place
+            return value, at

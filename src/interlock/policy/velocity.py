@@ -22,31 +22,33 @@ class Windows:
 
     def exceeds(self, rule: str, key: str, most: int, window: float, now: float) -> bool:
         """Return whether `most` requests passed within the window; if not, count this one."""
-        place = rule, key
-        times = self._times.get(place, [])
+        window_key = rule, key
+        times = self._times.get(window_key, [])
         if times and times[-1] > now:  # the clock was set back
             times[:] = [min(time, now) for time in times]
         old = bisect_right(times, now - window)
         del times[:old]
         self._count -= old
-        if len(times) >= most or not self._has_room(place, now):
+        if len(times) >= most or not self._has_room(window_key, now):
             return True
         times.append(now)
         self._count += 1
-        self._times[place] = times
-        self._ends[place] = now + window
+        self._times[window_key] = times
+        self._ends[window_key] = now + window
         return False
 
-    def _has_room(self, place: tuple[str, str], now: float) -> bool:
-        if self._is_full(place) and (self._swept_at is None or not 0 <= now - self._swept_at < SWEEP_EVERY):
+    def _has_room(self, window_key: tuple[str, str], now: float) -> bool:
+        if self._is_full(window_key) and (self._swept_at is None or not 0 <= now - self._swept_at < SWEEP_EVERY):
             self._swept_at = now
-            for one in [one for one, end in self._ends.items() if end <= now]:
-                del self._ends[one]
-                self._count -= len(self._times.pop(one))
-        return not self._is_full(place)
+            for ended in [ended for ended, end in self._ends.items() if end <= now]:
+                del self._ends[ended]
+                self._count -= len(self._times.pop(ended))
+        return not self._is_full(window_key)
 
-    def _is_full(self, place: tuple[str, str]) -> bool:
-        return self._count >= self._most_times or (len(self._times) >= self._most_keys and place not in self._times)
+    def _is_full(self, window_key: tuple[str, str]) -> bool:
+        return self._count >= self._most_times or (
+            len(self._times) >= self._most_keys and window_key not in self._times
+        )
 
 
 class Once(Windows):

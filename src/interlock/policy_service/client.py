@@ -13,19 +13,19 @@ from functools import cached_property
 
 import grpc
 
+from interlock.circuit import Circuit, CircuitRules
 from interlock.error import PolicyClosed, PolicyUnavailable
 from interlock.model.policy.verdict import PolicyRequest, Verdict
-from interlock.policy.circuit import PAUSE, PolicyCircuit
 from interlock.policy_service import policy_pb2 as wire
 from interlock.policy_service.access import Access
 from interlock.policy_service.codec import from_verdict, to_request
-from interlock.policy_service.policy_pb2_grpc import PolicyServiceStub
-from interlock.ports.circuit_state import CircuitState, LocalCircuit
+from interlock.policy_service.service import PolicyServiceStub
 from interlock.ports.clock import Clock, SystemClock
 from interlock.wire.effect import CALL
 
 logger = logging.getLogger("interlock.policy")
 
+CIRCUIT = CircuitRules(failures=3, pause=30.0, longest_pause=30.0, probes=3, successes=2)
 LOOK = 5.0  # seconds between two looks at the digest
 LARGEST = 32 * 1024 * 1024  # bytes of a frame
 OPTIONS = (
@@ -46,7 +46,6 @@ class RemotePolicy:
         on_moved: Callable[[str], None] = lambda digest: None,
         *,
         limit: float = CALL,
-        circuit: CircuitState | None = None,
         clock: Clock | None = None,
     ) -> None:
         """`on_moved` gets the digest of the policy when it is first seen, whenever it changes, and at each look: the
@@ -60,8 +59,7 @@ class RemotePolicy:
         self._shown_by = 0  # number of the call that showed the digest; an earlier call may be answered later
         self._on_moved = on_moved
         self._limit = limit
-        self._circuit = circuit or LocalCircuit()
-        self.circuit = PolicyCircuit()  # as of the latest call
+        self.circuit = Circuit(CIRCUIT)
         self._clock = clock or SystemClock()
         self._closed = False
 
@@ -70,21 +68,22 @@ class RemotePolicy:
         `PolicyUnavailable` if the service gives none, or if the circuit is open."""
         if self._closed:
             raise PolicyClosed
-        now = self._clock.now().wall
-        round = (await self._change(lambda one: one.begin(now))).round
+        if not self.circuit.allows(self._clock.now().elapsed):
+            raise PolicyUnavailable("circuit open after repeated failures; no calls until the pause ends")
+        round = self.circuit.begin()
         self._calls += 1
         call = self._calls
         try:
             verdicts = self._read(await self._ask(requests, again), len(requests), call)
         except BaseException as error:
             if isinstance(error, PolicyUnavailable) and not self._closed:
-                await self._failed(round, error)
+                self._failed(round, error)
             else:
-                await self._change(lambda one: one.give_back(round))
+                self.circuit.give_back(round)
             if self._closed and not _is_cancelled():
                 raise PolicyClosed from None  # whatever gRPC makes of it
             raise
-        await self._change(lambda one: one.succeed(round))
+        self.circuit.succeed(round)
         return verdicts
 
     @cached_property
@@ -98,10 +97,10 @@ class RemotePolicy:
         return PolicyServiceStub(self._channel)
 
     async def _ask(self, requests: Sequence[PolicyRequest], again: bool) -> list[wire.Answers | None]:
-        frame = wire.Frame(requests=[to_request(one) for one in requests], again=again)
+        frame = wire.Frame(requests=[to_request(request) for request in requests], again=again)
         try:
             async with asyncio.timeout(self._limit):
-                return [one async for one in self._stub.CheckBatch([frame])]
+                return [answers async for answers in self._stub.CheckBatch([frame])]
         except TimeoutError:
             raise PolicyUnavailable(f"no answer within {self._limit:g}s") from None
         except grpc.aio.AioRpcError as error:
@@ -117,22 +116,16 @@ class RemotePolicy:
         digest = answer.digest
         if not digest:
             raise PolicyUnavailable("invalid answer: no digest of its policy")
-        verdicts = [from_verdict(one, digest) for one in answer.verdicts]
+        verdicts = [from_verdict(verdict, digest) for verdict in answer.verdicts]
         if call > self._shown_by:
             is_new, self.digest, self._shown_by = digest != self.digest, digest, call
             if is_new or count == 0:
                 self._on_moved(digest)
         return verdicts
 
-    async def _change(self, change: Callable[[PolicyCircuit], PolicyCircuit]) -> PolicyCircuit:
-        self.circuit = await self._circuit.change(change)
-        return self.circuit
-
-    async def _failed(self, round: int, error: PolicyUnavailable) -> None:
-        now = self._clock.now().wall
-        circuit = await self._change(lambda one: one.fail(round, now))
-        if circuit.is_open and circuit.round == round + 1:
-            logger.warning("%s fails and is not asked for %.0fs: %s", self.address, PAUSE, error.why)
+    def _failed(self, round: int, error: PolicyUnavailable) -> None:
+        if self.circuit.fail(round, self._clock.now().elapsed):
+            logger.warning("%s fails and is not asked for %.0fs: %s", self.address, CIRCUIT.pause, error.why)
 
     async def watch(self) -> None:
         """Look at the digest again and again: a policy may change while nothing is asked. This also closes a circuit

@@ -79,6 +79,6 @@ def to_output_answer(digest: str, scan: Scan, rule: str = "", reason: str = "") 
         decision=f"OUTPUT_DECISION_{scan.decision.upper()}",
         rule=rule,
         reason=reason,
-        findings=[wire.Finding(**asdict(one)) for one in scan.findings],
+        findings=[wire.Finding(**asdict(finding)) for finding in scan.findings],
         redacted=scan.redacted,
     )

@@ -16,10 +16,9 @@ from interlock.policy.scan.finding import CLEAN
 from interlock.policy.velocity import Windows
 from interlock.policy_service import policy_pb2 as wire
 from interlock.policy_service.codec import from_output, from_request, to_output_answer, to_verdict
-from interlock.policy_service.policy_pb2_grpc import PolicyServiceServicer, add_PolicyServiceServicer_to_server
+from interlock.policy_service.service import NAME, add_service
 from interlock.ports.clock import Clock, SystemClock
 
-NAME: str = wire.DESCRIPTOR.services_by_name["PolicyService"].full_name
 MOST = 100  # requests in a frame
 MOST_SCANS = 2  # at once, in threads beside the verdicts
 LARGEST = 32 * 1024 * 1024  # bytes of a message
@@ -27,7 +26,7 @@ GRACE = 2.0  # seconds for calls under way at a stop: as long as their clients w
 OPTIONS = (("grpc.max_receive_message_length", LARGEST), ("grpc.so_reuseport", 0))
 
 
-class PolicyServer(PolicyServiceServicer):
+class PolicyServer:
     """`policy` may be replaced at any time; the next frame is judged by the new one."""
 
     def __init__(self, policy: Policy, clock: Clock | None = None) -> None:
@@ -37,7 +36,7 @@ class PolicyServer(PolicyServiceServicer):
         self._clock = clock or SystemClock()
         self._health = health.aio.HealthServicer()
         self._server = grpc.aio.server(options=OPTIONS)
-        add_PolicyServiceServicer_to_server(self, self._server)
+        add_service(self, self._server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         reflection.enable_server_reflection((NAME, health.SERVICE_NAME, reflection.SERVICE_NAME), self._server)
 
@@ -70,7 +69,7 @@ class PolicyServer(PolicyServiceServicer):
                 why = f"requests: {len(frame.requests)} in a frame; the limit is {MOST}"
                 await context.abort(grpc.StatusCode.INVALID_ARGUMENT, why)
             windows = None if frame.again else self._windows
-            verdicts = [self._judge(one, windows) for one in frame.requests]
+            verdicts = [self._judge(request, windows) for request in frame.requests]
             yield wire.Answers(id=frame.id, digest=self.policy.digest, verdicts=verdicts)
 
     async def CheckOutput(  # noqa: N802 - named by gRPC

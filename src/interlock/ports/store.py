@@ -121,6 +121,7 @@ class Unscanned(msgspec.Struct, frozen=True):
     result: bytes | None
     lines: list[tuple[int, int, str]]  # held back with it: attempt, number and text, in order
     names: list[str] = []  # levels and loggers of these lines, each once
+    chunks: list[tuple[int, int]] = []  # attempt and number of the lines that have chunks of its stream
 
 
 class ServiceEntry(msgspec.Struct, frozen=True):

@@ -7,8 +7,8 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 IpAddress = IPv4Address | IPv6Address
 
 REFUSED: list[IPv4Network | IPv6Network] = [
-    ip_network(one)
-    for one in (
+    ip_network(network)
+    for network in (
         "0.0.0.0/8", "::/128", "224.0.0.0/4", "255.255.255.255/32", "ff00::/8",  # unspecified, multicast, broadcast
         "169.254.0.0/16", "fe80::/10", "fec0::/10",  # link-local, and site-local of old
         # metadata of clouds
@@ -16,7 +16,7 @@ REFUSED: list[IPv4Network | IPv6Network] = [
     )
 ]  # fmt: skip
 _ENDS_WITH_IPV4 = [
-    ip_network(one) for one in ("::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48")
+    ip_network(network) for network in ("::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48")
 ]
 
 
@@ -25,11 +25,11 @@ class AddressGuard:
         """Allow these addresses, networks and host names whatever they are."""
         self._networks: list[IPv4Network | IPv6Network] = []
         self._names: set[str] = set()
-        for one in allowed:
+        for allowance in allowed:
             try:
-                self._networks.append(ip_network(one, strict=False))
+                self._networks.append(ip_network(allowance, strict=False))
             except ValueError:
-                self._names.add(_plain(one))
+                self._names.add(_plain(allowance))
 
     def allows_name(self, host: str) -> bool:
         return _plain(host) in self._names
@@ -41,8 +41,8 @@ class AddressGuard:
         except ValueError:
             return False
         return self._is_allowed(address) or not any(
-            any(one in network for network in REFUSED) and not self._is_allowed(one)
-            for one in (address, *_embedded(address))
+            any(target in network for network in REFUSED) and not self._is_allowed(target)
+            for target in (address, *_embedded(address))
         )
 
     def _is_allowed(self, address: IpAddress) -> bool:

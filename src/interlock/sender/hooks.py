@@ -7,7 +7,7 @@ from interlock.ports.clock import Clock
 from interlock.sender.places import Places
 from interlock.sender.transport import Transport
 from interlock.task_set import TaskSet
-from interlock.wire.delivery_request import CallHook, HookAnswered
+from interlock.wire.delivery_request import HookAnswered, HookRequest
 
 REMEMBERED = 60.0  # seconds for which an answer is repeated instead of making the request again
 MOST_REMEMBERED = 1000
@@ -23,10 +23,10 @@ class Hooks:
         self._answer = answer
         self._places = Places()
         self._asked: dict[str, int] = {}  # run → seq of its hook that waits or is under way
-        self._waiting: dict[str, deque[CallHook]] = {}  # by host
+        self._waiting: dict[str, deque[HookRequest]] = {}  # by host
         self._answers: dict[tuple[str, int], tuple[float, HookAnswered]] = {}  # with their times, oldest first
 
-    def call(self, hook: CallHook) -> None:
+    def call(self, hook: HookRequest) -> None:
         key = hook.run_id, hook.seq
         self._forget_old()
         if key in self._answers:
@@ -51,7 +51,7 @@ class Hooks:
             if not waiting:
                 del self._waiting[host]
 
-    async def _make(self, host: str, hook: CallHook) -> None:
+    async def _make(self, host: str, hook: HookRequest) -> None:
         key = hook.run_id, hook.seq
         answer = await self._transport.post(hook.id, hook.outgoing, self._clock.now().wall, fresh=True)
         answered = HookAnswered(hook.run_id, hook.seq, answer.status, answer.error)

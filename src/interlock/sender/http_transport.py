@@ -108,7 +108,7 @@ class HttpTransport(Transport):
             # The receiver may have closed a kept connection.
             answer = await self._post(url, headers, outgoing, fresh=True)
         hidden = [] if outgoing.url is not None else _parts(url)
-        hidden += [one for one in (secret, token) if one]
+        hidden += [text for text in (secret, token) if text]
         text = _without(answer.text, hidden)[:LONGEST_ANSWER]
         return ReceivedAnswer(answer.status, text, _without(answer.error, hidden), answer.made)
 
@@ -218,12 +218,12 @@ def _parts(url: str) -> list[str]:
     """Return what must not be shown of a secret URL, which a receiver may repeat: its parts, the longest first."""
     parts = urlsplit(url)
     found = {url, parts.hostname or url, parts.path, parts.query, f"{parts.path}?{parts.query}"}
-    found |= {one for one in re.split(r"[/?&=;]", f"{parts.path}?{parts.query}") if len(one) >= LEAST_HIDDEN}
-    found |= {unquote(one) for one in found}
-    return sorted((one for one in found if len(one) > 1), key=len, reverse=True)
+    found |= {part for part in re.split(r"[/?&=;]", f"{parts.path}?{parts.query}") if len(part) >= LEAST_HIDDEN}
+    found |= {unquote(part) for part in found}
+    return sorted((part for part in found if len(part) > 1), key=len, reverse=True)
 
 
 def _without(text: str, hidden: Sequence[str]) -> str:
-    for one in hidden:
-        text = text.replace(one, HIDDEN)
+    for secret in hidden:
+        text = text.replace(secret, HIDDEN)
     return text

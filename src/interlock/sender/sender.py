@@ -13,14 +13,15 @@ from contextlib import suppress
 from math import inf
 from random import Random
 
+from interlock.circuit import Circuit, CircuitRules
 from interlock.error import NotRunning, StoreUnavailable
 from interlock.model.delivery import FACTOR, LONGEST_DELAY, Delivery
 from interlock.model.record import RecordFilter
 from interlock.model.run import Now
+from interlock.pace import Pace
 from interlock.ports.bus import Bus, Endpoint, Peer
 from interlock.ports.clock import Clock
 from interlock.ports.store import Reader, every_record
-from interlock.sender.circuit import Circuit
 from interlock.sender.hooks import Hooks
 from interlock.sender.places import Places
 from interlock.sender.transport import ReceivedAnswer, Transport
@@ -28,18 +29,18 @@ from interlock.task_set import TaskSet
 from interlock.wire import message as m
 from interlock.wire.delivery_request import (
     BecomeSender,
-    CallHook,
     ForgetHook,
     HookAnswered,
+    HookRequest,
     Owed,
     ReportSent,
-    SenderReport,
     Sent,
-    SentReport,
 )
+from interlock.wire.request import ValueAnswer
 
 logger = logging.getLogger("interlock.sender")
 
+CIRCUIT = CircuitRules(failures=5, pause=30.0, longest_pause=300.0)  # of a host
 FETCHED = 500  # deliveries of one host fetched at once
 MOST_REPORTED = 500  # results in one report; with as many unreported, no further delivery begins
 BETWEEN_REPORTS = 0.1  # seconds
@@ -48,7 +49,8 @@ LEAST_STEP, MOST_STEPS = 1.0, 100  # seconds of the smallest step ahead that cou
 LONGEST_SLEEP = 60.0  # seconds after which the store is looked at in any case
 REST = 4.0  # times the length of a look that must pass before the next
 AFTER_FAULT = 1.0
-FIRST_PAUSE, LONGEST_PAUSE, STEADY = 0.05, 5.0, 10.0  # seconds between connections; a link that lasts is steady
+PACE = Pace(first=0.05, late=5.0)
+STEADY = 10.0  # seconds after which a new link begins at once
 GONE = 410
 
 
@@ -61,7 +63,7 @@ class _Target:
     """A host with deliveries in hand."""
 
     def __init__(self) -> None:
-        self.circuit = Circuit()
+        self.circuit = Circuit(CIRCUIT)
         self.waiting: deque[Delivery] = deque()
         self.held: set[str] = set()  # ids in hand
 
@@ -91,7 +93,7 @@ class Sender(Endpoint):
         self._look_at = 0.0  # elapsed time, like the next two
         self._rested_at = 0.0
         self._connected_at = -inf
-        self._pause = FIRST_PAUSE
+        self._delay = 0.0  # before the next attempt to connect
         self._woken = asyncio.Event()
 
     async def run(self) -> None:
@@ -154,7 +156,7 @@ class Sender(Endpoint):
             logger.warning("%s", error)
             self._look_by(began + AFTER_FAULT)
             return
-        self._targets = {host: one for host, one in self._targets.items() if one.held or host in owed}
+        self._targets = {host: target for host, target in self._targets.items() if target.held or host in owed}
         ended = self._clock.now().elapsed
         self._rested_at = ended + REST * (ended - began)
         self._begin()
@@ -162,8 +164,8 @@ class Sender(Endpoint):
     async def _see_past_clock(self) -> None:
         """Learn from the store what the clock has shown: a later next try than its delay explains was written before
         the clock was set back."""
-        async for one in every_record(self._reader, Delivery, RecordFilter(is_due=True)):
-            written = one.next_at - _delay(one.tries) * (1 + SPREAD)
+        async for delivery in every_record(self._reader, Delivery, RecordFilter(is_due=True)):
+            written = delivery.next_at - _delay(delivery.tries) * (1 + SPREAD)
             self._offset = max(self._offset, written - self._clock.now().elapsed)
 
     async def _look_at_host(self, host: str, due: float) -> None:
@@ -177,9 +179,9 @@ class Sender(Endpoint):
         if len(target.waiting) < FETCHED // 4:
             # A result that is stored during the fetch does not show in it.
             held = set(target.held)
-            for one in await self._reader.due(Delivery, host, time, FETCHED):
-                if one.id not in held and one.order not in self._orders:
-                    self._take(target, one)
+            for delivery in await self._reader.due(Delivery, host, time, FETCHED):
+                if delivery.id not in held and delivery.order not in self._orders:
+                    self._take(target, delivery)
         return None
 
     def _take(self, target: _Target, delivery: Delivery) -> None:
@@ -208,8 +210,8 @@ class Sender(Endpoint):
         while self._is_ready:
             free = [
                 host
-                for host, one in self._targets.items()
-                if one.waiting and self._places.is_free(host) and one.circuit.allows(now.elapsed)
+                for host, target in self._targets.items()
+                if target.waiting and self._places.is_free(host) and target.circuit.allows(now.elapsed)
             ]
             if not free:
                 return
@@ -218,21 +220,22 @@ class Sender(Endpoint):
             self._places.take(host)
             self._tasks.begin(self._deliver(target, target.waiting.popleft(), target.circuit.begin()))
 
-    async def _deliver(self, target: _Target, delivery: Delivery, probe: bool) -> None:
+    async def _deliver(self, target: _Target, delivery: Delivery, round: int) -> None:
         answer = await self._transport.post(delivery.id, delivery.request, self._clock.now().wall)
         self._places.leave(delivery.host)
-        self._judge(target, delivery.host, answer, probe)
+        self._judge(target, delivery.host, answer, round)
         self._note(delivery, answer, delivery.tries + 1)
         self._begin()
 
-    def _judge(self, target: _Target, host: str, answer: ReceivedAnswer, probe: bool) -> None:
+    def _judge(self, target: _Target, host: str, answer: ReceivedAnswer, round: int) -> None:
         circuit = target.circuit
         if not answer.made:
-            circuit.give_back()
+            circuit.give_back(round)
         elif answer.host_is_well:
-            if circuit.succeeded():
+            # Any success closes it, that of a try from before it opened too.
+            if circuit.succeed(circuit.round):
                 logger.info("%s answers again", host)
-        elif circuit.failed(now := self._clock.now().elapsed, probe):
+        elif circuit.fail(round, now := self._clock.now().elapsed):
             logger.warning("%s fails (%s); next try in %.0fs", host, answer.error, circuit.until - now)
             while target.waiting:
                 self._release(target.waiting.pop())
@@ -257,10 +260,9 @@ class Sender(Endpoint):
 
     async def _connect(self) -> None:
         if self._clock.now().elapsed - self._connected_at > STEADY:
-            self._pause = FIRST_PAUSE
-        else:
-            await asyncio.sleep(self._pause)
-            self._pause = min(self._pause * 2, LONGEST_PAUSE)
+            self._delay = 0.0
+        await asyncio.sleep(self._delay)
+        self._delay = PACE.after(self._delay)
         self._connected_at = self._clock.now().elapsed
         with suppress(NotRunning):
             await self._bus.connect(self)
@@ -272,18 +274,18 @@ class Sender(Endpoint):
     def received(self, peer: Peer, messages: Sequence[m.Message]) -> None:
         for message in messages:
             match message:
-                case CallHook():
+                case HookRequest():
                     self._hooks.call(message)
                 case ForgetHook(run_id):
                     self._hooks.forget(run_id)
                 case Owed():
                     self._look_by(0.0)
-                case SenderReport():
+                case ValueAnswer(request) if request == self._requests and self._registered:
+                    self._reported()
+                case ValueAnswer(request) if request == self._requests:
                     self._registered = True
                     self._report()
                     self._look_by(0.0)
-                case SentReport(request) if request == self._requests:
-                    self._reported()
                 case m.Problem(_, _, text):
                     logger.warning("the scheduler refused the sender: %s", text)
                     peer.close()

@@ -12,7 +12,7 @@ from interlock.core.timetable import table as schedule_table
 from interlock.engine.catalog import Catalog, CatalogEntry
 from interlock.model.job import Job
 from interlock.simulation.forecast_model import Forecast, Plan, TooManyRuns
-from interlock.simulation.forecast_record import Record, RecordingStore
+from interlock.simulation.forecast_record import ForecastRecord, RecordingStore
 from interlock.simulation.forecast_summary import summary
 from interlock.simulation.virtual import TimedExecutor, VirtualLoop
 from interlock.simulation.virtual_cluster import VirtualCluster, quiet
@@ -28,7 +28,7 @@ def forecast(jobs: Iterable[Job], plan: Plan) -> Forecast:
     and checks need them; hooks are answered with 200."""
     known = {job.id: job for job in jobs}
     check_size(known.values(), plan)
-    record = Record(known, plan)
+    record = ForecastRecord(known, plan)
     with quiet(), asyncio.Runner(loop_factory=VirtualLoop) as runner:
         runner.run(_rehearse(list(known.values()), plan, record))
     return summary(list(known.values()), plan, record)
@@ -54,9 +54,9 @@ def estimate(job: Job, plan: Plan) -> int:
     return round((len(found) - 1) * (plan.until - plan.start) / (found[-1] - found[0]))
 
 
-async def _rehearse(jobs: list[Job], plan: Plan, record: Record) -> None:
+async def _rehearse(jobs: list[Job], plan: Plan, record: ForecastRecord) -> None:
     """Start the scheduler and its workers, let the time pass, stop them."""
-    jobs = [one for one in jobs if not (one.schedule and one.schedule.at is not None and one.schedule.at < plan.start)]
+    jobs = [job for job in jobs if not (job.schedule and job.schedule.at is not None and job.schedule.at < plan.start)]
     store = _store(jobs, plan, record)
     catalog = Catalog([CatalogEntry(job, lambda payload: None) for job in jobs], plan.lanes, tenants=plan.tenants)
     cluster = VirtualCluster(store, catalog, plan.start, Random(0))
@@ -75,7 +75,7 @@ async def _rehearse(jobs: list[Job], plan: Plan, record: Record) -> None:
     record.close(store.runs_by_id)
 
 
-def _store(jobs: Sequence[Job], plan: Plan, record: Record) -> RecordingStore:
+def _store(jobs: Sequence[Job], plan: Plan, record: ForecastRecord) -> RecordingStore:
     """Make a store that already knows the cron jobs, so that one due at the very start fires."""
     remembered = {job.id for job in jobs if job.constraints.require_previous_success}
     store, before = RecordingStore(record.note, remembered), plan.start - 1e-6

@@ -120,7 +120,7 @@ class _Slots:
         return LaneForecast(name=self.name, limit=self.limit, most=self.most, most_at=self.most_at, full=full)
 
 
-class Record:
+class ForecastRecord:
     def __init__(self, jobs: Mapping[str, Job], plan: Plan) -> None:
         self._until = plan.until
         self._offsets = {job.id: 0.0 if job.schedule is None else job.schedule.offset(job.id) for job in jobs.values()}
@@ -143,7 +143,7 @@ class Record:
         # Only after the whole pass is it known whether a waiting run lacks a slot or a worker.
         for run_id, transitions in batch.history:
             if transitions[-1].after is State.SCHEDULED and (waiting := self._live[run_id]).out is None:
-                of_tenant = TENANT if sum(one.taken for one in self._lanes.values()) >= self._most else WORKER
+                of_tenant = TENANT if sum(lane.taken for lane in self._lanes.values()) >= self._most else WORKER
                 waiting.held_by = LANE if waiting.lane.taken >= waiting.lane.limit else of_tenant
 
     def _step(self, run_id: str, life: _RunLife, entry: Transition) -> None:

@@ -19,7 +19,7 @@ from interlock.simulation.forecast_model import (
     Plan,
     RunForecast,
 )
-from interlock.simulation.forecast_record import Record
+from interlock.simulation.forecast_record import ForecastRecord
 
 WAITS = {
     CONSTRAINTS: "its constraints",
@@ -30,13 +30,13 @@ WAITS = {
 }
 
 
-def summary(jobs: Sequence[Job], plan: Plan, record: Record) -> Forecast:
+def summary(jobs: Sequence[Job], plan: Plan, record: ForecastRecord) -> Forecast:
     runs = sorted(record.runs, key=lambda run: (run.due_at, run.id))
     by_job: defaultdict[str, list[RunForecast]] = defaultdict(list)
     for run in runs:
         by_job[run.job_id].append(run)
     figures = [_job(job, by_job[job.id], plan) for job in jobs if job.schedule is not None or by_job[job.id]]
-    notable = [one for job in figures for one in _notable(job, by_job[job.id])]
+    notable = [finding for job in figures for finding in _notable(job, by_job[job.id])]
     return Forecast(start=plan.start, until=plan.until, jobs=figures, lanes=record.lanes(), notable=notable, runs=runs)
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from random import Random
 from typing import Any
 
-from interlock.core.state import Limits
+from interlock.core.state import CoreLimits
 from interlock.engine.catalog import Catalog
 from interlock.engine.engine import Engine, EngineSettings
 from interlock.engine.metrics import Metrics
@@ -53,7 +53,7 @@ class VirtualCluster:
             rng=rng,
             catalog=catalog,
             settings=EngineSettings(
-                limits=Limits(heartbeat_interval=NEVER, prerun=prerun, **limits),
+                limits=CoreLimits(heartbeat_interval=NEVER, prerun=prerun, **limits),
                 lease_ttl=NEVER,
                 longest_wait=NEVER,
                 holder="virtual",
@@ -80,7 +80,7 @@ class VirtualCluster:
     async def start(self) -> None:
         await self.bus.listen(self.engine.links)
         await self.engine.start()
-        self._tasks = [asyncio.create_task(_work(*one)) for one in self._hosts]
+        self._tasks = [asyncio.create_task(_work(*host)) for host in self._hosts]
         self.scheduler = asyncio.create_task(self.engine.run())
 
     def flush(self) -> bool:

@@ -4,6 +4,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections import Counter
 from collections.abc import Callable, Sequence
 from heapq import nlargest
+from itertools import takewhile
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
@@ -24,6 +25,7 @@ from interlock.model.state import State
 from interlock.ports import store as port
 from interlock.ports.leases import L, Lease, Leases
 from interlock.stores import memory_looks as looks
+from interlock.stores.event_page import last_position, take
 from interlock.stores.memory_audit import AuditLog
 from interlock.stores.memory_records import Records
 from interlock.stores.memory_rows import copy_payloads
@@ -186,7 +188,11 @@ class MemoryStore(port.Store, Leases):
         texts = {run.id: [line.text.encode() for line in self.lines.get(run.id, {}).values()] for run in runs}
         sizes = {run_id: (len(lines), sum(map(len, lines))) for run_id, lines in texts.items() if lines}
         marks = {run.id: mark for run in runs if (mark := looks.mark_of(run, self.lines.get(run.id, {}))) is not None}
-        jobs = [self.job_versions[one] for one in sorted({run.job_version for run in runs}) if one in self.job_versions]
+        jobs = [
+            self.job_versions[version]
+            for version in sorted({run.job_version for run in runs})
+            if version in self.job_versions
+        ]
         records = [record for kind in kinds for record in self.stored.all(kind).values()]
         numbers = [number for number, run in self._numbered if run.ended_at is None]
         number_of = {run.id: number for number, run in self._numbered}.get
@@ -235,13 +241,12 @@ class MemoryStore(port.Store, Leases):
         return port.Inputs(run.payload or b"", self.checkpoints.get(run.id), further)
 
     async def unscanned(self, run_ids: Sequence[str]) -> list[port.Unscanned]:
-        found = (self.runs_by_id[one] for one in run_ids if one in self.runs_by_id)
-        return [self._unscanned(one) for one in found if one.is_unscanned]
-
-    def _unscanned(self, run: Run) -> port.Unscanned:
-        held = [(key, self.lines[run.id][key]) for key in self._held_lines(run.id)]
-        names = sorted({name for _, line in held for name in (line.level, line.logger)})
-        return port.Unscanned(run.id, run.result, [(*key, line.text) for key, line in held], names)
+        found = (self.runs_by_id[run_id] for run_id in run_ids if run_id in self.runs_by_id)
+        return [
+            looks.unscanned(run, {key: self.lines[run.id][key] for key in self._held_lines(run.id)})
+            for run in found
+            if run.is_unscanned
+        ]
 
     def previous(self, run_id: str) -> tuple[str, State, bool] | None:
         return looks.previous_run(self.runs_by_id.values(), self.runs_by_id[run_id])
@@ -276,8 +281,10 @@ class MemoryStore(port.Store, Leases):
             self._forget(run)
         if gone:
             self.stored.forget_runs(gone)
-            self._numbered = [one for one in self._numbered if one[1].id not in gone]
-            self._events = [one for one in self._events if isinstance(one, port.ServiceEntry) or one.run_id not in gone]
+            self._numbered = [numbered for numbered in self._numbered if numbered[1].id not in gone]
+            self._events = [
+                event for event in self._events if isinstance(event, port.ServiceEntry) or event.run_id not in gone
+            ]
         return port.Pruned(len(gone), len(found) > limits.runs)
 
     def _prunable(self, limits: port.PruneLimits) -> list[Run]:
@@ -315,8 +322,8 @@ class MemoryStore(port.Store, Leases):
         return port.RunRows(found, None)
 
     def _with_prefix(self, prefix: str) -> list[tuple[int, Run]]:
-        found = [one for one in self._numbered if one[1].id.startswith(prefix)]
-        return sorted(nlargest(port.MOST_WITH_PREFIX, found, key=lambda one: one[1].id), key=itemgetter(0))
+        found = [numbered for numbered in self._numbered if numbered[1].id.startswith(prefix)]
+        return sorted(nlargest(port.MOST_WITH_PREFIX, found, key=lambda numbered: numbered[1].id), key=itemgetter(0))
 
     async def live_counts(self, tenant: str | None = None) -> dict[str, int]:
         live = (run for run in self.runs_by_id.values() if run.ended_at is None and tenant in (None, run.tenant))
@@ -336,21 +343,11 @@ class MemoryStore(port.Store, Leases):
         elif wanted.service is not None:
             events = list(self._service_log.get(wanted.service, {}).values())
         newest, after = self._highest(), max(0, after)
-        until = newest if wanted.of_one else min(newest, after + port.MOST_LOOKED_AT)
-        found: list[port.StoredEvent | port.ServiceEntry] = []
-        size = 0
-        for one in events[bisect_right(events, after, key=_POSITION) :]:
-            if one.position > until:
-                break
-            if looks.fits(wanted, one):
-                found.append(
-                    one if isinstance(one, port.ServiceEntry) else replace(one, transitions=list(one.transitions))
-                )
-                size += looks.size_of(one)
-                if len(found) == limit or size >= port.MOST_EVENT_BYTES:
-                    until = one.position
-                    break
-        return port.EventRows(found, max(after, until), until < newest)
+        last = last_position(wanted, after, newest)
+        later = takewhile(lambda event: event.position <= last, events[bisect_right(events, after, key=_POSITION) :])
+        fitting = (event for event in later if looks.fits(wanted, event))
+        taken, until = take(fitting, limit, last, looks.size_of, _POSITION)
+        return port.EventRows([looks.copy_event(event) for event in taken], max(after, until), until < newest)
 
     async def service_log(
         self, service: str, after: int = 0, limit: int | None = None, last: bool = False

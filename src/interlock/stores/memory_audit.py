@@ -17,7 +17,7 @@ class AuditLog:
         self.entries: list[AuditEntry] = []  # in order
 
     def apply(self, batch: Batch) -> None:
-        self.entries += [one for one in batch.audit if one.number > self.end.number]
+        self.entries += [entry for entry in batch.audit if entry.number > self.end.number]
 
     @property
     def end(self) -> AuditHead:
@@ -29,7 +29,7 @@ class AuditLog:
         start = max(0, after, newest - MOST_LOOKED_AT if last else 0)
         until = min(start + MOST_LOOKED_AT, newest)
         met = self.entries[bisect_right(self.entries, start, key=_NUMBER) :]
-        found = [one for one in met if one.number <= until and wanted.fits(one)]
+        found = [entry for entry in met if entry.number <= until and wanted.fits(entry)]
         if last:
             return AuditRows(found[max(0, len(found) - limit) :], None, head)
         reached = found[limit - 1].number if len(found) >= limit else until

@@ -1,15 +1,17 @@
 """What the store in memory finds by looking at every row, in place of an index."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import attrgetter
 
 import msgspec
+from msgspec.structs import replace
 
 from interlock.model.run import CATCH_UP, SCHEDULE, Run
 from interlock.model.session_info import SessionEvent
 from interlock.model.state import State
 from interlock.ports import store as port
+from interlock.wire.message import CHUNKS
 
 
 def fits(wanted: port.EventFilter, one: port.StoredEvent | port.ServiceEntry) -> bool:
@@ -26,6 +28,13 @@ def size_of(one: port.StoredEvent | port.ServiceEntry) -> int:
     if isinstance(one, port.ServiceEntry):
         return len(one.text.encode()) + (0 if one.change is None else len(msgspec.json.encode(one.change)))
     return 100 * len(one.transitions) if one.line is None else len(one.line.text)
+
+
+def copy_event(event: port.StoredEvent | port.ServiceEntry) -> port.StoredEvent | port.ServiceEntry:
+    """Return an event that the store does not share with its reader."""
+    if isinstance(event, port.ServiceEntry):
+        return event
+    return replace(event, transitions=list(event.transitions))
 
 
 def is_passed_over(wanted: port.RunFilter, run: Run) -> bool:
@@ -88,6 +97,13 @@ def first_times(runs: Iterable[Run], job_ids: Collection[str]) -> dict[str, floa
         if run.job_id in job_ids and run.tenant == "default" and run.origin in (SCHEDULE, CATCH_UP):
             times.setdefault(run.job_id, run.scheduled_at)
     return times
+
+
+def unscanned(run: Run, held: Mapping[tuple[int, int], port.LogEntry]) -> port.Unscanned:
+    """Return what a scanner reads of a run with these lines, by attempt and number."""
+    names = sorted({name for line in held.values() for name in (line.level, line.logger)})
+    lines = [(*key, line.text) for key, line in held.items()]
+    return port.Unscanned(run.id, run.result, lines, names, [key for key in held if held[key].level == CHUNKS])
 
 
 def prune_lines(logs: Iterable[dict[int, port.ServiceEntry]], limits: port.PruneLimits, highest: int) -> set[int]:

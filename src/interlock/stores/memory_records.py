@@ -88,8 +88,8 @@ class Records:
         surplus = len(rows) - most
         old = [
             id
-            for place, (id, row) in enumerate(list(rows.items())[:MOST_PRUNED])
-            if (row.record.columns.at < before or place < surplus) and row.number >= unreached
+            for index, (id, row) in enumerate(list(rows.items())[:MOST_PRUNED])
+            if (row.record.columns.at < before or index < surplus) and row.number >= unreached
         ]
         for id in old:
             del rows[id]
@@ -108,7 +108,10 @@ class Records:
         """Return the number below which retries under way have not looked at runs, or letters."""
         retries = (bulk for bulk in self.all(BulkRequest).values() if bulk.action is RunAction.RETRY)
         under_way = (bulk for bulk in retries if bulk.ended_at is None)
-        return max((one.before or 0 for one in under_way if (one.wanted.letters is not None) == of_letters), default=0)
+        return max(
+            (request.before or 0 for request in under_way if (request.wanted.letters is not None) == of_letters),
+            default=0,
+        )
 
     def held_runs(self) -> set[str]:
         """Return the runs that must not be pruned."""

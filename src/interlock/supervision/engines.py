@@ -175,7 +175,7 @@ class EngineApi:
         """Return the ids of all containers with a label, whatever their state."""
         filters = msgspec.json.encode({"label": [label]}).decode()
         answer = await self._ask("GET", "/containers/json", {"all": "1", "filters": filters})
-        return [one.id for one in self._read(answer, list[_Identified])]
+        return [container.id for container in self._read(answer, list[_Identified])]
 
     async def remove(self, container: str) -> None:
         """Remove a container, killing it if necessary, and wait until nothing is left of it. It need not exist."""

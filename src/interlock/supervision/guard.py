@@ -57,7 +57,7 @@ class _Guard:
         self._over = False  # whether the supervisor is gone, or has closed the guard
         self._in_order = False
         self._wake = self._hear_signals()
-        self._altered = [one for one in signal.valid_signals() if signal.getsignal(one) != signal.SIG_DFL]
+        self._altered = [number for number in signal.valid_signals() if signal.getsignal(number) != signal.SIG_DFL]
         self._poll = select.poll()
         self._poll.register(link, select.POLLIN)
         self._poll.register(self._wake, select.POLLIN)

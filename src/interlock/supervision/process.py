@@ -93,7 +93,7 @@ class ProcessInstance(NativeInstance):
         return {name: value for name, value in given.items() if value is not None}
 
     def _inherited(self) -> dict[int, int]:
-        found = {one: one for one in self._spec.pass_fds}
+        found = {descriptor: descriptor for descriptor in self._spec.pass_fds}
         if not self._spec.capture:
             for number in STREAMS:
                 # A supervisor without a stream of its own has none to pass on.

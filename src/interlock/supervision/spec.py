@@ -56,7 +56,7 @@ def _is_url(text: str) -> bool:
         good = parts.scheme == "http" and bool(parts.hostname) and parts.port != 0 and text.isascii()
     except ValueError:
         return False
-    return good and not any(ord(one) <= 32 or ord(one) == 127 for one in text)
+    return good and not any(ord(letter) <= 32 or ord(letter) == 127 for letter in text)
 
 
 def parse_address(address: str) -> tuple[str, int] | None:

@@ -231,10 +231,10 @@ class Supervisor(Instance):
         """Return the children to restart when those have ended."""
         if self.spec.strategy is Strategy.ONE_FOR_ALL:
             return list(self._children)
-        places = [place for place, child in enumerate(self._children) if child in ended]
+        indexes = [index for index, child in enumerate(self._children) if child in ended]
         if self.spec.strategy is Strategy.REST_FOR_ONE:
-            return self._children[min(places, default=len(self._children)) :]
-        return [self._children[place] for place in places]
+            return self._children[min(indexes, default=len(self._children)) :]
+        return [self._children[index] for index in indexes]
 
     def _place(self, spec: Child, before: str | None) -> ChildRunner:
         if not isinstance(spec, Child):
@@ -255,8 +255,8 @@ class Supervisor(Instance):
             return await self._supervisor(under).add(spec, before=before, start=start)
         self._check_stays()
         child = self._place(spec, before)
-        for one in child.with_all_below():
-            self.published(one.path, None, one.known)
+        for runner in child.with_all_below():
+            self.published(runner.path, None, runner.known)
         if self.status in (Status.STARTING, *UP):
             child.to_be_suspended = self._suspended
             child.begin()
@@ -271,9 +271,9 @@ class Supervisor(Instance):
         if child.removal is None:
             owner._check_stays()
             child.removal = owner._tasks.begin(owner._remove(child))
-            for one in child.with_all_below():
-                if one.nested is not None:
-                    one.nested._is_leaving = True
+            for runner in child.with_all_below():
+                if runner.nested is not None:
+                    runner.nested._is_leaving = True
         await asyncio.wait([child.removal])
 
     async def _remove(self, child: ChildRunner) -> None:
@@ -282,9 +282,9 @@ class Supervisor(Instance):
         self._children.remove(child)
         gone = child.with_all_below()
         # All at once, before another one of the same name can be added.
-        forgotten = [self.around.handover.forget(one.path) for one in gone]
-        for one in reversed(gone):
-            self.published(one.path, one.known, None)
+        forgotten = [self.around.handover.forget(runner.path) for runner in gone]
+        for runner in reversed(gone):
+            self.published(runner.path, runner.known, None)
         for forgetting in forgotten:
             await forgetting
 
@@ -323,8 +323,8 @@ class Supervisor(Instance):
     def arrange(self, under: str, names: Sequence[str]) -> None:
         """Put the children of a supervisor into this order for future starts and stops; unnamed ones come last."""
         owner = self._supervisor(under) if under else self
-        places = {name: place for place, name in enumerate(names)}
-        owner._children.sort(key=lambda child: places.get(child.spec.name, len(places)))
+        indexes = {name: index for index, name in enumerate(names)}
+        owner._children.sort(key=lambda child: indexes.get(child.spec.name, len(indexes)))
 
     async def act(self, path: str, action: ServiceAction) -> ChildInfo:
         """Start, stop, restart, suspend or resume one child. The latest request counts."""
@@ -373,4 +373,4 @@ class Supervisor(Instance):
         return nested
 
     def all_below(self) -> list[ChildRunner]:
-        return [one for child in self._children for one in child.with_all_below()]
+        return [runner for child in self._children for runner in child.with_all_below()]

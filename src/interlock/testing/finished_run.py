@@ -1,10 +1,11 @@
 """The finished run of a test."""
 
+from contextlib import suppress
 from typing import Generic, TypeVar
 
 from interlock.client.http.client import BlockingRunHandle
-from interlock.error import InterlockError
-from interlock.interface.run_view import HistoryEntry, LogLine, RunInfo
+from interlock.error import InterlockError, StreamCut
+from interlock.interface.run_view import Chunk, HistoryEntry, LogLine, RunInfo
 from interlock.model.state import State
 
 T = TypeVar("T")
@@ -21,6 +22,9 @@ class FinishedRun(Generic[T]):
             self._failure = error
         self.info: RunInfo = handle.info()
         self.lines: list[LogLine] = handle.logs()
+        self.chunks: list[Chunk] = []
+        with suppress(StreamCut):
+            self.chunks.extend(handle.stream())
         self.history: list[HistoryEntry] = handle.history()
 
     def __repr__(self) -> str:

@@ -13,7 +13,7 @@ from interlock.interface.run_builder import instant
 from interlock.interface.run_view import LogLine
 from interlock.model.facets import ProgressInfo
 from interlock.model.session import check_key
-from interlock.wire.message import Checkpoint, Dispatch, Message, Progress, Usage
+from interlock.wire.message import CHUNKS, Checkpoint, Dispatch, Message, Progress, Usage
 from interlock.wire.message import LogLine as LogMessage
 from interlock.worker.context import Context
 
@@ -25,6 +25,7 @@ class RecordedContext(Context):
         super().__init__(dispatch, self._keep)
         self.state = state
         self.lines: list[LogLine] = []
+        self.chunks: list[Any] = []
         self.reports: list[ProgressInfo] = []
         self.checkpoints: list[Any] = []
         self.usages: list[tuple[int, int]] = []
@@ -35,7 +36,9 @@ class RecordedContext(Context):
         self.stop_reason = reason
 
     def _keep(self, message: Message) -> None:
-        if isinstance(message, LogMessage):
+        if isinstance(message, LogMessage) and message.level == CHUNKS:
+            self.chunks += payload.decode(message.text.encode())
+        elif isinstance(message, LogMessage):
             self.lines.append(LogLine(message.at, self.attempt, message.level, message.text, message.logger))
         elif isinstance(message, Progress):
             self.reports.append(ProgressInfo(message.percent, message.text))
@@ -72,11 +75,11 @@ def context(
     else:
         until = time.time() + seconds(deadline, "deadline")
     stored = None if checkpoint is None else payload.encode(checkpoint, "checkpoint")
-    if not payloads or not isinstance(payloads, Sequence) or not all(isinstance(one, Mapping) for one in payloads):
+    if not payloads or not isinstance(payloads, Sequence) or not all(isinstance(given, Mapping) for given in payloads):
         raise BadValue("payloads", "…", "a list of at least one mapping of arguments")
     if session is not None:
         check_key("session", session)
-    first, *rest = (payload.encode(dict(one), f"payloads[{place}]") for place, one in enumerate(payloads))
+    first, *rest = (payload.encode(dict(given), f"payloads[{index}]") for index, given in enumerate(payloads))
     dispatch = Dispatch(
         run_id, attempt, job_id, attempt, first, until, False, 0.0, stored, further=tuple(rest), session=session,
         tenant=tenant, labels=dict(labels), parent=parent,

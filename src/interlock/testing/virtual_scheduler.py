@@ -3,7 +3,7 @@
 import asyncio
 import os
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from datetime import UTC, datetime
@@ -17,11 +17,13 @@ from msgspec.structs import replace
 from interlock.client.connection import Connection
 from interlock.client.handle import RunAccess, RunHandle
 from interlock.client.http.client import BlockingRunHandle
+from interlock.client.http.event_stream import EventOptions
+from interlock.client.stream import chunks_of
 from interlock.client.submission import Call, call_of, result_type_of, submit
 from interlock.config.declarations import Declared
 from interlock.config.documents import from_values, read
 from interlock.config.faults import Faults
-from interlock.config.lanes import Lanes
+from interlock.config.lanes import LaneSettings
 from interlock.config.sources import Loaded, build, declared_by
 from interlock.core.state import DEFAULT_LANES
 from interlock.engine.catalog import Catalog, CatalogEntry
@@ -29,7 +31,7 @@ from interlock.fields import payload as payloads
 from interlock.fields.duration import Duration, seconds
 from interlock.fields.field_types import FieldPath
 from interlock.interface.run_builder import Instant, instant
-from interlock.interface.run_view import RunInfo, info_of
+from interlock.interface.run_view import Chunk, ChunkEvent, Event, RunInfo, info_of
 from interlock.model.delivery import Delivery, DeliveryInfo
 from interlock.model.delivery import info_of as delivery_info
 from interlock.model.job import Job
@@ -85,6 +87,22 @@ class _VirtualConnection(Connection):
     def now(self) -> float:
         return self.clock.now().wall
 
+    def stream(self, run_id: str, after: str | None = None) -> AsyncIterator[Chunk]:
+        """Yield the chunks of a run once it has ended, each with its number as id."""
+
+        async def events(asked: EventOptions) -> AsyncIterator[tuple[str | None, Event]]:
+            await self.ending(run_id, LONGEST)
+            rows = await self.ask(r.AskLogs(0, run_id, chunks=True))
+            first = int((asked.get("after") or "e0")[1:])
+            for number, row in list(enumerate(rows, start=1))[first:]:
+                chunks = msgspec.json.decode(row[3])
+                yield (
+                    f"e{number}",
+                    ChunkEvent(run_id=run_id, job_id="", tenant="", at=row[0], attempt=row[1], chunks=chunks),
+                )
+
+        return chunks_of(events, run_id, after)
+
 
 class VirtualScheduler:
     """A scheduler and a worker in this process, with the jobs of an app, until the `with` block ends. Time passes only
@@ -125,7 +143,7 @@ class VirtualScheduler:
         self._store = MemoryStore()
         self._elapsed = 0.0
         try:
-            limits = Lanes().check(dict(lanes), FieldPath("lanes"))
+            limits = LaneSettings().check(dict(lanes), FieldPath("lanes"))
             patterns = SessionPatterns().check(dict(sessions), FieldPath("sessions"))
             self._run(self._begin(_loaded(app, files, policy, tenants), schedules, slots, limits, patterns))
         except BaseException:
@@ -143,19 +161,20 @@ class VirtualScheduler:
     ) -> None:
         definitions = self._app.definitions
         entries = [
-            CatalogEntry(one.job, one.check, one.mark if one.job.secrets else None) for one in definitions.values()
+            CatalogEntry(definition.job, definition.check, definition.mark if definition.job.secrets else None)
+            for definition in definitions.values()
         ]
         entries += loaded.entries()
         if not schedules:
-            entries = [replace(one, job=_unscheduled(one.job)) for one in entries]
-        named = {one.job.lane: 30 for one in entries if one.job.lane is not None}
+            entries = [replace(entry, job=_unscheduled(entry.job)) for entry in entries]
+        named = {entry.job.lane: 30 for entry in entries if entry.job.lane is not None}
         lanes = with_limits(limits, with_limits(named | DEFAULT_LANES) | dict(loaded.lanes))
         catalog = Catalog(entries, lanes, loaded.policy, loaded.pools, loaded.tenants)
         self._cluster = VirtualCluster(
             self._store, catalog, self._start, _Middle(0), prerun=0.0, session_patterns=patterns
         )
         if (hook := self._hook) is not None:
-            self._cluster.answer = lambda one: hook(one.outgoing.host_url, msgspec.json.decode(one.outgoing.body))
+            self._cluster.answer = lambda call: hook(call.outgoing.host_url, msgspec.json.decode(call.outgoing.body))
         clock = self._cluster.clock
         for pool in dict.fromkeys([DEFAULT_POOL, *loaded.pools]):
             needed = list(loaded.pools[pool].requires) if pool in loaded.pools else []
@@ -280,7 +299,7 @@ def _loaded(
 ) -> Loaded:
     """Read everything declared, as a server does. The secrets of a server need not be set, because nothing is sent."""
     faults = Faults(with_env=False)
-    paths = [os.fspath(one) for one in files]
+    paths = [os.fspath(path) for path in files]
     given: list[tuple[str, str, str, Mapping[str, Any]]]
     given = [("Tenant", name, f"tenants.{name}", values) for name, values in tenants.items()]
     if isinstance(policy, Mapping):
@@ -306,17 +325,21 @@ def _access_of(scheduler: VirtualScheduler) -> RunAccess:
 
         return method
 
-    async def endings(_: object, run_ids: Iterable[str]) -> AsyncGenerator[Any, None]:
-        source = connection.endings(run_ids)
-        try:
-            while True:
-                yield scheduler.drive(source.__anext__())
-        except StopAsyncIteration:
-            return
-        finally:
-            scheduler.drive(source.aclose())
+    def iterated(name: str) -> Any:
+        async def method(_: object, *arguments: Any) -> AsyncGenerator[Any, None]:
+            source = getattr(connection, name)(*arguments)
+            try:
+                while True:
+                    yield scheduler.drive(source.__anext__())
+            except StopAsyncIteration:
+                return
+            finally:
+                scheduler.drive(source.aclose())
 
-    methods = {name: driven(name) for name in RunAccess.__abstractmethods__} | {"endings": endings}
+        return method
+
+    methods = {name: driven(name) for name in RunAccess.__abstractmethods__}
+    methods |= {name: iterated(name) for name in ("endings", "stream")}
     access: RunAccess = type("Access", (RunAccess,), methods)()
     return access
 

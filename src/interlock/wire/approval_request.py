@@ -3,10 +3,10 @@
 from typing import ClassVar
 
 from interlock.model.access import Permission
-from interlock.wire.request import Change, StateReport
+from interlock.wire.request import ChangeRequest, StateReport
 
 
-class Resolve(Change[StateReport], frozen=True):
+class Resolve(ChangeRequest[StateReport], frozen=True):
     """Approve or reject a run that waits for it."""
 
     run_id: str
@@ -20,7 +20,7 @@ class Resolve(Change[StateReport], frozen=True):
     once: ClassVar = True
 
 
-class ReleaseOutput(Change[StateReport], frozen=True):
+class ReleaseOutput(ChangeRequest[StateReport], frozen=True):
     """Hand out the quarantined output of a run."""
 
     run_id: str

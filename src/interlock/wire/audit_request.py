@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from interlock.wire.message import Count
-from interlock.wire.request import Answer, Change
+from interlock.wire.request import ChangeRequest
 
 Text = Annotated[str, Meta(max_length=512)]
 
@@ -21,11 +21,7 @@ class Refusal(msgspec.Struct, frozen=True, array_like=True):
     count: Count
 
 
-class RefusalsReport(Answer, frozen=True):
-    """The refusals are stored."""
-
-
-class NoteRefusals(Change[RefusalsReport], frozen=True):
+class NoteRefusals(ChangeRequest[None], frozen=True):
     """Put refusals into the audit."""
 
     refusals: Annotated[list[Refusal], Meta(max_length=1000)]

@@ -7,7 +7,7 @@ import msgspec
 from interlock.model.access import Permission
 from interlock.model.delivery import Delivery, Outgoing
 from interlock.wire.message import Count, Instant, Message
-from interlock.wire.request import Answer, Change, Request
+from interlock.wire.request import ChangeRequest, Request
 
 
 class Sent(msgspec.Struct, frozen=True, array_like=True):
@@ -23,19 +23,15 @@ class Sent(msgspec.Struct, frozen=True, array_like=True):
     error: str
 
 
-class SenderReport(Answer, frozen=True):
-    """The scheduler's present sender is the one that asked."""
-
-
-class BecomeSender(Request[SenderReport], frozen=True):
-    """Send the deliveries of this scheduler from now on: `Owed` and `CallHook` go to this client."""
+class BecomeSender(Request[None], frozen=True):
+    """Send the deliveries of this scheduler from now on: `Owed` and `HookRequest` go to this client."""
 
 
 class Owed(Message, frozen=True):
     """New deliveries are stored, or old ones are due again."""
 
 
-class CallHook(Message, frozen=True):
+class HookRequest(Message, frozen=True):
     """Make a request, once, and return its answer in `HookAnswered`."""
 
     run_id: str
@@ -59,21 +55,13 @@ class HookAnswered(Message, frozen=True):
     error: str
 
 
-class SentReport(Answer, frozen=True):
-    """The results are stored."""
-
-
-class ReportSent(Change[SentReport], frozen=True):
+class ReportSent(ChangeRequest[None], frozen=True):
     """Store the results of tries."""
 
     results: list[Sent]
 
 
-class RedeliveryReport(Answer, frozen=True):
-    delivery: Delivery
-
-
-class Redeliver(Change[RedeliveryReport], frozen=True):
+class Redeliver(ChangeRequest[Delivery], frozen=True):
     """Deliver again what was delivered or given up."""
 
     delivery_id: str

@@ -5,25 +5,17 @@ from typing import ClassVar
 from interlock.model.access import Permission
 from interlock.model.lane import LaneAction, LaneChange, LaneInfo, LaneList, LaneSpec
 from interlock.model.session import SessionAction
-from interlock.model.session_info import SessionInfo
+from interlock.model.session_info import ActedOnSession, SessionInfo
 from interlock.model.tenant import TenantList
 from interlock.wire.message import Count
-from interlock.wire.request import Answer, Change, Request
+from interlock.wire.request import Answer, ChangeRequest, Request
 
 
-class LanesReport(Answer, frozen=True):
-    found: LaneList
-
-
-class LaneReport(Answer, frozen=True):
-    lane: LaneInfo
-
-
-class AskLanes(Request[LanesReport], frozen=True):
+class AskLanes(Request[LaneList], frozen=True):
     pass
 
 
-class CreateLane(Change[LaneReport], frozen=True):
+class CreateLane(ChangeRequest[LaneInfo], frozen=True):
     """Create a lane; one that exists stays as it is."""
 
     lane: str
@@ -31,7 +23,7 @@ class CreateLane(Change[LaneReport], frozen=True):
     actor: str = ""
 
 
-class SetLane(Change[LaneReport], frozen=True):
+class SetLane(ChangeRequest[LaneInfo], frozen=True):
     """Set values of a lane, whatever is declared."""
 
     lane: str
@@ -39,23 +31,14 @@ class SetLane(Change[LaneReport], frozen=True):
     actor: str = ""
 
 
-class ActOnLane(Change[LaneReport], frozen=True):
+class ActOnLane(ChangeRequest[LaneInfo], frozen=True):
     lane: str
     action: LaneAction
     actor: str = ""
 
 
-class TenantsReport(Answer, frozen=True):
-    found: TenantList
-
-
-class AskTenants(Request[TenantsReport], frozen=True):
+class AskTenants(Request[TenantList], frozen=True):
     only_tenant: str | None = None  # the only tenant that the answer may name
-
-
-class SessionReport(Answer, frozen=True):
-    acted: bool  # whether there was anything to act on
-    session: SessionInfo
 
 
 class SessionsReport(Answer, frozen=True):
@@ -71,14 +54,14 @@ class AskSessions(Request[SessionsReport], frozen=True):
     limit: Count
 
 
-class AskSession(Request[SessionsReport], frozen=True):
+class AskSession(Request[SessionInfo], frozen=True):
     """Ask for a session, with or without runs."""
 
     session: str
     tenant: str = "default"
 
 
-class ActOnSession(Change[SessionReport], frozen=True):
+class ActOnSession(ChangeRequest[ActedOnSession], frozen=True):
     action: SessionAction
     session: str
     tenant: str = "default"

@@ -3,8 +3,8 @@
 from typing import ClassVar
 
 from interlock.model.access import Permission
-from interlock.model.letter import LetterFilter
-from interlock.wire.request import ActOnRun, Answer, Change
+from interlock.model.letter import Dropped, LetterFilter
+from interlock.wire.request import ActOnRun, ChangeRequest
 
 
 class Replay(ActOnRun, frozen=True):
@@ -15,12 +15,7 @@ class Replay(ActOnRun, frozen=True):
     permission: ClassVar = Permission.SUBMIT
 
 
-class DroppedReport(Answer, frozen=True):
-    dropped: int
-    more: bool  # whether some may be left: ask again
-
-
-class DropLetters(Change[DroppedReport], frozen=True):
+class DropLetters(ChangeRequest[Dropped], frozen=True):
     """Drop the letter with this id, or a page of those that match."""
 
     letter_id: str | None

@@ -156,6 +156,9 @@ class Usage(OfAttempt, frozen=True):
     window: Tokens
 
 
+CHUNKS = "@chunks"  # level of a log line that has chunks of the run's stream: its text is a JSON list of them
+
+
 class LogLine(OfAttempt, frozen=True):
     number: Count
     at: Instant

@@ -1,7 +1,7 @@
 """Messages between the scheduler and the process that scans results."""
 
 from interlock.model.policy.output import OutputPolicy, Scanned
-from interlock.wire.request import Answer, Change, Request
+from interlock.wire.request import Answer, ChangeRequest, Request
 
 
 class ScanPlan(Answer, frozen=True):
@@ -14,14 +14,9 @@ class AskScanPlan(Request[ScanPlan], frozen=True):
     """Ask what to scan, and from where on."""
 
 
-class ScansStored(Answer, frozen=True):
-    """The report is stored, or refused because the policy has changed."""
-
-    position: int  # up to which results are scanned
-
-
-class ReportScans(Change[ScansStored], frozen=True):
-    """Store that results are scanned up to a position."""
+class ReportScans(ChangeRequest[int], frozen=True):
+    """Store that results are scanned up to a position; answered with the position up to which they are, which a report
+    for an earlier policy does not change."""
 
     position: int
     digest: str  # of the policy that they were scanned for

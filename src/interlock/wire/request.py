@@ -14,7 +14,7 @@ from interlock.model.explanation import Explanation
 from interlock.model.exposition import Family
 from interlock.model.facets import ProgressInfo
 from interlock.model.job import Job
-from interlock.model.job_info import JobInfo
+from interlock.model.job_info import Backfilled, JobInfo
 from interlock.model.reload_report import Reloaded
 from interlock.model.run import Run, RunStats, Transition
 from interlock.model.run_action import RunAction
@@ -24,7 +24,8 @@ from interlock.wire.message import Count, Message
 from interlock.wire.new_run import LONGEST_KEY as LONGEST_KEY
 from interlock.wire.new_run import NewRun as NewRun
 
-A_co = TypeVar("A_co", bound=Message, covariant=True)
+A_co = TypeVar("A_co", covariant=True)
+LogRow = tuple[float, int, str, str, str]  # time, attempt, level, text, logger
 
 
 class Request(Message, Generic[A_co], frozen=True):
@@ -32,7 +33,7 @@ class Request(Message, Generic[A_co], frozen=True):
 
     request: int
 
-    answer: ClassVar[type[Message]] = Message
+    answer: ClassVar[Any] = None  # type of the answer: an `Answer`, or of the value of a `ValueAnswer`
     permission: ClassVar[Permission] = Permission.READ
     patience: ClassVar[float] = 10.0  # seconds for which the gateway waits for the answer
     once: ClassVar[bool] = False  # whether it must not be sent again unanswered: it may have been carried out
@@ -54,7 +55,7 @@ class Probe(Request[A_co], Generic[A_co], frozen=True):
     once: ClassVar = True
 
 
-class Change(Request[A_co], Generic[A_co], frozen=True):
+class ChangeRequest(Request[A_co], Generic[A_co], frozen=True):
     """Answered when it is stored."""
 
     permission: ClassVar = Permission.OPERATE
@@ -63,6 +64,12 @@ class Change(Request[A_co], Generic[A_co], frozen=True):
 
 class Answer(Message, frozen=True):
     request: int
+
+
+class ValueAnswer(Answer, frozen=True):
+    """An answer that is one value. Its request names the type."""
+
+    value: Any = None
 
 
 class Accepted(Answer, frozen=True):
@@ -97,26 +104,6 @@ class RunReport(Answer, frozen=True):
     detail: "Detail | None" = None  # only in an answer that does not wait
 
 
-class HistoryReport(Answer, frozen=True):
-    entries: list[Transition]
-
-
-class ExplanationReport(Answer, frozen=True):
-    explanation: Explanation
-
-
-class LogReport(Answer, frozen=True):
-    lines: list[tuple[float, int, str, str, str]]
-
-
-class ProgressReport(Answer, frozen=True):
-    progress: ProgressInfo | None
-
-
-class BulkReport(Answer, frozen=True):
-    bulk: BulkRequest
-
-
 class StatusReport(Answer, frozen=True):
     """The health of the scheduler."""
 
@@ -130,40 +117,15 @@ class StatusReport(Answer, frozen=True):
     position: int
 
 
-class MetricsReport(Answer, frozen=True):
-    families: list[Family]
-
-
-class TreeReport(Answer, frozen=True):
-    root: ChildInfo
-
-
-class ServiceReport(Answer, frozen=True):
-    service: ChildInfo
-
-
-class ReloadReport(Answer, frozen=True):
-    reloaded: Reloaded
-
-
 class JobsReport(Answer, frozen=True):
     jobs: list[JobInfo]
     more: bool
-
-
-class NextReport(Answer, frozen=True):
-    times: list[float]
 
 
 class TimetableReport(Answer, frozen=True):
     now: float
     jobs: list[tuple[str, list[float], bool]]  # job, its times, and whether there are more; the first to fire first
     left_out: int  # further jobs that fire
-
-
-class BackfillReport(Answer, frozen=True):
-    created: list[str]
-    existing: list[str]  # runs that already existed
 
 
 ProgressRow = tuple[str, str, str, float, str]  # run, job, tenant, percent, text
@@ -179,7 +141,7 @@ class News(Message, frozen=True):
 MOST_RUNS, MOST_RUNS_OVER_HTTP = 10_000, 1000  # in one submit
 
 
-class Submit(Change[Accepted], frozen=True):
+class Submit(ChangeRequest[Accepted], frozen=True):
     runs: list[NewRun]
     actor: str = ""  # the caller behind the client; empty for the client itself
     show: bool = False  # whether the answer is to have the run, of a single one
@@ -193,7 +155,7 @@ class Submit(Change[Accepted], frozen=True):
         return all(run.is_repeatable for run in self.runs)
 
 
-class ActOnRun(Change[StateReport], frozen=True):
+class ActOnRun(ChangeRequest[StateReport], frozen=True):
     action: RunAction
     run_id: str
     reason: str = ""
@@ -209,7 +171,7 @@ class ActOnRun(Change[StateReport], frozen=True):
         return self.action is not RunAction.RETRY or bool(self.key)
 
 
-class StartBulk(Change[BulkReport], frozen=True):
+class StartBulk(ChangeRequest[BulkRequest], frozen=True):
     """Act on every run that matches. The id makes it safe to repeat. The answer comes when it is stored, not when it is
     done."""
 
@@ -236,38 +198,39 @@ class Forget(Message, frozen=True):
     request: int
 
 
-class AskHistory(Request[HistoryReport], frozen=True):
+class AskHistory(Request[list[Transition]], frozen=True):
     run_id: str
 
 
-class AskExplanation(Request[ExplanationReport], frozen=True):
+class AskExplanation(Request[Explanation], frozen=True):
     run_id: str
     tenant: str | None = None  # the only tenant whose runs the answer may name
 
 
-class AskLogs(Request[LogReport], frozen=True):
+class AskLogs(Request[list[LogRow]], frozen=True):
     run_id: str
+    chunks: bool = False  # the chunks of its stream instead
 
 
 class AskStatus(Probe[StatusReport], frozen=True):
     pass
 
 
-class AskProgress(Probe[ProgressReport], frozen=True):
+class AskProgress(Probe[ProgressInfo | None], frozen=True):
     """Ask for the latest progress of a running attempt, which is not stored."""
 
     run_id: str
 
 
-class AskMetrics(Probe[MetricsReport], frozen=True):
+class AskMetrics(Probe[list[Family]], frozen=True):
     pass
 
 
-class AskTree(Request[TreeReport], frozen=True):
+class AskTree(Request[ChildInfo], frozen=True):
     pass
 
 
-class ActOnService(Change[ServiceReport], frozen=True):
+class ActOnService(ChangeRequest[ChildInfo], frozen=True):
     """Act on a service or a group; answered when it is done."""
 
     name: str
@@ -278,7 +241,7 @@ class ActOnService(Change[ServiceReport], frozen=True):
     once: ClassVar = True
 
 
-class Reload(Change[ReloadReport], frozen=True):
+class Reload(ChangeRequest[Reloaded], frozen=True):
     """Read the files again and apply the changes."""
 
     actor: str = ""
@@ -298,7 +261,7 @@ class AskJob(Request[JobsReport], frozen=True):
     job_id: str
 
 
-class AskNext(Request[NextReport], frozen=True):
+class AskNext(Request[list[float]], frozen=True):
     """Ask for the fire times of a job after `after`, or after now."""
 
     job_id: str
@@ -314,7 +277,7 @@ class AskTimetable(Request[TimetableReport], frozen=True):
     most_times: Count  # of one job
 
 
-class SetPaused(Change[JobsReport], frozen=True):
+class SetPaused(ChangeRequest[JobsReport], frozen=True):
     """Pause or resume a schedule; answered with the job."""
 
     job_id: str
@@ -325,7 +288,7 @@ class SetPaused(Change[JobsReport], frozen=True):
 MOST_PARALLEL = 1000  # runs of one backfill that may be live at once
 
 
-class Backfill(Change[BackfillReport], frozen=True):
+class Backfill(ChangeRequest[Backfilled], frozen=True):
     """Create the occurrences of a job from `start` until before `end`; at most `max_parallel` are live at once."""
 
     job_id: str
@@ -337,14 +300,14 @@ class Backfill(Change[BackfillReport], frozen=True):
     actor: str = ""
 
 
-class PutJobs(Change[JobsReport], frozen=True):
+class PutJobs(ChangeRequest[JobsReport], frozen=True):
     """Create or replace these jobs, all or none; answered with them."""
 
     jobs: list[Job]
     actor: str = ""
 
 
-class DropJob(Change[JobsReport], frozen=True):
+class DropJob(ChangeRequest[JobsReport], frozen=True):
     """Remove a job that was put; answered with an empty report."""
 
     job_id: str

@@ -8,5 +8,6 @@ from interlock.client.connection import Connection
 
 async def connect(path: str | Path) -> Connection:
     connection = Connection(open_bus(path), outlasts_stop=True)
+    connection.socket = str(path)
     await connection.open()
     return connection

@@ -13,7 +13,7 @@ from interlock.buses.open import open_bus
 from interlock.buses.processes import ProcessWatch
 from interlock.config import Settings
 from interlock.config.sources import Loaded
-from interlock.core.state import Limits
+from interlock.core.state import CoreLimits
 from interlock.engine.catalog import Catalog
 from interlock.engine.effects import no_service
 from interlock.engine.engine import Engine, EngineSettings
@@ -107,7 +107,7 @@ class Scheduler:
             rng=Random(SystemRandom().getrandbits(64)),
             catalog=Catalog(entries_of(definitions, settings.secret_names), settings.every_lane()),
             settings=EngineSettings(
-                limits=Limits(
+                limits=CoreLimits(
                     heartbeat_interval=settings.heartbeat,
                     missed_heartbeats=settings.missed_heartbeats,
                     log_lines=settings.log_lines,

@@ -16,6 +16,7 @@ from interlock.error import InterlockError, NotRunning
 from interlock.fields.field import copy_fields
 from interlock.fields.secret import SECRET_NAMES
 from interlock.model.pool import DEFAULT_POOL
+from interlock.pace import Pace
 from interlock.ports.bus import Bus, Endpoint, Peer
 from interlock.ports.clock import SystemClock
 from interlock.task_set import TaskSet
@@ -24,7 +25,6 @@ from interlock.worker.echo import Echo
 from interlock.worker.host import Host, HostSettings
 from interlock.worker.identity import worker_id
 from interlock.worker.load import LoadMeter
-from interlock.worker.pace import Pace
 from interlock.worker.pool import ExecutorOptions, ProcessPool
 from interlock.worker.router import Router, executors
 

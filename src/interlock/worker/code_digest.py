@@ -32,9 +32,11 @@ def _signature(handler: Callable[..., Any]) -> Iterator[str]:
     except Exception:  # noqa: BLE001 - a definition reads the signature too, and reports its fault
         return
     module = f"{getattr(handler, '__module__', '')}."
-    for one in signature.parameters.values():
-        default = "" if one.default is one.empty else _text(one.default, set())
-        yield f"{one.kind.name} {one.name}: {_annotation(one.annotation)} = {default}".replace(module, "")
+    for parameter in signature.parameters.values():
+        default = "" if parameter.default is parameter.empty else _text(parameter.default, set())
+        yield f"{parameter.kind.name} {parameter.name}: {_annotation(parameter.annotation)} = {default}".replace(
+            module, ""
+        )
     yield f"-> {_annotation(signature.return_annotation)}".replace(module, "")
 
 
@@ -55,7 +57,7 @@ def _text(value: Any, seen: set[int]) -> str:
         case CodeType():
             inside = [getattr(value, f"co_{name}") for name in _CODE.split()]
         case set() | frozenset():
-            inside = sorted(_text(one, seen) for one in value)
+            inside = sorted(_text(member, seen) for member in value)
         case tuple() | list():
             inside = value
         case dict():
@@ -64,7 +66,7 @@ def _text(value: Any, seen: set[int]) -> str:
             return value.__qualname__
         case _:
             return f"{type(value).__name__} {_ADDRESS.sub('', repr(value))}"
-    return f"{type(value).__name__}{[_text(one, seen) for one in inside]}"
+    return f"{type(value).__name__}{[_text(member, seen) for member in inside]}"
 
 
 def _closure(function: FunctionType) -> Iterator[Any]:

@@ -10,8 +10,9 @@ from interlock.fields import payload
 from interlock.fields.secret import SECRET_NAMES, NameTest, from_json, is_marked, matcher
 from interlock.model.policy.verdict import NO_LIMITS, RunLimits
 from interlock.wire.claim import Claim
-from interlock.wire.message import Checkpoint, Dispatch, LogLine, Message, Progress, Usage
+from interlock.wire.message import CHUNKS, Checkpoint, Dispatch, LogLine, Message, Progress, Usage
 from interlock.worker.redaction import NO_SECRETS, Redaction, texts_of
+from interlock.worker.stream import Pacer, Stream
 
 MOST_LINES = 100_000  # log lines of one attempt that are sent; the scheduler keeps fewer of a run
 MOST_BYTES = 16 * 2**20  # characters of these lines
@@ -34,7 +35,9 @@ class Context:
 
     state: Any = None
     """the value that the app's lifespan yielded in this process; None without a lifespan"""
+    pacer: Pacer | None = None  # of the process
     _redaction: Redaction | None = None  # made with the first text; most attempts write none
+    _stream: Stream | None = None  # made with the first chunk
 
     def __init__(
         self,
@@ -115,7 +118,7 @@ class Context:
     def payloads(self) -> list[dict[str, Any]]:
         """The payload of the run, followed by those of the runs that were collapsed into it, in order. A `Secret` in
         them is one again."""
-        return [_read(one) for one in self._dispatch.payloads]
+        return [_read(encoded) for encoded in self._dispatch.payloads]
 
     @property
     def last_payload(self) -> bytes:
@@ -150,6 +153,7 @@ class Context:
         line = self.redact(clean(str(text)[: 2 * LONGEST_LINE]))
         if len(line) > LONGEST_LINE:
             line = line[:LONGEST_LINE] + "… (cut)"
+        level = "info" if level == CHUNKS else level
         level, logger = self.redact(clean(level))[:32], self.redact(clean(logger))[:LONGEST_NAME]
         self._room -= len(line)
         number = next(self._numbers)
@@ -160,6 +164,29 @@ class Context:
             line, level, logger = LOG_CUT, "warning", ""
         now = time.time() if at is None else at
         self._send(LogLine(self.run_id, self._dispatch.fence, number, now, level, line, logger))
+
+    def emit(self, chunk: Any) -> None:
+        """Add a chunk to the stream of the run: a text or another JSON value of at most 32 KiB. Readers get chunks in
+        order, and as they come. `NotJson` or `PayloadTooLarge` if it cannot be one."""
+        if self._stream is None:
+            self._stream = Stream(self.redact, self._send_chunks, self.pacer)
+        self._stream.add(chunk)
+
+    def flush_stream(self) -> None:
+        if self._stream is not None:
+            self._stream.flush()
+
+    def leave_stream(self) -> None:
+        """In a forked process, leave what waits to the original, which also has the thread of the pacer."""
+        self._stream = self.pacer = None
+
+    def _send_chunks(self, text: str) -> bool:
+        """Send a JSON list of chunks; return False at the limit, where an empty one says that the stream is cut."""
+        self._room -= len(text)
+        number = next(self._numbers)
+        fits = number < MOST_LINES and self._room >= 0
+        self._send(LogLine(*self.key, number, time.time(), CHUNKS, text if fits else "[]"))
+        return fits
 
     def checkpoint(self, value: Any) -> None:
         """Store a JSON value; the next attempt finds it as `last_checkpoint`."""

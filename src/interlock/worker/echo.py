@@ -7,7 +7,7 @@ import threading
 from datetime import UTC, datetime
 
 from interlock.supervision.output import STREAMS, readable_text
-from interlock.wire.message import LogLine, Message
+from interlock.wire.message import CHUNKS, LogLine, Message
 
 MOST = 10_000  # lines that wait for the terminal; further ones are counted
 CLOSE = 1.0  # seconds for the last lines
@@ -25,7 +25,7 @@ class Echo:
         self._thread.start()
 
     def show(self, message: Message) -> None:
-        if isinstance(message, LogLine):
+        if isinstance(message, LogLine) and message.level != CHUNKS:
             try:
                 self._lines.put_nowait(message)
             except queue.Full:

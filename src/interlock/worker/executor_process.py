@@ -43,6 +43,7 @@ from interlock.worker.limits import end_group, end_with_parent, limit_memory, pr
 from interlock.worker.outbox import Outbox
 from interlock.worker.output_capture import Capture
 from interlock.worker.pool import ExecutorOptions
+from interlock.worker.stream import Pacer
 from interlock.worker.threads import MainThread, ThreadPool
 from interlock.worker.usage import Estimator, estimate
 
@@ -81,6 +82,7 @@ class ExecutorProcess:
         self._main = MainThread(self._loop)
         self._threads = self._main if options.isolated else ThreadPool()
         self._lock = threading.Lock()
+        self._pacer = Pacer()
         self._outbox = Outbox(link, options.isolated)
         self.send_now = self._outbox.send
         self._copies = Copies(self._take_from_copy, self._become_copy)
@@ -130,6 +132,9 @@ class ExecutorProcess:
             self.send_now(*([] if attempt is None else [message]))
         elif attempt is None:
             sys.stdout.write(f"{message.text}\n")
+        elif message.level == m.CHUNKS:
+            for chunk in msgspec.json.decode(message.text):
+                attempt.context.emit(chunk)
         else:
             attempt.context.add_line(message.text, message.level, message.logger, message.at)
 
@@ -202,6 +207,7 @@ class ExecutorProcess:
             return False
         secrets = definition.job.secrets if definition is not None else ()
         context = Context(dispatch, self.send_now, secrets, self._is_secret)
+        context.pacer = self._pacer
         if self._lifespan is not None:
             context.state = self._lifespan.state
         attempt = ExecutingAttempt(context.key, dispatch, definition, context, Capture(context))

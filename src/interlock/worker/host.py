@@ -18,6 +18,7 @@ from interlock.error import InterlockError, NotRunning, rebuild
 from interlock.fields.duration import span
 from interlock.model.outcome import Outcome
 from interlock.model.pool import DEFAULT_POOL
+from interlock.pace import Pace
 from interlock.ports.bus import Bus, Endpoint, Peer
 from interlock.ports.clock import Clock, LoopClock
 from interlock.ports.executor import Executor, Key
@@ -26,7 +27,6 @@ from interlock.worker.early_attempts import EarlyAttempts
 from interlock.worker.held import HeldAttempt, StopSteps
 from interlock.worker.kept_lines import IN_DOUBT, KeptLines
 from interlock.worker.offers import Offers
-from interlock.worker.pace import Pace
 from interlock.worker.reports import Reports
 
 logger = logging.getLogger("interlock.worker")
@@ -213,6 +213,7 @@ class Host(Endpoint):
                 self._stop((message.run_id, message.fence), message.reason)
             elif isinstance(message, m.Heard):
                 self._offers.confirm(message, self._held.values())
+                self._lines.confirm(message.at)
             elif isinstance(message, m.Welcome):
                 self._welcome(message)
             elif isinstance(message, m.Drain):

@@ -29,9 +29,17 @@ def read_lifespan(function: Callable[..., Any]) -> Opening:
     if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function) or not callable(function):
         raise BadHandler(f"{where} is not an async generator function; write 'async def' with one 'yield'")
     parameters = inspect.signature(function).parameters.values()
-    by_place = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
-    needed = [one for one in parameters if one.default is one.empty and one.kind is not one.VAR_KEYWORD]
-    if len(needed) > 1 or any(one not in by_place for one in needed):
+    by_place = [
+        parameter
+        for parameter in parameters
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    ]
+    needed = [
+        parameter
+        for parameter in parameters
+        if parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD
+    ]
+    if len(needed) > 1 or any(parameter not in by_place for parameter in needed):
         raise BadHandler(f"{where} needs {len(needed)} arguments; it may take one, the app")
     make = asynccontextmanager(function) if inspect.isasyncgenfunction(function) else function
 

@@ -36,7 +36,7 @@ class LoadMeter:
         """Return the busy and the total time of all CPUs since the start of the machine."""
         with suppress(OSError, ValueError, IndexError), open(PROC / "stat") as file:
             # user, nice, system, idle, iowait, irq, softirq, steal; guests count as user.
-            times = [int(one) for one in file.readline().split()[1:9]]
+            times = [int(ticks) for ticks in file.readline().split()[1:9]]
             return sum(times) - times[3] - times[4], sum(times)
         return None
 
@@ -54,7 +54,7 @@ class LoadMeter:
                 self._nvml = import_module("pynvml")  # package nvidia-ml-py, if it is there
                 self._nvml.nvmlInit()
                 count = self._nvml.nvmlDeviceGetCount()
-                self._gpus = [self._nvml.nvmlDeviceGetHandleByIndex(place) for place in range(count)]
+                self._gpus = [self._nvml.nvmlDeviceGetHandleByIndex(index) for index in range(count)]
             rates = [float(self._nvml.nvmlDeviceGetUtilizationRates(gpu).gpu) for gpu in self._gpus]
         except Exception:  # noqa: BLE001 - no module, no driver, a GPU that is lost: all mean that nothing is known
             return 0.0

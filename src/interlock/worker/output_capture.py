@@ -78,11 +78,13 @@ class Capture:
         if self._descriptors is not None:
             self._descriptors.end()
         self.flush()
+        self.context.flush_stream()
         self.is_open = False
 
     def forget(self) -> None:
-        """In a forked process, leave the incomplete lines to the original."""
+        """In a forked process, leave the incomplete lines and the stream to the original."""
         self._held.clear()
+        self.context.leave_stream()
 
     def _add(self, stream: str, text: str) -> None:
         self.context.add_line(readable_text(text), STREAM_LEVELS[stream], stream)

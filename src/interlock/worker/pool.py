@@ -236,7 +236,11 @@ class ProcessPool(Executor):
         """Check that the shared process begins its attempts."""
         self._checking = False
         child = self._shared
-        waiting = [] if child is None else [one.sent_at for one in child.attempts.values() if one.sent_at is not None]
+        waiting = (
+            []
+            if child is None
+            else [attempt.sent_at for attempt in child.attempts.values() if attempt.sent_at is not None]
+        )
         if child is None or self._closing or not waiting:
             return
         if child.ready and asyncio.get_running_loop().time() - min(waiting) >= STALL:

@@ -141,7 +141,9 @@ class ProgramAttempt:
         command = Command().check(self._work.command, FieldPath("command"))
         env = Environment().check(self._work.env, FieldPath("env"))
         inherited = {name: value for name, value in os.environ.items() if name not in NOT_HANDED_ON}
-        self._redact = secrets_of([payload.decode(one) for one in payloads], env, inherited, self._parts.is_secret)
+        self._redact = secrets_of(
+            [payload.decode(encoded) for encoded in payloads], env, inherited, self._parts.is_secret
+        )
         log = self._log = ProcessLog(self._dispatch, self._tell, self._redact)
         variables = {**_allowed({**inherited, **env}, self._dispatch.limits), **_variables(self._dispatch)}
         descriptors: dict[int, int] = {}
@@ -227,7 +229,9 @@ def _allowed(variables: dict[str, str | None], limits: RunLimits | None) -> dict
     if limits is None or limits.environment is None:
         return variables
     return {
-        name: value for name, value in variables.items() if any(fnmatchcase(name, one) for one in limits.environment)
+        name: value
+        for name, value in variables.items()
+        if any(fnmatchcase(name, pattern) for pattern in limits.environment)
     }
 
 

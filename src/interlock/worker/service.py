@@ -71,9 +71,13 @@ def takes_context(name: str, function: Callable[..., Any]) -> bool:
     except (TypeError, ValueError) as error:
         raise BadHandler(f"service {name!r}: {where} has a signature that cannot be read: {error}") from error
     open_ended = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    needed = [one for one in parameters if one.default is one.empty and one.kind not in open_ended]
-    if len(needed) > 1 or any(one.kind is one.KEYWORD_ONLY for one in needed):
-        names = ", ".join(one.name for one in needed)
+    needed = [
+        parameter
+        for parameter in parameters
+        if parameter.default is parameter.empty and parameter.kind not in open_ended
+    ]
+    if len(needed) > 1 or any(parameter.kind is parameter.KEYWORD_ONLY for parameter in needed):
+        names = ", ".join(parameter.name for parameter in needed)
         raise BadHandler(f"service {name!r}: {where} needs {names}; a service takes its context, and nothing else")
     return bool(needed)
 

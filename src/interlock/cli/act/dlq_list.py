@@ -51,10 +51,16 @@ def _table(letters: list[LetterInfo], counts: dict[str, int]) -> Any:
         return Text("no dead letters", style="dim")
     now = time.time()
     rows = []
-    for one in letters:
-        again = f"replayed as {one.replayed_as}; " if one.replayed_as else ""
+    for letter in letters:
+        again = f"replayed as {letter.replayed_as}; " if letter.replayed_as else ""
         rows.append(
-            [one.id, span(now - one.at), Text(one.code, style="red"), one.job_id, plain(again + last_line(one.error))]
+            [
+                letter.id,
+                span(now - letter.at),
+                Text(letter.code, style="red"),
+                letter.job_id,
+                plain(again + last_line(letter.error)),
+            ]
         )
     total = ", ".join(f"{number:,} {code}" for code, number in sorted(counts.items()))
     return Group(rich_table(columns_of("letter, >age, code, job, ~error"), rows), Text(total, style="dim"))

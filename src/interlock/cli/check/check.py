@@ -50,8 +50,10 @@ def command(
     faults, now, loaded = Faults(settings.strict, not without_env), time.time(), None
     with suppress(BadConfig):
         loaded = build(read(settings.files, faults), faults, app, now, settings.every_lane())
-    declared = [(one.job, one.where) for one in app.definitions.values()] if loaded is not None else []
-    jobs = declared + [(one.job, one.source) for one in (loaded.jobs if loaded is not None else ())]
+    declared = (
+        [(definition.job, definition.where) for definition in app.definitions.values()] if loaded is not None else []
+    )
+    jobs = declared + [(job.job, job.source) for job in (loaded.jobs if loaded is not None else ())]
     if json:
         names = ("id", "schedule", "next_at", "source")
         rows = [(job.id, str(job.schedule or ""), exact(next_fire(job, now)) or None, where) for job, where in jobs]

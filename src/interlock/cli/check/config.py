@@ -24,7 +24,7 @@ def command(
         return
     rows = effective(flags)
     columns = [Column("setting"), Column("value", wrap=True), Column("from")]
-    cells = [(one[0], *one[2:]) for one in rows]
+    cells = [(row[0], *row[2:]) for row in rows]
     present(
         json,
         lambda: {"settings": {name: {"value": value, "source": source} for name, value, _, source in rows}},

@@ -50,7 +50,7 @@ def command(
     if sys.stdout.isatty() and not json:
         from rich.text import Text
 
-        width = max(len(one.name) for one in findings) + 2
+        width = max(len(finding.name) for finding in findings) + 2
         for one in findings:
             mark, colour = MARKS[one.level]
             parts: list[Any] = [(f"{mark} ", colour), (f"{one.name:<{width}}", "bold"), plain(one.detail)]

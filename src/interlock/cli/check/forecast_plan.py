@@ -99,7 +99,7 @@ def _declarations(resolved: Resolved) -> tuple[dict[str, Job], Loaded]:
         raise WrongUsage("PATH: missing; give files and folders with jobs, or an app with -A")
     app = NO_APP if target is None else of_app(target)
     loaded = load(files, app)
-    every = [*(definition.job for definition in app.definitions.values()), *(one.job for one in loaded.jobs)]
+    every = [*(definition.job for definition in app.definitions.values()), *(job.job for job in loaded.jobs)]
     known = {job.id: job for job in every}
     scheduled = {job.id: job for job in every if job.schedule is not None}
     added = list(scheduled.values())

@@ -25,7 +25,7 @@ def policy_of(flags: Flags, paths: Sequence[str] | None) -> tuple[Policy, dict[s
     for warning in loaded.warnings:
         say(f"warning: {safe(warning)}")
     policy = required(loaded, settings.files)
-    jobs = [*(definition.job for definition in app.definitions.values()), *(one.job for one in loaded.jobs)]
+    jobs = [*(definition.job for definition in app.definitions.values()), *(job.job for job in loaded.jobs)]
     return policy, {job.id: job for job in jobs}
 
 

@@ -163,7 +163,10 @@ def lines_of(picture: Picture) -> Iterator[str]:
         lasted = "" if seconds is None else f"{seconds:.3f}"
         yield tabbed("state", entry.after, exact(entry.at), lasted, entry.attempt, entry.reason)
     yield from (tabbed("note", exact(note["at"]), note["text"]) for note in picture.notes)
-    yield from (tabbed("violation", one["constraint"], exact(one["at"]), one["message"]) for one in picture.violations)
+    yield from (
+        tabbed("violation", violation["constraint"], exact(violation["at"]), violation["message"])
+        for violation in picture.violations
+    )
     for row in _findings(output_of(run)):
         yield tabbed("finding", *row)
     for delivery in picture.deliveries:
@@ -196,7 +199,10 @@ def drawing(picture: Picture) -> Any:
         parts.append(ProgressBar(total=100, completed=run.progress.percent, width=BAR))
     parts += [Text(""), _timeline(picture.history, now)]
     parts += _titled("notes", [_remark(note["at"], "", note["text"]) for note in picture.notes[-LAST_NOTES:]])
-    violations = [_remark(one["at"], f"{safe(one['constraint'])} ", one["message"]) for one in picture.violations]
+    violations = [
+        _remark(violation["at"], f"{safe(violation['constraint'])} ", violation["message"])
+        for violation in picture.violations
+    ]
     parts += _titled("violations", violations)
     if rows := _findings(record := output_of(run)):
         more = (

@@ -48,8 +48,15 @@ def _table(approvals: list[ApprovalInfo]) -> Any:
 
     now = time.time()
     rows = [
-        [one.run_id, one.job_id, plain(one.rule), plain(one.created_by), span(now - one.asked_at), _left(one, now)]
-        for one in approvals
+        [
+            approval.run_id,
+            approval.job_id,
+            plain(approval.rule),
+            plain(approval.created_by),
+            span(now - approval.asked_at),
+            _left(approval, now),
+        ]
+        for approval in approvals
     ]
     if not rows:
         return Text("no run waits for an approval", style="dim")

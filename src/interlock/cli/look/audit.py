@@ -162,8 +162,15 @@ def _table(entries: list[AuditEntry]) -> Any:
         return Text("no entries", style="dim")
     now = time.time()
     rows = [
-        [str(one.number), span(now - one.at), one.kind.value, plain(one.actor), plain(one.subject), _what(one)]
-        for one in entries
+        [
+            str(entry.number),
+            span(now - entry.at),
+            entry.kind.value,
+            plain(entry.actor),
+            plain(entry.subject),
+            _what(entry),
+        ]
+        for entry in entries
     ]
     return rich_table(columns_of(">entry, >age, kind, actor, subject, ~detail"), rows)
 

@@ -88,11 +88,16 @@ def _table(deliveries: list[DeliveryInfo]) -> Any:
 
     now, wide = time.time(), console().width >= WIDE
     rows: list[list[Any]] = []
-    for one in deliveries:
-        target = one.target.removeprefix("https://").removeprefix("http://")
-        what = Text(outcome(one, now), style=COLOURS[one.state])
-        cells = [one.id[:SHORT], span(now - one.created_at), one.event.removeprefix("run."), one.job_id]
-        rows.append([*cells, *([one.run_id] if wide else []), plain(target), what])
+    for delivery in deliveries:
+        target = delivery.target.removeprefix("https://").removeprefix("http://")
+        what = Text(outcome(delivery, now), style=COLOURS[delivery.state])
+        cells = [
+            delivery.id[:SHORT],
+            span(now - delivery.created_at),
+            delivery.event.removeprefix("run."),
+            delivery.job_id,
+        ]
+        rows.append([*cells, *([delivery.run_id] if wide else []), plain(target), what])
     if not rows:
         return Text("no deliveries", style="dim")
     return rich_table(columns_of(f"delivery, >age, event, job,{' run,' * wide} target, ~what"), rows)

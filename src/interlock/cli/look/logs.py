@@ -29,12 +29,18 @@ def command(
     tail: Annotated[
         int | None, option("NUMBER", "Number of lines from the end. Default: all.", min=0, max=10_000)
     ] = None,
+    stream: Annotated[
+        bool, switch("Print what a run emits to its stream instead, until the run has ended.", "--stream", "-s")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Print the log of a run or of a service.
+    """Print the log of a run or of a service, or the stream of a run.
 
     Piped: time, attempt, level and text of a run, or time, stream and text of a service, separated by tabs."""
     with client_of(flags) as client:
+        if stream:
+            _print_stream(client, run_of(client, name), json)
+            return
         try:
             if name not in LATEST:
                 _print_service(client, name, follow, tail, json)
@@ -89,6 +95,25 @@ class RunPrinter:
                 shown[line] -= 1
             else:
                 self.show(line)
+
+
+def _print_stream(client: Client, run_id: str, json: bool) -> None:
+    """Print texts as they are, and each other chunk on a line of its own. A retry begins on a new line."""
+    attempt, at_start = 1, True
+    for chunk in client.stream(run_id):
+        is_text = isinstance(chunk.value, str) and not json
+        if not at_start and (chunk.attempt != attempt or not is_text):
+            out("")
+        attempt = chunk.attempt
+        if is_text:
+            sys.stdout.write(chunk.value)
+            at_start = chunk.value.endswith("\n") if chunk.value else at_start
+        else:
+            out(json_text(chunk if json else chunk.value))
+            at_start = True
+        sys.stdout.flush()
+    if not at_start:
+        out("")
 
 
 def _print_run(client: Client, run_id: str, follow: bool, printer: RunPrinter) -> None:

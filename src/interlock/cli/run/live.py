@@ -18,7 +18,7 @@ from interlock.cli.draw import children
 from interlock.cli.draw.format import COLOURS, ago, span
 from interlock.cli.draw.tables import Column, columns_of, console, full_screen, plain, rich_table
 from interlock.core.attempts.silence import Silence
-from interlock.core.policy.judging import Judging
+from interlock.core.policy.judge_state import Judging
 from interlock.core.routing.workers import state_of
 from interlock.core.timetable.table import Table
 from interlock.model.child_info import UP
@@ -147,7 +147,7 @@ def _shares(wanted: Sequence[int], room: int) -> list[int]:
 
 def _head(scheduler: Scheduler, rate: float, uptime: float) -> Text:
     engine, workers = scheduler.engine, scheduler.workers
-    count, restarts = sum(worker.status in UP for worker in workers), sum(one.restarts for one in workers)
+    count, restarts = sum(worker.status in UP for worker in workers), sum(worker.restarts for worker in workers)
     return Text.assemble(
         ("interlock ", "bold"),
         f"up {span(uptime)} · {rate:,.0f} ended/s · {engine.metrics.submitted:,} submitted · ",

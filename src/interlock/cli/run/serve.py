@@ -93,7 +93,7 @@ def _check_submits(jobs: list[str], definitions: Mapping[str, Definition], read:
     """Refuse jobs that do not exist, or that need a payload."""
     for job_id in jobs:
         if job_id not in definitions:
-            if job_id not in {one.job.id for one in read().jobs}:
+            if job_id not in {job.job.id for job in read().jobs}:
                 raise UnknownJob(job_id)
         elif definitions[job_id].job.payload is None:
             definitions[job_id].check(payload.EMPTY)

@@ -45,6 +45,7 @@ class BlockingRunHandle(Generic[T]):
     explain = blocking(RunHandle.explain)
     history = blocking(RunHandle.history)
     logs = blocking(RunHandle.logs)
+    stream = blocking_iterator(RunHandle.stream)
     stats = blocking(RunHandle.stats)
 
 
@@ -105,6 +106,7 @@ class Client(BaseClient):
     explain = blocking(Operations.explain)
     history = blocking(Operations.history)
     logs = blocking(Operations.logs)
+    stream = blocking_iterator(Operations.stream)
     result = blocking(Operations.result)
     ending = blocking(Operations.ending)
     endings = blocking_iterator(Operations.endings)

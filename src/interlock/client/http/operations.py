@@ -12,6 +12,7 @@ from interlock.client.handle import Ending, RunHandle
 from interlock.client.http.event_stream import EventOptions, EventStream
 from interlock.client.http.job_operations import JobOperations, page_size
 from interlock.client.http.request import Submitted, chosen, filled, request_of, run_fields
+from interlock.client.stream import chunks_of
 from interlock.client.submission import Call, NewRuns, call_of, result_type_of, run_of
 from interlock.error import BadValue, ConnectionLost, NotRunning, UnknownChild, WaitTimeout, rebuild, shown
 from interlock.fields.duration import Duration
@@ -22,6 +23,7 @@ from interlock.interface.queries import LogsQuery, RunsQuery, ServiceLogsQuery, 
 from interlock.interface.run_builder import Instant, check_options, check_size, instant
 from interlock.interface.run_view import (
     BulkInfo,
+    Chunk,
     Event,
     HelloEvent,
     HistoryEntry,
@@ -259,6 +261,11 @@ class Operations(JobOperations):
         events out, it yields a `GapEvent`; with `complete`, it reads those events again instead.
         """
         return EventStream(self._exchange, asked).events()
+
+    def stream(self, run_id: str, after: str | None = None) -> AsyncIterator[Chunk]:
+        """Yield the chunks that a run emits, in order, until it has ended; with `after`, those after the chunk with
+        this id."""
+        return chunks_of(lambda asked: self.events(**asked), run_id, after)
 
     # ── services ────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -12,8 +12,8 @@ from interlock.core.attempts.settle import begin, current, give_back, lose
 from interlock.core.attempts.silence import Silence, hear, watch_silence
 from interlock.core.effects import is_pending
 from interlock.core.lanes.lane import SlotKind
-from interlock.core.policy.judging import Judging
-from interlock.core.routing.dispatching import send
+from interlock.core.policy.judge_state import Judging
+from interlock.core.routing.dispatch import send
 from interlock.core.routing.roster import NOT_OUT, Attempt, Worker
 from interlock.core.routing.route import route_key
 from interlock.core.routing.warm_start import KeptWorkers
@@ -102,6 +102,8 @@ def worker_up(p: Pass, origin: str, command: WorkerUp) -> None:
         if attempt.run.id in known:
             continue
         if attempt.run.state is State.DISPATCHED:
+            if attempt.heard != NOT_OUT:  # an earlier process of the same id may have begun it
+                p.set_facet(attempt.run, unheard=True)
             give_back(p, attempt, "never reached its worker")
         else:
             lose(p, attempt.run, f"worker {worker.id} no longer has it")
@@ -146,12 +148,15 @@ def handed_over(p: Pass, origin: str, command: HandedOver) -> None:
     for worker_id, messages in command.sends.items():
         worker = p.state.workers.get(worker_id)
         attempts = {} if worker is None else worker.attempts
+        is_out = False
         for message in messages:
             if type(message) is Dispatch:
                 attempt = attempts.get(message.run_id)
                 if attempt is not None and attempt.run.fence == message.fence and not attempt.accepted:
                     attempt.heard = command.at
-                    watch_silence(p.state, command.at)
+                    is_out = True
+        if is_out:
+            watch_silence(p.state, command.at)
 
 
 def check_silence(p: Pass) -> None:

@@ -12,6 +12,7 @@ class Lines(msgspec.Struct):
     mark: int = 0  # every line up to this number has arrived
     beyond: set[int] = set()
     of_key: int = 0  # most lines that may still belong to a private key
+    is_cut: bool = False  # whether the stream of the run ends here, because its log is full
 
     def has(self, number: int) -> bool:
         return number <= self.mark or number in self.beyond

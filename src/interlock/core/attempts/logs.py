@@ -1,16 +1,20 @@
-"""What comes out of an attempt while it executes: progress, log lines, checkpoints."""
+"""What comes out of an attempt while it executes: progress, log lines, chunks of its stream, checkpoints."""
+
+import msgspec
 
 from interlock.core import output
 from interlock.core.attempts.log_table import Lines, Logs
 from interlock.core.attempts.settle import current
-from interlock.core.policy.judging import Judging
+from interlock.core.policy.judge_state import Judging
 from interlock.core.snapshot import Snapshot
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
 from interlock.model.facets import ProgressInfo
 from interlock.model.run import Now, Run
-from interlock.policy.output import redact_line
-from interlock.wire.message import Checkpoint, LogLine, Progress
+from interlock.policy.output import KEY_LINE, redact_line
+from interlock.wire.message import CHUNKS, Checkpoint, LogLine, Progress
+
+REDACTED_CHUNKS = f'["{KEY_LINE}"]'
 
 
 def progress(p: Pass, worker_id: str, message: Progress) -> None:
@@ -28,38 +32,72 @@ def log_line(p: Pass, worker_id: str, message: LogLine) -> None:
     attempt = current(p, worker_id, message.run_id, message.fence)
     if attempt is None:
         return
-    state, limits, logs = p.state, p.state.limits, p.state.of(Logs)
-    run_id, number, text = message.run_id, message.number, message.text
+    limits, logs = p.state.limits, p.state.of(Logs)
+    run_id, number = message.run_id, message.number
     known = logs.lines.get(run_id)
     if known is None or known.attempt != attempt.run.attempt:
         known = logs.lines[run_id] = Lines(attempt.run.attempt)
-    if known.has(number):
+    has_chunks = message.level == CHUNKS
+    if known.has(number) or (has_chunks and not is_list(message.text)):
         return
     lines, size = logs.sizes.get(run_id, (0, 0))
     if lines > limits.log_lines or size > limits.log_bytes:
         logs.dropped += 1
+        if has_chunks and not known.is_cut:
+            _cut_stream(p, attempt.run, message)
         return
     known.add(number)
-    level = message.level
-    policy = state.of(Judging).policy
-    if policy is not None and policy.output is not None:
-        text, known.of_key = redact_line(text, known.of_key)
-    if attempt.run.is_held_back or (policy is not None and output.holds_back(p, attempt.run)):
-        p.batch.logs.held.add(run_id)
+    text = _shown_text(p, attempt.run, message, known)
     length = len(text) if text.isascii() else len(text.encode())
     full = lines == limits.log_lines or size + length > limits.log_bytes
     if full:
         logs.dropped += 1
-        text = "" if lines == limits.log_lines else text.encode()[: limits.log_bytes - size].decode(errors="ignore")
+        is_cut_whole = has_chunks or lines == limits.log_lines
+        text = "" if is_cut_whole else text.encode()[: limits.log_bytes - size].decode(errors="ignore")
         length = len(text.encode())
     if text or not full:
-        p.batch.logs.lines.append((run_id, attempt.run.attempt, number, message.at, level, text, message.logger))
+        p.batch.logs.lines.append((run_id, known.attempt, number, message.at, message.level, text, message.logger))
         lines, size, number = lines + 1, size + length, number + 1
     if full:
         text = limits.log_full
-        p.batch.logs.lines.append((run_id, attempt.run.attempt, number, message.at, "warning", text, ""))
-        lines, size = lines + 1, size + len(text)
+        p.batch.logs.lines.append((run_id, known.attempt, number, message.at, "warning", text, ""))
+        lines, size = lines + 1, max(size + len(text), limits.log_bytes + 1)
     logs.sizes[run_id] = (lines, size)
+    if full and has_chunks:
+        _cut_stream(p, attempt.run, message)
+
+
+def _shown_text(p: Pass, run: Run, message: LogLine, known: Lines) -> str:
+    """Return the text of a line as the output policy lets it be stored; hold it back if the policy says so."""
+    text, policy = message.text, p.state.of(Judging).policy
+    if policy is not None and policy.output is not None:
+        text, known.of_key = redact_line(text, known.of_key)
+        if message.level == CHUNKS and not is_list(text):
+            text = REDACTED_CHUNKS
+    if run.is_held_back or (policy is not None and output.holds_back(p, run)):
+        p.batch.logs.held.add(run.id)
+    return text
+
+
+def _cut_stream(p: Pass, run: Run, message: LogLine) -> None:
+    """Add an empty list, which tells readers that the stream is cut. It has the next number, because the line that says
+    that the log is full may have that of the message."""
+    logs = p.state.of(Logs)
+    logs.lines[run.id].is_cut = True
+    if run.is_held_back:
+        p.batch.logs.held.add(run.id)
+    p.batch.logs.lines.append((run.id, run.attempt, message.number + 1, message.at, CHUNKS, "[]", ""))
+    lines, size = logs.sizes[run.id]
+    logs.sizes[run.id] = (lines + 1, size)
+
+
+def is_list(text: str) -> bool:
+    """Return whether a text is a list in JSON, as the chunks of a stream are."""
+    try:
+        msgspec.json.decode(text, type=list)
+    except (msgspec.MsgspecError, RecursionError):
+        return False
+    return True
 
 
 def checkpoint(p: Pass, worker_id: str, message: Checkpoint) -> None:
@@ -71,12 +109,14 @@ def checkpoint(p: Pass, worker_id: str, message: Checkpoint) -> None:
             p.touch(attempt.run)
 
 
-def forget(p: Pass, run: Run) -> None:
-    """Keep the last progress of a run that has ended, and no more."""
+def forget(p: Pass, ended: list[Run]) -> None:
+    """Keep the last progress of runs that have ended, and no more."""
     logs = p.state.of(Logs)
-    if logs.progress and (progress := logs.progress.pop(run.id, None)) is not None:
-        p.set_facet(run, progress=progress)
-    if logs.sizes or logs.lines:
+    if not (logs.progress or logs.sizes or logs.lines):
+        return
+    for run in ended:
+        if (progress := logs.progress.pop(run.id, None)) is not None:
+            p.set_facet(run, progress=progress)
         logs.sizes.pop(run.id, None)
         logs.lines.pop(run.id, None)
 

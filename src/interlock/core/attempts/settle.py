@@ -3,13 +3,15 @@
 from collections.abc import Iterator
 from math import inf
 
+import msgspec
+
 from interlock.core import output
 from interlock.core.attempts.log_table import Logs
-from interlock.core.attempts.silence import Silence, hear
+from interlock.core.attempts.silence import Silence, end_silence
 from interlock.core.guards.http_hooks import call_after
-from interlock.core.lanes.filling import enqueue
-from interlock.core.letters.writing import give_up
-from interlock.core.policy.judging import Judging
+from interlock.core.lanes.fill import enqueue
+from interlock.core.letters.letter import give_up
+from interlock.core.policy.judge_state import Judging
 from interlock.core.routing.roster import MOST_TRIES, Attempt
 from interlock.core.sessions.session import Sessions
 from interlock.core.state import ATTEMPT_RUNTIME, LATE, RUNTIME, WAIT
@@ -22,7 +24,7 @@ from interlock.model.job import Job
 from interlock.model.letter import LetterCode
 from interlock.model.outcome import Outcome, read_outcome
 from interlock.model.run import SCHEDULE, Run
-from interlock.model.state import State
+from interlock.model.state import RUNNING, SUCCEEDED, TERMINATING, State
 from interlock.wire.message import Finished, Lost, Returned, Settled, Started
 
 CANCEL = "cancel"
@@ -32,14 +34,36 @@ LONGEST_REASON = 200
 LONGEST_KEPT = 2000  # characters of a worker's own reason
 as_written = Span().show  # 7200.0 → 2h
 DEADLINE = "deadline passed"
+DONE = Outcome.SUCCEEDED  # under a plain name, as the states in `model/state.py`
+
+
+class RunEnd(msgspec.Struct, frozen=True):
+    """A decision: the run ends in this state."""
+
+    state: State
+    outcome: Outcome
+    reason: str
+    actor: str = "scheduler"
+    fails: bool = False  # whether the attempt counts as failed
+
+
+class NextTry(msgspec.Struct, frozen=True):
+    """A decision: the run is tried again after a delay in seconds."""
+
+    outcome: Outcome
+    delay: float
+    reason: str
+    fails: bool = True
 
 
 def current(p: Pass, worker_id: str, run_id: str, fence: int) -> Attempt | None:
     """Return the attempt that a message names if it is live; count any other message as stale."""
-    worker = p.state.workers.get(worker_id)
+    worker = p.state.roster.workers.get(worker_id)
     attempt = None
     if worker is not None:
-        hear(p.state, worker, p.elapsed)
+        worker.heard = p.elapsed
+        if worker.silent:
+            end_silence(p.state, worker)
         attempt = worker.attempts.get(run_id)
     if attempt is None or attempt.run.fence != fence:
         p.state.of(Silence).stale_messages += 1
@@ -58,13 +82,13 @@ def started(p: Pass, worker_id: str, message: Started) -> None:
 
 def begin(p: Pass, run: Run, at: float | None = None) -> None:
     """Record that a run executes; its worker may report this more than once."""
-    if run.state is State.RUNNING:
+    if run.state is RUNNING:
         return
-    p.move(run, State.RUNNING, "started", str(run.worker_id), at)
+    p.move(run, RUNNING, "started", str(run.worker_id), at)
     run.attempt_started_at = run.changed_at
     run.due_at = None
     is_first = run.started_at is None
-    job = p.state.job_of(run)
+    job = p.state.versions[run.job_version]
     if is_first:
         run.started_at = run.changed_at
         if run.origin == SCHEDULE:
@@ -125,42 +149,30 @@ def finished(p: Pass, worker_id: str, message: Finished) -> None:
     p.state.roster.drop(p.state.workers[worker_id], run.id)
     # The report may be late, but no event precedes its cause.
     at = None if not message.ago else max(run.changed_at, p.now - message.ago)
-    begin(p, run, at if at is None else max(run.changed_at, at - message.took))
+    if run.state is not RUNNING:
+        begin(p, run, at if at is None else max(run.changed_at, at - message.took))
     if message.error is not None or message.result is not None:
         message = output.narrowed(p.state, run, message)
-    outcome = read_outcome(message.outcome)
-    run.outcome = outcome
+    run.outcome = outcome = read_outcome(message.outcome)
     run.exit_code = message.exit_code
     run.error = message.error
-    if message.failure is not None or run.failure is not None:
+    if message.failure is not None or (run.facets is not None and run.failure is not None):
         p.set_facet(run, failure=message.failure)
-    p.move(run, State.TERMINATING, message.outcome, worker_id, at)
-    if outcome is Outcome.SUCCEEDED:
+    p.move(run, TERMINATING, message.outcome, worker_id, at)
+    if outcome is DONE:
         run.result = message.result
         _succeed(p, run, at)
-    elif run.stop == CANCEL or (outcome is Outcome.CANCELLED and run.stop is None):
-        run.outcome = Outcome.CANCELLED
-        p.move(run, State.CANCELLED, run.stop_reason or "stopped by itself", run.stop_actor or worker_id, at)
-    elif run.stop == TIMEOUT:
-        run.outcome = Outcome.TIMEOUT
-        p.move(run, State.TIMEOUT, run.stop_reason or DEADLINE, at=at)
-    elif outcome is Outcome.FAILED_FATAL:
-        run.failures += 1
-        p.move(run, State.FAILED, "fatal", at=at)
-    elif run.stop == ATTEMPT_TIMEOUT or outcome is Outcome.TIMEOUT:
-        run.outcome = Outcome.TIMEOUT
-        _retry_or(p, run, State.TIMEOUT, message.failure, at)
     else:
-        _retry_or(p, run, State.FAILED, message.failure, at)
+        _apply(p, run, _decide(p, run, outcome, message.failure, worker_id), at)
 
 
 def _succeed(p: Pass, run: Run, at: float | None) -> None:
     """End a run that has done its work, unless its result is withheld, or it first waits for a scan or a hook."""
-    is_checked = p.state.of(Judging).policy is not None or run.is_held_back
+    is_checked = p.state.of(Judging).policy is not None or (run.facets is not None and run.is_held_back)
     if is_checked and output.withhold(p, run, at):
         return
     if not (is_checked and output.scan_first(p, run)) and not call_after(p, run):
-        p.move(run, State.SUCCEEDED, "done", at=at)
+        p.move(run, SUCCEEDED, "done", "scheduler", at)
         if is_checked:
             output.scan_later(p, run)
     elif run.id in p.state.runs and (progress := p.state.of(Logs).progress.get(run.id)) is not None:
@@ -168,33 +180,61 @@ def _succeed(p: Pass, run: Run, at: float | None) -> None:
         p.set_facet(run, progress=progress)
 
 
-def _retry_or(p: Pass, run: Run, end: State, failure: Failure | None = None, at: float | None = None) -> None:
-    """Retry the run after its delay, or end it. A delay that the handler asked for is kept unchanged."""
+def _decide(p: Pass, run: Run, outcome: Outcome, failure: Failure | None, worker_id: str) -> RunEnd | NextTry:
+    """Decide what follows from a report of an attempt that did not succeed."""
+    if run.stop is None and outcome is Outcome.CANCELLED:
+        return RunEnd(State.CANCELLED, outcome, "stopped by itself", worker_id)
+    if (stopped := _stopped(run)) is not None:
+        return stopped
+    if outcome is Outcome.FAILED_FATAL:
+        return RunEnd(State.FAILED, outcome, "fatal", fails=True)
+    if run.stop == ATTEMPT_TIMEOUT or outcome is Outcome.TIMEOUT:
+        return _retry_or(p, run, State.TIMEOUT, Outcome.TIMEOUT, failure)
+    return _retry_or(p, run, State.FAILED, outcome, failure)
+
+
+def _stopped(run: Run, detail: str = "") -> RunEnd | None:
+    """Return the end of a run that was being stopped for good; None for any other."""
+    reason = f"{run.stop_reason}{detail}"
+    if run.stop == CANCEL:
+        return RunEnd(State.CANCELLED, Outcome.CANCELLED, reason, run.stop_actor or "scheduler")
+    return RunEnd(State.TIMEOUT, Outcome.TIMEOUT, reason) if run.stop == TIMEOUT else None
+
+
+def _retry_or(p: Pass, run: Run, end: State, outcome: Outcome, failure: Failure | None = None) -> RunEnd | NextTry:
+    """Decide on a retry after a delay, or the end. A delay that the handler asked for is kept unchanged."""
     job = p.state.job_of(run)
-    most = most_retries(job, run)
-    run.failures += 1
+    most, failures = most_retries(job, run), run.failures + 1
     why = "failed"
     if end is State.TIMEOUT:
         why = run.stop_reason if run.stop == ATTEMPT_TIMEOUT and run.stop_reason else "attempt ran too long"
     types = TIMED_OUT if end is State.TIMEOUT else () if failure is None else failure.types
     delay = None if failure is None else failure.retry_after
-    if run.failures > most:
-        p.move(run, end, why if most == 0 else f"{why}, no retry left", at=at)
-        return
+    if failures > most:
+        return RunEnd(end, outcome, why if most == 0 else f"{why}, no retry left", fails=True)
     if delay is None and not job.retry.covers(types):
-        p.move(run, end, f"{why}, {types[0] if types else 'no exception'}: not retried", at=at)
-        return
-    p.retried.append(run)
+        reason = f"{why}, {types[0] if types else 'no exception'}: not retried"
+        return RunEnd(end, outcome, reason, fails=True)
     if failure is None or delay is None:
-        delay = job.retry.delay(run.failures - 1, p.rng.uniform(-1, 1))
+        delay = job.retry.delay(failures - 1, p.rng.uniform(-1, 1))
     else:
         why = f"{why}: {' '.join(failure.message.split())[:LONGEST_REASON]}"
+    return NextTry(outcome, delay, f"{why}, retry {failures} of {most} in {brief(delay)}")
+
+
+def _apply(p: Pass, run: Run, decision: RunEnd | NextTry, at: float | None = None) -> None:
+    run.outcome = decision.outcome
+    run.failures += decision.fails
+    if isinstance(decision, RunEnd):
+        p.move(run, decision.state, decision.reason, decision.actor, at)
+        return
+    p.retried.append(run)
     run.stop = None
     run.worker_id = None
     run.attempt_started_at = None
-    run.due_at = p.now + delay
-    p.move(run, State.RETRYING, f"{why}, retry {run.failures} of {most} in {brief(delay)}")
-    p.state.set_span(p.elapsed + delay, run, WAIT)
+    run.due_at = p.now + decision.delay
+    p.move(run, State.RETRYING, decision.reason)
+    p.state.set_span(p.elapsed + decision.delay, run, WAIT)
 
 
 def lost(p: Pass, worker_id: str, message: Lost) -> None:
@@ -213,12 +253,12 @@ def lose(p: Pass, run: Run, reason: str, exit_code: int | None = None) -> None:
         # They are of an earlier attempt.
         run.error = None
         p.set_facet(run, failure=None)
-    if _stopped(p, run, reason):
-        return
+    decision: RunEnd | NextTry | None = _stopped(run, f": {reason}")
     if run.stop == ATTEMPT_TIMEOUT:
         # The worker killed it because it ran too long: an ordinary failure.
-        run.outcome = Outcome.TIMEOUT
-        _retry_or(p, run, State.TIMEOUT)
+        decision = _retry_or(p, run, State.TIMEOUT, Outcome.TIMEOUT)
+    if decision is not None:
+        _apply(p, run, decision)
         return
     p.crashed.append(run)
     run.crashes += 1
@@ -238,19 +278,6 @@ def _detach(p: Pass, run: Run) -> None:
     run.worker_id = None
 
 
-def _stopped(p: Pass, run: Run, reason: str) -> bool:
-    """End a run that was being stopped for good; return False for any other."""
-    if run.stop == CANCEL:
-        run.outcome = Outcome.CANCELLED
-        p.move(run, State.CANCELLED, f"{run.stop_reason}: {reason}", run.stop_actor or "scheduler")
-    elif run.stop == TIMEOUT:
-        run.outcome = Outcome.TIMEOUT
-        p.move(run, State.TIMEOUT, f"{run.stop_reason}: {reason}")
-    else:
-        return False
-    return True
-
-
 def returned(p: Pass, worker_id: str, message: Returned) -> None:
     """Take back an attempt that its worker gave up; it did not fail, so do not count it."""
     attempt = current(p, worker_id, message.run_id, message.fence)
@@ -264,9 +291,9 @@ def returned(p: Pass, worker_id: str, message: Returned) -> None:
 def give_back(p: Pass, attempt: Attempt, reason: str) -> None:
     run = attempt.run
     _detach(p, run)
-    if _stopped(p, run, reason):
-        return
-    if run.state is State.DISPATCHED and run.attempt >= MOST_TRIES and not run.has_begun:
+    if (ending := _stopped(run, f": {reason}")) is not None:
+        _apply(p, run, ending)
+    elif run.state is State.DISPATCHED and run.attempt >= MOST_TRIES and not run.has_begun:
         text = f"handed out {run.attempt} times and never begun; the last time: {reason}"
         give_up(p, run, LetterCode.DISPATCH_FAILED, text)
     elif run.state is State.DISPATCHED:

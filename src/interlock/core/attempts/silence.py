@@ -19,9 +19,13 @@ def hear(state: "SchedulerState", worker: Worker, elapsed: float) -> None:
     """Note a sign of life of a worker."""
     worker.heard = elapsed
     if worker.silent:
-        worker.silent = False
-        state.roster.changed(worker)
-        watch_silence(state, elapsed)
+        end_silence(state, worker)
+
+
+def end_silence(state: "SchedulerState", worker: Worker) -> None:
+    worker.silent = False
+    state.roster.changed(worker)
+    watch_silence(state, worker.heard)
 
 
 def watch_silence(state: "SchedulerState", since: float) -> None:

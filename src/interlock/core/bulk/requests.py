@@ -25,7 +25,7 @@ from interlock.model.run import Now, Run
 from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter
 from interlock.model.state import TERMINAL
-from interlock.wire.request import ActOnRun, BulkReport, StartBulk
+from interlock.wire.request import ActOnRun, StartBulk, ValueAnswer
 
 LOOKS = 20_000  # runs that one pass looks at
 MOST_AT_ONCE = 32  # requests under way at once, each with a list of all live runs
@@ -38,7 +38,7 @@ def start(p: Pass, origin: str, command: StartBulk) -> None:
         bulk = _begin(p, command, command.actor or origin)
     elif (bulk.action, bulk.wanted) != (command.action, command.wanted):
         raise rebuild(IdempotencyConflict.code, "Idempotency-Key: already used with another filter; use a new key")
-    p.answers.append((origin, BulkReport(command.request, bulk)))
+    p.answers.append((origin, ValueAnswer(command.request, bulk)))
 
 
 def act(p: Pass, origin: str, command: ActOnRun) -> None:
@@ -49,8 +49,8 @@ def act(p: Pass, origin: str, command: ActOnRun) -> None:
         given = f"{p.rng.getrandbits(96):024x}", command.action, below, command.reason
         found = _begin(p, StartBulk(0, *given), command.actor or origin)
         # The request covers the runs that were stored before it.
-        for one in [one for one in p.created.values() if one.is_under(run.id)]:
-            cancel_with_children(p, one, found.reason, found.actor)
+        for child in [child for child in p.created.values() if child.is_under(run.id)]:
+            cancel_with_children(p, child, found.reason, found.actor)
     actions.act(p, origin, command)
 
 

@@ -6,7 +6,6 @@ page also stores where the next page begins, so no run is retried twice, wheneve
 """
 
 import hashlib
-from collections import Counter
 
 from msgspec.structs import replace
 
@@ -63,7 +62,7 @@ def retry_one(p: Pass, origin: str, command: ActOnRun, run: Run) -> None:
         raise Draining(lane)
     if known is None:
         new = _new_run(p, run, key, changed)
-        check_room(p, new, Counter())
+        check_room(p, new, {})
         check_tenants(p, [(run.tenant, lane)])
         reason, actor = command.reason or command.action.done, lineage.asker(command.actor or OWNER.name, made_by)
         again = _run_again(p, run, new, reason, actor, bool(changed), () if made_by is None else made_by.submitters)

@@ -1,6 +1,5 @@
 """Admission: create new runs, and queue runs that pass the entry in their lane."""
 
-from collections import Counter
 from datetime import UTC, datetime
 
 import msgspec
@@ -9,9 +8,9 @@ from interlock.core.entry.lineage import asker, maker
 from interlock.core.entry.lineage import place as put_under
 from interlock.core.facts import Needs
 from interlock.core.guards.job_guard import Guards
-from interlock.core.lanes.filling import enqueue
+from interlock.core.lanes.fill import enqueue
 from interlock.core.part import for_special_runs
-from interlock.core.policy.judging import Judging
+from interlock.core.policy.judge_state import Judging
 from interlock.core.sessions.session import Sessions, memo_name
 from interlock.core.sessions.turns import check_room, queue
 from interlock.core.state import WAIT, SchedulerState
@@ -25,7 +24,7 @@ from interlock.model.job import Job, Priority
 from interlock.model.lane import MAIN
 from interlock.model.record import Memo
 from interlock.model.run import Run, occurrence_id
-from interlock.model.state import State
+from interlock.model.state import PENDING, SCHEDULED, State
 from interlock.wire.command import Create
 from interlock.wire.request import Accepted, NewRun
 
@@ -51,24 +50,22 @@ def create(p: Pass, origin: str, command: Create) -> None:
     parent = maker(p, command.parent, (new.tenant for new in command.runs)) if command.parent else None
     may_pause = command.only_tenant is None and parent is None
     taken: dict[object, bytes] = {}
-    digests: dict[int, bytes] = {}
-    coming: Counter[tuple[str, str]] = Counter()
-    for place, new in enumerate(command.runs):
+    digests: dict[int, bytes] = {}  # of those that may repeat a submit
+    coming: dict[tuple[str, str], int] = {}
+    for index, new in enumerate(command.runs):
         job = p.state.job(new.job_id)
         if new.idempotency_key is not None or new.occurrence is not None:
-            digests[place] = _check_identity(p, new, taken, may_pause)
-        if p.state.lanes.draining:
-            lane, _ = lane_of(p, new.lane or job.lane or MAIN)
-            if lane in p.state.lanes.draining and _existing(p, new) is None:
-                raise Draining(lane)
-        if new.session is not None and _existing(p, new) is None:
+            digests[index] = _check_identity(p, new, taken, may_pause)
+        if (p.state.lanes.draining or new.session is not None) and _existing(p, new) is None:
+            _check_lane(p, new, job)
             check_room(p, new, coming)
-    _check_tenants(p, command.runs)
+    if p.state.of(Tenants):
+        _check_tenants(p, command.runs)
     ids, actor = [], asker(command.actor, parent)
-    for place, new in enumerate(command.runs):
-        run_id = _existing(p, new)
+    for index, new in enumerate(command.runs):
+        run_id = _existing(p, new) if index in digests else None
         if run_id is None:
-            created = create_run(p, new, digests.get(place), actor)
+            created = create_run(p, new, digests.get(index), actor)
             run_id = created.id
             if parent is not None:
                 put_under(p, created, parent)
@@ -78,12 +75,17 @@ def create(p: Pass, origin: str, command: Create) -> None:
     p.answers.append((origin, Accepted(command.request, ids, shown)))
 
 
+def _check_lane(p: Pass, new: NewRun, job: Job) -> None:
+    lane, _ = lane_of(p, new.lane or job.lane or MAIN)
+    if lane in p.state.lanes.draining:
+        raise Draining(lane)
+
+
 def _check_tenants(p: Pass, runs: list[NewRun]) -> None:
-    if p.state.of(Tenants):
-        new_ones = (new for new in runs if _existing(p, new) is None)
-        check_tenants(
-            p, ((new.tenant, lane_of(p, new.lane or p.state.jobs[new.job_id].lane or MAIN)[0]) for new in new_ones)
-        )
+    created = (new for new in runs if _existing(p, new) is None)
+    check_tenants(
+        p, ((new.tenant, lane_of(p, new.lane or p.state.jobs[new.job_id].lane or MAIN)[0]) for new in created)
+    )
 
 
 def _check_identity(p: Pass, new: NewRun, taken: dict[object, bytes], may_pause: bool) -> bytes:
@@ -150,8 +152,8 @@ def create_run(
         p.batch.keys.taken.append((new.tenant, new.idempotency_key, run_id, digest, now))
     due = new.at if new.at is not None else new.occurrence if new.occurrence is not None else now + (new.delay or 0.0)
     deadline = new.deadline_at
-    if deadline is None:
-        deadline = _deadline(job, max(due, now))
+    if deadline is None and job.deadline is not None:
+        deadline = max(due, now) + job.deadline
     lane, reason = lane_of(p, new.lane or job.lane or MAIN)
     ahead = due > now
     run = Run(
@@ -168,13 +170,13 @@ def create_run(
         deadline,
         job.version,
         lane,
-        State.PRERUN if ahead else State.PENDING,
+        State.PRERUN if ahead else PENDING,
         None,
         reason or why,
         actor,
         now,
         origin=new.origin,
-        facets=_facets(new, job.with_labels(new.labels), retry_of),
+        facets=_facets(new, job, retry_of),
     )
     p.begin(run)
     if new.occurrence is not None and new.tenant == "default":
@@ -190,12 +192,13 @@ def create_run(
     return run
 
 
-def _facets(new: NewRun, labels: dict[str, str] | None, retry_of: RetryOf | None) -> Facets | None:
+def _facets(new: NewRun, job: Job, retry_of: RetryOf | None) -> Facets | None:
+    labels = job.with_labels(new.labels) if job.labels else new.labels
     session = SessionFacet(new.session_options, new.stamp) if new.session_options or new.stamp is not None else None
     if not (labels or new.unique or new.priority or session or retry_of):
         return None
     return Facets(
-        labels=labels,
+        labels=labels or None,
         unique=Unique() if new.unique else None,
         priority=None if new.priority is None else Priority(new.priority),
         session=session,
@@ -225,15 +228,18 @@ def admit(p: Pass, run: Run, reason: str = "cleared") -> bool:
     guards, unjudged = p.state.of(Guards), p.state.of(Judging).unjudged
     if guards and (guard := guards.get(run.job_id)) is not None:
         guard.holding[run.id] = run
-    p.move(run, State.SCHEDULED, p.cleared_because.get(run.id, reason) if p.cleared_because else reason)
+    p.move(run, SCHEDULED, p.cleared_because.get(run.id, reason) if p.cleared_because else reason)
     if not unjudged or run.id not in unjudged:
-        queue(p, run)
+        if run.session is None:
+            enqueue(p.state, run)
+        else:
+            queue(p, run)
         return True
     # Not into its session: there it could join another run, or take a place.
     unjudged.discard(run.id)
     if not p.state.of(Sessions).keeps(run):
         enqueue(p.state, run)
-    p.move(run, State.PENDING, "the policy has changed")
+    p.move(run, PENDING, "the policy has changed")
     return True
 
 
@@ -241,12 +247,12 @@ def adopt(p: Pass, run: Run, job: Job) -> None:
     """Apply the new definition of its job to a run in prerun. A run with a large payload keeps its definition
     if the key of the limit changed, because only the store has the value."""
     previous = p.state.job_of(run)
-    key, previous_key = (None if one.limit is None else one.limit.key for one in (job, previous))
+    key, previous_key = (None if definition.limit is None else definition.limit.key for definition in (job, previous))
     if key != previous_key:
         if key is not None and run.payload is None:
             return
         p.set_facet(run, limit_value=None if job.limit is None else job.limit.value_of(run.payload))
-    lane, previous_lane = (one.lanes[not run.is_occurrence] for one in (job, previous))
+    lane, previous_lane = (definition.lanes[not run.is_occurrence] for definition in (job, previous))
     if run.lane == previous_lane and lane in p.state.lanes:
         run.lane = lane
     since = run.scheduled_at if run.due_at is None or run.delay is not None else run.due_at

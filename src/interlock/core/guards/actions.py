@@ -25,9 +25,9 @@ class ActionFailed(Exception):
     """An action that cannot be carried out; the text says why."""
 
 
-def enqueue_webhook(p: Pass, run: Run, action: Action, kind: str, place: int) -> None:
+def enqueue_webhook(p: Pass, run: Run, action: Action, kind: str, index: int) -> None:
     """Add a webhook to the outbox."""
-    id = delivery_id(run, f"{kind}/{place}")
+    id = delivery_id(run, f"{kind}/{index}")
     request = outgoing(action, notice_of(run, kind, run.guarded.violations), id, p.now)
     order = request.host_url if action.ordered else None
     give_up = p.now + checked(action.give_up_after)
@@ -67,10 +67,10 @@ def data_of(p: Pass, action: Action) -> bytes:
     return payload.EMPTY if given is None else msgspec.json.encode(given)
 
 
-def notify(p: Pass, run: Run, action: Action, kind: str, place: int, check: str = "") -> Run | None:
+def notify(p: Pass, run: Run, action: Action, kind: str, index: int, check: str = "") -> Run | None:
     """Carry out an action that decides nothing. Return the run that it called; raise `ActionFailed`."""
     if action.action is ActionKind.WEBHOOK:
-        enqueue_webhook(p, run, action, kind, place)
+        enqueue_webhook(p, run, action, kind, index)
         return None
     if action.action is ActionKind.TRIGGER_JOB:
         create_caused_run(p, run, str(action.job), data_of(p, action))
@@ -91,9 +91,9 @@ def inform_all(p: Pass, run: Run, field: str, kind: str) -> None:
     actions, failed = p.state.job_of(run).actions(field), 0
     if not actions:
         return
-    for place, action in enumerate(actions):
+    for index, action in enumerate(actions):
         try:
-            notify(p, run, action, kind, place)
+            notify(p, run, action, kind, index)
         except ActionFailed as error:
             failed += 1
             note_failure(p, run, action, kind, error)

@@ -86,12 +86,12 @@ def _names(state: SchedulerState, run: Run) -> list[str]:
     """Return the constraints to check: all of them, or before a retry those in `recheck_on_retry`."""
     constraints = state.job_of(run).constraints
     names = [name for name in constraints.before if not run.guarded.cleared or name in constraints.recheck_on_retry]
-    return [one for name in names for one in (_checks(state, run) if name == CHECKS else [name])]
+    return [check for name in names for check in (_checks(state, run) if name == CHECKS else [name])]
 
 
 def _checks(state: SchedulerState, run: Run) -> dict[str, Check]:
     """Return the checks of a run by the names of their constraints."""
-    return {f"check {one.job}": one for one in state.job_of(run).constraints.checks if isinstance(one, Check)}
+    return {f"check {check.job}": check for check in state.job_of(run).constraints.checks if isinstance(check, Check)}
 
 
 def _missing(state: SchedulerState, run: Run) -> list[str]:
@@ -218,13 +218,13 @@ def _judge(p: Pass, run: Run) -> None:
     actions, is_only_full = job.actions("on_constraint_violation"), [name for name, _ in found] == [MAX_CONCURRENT]
     decision = actions[-1].decision if actions else WAIT if is_only_full else SKIP
     p.set_facet(run, constraints=replace(guarded, asked={}, since=since, decision=decision))
-    p.move(run, State.ACTION_RUNNING, ", then ".join([*(one.action for one in _informing(job)), decision.action]))
+    p.move(run, State.ACTION_RUNNING, ", then ".join([*(action.action for action in _informing(job)), decision.action]))
     _act(p, run)
 
 
 def _informing(job: Job) -> list[Action]:
     """Return the actions of a violation that decide nothing."""
-    return [one for one in job.actions("on_constraint_violation") if one.action in INFORM]
+    return [action for action in job.actions("on_constraint_violation") if action.action in INFORM]
 
 
 def _act(p: Pass, run: Run) -> None:
@@ -258,8 +258,8 @@ def _act(p: Pass, run: Run) -> None:
 
 def _why(run: Run) -> str:
     """Return the violations of the latest check, in words."""
-    latest = [one for one in run.guarded.violations if one.at == run.guarded.violations[-1].at]
-    return "; ".join(f"{one.constraint}: {one.message}" for one in latest)[:LONGEST_MESSAGE]
+    latest = [violation for violation in run.guarded.violations if violation.at == run.guarded.violations[-1].at]
+    return "; ".join(f"{violation.constraint}: {violation.message}" for violation in latest)[:LONGEST_MESSAGE]
 
 
 def _failed(p: Pass, run: Run, on_error: OnError, why: str) -> None:

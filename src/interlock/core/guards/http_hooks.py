@@ -26,7 +26,7 @@ def hook_of(p: Pass, run: Run, name: str) -> Hook:
 
 def call_after(p: Pass, run: Run) -> bool:
     """Call the hook after the work of a run, if it has one."""
-    has_hook = p.state.job_of(run).constraints.post_run_hook is not None
+    has_hook = p.state.versions[run.job_version].constraints.post_run_hook is not None
     if has_hook:
         call_hook(p, run, POST_HOOK)
     return has_hook

@@ -63,28 +63,28 @@ def _others(guard: JobGuard, run: Run, action: str) -> list[Run]:
     """Return the runs that a run waits for: those with a place, or the older ones that are being killed and those of
     other tenants with a place."""
     if action == ActionKind.KILL_OLD:
-        return [*_old(guard, run), *(one for one in guard.holding.values() if one.tenant != run.tenant)]
-    return [one for one in guard.holding.values() if one is not run]
+        return [*_old(guard, run), *(other for other in guard.holding.values() if other.tenant != run.tenant)]
+    return [other for other in guard.holding.values() if other is not run]
 
 
 def _old(guard: JobGuard, run: Run) -> list[Run]:
     """Return the older runs of the same tenant."""
     both = (guard.holding | guard.pending).values()
-    return [one for one in both if one is not run and one.tenant == run.tenant and _is_older(one, run)]
+    return [other for other in both if other is not run and other.tenant == run.tenant and _is_older(other, run)]
 
 
-def _is_older(one: Run, run: Run) -> bool:
-    return (one.scheduled_at, one.created_at, one.id) < (run.scheduled_at, run.created_at, run.id)
+def _is_older(other: Run, run: Run) -> bool:
+    return (other.scheduled_at, other.created_at, other.id) < (run.scheduled_at, run.created_at, run.id)
 
 
 def _kill_old(p: Pass, run: Run, guard: JobGuard) -> bool:
     """Cancel the older runs of its tenant; return False for a run that is an old one itself."""
     most = p.state.job_of(run).constraints.max_concurrent_runs
-    own = [one for one in guard.holding.values() if one is not run and one.tenant == run.tenant]
-    if most is not None and sum(not _is_older(one, run) for one in own) >= most:
+    own = [other for other in guard.holding.values() if other is not run and other.tenant == run.tenant]
+    if most is not None and sum(not _is_older(other, run) for other in own) >= most:
         return False
-    for one in _old(guard, run):
-        cancel_run(p, one, KILLED, "kill_old")
+    for other in _old(guard, run):
+        cancel_run(p, other, KILLED, "kill_old")
     return True
 
 
@@ -93,7 +93,7 @@ def _is_overtaken(p: Pass, run: Run, guard: JobGuard) -> bool:
     was not missed: it neither gives way to others nor takes their place."""
     entry = p.state.timetable.entries.get(run.job_id)
     is_new = run.origin is not None and not run.may_have_begun
-    for other in [one for one in guard.occurrences.values() if waits(one)] if is_new else ():
+    for other in [occurrence for occurrence in guard.occurrences.values() if waits(occurrence)] if is_new else ():
         later, earlier = (run, other) if _is_older(other, run) else (other, run)
         if earlier.origin in overtaken_by(entry, later):
             if earlier is run:
@@ -105,7 +105,9 @@ def _is_overtaken(p: Pass, run: Run, guard: JobGuard) -> bool:
 def skip_waiting(p: Pass, job_id: str, why: str) -> None:
     """Skip the occurrences of a job that wait because of a violation and have never begun."""
     guard = p.state.of(Guards).get(job_id)
-    for run in [one for one in guard.occurrences.values() if waits(one)] if guard is not None else ():
+    for run in (
+        [occurrence for occurrence in guard.occurrences.values() if waits(occurrence)] if guard is not None else ()
+    ):
         skip(p, run, why)
 
 
@@ -114,16 +116,16 @@ def _is_stuck(state: SchedulerState, others: Iterable[Run], run: Run) -> bool:
     an answer from outside, goes on by itself, and so do those that wait for it."""
     seen, ahead = {run.id}, list(others)
     while ahead:
-        one = ahead.pop()
-        if one.id in seen:
+        blocker = ahead.pop()
+        if blocker.id in seen:
             continue
-        seen.add(one.id)
-        decision = one.guarded.decision
+        seen.add(blocker.id)
+        decision = blocker.guarded.decision
         blockers: list[Run] = []
-        if waits(one) and decision is not None and decision.action in WAITS:
-            blockers = _others(guard_of(state, one.job_id), one, decision.action)
-        elif one.state is State.SCHEDULED and state.of(Sessions).keeps(one):
-            blockers = list(state.of(Sessions)[one.tenant, str(one.session)].active.values())
+        if waits(blocker) and decision is not None and decision.action in WAITS:
+            blockers = _others(guard_of(state, blocker.job_id), blocker, decision.action)
+        elif blocker.state is State.SCHEDULED and state.of(Sessions).keeps(blocker):
+            blockers = list(state.of(Sessions)[blocker.tenant, str(blocker.session)].active.values())
         if not blockers:
             return False
         ahead += blockers
@@ -133,8 +135,8 @@ def _is_stuck(state: SchedulerState, others: Iterable[Run], run: Run) -> bool:
 def ready_runs(state: SchedulerState, guard: JobGuard) -> list[Run]:
     """Return the runs whose wait may be over: those that waited for others to end, and the first of those that wait for
     a place, as many as have room."""
-    asking = [(one, one.guarded.decision) for one in guard.asking.values() if waits(one)]
-    ready = [one for one, wanted in asking if wanted is not None and _is_ready(state, guard, one, wanted.action)]
+    asking = [(run, run.guarded.decision) for run in guard.asking.values() if waits(run)]
+    ready = [run for run, wanted in asking if wanted is not None and _is_ready(state, guard, run, wanted.action)]
     return [*ready, *islice(_with_room(state, guard), MOST_WOKEN)]
 
 
@@ -168,7 +170,7 @@ def explain_wait(state: SchedulerState, run: Run, decision: Decision, now: Now) 
     others = _others(guard_of(state, run.job_id), run, decision.action)
     is_killing = decision.action is ActionKind.KILL_OLD
     what = "older runs of its job and tenant have stopped" if is_killing else "another run of its job ends"
-    holders = [one.id for one in others[:MOST_NAMED]]
+    holders = [other.id for other in others[:MOST_NAMED]]
     text = f"{why}, and waits until {what}"
     return Reason(kind=kind, text=text, name=violated.constraint, since=since, holders=holders, at=at)
 

@@ -5,12 +5,12 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from interlock.core.audit import note_declared, note_jobs
-from interlock.core.decisions import Defined
+from interlock.core.decisions import DefinitionStored
 from interlock.core.entry.admission import adopt, lane_of, note_reached
 from interlock.core.entry.lineage import adopt_key
 from interlock.core.facts import Needs
 from interlock.core.guards.waits import skip_waiting
-from interlock.core.jobs.declared import Declared
+from interlock.core.jobs.declared import DeclaredJobs
 from interlock.core.jobs.queries import report
 from interlock.core.lanes.changes import adopt_lanes
 from interlock.core.output import adopt_output
@@ -18,20 +18,21 @@ from interlock.core.policy.judge import adopt_policy
 from interlock.core.state import SchedulerState
 from interlock.core.tenants.limits import adopt_tenants, check_tenants
 from interlock.core.timetable.fire_times import first_time, following
-from interlock.core.timetable.firing import AGAIN, occurrence, turn_back
+from interlock.core.timetable.occurrences import AGAIN, occurrence, turn_back
 from interlock.core.timetable.series import PAUSED, release_or_wait, release_waiting, skip
 from interlock.core.timetable.table import GONE, TimetableEntry
 from interlock.core.transition import Pass
 from interlock.error import BadSchedule, BadValue, Draining, NotPut
 from interlock.fields import payload
 from interlock.model.job import Job, check_lane
+from interlock.model.job_info import Backfilled
 from interlock.model.lane import CRON
 from interlock.model.reload_report import Difference
 from interlock.model.run import backfill, occurrence_id
 from interlock.model.state import State
 from interlock.model.stored_job import StoredJob
 from interlock.wire.command import Define, Put, Refill
-from interlock.wire.request import BackfillReport, DropJob, SetPaused
+from interlock.wire.request import DropJob, SetPaused, ValueAnswer
 
 DEFAULT = "default"  # the tenant of scheduled runs
 REMOVED = "its job was removed"
@@ -42,7 +43,7 @@ def refusals(state: SchedulerState, jobs: Iterable[Job], now: float) -> list[tup
     """Return the jobs that cannot be declared now, each with the reason."""
     found = []
     for job in jobs:
-        if job.id in state.jobs and job.id not in state.of(Declared).versions:
+        if job.id in state.jobs and job.id not in state.of(DeclaredJobs).versions:
             found.append((job, f"id: {job.id!r} is taken by a job that was put over HTTP; delete that job first"))
         elif (late := _too_late(state, job, now)) is not None:
             found.append((job, late))
@@ -79,11 +80,11 @@ def define(p: Pass, origin: str, command: Define) -> None:
     state.choose_machine()
     adopt_output(p, command.position)
     adopt_key(p, command.claim_key)
-    before, state.of(Declared).versions = state.of(Declared).versions, {job.id: job.version for job in jobs}
-    state.of(Declared).sources = command.sources
+    before, state.of(DeclaredJobs).versions = state.of(DeclaredJobs).versions, {job.id: job.version for job in jobs}
+    state.of(DeclaredJobs).sources = command.sources
     is_start = not before and not state.timetable.entries
     put = {job_id: job for job_id, job in state.jobs.items() if job_id not in before}
-    _remove_all(p, [job_id for job_id in before if job_id not in state.of(Declared).versions])
+    _remove_all(p, [job_id for job_id in before if job_id not in state.of(DeclaredJobs).versions])
     # Unless the order changed, an unchanged job keeps its entry.
     in_order = list(before) == [job.id for job in jobs][: len(before)]
     state.jobs = {}
@@ -99,17 +100,19 @@ def define(p: Pass, origin: str, command: Define) -> None:
         _forget_unknown(p)
         state.timetable.rebuild()
     state.jobs |= put
-    note_declared(p, command.actor, None if is_start else before, state.of(Declared).versions)
+    note_declared(p, command.actor, None if is_start else before, state.of(DeclaredJobs).versions)
     p.of(Changed).jobs.update(job.id for job in jobs if is_start or before.get(job.id, job.version) != job.version)
     if command.request:
-        p.answers.append((origin, Defined(command.request, Difference.between(before, state.of(Declared).versions))))
+        p.answers.append(
+            (origin, DefinitionStored(command.request, Difference.between(before, state.of(DeclaredJobs).versions)))
+        )
 
 
 def put(p: Pass, origin: str, command: Put) -> None:
     state = p.state
     for job in command.jobs:
-        if job.id in state.of(Declared).versions:
-            raise NotPut(job.id, state.of(Declared).sources.get(job.id, ""))
+        if job.id in state.of(DeclaredJobs).versions:
+            raise NotPut(job.id, state.of(DeclaredJobs).sources.get(job.id, ""))
         if job.work is None:
             raise BadValue("run", None, f"a process, a function or a job of the app, which job {job.id!r} needs")
         check_lane(job, state.lanes)
@@ -131,8 +134,8 @@ def put(p: Pass, origin: str, command: Put) -> None:
 
 def drop(p: Pass, origin: str, command: DropJob) -> None:
     job = p.state.job(command.job_id)
-    if job.id in p.state.of(Declared).versions:
-        raise NotPut(job.id, p.state.of(Declared).sources.get(job.id, ""))
+    if job.id in p.state.of(DeclaredJobs).versions:
+        raise NotPut(job.id, p.state.of(DeclaredJobs).sources.get(job.id, ""))
     _leave_table(p, command.job_id, REMOVED)
     del p.state.jobs[command.job_id]
     p.forget(StoredJob, command.job_id)
@@ -180,8 +183,9 @@ def _forget_unknown(p: Pass) -> None:
         elif not row[5]:
             p.batch.schedules[job_id] = None
     waiting = [job_id for job_id, backfill in p.state.timetable.series if not backfill]
-    for job_id in {*table.ahead, *waiting} - table.entries.keys():
-        _skip_ahead(p, job_id, REMOVED)
+    for job_id in dict.fromkeys((*table.ahead, *waiting)):
+        if job_id not in table.entries:
+            _skip_ahead(p, job_id, REMOVED)
 
 
 def _remove_all(p: Pass, job_ids: Sequence[str]) -> None:
@@ -312,17 +316,17 @@ def refill(p: Pass, origin: str, command: Refill) -> None:
             note_reached(p, job.id, at)
         release_or_wait(p, run)
         created.append(run_id)
-    p.answers.append((origin, BackfillReport(command.request, created, existing)))
+    p.answers.append((origin, ValueAnswer(command.request, Backfilled(created=created, existing=existing))))
 
 
 def _free_id(p: Pass, run_id: str, existing: list[str]) -> str | None:
     """Return a free id for an occurrence, or None; a skipped run may be replaced once."""
-    for one in (run_id, run_id + AGAIN):
-        state = p.state_of(one) or p.facts.states.get(one)
+    for candidate in (run_id, run_id + AGAIN):
+        state = p.state_of(candidate) or p.facts.states.get(candidate)
         if state is None:
-            return one
+            return candidate
         if state is not State.SKIPPED:
-            existing.append(one)
+            existing.append(candidate)
             return None
     existing.append(run_id + AGAIN)
     return None

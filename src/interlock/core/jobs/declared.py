@@ -3,6 +3,6 @@
 import msgspec
 
 
-class Declared(msgspec.Struct):
+class DeclaredJobs(msgspec.Struct):
     versions: dict[str, str] = {}  # job declared at each start → version, in order
     sources: dict[str, str] = {}  # declared job → place of its declaration

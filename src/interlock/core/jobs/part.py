@@ -1,7 +1,7 @@
 """Jobs, as a part of the machine."""
 
 from interlock.core.jobs import changes
-from interlock.core.jobs.declared import Declared
+from interlock.core.jobs.declared import DeclaredJobs
 from interlock.core.part import Part
 from interlock.core.snapshot import Snapshot
 from interlock.core.state import SchedulerState
@@ -33,7 +33,7 @@ def _note_services(p: Pass, origin: str, command: NoteServices) -> None:
 
 JOBS = Part(
     name="jobs",
-    slices=(Declared,),
+    slices=(DeclaredJobs,),
     handlers={
         Define: changes.define,
         Put: changes.put,

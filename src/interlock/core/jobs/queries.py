@@ -5,7 +5,7 @@ from heapq import nsmallest
 from itertools import islice
 from typing import Any
 
-from interlock.core.jobs.declared import Declared
+from interlock.core.jobs.declared import DeclaredJobs
 from interlock.core.lanes.lane import Lane
 from interlock.core.sessions.view import page as session_page
 from interlock.core.state import SchedulerState
@@ -19,7 +19,7 @@ from interlock.model.job_info import JobInfo
 from interlock.model.lane import LaneInfo, LaneList, LaneValues, shown_rate
 from interlock.model.work import BaseWork
 from interlock.wire import request as r
-from interlock.wire.lane_request import AskLanes, AskSessions, AskTenants, LanesReport
+from interlock.wire.lane_request import AskLanes, AskSessions, AskTenants
 from interlock.wire.message import Message
 
 MOST_JOBS = 1000  # jobs in one answer
@@ -28,7 +28,7 @@ PUT = "api"  # the source of a job that was put over the API
 
 
 def report(state: SchedulerState, request: int, *job_ids: str) -> r.JobsReport:
-    jobs = [_info(state.jobs[one], state) for one in job_ids[:MOST_JOBS]]
+    jobs = [_info(state.jobs[job_id], state) for job_id in job_ids[:MOST_JOBS]]
     return r.JobsReport(request, jobs, len(job_ids) > MOST_JOBS)
 
 
@@ -52,7 +52,7 @@ def _info(job: Job, state: SchedulerState) -> JobInfo:
     entry = state.timetable.entries.get(job.id)
     return JobInfo(
         id=job.id,
-        source=state.of(Declared).sources.get(job.id, PUT),
+        source=state.of(DeclaredJobs).sources.get(job.id, PUT),
         kind=(job.work or BaseWork).kind,
         command=None if job.work is None else str(job.work),
         lane=job.lanes[job.schedule is None],
@@ -78,7 +78,11 @@ def _other_code(job: Job, state: SchedulerState) -> list[str]:
     """Return the workers whose code of the job differs from the code that the scheduler has loaded."""
     if job.work is not None:
         return []
-    return [one.id for one in state.workers.values() if one.connected and one.jobs.get(job.id, job.code) != job.code]
+    return [
+        worker.id
+        for worker in state.workers.values()
+        if worker.connected and worker.jobs.get(job.id, job.code) != job.code
+    ]
 
 
 def _next_of(entry: TimetableEntry | None, state: SchedulerState) -> float | None:
@@ -89,14 +93,14 @@ def _next_of(entry: TimetableEntry | None, state: SchedulerState) -> float | Non
     return min(ahead, default=entry.fires_at)
 
 
-def lanes(question: AskLanes, state: SchedulerState, now: float) -> LanesReport:
+def lanes(question: AskLanes, state: SchedulerState, now: float) -> r.ValueAnswer:
     found = [lane_info(state, lane, now) for lane in state.lanes.values()]
-    return LanesReport(question.request, LaneList(lanes=found))
+    return r.ValueAnswer(question.request, LaneList(lanes=found))
 
 
 def lane_info(state: SchedulerState, lane: Lane, now: float) -> LaneInfo:
     # Each queue is in order of arrival.
-    oldest = (next((one[1] for one in queue if lane.waits(one)), None) for queue in lane.queues())
+    oldest = (next((entry[1] for entry in queue if lane.waits(entry)), None) for queue in lane.queues())
     waits = [max(0.0, now - run.changed_at) for run in oldest if run is not None]
     declared = state.lanes.declared.get(lane.name)
     return copy_fields(
@@ -110,7 +114,7 @@ def lane_info(state: SchedulerState, lane: Lane, now: float) -> LaneInfo:
     )
 
 
-def next_times(question: r.AskNext, state: SchedulerState, now: float) -> r.NextReport:
+def next_times(question: r.AskNext, state: SchedulerState, now: float) -> r.ValueAnswer:
     job = state.job(question.job_id)
     entry = state.timetable.entries.get(job.id)
     if entry is None:
@@ -123,7 +127,7 @@ def next_times(question: r.AskNext, state: SchedulerState, now: float) -> r.Next
     while at is not None and len(found) < question.count:
         found.append(at + offset)
         at = following(entry.schedule, entry.anchor, at)
-    return r.NextReport(question.request, found)
+    return r.ValueAnswer(question.request, found)
 
 
 def timetable(question: r.AskTimetable, state: SchedulerState, now: float) -> r.TimetableReport:
@@ -141,21 +145,21 @@ def timetable(question: r.AskTimetable, state: SchedulerState, now: float) -> r.
         offset = entry.schedule.offset(job_id)
         count = max(1, min(question.most_times, room))
         times = times_between(entry.schedule, entry.anchor, at - offset, until - offset, count)
-        found.append((job_id, [one + offset for one in times[:count]], len(times) > count))
+        found.append((job_id, [time + offset for time in times[:count]], len(times) > count))
         room -= len(times)
     return r.TimetableReport(question.request, now, found, len(first) - len(found))
 
 
 def _due_before(table: Table, until: float) -> Iterator[tuple[float, str]]:
     """Yield the jobs that fire before this time, without a look at the rest of the heap."""
-    places = [0]
-    while places:
-        place = places.pop()
-        if place < len(table.heap) and table.heap[place][0] < until:
-            item = table.heap[place]
+    indexes = [0]
+    while indexes:
+        index = indexes.pop()
+        if index < len(table.heap) and table.heap[index][0] < until:
+            item = table.heap[index]
             if table.fits(item) is not None:
                 yield item[0], item[2]
-            places += [2 * place + 1, 2 * place + 2]
+            indexes += [2 * index + 1, 2 * index + 2]
 
 
 ANSWERS: Mapping[type[r.Request[Any]], Callable[[Any, SchedulerState, float], Message]] = {

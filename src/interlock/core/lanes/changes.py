@@ -20,7 +20,8 @@ from interlock.fields.field_types import NAME_RULE, did_you_mean
 from interlock.model.job import NAME
 from interlock.model.lane import STATUS_AFTER, LaneChange, LaneEvent, LaneMemo, LaneSpec
 from interlock.model.run import Now
-from interlock.wire.lane_request import ActOnLane, CreateLane, LaneReport, SetLane
+from interlock.wire.lane_request import ActOnLane, CreateLane, SetLane
+from interlock.wire.request import ValueAnswer
 
 Change = CreateLane | SetLane | ActOnLane
 
@@ -75,7 +76,7 @@ def _announce(p: Pass, origin: str, command: Change, action: str) -> None:
 
 
 def _answer(p: Pass, origin: str, command: Change) -> None:
-    p.answers.append((origin, LaneReport(command.request, lane_info(p.state, p.state.lanes[command.lane], p.now))))
+    p.answers.append((origin, ValueAnswer(command.request, lane_info(p.state, p.state.lanes[command.lane], p.now))))
 
 
 def adopt_lanes(p: Pass, declared: Mapping[str, LaneSpec]) -> None:

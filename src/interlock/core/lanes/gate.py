@@ -78,10 +78,10 @@ class Gate(msgspec.Struct, eq=False, kw_only=True):
         """Note starts."""
 
     def park(self, p: "Pass", lane: Lane, line: Line, key: RouteKey, order: int) -> None:
-        place = (lane.name, line.key, key)
-        if order < self.known.get(place, inf):
-            self.known[place] = order
-            heappush(self.parked, (line.key[0], order, *place))
+        queue = (lane.name, line.key, key)
+        if order < self.known.get(queue, inf):
+            self.known[queue] = order
+            heappush(self.parked, (line.key[0], order, *queue))
 
     def let_try(self, state: "SchedulerState", most: int) -> None:
         """Put queues back into their lanes, until `most` of them are in lanes with a free slot."""

@@ -17,7 +17,7 @@ import msgspec
 
 from interlock.model.lane import LaneMemo, LaneSpec, LaneStatus
 from interlock.model.run import Run
-from interlock.model.state import State
+from interlock.model.state import SCHEDULED
 
 AGEING = 8
 PACE_SPAN = 60.0  # seconds over which recent starts count
@@ -31,6 +31,8 @@ class SlotKind(IntEnum):
     OWN = 1  # in its own process, because its job demands one
     SUSPECT = 2  # in its own process, because its last process died
 
+
+SHARED = SlotKind.SHARED  # the kind of most runs, under a plain name as their states in `model/state.py`
 
 Requirements = tuple[str, tuple[str, ...], tuple[tuple[str, str], ...], str]
 """what a run demands of its worker: topic, capabilities, labels and preferred pool"""
@@ -87,12 +89,13 @@ class Lane(msgspec.Struct, eq=False):
         if queue is None:
             queue = line.queues[key] = deque()
             self.has_apart = self.has_apart or key[1] is not SlotKind.SHARED
-        if queue and queue[0][0] < order:
-            place = len(queue) if queue[-1][0] < order else next(n for n, one in enumerate(queue) if one[0] > order)
-            queue.insert(place, (order, run))
-        else:
+        if not queue or order <= queue[0][0]:
             queue.appendleft((order, run))
             self.add_head(line, (order, key))
+        elif queue[-1][0] < order:
+            queue.append((order, run))
+        else:
+            queue.insert(next(index for index, entry in enumerate(queue) if entry[0] > order), (order, run))
         line.waiting += 1
         self.waiting += 1
         if run.id in self.moved:
@@ -134,7 +137,7 @@ class Lane(msgspec.Struct, eq=False):
     def waits(self, entry: Entry) -> bool:
         """Return whether the entry is the current place of a waiting run."""
         order, run = entry
-        return run.state is State.SCHEDULED and (not self.moved or self.moved.get(run.id, order) == order)
+        return run.state is SCHEDULED and (not self.moved or self.moved.get(run.id, order) == order)
 
     def remove(self, line_key: LineKey, run: Run) -> None:
         """Note that a run waits no longer; its entry is dead."""
@@ -177,12 +180,13 @@ class Lane(msgspec.Struct, eq=False):
 
     def drop_dead(self, line: Line, key: RouteKey, queue: deque[Entry]) -> bool:
         """Drop dead entries from the front, and the queue if nothing is left; return whether something is."""
-        while queue and not self.waits(queue[0]):
+        while queue:
+            if self.waits(queue[0]):
+                return True
             queue.popleft()
             self.dead -= 1
-        if not queue:
-            del line.queues[key]
-        return bool(queue)
+        del line.queues[key]
+        return False
 
     def next_line(self) -> Line | None:
         """Return the line that starts a run next; None if no run waits, or all heads are set aside."""

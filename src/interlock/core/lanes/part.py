@@ -1,8 +1,8 @@
 """Lanes and gates, as a part of the machine."""
 
-from interlock.core.lanes import changes, filling, gates, slots
+from interlock.core.lanes import changes, fill, gates, slots
 from interlock.core.lanes.gate import GATE
-from interlock.core.part import Part, ends, frees_slot, leaves, takes_slot
+from interlock.core.part import Part, frees_slot, leaves, takes_slot
 from interlock.model.state import TERMINAL, State
 from interlock.wire.lane_request import ActOnLane, CreateLane, SetLane
 
@@ -14,12 +14,12 @@ LANES = Part(
         (takes_slot, slots.take),
         (frees_slot, slots.free),
         (leaves(State.SCHEDULED, to=TERMINAL | {State.PENDING}), slots.leave_queue),
-        (ends, slots.forget),
     ),
+    settles=(slots.forget,),
     alarms={GATE: gates.ring},
     jumps=(gates.follow_wall_clock,),
     loads=(changes.load, gates.load),
     places=(slots.place,),
-    explains=(filling.explain,),
-    closes=(filling.fill,),
+    explains=(fill.explain,),
+    closes=(fill.fill,),
 )

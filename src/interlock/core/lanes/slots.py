@@ -10,19 +10,20 @@ from interlock.model.state import HOLDS_SLOT
 
 
 def take(p: Pass, run: Run) -> None:
-    _hold(p.state, run)
-
-
-def _hold(state: SchedulerState, run: Run) -> None:
-    state.lanes[run.lane].holding[run.id] = run
+    p.state.lanes[run.lane].holding[run.id] = run
     if run.facets is not None:
-        for name in limit_names(run):
-            state.gates.limit(name).holders.add(run.id)
+        _take_limits(p.state, run)
+
+
+def _take_limits(state: SchedulerState, run: Run) -> None:
+    for name in limit_names(run):
+        state.gates.limit(name).holders.add(run.id)
 
 
 def free(p: Pass, run: Run) -> None:
     state = p.state
-    del state.lanes.mark_startable(run.lane).holding[run.id]
+    lane = state.lanes.startable[run.lane] = state.lanes[run.lane]
+    del lane.holding[run.id]
     if run.facets is not None:
         for name in limit_names(run):
             gate = state.gates.open[name] = state.gates.limit(name)
@@ -37,10 +38,14 @@ def leave_queue(p: Pass, run: Run) -> None:
         p.state.lanes.mark_startable(run.lane).remove(line_key(p.state, run), run)
 
 
-def forget(p: Pass, run: Run) -> None:
-    p.state.lanes[run.lane].moved.pop(run.id, None)
+def forget(p: Pass, ended: list[Run]) -> None:
+    for lane in p.state.lanes.values():
+        if lane.moved:
+            for run in ended:
+                lane.moved.pop(run.id, None)
 
 
 def place(state: SchedulerState, run: Run, now: Now) -> None:
     if run.state in HOLDS_SLOT:
-        _hold(state, run)
+        state.lanes[run.lane].holding[run.id] = run
+        _take_limits(state, run)

@@ -8,9 +8,10 @@ from interlock.core.attempts.settle import current, lose
 from interlock.core.facts import Needs
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
-from interlock.model.letter import LONGEST_ERROR, DeadLetter, LetterCode
-from interlock.wire.letter_request import DropLetters, DroppedReport
+from interlock.model.letter import LONGEST_ERROR, DeadLetter, Dropped, LetterCode
+from interlock.wire.letter_request import DropLetters
 from interlock.wire.message import Settled, Unread
+from interlock.wire.request import ValueAnswer
 
 MOST_RAW = 64 * 1024  # bytes kept of a message that cannot be read
 OUTCOMES = ("Finished", "Lost", "Returned")  # messages that a worker repeats until they are settled
@@ -25,11 +26,11 @@ def needs_letters(state: SchedulerState, command: DropLetters, needs: Needs) -> 
 
 def drop(p: Pass, origin: str, command: DropLetters) -> None:
     """Drop one letter, or the page that was read; a repeated request continues with the rest."""
-    one = command.letter_id
-    found, more = p.facts.letters[command.wanted] if one is None else ([one], False)
+    only = command.letter_id
+    found, more = p.facts.letters[command.wanted] if only is None else ([only], False)
     for letter_id in found:
         p.forget(DeadLetter, letter_id)
-    p.answers.append((origin, DroppedReport(command.request, len(found), more)))
+    p.answers.append((origin, ValueAnswer(command.request, Dropped(dropped=len(found), more=more))))
 
 
 def unread(p: Pass, worker_id: str, message: Unread) -> None:

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from interlock.core.entry.lineage import claimant
 from interlock.core.facts import Needs
 from interlock.core.guards.actions import ActionFailed, note_failure, notify
-from interlock.core.policy.judging import Judging
+from interlock.core.policy.judge_state import Judging
 from interlock.core.sessions.turns import let_others_pass
 from interlock.core.state import WAIT, SchedulerState
 from interlock.core.transition import Pass

@@ -22,7 +22,7 @@ from interlock.core.effects import PendingEffects
 from interlock.core.lanes.gate import POLICY_LIMIT
 from interlock.core.part import for_special_runs
 from interlock.core.policy.approvals import LONGEST_REASON, ask_approval, deny
-from interlock.core.policy.judging import Judging, ThisPass, is_judged
+from interlock.core.policy.judge_state import Judging, ThisPass, is_judged
 from interlock.core.sessions.turns import let_others_pass
 from interlock.core.snapshot import Snapshot
 from interlock.core.state import JUMP, RUNTIME, WAIT, SchedulerState
@@ -104,7 +104,7 @@ def resume(p: Pass) -> None:
 def _ask_policy(p: Pass, policy: Policy, requests: Sequence[PolicyRequest], windows: Windows | None) -> Verdict:
     """Return the verdict of the policy of this process."""
     meter = Meter()
-    verdicts = [policy.judge(one, windows, p.elapsed, meter) for one in requests]
+    verdicts = [policy.judge(request, windows, p.elapsed, meter) for request in requests]
     p.of(ThisPass).cost += meter.cost
     return _combine(verdicts)
 
@@ -113,8 +113,8 @@ def _combine(verdicts: Sequence[Verdict]) -> Verdict:
     """Return the strictest verdict on the payloads of a run. Deny it if the policy cannot judge them together."""
     if len(verdicts) == 1:
         return verdicts[0]
-    found = max(verdicts, key=lambda one: STRICTNESS.index(one.ruling))
-    if found.ruling is Ruling.ASK or any(one.limits != found.limits for one in verdicts):
+    found = max(verdicts, key=lambda verdict: STRICTNESS.index(verdict.ruling))
+    if found.ruling is Ruling.ASK or any(verdict.limits != found.limits for verdict in verdicts):
         # Nobody would see what they approve, and one run cannot obey several limits.
         found = replace(found, ruling=Ruling.DENY, reason=JOINED)
     return found
@@ -175,7 +175,7 @@ def policy_answered(p: Pass, run: Run, answer: tuple[Sequence[PolicyRequest], Se
     requests, verdicts = answer
     if isinstance(verdicts, str):
         passes = _unanswered(p, run, requests[-1], verdicts)
-    elif len({p.state.of(Judging).digest or verdicts[0].policy, *(one.policy for one in verdicts)}) > 1:
+    elif len({p.state.of(Judging).digest or verdicts[0].policy, *(verdict.policy for verdict in verdicts)}) > 1:
         _pause(p, run, "the policy changed while it was asked")
         return
     else:

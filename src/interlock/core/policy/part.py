@@ -2,7 +2,7 @@
 
 from interlock.core.part import Part, Wait, leaves
 from interlock.core.policy import approvals, judge
-from interlock.core.policy.judging import Judging, is_judged
+from interlock.core.policy.judge_state import Judging, is_judged
 from interlock.model.state import TERMINAL, State
 from interlock.wire.approval_request import Resolve
 from interlock.wire.command import PolicyMoved

@@ -6,7 +6,7 @@ from interlock.core.attempts.settle import runtimes
 from interlock.core.part import Machine
 from interlock.core.sessions.session import Sessions
 from interlock.core.snapshot import Snapshot
-from interlock.core.state import JUMP, LATE, WAIT, Limits, SchedulerState
+from interlock.core.state import JUMP, LATE, WAIT, CoreLimits, SchedulerState
 from interlock.fields.duration import checked
 from interlock.model.lane import LaneSpec
 from interlock.model.run import Now, Run
@@ -14,7 +14,7 @@ from interlock.model.run import Now, Run
 
 def rebuild(
     machine: Machine,
-    limits: Limits,
+    limits: CoreLimits,
     lanes: Mapping[str, LaneSpec],
     snapshot: Snapshot,
     now: Now,

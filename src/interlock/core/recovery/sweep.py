@@ -18,7 +18,7 @@ from interlock.core.effects import PendingEffects
 from interlock.core.entry.actions import has_expired, overrun
 from interlock.core.facts import Needs
 from interlock.core.part import Part
-from interlock.core.policy.judging import Judging
+from interlock.core.policy.judge_state import Judging
 from interlock.core.recovery import rebuild
 from interlock.core.state import ATTEMPT_RUNTIME, RUNTIME, WAIT, SchedulerState
 from interlock.core.transition import Pass

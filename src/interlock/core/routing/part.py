@@ -1,7 +1,7 @@
 """Routing, as a part of the machine."""
 
 from interlock.core.part import Part
-from interlock.core.routing import dispatching, warm_start, workers
+from interlock.core.routing import dispatch, warm_start, workers
 from interlock.core.routing.roster import DEMAND
 from interlock.wire.worker_request import ActOnWorker
 
@@ -9,7 +9,7 @@ ROUTING = Part(
     name="routing",
     slices=(warm_start.KeptWorkers,),
     handlers={ActOnWorker: workers.act},
-    alarms={DEMAND: dispatching.look_again},
+    alarms={DEMAND: dispatch.look_again},
     loads=(warm_start.load,),
     closes=(warm_start.keep,),
 )

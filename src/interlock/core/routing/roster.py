@@ -15,7 +15,7 @@ from typing import Optional
 
 import msgspec
 
-from interlock.core.lanes.lane import LineKey, Requirements, RouteKey, SlotKind
+from interlock.core.lanes.lane import SHARED, LineKey, Requirements, RouteKey, SlotKind
 from interlock.model.explanation import Obstacle
 from interlock.model.pool import DEFAULT_POOL, EVERYTHING, ONE_POOL, Lack, PoolSpec, PoolStatus
 from interlock.model.run import Run
@@ -83,11 +83,11 @@ class Worker(msgspec.Struct, eq=False):
         return len(self.attempts) + (self.cpu + self.gpu) / 100
 
     def free(self, room: SlotKind) -> int:
-        if room is SlotKind.SHARED:
+        if room is SHARED:
             return self.slots - len(self.attempts) + len(self.apart)
         # At least one, or a run that needs this room would wait for ever.
         most = self.processes if room is SlotKind.OWN else self.slots // SUSPECT_SHARE
-        return max(1, most) - sum(one is room for one in self.apart.values())
+        return max(1, most) - sum(kind is room for kind in self.apart.values())
 
     def obstacle(self, room: SlotKind, pool: PoolSpec | None) -> Obstacle | None:
         """Return why it takes no run there now. In a declared pool it also keeps some of its strength."""
@@ -120,12 +120,15 @@ class WorkerGroup(msgspec.Struct, eq=False):
             for worker in self.members.values():
                 self.push(heap, room, worker, rng)
         while heap:
-            score, _, _, stamp, worker = heap[0]
+            score, _, _, stamp, worker = first = heap[0]
             if stamp == worker.stamp and score == (true := worker.score):
-                return heap[0]
+                return first
             # Since its entry was made, the worker may have got runs: it has more to do, or no room left.
             if stamp == worker.stamp and worker.obstacle(room, self.pool) is None:
-                heapreplace(heap, (true, rng.random(), worker.id, stamp, worker))
+                entry = (true, rng.random(), worker.id, stamp, worker)
+                heapreplace(heap, entry)
+                if heap[0] is entry:
+                    return entry
             else:
                 heappop(heap)
         return None
@@ -136,7 +139,7 @@ class WorkerGroup(msgspec.Struct, eq=False):
             return False
         heappush(heap, (worker.score, rng.random(), worker.id, worker.stamp, worker))
         if len(heap) > 16 + 4 * len(self.members):
-            heap[:] = [one for one in heap if one[3] == one[4].stamp]
+            heap[:] = [entry for entry in heap if entry[3] == entry[4].stamp]
             heapify(heap)
         return True
 
@@ -184,7 +187,7 @@ class Roster:
         """Take an attempt off its worker."""
         worker.attempts.pop(run_id, None)
         worker.apart.pop(run_id, None)
-        self.changed(worker)
+        self._changed[worker.id] = worker
 
     def forget(self, worker: Worker) -> None:
         self.leave(worker)
@@ -220,7 +223,7 @@ class Roster:
         if can_take or any(worker.obstacle(room, group.pool) is None for room in SlotKind if room not in group.heaps):
             self._open(group.demands, served=True)
         elif not worker.attempts:
-            self._open(one for one in group.demands if one.alarm == inf)  # nobody may be left to wait for
+            self._open(demand for demand in group.demands if demand.alarm == inf)  # nobody may be left to wait for
 
     def _open(self, demands: Iterable[Demand], served: bool = False) -> None:
         for demand in demands:
@@ -297,8 +300,8 @@ class Roster:
         spec = self.pools.get(worker.pool, UNDECLARED) if self.pools else ONE_POOL
         if why := _closed(spec, topic) or (pool not in ("", worker.pool) and f"and not in {pool}"):
             return Obstacle.POOL, f"is in pool {worker.pool}, {why}"
-        has = {one.casefold() for one in (*spec.offers, *spec.requires, *worker.capabilities)}
-        if EVERYTHING not in has and (missing := [one for one in capabilities if one not in has]):
+        has = {capability.casefold() for capability in (*spec.offers, *spec.requires, *worker.capabilities)}
+        if EVERYTHING not in has and (missing := [capability for capability in capabilities if capability not in has]):
             return Obstacle.CAPABILITY, f"lacks {', '.join(missing)}"
         for name, value in labels:
             if value_of(worker.labels, name) == value:
@@ -326,7 +329,7 @@ class Roster:
 
     def _crew_of(self, worker: Worker) -> WorkerGroup:
         values = tuple(value_of(worker.labels, name) for name in self._asked)
-        capabilities = frozenset(one.casefold() for one in worker.capabilities)
+        capabilities = frozenset(capability.casefold() for capability in worker.capabilities)
         key = (worker.pool, frozenset(worker.jobs), capabilities, worker.tenants, values)
         group = self._groups.get(key)
         if group is None:
@@ -357,7 +360,7 @@ class Roster:
                 idle.pop(id(group), None)
             for demand in group.demands:
                 demand.groups.pop(id(group), None)
-            self._open(one for one in group.demands if one.alarm == inf)  # as above
+            self._open(demand for demand in group.demands if demand.alarm == inf)  # as above
 
     def _regroup(self) -> None:
         """Form all groups anew, and let every parked queue try again. The tries of a demand still count."""
@@ -375,11 +378,11 @@ class Roster:
             self.changed(worker)
 
     def _drop_places(self) -> None:
-        self.demands = {key: one for key, one in self.demands.items() if one.parked or one.tries}
+        self.demands = {key: demand for key, demand in self.demands.items() if demand.parked or demand.tries}
         self._most_demands = max(MOST_DEMANDS, 2 * len(self.demands))
-        kept = {id(one) for one in self.demands.values()}
+        kept = {id(demand) for demand in self.demands.values()}
         for group in self._groups.values():
-            group.demands = [one for one in group.demands if id(one) in kept]
+            group.demands = [demand for demand in group.demands if id(demand) in kept]
 
 
 def _closed(spec: PoolSpec, topic: str) -> str:

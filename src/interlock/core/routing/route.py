@@ -59,5 +59,5 @@ def keys_of(state: SchedulerState, run: Run) -> tuple[LineKey, RouteKey]:
 def needs_of(job: Job, labels: Mapping[str, str]) -> Requirements:
     """Return what a run of a job with these labels demands of its worker."""
     wanted = tuple(sorted((name, value) for name, value in labels.items() if name.startswith(PREFIXES)))
-    required = tuple(sorted(one.casefold() for one in job.requires))
+    required = tuple(sorted(require.casefold() for require in job.requires))
     return job.policy_topic, required, wanted, labels.get(PREFERRED_POOL, "")

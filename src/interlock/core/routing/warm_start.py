@@ -58,8 +58,8 @@ def keep(p: Pass) -> None:
     kept.look_at = p.elapsed + LOOK
     p.warnings += kept.warnings
     kept.warnings = []
-    staying = sorted((one for one in state.workers.values() if not one.draining), key=lambda one: one.id)
-    memo = msgspec.json.encode([copy_fields(KnownWorker, one) for one in staying], order="deterministic")
+    staying = sorted((worker for worker in state.workers.values() if not worker.draining), key=lambda worker: worker.id)
+    memo = msgspec.json.encode([copy_fields(KnownWorker, run) for run in staying], order="deterministic")
     if memo != kept.memo and (p.elapsed >= kept.write_at or state.draining):
         kept.memo = memo
         p.keep_memo(MEMO, memo)
@@ -81,8 +81,8 @@ def load(state: SchedulerState, snapshot: Snapshot, now: Now) -> None:
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         kept.warnings.append(f"the snapshot of the workers cannot be read, so none is expected back: {error}")
         return
-    for one in known:
-        state.workers[one.id] = Worker(**asdict(one), heard=now.elapsed)
+    for worker in known:
+        state.workers[worker.id] = Worker(**asdict(worker), heard=now.elapsed)
     if known:
         state.of(KeptWorkers).warm_until = now.elapsed + state.limits.silence
         watch_silence(state, now.elapsed)

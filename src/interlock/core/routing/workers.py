@@ -17,17 +17,18 @@ from interlock.model.pool import PoolStatus
 from interlock.model.worker_info import REGION, WorkerAction, WorkerInfo, WorkerList, WorkerState
 from interlock.wire.command import WorkerDown
 from interlock.wire.message import Drain
-from interlock.wire.worker_request import ActOnWorker, AskWorker, AskWorkers, WorkerReport, WorkersReport
+from interlock.wire.request import ValueAnswer
+from interlock.wire.worker_request import ActOnWorker, AskWorker, AskWorkers
 
 
-def report_all(question: AskWorkers, state: SchedulerState, elapsed: float) -> WorkersReport:
-    wanted = [one for one in state.workers.values() if question.pool in (None, one.pool)]
-    wanted.sort(key=lambda one: (one.pool, one.id))
-    return WorkersReport(question.request, WorkerList(workers=[worker_info(state, one, elapsed) for one in wanted]))
+def report_all(question: AskWorkers, state: SchedulerState, elapsed: float) -> ValueAnswer:
+    wanted = [worker for worker in state.workers.values() if question.pool in (None, worker.pool)]
+    wanted.sort(key=lambda worker: (worker.pool, worker.id))
+    return ValueAnswer(question.request, WorkerList(workers=[worker_info(state, worker, elapsed) for worker in wanted]))
 
 
-def report_one(question: AskWorker, state: SchedulerState, elapsed: float) -> WorkerReport:
-    return WorkerReport(question.request, worker_info(state, _find(state, question.worker_id), elapsed))
+def report_one(question: AskWorker, state: SchedulerState, elapsed: float) -> ValueAnswer:
+    return ValueAnswer(question.request, worker_info(state, _find(state, question.worker_id), elapsed))
 
 
 def worker_info(state: SchedulerState, worker: Worker, elapsed: float) -> WorkerInfo:
@@ -75,7 +76,7 @@ def act(p: Pass, origin: str, command: ActOnWorker) -> None:
         shown = worker_info(p.state, worker, p.elapsed)
     if before != (worker.draining, worker.drained) or worker.id not in p.state.workers:
         p.audit(AuditKind.WORKER_CHANGED, actor, "", worker.id, action=command.action, pool=worker.pool)
-    p.answers.append((origin, WorkerReport(command.request, shown)))
+    p.answers.append((origin, ValueAnswer(command.request, shown)))
 
 
 def _change(p: Pass, worker: Worker, action: WorkerAction) -> None:

@@ -8,7 +8,7 @@ import msgspec
 from interlock.core.attempts.stop import cancel_run
 from interlock.core.facts import Needs
 from interlock.core.guards.job_guard import Guards
-from interlock.core.policy.judging import Judging
+from interlock.core.policy.judge_state import Judging
 from interlock.core.sessions.session import NOTHING, Session, Sessions, memo_name
 from interlock.core.sessions.turns import note, proceed
 from interlock.core.sessions.view import session_info
@@ -18,9 +18,10 @@ from interlock.fields.field import copy_fields
 from interlock.model.record import Memo
 from interlock.model.run import Run
 from interlock.model.session import SessionAction, check_key
-from interlock.model.session_info import SessionEvent
-from interlock.wire.lane_request import ActOnSession, SessionReport
+from interlock.model.session_info import ActedOnSession, SessionEvent
+from interlock.wire.lane_request import ActOnSession
 from interlock.wire.new_run import check_name
+from interlock.wire.request import ValueAnswer
 
 CLEARED = "lane_cleared"
 
@@ -37,7 +38,7 @@ def act(p: Pass, origin: str, command: ActOnSession) -> None:
     before, actor = session.memo, command.actor or origin
     acted = _ACTIONS[command.action](p, session, actor)
     shown = session_info(p.state, session, p.now)
-    p.answers.append((origin, SessionReport(command.request, acted, shown)))
+    p.answers.append((origin, ValueAnswer(command.request, ActedOnSession(acted=acted, session=shown))))
     if acted or session.memo != before:
         p.announce(copy_fields(SessionEvent, command, at=p.now, actor=actor, after=shown))
     if not session.live:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from interlock.core.policy.judging import is_judged
+from interlock.core.policy.judge_state import is_judged
 from interlock.core.transition import Pass
 from interlock.fields.payload import LIMIT
 from interlock.model.facets import CollapsedInto, Collected, Facets

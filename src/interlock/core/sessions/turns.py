@@ -5,7 +5,7 @@ however often it is retried: so the runs of a serial session never overlap, and 
 has really stopped.
 """
 
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from math import inf
 from typing import Any
@@ -14,7 +14,7 @@ import msgspec
 
 from interlock.core.attempts.settle import current
 from interlock.core.attempts.stop import cancel_run
-from interlock.core.lanes.filling import enqueue
+from interlock.core.lanes.fill import enqueue
 from interlock.core.lanes.gate import session_rate
 from interlock.core.part import for_special_runs
 from interlock.core.routing.route import line_key
@@ -45,7 +45,7 @@ def options_of(
     return effective(state.limits.session_patterns, job.sessions, memo.override, given, name)
 
 
-def check_room(p: Pass, new: NewRun, coming: Counter[tuple[str, str]]) -> None:
+def check_room(p: Pass, new: NewRun, coming: dict[tuple[str, str], int]) -> None:
     """Refuse a run that is due now if its session is full and drops new ones."""
     if new.session is None or new.at is not None or new.delay:
         return
@@ -57,21 +57,19 @@ def check_room(p: Pass, new: NewRun, coming: Counter[tuple[str, str]]) -> None:
         return
     session = session or Session(*key, memo)
     collector = session.collecting(p.elapsed)
-    joins = coming[key] > 0 and options.debounce > 0 if collector is None else collector.job_id == new.job_id
+    before = coming.get(key, 0)
+    joins = before > 0 and options.debounce > 0 if collector is None else collector.job_id == new.job_id
     if joins:
         return
-    coming[key] += 1
+    coming[key] = before + 1
     ahead = max(0, session.room_for(options.max_concurrent)) if options.debounce == 0 else 0
     if len(session.waiting) + coming[key] - ahead > options.cap:
         raise QueueFull(new.session, options.cap)
 
 
 def queue(p: Pass, run: Run) -> None:
-    """Let a cleared run wait for its turn in its session, or in its lane if it has none or has had its turn."""
-    if run.session is None:
-        enqueue(p.state, run)
-        return
-    session, facet = p.state.of(Sessions)[run.tenant, run.session], run.session_facet
+    """Let a cleared run wait for its turn in its session, or in its lane if it has had its turn."""
+    session, facet = p.state.of(Sessions)[run.tenant, str(run.session)], run.session_facet
     if facet.detached or run.id in session.active:
         enqueue(p.state, run)
     elif run.id in session.waiting:
@@ -187,7 +185,9 @@ def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
     session = state.of(Sessions).of(run)
     if session is None or run.state is not State.SCHEDULED or run.id not in session.waiting:
         return
-    ready = [one for one in session.waiting.values() if one.state is State.SCHEDULED or _comes_back(one)]
+    ready = [
+        waiting for waiting in session.waiting.values() if waiting.state is State.SCHEDULED or _comes_back(waiting)
+    ]
     place = ready.index(run) + 1
     if session.memo.paused:
         yield Reason(kind=ReasonKind.SESSION_PAUSED, text=f"waits: session {session.name} is paused", name=session.name)
@@ -202,7 +202,7 @@ def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
             f"{narrow}{behind}",
             name=session.name,
             place=place,
-            ahead=[one.id for one in ready[: min(place - 1, MOST_NAMED)]],
+            ahead=[other.id for other in ready[: min(place - 1, MOST_NAMED)]],
             holders=list(session.active)[:MOST_NAMED],
         )
     if run is session.collector and now.elapsed < session.window:
@@ -277,11 +277,12 @@ def note_usage(p: Pass, worker_id: str, message: Usage) -> None:
     if usage != session.memo.usage:
         note(p, session, usage=usage)
         # Those that are judged again are among them.
-        for one in [one for one in session.active.values() if one.state in NOT_GIVEN and not one.attempt][::-1]:
+        not_given = [run for run in session.active.values() if run.state in NOT_GIVEN and not run.attempt]
+        for active in reversed(not_given):
             if session.room < 0:
-                if one.state is State.SCHEDULED:
-                    p.state.lanes.mark_startable(one.lane).remove(line_key(p.state, one), one)
-                _wait_again(session, one)
+                if active.state is State.SCHEDULED:
+                    p.state.lanes.mark_startable(active.lane).remove(line_key(p.state, active), active)
+                _wait_again(session, active)
         proceed(p, session)
 
 

@@ -14,7 +14,8 @@ from interlock.error import BadValue, Forbidden, TenantLimit
 from interlock.fields.field import copy_fields
 from interlock.model.lane import shown_rate
 from interlock.model.tenant import EVERYBODY, TenantInfo, TenantList, TenantSpec
-from interlock.wire.lane_request import AskTenants, TenantsReport
+from interlock.wire.lane_request import AskTenants
+from interlock.wire.request import ValueAnswer
 
 SOON = 1.0  # seconds after which to submit again, if nobody knows when a run will have ended
 
@@ -48,7 +49,7 @@ def adopt_tenants(p: Pass, declared: Mapping[str, TenantSpec]) -> None:
 
 def _adopt_rates(p: Pass) -> None:
     """Let new rates count for runs that wait for the ones before, and forget those no longer declared."""
-    for name in [one for one in p.state.gates if one.startswith(TENANT_RATE)]:
+    for name in [gate for gate in p.state.gates if gate.startswith(TENANT_RATE)]:
         tenant = p.state.of(Tenants).find(name.removeprefix(TENANT_RATE))
         if tenant is not None and (gate := tenant.rate_gate(p.state.gates)) is not None:
             p.state.gates.open[name] = gate
@@ -98,16 +99,18 @@ def _refuse(p: Pass, tenant: Tenant, field: str, value: object, count: int, most
     raise TenantLimit(tenant.id, field, value, pause)
 
 
-def tenants(question: AskTenants, state: SchedulerState, now: float) -> TenantsReport:
+def tenants(question: AskTenants, state: SchedulerState, now: float) -> ValueAnswer:
     only = question.only_tenant
     shown = state.of(Tenants).values() if only is None else filter(None, [state.of(Tenants).find(only)])
-    return TenantsReport(question.request, TenantList(tenants=[_info(state, one) for one in shown]))
+    return ValueAnswer(question.request, TenantList(tenants=[_info(state, tenant) for tenant in shown]))
 
 
 def runs_of(state: SchedulerState, tenant: Tenant) -> tuple[int, int]:
     """Return how many runs of a tenant hold a slot, and how many wait; for `*`, those of all that are not declared."""
-    each = [tenant] if tenant.id != EVERYBODY else [one for one in state.of(Tenants).values() if not one.is_declared]
-    return sum(len(one.holders) for one in each), sum(one.waiting for one in each)
+    each = (
+        [tenant] if tenant.id != EVERYBODY else [other for other in state.of(Tenants).values() if not other.is_declared]
+    )
+    return sum(len(other.holders) for other in each), sum(other.waiting for other in each)
 
 
 def _info(state: SchedulerState, tenant: Tenant) -> TenantInfo:

@@ -19,12 +19,12 @@ def following(schedule: Schedule, anchor: float, after: float) -> float | None:
     if schedule.every is not None:
         first, every = anchor + schedule.wait, schedule.every
         # Count from the anchor each time, so that no error adds up; the loops correct a rounded division.
-        place = floor((after - first) / every) + 1
-        while first + (place - 1) * every > after:
-            place -= 1
-        while first + place * every <= after:
-            place += 1
-        return first + place * every
+        count = floor((after - first) / every) + 1
+        while first + (count - 1) * every > after:
+            count -= 1
+        while first + count * every <= after:
+            count += 1
+        return first + count * every
     if schedule.cron is not None:
         try:
             return cron_of(schedule.cron, schedule.zone).after(after)

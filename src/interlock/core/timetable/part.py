@@ -4,7 +4,7 @@ from interlock.core.part import Part
 from interlock.core.recovery import restored
 from interlock.core.snapshot import Snapshot
 from interlock.core.state import SchedulerState
-from interlock.core.timetable import firing, series
+from interlock.core.timetable import occurrences, series
 from interlock.model.run import Now
 
 
@@ -14,13 +14,13 @@ def _load(state: SchedulerState, snapshot: Snapshot, now: Now) -> None:
 
 TIMETABLE = Part(
     name="timetable",
-    asks=(firing.needs_unsure,),
+    asks=(occurrences.needs_unsure,),
     loads=(_load, restored.load),
     places=(series.place,),
     explains=(series.explain,),
-    fires=(firing.fire,),
-    closes=(firing.fire_ahead,),
-    next_looks=(firing.next_look,),
+    fires=(occurrences.fire,),
+    closes=(occurrences.fire_ahead,),
+    next_looks=(occurrences.next_look,),
 )
 # Behind the guards, whose actions may start a job that is removed after its only run.
 SERIES = Part(name="series", settles=(series.settle,))

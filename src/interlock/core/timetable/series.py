@@ -6,7 +6,7 @@ Otherwise it waits in prerun without a due time, until one of those ends, or a l
 
 from collections.abc import Iterator
 
-from interlock.core.jobs.declared import Declared
+from interlock.core.jobs.declared import DeclaredJobs
 from interlock.core.state import SchedulerState
 from interlock.core.timetable.table import Series, TimetableEntry, series_key, series_of
 from interlock.core.transition import Pass
@@ -36,7 +36,7 @@ def release_or_wait(p: Pass, run: Run) -> None:
         _begin(p, run, series)
         return
     overtaken = overtaken_by(entry, run)
-    for other in [one for one in series.waiting if one.origin in overtaken and one.state is State.PRERUN]:
+    for other in [run for run in series.waiting if run.origin in overtaken and run.state is State.PRERUN]:
         series.waiting.remove(other)
         skip(p, other, OVERTAKEN)
     run.due_at = None
@@ -113,7 +113,7 @@ def _retire(p: Pass, entry: TimetableEntry) -> None:
     entry.done = True
     job_id = entry.job.id
     p.state.jobs.pop(job_id, None)
-    if job_id in p.state.of(Declared).versions:
+    if job_id in p.state.of(DeclaredJobs).versions:
         # Its file still declares it; the row records that it has run.
         p.batch.schedules[job_id] = entry.row()
     else:
@@ -133,7 +133,7 @@ def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
     series = None if key is None else state.timetable.series.get(key)
     if series is None or run.due_at is not None:
         return
-    waiting = [one.id for one in series.waiting if one.state is State.PRERUN]
+    waiting = [other.id for other in series.waiting if other.state is State.PRERUN]
     place = waiting.index(run.id) + 1
     behind = f", {counted_runs(place - 1)} ahead of it" if place > 1 else ""
     yield Reason(

@@ -42,7 +42,7 @@ class Pairs(Kind):
     def check(self, value: Any, place: FieldPath) -> dict[str, str]:
         if not isinstance(value, dict):
             raise BadValue(str(place), value, "a mapping of labels to their values")
-        return {name: FACT.check(one, place.at(name)) for name, one in value.items()}
+        return {name: FACT.check(fact, place.at(name)) for name, fact in value.items()}
 
     def schema(self) -> Schema:
         return {"type": "object", "additionalProperties": FACT.schema()}
@@ -165,7 +165,7 @@ class PolicyDocument(Checked, frozen=True, kw_only=True, omit_defaults=True):
     id: Annotated[str, doc("Name of the policy."), ID]
     default_decision: Annotated[
         Ruling, doc("Decision if no rule matches: `deny`, `allow`, `require_approval` or `throttle`."),
-        Default(*(one for one in Ruling if one is not Ruling.CONSTRAIN), make=Ruling),
+        Default(*(ruling for ruling in Ruling if ruling is not Ruling.CONSTRAIN), make=Ruling),
     ] = Ruling.DENY  # fmt: skip
     tenants: Annotated[
         dict[str, TenantLists], doc("Lists of each tenant, which make verdicts stricter."), Named(Part(TenantLists))

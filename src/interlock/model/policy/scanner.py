@@ -121,7 +121,7 @@ REQUIRED = {K.REGEX: "patterns", K.KEYWORDS: "words", K.SIZE: "max", K.PYTHON: "
 class ScannerSpec(Checked, frozen=True, kw_only=True, omit_defaults=True):
     """A scanner of results, and the action on its findings."""
 
-    scanner: Annotated[AnyScanner, doc("Scanner: " + ", ".join(f"`{one}`" for one in K) + "."), Choice(*K, make=K)]
+    scanner: Annotated[AnyScanner, doc("Scanner: " + ", ".join(f"`{kind}`" for kind in K) + "."), Choice(*K, make=K)]
     action: Annotated[
         AnyOutputAction,
         doc("Action on a finding: `redact` it, `quarantine` or `deny` the result, or `allow` it and only record it."),

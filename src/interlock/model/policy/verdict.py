@@ -72,7 +72,7 @@ class PolicyRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 def for_each_submitter(request: PolicyRequest) -> list[PolicyRequest]:
     """Return a request on behalf of each submitter alone, the latest last."""
-    return [msgspec.structs.replace(request, actor=one, behind=()) for one in (*request.behind, request.actor)]
+    return [msgspec.structs.replace(request, actor=actor, behind=()) for actor in (*request.behind, request.actor)]
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -91,9 +91,9 @@ UNEQUAL = "it runs on behalf of several submitters, for whom the policy has diff
 def strictest(verdicts: Sequence[Verdict]) -> Verdict:
     """Return the strictest of the verdicts on one run, each for one of its submitters: it has no right that one of them
     lacks. Deny it if each demands other limits."""
-    found = max(verdicts, key=lambda one: STRICTNESS.index(one.ruling))
+    found = max(verdicts, key=lambda verdict: STRICTNESS.index(verdict.ruling))
     is_final = found.ruling in (Ruling.DENY, Ruling.THROTTLE)
-    if not is_final and any(one.limits not in (None, found.limits) for one in verdicts):
+    if not is_final and any(verdict.limits not in (None, found.limits) for verdict in verdicts):
         return msgspec.structs.replace(found, ruling=Ruling.DENY, reason=UNEQUAL)
     return found
 

@@ -117,8 +117,8 @@ def _read_term(field: FieldKind, term: str) -> int:
 
 def _read_place_in_month(term: str) -> int:
     """`5L`, the last Friday, and `FRI#2`, the second."""
-    weekday, number, place = term.partition("#")
-    which = _digits(place) if number else _LAST_OF_MONTH
+    weekday, number, week = term.partition("#")
+    which = _digits(week) if number else _LAST_OF_MONTH
     if number and not 1 <= which <= 5:
         raise ValueError(term)
     return 1 << (7 * which + _number(_WEEKDAY, weekday if number else term[:-1]) % 7)
@@ -187,8 +187,8 @@ def _weekdays_in_month(weekdays: int, first: int, length: int) -> int:
     found = 0
     for day in range(1, length + 1):
         places = weekdays >> (first + day) % 7  # in cron Sunday is 0
-        place = (day + 6) // 7
-        if places & 1 or places >> 7 * place & 1 or (day + 7 > length and places >> 7 * _LAST_OF_MONTH & 1):
+        week = (day + 6) // 7
+        if places & 1 or places >> 7 * week & 1 or (day + 7 > length and places >> 7 * _LAST_OF_MONTH & 1):
             found |= 1 << day
     return found
 

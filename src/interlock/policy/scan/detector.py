@@ -39,7 +39,10 @@ class Detectors:
 
     @property
     def hints(self) -> str:
-        return "|".join(f"(?:{one})" for one in dict.fromkeys(one.hint or one.pattern for one in self.detectors))
+        return "|".join(
+            f"(?:{fromkey})"
+            for fromkey in dict.fromkeys(detector.hint or detector.pattern for detector in self.detectors)
+        )
 
     @cached_property
     def _compiled(self) -> list[tuple[Detector, Any]]:

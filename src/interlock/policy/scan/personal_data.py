@@ -13,12 +13,12 @@ _NOT_DIGITS = re.compile(rb"[^0-9]")
 
 
 def _digits(text: bytes) -> list[int]:
-    return [one - 48 for one in _NOT_DIGITS.sub(b"", text)]
+    return [byte - 48 for byte in _NOT_DIGITS.sub(b"", text)]
 
 
 def luhn(digits: Sequence[int]) -> bool:
     odd, even = digits[-1::-2], digits[-2::-2]
-    return (sum(odd) + sum(one * 2 - 9 * (one > 4) for one in even)) % 10 == 0
+    return (sum(odd) + sum(digit * 2 - 9 * (digit > 4) for digit in even)) % 10 == 0
 
 
 def _weighted(digits: Sequence[int], weights: Sequence[int]) -> int:
@@ -39,7 +39,7 @@ _NETWORKS: tuple[tuple[range, tuple[int, ...]], ...] = (
     (range(3800, 4000), (14,)),
     (range(3528, 3590), (16, 17, 18, 19)),
     (range(6200, 6300), (16, 17, 18, 19)),
-    *((range(one, one + 1), (13, 15, 16, 19)) for one in (5018, 5020, 5038, 5893, 6304, 6759, 6761, 6762, 6763)),
+    *((range(first, first + 1), (13, 15, 16, 19)) for first in (5018, 5020, 5038, 5893, 6304, 6759, 6761, 6762, 6763)),
 )
 
 
@@ -80,7 +80,7 @@ def _is_iban(data: bytes, start: int, end: int) -> int:
     text = data[start:stop].replace(b" ", b"").decode()
     if missing or data[stop : stop + 1].isalnum():
         return 0
-    return stop if int("".join(str(int(one, 36)) for one in text[4:] + text[:4])) % 97 == 1 else 0
+    return stop if int("".join(str(int(letter, 36)) for letter in text[4:] + text[:4])) % 97 == 1 else 0
 
 
 _NOT_DOMAINS = frozenset(
@@ -142,7 +142,7 @@ def _is_nino(data: bytes, start: int, end: int) -> int:
 
 def _is_steuer_id(data: bytes, start: int, end: int) -> int:
     digits = _digits(data[start:end])
-    counts = sorted(digits[:10].count(one) for one in range(10))
+    counts = sorted(digits[:10].count(digit) for digit in range(10))
     if digits[0] == 0 or counts[-1] not in (2, 3) or counts[-2] != 1 or _inside_number(data, start, end):
         return 0
     product = 10  # ISO 7064, mod 11,10
@@ -167,7 +167,7 @@ _ODD_VALUES = (1, 0, 5, 7, 9, 13, 15, 17, 19, 21, 2, 4, 18, 20, 11, 3, 6, 8, 12,
 
 
 def _is_codice_fiscale(data: bytes, start: int, end: int) -> int:
-    values = [int(chr(one), 36) - (10 if one > 57 else 0) for one in data[start:end].upper()]
+    values = [int(chr(byte), 36) - (10 if byte > 57 else 0) for byte in data[start:end].upper()]
     total = sum(_ODD_VALUES[value] for value in values[:15:2]) + sum(values[1:15:2])
     return end if total % 26 == values[15] else 0
 
@@ -274,4 +274,4 @@ _DETECTORS: dict[str, list[Detector]] = {
 
 @cache
 def personal_data(kinds: tuple[str, ...] = ()) -> Detectors:
-    return Detectors(one for kind in kinds or PERSONAL for one in _DETECTORS[kind])
+    return Detectors(detector for kind in kinds or PERSONAL for detector in _DETECTORS[kind])

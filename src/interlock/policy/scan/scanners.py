@@ -64,8 +64,10 @@ def compile_scanners(specs: Iterable[ScannerSpec], own: Mapping[str, OwnScanner]
 class Scanners:
     def __init__(self, specs: Iterable[ScannerSpec], own: Mapping[str, OwnScanner]) -> None:
         every = list(specs)
-        self._outside = [one for one in every if one.scanner in (ScannerKind.SIZE, ScannerKind.CONTENT_TYPE)]
-        self._readers = [_reader(one, own) for one in every if one not in self._outside]
+        self._outside = [
+            scanner for scanner in every if scanner.scanner in (ScannerKind.SIZE, ScannerKind.CONTENT_TYPE)
+        ]
+        self._readers = [_reader(scanner, own) for scanner in every if scanner not in self._outside]
 
     def scan(self, content: bytes, content_type: str = "application/json") -> Scan:
         """Scan a result. A part that cannot be scanned is a finding too, which quarantines the result."""
@@ -108,12 +110,14 @@ class Scanners:
             if worst > RANK[OutputAction.REDACT]:
                 break
         note = "redaction does not remove every finding"
-        return _decided([(one, OutputAction.REDACT) for one in scan.findings] + [_unread("not_redactable", note)])
+        return _decided(
+            [(finding, OutputAction.REDACT) for finding in scan.findings] + [_unread("not_redactable", note)]
+        )
 
 
 def _hits(readers: list[_ContentScanner], document: ScannedDocument) -> list[_ValueHit]:
     """Return the hits in order of the values, one more than may be reported if there are too many."""
-    return sorted(islice(_each_hit(readers, document), MOST_FINDINGS + 1), key=lambda one: one[1:])
+    return sorted(islice(_each_hit(readers, document), MOST_FINDINGS + 1), key=lambda hit: hit[1:])
 
 
 def _each_hit(readers: list[_ContentScanner], document: ScannedDocument) -> Iterator[_ValueHit]:
@@ -124,13 +128,14 @@ def _each_hit(readers: list[_ContentScanner], document: ScannedDocument) -> Iter
                     yield _ValueHit(reader, index, start, end, kind)
             continue
         for start, end, kind in reader.find(document.joined):
-            if (place := document.at(start, end)) is not None:
-                yield _ValueHit(reader, *place, kind)
+            if (span := document.at(start, end)) is not None:
+                yield _ValueHit(reader, *span, kind)
 
 
 def _decided(noted: Sequence[Noted]) -> Scan:
     return Scan(
-        tuple(one for one, _ in noted), max((action for _, action in noted), key=RANK.__getitem__, default=_ALLOW)
+        tuple(finding for finding, _ in noted),
+        max((action for _, action in noted), key=RANK.__getitem__, default=_ALLOW),
     )
 
 
@@ -151,7 +156,7 @@ def _redacted(
 
 def _findings(document: ScannedDocument, hits: list[_ValueHit]) -> Iterator[Finding]:
     """Yield what may be shown: a key with a hit appears redacted in every path."""
-    names = _redacted(document, (one for one in hits if document.values[one.value].is_key))
+    names = _redacted(document, (hit for hit in hits if document.values[hit.value].is_key))
     value, at, characters = -1, 0, 0  # counted onwards from hit to hit, so that the whole takes linear time
     for hit in hits:
         text = document.values[hit.value].text
@@ -244,8 +249,8 @@ def _own(name: str, own: Mapping[str, OwnScanner]) -> Find:
     def find(data: bytes) -> Iterator[Hit]:
         text = data.decode("utf-8", "surrogatepass")
         answer = function(text)
-        for one in [(0, len(text), name)] if answer is True else answer or ():
-            match one:
+        for answered in [(0, len(text), name)] if answer is True else answer or ():
+            match answered:
                 case (int(start), int(end), str(kind)) if 0 <= start <= end <= len(text) and KIND.fullmatch(kind):
                     yield len(_bytes(text[:start])), len(_bytes(text[:end])), kind
                 case _:

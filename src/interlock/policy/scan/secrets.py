@@ -24,8 +24,8 @@ def github_checksum(body: bytes) -> bytes:
     """Return the last six characters of a token of GitHub or npm: CRC-32 of the rest, in base 62."""
     number, found = crc32(body), bytearray()
     for _ in range(6):
-        number, place = divmod(number, 62)
-        found.append(_BASE62[place])
+        number, digit = divmod(number, 62)
+        found.append(_BASE62[digit])
     return bytes(reversed(found))
 
 

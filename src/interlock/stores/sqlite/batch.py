@@ -69,7 +69,7 @@ def _service_rows(batch: Batch) -> list[tuple[Any, ...]]:
 
 
 def put_records(connection: sqlite3.Connection, records: Sequence[Record]) -> None:
-    PUT_RECORDS.write(connection, [(one.kind, one.id, *one.columns, one.encode()) for one in records])
+    PUT_RECORDS.write(connection, [(record.kind, record.id, *record.columns, record.encode()) for record in records])
     if any(isinstance(record, BulkRequest) for record in records):
         # Before the runs of the batch: a request covers those stored before it.
         connection.execute(QUERIES["set_reach"])

@@ -128,7 +128,7 @@ def holder_of_deleted(lock: str) -> str | None:
             _, kind, *_, pid, _, _, _ = line.split()
             with suppress(OSError):
                 if kind == "FLOCK" and any(
-                    os.readlink(one) == f"{lock} (deleted)" for one in Path(f"/proc/{pid}/fd").iterdir()
+                    os.readlink(link) == f"{lock} (deleted)" for link in Path(f"/proc/{pid}/fd").iterdir()
                 ):
                     return pid
     return None

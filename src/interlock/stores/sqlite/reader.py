@@ -5,10 +5,11 @@ import logging
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,10 +26,12 @@ from interlock.model.run import Run, Transition
 from interlock.model.session_info import SessionEvent
 from interlock.model.stored_job import read_job
 from interlock.ports import store as port
+from interlock.stores.event_page import last_position, take
 from interlock.stores.sqlite import records
 from interlock.stores.sqlite.database import connect_reader, damage, is_damage, one_view
 from interlock.stores.sqlite.lookups import facets_decoder, look_up, read_run
 from interlock.stores.sqlite.queries import AUDIT_COLUMNS, LISTINGS, QUERIES
+from interlock.wire.message import CHUNKS
 
 logger = logging.getLogger("interlock.store")
 
@@ -143,7 +146,8 @@ class SqliteReader(port.Reader):
                 if row is not None and facets_decoder.decode(row[1]).is_unscanned:
                     lines = connection.execute(QUERIES["get_held_lines"], (run_id,)).fetchall()
                     names = sorted({name for line in lines for name in line[4:]})
-                    found.append(port.Unscanned(run_id, row[0], [line[1:4] for line in lines], names))
+                    chunks = [line[1:3] for line in lines if line[4] == CHUNKS]
+                    found.append(port.Unscanned(run_id, row[0], [line[1:4] for line in lines], names, chunks))
             return found
 
         return await self._read(work)
@@ -199,14 +203,14 @@ class SqliteReader(port.Reader):
         def work(connection: sqlite3.Connection) -> port.EventRows:
             with one_view(connection):
                 newest = read_position(connection)
-                until = newest if wanted.of_one else min(newest, after + port.MOST_LOOKED_AT)
+                until = last_position(wanted, after, newest)
                 rows: list[tuple[Row, Callable[[Row], port.StoredEvent | port.ServiceEntry]]] = []
                 for name, read in kinds:
                     found = connection.execute(QUERIES[f"get_{name}"], values | {"until": until})
-                    taken, until = _take(found, limit, until)
+                    taken, until = take(found, limit, until, _size_of, itemgetter(0))
                     rows += [(row, read) for row in taken]
             # A row that one query left behind may come before the last of another.
-            rows = sorted((one for one in rows if one[0][0] <= until), key=lambda one: one[0][0])
+            rows = sorted((row for row in rows if row[0][0] <= until), key=lambda row: row[0][0])
             if len(rows) > limit:
                 rows = rows[:limit]
                 until = rows[-1][0][0]
@@ -313,19 +317,9 @@ def _service_entry(row: Row) -> port.ServiceEntry:
 EventKind = tuple[str, Callable[[Row], port.StoredEvent | port.ServiceEntry]]
 
 
-def _take(rows: Iterable[Row], limit: int, until: int) -> tuple[list[Row], int]:
-    """Return as many rows as one answer may have, and the position up to which they are complete."""
-    taken: list[Row] = []
-    size = 0
-    for row in rows:
-        taken.append(row)
-        # The large column comes last, or last but one in a row of a service without a change.
-        size += len(row[-1] or row[-2])
-        if size >= port.MOST_EVENT_BYTES:
-            break
-    if len(taken) == limit or size >= port.MOST_EVENT_BYTES:
-        return taken, min(until, taken[-1][0])
-    return taken, until
+def _size_of(row: Row) -> int:
+    """The large column comes last, or last but one in a row of a service without a change."""
+    return len(row[-1] or row[-2])
 
 
 def _place(wanted: port.RunFilter) -> str:

@@ -127,7 +127,7 @@ class _Copy:
         reached = None
         try:
             for row in self._old.execute(f"{self._select} ORDER BY {', '.join(f'{key} {order}' for key in self._key)}"):
-                key = tuple(row[place] for place in self._places)
+                key = tuple(row[index] for index in self._places)
                 if until is not None and key <= until:
                     break
                 self._save(row)

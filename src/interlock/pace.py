@@ -1,4 +1,4 @@
-"""How often a worker tries to reach a scheduler."""
+"""How often a scheduler that is gone is tried again: by workers, by the sender and by clients."""
 
 import msgspec
 
@@ -13,6 +13,6 @@ class Pace(msgspec.Struct, frozen=True):
     late: float = 0.5
     jitter: float = 0.0  # share by which a delay may be shorter
 
-    def after(self, delay: float, gone: float) -> float:
+    def after(self, delay: float, gone: float = SOON) -> float:
         """Return the next delay between attempts to reach a scheduler that has been gone for this many seconds."""
         return min(max(self.first, delay * 2), self.soon if gone < SOON else self.late)

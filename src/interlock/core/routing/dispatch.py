@@ -6,8 +6,8 @@ from math import inf
 
 from interlock.core.effects import ask
 from interlock.core.entry.lineage import proof_of
-from interlock.core.lanes.lane import Head, Lane, Line, SlotKind
-from interlock.core.letters.writing import give_up
+from interlock.core.lanes.lane import SHARED, Head, Lane, Line, SlotKind
+from interlock.core.letters.letter import give_up
 from interlock.core.routing.roster import DEMAND, MOST_TRIES, NOT_OUT, Attempt, Demand, DemandKey, Worker
 from interlock.core.routing.route import route_key
 from interlock.core.routing.warm_start import KeptWorkers
@@ -17,7 +17,7 @@ from interlock.fields.duration import brief
 from interlock.model.explanation import Obstacle, Reason, ReasonKind, WorkerFit
 from interlock.model.pool import Lack
 from interlock.model.run import Now, Run
-from interlock.model.state import State
+from interlock.model.state import DISPATCHED
 from interlock.wire.effect import ReadInputs
 from interlock.wire.message import Dispatch
 
@@ -30,11 +30,11 @@ def dispatch(p: Pass, run: Run, worker: Worker, room: SlotKind, order: int) -> N
     run.attempt += 1
     run.worker_id = worker.id
     run.attempt_started_at = None
-    p.move(run, State.DISPATCHED, worker.id)
+    p.move(run, DISPATCHED, worker.id)
     worker.attempts[run.id] = Attempt(run, NOT_OUT, False, order)
-    if room is not SlotKind.SHARED:
+    if room is not SHARED:
         worker.apart[run.id] = room
-    if run.payload is None or run.has_checkpoint or run.has_collected:
+    if run.payload is None or run.has_checkpoint or (run.facets is not None and run.has_collected):
         ask(p, ReadInputs(run.id, run.seq))
     else:
         send(p, run, worker, run.payload, None, ())
@@ -43,7 +43,7 @@ def dispatch(p: Pass, run: Run, worker: Worker, room: SlotKind, order: int) -> N
 def send(
     p: Pass, run: Run, worker: Worker, payload: bytes, checkpoint: bytes | None, further: tuple[bytes, ...]
 ) -> None:
-    job = p.state.job_of(run)
+    job, judged = p.state.versions[run.job_version], None if run.facets is None else run.judged
     message = Dispatch(
         run.id,
         run.fence,
@@ -60,7 +60,7 @@ def send(
         p.elapsed + p.state.limits.silence,
         further,
         run.session,
-        None if run.judged is None else run.judged.limits,
+        None if judged is None else judged.limits,
         run.tenant,
         None if run.facets is None else run.facets.labels,
         run.parent,

@@ -109,16 +109,16 @@ def _id_for(p: Pass, entry: TimetableEntry) -> str | None:
     free = (State.SKIPPED, State.CANCELLED) if entry.schedule.at is not None else (State.SKIPPED,)
     # A clock that is set again and again makes a time come, and its run be skipped, as often.
     for turn in count():
-        one = _id_of_turn(run_id, turn)
-        found = p.state_of(one)
-        if found is None:
-            if one not in p.facts.states:
+        candidate = _id_of_turn(run_id, turn)
+        state = p.state_of(candidate)
+        if state is None:
+            if candidate not in p.facts.states:
                 _ask(p, entry, max(2, 2 * turn))
                 return None
-            found = p.facts.states[one]
-        if found is None:
-            return one
-        if found not in free:
+            state = p.facts.states[candidate]
+        if state is None:
+            return candidate
+        if state not in free:
             break
     return ""
 

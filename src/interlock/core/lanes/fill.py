@@ -9,7 +9,7 @@ from interlock.core.lanes import gates
 from interlock.core.lanes.gate import LANE_RATE, RateGate
 from interlock.core.lanes.gates import gates_of
 from interlock.core.lanes.lane import Entry, Head, Lane, Line, RouteKey, SlotKind
-from interlock.core.routing.dispatching import dispatch, park, unpark
+from interlock.core.routing.dispatch import dispatch, park, unpark
 from interlock.core.routing.roster import PREFERRED_WORKER
 from interlock.core.routing.route import keys_of, line_key, route_key
 from interlock.core.sessions.session import Sessions
@@ -73,8 +73,8 @@ def _offer(state: SchedulerState, lane: Lane) -> None:
         heap = state.lanes.offers[lane.has_apart]
         heappush(heap, offer)
         if len(heap) > 100 + 4 * len(state.lanes):  # most are stale
-            offers = (one.offer for one in state.lanes.values())
-            heap[:] = sorted(one for one in offers if one is not None and one[3] == lane.has_apart)
+            offers = (other.offer for other in state.lanes.values())
+            heap[:] = sorted(offer for offer in offers if offer is not None and offer[3] == lane.has_apart)
 
 
 def _fill_lane(p: Pass, lane: Lane) -> bool:
@@ -172,9 +172,9 @@ def _ahead(lane: Lane, own: Line, run: Run, key: RouteKey) -> tuple[int, list[st
     """Return the number of runs that start before this one if nothing changes and all can start, and the first few of
     them. Leave ageing aside, and stop at `MOST_AHEAD`."""
     older = _first(lane, own, MOST_AHEAD + 1, run, key)
-    place = next((order for order, one in older if one is run), None)
-    if place is None:
-        return MOST_AHEAD, [one.id for _, one in older[:MOST_NAMED]]
+    own_order = next((order for order, other in older if other is run), None)
+    if own_order is None:
+        return MOST_AHEAD, [other.id for _, other in older[:MOST_NAMED]]
     rank, turn, count = own.key[0], own.turn + len(older) - 1, len(older) - 1
     named = [(rank, own.turn + at, *entry) for at, entry in enumerate(older[:-1][:MOST_NAMED])]
     for line in lane.lines.values():
@@ -186,10 +186,10 @@ def _ahead(lane: Lane, own: Line, run: Run, key: RouteKey) -> tuple[int, list[st
             # One run a turn: the tenant that has had fewer goes first, then the run that arrived first.
             gap = turn - line.turn
             found = _first(lane, line, max(0, min(gap + 1, MOST_AHEAD)))
-            most = len(found) - (len(found) > gap >= 0 and found[gap][0] > place)
+            most = len(found) - (len(found) > gap >= 0 and found[gap][0] > own_order)
         count += most
         named += [(line.key[0], line.turn + at, *entry) for at, entry in enumerate(found[: min(most, MOST_NAMED)])]
-    return min(count, MOST_AHEAD), [one.id for *_, one in sorted(named, key=itemgetter(0, 1, 2))[:MOST_NAMED]]
+    return min(count, MOST_AHEAD), [other.id for *_, other in sorted(named, key=itemgetter(0, 1, 2))[:MOST_NAMED]]
 
 
 def _first(lane: Lane, line: Line, most: int, until: Run | None = None, key: RouteKey | None = None) -> list[Entry]:
