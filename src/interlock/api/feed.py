@@ -1,10 +1,11 @@
 """Live events for any number of readers, at a bounded cost.
 
 The feed reads the store, not the scheduler, which only announces how far the store has come. One read serves every
-reader, and readers with the same wish share the bytes. The feed uses at most a tenth of one core: when more is stored
-than it can send in that time, it leaves out a range and announces it with a `gap`, which a reader can go back for. A
-reader of a single run or service never gets a gap, because these are read separately. A reader that does not keep up
-is cut off. Readers that go back take turns, and share a quarter of one core.
+reader, and readers with the same filter share the bytes. After each round the feed rests nine times as long as the
+round took: at most a tenth of one core. When the store grows faster, the feed leaves out a range and announces it with
+a `gap`, which a reader can go back for. A reader of a single run or service never gets a gap, because these are read
+separately. A reader that leaves a mebibyte unread is cut off, and resumes later. Readers that go back take turns, and
+share a quarter of one core.
 """
 
 import asyncio

@@ -1,8 +1,18 @@
 """Links over TLS, for workers on other machines.
 
-A peer is a stranger until its first message has shown a worker's token. A stranger gets a handshake and nothing else:
-whatever is wrong, its connection just ends. The listener answers the token with `Seen`, and from then on a link is like
-one over the Unix socket. The connecting side shows its token only after it has verified the certificate.
+    worker ── handshake; verifies the certificate ──►  listener: a stranger, with 10 s and one frame of 64 KiB
+           ── Credential(token) ───────────────────►  known by its token, or the connection ends without a word
+           ◄─────────────────────────────── Seen ──  a link: Peer.caller has tenant and pools
+           ── Hello, … ────────────────────────────►  Links, as for any worker; nothing but a worker is accepted
+
+The listener accepts connections itself, so each stranger is one task with one time limit, handshake included. The
+hundred-and-first stranger ends the oldest, so idle strangers keep nobody out. The connecting side shows its token only
+after it has verified the certificate.
+
+The scheduler puts the token's name before the worker's id (`rack:worker-…`). So the ids of two tokens never meet, over
+restarts too, and no such id is taken for a process of this machine: only silence tells that a worker elsewhere is gone.
+`TlsBus.connect` raises for a wrong certificate or token until the scheduler has accepted the worker once. After that,
+such a refusal is like a scheduler that is away, and the host tries again.
 """
 
 import asyncio

@@ -1,4 +1,14 @@
-"""The audit: entries join the chain in the pass that they record. Repeated refusals are counted for a minute."""
+"""The audit: entries join the chain in the pass that they record. Repeated refusals are counted for a minute.
+
+`Pass.audit(kind, actor, tenant, subject, repeats, **detail)` adds an entry to the batch, so it is stored with what it
+records or not at all. An entry has the number and the hash after those of the last one. This head is in memory, and in
+a memo of the same commit, so a removed tail is noticed. Triggers of the table refuse changes.
+
+A refusal that anybody can cause gets a key (`repeats`). The first is an entry; others of the next 60 s raise a count in
+a memo, from which a restart continues. At most 1,000 keys are counted apart. So the audit grows by at most some 2,000
+entries a minute, whatever is refused. The gateway cannot write: it counts refused tokens, and reports them at most once
+a second (`api/refusals.py`).
+"""
 
 import hashlib
 from collections import Counter

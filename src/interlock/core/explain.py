@@ -1,4 +1,9 @@
-"""Explain a live run: each part answers for what it holds. Nothing here changes the state."""
+"""Explain a live run: each part answers for what it holds. Nothing here changes the state.
+
+Each part has a function `explain(state, run, now)` beside its code that yields what the run waits for there (`explains`
+of its part). The end of a run is explained from its record (`model/explanation.py`). The simulator explains runs before
+each pass, and fails if a run starts while a given reason still stands.
+"""
 
 from collections.abc import Mapping
 

@@ -5,12 +5,15 @@
     terminating ─► succeeded, output_quarantined                     phase two, `scan: before_success`
 
 The scanning process follows the positions of the store, and scans runs whose record is pending. It reports how far it
-has come together with what it found, so a restart continues where the last report ended. A withheld result stays in
-the store, and is shown to nobody until an approver releases it.
+has come together with what it found, so a restart continues where the last report ended. A withheld result stays in its
+row; `Run.shown_result` is the only way to it for every interface, and returns nothing until an approver releases it
+(facet `output`).
 
-With `scan: before_success` a run has its pending record from its first output on. While it is live, `Run.shown_result`
-is empty, its log lines are stored where no reader looks (`Batch.held`), and its progress has no text. Its lines are
-published in the commit that ends it, unless it is quarantined.
+With `scan: before_success` a run has its pending record from its first output on, and stays `terminating` after its
+work until the report arrives; if the scanners give no sign for 60 s, the fail mode decides. While it is live, its
+progress has no text and its log lines have negative positions (`Batch.held`): no reader looks below 0, so no interface
+can forget to hide them. The commit that ends the run gives them new positions before its end, for streams as for
+`logs`, unless the run is quarantined.
 """
 
 from collections.abc import Iterator

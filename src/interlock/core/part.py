@@ -1,4 +1,18 @@
-"""A part: everything that one feature contributes to the machine, as data. `core/step.py` has the list of all parts."""
+"""A part: everything that one feature contributes to the machine, as data.
+
+A feature is a package of `core/` (a module, if it is small). `core/step.py` lists the parts in the order in which a run
+meets them, and compiles one machine from them at import. A command that two parts claim is an error there. A part that
+is left out leaves nothing behind: a test executes a plain run with six of the parts.
+
+- Hooks are compiled for each pair of states: `Pass.move` writes the history entry and calls the hooks of the pair.
+  `settles` gets the runs that have ended, before the next one enters.
+- A plain run has no facets, no session and no origin. A hook marked `for_special_runs` is not called for one, unless
+  its part concerns all runs (tenants are declared, a policy judges): then the state uses the same machine without plain
+  runs. `tests/core/test_parts.py` names the hooks that a plain run meets: two.
+- Timers, restarts and sweeps all use the declaration in `waits`.
+- After a restart each part `loads` its slice from the snapshot, and `places` every live run. A sweep places a missed
+  run by the same functions.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from math import inf

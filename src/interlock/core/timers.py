@@ -1,4 +1,6 @@
-"""Time: runs fall due, retries begin, deadlines pass."""
+"""Time: runs fall due, retries begin, deadlines pass. A timer is only a hint to look at a run; the run's own fields
+decide.
+"""
 
 from collections.abc import Iterator
 from heapq import heappop, heappush

@@ -1,4 +1,11 @@
-"""Housekeeping: prune runs, keys and the logs of services, and keep up with the runs that end."""
+"""Housekeeping: prune runs, keys and the logs of services, and keep up with the runs that end.
+
+Pruning selects its victims beside the writer, and deletes them between two commits. Keys outlive their runs: a row has
+the key, the run's id and a digest of job and payload. Submitted occurrences and each run of a backfill have such a row
+too. For occurrences that a schedule created, the cursor is the record: every time up to it has had its run, and those
+before the oldest remaining run were pruned. When the clock is set back, the cursor goes back with it; so occurrences of
+the last hour are not pruned.
+"""
 
 import asyncio
 import logging

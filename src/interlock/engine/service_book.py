@@ -1,8 +1,12 @@
 """The stored records of services: their handover, lines and changes.
 
-Records go through the engine, one command at a time. The book makes the next command when the last one is stored, and
-posts it again after a failure of the engine. Rows have numbers, so that the store recognises a repeated one. Only
-`keep` and `forget` wait for the store, briefly.
+Records go through the engine, one command at a time, and share the commits of the runs. So they have positions, appear
+in the event stream, and survive restarts. The book makes the next command when the last one is stored, and posts it
+again after a failure of the engine. Rows have numbers, so that the store recognises a repeated one. Only `keep` and
+`forget` wait for the store, briefly. A flood of lines loses the oldest and says so.
+
+Events of lanes, sessions and violations are rows of the same log, under names that no service has: `@lanes`, and
+`@sessions:` with the tenant (`Pass.announce`).
 """
 
 import asyncio

@@ -1,6 +1,8 @@
 """Secrets: values that reach a handler and are shown to nobody.
 
-In a payload a secret travels as `{"$secret": "…"}`. A text may also be a secret by its name.
+In a payload a secret travels as `{"$secret": "…"}`. A text may also be a secret by its name. Views mask secrets in
+payloads, and the executor process removes them from logs and errors before anything leaves it. The database stores them
+in clear text, marked.
 """
 
 import re

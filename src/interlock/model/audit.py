@@ -1,7 +1,8 @@
 """The audit: entries that are only ever added, each with the hash of the one before.
 
 The hash of an entry is the SHA-256 of its JSON without the field `hash`: keys sorted, no spaces, UTF-8, and times as
-every interface shows them. So an exported file can be verified by any program.
+every interface shows them. So any program can verify an exported file. Verification is a pure function of the entries
+and the head (`Chain`). Clients read all pages and verify them themselves; the server has no part in it.
 """
 
 import hashlib

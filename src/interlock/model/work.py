@@ -1,4 +1,5 @@
-"""The work of a job that is not a function of the app; each dispatch carries it."""
+"""The work of a job that is not a function of the app: a program, or a function to import. Each dispatch carries it.
+Core, engine and config ask the work itself, and know none of its kinds."""
 
 import re
 import shlex

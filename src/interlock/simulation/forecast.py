@@ -1,6 +1,7 @@
 """A forecast: the runs that a set of jobs would have, their times, and the causes of their delays.
 
-The scheduler and the workers are the real ones. Only their clock, links, store and attempts are replaced.
+`interlock simulate` runs the real engine and the real worker host on a virtual clock, with attempts that only take
+time.
 """
 
 import asyncio

@@ -1,4 +1,16 @@
-"""Supervision trees: children that are started in order, kept up, and stopped in reverse order."""
+"""Supervision trees: children that are started in order, kept up, and stopped in reverse order.
+
+- The tree is data. `spec.py` describes a child, its restarts and its health checks as frozen values that check
+  themselves; `config/service_documents.py` makes the same values from documents. A reload compares two sets of values
+  and acts only on the differences (`wiring/service_tree.py`).
+- The decision is pure. `restart.py` turns policy, exit, budget and strategy into an action; time and chance are passed
+  in. Tests cover the whole matrix.
+- One task drives each child (`child.py`). The goal (`goal.py`) and one life of the child (`life.py`) are objects made
+  anew each time: reports from a replaced instance reach nobody, and a request that arrives during a stop cannot change
+  how that stop ends. Only `strategies.py` makes several children act as one, for `one_for_all` and `rest_for_one`.
+- All kinds share one interface, `instance.py`: start, stop, kill, and a future that settles when nothing is left. They
+  are `function.py`, `process.py`, `container.py`, and the supervisor itself.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

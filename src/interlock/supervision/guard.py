@@ -1,5 +1,7 @@
 """The guard: a small process that starts, watches and ends the process children of one supervisor.
 
+Forking a large process with threads is slow and dangerous; forking this small single-threaded one is neither.
+
 No process outlives the child that started it. Each child leads a session of its own, and the guard is a subreaper:
 every process that a child leaves behind becomes a child of the guard, even in another group or session. Such a process
 is an orphan; `Orphans` knows its owner. The guard kills the orphans of a child that has ended. Until they are gone it
@@ -8,11 +10,18 @@ neither reaps the child's own process, so that its pid is not reused, nor report
 One limit: a process that has left its session, its environment and its parent while its child lives on, and that
 several children may have started, has no owner and lives until the guard ends.
 
-The children do not outlive the supervisor either: the guard notices the end of the link, or of the process. If the
-guard itself is killed, the system kills its children.
+The children do not outlive the supervisor either: the guard notices the end of the link, or of the process by its
+pidfd; it then kills everything and removes containers. If the guard itself is killed, its children get the parent-death
+signal, and the supervisor finds leftovers by session and by a variable that each child inherits. Exits arrive as
+signals and on descriptors; nothing polls. The guard has a session of its own, so Ctrl-C in a terminal does not reach it
+or its children: the tree decides who stops, and when.
 
-The guard lives as long as the supervisor, so it imports little: without `typing` it starts 5 ms earlier and takes
-1 MiB less.
+Workers outlive the scheduler: they have no parent-death signal and the guard spares them, because the next scheduler
+adopts their work. A clean stop of the scheduler stops them too, unless `keep_workers` is set: then it sends them
+`Drain`, as the next scheduler would, and the guard lets them go (`Surroundings.spares`).
+
+The guard lives as long as the supervisor, so it imports little: without `typing` it starts 5 ms earlier and takes 1 MiB
+less.
 """
 
 import errno

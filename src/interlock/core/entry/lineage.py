@@ -1,6 +1,12 @@
 """Lineage: a run that was made by a run names it and its root, and runs on behalf of everybody who submitted those.
 
 It gets the tenant of its parent. The policy judges it for each of its submitters, and none of them can approve it.
+
+A dispatch carries a proof: a hash of run and fence under a key that only the store has. Clients find the claim of the
+present attempt in the context variable that also captures output, or in a program's environment, and send it with every
+submit, retry and approval (`wire/claim.py`). The scheduler checks it. Parent and root are columns with indexes that
+plain runs are not in; submitters and the runs between root and parent are facets. A cancel that cascades is a bulk
+request for the runs `under` one.
 """
 
 import hashlib

@@ -1,4 +1,12 @@
-"""Open the file: check its owner, its lock and its layout."""
+"""Open the file: check its owner, its lock and its layout.
+
+A commit is acknowledged only if the database, its log and its lock are still the files that were opened: three `stat`
+calls, on the loop's thread, because each would cost the writer's thread the interpreter lock. The lock file, not the
+log, holds the highest stored position. It is written after each commit and never synced: it may lag behind but is never
+ahead, so a start that finds less in the database knows that the log was cut or removed. A second scheduler also looks
+for a holder whose lock file was deleted (`/proc/locks`). After the first write that finds damage, nothing more is
+written.
+"""
 
 import errno
 import fcntl
