@@ -11,8 +11,10 @@ from tests.docs.blocks import ROOT, blocks
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 RUN = {
     "README.md": {"sh", "yaml"},
+    "docs/agents.md": {"python", "sh", "yaml"},
     "docs/approvals.md": {"sh", "yaml"},
     "docs/audit.md": {"python", "sh"},
+    "docs/deploying.md": {"dockerfile", "ini", "sh", "yaml"},
     "docs/getting-started.md": {"python", "sh", "yaml"},
     "docs/guards.md": {"python", "yaml"},
     "docs/http.md": {"sh"},
@@ -34,6 +36,7 @@ RUN = {
     "docs/supervision.md": {"python"},
     "docs/tenants.md": {"yaml"},
     "docs/testing.md": {"python"},
+    "docs/upgrading.md": {"sh"},
     "docs/workers.md": {"sh"},
 }
 """document → the languages of its blocks that a test runs"""
