@@ -7,9 +7,11 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from interlock.cli.draw.chart import LEAST_WIDTH, chart
-from interlock.cli.draw.format import counted, job_facts, job_line, job_table, when
+from interlock.cli.draw.format import counted, when
 from interlock.cli.draw.tables import console
 from interlock.cli.draw.zones import zone_name
+from interlock.cli.look.jobs import JOBS as LISTING
+from interlock.cli.look.jobs import job_facts
 from interlock.cli.look.next import lines_of as next_lines
 from interlock.cli.look.next import schedule_of
 from interlock.cli.look.timetable import print_fires
@@ -49,7 +51,7 @@ def test_jobs_as_a_table(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
     screen = console()
     with screen.capture() as captured:
-        screen.print(job_table(JOBS, NOW))
+        screen.print(LISTING.table(JOBS, NOW))
     lines = captured.get().splitlines()
     assert max(len(line) for line in lines) <= width
     assert [line.split()[0] for line in lines] == ["job", "soon", "held", "manual"]
@@ -91,7 +93,7 @@ def test_when_something_is() -> None:
 
 def test_what_a_name_says_does_not_steer_the_terminal() -> None:
     evil = job("x", schedule_text="\x1b[2Jevery", source="\x1b]0;t\x07", live=1)
-    assert "\x1b" not in job_line(evil)
+    assert "\x1b" not in LISTING.line(evil)
     assert not [value for _, value in job_facts(evil, str) if "\x1b" in value]
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from interlock.cli.draw.children import drawing, line_of, sentence_of
+from interlock.cli.draw.children import CHILDREN, drawing, sentence_of
 from interlock.cli.draw.tables import console
 from interlock.cli.group import run
 from interlock.cli.main import COMMANDS
@@ -190,7 +190,7 @@ def test_colours_say_how_it_stands(folder: Path) -> None:
 def test_what_a_service_says_does_not_steer_the_terminal(command: Run, folder: Path) -> None:
     evil = child("services/evil", status=Status.FAILED, reason=EVIL, last_exit=Exit(at=1.0, error=EVIL))
     page = ServiceLogPage(lines=LINES, next="s3")
-    found = [line_of(evil), sentence_of(evil, 1.0)]
+    found = [CHILDREN.line(evil), sentence_of(evil, 1.0)]
     with said(evil) as server:
         found.append(in_a_terminal(folder, "tree", "--url", server.url, NO_COLOR="1"))
     answers = [page, ServiceLogPage(lines=[], next="s3")]

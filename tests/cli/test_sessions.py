@@ -70,7 +70,7 @@ def test_the_list_says_that_there_is_more(server: Server, http: Http, paused: li
     other = http.submit("echo", session="zzz", delay="1h")
     ended = ask(server, "sessions", "--limit", "1")
     assert ended.stdout.count("\n") == 1
-    assert "more than 1 sessions: use --limit" in ended.stderr
+    assert ended.stderr == "the first 1; for more, use --limit\n"
     http.post(f"/api/v1/runs/{other}/cancel")
 
 

@@ -3,10 +3,11 @@
 import time
 from typing import Any
 
-from interlock.cli.act.letters import LetterArgument, id_of, line
+from interlock.cli.act.letters import LETTERS, LetterArgument, id_of
 from interlock.cli.draw.format import ago, local
+from interlock.cli.draw.listing import facts
 from interlock.cli.draw.picture import Picture, drawing, lines_of
-from interlock.cli.draw.tables import Column, present, rich_table
+from interlock.cli.draw.tables import present
 from interlock.cli.shared.options import FINDING, Flags, JsonOption, takes
 from interlock.cli.shared.server import client_of
 from interlock.fields.safe_text import safe
@@ -26,7 +27,7 @@ def command(flags: Flags, letter: LetterArgument, json: JsonOption = False) -> N
     present(
         json,
         lambda: found,
-        lambda: [line(found), *(() if picture is None else lines_of(picture))],
+        lambda: [LETTERS.line(found), *(() if picture is None else lines_of(picture))],
         lambda: _drawing(found, picture),
     )
 
@@ -39,6 +40,5 @@ def _drawing(found: LetterDetail, picture: Picture | None) -> Any:
         ("replayed as", found.replayed_as or ""), ("worker", found.worker_id or ""),
         ("error", found.error if picture is None else ""), ("raw", "" if found.raw is None else repr(found.raw)),
     )  # fmt: skip
-    table = rich_table([Column(""), Column("", wrap=True)], [(name, safe(text)) for name, text in pairs if text])
-    table.show_header = False
+    table = facts((name, safe(text)) for name, text in pairs)
     return table if picture is None else Group(table, "", drawing(picture))

@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable
 from typing import Annotated
 
-from interlock.cli.draw.format import job_line, next_fire
 from interlock.cli.draw.tables import each, report_each
+from interlock.cli.look.jobs import JOBS, next_fire
 from interlock.cli.shared.completion import jobs as job_ids
 from interlock.cli.shared.options import FINDING, Flags, JsonOption, argument, takes
 from interlock.cli.shared.server import client_of
@@ -26,7 +26,7 @@ def command_of(action: str) -> Callable[..., None]:
     ) -> None:
         with client_of(flags) as client:
             done = each(jobs, client.pause if action == "pause" else client.resume, UnknownJob, BadSchedule)
-            report_each(done, json, "jobs", _sentence if sys.stdout.isatty() else job_line)
+            report_each(done, json, "jobs", _sentence if sys.stdout.isatty() else JOBS.line)
 
     command.__doc__ = f"{MEANINGS[action]}\n\nPiped: a line like that of `interlock jobs` for each job."
     return takes(*FINDING)(command)

@@ -2,8 +2,8 @@
 
 from typing import Annotated
 
-from interlock.cli.draw.tables import present, rich_table, tabbed
-from interlock.cli.look.lanes import cells, columns
+from interlock.cli.draw.tables import present
+from interlock.cli.look.lanes import LANES
 from interlock.cli.shared import completion
 from interlock.cli.shared.options import FINDING, Flags, JsonOption, argument, option, takes
 from interlock.cli.shared.server import client_of
@@ -62,9 +62,4 @@ def command(
             lane = client.set_lane(name, **values)
         else:
             lane = client.act_on_lane(name, action)
-    present(
-        json,
-        lambda: lane,
-        lambda: [tabbed(*cells(lane, "{:.3f}".format))],
-        lambda: rich_table(columns(), [cells(lane)]),
-    )
+    present(json, lambda: lane, lambda: [LANES.line(lane)], lambda: LANES.table([lane]))

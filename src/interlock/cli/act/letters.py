@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 from interlock.cli.act.run_actions import MOST_COUNTED, confirmed
-from interlock.cli.draw.format import exact, last_line
-from interlock.cli.draw.tables import tabbed
+from interlock.cli.draw.format import last_line
+from interlock.cli.draw.listing import AGE, PIPE, SCREEN, Column, Listing, piped
 from interlock.cli.shared import completion, server
 from interlock.cli.shared.options import argument, option, widened
 from interlock.cli.shared.output import WrongUsage
@@ -28,6 +28,24 @@ FILTERS: dict[str, Any] = {
     "before": Annotated[str | None, option("DURATION|TIME", "Only letters before then; 1d is older than a day.")],
 }
 """options that choose dead letters"""
+
+
+def _error(letter: LetterInfo) -> str:
+    again = f"replayed as {letter.replayed_as}; " if letter.replayed_as else ""
+    return again + last_line(letter.error)
+
+
+LETTERS = Listing[LetterInfo](
+    "letters",
+    "no dead letters",
+    Column("letter", "id"),
+    Column("age", "at", AGE),
+    Column("code", colours=dict.fromkeys(LetterCode, "red")),
+    Column("job", "job_id"),
+    *piped("tenant", "replayed_as", "worker_id"),
+    Column("error", _error, on=SCREEN, gives_way=True),
+    Column("error", lambda letter: last_line(letter.error), on=PIPE),
+)
 
 
 def takes_letters(function: Callable[..., None]) -> Callable[..., None]:
@@ -58,10 +76,3 @@ def choice(named: list[str] | None, asked: dict[str, Any], everything: bool, act
 
 def confirm(client: Client, action: str, asked: dict[str, Any]) -> bool:
     return confirmed(action, "dead letter", client.dead_letters(**asked, limit=MOST_COUNTED + 1))
-
-
-def line(one: LetterInfo) -> str:
-    """Return a letter as a line for programs."""
-    return tabbed(
-        one.id, exact(one.at), one.code, one.job_id, one.tenant, one.replayed_as, one.worker_id, last_line(one.error)
-    )

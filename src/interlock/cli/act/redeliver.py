@@ -4,7 +4,7 @@ import sys
 from typing import Annotated
 
 from interlock.cli.draw.tables import each, report_each
-from interlock.cli.look.deliveries import ID_HELP, delivery_of, line
+from interlock.cli.look.deliveries import DELIVERIES, ID_HELP, delivery_of
 from interlock.cli.shared.options import FINDING, Flags, JsonOption, argument, takes
 from interlock.cli.shared.server import client_of
 from interlock.error import UnknownDelivery
@@ -21,7 +21,7 @@ def command(
     Piped: lines like those of `interlock deliveries`."""
     with client_of(flags) as client:
         done = each(deliveries, lambda given: client.redeliver(delivery_of(client, given).id), UnknownDelivery)
-        report_each(done, json, "deliveries", _sentence if sys.stdout.isatty() else line)
+        report_each(done, json, "deliveries", _sentence if sys.stdout.isatty() else DELIVERIES.line)
 
 
 def _sentence(one: DeliveryInfo) -> str:

@@ -3,7 +3,7 @@
 import time
 from typing import Annotated
 
-from interlock.cli.draw.children import line_of, sentence_of
+from interlock.cli.draw.children import CHILDREN, sentence_of
 from interlock.cli.draw.tables import present
 from interlock.cli.shared import completion
 from interlock.cli.shared.options import FINDING, Flags, JsonOption, argument, takes
@@ -36,6 +36,6 @@ def command(
         raise BadValue("action", action, f"one of {', '.join(known)}{did_you_mean(action, known)}")
     with client_of(flags) as client:
         child = client.act(name, action)
-    present(json, lambda: child, lambda: [line_of(child)], lambda: sentence_of(child, time.time()))
+    present(json, lambda: child, lambda: [CHILDREN.line(child)], lambda: sentence_of(child, time.time()))
     if action in (ServiceAction.START, ServiceAction.RESTART) and child.status not in UP | {Status.FINISHED}:
         raise NotUp(f"{child.name} is not up: {child.reason or child.status}")

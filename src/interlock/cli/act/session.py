@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Annotated
 
 from interlock.cli.draw.tables import present
-from interlock.cli.look.sessions import key_text, piped
+from interlock.cli.look.sessions import SESSIONS, key_text
 from interlock.cli.shared import completion
 from interlock.cli.shared.options import FINDING, Flags, JsonOption, argument, option, takes
 from interlock.cli.shared.server import client_of
@@ -67,6 +67,6 @@ def _act(flags: Flags, action: SessionAction, key: str, tenant: str | None, json
     present(
         json,
         lambda: acted,
-        lambda: [f"{str(acted.acted).lower()}\t{piped(acted.session)}"],
+        lambda: [f"{str(acted.acted).lower()}\t{SESSIONS.line(acted.session)}"],
         lambda: f"{key_text(acted.session.key)} {SENTENCES[action][not acted.acted]}",
     )

@@ -2,14 +2,14 @@
 
 import sys
 import time
-from collections.abc import Callable
 from contextlib import redirect_stdout, suppress
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
 from interlock.cli.draw.format import ago, exact, when
-from interlock.cli.draw.tables import columns_of, present, print_json, rich_table, tabbed
+from interlock.cli.draw.listing import Column, Form, Listing
+from interlock.cli.draw.tables import print_json
 from interlock.cli.draw.zones import ZoneOption, zone_for, zone_name
 from interlock.cli.shared.options import Flags, JsonOption, argument, switch, takes
 from interlock.cli.shared.output import WrongUsage
@@ -21,6 +21,13 @@ from interlock.error import BadConfig, ExitCode
 from interlock.error_lines import say
 from interlock.fields.safe_text import safe
 from interlock.model.job import Job
+
+
+class DeclaredJob(NamedTuple):
+    id: str
+    schedule: str
+    next_at: float | None
+    source: str
 
 
 @takes("app", "strict", "lanes")
@@ -53,18 +60,27 @@ def command(
     declared = (
         [(definition.job, definition.where) for definition in app.definitions.values()] if loaded is not None else []
     )
-    jobs = declared + [(job.job, job.source) for job in (loaded.jobs if loaded is not None else ())]
+    declared += [(job.job, job.source) for job in (loaded.jobs if loaded is not None else ())]
+    jobs = [DeclaredJob(job.id, str(job.schedule or ""), next_fire(job, now), where) for job, where in declared]
+    zone = zone_for(tz, [job.schedule for job, _ in declared])
+    fires = Form(lambda at, now: f"{when(at, now, zone)} ({ago(at, now)})", exact)
+    listing = Listing[DeclaredJob](
+        "jobs",
+        "",
+        Column("job", "id"),
+        Column("schedule"),
+        Column(f"next ({zone_name(zone)})", "next_at", fires),
+        Column("declared", "source", gives_way=True),
+    )
     if json:
-        names = ("id", "schedule", "next_at", "source")
-        rows = [(job.id, str(job.schedule or ""), exact(next_fire(job, now)) or None, where) for job, where in jobs]
-        found = [dict(zip(names, row, strict=True)) for row in rows]
+        found = [job._asdict() | {"next_at": exact(job.next_at) or None} for job in jobs]
         print_json({"ok": loaded is not None, "faults": faults.lines(), "warnings": faults.warnings, "jobs": found})
         raise typer.Exit(ExitCode.FINE if loaded is not None else ExitCode.USAGE)
     for warning in faults.warnings:
         say(f"warning: {safe(warning)}")
     faults.check(most=len(faults))
     if jobs:
-        _print(jobs, now, tz)
+        listing.show(False, jobs)
     if loaded is not None:
         say(f"fine: {loaded.counted(len(app.definitions))}")
 
@@ -73,22 +89,3 @@ def next_fire(job: Job, now: float) -> float | None:
     """Return the first fire time of a job declared now."""
     at = None if job.schedule is None else first_time(job.schedule, now)
     return None if at is None or job.schedule is None else at + job.schedule.offset(job.id)
-
-
-def _print(jobs: list[tuple[Job, str]], now: float, tz: str | None) -> None:
-    zone = zone_for(tz, [job.schedule for job, _ in jobs])
-
-    def rows(show: Callable[[float], str]) -> list[tuple[str, ...]]:
-        times = [next_fire(job, now) for job, _ in jobs]
-        shown = ["" if at is None else show(at) for at in times]
-        return [(job.id, str(job.schedule or ""), at, where) for (job, where), at in zip(jobs, shown, strict=True)]
-
-    present(
-        False,
-        lambda: None,
-        lambda: (tabbed(*row) for row in rows(exact)),
-        lambda: rich_table(
-            columns_of(f"job, schedule, next ({zone_name(zone)}), ~declared"),
-            rows(lambda at: f"{when(at, now, zone)} ({ago(at, now)})"),
-        ),
-    )

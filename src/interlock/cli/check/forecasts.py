@@ -1,18 +1,18 @@
 """A forecast as `simulate` prints it: notable findings, jobs, lanes and, on request, every run."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import tzinfo
 from typing import Any
 
-from interlock.cli.draw.format import COLOURS, counted, exact, span
-from interlock.cli.draw.tables import Column, columns_of, rich_table, tabbed
+from interlock.cli.draw.format import COLOURS, counted, exact
+from interlock.cli.draw.listing import COUNT, LENGTH, NUMBER, Column, Form, Listing
+from interlock.cli.draw.tables import tabbed
 from interlock.cli.draw.zones import wall
-from interlock.fields.safe_text import safe
 from interlock.model.state import State
-from interlock.simulation.forecast_model import Forecast
+from interlock.simulation.forecast_model import Forecast, RunForecast
 
 MOST_NOTABLE = 40  # findings shown in a terminal
-COLOURS_OF = {"missed": "red", "waited": "yellow", "overlap": "yellow"}
+YELLOW = {"waited": "yellow", "overlap": "yellow"}
 
 
 def lines_of(found: Forecast, runs: bool) -> Iterator[str]:
@@ -37,50 +37,62 @@ def drawing(found: Forecast, zone: tzinfo, runs: bool) -> Any:
     def time(at: float | None) -> str:
         return "" if at is None else f"{wall(at, zone):%Y-%m-%d %H:%M:%S}"
 
-    def count(number: float) -> str:
-        return f"{number:,}" if number else ""
-
     count_text = f"{counted(len(found.runs), 'run')} of {counted(len(found.jobs), 'job')}"
     span_text = f" from {time(found.start)} to {time(found.until)} {zone}"
     parts: list[Any] = [Text.assemble((count_text, "bold"), span_text)]
 
-    def add(columns: Sequence[Column], rows: Iterable[list[Any]]) -> None:
-        parts.extend([Text(""), rich_table(columns, list(rows))])
+    moment = Form(lambda at, _: time(at))
+
+    def add(items: Sequence[Any], *columns: Column) -> None:
+        parts.extend([Text(""), Listing[Any]("", "", *columns).table(items, 0.0)])
 
     if found.notable:
         add(
-            [*columns_of("job, what, first, last"), Column("how", wrap=True, gives_way=True)],
-            (
-                [one.job_id, Text(one.what, COLOURS_OF.get(one.what, "red")), *map(time, (one.first_at, one.last_at)),
-                 safe(one.text)]
-                for one in found.notable[:MOST_NOTABLE]
-            ),
-        )  # fmt: skip
+            found.notable[:MOST_NOTABLE],
+            Column("job", "job_id"),
+            Column("what", colours=dict.fromkeys((one.what for one in found.notable), "red") | YELLOW),
+            Column("first", "first_at", moment),
+            Column("last", "last_at", moment),
+            Column("how", "text", gives_way=True, wrap=True),
+        )
         if (more := len(found.notable) - MOST_NOTABLE) > 0:
             parts.append(Text(f"{more:,} more; pipe the output, or use --json, to see all", style="dim"))
     else:
         parts += [Text(""), Text("everything starts when it is due, and nothing is missed", style="green")]
-    rows: list[list[Any]] = []
-    for job in found.jobs:
-        waited = [count(job.waited), span(job.longest_wait) if job.waited else ""]
-        lasts = [span(job.length.seconds), safe(job.length.source)]
-        rows.append(
-            [job.id, job.schedule, *lasts, f"{job.runs:,}", *waited, *map(count, (job.missed, job.most_at_once))]
-        )
-    add(columns_of("job, ~schedule, >lasts, known by, >runs, >waited, >at most, >missed, >at once"), rows)
+    add(
+        found.jobs,
+        Column("job", "id"),
+        Column("schedule", gives_way=True),
+        Column("lasts", lambda job: job.length.seconds, LENGTH),
+        Column("known by", lambda job: job.length.source),
+        Column("runs", form=NUMBER),
+        Column("waited", form=COUNT),
+        Column("at most", lambda job: job.longest_wait if job.waited else None, LENGTH),
+        Column("missed", form=COUNT),
+        Column("at once", "most_at_once", COUNT),
+    )
     if found.lanes:
         add(
-            columns_of("lane, >limit, >most at once, first at, >full for"),
-            ([lane.name, f"{lane.limit:,}", f"{lane.most:,}", time(lane.most_at), span(lane.full) if lane.full else ""]
-             for lane in found.lanes),
-        )  # fmt: skip
+            found.lanes,
+            Column("lane", "name"),
+            Column("limit", form=NUMBER),
+            Column("most at once", "most", NUMBER),
+            Column("first at", "most_at", moment),
+            Column("full for", lambda lane: lane.full or None, LENGTH),
+        )
     if runs:
-        rows = []
-        for run in found.runs:
-            why = f"waited for {run.waited_for}" if run.state is State.SUCCEEDED and run.waited_for else run.reason
-            state, wait = Text(run.state, COLOURS.get(run.state, "")), span(run.waited) if run.waited_for else ""
-            rows.append(
-                [time(run.due_at), run.job_id, state, wait, time(run.started_at), time(run.ended_at), safe(why)]
-            )
-        add(columns_of("due, job, state, >waited, started, ended, ~why"), rows)
+        add(
+            found.runs,
+            Column("due", "due_at", moment),
+            Column("job", "job_id"),
+            Column("state", colours=COLOURS),
+            Column("waited", lambda run: run.waited if run.waited_for else None, LENGTH),
+            Column("started", "started_at", moment),
+            Column("ended", "ended_at", moment),
+            Column("why", _why, gives_way=True),
+        )
     return Group(*parts)
+
+
+def _why(run: RunForecast) -> str:
+    return f"waited for {run.waited_for}" if run.state is State.SUCCEEDED and run.waited_for else run.reason

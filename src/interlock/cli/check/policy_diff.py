@@ -2,12 +2,12 @@
 
 import time
 from collections import Counter
-from typing import Annotated, Any
+from typing import Annotated, NamedTuple
 
 from interlock.cli.check.policy_files import policy_of
 from interlock.cli.check.policy_runs import MASKED_NOTE, recorded_verdict, request_of_run
 from interlock.cli.check.policy_test import FilesArgument
-from interlock.cli.draw.tables import columns_of, plain, present, rich_table, tabbed
+from interlock.cli.draw.listing import PIPE, SCREEN, Column, Listing
 from interlock.cli.shared.options import FINDING, Flags, JsonOption, option, takes
 from interlock.cli.shared.server import at_least_one, client_of, since
 from interlock.error_lines import say
@@ -15,7 +15,32 @@ from interlock.interface.run_view import RunDetail
 from interlock.model.policy.verdict import Verdict
 from interlock.policy.velocity import Windows
 
-ChangedVerdict = tuple[RunDetail, Verdict, Verdict]  # a run, and its verdicts before and after
+
+class ChangedVerdict(NamedTuple):
+    run: RunDetail
+    before: Verdict
+    after: Verdict
+
+
+def _by(verdict: Verdict) -> str:
+    return f"{verdict.ruling} ({verdict.rule})" if verdict.rule else str(verdict.ruling)
+
+
+CHANGES = Listing[ChangedVerdict](
+    "changes",
+    "no verdict would change",
+    Column("run", lambda change: change.run.id),
+    Column("job", lambda change: change.run.job_id),
+    Column("tenant", lambda change: change.run.tenant),
+    Column("before", lambda change: _by(change.before), on=SCREEN),
+    Column("after", lambda change: _by(change.after), on=SCREEN),
+    Column("before", lambda change: change.before.ruling, on=PIPE),
+    Column("before_rule", lambda change: change.before.rule, on=PIPE),
+    Column("after", lambda change: change.after.ruling, on=PIPE),
+    Column("rule", lambda change: change.after.rule, on=PIPE),
+    Column("reason", lambda change: "; ".join((change.after.reason, *change.after.notes)), gives_way=True),
+    records=True,
+)
 
 
 @takes("app", "strict", *FINDING)
@@ -47,17 +72,10 @@ def command(
         after = new.judge(request, of_new, at)
         # Another rule with the same decision does not count.
         if (before.ruling, before.limits) != (after.ruling, after.limits):
-            found.append((run, before, after))
+            found.append(ChangedVerdict(run, before, after))
     masked = new.needs_payload and any(one.secrets for one in requests)
-    present(
-        json,
-        lambda: {
-            "policy": new.id, "digest": new.digest, "judged": len(runs), "masked": masked,
-            "changes": [_fields(*one) for one in found],
-        },
-        lambda: [tabbed(*_fields(*one).values()) for one in found],
-        lambda: _table(found),
-    )  # fmt: skip
+    more = {"policy": new.id, "digest": new.digest, "judged": len(runs), "masked": masked}
+    CHANGES.show(json, found, more=more)
     if json:
         return
     counts = Counter(f"{before.ruling} → {after.ruling}" for _, before, after in found)
@@ -65,22 +83,3 @@ def command(
     say(f"{len(found):,} of {len(runs):,} runs would change{f': {kinds}' if kinds else ''}")
     if masked:
         say(MASKED_NOTE)
-
-
-def _fields(run: RunDetail, before: Verdict, after: Verdict) -> dict[str, str]:
-    return {
-        "run": run.id, "job": run.job_id, "tenant": run.tenant, "before": str(before.ruling),
-        "before_rule": before.rule, "after": str(after.ruling), "rule": after.rule,
-        "reason": "; ".join((after.reason, *after.notes)),
-    }  # fmt: skip
-
-
-def _table(found: list[ChangedVerdict]) -> Any:
-    def by(verdict: Verdict) -> str:
-        return plain(f"{verdict.ruling} ({verdict.rule})" if verdict.rule else str(verdict.ruling))
-
-    rows = [
-        [run.id, run.job_id, plain(run.tenant), by(before), by(after), plain(after.reason)]
-        for run, before, after in found
-    ]
-    return rich_table(columns_of("run, job, tenant, before, after, ~reason"), rows)

@@ -6,7 +6,8 @@ from typing import Annotated, Any
 from interlock.cli.act.submit import ParameterOption, PayloadOption
 from interlock.cli.check.policy_files import policy_of
 from interlock.cli.check.policy_runs import MASKED_NOTE, request_of_run
-from interlock.cli.draw.tables import Column, plain, present, rich_table, tabbed
+from interlock.cli.draw.listing import facts
+from interlock.cli.draw.tables import plain, present, tabbed
 from interlock.cli.shared.options import FINDING, Flags, JsonOption, argument, option, takes
 from interlock.cli.shared.output import WrongUsage
 from interlock.cli.shared.payloads import read_one
@@ -78,8 +79,6 @@ def _drawing(policy: Policy, request: PolicyRequest, verdict: Verdict, steps: li
     from rich.console import Group
     from rich.text import Text
 
-    rows = [[Text("→" if step.decides else " ", style="bold"), plain(step.place), plain(step.text)] for step in steps]
-    table = rich_table([Column(""), Column(""), Column("", wrap=True)], rows)
-    table.show_header = False
+    table = facts((f"{'→' if step.decides else ' '}  {plain(step.place)}", plain(step.text)) for step in steps)
     head = Text.assemble((str(verdict.ruling), "bold"), safe(f"  {request.job} under {policy.id}: {verdict.reason}"))
     return Group(head, Text(""), table)

@@ -1,11 +1,11 @@
 """`interlock policy test`."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from interlock.cli.check.policy_files import policy_of
-from interlock.cli.draw.tables import columns_of, plain, present, rich_table, tabbed
+from interlock.cli.draw.listing import PIPE, SCREEN, Column, Listing
 from interlock.cli.shared.options import Flags, JsonOption, argument, takes
 from interlock.error import ExitCode
 from interlock.error_lines import say
@@ -14,6 +14,28 @@ from interlock.policy.cases import CaseOutcome, run_cases
 FilesArgument = Annotated[
     list[str] | None, argument("PATH", "Files and folders with the policy and its jobs. Default: the setting `files`.")
 ]
+
+
+def _by(decision: object, rule: str | None) -> str:
+    return str(decision) if rule is None else f"{decision} by {rule or 'no rule'}"
+
+
+CASES = Listing[CaseOutcome](
+    "cases",
+    "the policy has no cases",
+    Column(" ", lambda one: "✓" if one.passed else "✗", on=SCREEN, colours={"✓": "green", "✗": "red"}),
+    Column("result", lambda one: "ok" if one.passed else "failed", on=PIPE),
+    Column("case", lambda one: one.case.name, on=SCREEN),
+    Column("expected", lambda one: _by(one.case.expect, one.case.rule), on=SCREEN),
+    Column("got", lambda one: _by(one.verdict.ruling, one.verdict.rule), on=SCREEN),
+    Column("name", lambda one: one.case.name, on=PIPE),
+    Column("expected", lambda one: one.case.expect, on=PIPE),
+    Column("expected_rule", lambda one: one.case.rule or "", on=PIPE),
+    Column("got", lambda one: one.verdict.ruling, on=PIPE),
+    Column("rule", lambda one: one.verdict.rule, on=PIPE),
+    Column("reason", lambda one: "; ".join((one.verdict.reason, *one.verdict.notes)), gives_way=True),
+    records=True,
+)
 
 
 @takes("app", "strict")
@@ -25,44 +47,10 @@ def command(flags: Flags, paths: FilesArgument = None, json: JsonOption = False)
     policy, jobs = policy_of(flags, paths)
     found = list(run_cases(policy, jobs))
     failed = [one for one in found if not one.passed]
-    present(
-        json,
-        lambda: {
-            "ok": not failed,
-            "policy": policy.id,
-            "digest": policy.digest,
-            "cases": [_fields(one) for one in found],
-        },
-        lambda: [tabbed(*_fields(one).values()) for one in found],
-        lambda: _table(found),
-    )
+    CASES.show(json, found, more={"ok": not failed, "policy": policy.id, "digest": policy.digest})
     if not found:
         say("warning: the policy has no cases")
     elif not json:
         say(f"{len(found) - len(failed)} of {len(found)} cases passed")
     if failed:
         raise typer.Exit(ExitCode.ERROR)
-
-
-def _fields(one: CaseOutcome) -> dict[str, str]:
-    return {
-        "result": "ok" if one.passed else "failed",
-        "name": one.case.name,
-        "expected": str(one.case.expect),
-        "expected_rule": one.case.rule or "",
-        "got": str(one.verdict.ruling),
-        "rule": one.verdict.rule,
-        "reason": "; ".join((one.verdict.reason, *one.verdict.notes)),
-    }
-
-
-def _table(found: list[CaseOutcome]) -> Any:
-    from rich.text import Text
-
-    rows: list[list[Any]] = []
-    for one in found:
-        mark = Text("✓", style="green") if one.passed else Text("✗", style="red")
-        expected = str(one.case.expect) + ("" if one.case.rule is None else f" by {one.case.rule or 'no rule'}")
-        got = f"{one.verdict.ruling} by {one.verdict.rule or 'no rule'}"
-        rows.append([mark, *map(plain, (one.case.name, expected, got, _fields(one)["reason"]))])
-    return rich_table(columns_of(" , case, expected, got, ~reason"), rows)

@@ -1,10 +1,11 @@
 """Children of the supervision tree: lines for programs, a drawing for people."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from interlock.cli.draw.format import ago, exact, span
-from interlock.cli.draw.tables import GAP, LEAST, Column, columns_of, console, plain, rich_table, tabbed
+from interlock.cli.draw.listing import AGE, COUNT, PIPE, SCREEN, TIME, Column, Form, Listing, piped
+from interlock.cli.draw.tables import plain
 from interlock.fields.safe_text import safe
 from interlock.model.child_info import UP, ChildInfo, Status
 
@@ -16,9 +17,6 @@ STATUS_COLOURS = {
     **dict.fromkeys((Status.CREATED, Status.STOPPED, Status.FINISHED), "dim"),
 }
 
-SPARED = ("kind", "last exit", "restarts", "pid", "up", "next try")
-"""columns that a narrow terminal leaves out, in this order"""
-REASON = 32  # characters of the reason to keep before leaving out columns
 ENDED = 32  # characters of the last exit; piped output has all
 LIVES = UP | {Status.STARTING, Status.STOPPING}
 
@@ -28,13 +26,6 @@ def everybody(top: ChildInfo) -> Iterator[ChildInfo]:
     yield top
     for child in top.children:
         yield from everybody(child)
-
-
-def line_of(child: ChildInfo) -> str:
-    """Return the line for programs, separated by tabs."""
-    since, due = exact(child.since), exact(child.next_try_at)
-    status, ended = child.status.value, child.last_exit
-    return tabbed(child.path, child.kind, status, child.pid, since, child.restarts, due, ended, why(child))
 
 
 def sentence_of(child: ChildInfo, now: float) -> str:
@@ -53,31 +44,12 @@ def why(child: ChildInfo) -> str:
     return ", ".join(part for part in ("given up" if child.exhausted else "", child.reason) if part)
 
 
-def drawing(top: ChildInfo, now: float) -> Any:
-    from rich.console import Group
-    from rich.text import Text
-
-    found = [one for one in everybody(top) if one.traceback]
-    tracebacks = [Text(safe(f"\n{one.path}: {one.reason}\n{one.traceback}"), style="red") for one in found]
-    return Group(rich_table(*table_of([top], now, "name")), *tracebacks)
-
-
-def table_of(top: Sequence[ChildInfo], now: float, title: str) -> tuple[list[Column], list[list[Any]]]:
-    """Return columns and rows that fit the terminal; `title` is the heading of the names."""
-    from rich.text import Text
-
-    columns = columns_of(f"{title}, kind, status, >pid, >up, >restarts, next try, last exit, ~why")
-    rows: list[list[Any]] = []
-    for branches, child in (line for one in top for line in _branches(one, "", "")):
-        name = Text.assemble((branches, "dim"), plain(child.name))
-        status = Text(child.status.value, style=STATUS_COLOURS[child.status])
-        pid = str(child.pid or "")
-        up = span(now - child.since) if child.since is not None and child.status in LIVES else ""
-        due = "" if child.next_try_at is None else f"in {span(child.next_try_at - now)}"
-        cells = [name, child.kind, status, pid, up, str(child.restarts or "")]
-        rows.append([*cells, due, Text(_ended(child, now)), Text(plain(why(child)))])
-    kept = _fitting(columns, rows, console().width) if rows else []
-    return [columns[place] for place in kept], [[row[place] for place in kept] for row in rows]
+def _branches(child: ChildInfo, first: str, rest: str) -> Iterator[tuple[str, ChildInfo]]:
+    """Yield each child with the lines that lead to it."""
+    yield first, child
+    for place, below in enumerate(child.children):
+        last = place == len(child.children) - 1
+        yield from _branches(below, rest + ("└─ " if last else "├─ "), rest + ("   " if last else "│  "))
 
 
 def _ended(child: ChildInfo, now: float) -> str:
@@ -90,29 +62,33 @@ def _ended(child: ChildInfo, now: float) -> str:
     return f"{how if len(how) <= ENDED else how[: ENDED - 1] + '…'}, {when}"
 
 
-def _fitting(columns: Sequence[Column], rows: Sequence[Sequence[Any]], room: int) -> list[int]:
-    """Return the indices of columns with values; a narrow terminal leaves out `SPARED` ones."""
-    widths = {place: max(len(row[place]) for row in rows) for place in range(len(columns))}
-    kept = {
-        column.title: min(max(widths[place], len(column.title)), REASON if column.gives_way else room)
-        for place, column in enumerate(columns)
-        if widths[place]
-    }
+def listing(title: str) -> Listing[ChildInfo]:
+    """Declare a listing of children; `title` is the heading of their names."""
+    return Listing(
+        "children",
+        f"no {title}s",
+        Column(title, "name", on=SCREEN),
+        *piped("path"),
+        Column("kind", spare=1),
+        Column("status", colours=STATUS_COLOURS),
+        Column("pid", form=Form(lambda pid, _: str(pid), right=True), spare=4),
+        Column("up", lambda child: child.since if child.status in LIVES else None, AGE, SCREEN, spare=5),
+        Column("since", form=TIME, on=PIPE),
+        Column("restarts", form=COUNT, spare=3),
+        Column("next try", "next_try_at", Form(lambda at, now: f"in {span(at - now)}", exact), spare=6),
+        Column("last exit", lambda child: child, Form(_ended, lambda child: str(child.last_exit or "")), spare=2),
+        Column("why", why, gives_way=True),
+    )
 
-    def excess() -> int:
-        return sum(kept.values()) + GAP * (len(kept) - 1) - room
 
-    for title in SPARED:
-        if excess() > 0:
-            kept.pop(title, None)
-    if excess() > 0 and kept.get("why", LEAST) - excess() < LEAST:
-        kept.pop("why", None)
-    return [place for place, column in enumerate(columns) if column.title in kept]
+CHILDREN = listing("name")
 
 
-def _branches(child: ChildInfo, first: str, rest: str) -> Iterator[tuple[str, ChildInfo]]:
-    """Yield each child with the lines that lead to it."""
-    yield first, child
-    for place, below in enumerate(child.children):
-        last = place == len(child.children) - 1
-        yield from _branches(below, rest + ("└─ " if last else "├─ "), rest + ("   " if last else "│  "))
+def drawing(top: ChildInfo, now: float) -> Any:
+    from rich.console import Group
+    from rich.text import Text
+
+    found = [child for child in everybody(top) if child.traceback]
+    tracebacks = [Text(safe(f"\n{child.path}: {child.reason}\n{child.traceback}"), style="red") for child in found]
+    leads, children = zip(*_branches(top, "", ""), strict=True)
+    return Group(CHILDREN.table(children, now, leads), *tracebacks)

@@ -9,7 +9,7 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar, Unpack
 
-from interlock.cli.draw.tables import full_screen
+from interlock.cli.draw.tables import full_screen, out
 from interlock.client.http.client import Client
 from interlock.client.http.event_stream import EventOptions
 from interlock.error import ConnectionLost, InterlockError, NotRunning
@@ -37,6 +37,25 @@ def draw(client: Client, look: Callable[[], tuple[Any, bool]], **asked: Unpack[E
             screen.update(shown, refresh=True)
             if done:
                 return
+
+
+def follow(
+    client: Client, look: Callable[[], dict[str, tuple[Any, str]]], gone: str, **asked: Unpack[EventOptions]
+) -> None:
+    """Print the lines that `look` returns by name, each beside what to compare: a line again after each change of that,
+    and `gone` after the name of one that has gone."""
+    known: dict[str, Any] = {}
+    look()  # without a server this raises
+    for found in looks(client, look, **asked):
+        if isinstance(found, InterlockError):
+            continue
+        for name, (compared, line) in found.items():
+            if name not in known or known[name] != compared:
+                out(line)
+        for name in known.keys() - found.keys():
+            out(f"{name}\t{gone}")
+        known = {name: compared for name, (compared, _) in found.items()}
+        sys.stdout.flush()
 
 
 def looks(client: Client, look: Callable[[], T], **asked: Unpack[EventOptions]) -> Iterator[T | InterlockError]:

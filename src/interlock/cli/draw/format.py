@@ -1,20 +1,16 @@
-"""Text for counts, times, runs and jobs: aligned and coloured in a terminal, exact and tabbed in a pipe."""
+"""Text for counts, times, runs and reloads: for people in a terminal, exact in a pipe."""
 
-import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, tzinfo
-from typing import Any
 
-from interlock.cli.draw.tables import columns_of, console, on_one_line, out, plain, rich_table, tabbed
-from interlock.fields.duration import brief
+from interlock.cli.draw.tables import console, out, plain, tabbed
 from interlock.fields.duration import span as span
 from interlock.fields.json_form import rfc3339
 from interlock.fields.safe_text import safe
 from interlock.interface.run_view import RunInfo
-from interlock.model.job_info import JobInfo, LoggedRun
-from interlock.model.labels import LABELS
+from interlock.model.job_info import LoggedRun
 from interlock.model.reload_report import Reloaded
 from interlock.model.state import TERMINAL, State
 from interlock.policy.policy import Policy
@@ -98,71 +94,6 @@ def print_log(runs: Sequence[LoggedRun]) -> None:
             out(tabbed(run.id, run.state, run.origin, *times, run.exit_code, run.reason))
         for line in safe(run.output.expandtabs()).splitlines():
             out(f"  {line}" if is_terminal else f"\t{line}")
-
-
-def job_line(job: JobInfo) -> str:
-    last, paused = job.last_run and job.last_run.state, "paused" if job.paused else ""
-    return tabbed(job.id, job.schedule_text, exact(job.next_at), last, job.live, paused, job.kind, job.lane, job.source)
-
-
-def next_fire(job: JobInfo, now: float) -> str:
-    if job.paused:
-        return "paused"
-    return "" if job.next_at is None else f"{when(job.next_at, now)} ({ago(job.next_at, now)})"
-
-
-def job_table(jobs: Sequence[JobInfo], now: float, most: int = sys.maxsize) -> Any:
-    """Return a table for a terminal, with the first `most` jobs. A long schedule is cut first."""
-    from rich.console import Group
-    from rich.text import Text
-
-    rows: list[list[Any]] = []
-    for job in jobs[:most]:
-        last, ended = job.last_run, Text("")
-        if last is not None:
-            ended = Text(f"{last.state} {ago(last.ended_at or last.scheduled_at, now)}", COLOURS.get(last.state, ""))
-        fires = Text(next_fire(job, now), style="yellow" if job.paused else "")
-        other = Text(f"on {', '.join(job.other_code)}", style="yellow") if job.other_code else Text("")
-        rows.append([job.id, plain(job.schedule_text or ""), fires, ended, str(job.live or ""), other])
-    if not rows:
-        return Text("no jobs", style="dim")
-    note = [f"only the first {most:,}; for more, use --limit"] if len(jobs) > most else []
-    columns = "job, ~schedule, next, last run, >live"
-    if any(job.other_code for job in jobs[:most]):
-        columns += ", other code"
-    return Group(rich_table(columns_of(columns), [row[: columns.count(",") + 1] for row in rows]), *note)
-
-
-def job_facts(job: JobInfo, time_text: Callable[[float], str], later: Sequence[float] = ()) -> list[tuple[str, str]]:
-    """Return every field that has a value, by its name in JSON. `later` are the fire times after the next one."""
-    own = ("id", "source", "kind", "command", "lane", "priority", "version", "max_concurrent_runs", "topic")
-    pairs: list[tuple[str, Any]] = [(name, getattr(job, name)) for name in own]
-    pairs += [(name, ", ".join(getattr(job, name))) for name in ("capabilities", "risk_tags", "requires")]
-    pairs += [("labels", LABELS.show(job.labels)), ("sensitivity", job.sensitivity), ("schedule", job.schedule_text)]
-    pairs += [(name, json.dumps(value, ensure_ascii=False)) for name, value in job.guards.items()]
-    if (schedule := job.schedule) is not None:
-        pairs += [
-            ("schedule.jitter", brief(schedule.jitter)),
-            ("schedule.catch_up", schedule.catch_up),
-            ("schedule.catch_up_window", brief(schedule.catch_up_window)),
-            ("schedule.catch_up_max", schedule.catch_up_max),
-            ("schedule.keep", "yes" if schedule.keep else None),
-        ]
-    pairs += [
-        ("paused", "yes" if job.paused else "no"),
-        ("next_at", None if job.next_at is None else time_text(job.next_at)),
-        *(("", time_text(at)) for at in later),
-        ("other_code", ", ".join(job.other_code)),
-        ("live", job.live),
-    ]
-    if (last := job.last_run) is not None:
-        pairs += [
-            ("last_run", last.id),
-            *((f"last_run.{name}", getattr(last, name)) for name in ("state", "reason")),
-            ("last_run.scheduled_at", time_text(last.scheduled_at)),
-            ("last_run.ended_at", None if last.ended_at is None else time_text(last.ended_at)),
-        ]
-    return [(name, on_one_line(str(value))) for name, value in pairs if value not in (None, "")]
 
 
 def policy_line(policy: Policy | None) -> str:

@@ -7,18 +7,18 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from interlock.cli.draw.format import COLOURS, LEVELS, ago, clock, exact, local, span
-from interlock.cli.draw.tables import columns_of, json_text, on_one_line, plain, rich_table, tabbed
+from interlock.cli.draw.format import COLOURS, LEVELS, ago, clock, exact, local
+from interlock.cli.draw.listing import COUNT, LENGTH, Column, Form, Listing
+from interlock.cli.draw.tables import json_text, on_one_line, plain, tabbed
 from interlock.cli.look.approvals import verdict_facts
 from interlock.cli.look.deliveries import COLOURS as DELIVERY_COLOURS
-from interlock.cli.look.deliveries import line as delivery_line
-from interlock.cli.look.deliveries import outcome
+from interlock.cli.look.deliveries import DELIVERIES, outcome
 from interlock.fields.safe_text import safe
 from interlock.interface.run_view import HistoryEntry, LogLine, RunDetail, ServiceLine
 from interlock.model.approval import VerdictInfo, verdict_of
 from interlock.model.delivery import DeliveryInfo
 from interlock.model.facets import Allowed, Judged
-from interlock.model.policy.output import OutputRecord, OutputStatus
+from interlock.model.policy.output import Finding, OutputRecord, OutputStatus
 from interlock.model.session import SOME_OPTIONS
 from interlock.model.state import TERMINAL, State
 
@@ -142,10 +142,14 @@ def _output_facts(record: OutputRecord | None, when: Callable[[float | None], st
         yield "released", f"by {record.released_by}, {when(record.released_at)}: {record.release_reason}"
 
 
-def _findings(record: OutputRecord | None) -> list[list[str]]:
-    """Return a row for each finding: scanner, kind, place and remark."""
-    found = () if record is None else record.findings
-    return [[one.scanner, one.kind, one.path or "(whole result)", one.note] for one in found]
+FINDINGS = Listing[Finding](
+    "findings",
+    "",
+    Column("scanner"),
+    Column("kind"),
+    Column("place", lambda finding: finding.path or "(whole result)", gives_way=True),
+    Column("note"),
+)
 
 
 def lines_of(picture: Picture) -> Iterator[str]:
@@ -167,10 +171,10 @@ def lines_of(picture: Picture) -> Iterator[str]:
         tabbed("violation", violation["constraint"], exact(violation["at"]), violation["message"])
         for violation in picture.violations
     )
-    for row in _findings(output_of(run)):
-        yield tabbed("finding", *row)
+    if (record := output_of(run)) is not None:
+        yield from (f"finding\t{FINDINGS.line(finding)}" for finding in record.findings)
     for delivery in picture.deliveries:
-        yield f"delivery\t{delivery_line(delivery)}"
+        yield f"delivery\t{DELIVERIES.line(delivery)}"
     for log in picture.logs[-LAST_LINES:]:
         yield f"log\t{exact(log.at)}\t{log.level}\t{on_one_line(log.text)}"
 
@@ -204,14 +208,9 @@ def drawing(picture: Picture) -> Any:
         for violation in picture.violations
     ]
     parts += _titled("violations", violations)
-    if rows := _findings(record := output_of(run)):
-        more = (
-            f" (the first {len(rows)} of {record.found:,})" if record is not None and record.found > len(rows) else ""
-        )
-        parts.append(Text.assemble(("\nfindings", "bold"), (more, "dim")))
-        parts.append(
-            rich_table(columns_of("scanner, kind, ~place, note"), [[plain(cell) for cell in row] for row in rows])
-        )
+    if (record := output_of(run)) is not None and (findings := record.findings):
+        more = f" (the first {len(findings)} of {record.found:,})" if record.found > len(findings) else ""
+        parts += [Text.assemble(("\nfindings", "bold"), (more, "dim")), FINDINGS.table(findings)]
     parts += _titled("deliveries", [_delivery_text(delivery, now) for delivery in picture.deliveries])
     if _has_result(run):
         parts += [Text("\nresult", style="bold"), Text(json_text(run.result, indent=True))]
@@ -228,14 +227,19 @@ def drawing(picture: Picture) -> Any:
 def _timeline(history: list[HistoryEntry], now: float) -> Any:
     from rich.text import Text
 
-    found, rows = stays(history, now), list[list[Any]]()
+    found = stays(history, now)
     total = max((stay.start + (stay.seconds or 0.0) for stay in found), default=0.0)
-    for stay in found:
-        entry, colour = stay.entry, COLOURS.get(stay.entry.after, "")
-        after, lasted = span(stay.start) if rows else "", "" if stay.seconds is None else span(stay.seconds)
-        cells = [Text(entry.after, style=colour), after, lasted, Text(stay.bar(total), style=colour)]
-        rows.append([*cells, str(entry.attempt or ""), plain(entry.reason)])
-    return rich_table(columns_of("state, >after, >for, timeline, >try, ~why"), rows)
+    bar = Form(lambda stay, _: Text(stay.bar(total), COLOURS.get(stay.entry.after, "")))
+    return Listing[Stay](
+        "history",
+        "",
+        Column("state", lambda stay: stay.entry.after, colours=COLOURS),
+        Column("after", lambda stay: stay.start if stay.start else None, LENGTH),
+        Column("for", "seconds", LENGTH),
+        Column("timeline", lambda stay: stay, bar),
+        Column("try", lambda stay: stay.entry.attempt, COUNT),
+        Column("why", lambda stay: stay.entry.reason, gives_way=True),
+    ).table(found, now)
 
 
 def _titled(title: str, lines: list[Any]) -> list[Any]:

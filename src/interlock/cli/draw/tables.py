@@ -1,8 +1,8 @@
-"""Tables and JSON on standard output: drawn to fit a terminal, plain and complete when piped."""
+"""Standard output: JSON, drawings in a terminal, plain and complete lines when piped."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -13,19 +13,8 @@ from interlock.fields.safe_text import safe, safe_json
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.live import Live
-    from rich.table import Table
 
 T = TypeVar("T")
-
-GAP = 2
-LEAST = 6  # least characters of a column, unless it gives way
-
-
-class Column(NamedTuple):
-    title: str
-    right: bool = False
-    wrap: bool = False  # wrap long values instead of cutting them
-    gives_way: bool = False  # cut this column before any other
 
 
 def out(text: str) -> None:
@@ -68,42 +57,6 @@ def full_screen() -> "Live":
     from rich.live import Live
 
     return Live(console=console(), screen=True, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
-
-
-def columns_of(titles: str) -> list[Column]:
-    """Read titles between commas; ">" marks a column of numbers, "~" one that gives way."""
-    return [Column(one.lstrip(">~"), right=one[0] == ">", gives_way=one[0] == "~") for one in titles.split(", ")]
-
-
-def rich_table(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> "Table":
-    """Make a table. A cell is text, or rich's Text if it is coloured."""
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
-    natural = [max(len(cell) for cell in (column.title, *cells)) for column, *cells in zip(columns, *rows, strict=True)]
-    for column, width in zip(columns, fitted(columns, natural, console().width), strict=True):
-        table.add_column(
-            column.title,
-            justify="right" if column.right else "left",
-            no_wrap=not column.wrap,
-            overflow="fold" if column.wrap else "ellipsis",
-            width=width,
-        )
-    for row in rows:
-        table.add_row(*row)
-    return table
-
-
-def fitted(columns: Sequence[Column], natural: Sequence[int], room: int) -> list[int]:
-    """Return the width of each column. Columns that give way are cut first, then those that wrap, then the longest."""
-    widths = list(natural)
-    excess = sum(widths) + GAP * (len(widths) - 1) - room
-    order = sorted(range(len(widths)), key=lambda at: (not columns[at].gives_way, not columns[at].wrap, -natural[at]))
-    for place in order:
-        cut = max(0, min(excess, widths[place] - (1 if columns[place].gives_way else LEAST)))
-        widths[place] -= cut
-        excess -= cut
-    return widths
 
 
 def tabbed(*cells: Any) -> str:

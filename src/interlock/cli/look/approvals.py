@@ -1,20 +1,31 @@
 """`interlock approvals`, and verdicts and approvals in words."""
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
-from interlock.cli.draw.format import counted, exact, span
-from interlock.cli.draw.tables import columns_of, json_text, on_one_line, plain, present, rich_table, tabbed
+from interlock.cli.draw.format import counted, span
+from interlock.cli.draw.listing import AGE, AHEAD, Column, Listing, piped
+from interlock.cli.draw.tables import json_text, on_one_line
 from interlock.cli.shared import completion
 from interlock.cli.shared.options import FINDING, Flags, JsonOption, option, takes
-from interlock.cli.shared.server import at_least_one, client_of
-from interlock.error_lines import say
+from interlock.cli.shared.server import client_of
 from interlock.fields.duration import brief
 from interlock.interface.approval_view import ApprovalDetail, ApprovalInfo
 from interlock.model.approval import VerdictInfo
 
 MOST_KINDS = 10  # kinds of runs that `recent` names
+
+APPROVALS = Listing[ApprovalInfo](
+    "approvals",
+    "no run waits for an approval",
+    Column("run", "run_id"),
+    Column("job", "job_id"),
+    Column("rule", gives_way=True),
+    Column("asked by", "created_by"),
+    Column("waits", "asked_at", AGE),
+    Column("expires in", "expires_at", AHEAD),
+    *piped("tenant", "reason"),
+)
 
 
 @takes(*FINDING)
@@ -29,42 +40,8 @@ def command(
 
     Piped: run, job, rule, submitter, time of the question, time at which it expires, tenant and reason, separated by
     tabs."""
-    at_least_one("--limit", limit)
     with client_of(flags) as client:
-        listed = list(client.approvals(job=job, tenant=tenant, limit=limit + 1))
-    shown = listed[:limit]
-    present(json, lambda: {"approvals": shown}, lambda: map(_line, shown), lambda: _table(shown))
-    if len(listed) > limit:
-        say(f"the newest {limit:,}; for more, use --limit")
-
-
-def _line(one: ApprovalInfo) -> str:
-    times = exact(one.asked_at), exact(one.expires_at)
-    return tabbed(one.run_id, one.job_id, one.rule, one.created_by, *times, one.tenant, one.reason)
-
-
-def _table(approvals: list[ApprovalInfo]) -> Any:
-    from rich.text import Text
-
-    now = time.time()
-    rows = [
-        [
-            approval.run_id,
-            approval.job_id,
-            plain(approval.rule),
-            plain(approval.created_by),
-            span(now - approval.asked_at),
-            _left(approval, now),
-        ]
-        for approval in approvals
-    ]
-    if not rows:
-        return Text("no run waits for an approval", style="dim")
-    return rich_table(columns_of("run, job, ~rule, asked by, >waits, >expires in"), rows)
-
-
-def _left(one: ApprovalInfo, now: float) -> str:
-    return span(max(0.0, one.expires_at - now))
+        APPROVALS.show(json, client.approvals(job=job, tenant=tenant, limit=limit + 1), limit)
 
 
 def facts(one: ApprovalDetail, now: float) -> Iterator[str]:
@@ -76,7 +53,7 @@ def facts(one: ApprovalDetail, now: float) -> Iterator[str]:
         ("tenant", one.tenant), ("capabilities", ", ".join(one.capabilities)), ("risk tags", ", ".join(one.risk_tags)),
         ("requires", ", ".join(one.requires)), ("labels", ", ".join(f"{k}={v}" for k, v in one.labels.items())),
         ("rule", rule), ("reason", one.reason), ("asked by", f"{by}, {span(now - one.asked_at)} ago"),
-        ("also did", _recent(one)), ("expires in", _left(one, now)),
+        ("also did", _recent(one)), ("expires in", span(one.expires_at - now)),
     )  # fmt: skip
     # On one line each: a submitter must not be able to forge another fact.
     return (f"{name:<14}{on_one_line(text)}" for name, text in pairs if text)

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import msgspec
 
-from interlock.cli.draw.format import exact, span
-from interlock.cli.draw.tables import columns_of, json_text, out, plain, present, rich_table, tabbed
+from interlock.cli.draw.listing import AGE, JSON, NUMBER, PIPE, SCREEN, Column, Listing, piped
+from interlock.cli.draw.tables import json_text, out, present, tabbed
 from interlock.cli.shared import completion, server
 from interlock.cli.shared.options import FINDING, Flags, JsonOption, argument, option, switch, takes
 from interlock.cli.shared.output import AuditBroken
@@ -23,8 +23,32 @@ from interlock.model.audit import AuditEntry, AuditKind, verify
 VERIFY, EXPORT = "verify", "export"
 ACTIONS = (VERIFY, EXPORT)
 KINDS = [str(kind) for kind in AuditKind]
-PIPE = "-"
+STANDARD = "-"  # stands for standard output or input
 MOST_NAMED = 20  # faults that are printed
+
+
+def _what(entry: AuditEntry) -> str:
+    """Return count, tenant and detail on one line."""
+    parts = [f"{entry.count:,} times"] if entry.count > 1 else []
+    parts += [entry.tenant] if entry.tenant else []
+    texts = ((name, value if isinstance(value, str) else json_text(value)) for name, value in entry.detail.items())
+    return "; ".join(parts + [f"{name}: {text}" for name, text in texts])
+
+
+ENTRIES = Listing[AuditEntry](
+    "entries",
+    "no entries",
+    Column("entry", "number", NUMBER),
+    Column("age", "at", AGE),
+    Column("kind"),
+    Column("actor"),
+    *piped("tenant"),
+    Column("subject"),
+    *piped("count"),
+    Column("detail", _what, on=SCREEN, gives_way=True),
+    Column("detail", "detail", JSON, PIPE),
+    *piped("hash"),
+)
 
 
 @takes(*FINDING)
@@ -98,13 +122,13 @@ def _list(flags: Flags, asked: dict[str, Any], limit: int, jsonl: bool, json: bo
                 out(json_text(entry))
             return
         found = list(client.audit(**asked, last=limit))
-    present(json, lambda: {"entries": found}, lambda: map(_line, found), lambda: _table(found))
+    ENTRIES.show(json, found)
 
 
 def _export(flags: Flags, file: str | None) -> None:
     """Write all entries as JSON lines, to a new file or to standard output."""
     with client_of(flags) as client:
-        if file in (None, PIPE):
+        if file in (None, STANDARD):
             for entry in client.audit():
                 out(json_text(entry))
             return
@@ -139,7 +163,7 @@ def _verify(flags: Flags, file: str | None, head: str | None, json: bool) -> Non
 def _read(file: str) -> Iterator[AuditEntry]:
     """Yield the entries of an exported file."""
     try:
-        source = sys.stdin if file == PIPE else open(file, encoding="utf-8", errors="replace")  # noqa: SIM115 - below
+        source = sys.stdin if file == STANDARD else open(file, encoding="utf-8", errors="replace")  # noqa: SIM115 - below
     except OSError as error:
         raise BadUse(file, f"cannot be read ({error.strerror})") from None
     with source as lines:
@@ -148,36 +172,3 @@ def _read(file: str) -> Iterator[AuditEntry]:
                 yield decode(line, AuditEntry)
             except msgspec.MsgspecError as error:
                 raise BadUse(f"{file}: line {number}", f"not an entry of the audit ({error})") from None
-
-
-def _line(one: AuditEntry) -> str:
-    detail = json_text(one.detail)
-    return tabbed(one.number, exact(one.at), one.kind, one.actor, one.tenant, one.subject, one.count, detail, one.hash)
-
-
-def _table(entries: list[AuditEntry]) -> Any:
-    from rich.text import Text
-
-    if not entries:
-        return Text("no entries", style="dim")
-    now = time.time()
-    rows = [
-        [
-            str(entry.number),
-            span(now - entry.at),
-            entry.kind.value,
-            plain(entry.actor),
-            plain(entry.subject),
-            _what(entry),
-        ]
-        for entry in entries
-    ]
-    return rich_table(columns_of(">entry, >age, kind, actor, subject, ~detail"), rows)
-
-
-def _what(one: AuditEntry) -> str:
-    """Return count, tenant and detail on one line."""
-    parts = [f"{one.count:,} times"] if one.count > 1 else []
-    parts += [one.tenant] if one.tenant else []
-    parts += [f"{name}: {value if isinstance(value, str) else json_text(value)}" for name, value in one.detail.items()]
-    return plain("; ".join(parts))

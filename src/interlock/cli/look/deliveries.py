@@ -3,22 +3,56 @@
 import time
 from typing import Annotated, Any
 
-from interlock.cli.draw.format import ago, exact, local, span
-from interlock.cli.draw.tables import Column, columns_of, console, plain, present, rich_table, tabbed
+from interlock.cli.draw.format import ago, local, span
+from interlock.cli.draw.listing import AGE, PIPE, SCREEN, TIME, Column, Form, Listing, facts, piped
+from interlock.cli.draw.tables import plain, present
 from interlock.cli.shared import completion
 from interlock.cli.shared.options import FINDING, Flags, JsonOption, argument, option, takes
-from interlock.cli.shared.server import at_least_one, client_of, run_of
+from interlock.cli.shared.server import client_of, run_of
 from interlock.client.http.client import Client
 from interlock.error import BadValue, UnknownDelivery
-from interlock.error_lines import say
 from interlock.fields.field_types import did_you_mean
 from interlock.fields.safe_text import safe
 from interlock.model.delivery import DeliveryInfo, DeliveryState
 
 SHORT = 8  # characters of an id in a table, and the fewest that name a delivery
-WIDE = 120  # columns of a terminal that also shows runs
 COLOURS = {DeliveryState.DELIVERED: "green", DeliveryState.FAILED: "red", DeliveryState.PENDING: "yellow"}
 ID_HELP = f"Id of a delivery, or at least its first {SHORT} characters."
+
+
+def outcome(one: DeliveryInfo, now: float) -> str:
+    """Return state, latest answer and tries in words."""
+    answer = one.error or ("" if one.status is None else str(one.status))
+    tries = f"{one.tries} tries" if one.tries > 1 else ""
+    if one.next_at is not None:
+        tries = f"try {one.tries + 1} " + ("now" if one.next_at <= now else f"in {span(one.next_at - now)}")
+    return plain(f"{one.state}: {', '.join(part for part in (answer, tries) if part)}")
+
+
+def _outcome(delivery: DeliveryInfo, now: float) -> Any:
+    from rich.text import Text
+
+    return Text(outcome(delivery, now), COLOURS[delivery.state])
+
+
+DELIVERIES = Listing[DeliveryInfo](
+    "deliveries",
+    "no deliveries",
+    Column("delivery", "id", Form(lambda text, _: text[:SHORT])),
+    Column("age", "created_at", AGE, SCREEN),
+    *piped("state"),
+    Column("event", "event", Form(lambda text, _: text.removeprefix("run."))),
+    Column("job", "job_id"),
+    Column("run", "run_id", spare=1),
+    *piped("tenant"),
+    Column("target", "target", Form(lambda url, _: plain(url.removeprefix("https://").removeprefix("http://")))),
+    Column("created", "created_at", TIME, PIPE),
+    *piped("tries"),
+    Column("next try", "next_at", TIME, PIPE),
+    Column("ended", "ended_at", TIME, PIPE),
+    *piped("status", "error"),
+    Column("what", lambda delivery: delivery, Form(_outcome), SCREEN, gives_way=True),
+)
 
 
 @takes(*FINDING)
@@ -36,21 +70,17 @@ def command(
 
     Piped: id, state, event, job, run, tenant, target, created, tries, next try, end, status and error, separated by
     tabs."""
-    at_least_one("--limit", limit)
     if state is not None and state not in list(DeliveryState):
         expected = f"one of {', '.join(DeliveryState)}{did_you_mean(state, DeliveryState)}"
         raise BadValue("--state", state, expected)
     with client_of(flags) as client:
         if delivery is not None:
-            found = delivery_of(client, delivery)
-            present(json, lambda: found, lambda: [line(found)], lambda: _facts(found))
+            one = delivery_of(client, delivery)
+            present(json, lambda: one, lambda: [DELIVERIES.line(one)], lambda: _facts(one))
             return
         run = None if run is None else run_of(client, run)
-        listed = list(client.deliveries(run=run, job=job, tenant=tenant, state=state, limit=limit + 1))
-    shown = listed[:limit]
-    present(json, lambda: {"deliveries": shown}, lambda: map(line, shown), lambda: _table(shown))
-    if len(listed) > limit:
-        say(f"the newest {limit:,}; for more, use --limit")
+        found = client.deliveries(run=run, job=job, tenant=tenant, state=state, limit=limit + 1)
+        DELIVERIES.show(json, found, limit)
 
 
 def delivery_of(client: Client, given: str) -> DeliveryInfo:
@@ -65,44 +95,6 @@ def delivery_of(client: Client, given: str) -> DeliveryInfo:
     return found[0]
 
 
-def line(one: DeliveryInfo) -> str:
-    """Return a delivery as a line for programs."""
-    return tabbed(
-        one.id, one.state, one.event, one.job_id, one.run_id, one.tenant, one.target, exact(one.created_at), one.tries,
-        exact(one.next_at), exact(one.ended_at), one.status, one.error,
-    )  # fmt: skip
-
-
-def outcome(one: DeliveryInfo, now: float) -> str:
-    """Return state, latest answer and tries in words."""
-    answer = one.error or ("" if one.status is None else str(one.status))
-    tries = f"{one.tries} tries" if one.tries > 1 else ""
-    if one.next_at is not None:
-        tries = f"try {one.tries + 1} " + ("now" if one.next_at <= now else f"in {span(one.next_at - now)}")
-    return plain(f"{one.state}: {', '.join(part for part in (answer, tries) if part)}")
-
-
-def _table(deliveries: list[DeliveryInfo]) -> Any:
-    """Return a table that fits the terminal; a wide one also shows the runs."""
-    from rich.text import Text
-
-    now, wide = time.time(), console().width >= WIDE
-    rows: list[list[Any]] = []
-    for delivery in deliveries:
-        target = delivery.target.removeprefix("https://").removeprefix("http://")
-        what = Text(outcome(delivery, now), style=COLOURS[delivery.state])
-        cells = [
-            delivery.id[:SHORT],
-            span(now - delivery.created_at),
-            delivery.event.removeprefix("run."),
-            delivery.job_id,
-        ]
-        rows.append([*cells, *([delivery.run_id] if wide else []), plain(target), what])
-    if not rows:
-        return Text("no deliveries", style="dim")
-    return rich_table(columns_of(f"delivery, >age, event, job,{' run,' * wide} target, ~what"), rows)
-
-
 def _facts(one: DeliveryInfo) -> Any:
     now = time.time()
 
@@ -115,6 +107,4 @@ def _facts(one: DeliveryInfo) -> Any:
         ("created", when(one.created_at)), ("next try", when(one.next_at)), ("ended", when(one.ended_at)),
         ("status", "" if one.status is None else str(one.status)), ("error", one.error), ("answer", one.answer),
     )  # fmt: skip
-    table = rich_table([Column(""), Column("", wrap=True)], [(name, safe(text)) for name, text in pairs if text])
-    table.show_header = False
-    return table
+    return facts((name, safe(text)) for name, text in pairs)

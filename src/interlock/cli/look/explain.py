@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from interlock.cli.draw.format import ago, exact, when
+from interlock.cli.draw.listing import facts
 from interlock.cli.draw.picture import LAST_NOTES
-from interlock.cli.draw.tables import Column, plain, present, rich_table, tabbed
+from interlock.cli.draw.tables import plain, present, tabbed
 from interlock.cli.look.approvals import verdict_facts
 from interlock.cli.shared.options import FINDING, Flags, JsonOption, takes
 from interlock.cli.shared.server import RunArgument, client_of, run_of
@@ -43,26 +44,24 @@ def drawing(found: Explanation, now: float) -> Any:
     from rich.console import Group
     from rich.text import Text
 
-    rows: list[list[Any]] = []
+    rows: list[tuple[str, str]] = []
     for reason in found.reasons:
-        rows += [[reason.kind if not at else "", plain(line)] for at, line in enumerate(details_of(reason, now))]
+        rows += [(reason.kind if not at else "", plain(line)) for at, line in enumerate(details_of(reason, now))]
     for worker in found.workers:
         fits = "takes the run" if worker.fits else "passed over"
-        rows.append(["worker", plain(f"{worker.id}: {fits}{', ' if worker.text else ''}{worker.text}")])
+        rows.append(("worker", plain(f"{worker.id}: {fits}{', ' if worker.text else ''}{worker.text}")))
     if found.next_at is not None:
-        rows.append(["next_at", f"{when(found.next_at, now)} ({ago(found.next_at, now)})"])
+        rows.append(("next_at", f"{when(found.next_at, now)} ({ago(found.next_at, now)})"))
     if found.estimate_at is not None and found.estimate_at != found.next_at:
-        rows.append(["estimate_at", f"about {when(found.estimate_at, now)} ({ago(found.estimate_at, now)})"])
+        rows.append(("estimate_at", f"about {when(found.estimate_at, now)} ({ago(found.estimate_at, now)})"))
     for name, text in verdict_facts(found.verdict, lambda at: "" if at is None else ago(at, now)):
-        rows.append([name, plain(text)])
-    rows += [["note", f"{ago(note.at, now)}: {plain(note.text)}"] for note in found.notes[-LAST_NOTES:]]
+        rows.append((name, plain(text)))
+    rows += [("note", f"{ago(note.at, now)}: {plain(note.text)}") for note in found.notes[-LAST_NOTES:]]
     for name in ("reason", "actor", "outcome", "error", "exit_code", "attempts", "failures", "crashes"):
         if (value := getattr(found.end, name, None)) not in (None, "", 0):
-            rows.append([name, plain(value)])
-    table = rich_table([Column(""), Column("", wrap=True)], rows)
-    table.show_header = False
+            rows.append((name, plain(value)))
     state = Text.assemble((found.run_id, "bold"), "  ", str(found.state))
-    return Group(state, Text(safe(found.sentence)), Text(""), table)
+    return Group(state, Text(safe(found.sentence)), Text(""), facts(rows))
 
 
 def details_of(reason: Reason, now: float) -> Iterator[str]:

@@ -1,12 +1,36 @@
 """`interlock lanes`."""
 
-from collections.abc import Callable
-
-from interlock.cli.draw.format import span
-from interlock.cli.draw.tables import Column, columns_of, present, rich_table, tabbed
+from interlock.cli.draw.listing import LENGTH, NUMBER, Column, Listing
 from interlock.cli.shared.options import FINDING, Flags, JsonOption, takes
 from interlock.cli.shared.server import client_of
 from interlock.model.lane import LaneInfo, LaneValues
+
+
+def _rate(values: LaneValues) -> str:
+    return "" if values.rate is None else values.rate if values.burst == 1 else f"{values.rate} burst {values.burst}"
+
+
+def _values(values: LaneValues) -> str:
+    return f"{values.limit} {_rate(values)}".rstrip()
+
+
+def _declared(lane: LaneInfo) -> str:
+    declared = "no" if lane.declared is None else _values(lane.declared)
+    return "" if declared == _values(lane) else declared
+
+
+LANES = Listing[LaneInfo](
+    "lanes",
+    "no lanes",
+    Column("lane", "id"),
+    Column("limit", form=NUMBER),
+    Column("active", form=NUMBER),
+    Column("waiting", form=NUMBER),
+    Column("oldest wait", "oldest_wait", LENGTH),
+    Column("rate", _rate),
+    Column("status"),
+    Column("declared", _declared, gives_way=True),
+)
 
 
 @takes(*FINDING)
@@ -17,35 +41,4 @@ def command(flags: Flags, json: JsonOption = False) -> None:
     Piped: id, limit, active, waiting, seconds of the longest wait, rate, status and declared values, separated by
     tabs."""
     with client_of(flags) as client:
-        lanes = client.lanes()
-    present(
-        json,
-        lambda: {"lanes": lanes},
-        lambda: (tabbed(*cells(lane, "{:.3f}".format)) for lane in lanes),
-        lambda: rich_table(columns(), [cells(lane) for lane in lanes]),
-    )
-
-
-def columns() -> list[Column]:
-    return columns_of("lane, >limit, >active, >waiting, >oldest wait, rate, status, ~declared")
-
-
-def cells(lane: LaneInfo, wait: Callable[[float], str] = span) -> tuple[str, ...]:
-    waited = "" if lane.oldest_wait is None else wait(lane.oldest_wait)
-    declared = "no" if lane.declared is None else _values(lane.declared)
-    return (
-        lane.id,
-        *map(str, (lane.limit, lane.active, lane.waiting)),
-        waited,
-        _rate(lane),
-        lane.status,
-        "" if declared == _values(lane) else declared,
-    )
-
-
-def _rate(values: LaneValues) -> str:
-    return "" if values.rate is None else values.rate if values.burst == 1 else f"{values.rate} burst {values.burst}"
-
-
-def _values(values: LaneValues) -> str:
-    return f"{values.limit} {_rate(values)}".rstrip()
+        LANES.show(json, client.lanes())

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 from interlock.cli.draw.event_watch import draw
-from interlock.cli.draw.format import COLOURS, exact, print_log, span, took, why
+from interlock.cli.draw.format import COLOURS, print_log, took, why
+from interlock.cli.draw.listing import AGE, LENGTH, PIPE, SCREEN, TIME, Column, Listing, piped
 from interlock.cli.draw.run_tree import branches
-from interlock.cli.draw.tables import columns_of, console, out, plain, present, print_json, rich_table, tabbed
+from interlock.cli.draw.tables import console, out, present, print_json
 from interlock.cli.shared import completion, server
 from interlock.cli.shared.options import FINDING, Flags, JsonOption, option, switch, takes, widened
 from interlock.cli.shared.output import WrongUsage
@@ -31,6 +32,27 @@ FILTERS: dict[str, Any] = {
     "since": Annotated[str | None, option("DURATION|TIME", "Only runs created since then; 1h is the last hour.")],
 }
 """options that choose runs, in every command that acts on many"""
+
+
+def _what(run: RunInfo) -> str:
+    return f"try {run.attempt}: {why(run)}" if run.attempt > 1 else why(run)
+
+
+RUNS = Listing[RunInfo](
+    "runs",
+    "no runs",
+    Column("run", "id"),
+    Column("job", "job_id"),
+    Column("state", colours=COLOURS),
+    *piped("attempt"),
+    Column("age", "created_at", AGE),
+    Column("started", "started_at", TIME, PIPE),
+    Column("ended", "ended_at", TIME, PIPE),
+    Column("took", lambda run: took(run, time.time()), LENGTH, SCREEN),
+    *piped("tenant", "lane", "session"),
+    Column("what", _what, on=SCREEN, gives_way=True),
+    Column("reason", why, on=PIPE),
+)
 
 LISTED, LOGGED = 50, 20  # default limits of a list and of a job's log
 RETRY = 1.0  # seconds before a silent server is asked again
@@ -68,34 +90,29 @@ def command(
     Piped: id, job, state, attempt, created, started, ended, tenant, lane, session and reason, separated by tabs. With
     `--output`: id, state, origin, due, started, ended, exit code and reason, and below them each printed line after a
     tab. With `--tree`, each line begins with the number of runs above it that are listed, and a tab."""
-    at_least_one("--limit", limit)
     asked["live"] = live
     if tree and (watch or output):
         raise WrongUsage("--tree: cannot be combined with --watch or --output")
     if output:
-        _print_log(flags, asked, limit or LOGGED, watch, json)
+        _print_log(flags, asked, LOGGED if limit is None else limit, watch, json)
         return
-    most = limit or LISTED
+    most = LISTED if limit is None else limit
+    at_least_one("--limit", most)
     with client_of(flags) as client:
         if watch and sys.stdout.isatty() and not json:
             _draw(client, asked, most)
         elif watch:
             _follow(client, asked, most, json)
         elif tree:
-            found = branches(_family(client, asked, most))
+            found = list(branches(_family(client, asked, most)))
             present(
                 json,
                 lambda: {"runs": [branch for _, branch in found]},
-                lambda: (f"{branch.depth}\t{_line(branch.run)}" for _, branch in found),
-                lambda: _rows([(lines, branch.run) for lines, branch in found]),
+                lambda: (f"{branch.depth}\t{RUNS.line(branch.run)}" for _, branch in found),
+                lambda: RUNS.table([branch.run for _, branch in found], leads=[lead for lead, _ in found]),
             )
         else:
-            present(
-                json,
-                lambda: {"runs": list(client.runs(**asked, limit=most))},
-                lambda: map(_line, client.runs(**asked, limit=most)),
-                lambda: _table(list(client.runs(**asked, limit=most + 1)), most),
-            )
+            RUNS.show(json, client.runs(**asked, limit=most + 1), most)
 
 
 def _family(client: Client, asked: dict[str, Any], limit: int) -> list[RunInfo]:
@@ -114,41 +131,10 @@ def _print_log(flags: Flags, asked: dict[str, Any], limit: int, watch: bool, jso
     print_json({"runs": runs}) if json else print_log(runs)
 
 
-def _line(run: RunInfo) -> str:
-    times = (exact(run.created_at), exact(run.started_at), exact(run.ended_at))
-    return tabbed(run.id, run.job_id, run.state, run.attempt, *times, run.tenant, run.lane, run.session, why(run))
-
-
-def _table(runs: list[RunInfo], limit: int) -> Any:
-    from rich.console import Group
-    from rich.text import Text
-
-    note = [Text(f"the newest {limit:,}; for more: --limit", style="dim")] if len(runs) > limit else []
-    return Group(_rows([("", run) for run in runs[:limit]]), *note)
-
-
-def _rows(runs: list[tuple[str, RunInfo]]) -> Any:
-    """Return a table that fits the terminal; the reason is cut before anything else. Each run comes with the lines of
-    its tree, which are drawn before its job."""
-    from rich.text import Text
-
-    now = time.time()
-    rows = []
-    for lines, run in runs:
-        spent = took(run, now)
-        tries = f"try {run.attempt}: " if run.attempt > 1 else ""
-        state, what = Text(run.state, style=COLOURS.get(run.state, "")), Text(plain(tries + why(run)))
-        age, lasted = span(now - run.created_at), "" if spent is None else span(spent)
-        rows.append([run.id, lines + run.job_id, state, age, lasted, what])
-    if not rows:
-        return Text("no runs", style="dim")
-    return rich_table(columns_of("run, job, state, >age, >took, ~what"), rows)
-
-
 def _draw(client: Client, asked: dict[str, Any], limit: int) -> None:
     def look() -> tuple[Any, bool]:
-        most = min(limit, max(1, console().height - 5))
-        return _table(list(client.runs(**asked, limit=most + 1)), most), False
+        most = min(limit, max(1, console().height - 2))
+        return RUNS.table(list(client.runs(**asked, limit=most))), False
 
     draw(client, look, types=("run", "progress"), job=asked["job"], tenant=asked["tenant"])
 
@@ -160,7 +146,7 @@ def _follow(client: Client, asked: dict[str, Any], limit: int, json: bool) -> No
     def show(run: RunInfo) -> None:
         if seen.get(run.id, 0) < run.internals.seq:
             seen[run.id] = run.internals.seq
-            print_json(run) if json else out(_line(run))
+            print_json(run) if json else out(RUNS.line(run))
 
     for _, event in client.events(types=("run",), job=asked["job"], tenant=asked["tenant"], complete=True):
         if isinstance(event, HelloEvent):

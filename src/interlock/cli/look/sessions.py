@@ -1,23 +1,42 @@
 """`interlock sessions`."""
 
-from itertools import islice
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
-from interlock.cli.draw.format import span
-from interlock.cli.draw.tables import Column, columns_of, present, rich_table, tabbed
+from interlock.cli.draw.listing import LENGTH, PIPE, SCREEN, TIME, Column, Form, Listing, facts, piped
+from interlock.cli.draw.tables import present
 from interlock.cli.shared import completion
 from interlock.cli.shared.options import FINDING, Flags, JsonOption, argument, option, takes
 from interlock.cli.shared.server import client_of
-from interlock.error_lines import say
 from interlock.fields.field_types import FieldPath, Span, Whole
 from interlock.fields.json_form import rfc3339
 from interlock.fields.safe_text import safe
 from interlock.model.session_info import SessionInfo
 
-if TYPE_CHECKING:
-    from rich.table import Table
+SHARE = Form(lambda pair, _: "{}/{}".format(*pair), right=True)
 
-COLUMNS = (Column("session", wrap=True), *columns_of("tenant, >active, >waiting, >oldest wait, status"))
+
+def key_text(key: str) -> str:
+    """Return a key on one line, with its control characters escaped."""
+    return safe(key).replace("\n", r"\n").replace("\t", r"\t")
+
+
+SESSIONS = Listing[SessionInfo](
+    "sessions",
+    "no session has runs that have not ended",
+    Column("session", lambda session: key_text(session.key), wrap=True),
+    Column("tenant"),
+    Column("active", lambda session: (session.active, session.max_concurrent), SHARE, SCREEN),
+    Column("waiting", lambda session: (session.waiting, session.cap), SHARE, SCREEN),
+    *piped("active", "waiting"),
+    Column("oldest wait", "oldest_wait", LENGTH),
+    *piped("mode", "max_concurrent", "debounce", "cap", "drop", "rate", "burst"),
+    Column("status", lambda session: "paused" if session.paused else "open"),
+    *piped("generation"),
+    Column("cutoff", form=TIME, on=PIPE),
+    Column("used", lambda session: session.usage and session.usage.used, on=PIPE),
+    Column("window", lambda session: session.usage and session.usage.window, on=PIPE),
+    first="first",
+)
 
 
 @takes(*FINDING)
@@ -39,64 +58,25 @@ def command(
     drop, rate, burst, `open` or `paused`, generation, cutoff, used and window, separated by tabs."""
     most = Whole(1).read(limit, FieldPath("--limit"))
     with client_of(flags) as client:
-        listed = islice(client.sessions(tenant), most + 1)
-        found = list(listed) if key is None else [client.session(key, tenant)]
-    shown = found[:most]
-    present(
-        json,
-        lambda: shown[0] if key is not None else {"sessions": shown},
-        lambda: map(piped, shown),
-        lambda: rich_table(COLUMNS, [_cells(one) for one in shown]) if key is None else _facts(shown[0]),
-    )
-    if len(found) > most:
-        say(f"more than {most:,} sessions: use --limit")
+        if key is None:
+            SESSIONS.show(json, client.sessions(tenant), most)
+        else:
+            found = client.session(key, tenant)
+            present(json, lambda: found, lambda: [SESSIONS.line(found)], lambda: _facts(found))
 
 
-def piped(one: SessionInfo) -> str:
-    """Return a session as a line for programs."""
-    return tabbed(
-        key_text(one.key), one.tenant, one.active, one.waiting,
-        None if one.oldest_wait is None else f"{one.oldest_wait:.3f}",
-        one.mode, one.max_concurrent, one.debounce, one.cap, one.drop, one.rate, one.burst, _status(one),
-        one.generation, None if one.cutoff is None else rfc3339(one.cutoff),
-        *((None, None) if one.usage is None else (one.usage.used, one.usage.window)),
-    )  # fmt: skip
-
-
-def key_text(key: str) -> str:
-    """Return a key on one line, with its control characters escaped."""
-    return safe(key).replace("\n", r"\n").replace("\t", r"\t")
-
-
-def _status(one: SessionInfo) -> str:
-    return "paused" if one.paused else "open"
-
-
-def _cells(one: SessionInfo) -> tuple[str, ...]:
-    return (
-        key_text(one.key),
-        one.tenant,
-        f"{one.active}/{one.max_concurrent}",
-        f"{one.waiting}/{one.cap}",
-        "" if one.oldest_wait is None else span(one.oldest_wait),
-        _status(one),
-    )
-
-
-def _facts(one: SessionInfo) -> "Table":
+def _facts(session: SessionInfo) -> Any:
     """Return everything about a session, a line for each fact."""
-    burst = "" if one.burst == 1 else f" burst {one.burst}"
-    heads = (column.title for column in COLUMNS)
-    options = {
-        "mode": one.mode,
-        "debounce": Span().show(one.debounce),
-        "drop": one.drop,
-        "rate": one.rate and one.rate + burst,
-        "generation": str(one.generation),
-        "cutoff": None if one.cutoff is None else rfc3339(one.cutoff),
-        "usage": None if one.usage is None else f"{one.usage.used:,}/{one.usage.window:,}",
-    }
-    rows = [*zip(heads, _cells(one), strict=True), *options.items()]
-    table = rich_table([Column(""), Column("", wrap=True)], [(name, text) for name, text in rows if text])
-    table.show_header = False
-    return table
+    burst = "" if session.burst == 1 else f" burst {session.burst}"
+    return facts(
+        [
+            *((column.title, column.drawn(session, 0.0)) for column in SESSIONS.columns),
+            ("mode", session.mode),
+            ("debounce", Span().show(session.debounce)),
+            ("drop", session.drop),
+            ("rate", session.rate and session.rate + burst),
+            ("generation", str(session.generation)),
+            ("cutoff", None if session.cutoff is None else rfc3339(session.cutoff)),
+            ("usage", session.usage and f"{session.usage.used:,}/{session.usage.window:,}"),
+        ]
+    )

@@ -1,9 +1,23 @@
 """`interlock tenants`."""
 
-from interlock.cli.draw.tables import columns_of, present, rich_table, tabbed
+from interlock.cli.draw.listing import NUMBER, Column, Listing
 from interlock.cli.shared.options import FINDING, Flags, JsonOption, takes
 from interlock.cli.shared.server import client_of
 from interlock.model.tenant import TenantInfo
+
+TENANTS = Listing[TenantInfo](
+    "tenants",
+    "no tenants are declared",
+    Column("tenant", "id"),
+    Column("running", form=NUMBER),
+    Column("max", "max_running", NUMBER),
+    Column("waiting", form=NUMBER),
+    Column("max", "max_waiting", NUMBER),
+    Column("rate", lambda one: one.rate if one.burst == 1 else f"{one.rate or ''} burst {one.burst}"),
+    Column("over limit", "over_limit"),
+    Column("refused", form=NUMBER),
+    Column("lanes", lambda one: ", ".join(one.lanes), gives_way=True),
+)
 
 
 @takes(*FINDING)
@@ -12,26 +26,4 @@ def command(flags: Flags, json: JsonOption = False) -> None:
 
     Piped: id, running, max_running, waiting, max_waiting, rate, over_limit, refused and lanes, separated by tabs."""
     with client_of(flags) as client:
-        tenants = client.tenants()
-    present(
-        json,
-        lambda: {"tenants": tenants},
-        lambda: (tabbed(*_cells(tenant)) for tenant in tenants),
-        lambda: rich_table(columns_of(COLUMNS), [_cells(tenant) for tenant in tenants]),
-    )
-
-
-COLUMNS = "tenant, >running, >max, >waiting, >max, rate, over limit, >refused, ~lanes"
-
-
-def _cells(one: TenantInfo) -> tuple[str, ...]:
-    numbers = one.running, one.max_running, one.waiting, one.max_waiting
-    rate = one.rate or ""
-    return (
-        one.id,
-        *("" if number is None else str(number) for number in numbers),
-        rate if one.burst == 1 else f"{rate} burst {one.burst}",
-        one.over_limit,
-        str(one.refused),
-        ", ".join(one.lanes),
-    )
+        TENANTS.show(json, client.tenants())

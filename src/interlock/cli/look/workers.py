@@ -5,25 +5,16 @@ from typing import Annotated, Any
 
 from msgspec.structs import replace
 
-from interlock.cli.draw.event_watch import draw, looks
-from interlock.cli.draw.format import counted, span
-from interlock.cli.draw.tables import (
-    columns_of,
-    console,
-    each,
-    json_text,
-    out,
-    present,
-    report_each,
-    rich_table,
-    tabbed,
-)
+from interlock.cli.draw.event_watch import draw, follow
+from interlock.cli.draw.format import counted
+from interlock.cli.draw.listing import LENGTH, PIPE, SCREEN, Column, Form, Listing, piped
+from interlock.cli.draw.tables import console, each, json_text, report_each
 from interlock.cli.shared import completion
 from interlock.cli.shared.options import FINDING, Flags, JsonOption, argument, option, switch, takes
 from interlock.cli.shared.output import WrongUsage
 from interlock.cli.shared.server import MOST_NAMED, client_of
 from interlock.client.http.client import Client
-from interlock.error import BadValue, InterlockError, UnknownWorker
+from interlock.error import BadValue, UnknownWorker
 from interlock.fields.field_types import did_you_mean
 from interlock.model.worker_info import WorkerAction, WorkerInfo, WorkerState
 
@@ -33,6 +24,33 @@ COLOURS = {
     WorkerState.SILENT: "red",
     WorkerState.AWAY: "red",
 }
+PERCENT = Form(lambda number, _: f"{number:.0f}%" if number else "", "{:.0f}".format, right=True)
+NAMES = Form(lambda names, _: " ".join(names), ",".join)
+
+
+def _labels(worker: WorkerInfo) -> list[str]:
+    return [f"{name}={value}" for name, value in worker.labels.items()]
+
+
+WORKERS = Listing[WorkerInfo](
+    "workers",
+    "no workers",
+    Column("worker", "id"),
+    Column("pool"),
+    *piped("region"),
+    Column("state", colours=COLOURS),
+    Column("runs", lambda worker: f"{worker.active}/{worker.slots}", on=SCREEN),
+    *piped("active", "slots"),
+    Column("cpu", form=PERCENT),
+    Column("memory", form=PERCENT),
+    Column("gpu", form=PERCENT),
+    Column("heard", "heard_ago", LENGTH),
+    Column("skew", form=LENGTH, on=PIPE),
+    Column("offers", lambda worker: [*worker.capabilities, *_labels(worker)], NAMES, SCREEN, gives_way=True),
+    Column("capabilities", form=NAMES, on=PIPE),
+    Column("labels", _labels, NAMES, PIPE),
+    Column("tenants", form=NAMES, on=PIPE),
+)
 
 
 @takes(*FINDING)
@@ -69,63 +87,23 @@ def command(
         if action is not None:
             _act(client, WorkerAction(action), named or [], json)
         elif watch and sys.stdout.isatty() and not json:
-            draw(client, lambda: (_table(client.workers(pool), console().height - 2), False), types=("service",))
+            draw(client, lambda: (_screen(client.workers(pool)), False), types=("service",))
         elif watch:
-            _follow(client, pool, json)
+            follow(client, lambda: _lines(client.workers(pool), json), "\t\tgone", types=("service",))
         else:
-            found = client.workers(pool)
-            present(json, lambda: {"workers": found}, lambda: map(_line, found), lambda: _table(found))
+            WORKERS.show(json, client.workers(pool))
 
 
-def _line(one: WorkerInfo) -> str:
-    load = (f"{number:.0f}" for number in (one.cpu, one.memory, one.gpu))
-    times = (f"{seconds:.3f}" for seconds in (one.heard_ago, one.skew))
-    labels = ",".join(f"{name}={value}" for name, value in one.labels.items())
-    tenants = None if one.tenants is None else ",".join(one.tenants)
-    return tabbed(
-        one.id, one.pool, one.region, one.state, one.active, one.slots, *load, *times, ",".join(one.capabilities),
-        labels, tenants,
-    )  # fmt: skip
+def _screen(workers: list[WorkerInfo]) -> Any:
+    return WORKERS.table(workers, most=console().height - 2)
 
 
-def _table(workers: list[WorkerInfo], most: int = sys.maxsize) -> Any:
-    from rich.console import Group
-    from rich.text import Text
-
-    if not workers:
-        return Text("no workers", style="dim")
-    shown = workers if len(workers) <= most else workers[: most - 1]
-    columns, rows = columns_of("worker, pool, state, >runs, >cpu, >memory, >gpu, >heard, ~offers"), []
-    for one in shown:
-        offers = [*one.capabilities, *(f"{name}={value}" for name, value in one.labels.items())]
-        load = (f"{number:.0f}%" if number else "" for number in (one.cpu, one.memory, one.gpu))
-        state = Text(one.state, style=COLOURS.get(one.state, ""))
-        rows.append(
-            [one.id, one.pool, state, f"{one.active}/{one.slots}", *load, span(one.heard_ago), " ".join(offers)]
-        )
-    kept = [place for place in range(len(columns)) if any(row[place] for row in rows)]
-    table = rich_table([columns[place] for place in kept], [[row[place] for place in kept] for row in rows])
-    left = len(workers) - len(shown)
-    return Group(table, Text(f"… and {left:,} more", style="dim")) if left else table
-
-
-def _follow(client: Client, pool: str | None, json: bool) -> None:
-    """Print a line for each worker, and again when anything but its load has changed; in JSON, print all of them."""
-    known: dict[str, WorkerInfo] = {}
-    client.workers(pool)  # without a server this raises
-    for found in looks(client, lambda: client.workers(pool), types=("service",)):
-        if isinstance(found, InterlockError):
-            continue
-        steady = {one.id: replace(one, cpu=0, memory=0, gpu=0, heard_ago=0, skew=0) for one in found}
-        if json and steady != known:
-            out(json_text({"workers": found}))
-        for one in [] if json else found:
-            if steady[one.id] != known.get(one.id):
-                out(_line(one))
-        for worker_id in [] if json else known.keys() - steady.keys():
-            out(tabbed(worker_id, None, None, "gone"))
-        known = steady
-        sys.stdout.flush()
+def _lines(workers: list[WorkerInfo], json: bool) -> dict[str, tuple[Any, str]]:
+    """Return the line of each worker, and all but its load: only a change of that is worth another line."""
+    steady = [replace(worker, cpu=0, memory=0, gpu=0, heard_ago=0, skew=0) for worker in workers]
+    if json:
+        return {"": (steady, json_text({"workers": workers}))}
+    return {worker.id: (same, WORKERS.line(worker)) for worker, same in zip(workers, steady, strict=True)}
 
 
 def _act(client: Client, action: WorkerAction, named: list[str], json: bool) -> None:
@@ -133,7 +111,7 @@ def _act(client: Client, action: WorkerAction, named: list[str], json: bool) -> 
         raise WrongUsage(f"name the workers to {action}; 'interlock workers' lists them")
     known = [worker.id for worker in client.workers()]
     done = each(named, lambda name: client.act_on_worker(_find(name, known), action), UnknownWorker, BadValue)
-    report_each(done, json, "workers", lambda one: _sentence(one, action) if sys.stdout.isatty() else _line(one))
+    report_each(done, json, "workers", lambda one: _sentence(one, action) if sys.stdout.isatty() else WORKERS.line(one))
 
 
 def _find(given: str, known: list[str]) -> str:

@@ -16,7 +16,8 @@ from rich.text import Text
 
 from interlock.cli.draw import children
 from interlock.cli.draw.format import COLOURS, ago, span
-from interlock.cli.draw.tables import Column, columns_of, console, full_screen, plain, rich_table
+from interlock.cli.draw.listing import COUNT, LENGTH, NUMBER, Column, Listing
+from interlock.cli.draw.tables import console, full_screen, plain
 from interlock.core.attempts.silence import Silence
 from interlock.core.policy.judge_state import Judging
 from interlock.core.routing.workers import state_of
@@ -72,19 +73,66 @@ class HeldErrors:
         self._thread.join(1.0)
 
 
+class JobLine(NamedTuple):
+    job: str
+    counts: Counter[str]  # its runs, by kind
+    next: str
+
+
+class SlotLine(NamedTuple):
+    """A lane or a worker."""
+
+    name: str
+    active: int
+    limit: int
+    waiting: int = 0
+
+
+def _counted(kind: str) -> Column:
+    return Column(kind, lambda line: line.counts[kind], COUNT)
+
+
+SERVICE_LINES = children.listing("service")
+JOB_LINES = Listing[JobLine](
+    "jobs",
+    "",
+    Column("job"),
+    *map(_counted, _COUNTS),
+    Column("next"),
+)
+SLOT_LINES = Listing[SlotLine](
+    "slots",
+    "",
+    Column("lane or worker", "name"),
+    Column("active", form=NUMBER),
+    Column("limit", form=NUMBER),
+    Column("waiting", form=COUNT),
+)
+ENDED_LINES = Listing[Run](
+    "runs",
+    "",
+    Column("ended last", "id"),
+    Column("job", "job_id"),
+    Column("state", colours=COLOURS),
+    Column("attempts", "attempt", COUNT),
+    Column("took", lambda run: run.ended_at - run.started_at if run.started_at and run.ended_at else None, LENGTH),
+    Column("reason", gives_way=True),
+)
+
+
 class Section(NamedTuple):
-    columns: Sequence[Column]
-    rows: Sequence[Sequence[Any]]
-    total: int | None = None  # number of all rows; None if further ones do not matter
+    listing: Listing[Any]
+    items: Sequence[Any]
+    total: int | None = None  # number of all items; None if further ones do not matter
 
     @property
     def wanted(self) -> int:
-        return max(len(self.rows), self.total or 0)
+        return max(len(self.items), self.total or 0)
 
     def fitted(self, share: int) -> Iterator[RenderableType]:
         is_cut = self.wanted > share and self.total is not None
-        shown = self.rows[: share - is_cut]
-        yield rich_table(self.columns, shown)
+        shown = self.items[: share - is_cut]
+        yield self.listing.table(shown)
         if is_cut:
             yield Text(f"… and {self.wanted - len(shown):,} more", style="dim")
 
@@ -169,10 +217,10 @@ def _head(scheduler: Scheduler, rate: float, uptime: float) -> Text:
 def _sections(scheduler: Scheduler, most: int) -> list[Section]:
     """Return the sections that have rows, each with at most `most` of them."""
     now = time.time()
-    columns, rows = children.table_of(scheduler.tree.child(SERVICES).children, now, "service")
-    recent = _recent(scheduler.engine.metrics.recent)
-    found = (Section(columns, rows, len(rows)), _jobs(scheduler, most, now), _lanes(scheduler), recent)
-    return [section for section in found if section.rows]
+    services = scheduler.tree.child(SERVICES).children
+    recent = Section(ENDED_LINES, scheduler.engine.metrics.recent[::-1])
+    found = (Section(SERVICE_LINES, services, len(services)), _jobs(scheduler, most, now), _slots(scheduler), recent)
+    return [section for section in found if section.items]
 
 
 def _jobs(scheduler: Scheduler, most: int, now: float) -> Section:
@@ -182,7 +230,7 @@ def _jobs(scheduler: Scheduler, most: int, now: float) -> Section:
     for run in islice(state.runs.values(), MOST_COUNTED):
         live.setdefault(run.job_id, Counter())[_KINDS.get(run.state, "waiting")] += 1
     next_at = dict(islice(_soonest(state.timetable), most))
-    rows = []
+    lines = []
     for job_id in islice(dict.fromkeys(chain(sorted(live), next_at, sorted(ended))), most):
         counts = live.get(job_id, Counter())
         for name, count in ended.get(job_id, {}).items():
@@ -190,11 +238,8 @@ def _jobs(scheduler: Scheduler, most: int, now: float) -> Section:
         entry = state.timetable.entries.get(job_id)
         at = next_at.get(job_id)
         due = "" if entry is None else "paused" if entry.paused else "" if at is None else ago(at, now)
-        rows.append([job_id, *(f"{counts[name]:,}" if counts[name] else "" for name in _COUNTS), due])
-    columns = [Column("job"), *(Column(name, right=True) for name in _COUNTS), Column("next", right=True)]
-    kept = [place for place in range(len(columns)) if any(row[place] for row in rows)]
-    total = len(live.keys() | ended.keys() | state.timetable.entries.keys())
-    return Section([columns[place] for place in kept], [[row[place] for place in kept] for row in rows], total)
+        lines.append(JobLine(job_id, counts, due))
+    return Section(JOB_LINES, lines, len(live.keys() | ended.keys() | state.timetable.entries.keys()))
 
 
 def _soonest(table: Table) -> Iterator[tuple[str, float | None]]:
@@ -212,25 +257,15 @@ def _soonest(table: Table) -> Iterator[tuple[str, float | None]]:
     yield from ((entry.job.id, None) for entry in table.entries.values() if entry.paused)
 
 
-def _lanes(scheduler: Scheduler) -> Section:
+def _slots(scheduler: Scheduler) -> Section:
     state = scheduler.engine.state
-    rows = [
-        [f"lane {lane.name}", f"{len(lane.holding):,}", f"{lane.limit:,}", f"{lane.waiting:,}"]
+    lines = [
+        SlotLine(f"lane {lane.name}", len(lane.holding), lane.limit, lane.waiting)
         for lane in state.lanes.values()
         if lane.holding or lane.waiting
     ]
     for worker in state.workers.values():
         now = state_of(state, worker)
         note = "" if now in (WorkerState.READY, WorkerState.FULL) else f" ({now})"
-        rows.append([f"worker {worker.id}{note}", f"{len(worker.attempts):,}", f"{worker.slots:,}", ""])
-    return Section(columns_of("lane or worker, >active, >limit, >waiting"), rows, len(rows))
-
-
-def _recent(runs: Sequence[Run]) -> Section:
-    columns = columns_of("ended last, job, state, >attempts, >took, ~reason")
-    rows = []
-    for run in reversed(runs):
-        took = "" if run.started_at is None or run.ended_at is None else span(run.ended_at - run.started_at)
-        state = Text(run.state, style=COLOURS.get(run.state, ""))
-        rows.append([run.id, run.job_id, state, str(run.attempt), took, Text(plain(run.reason))])
-    return Section(columns, rows)
+        lines.append(SlotLine(f"worker {worker.id}{note}", len(worker.attempts), worker.slots))
+    return Section(SLOT_LINES, lines, len(lines))
