@@ -10,7 +10,8 @@ from interlock.interface.run_builder import new_run
 from interlock.model.lane import LaneAction, LaneChange, LaneSpec
 from interlock.model.session import SessionAction
 from interlock.wire import request as r
-from interlock.wire.lane_request import ActOnLane, ActOnSession, CreateLane, SetLane
+from interlock.wire.lane_request import ActOnLane, CreateLane, SetLane
+from interlock.wire.session_request import ActOnSession
 from soak.simulation import executor as e
 from soak.simulation.link import AWAY, SimulatedBus
 from soak.simulation.loop import Process
@@ -101,9 +102,9 @@ class Operators:
             name = self._rng.choice(NAMES)
             action = self._rng.choice([one for one in SessionAction if one is not SessionAction.RESET])
             self._cluster.invariants.sessions.acted = True
-            await self._ask(connection, ActOnSession(0, action, name))
+            await self._ask(connection, ActOnSession(0, name, action))
         for name in NAMES:
-            await self._ask(connection, ActOnSession(0, SessionAction.RESUME, name))
+            await self._ask(connection, ActOnSession(0, name, SessionAction.RESUME))
         self._clients.busy -= 1
 
 

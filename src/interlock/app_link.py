@@ -10,14 +10,12 @@ from weakref import WeakKeyDictionary
 from interlock.client.connection import Connection
 from interlock.client.handle import RunHandle
 from interlock.client.map_items import map_items, run_maker
+from interlock.client.scheduler_operations import AwaitedOperations
 from interlock.client.submission import Call, NewRuns, call_of, submit
 from interlock.error import BadValue, InterlockError, NotConnected
 from interlock.job_function import JobCalls
-from interlock.model.lane import LaneInfo
-from interlock.model.session import SessionAction
-from interlock.model.session_info import ActedOnSession, SessionInfo
-from interlock.wire.lane_request import ActOnSession, AskLanes, AskSession, AskSessions
 from interlock.wire.new_run import RunOptions
+from interlock.wire.operation import Order, Question
 from interlock.wire.request import MOST_RUNS, DropJob, Request
 from interlock.worker.definition import Definition
 
@@ -31,7 +29,7 @@ A = TypeVar("A")
 T = TypeVar("T")
 
 
-class AppLink:
+class AppLink(AwaitedOperations):
     def __init__(self) -> None:
         self.definitions: dict[str, Definition] = {}
         self._connection: Connection | None = None
@@ -126,37 +124,6 @@ class AppLink:
         """Delete a job that was put. Its runs are kept."""
         await self._ask(DropJob(0, job_id))
 
-    async def lanes(self) -> list[LaneInfo]:
-        """Return every lane with its limit and the runs in it."""
-        return (await self._ask(AskLanes(0))).lanes
-
-    async def sessions(self, tenant: str | None = None) -> AsyncIterator[SessionInfo]:
-        """Yield the sessions with runs that have not ended, of a tenant or of all, by tenant and key."""
-        after, more = None, True
-        while more:
-            report = await self._ask(AskSessions(0, tenant, after, 500))
-            for session in report.sessions:
-                after = session.tenant, session.key
-                yield session
-            more = report.more
-
-    async def session(self, key: str, tenant: str = "default") -> SessionInfo:
-        """Return the session with this key, with or without runs."""
-        return await self._ask(AskSession(0, key, tenant))
-
-    async def act_on_session(
-        self,
-        key: str,
-        action: Literal["stop", "stopall", "reset", "pause", "resume"],
-        tenant: str = "default",
-    ) -> ActedOnSession:
-        """Act on a session. `stop` cancels the oldest active run, `stopall` all active and waiting runs, `reset` the
-        waiting runs; a paused session starts no runs until `resume`. `acted` is false if there was nothing to act
-        on."""
-        if action not in set(SessionAction):
-            raise BadValue("action", action, f"one of {', '.join(SessionAction)}")
-        return await self._ask(ActOnSession(0, SessionAction(action), key, tenant))
-
     async def _connected(self) -> Connection:
         if self._connection is not None:
             return self._connection
@@ -168,6 +135,12 @@ class AppLink:
 
             connection = self.connections[loop] = await connect(self._socket)
         return connection
+
+    async def _send(self, request: Question[A] | Order[A]) -> A:
+        from interlock.client.http.request import parts_of
+
+        parts_of(request)  # checks it
+        return await self._ask(request)
 
     async def _ask(self, request: Request[A]) -> A:
         return await (await self._connected()).ask(request)

@@ -13,6 +13,7 @@ from interlock.ports.bus import Bus, Endpoint, Peer
 from interlock.wire import frames
 from interlock.wire import request as r
 from interlock.wire.message import Message, Problem
+from interlock.wire.service_request import AskTree
 from tests.engine.bench import on_virtual_time
 
 
@@ -31,7 +32,7 @@ class Answering(Bus, Peer):
 
     def send(self, messages: Sequence[Message]) -> None:
         for one in messages:
-            if isinstance(one, r.AskTree | r.AskNext):
+            if isinstance(one, AskTree | r.AskNext):
                 (answers,) = frames.FrameReader().feed(frames.encode([r.ValueAnswer(one.request, self.value)]))
                 self.endpoint.received(self, answers)
             if not isinstance(one, r.Submit):
@@ -72,7 +73,7 @@ def test_a_value_is_read_as_the_type_that_its_request_declares() -> None:
 
     async def body() -> None:
         connection = Connection(Answering(value=child))
-        assert await connection.ask(r.AskTree(0)) == child
+        assert await connection.ask(AskTree(0)) == child
         with pytest.raises(InterlockError, match="link: AskNext was answered with ValueAnswer"):
             await connection.ask(r.AskNext(0, "work", 1))
 

@@ -17,6 +17,10 @@ from interlock.client.http.operations import Operations
 from interlock.interface.run_view import BulkInfo, Event, HistoryEntry, RunDetail, RunInfo, ServiceLine
 from interlock.model.child_info import ChildInfo
 from interlock.model.job_info import JobInfo, Timetable
+from interlock.model.lane import LaneInfo
+from interlock.model.session import SessionAction
+from interlock.model.session_info import ActedOnSession
+from interlock.model.worker_info import WorkerInfo
 
 
 def types_of_a_client(client: il.Client) -> None:
@@ -33,6 +37,15 @@ def types_of_a_client(client: il.Client) -> None:
     assert_type(client.pause("a"), JobInfo)
     assert_type(client.timetable("2h", limit=5), Timetable)
     assert_type(client.tree(), ChildInfo)
+    assert_type(client.lanes(), list[LaneInfo])
+    assert_type(client.worker("w"), WorkerInfo)
+    assert_type(client.workers(pool="p"), list[WorkerInfo])
+    assert_type(client.act_on_lane("main", "pause"), LaneInfo)
+    assert_type(client.act_on_session("s", SessionAction.STOP, tenant="a"), ActedOnSession)
+    client.worker()  # type: ignore[call-arg]
+    client.worker("w", actor="me")  # type: ignore[call-arg]
+    client.workers(pool=5)  # type: ignore[arg-type]
+    client.act_on_lane("main", 5)  # type: ignore[arg-type]
     assert_type(client.service_logs("web", follow=True), Iterator[ServiceLine])
     assert_type(client.put_job("a", run=print, schedule=il.every("1h"), retry=il.Retry(max_retries=1)), JobInfo)
     client.put_job("a", schedule="1h")  # type: ignore[arg-type]
@@ -56,6 +69,14 @@ async def types_of_an_async_client(client: il.AsyncClient) -> None:
     assert_type(client.service_logs("web", follow=True), AsyncIterator[ServiceLine])
     await client.submit("a", lanes="l")  # type: ignore[call-overload]
     client.runs(limit="5")  # type: ignore[arg-type]
+    assert_type(await client.workers(), list[WorkerInfo])
+    assert_type(await client.act_on_lane("main", "pause"), LaneInfo)
+    await client.workers(pool=5)  # type: ignore[arg-type]
+
+
+async def types_of_an_app(app: il.App) -> None:
+    assert_type(await app.workers(), list[WorkerInfo])
+    assert_type(await app.act_on_session("s", "stop"), ActedOnSession)
 
 
 def methods(kind: type) -> dict[str, Any]:
@@ -79,6 +100,8 @@ def test_help_shows_signature_result_and_docstring() -> None:
         r"pause\(self, job_id: str\) -> interlock\.model\.job_info\.JobInfo\n",
         r"submit\(self, job: .*Call.*, payload: .*, \*\*options: .*RunOptions.*\) -> .*\.BlockingRunHandle\n",
         r"runs\(self, \*\*asked: .*RunListOptions.*\) -> collections\.abc\.Iterator\[.*\.RunInfo\]\n",
+        r"worker\(self, worker_id: str\) -> interlock\.model\.worker_info\.WorkerInfo\n",
+        r"workers\(self, pool: .*str.* = None\) -> list\[.*\.WorkerInfo\]\n",
         r"Pause the schedule of a job until it is resumed\.",
     ):
         assert re.search(pattern, shown)

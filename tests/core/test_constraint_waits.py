@@ -15,8 +15,8 @@ from interlock.model.schedule.schedule import Schedule
 from interlock.model.session import SessionAction
 from interlock.model.state import State
 from interlock.wire.command import Define
-from interlock.wire.lane_request import ActOnSession
 from interlock.wire.request import SetPaused
+from interlock.wire.session_request import ActOnSession
 from tests.core.guarded_runs import HOOK, answers, guarded, owed, reason
 from tests.core.machine import Machine
 from tests.core.scheduling import LIMITS, declare, pass_time, times
@@ -161,7 +161,7 @@ def test_a_reset_ends_the_runs_of_a_session_that_are_checked() -> None:
     machine = guarded(pre_run_hook=HOOK, limits=sessions())
     machine.hook = None
     run_id, other = machine.submit(session="s"), machine.submit(session="t")
-    machine.step(("client", ActOnSession(1, SessionAction.RESET, "s", "default")))
+    machine.step(("client", ActOnSession(1, "s", SessionAction.RESET)))
     assert (machine.state_of(run_id), reason(machine, run_id)) == (S.CANCELLED, "lane_cleared")
     assert machine.state_of(other) is S.CONDITION_RUNNING
 

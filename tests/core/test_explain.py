@@ -32,8 +32,9 @@ from interlock.model.session import SessionAction
 from interlock.model.state import ON_WORKER, State
 from interlock.model.tenant import TenantSpec
 from interlock.wire.command import Define, StartDraining, WorkerUp
-from interlock.wire.lane_request import ActOnLane, ActOnSession
+from interlock.wire.lane_request import ActOnLane
 from interlock.wire.request import StartBulk
+from interlock.wire.session_request import ActOnSession
 from soak.simulation.explanations import Explanations
 from tests.core.machine import START, Machine, retrying_job
 
@@ -117,7 +118,7 @@ def _second_of_session(machine: Machine) -> str:
 
 def _paused_session(machine: Machine) -> str:
     machine.submit(session="chat", delay=9.0)
-    machine.step(("client", ActOnSession(7, SessionAction.PAUSE, "chat")))
+    machine.step(("client", ActOnSession(7, "chat", SessionAction.PAUSE)))
     return machine.submit(session="chat")
 
 
@@ -481,7 +482,7 @@ class ExplainMachine(RuleBasedStateMachine):
 
     @rule(action=st.sampled_from(list(SessionAction)), name=st.sampled_from(["chat", "slow", "pair"]))
     def act_on_session(self, action: SessionAction, name: str) -> None:
-        self.machine.step(("client", ActOnSession(7, action, name)))
+        self.machine.step(("client", ActOnSession(7, name, action)))
 
     @rule(action=st.sampled_from(list(LaneAction)[:2]), name=st.sampled_from(["main", "slow"]))
     def act_on_lane(self, action: LaneAction, name: str) -> None:

@@ -14,8 +14,8 @@ from interlock.model.session import SessionAction
 from interlock.model.state import State
 from interlock.policy.policy import Policy
 from interlock.wire.command import PolicyMoved
-from interlock.wire.lane_request import ActOnSession
 from interlock.wire.message import Dispatch, Usage
+from interlock.wire.session_request import ActOnSession
 from tests.core.machine import Machine
 from tests.core.policies import (
     ALLOWS,
@@ -211,7 +211,7 @@ def test_a_session_that_is_stopped_leaves_no_run_that_waits_for_the_policy(actio
     machine = judged_by(found, limits=SESSIONS)
     waiting = [machine.submit(session="s", labels=labels) for labels in ({"ask": "yes"}, {"slow": "yes"})]
     other = machine.submit(session="t", labels={"ask": "yes"})
-    machine.step(("client", ActOnSession(1, action, "s", "default")))
+    machine.step(("client", ActOnSession(1, "s", action)))
     assert {machine.state_of(one) for one in waiting} == {S.CANCELLED}
     assert machine.state_of(other) is S.APPROVAL_REQUIRED
     assert machine.state.of(Judging).deferred == {}

@@ -17,8 +17,9 @@ from interlock.model.run_filter import RunFilter
 from interlock.model.session import SessionAction
 from interlock.model.session_info import ActedOnSession, SessionEvent
 from interlock.model.state import State
-from interlock.wire.lane_request import ActOnLane, ActOnSession, AskSessions, CreateLane, SetLane
+from interlock.wire.lane_request import ActOnLane, CreateLane, SetLane
 from interlock.wire.request import ActOnRun, NewRun, StartBulk, StateReport, ValueAnswer
+from interlock.wire.session_request import ActOnSession, AskSessions
 from tests.core.machine import Machine, at_once
 
 AT_ONCE = CoreLimits(session_patterns={"*": {"debounce": 0.0}})
@@ -33,7 +34,7 @@ def machine() -> Machine:
 
 
 def act(m: Machine, action: SessionAction, key: str = "chat", tenant: str = "default") -> ActedOnSession:
-    answer = m.step(("client", ActOnSession(7, action, key, tenant, "ann"))).answers[-1][1]
+    answer = m.step(("client", ActOnSession(7, key, action, tenant).by(actor="ann"))).answers[-1][1]
     assert isinstance(answer, ValueAnswer), answer
     assert isinstance(answer.value, ActedOnSession)
     return answer.value
@@ -88,7 +89,7 @@ def test_an_act_leaves_a_run_alone_that_ends_in_the_same_pass(
     machine: Machine, action: SessionAction, acted: bool
 ) -> None:
     first, second = machine.running(session="chat"), machine.submit(session="chat")
-    done = machine.step(machine.finish_command(first), ("client", ActOnSession(7, action, "chat")))
+    done = machine.step(machine.finish_command(first), ("client", ActOnSession(7, "chat", action)))
     report = done.answers[-1][1]
     assert isinstance(report, ValueAnswer), (report, done.problems)
     assert (report.value.acted, report.value.session.active) == (acted, 0)
@@ -116,7 +117,7 @@ def test_acts_on_idle_sessions_stay_without_memory(machine: Machine) -> None:
     ("key", "tenant", "field"), [("", "default", "session"), ("é" * 257, "default", "session"), ("a", "a b", "tenant")]
 )
 def test_a_bad_key_or_tenant_is_refused(machine: Machine, key: str, tenant: str, field: str) -> None:
-    decisions = machine.step(("client", ActOnSession(7, PAUSE, key, tenant)))
+    decisions = machine.step(("client", ActOnSession(7, key, PAUSE, tenant)))
     answer = decisions.answers[-1][1]
     assert isinstance(answer, Failed)
     assert (answer.error.code, str(answer.error).partition(":")[0]) == ("bad_value", field)
@@ -131,8 +132,11 @@ def test_the_list_has_sessions_with_runs_in_pages(machine: Machine) -> None:
     machine.finished(machine.running(session="ended"))
 
     def found(tenant: str | None, after: tuple[str, str] | None, limit: int) -> tuple[list[tuple[str, str]], bool]:
-        report = page(AskSessions(7, tenant, after, limit), machine.state, machine.wall)
-        return [(one.tenant, one.key) for one in report.sessions], report.more
+        cursor = None if after is None else "k" + "/".join(after)
+        found = page(AskSessions(7, tenant, limit, cursor), machine.state, machine.wall).value
+        last = found.sessions[-1] if found.next is not None else None
+        assert last is None or found.next == f"k{last.tenant}/{last.key}"
+        return [(session.tenant, session.key) for session in found.sessions], last is not None
 
     assert found(None, None, 100) == (keys, False)
     assert found(None, None, 3) == (keys[:3], True)
@@ -149,7 +153,7 @@ def test_a_session_shows_its_wait_and_the_options_of_its_last_job() -> None:
     m.submit(session="chat", session_options={"max_concurrent": 1, "rate": 10.0})
     m.submit(session="chat")
     m.advance(3.0)
-    shown = page(AskSessions(7, None, None, 1), m.state, m.wall).sessions[0]
+    shown = page(AskSessions(7, limit=1), m.state, m.wall).value.sessions[0]
     assert (shown.active, shown.waiting, shown.oldest_wait) == (1, 1, 3.0)
     assert (shown.max_concurrent, shown.cap, shown.debounce, shown.rate) == (1, 5, 0.0, "10/s")
 
@@ -250,13 +254,13 @@ def test_an_act_on_an_idle_session_counts_for_a_run_of_the_same_pass(
     machine: Machine, action: SessionAction, stamp: float | None, after: State
 ) -> None:
     new = NewRun("work", b"{}", session="chat", stamp=None if stamp is None else machine.wall - stamp)
-    made = machine.step(("client", ActOnSession(7, action, "chat", "default", "ann")), ("client", machine.command(new)))
+    made = machine.step(("client", ActOnSession(7, "chat", action).by(actor="ann")), ("client", machine.command(new)))
     (run_id,) = made.changed
     assert machine.path(run_id)[-1] is after
 
 
 def test_two_acts_of_one_pass_on_an_idle_session_both_count(machine: Machine) -> None:
-    machine.step(*(("client", ActOnSession(7, one, "chat", "default", "ann")) for one in (PAUSE, RESET)))
+    machine.step(*(("client", ActOnSession(7, "chat", one).by(actor="ann")) for one in (PAUSE, RESET)))
     machine.restart()
     machine.submit(session="chat")
     memo = machine.state.of(Sessions)["default", "chat"].memo

@@ -21,9 +21,10 @@ from interlock.model.lane import LaneAction, LaneChange
 from interlock.model.run_action import RunAction
 from interlock.model.session import SessionAction, SessionOptions
 from interlock.model.state import ON_WORKER, State
-from interlock.wire.lane_request import ActOnLane, ActOnSession, SetLane
+from interlock.wire.lane_request import ActOnLane, SetLane
 from interlock.wire.message import Returned, Usage
 from interlock.wire.request import ValueAnswer
+from interlock.wire.session_request import ActOnSession
 from tests.core.machine import Machine, retrying_job
 from tests.core.plain_sessions import ACTIVE, Entry, PlainSession
 
@@ -37,7 +38,7 @@ PATTERNS: dict[str, dict[str, Any]] = {
 
 
 def act(machine: Machine, action: SessionAction, session: str) -> bool:
-    answer = machine.step(("client", ActOnSession(7, action, session))).answers[-1][1]
+    answer = machine.step(("client", ActOnSession(7, session, action))).answers[-1][1]
     assert isinstance(answer, ValueAnswer)
     return bool(answer.value.acted)
 
@@ -264,7 +265,7 @@ def test_a_request_that_comes_twice_at_once_acts_once(action: SessionAction) -> 
     """Without a worker the first run of the session has its turn, and ends as soon as it is stopped."""
     machine = Machine(lanes={"main": 100}, limits=CoreLimits(session_patterns=PATTERNS))
     runs = [machine.submit(session="serial") for _ in range(2)]
-    decided = machine.step(*[("client", ActOnSession(7, action, "serial"))] * 2)
+    decided = machine.step(*[("client", ActOnSession(7, "serial", action))] * 2)
     assert decided.problems == []
     ended = {SessionAction.STOP: 1, SessionAction.STOP_ALL: 2, SessionAction.RESET: 1}.get(action, 0)
     assert sum(machine.run(run_id).ended_at is not None for run_id in runs) == ended

@@ -81,7 +81,7 @@ def refusal(machine: Machine, *runs: NewRun) -> InterlockError:
 
 
 def info(machine: Machine, only: str | None = None) -> list[TenantInfo]:
-    report = ANSWERS[AskTenants](AskTenants(1, only), machine.state, machine.wall)
+    report = ANSWERS[AskTenants](AskTenants(1).by(only_tenant=only), machine.state, machine.wall)
     assert isinstance(report, ValueAnswer)
     assert isinstance(report.value, TenantList)
     return report.value.tenants

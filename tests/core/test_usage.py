@@ -8,8 +8,8 @@ import pytest
 from interlock.core.state import CoreLimits
 from interlock.error import BadValue
 from interlock.model.session import SessionAction
-from interlock.wire.lane_request import ActOnSession
 from interlock.wire.message import Usage
+from interlock.wire.session_request import ActOnSession
 from tests.core.machine import AT_ONCE, Machine
 from tests.core.test_redaction import context_of
 
@@ -85,7 +85,7 @@ def test_a_reset_forgets_the_usage_and_runs_before_it_report_none() -> None:
     machine = machine_with()
     first = machine.submit(session="a")
     report(machine, first, 60)
-    machine.step(("client", ActOnSession(7, SessionAction.RESET, "a")))
+    machine.step(("client", ActOnSession(7, "a", SessionAction.RESET)))
     report(machine, first, 61)
     runs = machine.submit_many(2, session="a")
     assert machine.dispatched() == [first, *runs]

@@ -30,7 +30,7 @@ def ask(machine: Machine, request: Request[WorkerInfo]) -> WorkerInfo:
 
 
 def act(machine: Machine, action: WorkerAction, worker_id: str = "one") -> WorkerInfo:
-    return ask(machine, ActOnWorker(1, worker_id, action, "ann"))
+    return ask(machine, ActOnWorker(1, worker_id, action).by(actor="ann"))
 
 
 def shown(machine: Machine, worker_id: str = "one") -> WorkerInfo:
@@ -208,7 +208,7 @@ def test_a_drain_ends_with_the_removal_of_its_absent_worker_even_if_that_returns
     machine.worker_down()
     run_id = machine.submit()
     joining = WorkerUp("one", 1, 1, {"work": ""}, [], False)
-    machine.step(("client", ActOnWorker(1, "one", REMOVE, "ann")), ("", joining))
+    machine.step(("client", ActOnWorker(1, "one", REMOVE).by(actor="ann")), ("", joining))
     assert machine.dispatched() == [run_id]
 
 

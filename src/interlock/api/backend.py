@@ -19,7 +19,6 @@ from interlock.api.letters import LetterHandlers
 from interlock.api.patience import ask
 from interlock.api.runs import RunHandlers
 from interlock.api.services import ServiceHandlers
-from interlock.api.sessions import SessionHandlers
 from interlock.client.connection import Connection
 from interlock.interface import operations as op
 from interlock.ports.store import Reader
@@ -35,7 +34,6 @@ class Backend:
             **self._runs.handlers,
             **JobHandlers(reader, connection, read_job).handlers,
             **LaneHandlers(connection).handlers,
-            **SessionHandlers(connection).handlers,
             **ApprovalHandlers(reader, connection, self._runs).handlers,
             **DeliveryHandlers(reader, connection).handlers,
             **LetterHandlers(reader, connection, self._runs).handlers,
@@ -52,14 +50,14 @@ class Backend:
 
 
 async def forward(connection: Connection, call: HttpCall[Any, None]) -> Any:
-    """Ask the scheduler what the operation asks, with path, query, action and caller as its fields; answer with what it
-    reports. A request about one tenant gets the caller's own by default. This serves every operation without a handler
-    of its own."""
-    asks = call.operation.asks
-    assert asks is not None
-    given = {**call.path, **msgspec.structs.asdict(call.query), "request": 0, "action": call.operation.action}
-    given |= {"actor": call.caller.name, "only_tenant": call.caller.only_tenant}
-    if "tenant" in given:
-        given["tenant"] = call.caller.tenant_for(given["tenant"])
-    message = asks(**{name: given[name] for name in asks.__struct_fields__ if name in given})
+    """Send the scheduler the request that the operation is, with path, query, body, action and caller as its fields;
+    answer with its answer. This serves every operation without a handler of its own."""
+    operation, caller = call.operation, call.caller
+    assert operation.asks is not None
+    given = {**call.path, **msgspec.structs.asdict(call.query), "request": 0, "action": operation.action}
+    given |= {"actor": caller.name, "only_tenant": caller.only_tenant, "parent": call.parent}
+    if operation.in_tenant:
+        given["tenant"] = caller.tenant_for(given["tenant"])
+    fields = operation.asks.__struct_fields__
+    message = operation.asks(**{name: value for name, value in given.items() if name in fields})
     return await call.while_connected(ask(connection, message))

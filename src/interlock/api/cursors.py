@@ -8,7 +8,7 @@ FORM = "{kind}[0-9]{{1,18}}"
 RUNS, LOGS, SERVICE_LOGS, EVENTS, DELIVERIES, AUDIT, APPROVALS, LETTERS = "r", "l", "s", "e", "d", "a", "p", "x"
 """kinds of lists with cursors"""
 START = "start"  # cursor before the first event
-JOBS, SESSIONS = "j", "k"
+JOBS = "j"
 JOB_FORM = "j[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}"  # form of a cursor in the list of jobs
 
 
@@ -40,13 +40,3 @@ def read_job_cursor(cursor: str | None) -> str | None:
     if not re.fullmatch(JOB_FORM, cursor):
         raise BadCursor(cursor)
     return cursor[len(JOBS) :]
-
-
-def read_session_cursor(cursor: str | None) -> tuple[str, str] | None:
-    """Return tenant and key of the session after which the list goes on."""
-    if cursor is None:
-        return None
-    tenant, found, key = cursor.removeprefix(SESSIONS).partition("/")
-    if not (cursor.startswith(SESSIONS) and found and tenant and key):
-        raise BadCursor(cursor)
-    return tenant, key

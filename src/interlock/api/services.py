@@ -18,7 +18,7 @@ from interlock.interface.operation import Query
 from interlock.interface.run_view import ServiceLine, ServiceLogPage
 from interlock.model.child_info import ChildInfo
 from interlock.ports.store import Reader
-from interlock.wire import request as r
+from interlock.wire.service_request import AskTree
 
 SERVICES, WORKERS = "services", "workers"  # the children of the top whose descendants are found by name
 
@@ -41,7 +41,7 @@ class ServiceHandlers:
 
     async def _below(self, *places: str) -> list[ChildInfo]:
         """Return all descendants of these children of the top."""
-        top = await ask(self._connection, r.AskTree(0))
+        top = await ask(self._connection, AskTree(0))
         return [
             descendant
             for name in places

@@ -35,11 +35,11 @@ from interlock.task_set import TaskSet
 from interlock.wire import request as r
 from interlock.wire.delivery_request import BecomeSender, HookAnswered
 from interlock.wire.frames import LARGEST
-from interlock.wire.lane_request import AskSession
 from interlock.wire.letter_request import Replay
 from interlock.wire.message import CHUNKS, Message, Problem
-from interlock.wire.new_run import check_name
 from interlock.wire.output_request import AskScanPlan, ScanPlan
+from interlock.wire.service_request import ActOnService, AskTree, Reload
+from interlock.wire.session_request import AskSession
 from interlock.wire.worker_request import AskWorker, AskWorkers
 
 logger = logging.getLogger("interlock.links")
@@ -329,8 +329,7 @@ def _query(requests: Requests, name: str, question: r.Request[Message]) -> Messa
 async def _session(requests: Requests, name: str, question: AskSession) -> Message:
     """Show a session; one without runs is not in memory, and the store has its memo."""
     check_key("session", question.session)
-    check_name("tenant", question.tenant)
-    key, state = (question.tenant, question.session), requests.present.state
+    key, state = question.key, requests.present.state
     found = state.of(Sessions).get(key)
     if found is None:
         memo = await requests.store.record(Memo, memo_name(*key))
@@ -353,17 +352,17 @@ def _metrics(requests: Requests, name: str, question: r.AskMetrics) -> Message:
     return r.ValueAnswer(question.request, requests.present.families() + own)
 
 
-def _tree(requests: Requests, name: str, question: r.AskTree) -> Message:
+def _tree(requests: Requests, name: str, question: AskTree) -> Message:
     peers = requests.present.peers
     return r.ValueAnswer(question.request, requests.tree_operations().tree(peers.worker_names(), peers.faults))
 
 
-async def _act(requests: Requests, name: str, message: r.ActOnService) -> Message:
+async def _act(requests: Requests, name: str, message: ActOnService) -> Message:
     child = await requests.tree_operations().act(message.name, message.action, message.actor or name)
     return r.ValueAnswer(message.request, child)
 
 
-async def _reload(requests: Requests, name: str, message: r.Reload) -> Message:
+async def _reload(requests: Requests, name: str, message: Reload) -> Message:
     return r.ValueAnswer(message.request, await requests.tree_operations().reload(message.actor or name))
 
 
@@ -393,8 +392,8 @@ ROUTES: dict[type[Message], Route] = {
     r.Watch: (NOTHING, Requests.watch),
     AskScanPlan: (JOBS, lambda requests, _, message: _scan_plan(requests.present.state, message)),
     BecomeSender: (JOBS, lambda requests, name, message: requests.sender.register(name, message)),
-    r.AskTree: (NOTHING, _tree),
-    r.ActOnService: (NOTHING, _act),
-    r.Reload: (NOTHING, _reload),
+    AskTree: (NOTHING, _tree),
+    ActOnService: (NOTHING, _act),
+    Reload: (NOTHING, _reload),
 }
 """any other `Change` goes unchanged to its handler in `core/step.py`, which answers it"""

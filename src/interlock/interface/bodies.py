@@ -7,20 +7,17 @@ from msgspec import UNSET, Meta, UnsetType
 
 from interlock.fields.doc import doc
 from interlock.fields.field_types import Rate
-from interlock.interface.new_run_body import TENANT, Body, Moment, Name, NewRunBody
+from interlock.interface.new_run_body import TENANT, Body, Moment, NewRunBody
 from interlock.model.child_info import ChildInfo
 from interlock.model.lane import LIMIT
-from interlock.model.session import LONGEST_SESSION
 from interlock.model.state import State
+from interlock.wire.parameter import FilterText, NameText, Reason, SessionText
 from interlock.wire.request import MOST_PARALLEL, MOST_RUNS_OVER_HTTP
 
 MOST_JOBS = 10_000  # jobs in one request
 
-FilterText = Annotated[str, Meta(max_length=256)]
 LaneCount = Annotated[int, Meta(ge=LIMIT.least, le=LIMIT.most)]
 RateText = Annotated[str, Meta(extra_json_schema={"pattern": f"^(?:{Rate.FORM.pattern})$"})]
-SessionText = Annotated[str, Meta(max_length=LONGEST_SESSION)]
-Reason = Annotated[str, Meta(max_length=1000)]
 
 
 class BatchBody(Body, frozen=True, kw_only=True):
@@ -69,7 +66,7 @@ class BackfillBody(Body, frozen=True, kw_only=True):
     end: Annotated[Moment, doc("End of the range, itself excluded, in the same form.")] = msgspec.field(name="to")
     max_parallel: Annotated[int, doc("Most of these runs that may be live at once.", ge=1, le=MOST_PARALLEL)] = 1
     payload: Annotated[dict[str, Any] | None, doc("Arguments of every run; by default the job's own.")] = None
-    tenant: Annotated[Name | None, doc(TENANT)] = None
+    tenant: Annotated[NameText | None, doc(TENANT)] = None
 
 
 class JobsBody(Body, frozen=True, kw_only=True):
@@ -81,7 +78,7 @@ class JobsBody(Body, frozen=True, kw_only=True):
 class LaneBody(Body, frozen=True, kw_only=True):
     """A lane to create."""
 
-    id: Annotated[Name, doc("Name of the lane.")]
+    id: Annotated[NameText, doc("Name of the lane.")]
     limit: Annotated[LaneCount, doc("Runs that may execute in it at once.")]
     rate: Annotated[RateText | None, doc("Maximum start rate, such as `10/s`.")] = None
     burst: Annotated[LaneCount, doc("Starts allowed at once after an idle period.")] = 1

@@ -7,11 +7,11 @@ import msgspec
 from interlock.fields.doc import doc
 from interlock.fields.field import copy_fields
 from interlock.fields.json_form import Time
-from interlock.interface.bodies import FilterText, Reason
 from interlock.interface.new_run_body import Body, Moment
 from interlock.interface.run_view import HistoryEntry, RunDetail
 from interlock.model.job_info import Cursor
 from interlock.model.letter import DeadLetter, LetterCode
+from interlock.wire.parameter import FilterText, Reason
 
 
 class LetterInfo(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,14 +7,13 @@ import msgspec
 from msgspec import Meta
 
 from interlock.fields.doc import doc
-from interlock.model.job import JOB_ID, NAME, Priority
+from interlock.model.job import Priority
 from interlock.model.labels import LONGEST_LABEL, MOST_LABELS
 from interlock.model.session import LONGEST_SESSION
 from interlock.wire.new_run import LATEST, LONGEST_DELAY, LONGEST_KEY
+from interlock.wire.parameter import JobId, NameText
 
-Name = Annotated[str, Meta(min_length=1, max_length=64, pattern=f"^{NAME.pattern}$")]
-JobId = Annotated[str, Meta(min_length=1, max_length=128, pattern=f"^{JOB_ID.pattern}$")]
-Labels = Annotated[dict[Name, Annotated[str, Meta(max_length=LONGEST_LABEL)]], Meta(max_length=MOST_LABELS)]
+Labels = Annotated[dict[NameText, Annotated[str, Meta(max_length=LONGEST_LABEL)]], Meta(max_length=MOST_LABELS)]
 Key = Annotated[str, Meta(min_length=1, max_length=LONGEST_KEY)]
 SessionKey = Annotated[str, Meta(min_length=1, max_length=LONGEST_SESSION)]
 SomeOptions = Annotated[dict[str, Any], Meta(extra_json_schema={"$ref": "#/components/schemas/SessionOptionsBody"})]
@@ -34,8 +33,8 @@ class TriggerBody(Body, frozen=True, kw_only=True):
     """A run of the job in the path, due at once."""
 
     payload: Annotated[dict[str, Any] | None, doc("Arguments; by default the job's own.")] = None
-    tenant: Annotated[Name | None, doc(TENANT)] = None
-    lane: Annotated[Name | None, doc("Lane; by default the job's own.")] = None
+    tenant: Annotated[NameText | None, doc(TENANT)] = None
+    lane: Annotated[NameText | None, doc("Lane; by default the job's own.")] = None
     priority: Annotated[
         Priority | None, doc("Place in the lane: `critical`, `interactive` or `batch`; by default the job's own.")
     ] = None

@@ -1,14 +1,19 @@
 """The type of an HTTP operation: everything that the server, its description and the clients need to know of one."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
-from typing import Any, Generic, NamedTuple, TypeVar
+from functools import cache
+from typing import Any, Generic, NamedTuple, TypeVar, get_type_hints
+
+import msgspec
 
 from interlock import error as e
 from interlock.interface.new_run_body import Body
 from interlock.model.access import Permission
 from interlock.model.job import JOB_ID, NAME
+from interlock.wire.operation import Order, Question
 from interlock.wire.request import LONGEST_KEY, Request
 
 A = TypeVar("A")
@@ -62,9 +67,11 @@ class Operation(Generic[A]):
     body: Any = None  # the type of the JSON body; None if the operation takes none
     body_required: bool = True
     key: Key | None = None
+    group: str = ""
     asks: type[Request[Any]] | None = None  # the request to the scheduler; it gives permission, patience and `once`
     action: StrEnum | None = None  # the field `action` of that request
     permission: Permission | None = Permission.READ  # if no request gives it; None: no token needed
+    in_tenant: bool = False  # whether it is about one tenant, by default the caller's: its parameter `tenant`
     every_tenant: str = ""  # things that belong to all tenants; if given, only callers who see every tenant get them
     raises: tuple[type[e.InterlockError], ...] = ()  # its own errors, besides those of path, body and HTTP
     patience: float | None = None  # seconds for the answer, if neither a request nor the query gives them
@@ -103,3 +110,43 @@ class Operation(Generic[A]):
     def parameters(self) -> list[str]:
         """The names of the path's parameters, in order."""
         return re.findall(r"\{(\w+)\}", self.path)
+
+
+CALLER = frozenset({"request", "action", "actor", "only_tenant", "parent"})
+"""fields of a request that are no parameters of its operation"""
+
+
+def operations_of(kind: type[Question[Any] | Order[Any]]) -> Iterator[Operation[Any]]:
+    """Yield the operations that a request declares: one for each of its actions, or one."""
+    http, texts = kind.http, kind.http.actions.values()
+    for action, text in (http.actions or {None: " ".join((kind.__doc__ or "").split())}).items():
+        method, path = http.route.replace("{action}", str(action)).split(" ")
+        yield Operation(
+            f"{method} {API}{path}",
+            text,
+            kind.answer,
+            name=http.name.replace("{action}", str(action)),
+            query=_parameters(kind) if issubclass(kind, Question) or http.in_tenant else Query,
+            group=http.group or path.split("/")[1],
+            asks=kind,
+            action=action,
+            in_tenant=http.in_tenant,
+            every_tenant=http.every_tenant,
+            # An error that the text of an action names is an error of that action.
+            raises=tuple(
+                one for one in http.raises if one.code in text or not any(one.code in other for other in texts)
+            ),
+        )
+
+
+@cache
+def _parameters(kind: type[Question[Any] | Order[Any]]) -> type[Query]:
+    """Return the query of an operation: the fields of its request that the path does not name."""
+    hints = get_type_hints(kind, include_extras=True)
+    fields = [
+        (field.name, hints[field.name], msgspec.field(default=field.default))
+        for field in msgspec.structs.fields(kind)
+        if field.name not in CALLER and f"{{{field.name}}}" not in kind.http.route
+    ]
+    found: Any = msgspec.defstruct(f"{kind.__name__}Query", fields, bases=(Query,), frozen=True, kw_only=True)
+    return found if fields else Query

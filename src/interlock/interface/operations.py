@@ -1,6 +1,6 @@
 """Every HTTP operation, once: the server, OpenAPI, the reference and the clients are made from this table."""
 
-from typing import Any
+from typing import Any, TypeVar
 
 from interlock import error as e
 from interlock.interface import bodies as b
@@ -8,18 +8,23 @@ from interlock.interface import queries as q
 from interlock.interface.approval_operations import APPROVAL_OPERATIONS
 from interlock.interface.audit_operations import audit
 from interlock.interface.delivery_operations import DELIVERY_OPERATIONS
-from interlock.interface.lane_operations import LANE_OPERATIONS, SESSION_OPERATIONS
 from interlock.interface.letter_operations import LETTER_OPERATIONS
 from interlock.interface.new_run_body import NewRunBody, TriggerBody
-from interlock.interface.operation import API, Key, Operation
+from interlock.interface.operation import API, Key, Operation, operations_of
 from interlock.interface.run_view import BulkInfo, History, LogPage, RunDetail, RunInfo, RunPage, ServiceLogPage
-from interlock.interface.worker_operations import WORKER_OPERATIONS
-from interlock.model.child_info import ChildInfo, ServiceAction
+from interlock.model.child_info import ChildInfo
 from interlock.model.explanation import Explanation
 from interlock.model.job_info import Backfilled, FireTimes, JobInfo, JobLog, JobPage, Timetable
-from interlock.model.reload_report import Reloaded
+from interlock.model.lane import LaneInfo
 from interlock.model.run_action import RunAction
+from interlock.wire import lane_request, session_request, worker_request
 from interlock.wire import request as r
+from interlock.wire.lane_request import CreateLane, SetLane
+from interlock.wire.operation import Order, Question, declared
+from interlock.wire.service_request import AskTree
+
+A = TypeVar("A")
+LOADED = lane_request, session_request, worker_request  # modules whose requests are operations
 
 JOB = f"{API}/jobs/{{job_id}}"
 RUN = f"{API}/runs/{{run_id}}"
@@ -222,25 +227,35 @@ delete_job = Operation(
     raises=(e.NotPut,),
 )
 
-tree = Operation(
-    f"GET {API}/tree",
-    "Show the supervision tree. The supervisors and their children, from the top.",
-    ChildInfo,
-    asks=r.AskTree,
-    every_tenant="services",
+create_lane = Operation(
+    f"POST {API}/lanes",
+    "Create a lane. It outlasts restarts and reloads. A lane that exists is returned unchanged.",
+    LaneInfo,
+    body=b.LaneBody,
+    asks=CreateLane,
+    every_tenant="lanes",
+)
+set_lane = Operation(
+    f"PATCH {API}/lanes/{{lane}}",
+    "Set values of a lane. They outlast restarts and reloads, whatever is declared. Setting a value back to "
+    "the declared one removes the override. A lowered limit stops no run.",
+    LaneInfo,
+    body=b.LaneChangeBody,
+    asks=SetLane,
+    every_tenant="lanes",
 )
 services = Operation(
     f"GET {API}/services",
     "List services. Services and groups, in the order in which they start, without their members.",
     b.ServiceList,
-    asks=r.AskTree,
+    asks=AskTree,
     every_tenant="services",
 )
 service = Operation(
     f"GET {SERVICE}",
     "Show a service. A service, or a group with its members.",
     ChildInfo,
-    asks=r.AskTree,
+    asks=AskTree,
     every_tenant="services",
 )
 service_logs = Operation(
@@ -250,36 +265,6 @@ service_logs = Operation(
     ServiceLogPage,
     query=q.ServiceLogsQuery,
     every_tenant="services",
-)
-_SERVICE_ACTIONS = {
-    ServiceAction.START: "Start a service that is down or waits to be restarted.",
-    ServiceAction.STOP: "Stop a service. It stays down until it is started again.",
-    ServiceAction.RESTART: "Stop a service if it is up, and start it.",
-    ServiceAction.SUSPEND: "Freeze the processes of a service.",
-    ServiceAction.RESUME: "Let a suspended service continue.",
-}
-service_actions = {
-    action: Operation(
-        f"POST {SERVICE}/{action}",
-        f"{action.capitalize()} a service. {meaning} The answer comes when that is done, and shows the service as it "
-        "is then.",
-        ChildInfo,
-        name=f"{action}_service",
-        asks=r.ActOnService,
-        action=action,
-        every_tenant="services",
-        raises=(e.WrongStatus,),
-    )
-    for action, meaning in _SERVICE_ACTIONS.items()
-}
-reload = Operation(
-    f"POST {API}/reload",
-    "Reload the files. Bring jobs and services in line with the files that declare them; what is the same there is "
-    "left alone. With any fault in the files nothing is changed, and the problem lists all faults.",
-    Reloaded,
-    asks=r.Reload,
-    every_tenant="services",
-    raises=(e.BadConfig,),
 )
 
 events = Operation(
@@ -313,24 +298,36 @@ metrics = Operation(
 )
 openapi = Operation("GET /openapi.json", "Show this description.", dict[str, Any], permission=None)
 
-GROUPS: dict[str, tuple[Operation[Any], ...]] = {
-    "runs": (submit, submit_many, runs, run, explanation, history, logs, *run_actions.values(), *bulk_actions.values(),
-             bulk),
-    "jobs": (jobs, job, job_log, next_times, schedule_times, timetable, trigger, pause, resume, backfill, put_job,
-             put_jobs, delete_job, *LANE_OPERATIONS),
-    "sessions": SESSION_OPERATIONS,
-    "workers": WORKER_OPERATIONS,
-    "deliveries": DELIVERY_OPERATIONS,
-    "dead letters": LETTER_OPERATIONS,
-    "approvals": APPROVAL_OPERATIONS,
-    "audit": (audit,),
-    "services": (tree, services, service, service_logs, *service_actions.values(), reload),
-    "events": (events,),
-    "health": (healthz, readyz, metrics, openapi),
-}  # fmt: skip
-"""the operations as the documentation groups them"""
-OPERATIONS = tuple(one for group in GROUPS.values() for one in group)
+DECLARED = {(kind, operation.action): operation for kind in declared() for operation in operations_of(kind)}
+"""request and action → operation, of the requests that are operations as they are"""
 
 for _name, _value in list(vars().items()):
     if isinstance(_value, Operation):
         _value.name = _name
+
+GROUPS: dict[str, list[Operation[Any]]] = {
+    "runs": [submit, submit_many, runs, run, explanation, history, logs, *run_actions.values(), *bulk_actions.values(),
+             bulk],
+    "jobs": [jobs, job, job_log, next_times, schedule_times, timetable, trigger, pause, resume, backfill, put_job,
+             put_jobs, delete_job],
+    "lanes": [create_lane, set_lane],
+    "tenants": [],
+    "sessions": [],
+    "workers": [],
+    "deliveries": [*DELIVERY_OPERATIONS],
+    "dead letters": [*LETTER_OPERATIONS],
+    "approvals": [*APPROVAL_OPERATIONS],
+    "audit": [audit],
+    "services": [services, service, service_logs],
+    "events": [events],
+    "health": [healthz, readyz, metrics, openapi],
+}  # fmt: skip
+"""the operations as the documentation groups them"""
+for _operation in DECLARED.values():
+    GROUPS[_operation.group].append(_operation)
+OPERATIONS = tuple(operation for group in GROUPS.values() for operation in group)
+
+
+def operation_of(request: Question[A] | Order[A]) -> Operation[A]:
+    """Return the operation that a request is."""
+    return DECLARED[type(request), getattr(request, "action", None)]

@@ -6,28 +6,19 @@ import msgspec
 from msgspec import Meta
 
 from interlock.fields.doc import doc
-from interlock.fields.field_types import NAME
-from interlock.interface.bodies import FilterText, RunChoice
+from interlock.interface.bodies import RunChoice
 from interlock.interface.letter_view import LetterChoice
-from interlock.interface.new_run_body import Moment, Name
+from interlock.interface.new_run_body import Moment
 from interlock.interface.operation import Query
 from interlock.model.audit import AuditKind
 from interlock.model.delivery import DeliveryState
 from interlock.model.state import State
+from interlock.wire.parameter import FilterText, cursor_form, text
 
-SESSION_CURSOR = rf"k{NAME}/[\s\S]{{1,512}}"  # tenant and key
 EVENT_ID = "start|e[0-9]{1,18}"  # the form of an event's id; `start` stands before the first event
 # Forms of texts that the handlers check themselves, with clearer errors than a pattern gives.
 WAIT = r"^([0-9]{1,5}(\.[0-9]{1,6})?ms|([0-9]{1,2}|[12][0-9]{2})(\.[0-9]{1,6})?s|[0-4](\.[0-9]{1,6})?m|300s|5m)$"
 SPAN = r"^([1-9][0-9]{0,5}s|[1-9][0-9]{0,3}m|[1-9][0-9]?h|([1-9]|[12][0-9]|3[01])d)$"
-
-
-def _text(description: str, pattern: str) -> Meta:
-    return doc(description, extra_json_schema={"pattern": pattern})
-
-
-def _cursor(pattern: str) -> Meta:
-    return _text("`next` of the page before; leave it out for the first page.", f"^{pattern}$")
 
 
 AUDIT_PAGE = 1000  # entries
@@ -36,7 +27,7 @@ ShortText = Annotated[str, Meta(max_length=64)]
 
 
 class WaitQuery(Query, frozen=True, kw_only=True):
-    wait: Annotated[str | None, _text("Time to wait for the run to end, such as `30s`; up to 5 minutes.", WAIT)] = None
+    wait: Annotated[str | None, text("Time to wait for the run to end, such as `30s`; up to 5 minutes.", WAIT)] = None
 
 
 class RunsQuery(RunChoice, Query, frozen=True, kw_only=True):
@@ -44,33 +35,17 @@ class RunsQuery(RunChoice, Query, frozen=True, kw_only=True):
     live: Annotated[bool | None, doc("`true`: only runs that have not ended; `false`: only runs that have.")] = None
     id_prefix: Annotated[FilterText | None, doc("Only runs whose id begins with this, the last 1,000 by id.")] = None
     limit: Annotated[int, doc("Most runs to return.", ge=1, le=1000)] = 50
-    cursor: Annotated[str | None, _cursor("r[0-9]{1,18}")] = None
+    cursor: Annotated[str | None, cursor_form("r[0-9]{1,18}")] = None
 
 
 class LogsQuery(Query, frozen=True, kw_only=True):
     limit: Annotated[int, doc("Most lines to return.", ge=1, le=10_000)] = 1000
-    cursor: Annotated[str | None, _cursor("l[0-9]{1,18}")] = None
+    cursor: Annotated[str | None, cursor_form("l[0-9]{1,18}")] = None
 
 
 class JobsQuery(Query, frozen=True, kw_only=True):
     limit: Annotated[int, doc("Most jobs to return.", ge=1, le=1000)] = 100
-    cursor: Annotated[str | None, _cursor("j[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")] = None
-
-
-class WorkersQuery(Query, frozen=True, kw_only=True):
-    pool: Annotated[Name | None, doc("Only workers of this pool.")] = None
-
-
-class TenantQuery(Query, frozen=True, kw_only=True):
-    tenant: Annotated[
-        Name | None, doc("Tenant of the session; by default the token's own, or `default` without tokens.")
-    ] = None
-
-
-class SessionsQuery(Query, frozen=True, kw_only=True):
-    tenant: Annotated[FilterText | None, doc("Only sessions of this tenant.")] = None
-    limit: Annotated[int, doc("Most sessions to return.", ge=1, le=1000)] = 100
-    cursor: Annotated[str | None, _cursor(SESSION_CURSOR)] = None
+    cursor: Annotated[str | None, cursor_form("j[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")] = None
 
 
 class DeliveriesQuery(Query, frozen=True, kw_only=True):
@@ -82,19 +57,19 @@ class DeliveriesQuery(Query, frozen=True, kw_only=True):
         Annotated[str, Meta(min_length=8, max_length=64)] | None, doc("Only deliveries whose id begins with this.")
     ] = None
     limit: Annotated[int, doc("Most deliveries to return.", ge=1, le=1000)] = 50
-    cursor: Annotated[str | None, _cursor("d[0-9]{1,18}")] = None
+    cursor: Annotated[str | None, cursor_form("d[0-9]{1,18}")] = None
 
 
 class LettersQuery(LetterChoice, Query, frozen=True, kw_only=True):
     limit: Annotated[int, doc("Most letters to return.", ge=1, le=1000)] = 50
-    cursor: Annotated[str | None, _cursor("x[0-9]{1,18}")] = None
+    cursor: Annotated[str | None, cursor_form("x[0-9]{1,18}")] = None
 
 
 class ApprovalsQuery(Query, frozen=True, kw_only=True):
     job: Annotated[FilterText | None, doc("Only runs of this job.")] = None
     tenant: Annotated[FilterText | None, doc("Only runs of this tenant.")] = None
     limit: Annotated[int, doc("Most runs to return.", ge=1, le=1000)] = 50
-    cursor: Annotated[str | None, _cursor("p[0-9]{1,18}")] = None
+    cursor: Annotated[str | None, cursor_form("p[0-9]{1,18}")] = None
 
 
 class AuditQuery(Query, frozen=True, kw_only=True):
@@ -105,7 +80,7 @@ class AuditQuery(Query, frozen=True, kw_only=True):
     since: Annotated[Moment | None, doc("Only entries since then, in RFC 3339 or seconds since 1970.")] = None
     last: Annotated[bool, doc("`true`: the newest entries, of the last 50,000, instead of the oldest.")] = False
     limit: Annotated[int, doc("Most entries to return.", ge=1, le=AUDIT_PAGE)] = 100
-    cursor: Annotated[str | None, _cursor("a[0-9]{1,18}")] = None
+    cursor: Annotated[str | None, cursor_form("a[0-9]{1,18}")] = None
 
 
 class JobLogQuery(Query, frozen=True, kw_only=True):
@@ -128,7 +103,7 @@ class ScheduleQuery(TimesQuery, frozen=True, kw_only=True):
 
 
 class TimetableQuery(Query, frozen=True, kw_only=True):
-    span: Annotated[str, _text("Time to look ahead, such as `24h`; 1 second to 31 days.", SPAN)] = msgspec.field(
+    span: Annotated[str, text("Time to look ahead, such as `24h`; 1 second to 31 days.", SPAN)] = msgspec.field(
         default="24h", name="for"
     )
     limit: Annotated[int, doc("Most jobs to return.", ge=1, le=1000)] = 100
@@ -136,9 +111,9 @@ class TimetableQuery(Query, frozen=True, kw_only=True):
 
 class ServiceLogsQuery(Query, frozen=True, kw_only=True):
     limit: Annotated[int, doc("Most lines to return.", ge=1, le=10_000)] = 1000
-    cursor: Annotated[str | None, _text("`next` of the answer before; newer lines follow.", "^s[0-9]{1,18}$")] = None
+    cursor: Annotated[str | None, text("`next` of the answer before; newer lines follow.", "^s[0-9]{1,18}$")] = None
     last: Annotated[bool, doc("`true`: the newest lines instead of the oldest.")] = False
-    wait: Annotated[str | None, _text("Time to wait for the next line, such as `30s`; at most 5 minutes.", WAIT)] = None
+    wait: Annotated[str | None, text("Time to wait for the next line, such as `30s`; at most 5 minutes.", WAIT)] = None
 
 
 EventType = Literal["run", "log", "chunk", "progress", "service", "service_log", "lane", "job", "session", "violation"]
@@ -154,7 +129,7 @@ class EventsQuery(Query, frozen=True, kw_only=True):
     )
     after: Annotated[
         str | None,
-        _text(
+        text(
             "Send first every stored event after this id; `start` sends all. The header `Last-Event-ID` overrides it.",
             f"^({EVENT_ID})$",
         ),

@@ -1,18 +1,19 @@
-"""Requests about lanes, tenants and sessions, each with its answer, as those in `request.py`."""
+"""Operations on lanes and tenants."""
 
 from typing import ClassVar
 
-from interlock.model.access import Permission
 from interlock.model.lane import LaneAction, LaneChange, LaneInfo, LaneList, LaneSpec
-from interlock.model.session import SessionAction
-from interlock.model.session_info import ActedOnSession, SessionInfo
 from interlock.model.tenant import TenantList
-from interlock.wire.message import Count
-from interlock.wire.request import Answer, ChangeRequest, Request
+from interlock.wire.operation import Http, Order, Question
+from interlock.wire.request import ChangeRequest
+
+KEPT = "It outlasts restarts and reloads. May be repeated."
 
 
-class AskLanes(Request[LaneList], frozen=True):
-    pass
+class AskLanes(Question[LaneList], frozen=True):
+    """List lanes. Lanes with their limits and the runs in them, which are of all tenants."""
+
+    http: ClassVar = Http("lanes", "GET /lanes", every_tenant="lanes")
 
 
 class CreateLane(ChangeRequest[LaneInfo], frozen=True):
@@ -31,41 +32,24 @@ class SetLane(ChangeRequest[LaneInfo], frozen=True):
     actor: str = ""
 
 
-class ActOnLane(ChangeRequest[LaneInfo], frozen=True):
+class ActOnLane(Order[LaneInfo], frozen=True):
     lane: str
     action: LaneAction
-    actor: str = ""
+
+    http: ClassVar = Http(
+        "{action}_lane",
+        "POST /lanes/{lane}/{action}",
+        every_tenant="lanes",
+        actions={
+            LaneAction.PAUSE: f"Pause a lane. Start no runs in it until it is resumed. Active runs finish. {KEPT}",
+            LaneAction.RESUME: f"Resume a lane. Let a paused or draining lane start runs again. {KEPT}",
+            LaneAction.DRAIN: "Drain a lane. Start no runs in the lane, and refuse new ones with `draining`, until it "
+            f"is resumed. Active runs finish, and waiting runs stay. Occurrences of schedules wait too. {KEPT}",
+        },
+    )
 
 
-class AskTenants(Request[TenantList], frozen=True):
-    only_tenant: str | None = None  # the only tenant that the answer may name
+class AskTenants(Question[TenantList], frozen=True):
+    """List tenants. Tenants that are declared, with their limits and runs; callers of one tenant see only their own."""
 
-
-class SessionsReport(Answer, frozen=True):
-    sessions: list[SessionInfo]
-    more: bool
-
-
-class AskSessions(Request[SessionsReport], frozen=True):
-    """Ask for sessions with live runs, of one tenant or of all, after this tenant and key."""
-
-    tenant: str | None
-    after: tuple[str, str] | None
-    limit: Count
-
-
-class AskSession(Request[SessionInfo], frozen=True):
-    """Ask for a session, with or without runs."""
-
-    session: str
-    tenant: str = "default"
-
-
-class ActOnSession(ChangeRequest[ActedOnSession], frozen=True):
-    action: SessionAction
-    session: str
-    tenant: str = "default"
-    actor: str | None = None
-
-    permission: ClassVar = Permission.CANCEL
-    once: ClassVar = True
+    http: ClassVar = Http("tenants", "GET /tenants")

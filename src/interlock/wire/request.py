@@ -9,13 +9,11 @@ import msgspec
 
 from interlock.model.access import Permission
 from interlock.model.bulk import BulkRequest
-from interlock.model.child_info import ChildInfo, ServiceAction
 from interlock.model.explanation import Explanation
 from interlock.model.exposition import Family
 from interlock.model.facets import ProgressInfo
 from interlock.model.job import Job
 from interlock.model.job_info import Backfilled, JobInfo
-from interlock.model.reload_report import Reloaded
 from interlock.model.run import Run, RunStats, Transition
 from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter
@@ -224,30 +222,6 @@ class AskProgress(Probe[ProgressInfo | None], frozen=True):
 
 class AskMetrics(Probe[list[Family]], frozen=True):
     pass
-
-
-class AskTree(Request[ChildInfo], frozen=True):
-    pass
-
-
-class ActOnService(ChangeRequest[ChildInfo], frozen=True):
-    """Act on a service or a group; answered when it is done."""
-
-    name: str
-    action: ServiceAction
-    actor: str = ""
-
-    patience: ClassVar = 300.0
-    once: ClassVar = True
-
-
-class Reload(ChangeRequest[Reloaded], frozen=True):
-    """Read the files again and apply the changes."""
-
-    actor: str = ""
-
-    patience: ClassVar = 300.0
-    once: ClassVar = True
 
 
 class AskJobs(Request[JobsReport], frozen=True):

@@ -10,8 +10,8 @@ from interlock.cli.shared.options import FINDING, Flags, JsonOption, argument, o
 from interlock.cli.shared.server import client_of
 from interlock.error import BadValue
 from interlock.fields.field_types import did_you_mean
-from interlock.interface.lane_operations import session_actions
 from interlock.model.session import SessionAction
+from interlock.wire.session_request import ActOnSession
 
 KeyArgument = Annotated[str, argument("SESSION", "Key of the session.", completion.sessions)]
 TenantOption = Annotated[str | None, option("TEXT", "Tenant of the session; by default your own.")]
@@ -31,7 +31,7 @@ def command_of(action: SessionAction) -> Callable[..., None]:
     def command(flags: Flags, key: KeyArgument, tenant: TenantOption = None, json: JsonOption = False) -> None:
         _act(flags, action, key, tenant, json)
 
-    command.__doc__ = f"{session_actions[action].text}\n\n{PIPED}"
+    command.__doc__ = f"{ActOnSession.http.actions[action]}\n\n{PIPED}"
     return takes(*FINDING)(command)
 
 

@@ -3,15 +3,18 @@
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
 
+from interlock.client.declared import Blocks
 from interlock.client.handle import RunHandle, Typed
 from interlock.client.http.base_client import BaseClient
 from interlock.client.http.blocking_transport import BlockingTransport
 from interlock.client.http.exchange import ClientPolicy
 from interlock.client.http.operations import Operations
 from interlock.client.http.sync import blocking, blocking_iterator, finish
+from interlock.client.scheduler_operations import SchedulerOperations
 from interlock.client.submission import Call, NewRuns
 from interlock.fields.duration import Duration
 from interlock.wire.new_run import RunOptions
+from interlock.wire.operation import Order, Question
 
 T = TypeVar("T")
 
@@ -53,7 +56,7 @@ def _handles(targets: list[RunHandle[Any]]) -> list[BlockingRunHandle[Any]]:
     return [BlockingRunHandle(target) for target in targets]
 
 
-class Client(BaseClient):
+class Client(BaseClient, Blocks, SchedulerOperations):
     """A server over HTTP. `url` is http://host:port or unix:/path; by default INTERLOCK_URL, or else the local socket.
     `token` is by default INTERLOCK_TOKEN.
 
@@ -65,6 +68,9 @@ class Client(BaseClient):
     def _connect(self, policy: ClientPolicy, token: str | None) -> None:
         self._transport = BlockingTransport(policy, token)
         self._target = Operations(policy, self._transport)
+
+    async def _send(self, request: Question[T] | Order[T]) -> T:
+        return await self._target._send(request)
 
     def __enter__(self) -> Self:
         return self
@@ -123,17 +129,9 @@ class Client(BaseClient):
 
     jobs = blocking_iterator(Operations.jobs)
     job = blocking(Operations.job)
-    lanes = blocking(Operations.lanes)
-    tenants = blocking(Operations.tenants)
     create_lane = blocking(Operations.create_lane)
     set_lane = blocking(Operations.set_lane)
-    act_on_lane = blocking(Operations.act_on_lane)
-    workers = blocking(Operations.workers)
-    worker = blocking(Operations.worker)
-    act_on_worker = blocking(Operations.act_on_worker)
     sessions = blocking_iterator(Operations.sessions)
-    session = blocking(Operations.session)
-    act_on_session = blocking(Operations.act_on_session)
     deliveries = blocking_iterator(Operations.deliveries)
     delivery = blocking(Operations.delivery)
     redeliver = blocking(Operations.redeliver)
@@ -163,11 +161,8 @@ class Client(BaseClient):
     put_jobs = blocking(Operations.put_jobs)
     delete_job = blocking(Operations.delete_job)
 
-    tree = blocking(Operations.tree)
     services = blocking(Operations.services)
     service = blocking(Operations.service)
-    act = blocking(Operations.act)
     service_logs = blocking_iterator(Operations.service_logs)
-    reload = blocking(Operations.reload)
     ready = blocking(Operations.ready)
     metrics = blocking(Operations.metrics)

@@ -10,18 +10,17 @@ import msgspec
 
 from interlock.client.handle import RunAccess, RunHandle, Typed
 from interlock.client.http.exchange import ClientPolicy, ClientTransport, Exchange
-from interlock.client.http.request import Submitted, chosen, filled, request_of, run_fields
+from interlock.client.http.request import Submitted, filled, parts_of, request_of, run_fields
+from interlock.client.scheduler_operations import AwaitedOperations
 from interlock.error import BadValue, Forbidden
 from interlock.fields import payload as payloads
 from interlock.fields.duration import Duration, seconds
 from interlock.interface import approval_operations as approval_table
 from interlock.interface import audit_operations as audit_table
 from interlock.interface import delivery_operations as delivery_table
-from interlock.interface import lane_operations as lane_table
 from interlock.interface import letter_operations as letter_table
 from interlock.interface import operations as table
 from interlock.interface import queries as q
-from interlock.interface import worker_operations as worker_table
 from interlock.interface.approval_view import ApprovalDetail, ApprovalInfo, ApprovalPage, ReleaseBody, ResolveBody
 from interlock.interface.bodies import BackfillBody, JobsBody, LaneBody, LaneChangeBody
 from interlock.interface.job_document import JobFields, document_of
@@ -33,18 +32,15 @@ from interlock.interface.run_view import BulkInfo, LogPage, RunPage
 from interlock.model.audit import AuditEntry, AuditKind, AuditPage, AuditReport, Chain
 from interlock.model.delivery import DeliveryInfo, DeliveryPage, DeliveryState
 from interlock.model.job_info import Backfilled, JobInfo, JobPage, LoggedRun, Timetable
-from interlock.model.lane import LaneAction, LaneInfo, LaneOptions
+from interlock.model.lane import LaneInfo, LaneOptions
 from interlock.model.letter import LetterCode
 from interlock.model.schedule.schedule import Schedule
-from interlock.model.session import SessionAction
-from interlock.model.session_info import ActedOnSession, SessionInfo, SessionPage
 from interlock.model.state import State
-from interlock.model.tenant import TenantInfo
-from interlock.model.worker_info import WorkerAction, WorkerInfo
 from interlock.wire.new_run import TriggerOptions
+from interlock.wire.operation import Order, Question
 
 T = TypeVar("T")
-Page = TypeVar("Page", ApprovalPage, AuditPage, DeliveryPage, JobPage, LetterPage, LogPage, RunPage, SessionPage)
+Page = TypeVar("Page", ApprovalPage, AuditPage, DeliveryPage, JobPage, LetterPage, LogPage, RunPage)
 
 PAGE = 500
 
@@ -67,7 +63,7 @@ def _letters(asked: LetterOptions) -> dict[str, Any]:
     return {**asked, **{name: instant(at, name) for name, at in times.items() if at is not None}}
 
 
-class JobOperations(RunAccess):
+class JobOperations(RunAccess, AwaitedOperations):
     def __init__(self, policy: ClientPolicy, transport: ClientTransport) -> None:
         self._policy = policy
         self._exchange = Exchange(policy, transport)
@@ -84,6 +80,10 @@ class JobOperations(RunAccess):
     ) -> T:
         request = request_of(operation, *path, query=query, body=body, key=key)
         return await self._exchange.fetch(request, operation.answer, endless=endless)
+
+    async def _send(self, request: Question[T] | Order[T]) -> T:
+        operation, path, query = parts_of(request)
+        return await self._call(operation, *path, query=query)
 
     async def _pages(self, operation: Operation[Page], query: Query, *path: str) -> AsyncIterator[Page]:
         while True:
@@ -118,19 +118,9 @@ class JobOperations(RunAccess):
         """Return a job as it is now."""
         return await self._call(table.job, job_id)
 
-    async def lanes(self) -> list[LaneInfo]:
-        """Return every lane with its limit and the runs in it."""
-        return (await self._call(lane_table.lanes)).lanes
-
-    async def tenants(self) -> list[TenantInfo]:
-        """Return every declared tenant with its limits and runs; a client of one tenant gets its own."""
-        return (await self._call(lane_table.tenants)).tenants
-
     async def create_lane(self, name: str, limit: int, *, rate: str | None = None, burst: int = 1) -> LaneInfo:
         """Create a lane that outlasts restarts and reloads; one that exists is returned unchanged."""
-        return await self._call(
-            lane_table.create_lane, body=filled(LaneBody, id=name, limit=limit, rate=rate, burst=burst)
-        )
+        return await self._call(table.create_lane, body=filled(LaneBody, id=name, limit=limit, rate=rate, burst=burst))
 
     async def set_lane(self, name: str, **values: Unpack[LaneOptions]) -> LaneInfo:
         """Set values of a lane, whatever is declared; a rate of None removes it. Setting a value back to the
@@ -139,40 +129,7 @@ class JobOperations(RunAccess):
         body = filled(LaneChangeBody, **values)
         if "rate" in values and values["rate"] is None:
             body = msgspec.structs.replace(body, rate=None)
-        return await self._call(lane_table.set_lane, name, body=body)
-
-    async def act_on_lane(self, name: str, action: LaneAction | str) -> LaneInfo:
-        """Pause, resume or drain a lane. A paused lane starts no runs; a draining one also refuses new ones. Active
-        runs finish, and waiting runs stay until it is resumed."""
-        return await self._call(chosen(lane_table.lane_actions, action), name)
-
-    async def workers(self, pool: str | None = None) -> list[WorkerInfo]:
-        """Return the workers of a pool, or all, with their state and load."""
-        return (await self._call(worker_table.workers, query=filled(q.WorkersQuery, pool=pool))).workers
-
-    async def worker(self, worker_id: str) -> WorkerInfo:
-        """Return the worker with this id."""
-        return await self._call(worker_table.worker, worker_id)
-
-    async def act_on_worker(self, worker_id: str, action: WorkerAction | str) -> WorkerInfo:
-        """Drain, resume or remove a worker. A drained worker gets nothing new and finishes what it has. A removed one
-        also leaves; one that is away is forgotten, and its runs are retried elsewhere."""
-        return await self._call(chosen(worker_table.worker_actions, action), worker_id)
-
-    def sessions(self, tenant: str | None = None) -> AsyncIterator[SessionInfo]:
-        """Yield the sessions with runs that have not ended, of a tenant or of all, by tenant and key."""
-        query = filled(q.SessionsQuery, tenant=tenant, limit=PAGE)
-        return self._items(lane_table.sessions, query, lambda page: page.sessions)
-
-    async def session(self, key: str, tenant: str | None = None) -> SessionInfo:
-        """Return the session with this key, with or without runs."""
-        return await self._call(lane_table.session, key, query=filled(q.TenantQuery, tenant=tenant))
-
-    async def act_on_session(self, key: str, action: SessionAction | str, tenant: str | None = None) -> ActedOnSession:
-        """Stop, stopall, reset, pause or resume a session; `acted` of the answer is whether there was anything to act
-        on. If the connection breaks, the call is not repeated, because the action may have happened."""
-        operation, query = chosen(lane_table.session_actions, action), filled(q.TenantQuery, tenant=tenant)
-        return await self._call(operation, key, query=query)
+        return await self._call(table.set_lane, name, body=body)
 
     def deliveries(
         self,

@@ -11,10 +11,10 @@ import msgspec
 from interlock.client.handle import Ending, RunHandle
 from interlock.client.http.event_stream import EventOptions, EventStream
 from interlock.client.http.job_operations import JobOperations, page_size
-from interlock.client.http.request import Submitted, chosen, filled, request_of, run_fields
+from interlock.client.http.request import Submitted, filled, request_of, run_fields
 from interlock.client.stream import chunks_of
 from interlock.client.submission import Call, NewRuns, call_of, result_type_of, run_of
-from interlock.error import BadValue, ConnectionLost, NotRunning, UnknownChild, WaitTimeout, rebuild, shown
+from interlock.error import BadValue, ConnectionLost, NotRunning, WaitTimeout, rebuild
 from interlock.fields.duration import Duration
 from interlock.interface import operations as table
 from interlock.interface.bodies import ActedOn, BatchBody, BulkBody, CancelBody, Readiness, ReasonBody
@@ -33,9 +33,8 @@ from interlock.interface.run_view import (
     RunInfo,
     ServiceLine,
 )
-from interlock.model.child_info import ChildInfo, ServiceAction
+from interlock.model.child_info import ChildInfo
 from interlock.model.explanation import Explanation
-from interlock.model.reload_report import Reloaded
 from interlock.model.run import RunStats
 from interlock.model.run_action import RunAction
 from interlock.model.state import TERMINAL, State
@@ -269,33 +268,18 @@ class Operations(JobOperations):
 
     # ── services ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def tree(self) -> ChildInfo:
-        """Return the supervision tree, from the top."""
-        return await self._call(table.tree)
-
     async def services(self) -> list[ChildInfo]:
         """Return services and groups, in the order in which they start, without their `children`."""
         return (await self._call(table.services)).services
 
     async def service(self, name: str) -> ChildInfo:
         """Return a service, a group or a worker."""
-        return await self._call(table.service, _service(name))
-
-    async def act(self, name: str, action: ServiceAction | str) -> ChildInfo:
-        """Start, stop, restart, suspend or resume a service or a group; return it once that is done.
-
-        If the connection breaks, the call is not repeated, because the action may have happened.
-        """
-        return await self._call(chosen(table.service_actions, action), _service(name))
-
-    async def reload(self) -> Reloaded:
-        """Make the server read its files again; `BadConfig`, with a line for each fault, if it refuses them."""
-        return await self._call(table.reload)
+        return await self._call(table.service, name)
 
     def service_logs(self, name: str, follow: bool = False, last: int | None = 100) -> AsyncIterator[ServiceLine]:
         """Yield the output and the changes of a service: the `last` lines, or all that are kept with None. With
         `follow`, new lines come until you leave, through restarts of the server."""
-        request_of(table.service_logs, _service(name))
+        request_of(table.service_logs, name)
         if last is not None and (not isinstance(last, int) or isinstance(last, bool) or not 0 <= last <= MOST_LINES):
             raise BadValue("last", last, f"a whole number from 0 to {MOST_LINES:,}, or None for all")
         return self._lines(name, follow, last)
@@ -340,14 +324,6 @@ class Operations(JobOperations):
         if not answer.headers.get("content-type", "").startswith("text/plain"):
             raise self._exchange.not_ours(request, answer.status, "something instead of metrics")
         return answer.body.decode(errors="replace")
-
-
-def _service(name: str) -> str:
-    """Return the name; refuse a path, which the tree shows but no operation takes."""
-    last = name.rpartition("/")[2] if isinstance(name, str) else ""
-    if last not in ("", ".", "..", name):
-        raise UnknownChild(name, f"; this is a path, and its last part is the name: {shown(last)}")
-    return name
 
 
 def _run_body(new: NewRun, now: float, tenant: str | None) -> NewRunBody:

@@ -1,22 +1,23 @@
 """Requests made from the table of operations (`interface/operations.py`), and from the structs it names."""
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar, cast
+from collections.abc import Sequence
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
 
 from interlock.client.http.exchange import HttpRequest
-from interlock.error import BadValue
+from interlock.error import BadValue, UnknownChild, shown
 from interlock.interface.operation import PATH_PARAMETERS, Operation, Query
+from interlock.interface.operations import operation_of
 from interlock.model.run import CALL_KEY
 from interlock.model.session import check_key
 from interlock.wire.claim import HEADER, present_claim
 from interlock.wire.new_run import PLAIN, check_text
+from interlock.wire.operation import Order, Question
 from interlock.wire.request import NewRun
 
-A = TypeVar("A", bound=str)
 S = TypeVar("S", bound=msgspec.Struct)
 T = TypeVar("T")
 
@@ -29,13 +30,6 @@ class Submitted(msgspec.Struct):
     """The part of an answer to a submit that a handle needs."""
 
     id: str
-
-
-def chosen(operations: Mapping[A, Operation[T]], action: A | str) -> Operation[T]:
-    """Return the operation of an action; raise `BadValue` for an unknown one."""
-    if action not in operations:
-        raise BadValue("action", action, f"one of {', '.join(operations)}")
-    return operations[cast(A, action)]
 
 
 def request_of(
@@ -53,7 +47,7 @@ def request_of(
         if name == "session":
             check_key(name, value)
         elif value in ("", ".", "..") or "/" in value:
-            raise PATH_PARAMETERS[name].unknown[0](value)
+            raise _unknown(name, value)
         # A part of one or two dots would stand for a folder.
         quoted = quote(value, safe=":") if value not in (".", "..") else value.replace(".", "%2E")
         target = target.replace(f"{{{name}}}", quoted)
@@ -71,6 +65,22 @@ def request_of(
         alone=slow and operation.once,
         once=operation.once or any(new.unique is not None for new in runs),
     )
+
+
+def parts_of(request: Question[T] | Order[T]) -> tuple[Operation[T], list[str], Query]:
+    """Return the operation that a request is, with its path and its query, checked as the server checks them."""
+    operation = operation_of(request)
+    fields = {name: getattr(request, name) for name in operation.query.__struct_fields__}
+    return operation, [getattr(request, name) for name in operation.parameters], filled(operation.query, **fields)
+
+
+def _unknown(name: str, value: str) -> Exception:
+    """Return the error for a value that no path can have. The tree shows services as paths, but no operation takes
+    one."""
+    last, kind = value.rpartition("/")[2], PATH_PARAMETERS[name].unknown[0]
+    if kind is UnknownChild and last not in ("", ".", ".."):
+        return UnknownChild(value, f"; this is a path, and its last part is the name: {shown(last)}")
+    return kind(value)
 
 
 def with_query(path: str, query: Query | None) -> str:

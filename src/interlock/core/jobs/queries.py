@@ -19,8 +19,9 @@ from interlock.model.job_info import JobInfo
 from interlock.model.lane import LaneInfo, LaneList, LaneValues, shown_rate
 from interlock.model.work import BaseWork
 from interlock.wire import request as r
-from interlock.wire.lane_request import AskLanes, AskSessions, AskTenants
+from interlock.wire.lane_request import AskLanes, AskTenants
 from interlock.wire.message import Message
+from interlock.wire.session_request import AskSessions
 
 MOST_JOBS = 1000  # jobs in one answer
 MOST_TIMES = 10_000

@@ -19,30 +19,30 @@ from interlock.model.record import Memo
 from interlock.model.run import Run
 from interlock.model.session import SessionAction, check_key
 from interlock.model.session_info import ActedOnSession, SessionEvent
-from interlock.wire.lane_request import ActOnSession
 from interlock.wire.new_run import check_name
 from interlock.wire.request import ValueAnswer
+from interlock.wire.session_request import ActOnSession
 
 CLEARED = "lane_cleared"
 
 
 def act_needs(state: SchedulerState, command: ActOnSession, needs: Needs) -> None:
-    if state.of(Sessions).has_memos and (command.tenant, command.session) not in state.of(Sessions):
-        needs.records[Memo, memo_name(command.tenant, command.session)] = None
+    if state.of(Sessions).has_memos and command.key not in state.of(Sessions):
+        needs.records[Memo, memo_name(*command.key)] = None
 
 
 def act(p: Pass, origin: str, command: ActOnSession) -> None:
     check_key("session", command.session)
     check_name("tenant", command.tenant)
-    session = p.state.of(Sessions).open(command.tenant, command.session, p.memo)
+    session = p.state.of(Sessions).open(*command.key, p.memo)
     before, actor = session.memo, command.actor or origin
     acted = _ACTIONS[command.action](p, session, actor)
     shown = session_info(p.state, session, p.now)
     p.answers.append((origin, ValueAnswer(command.request, ActedOnSession(acted=acted, session=shown))))
     if acted or session.memo != before:
-        p.announce(copy_fields(SessionEvent, command, at=p.now, actor=actor, after=shown))
+        p.announce(copy_fields(SessionEvent, command, tenant=session.tenant, at=p.now, actor=actor, after=shown))
     if not session.live:
-        del p.state.of(Sessions)[command.tenant, command.session]
+        del p.state.of(Sessions)[command.key]
 
 
 def _stop(p: Pass, session: Session, actor: str) -> bool:

@@ -5,8 +5,8 @@ from interlock.core.part import Part, Wait, ends
 from interlock.core.sessions import acts, turns
 from interlock.core.sessions.session import Sessions
 from interlock.model.state import State
-from interlock.wire.lane_request import ActOnSession
 from interlock.wire.message import Usage
+from interlock.wire.session_request import ActOnSession
 
 SESSIONS = Part(
     name="sessions",

@@ -7,10 +7,9 @@ from interlock.core.state import SchedulerState
 from interlock.fields.field import copy_fields
 from interlock.model.lane import shown_rate
 from interlock.model.session import effective
-from interlock.model.session_info import SessionInfo, SessionUsage
-from interlock.wire import lane_request as r
-
-MOST_SESSIONS = 1000  # in one answer
+from interlock.model.session_info import SessionInfo, SessionPage, SessionUsage
+from interlock.wire.request import ValueAnswer
+from interlock.wire.session_request import AskSessions
 
 
 def session_info(state: SchedulerState, session: Session, now: float) -> SessionInfo:
@@ -37,14 +36,11 @@ def session_info(state: SchedulerState, session: Session, now: float) -> Session
     )
 
 
-def page(question: r.AskSessions, state: SchedulerState, now: float) -> r.SessionsReport:
+def page(question: AskSessions, state: SchedulerState, now: float) -> ValueAnswer:
     """Return sessions with live runs in the order of tenant and key."""
-    limit = max(1, min(question.limit, MOST_SESSIONS))
-    keys = (
-        key
-        for key in state.of(Sessions)
-        if question.tenant in (None, key[0]) and (question.after is None or key > question.after)
-    )
-    found = nsmallest(limit + 1, keys)
-    shown = [session_info(state, state.of(Sessions)[key], now) for key in found[:limit]]
-    return r.SessionsReport(question.request, shown, len(found) > limit)
+    after, tenants = question.after, {question.tenant, question.only_tenant} - {None}
+    keys = (key for key in state.of(Sessions) if tenants <= {key[0]} and (after is None or key > after))
+    found = nsmallest(question.limit + 1, keys)
+    shown = [session_info(state, state.of(Sessions)[key], now) for key in found[: question.limit]]
+    following = f"k{shown[-1].tenant}/{shown[-1].key}" if len(found) > question.limit else None
+    return ValueAnswer(question.request, SessionPage(sessions=shown, next=following))
