@@ -110,7 +110,7 @@ def test_explanations_without_a_server(policy: Call) -> None:
         ["deny", "", "no rule matches"],
         ["large", "passes", "payload_size: 11 does not fit over 1,000"],
         ["money", "passes", "when: has(payload.value) && payload.value > 100 is false"],
-        ["often", "passes", "velocity: matches only beyond 2 requests with the same tenant within 60s"],
+        ["often", "passes", "velocity: matches only after 2 requests with the same tenant within 60s"],
         ["echo", "passes", "labels.env: prod does not fit test"],
         ["default", "decides", "no rule matches: deny"],
     ]

@@ -70,7 +70,7 @@ def test_expressions_velocities_the_default_lists_and_filters() -> None:
     assert [(one.place, one.decides, one.text) for one in explain(policy, request(labels={"mcp.tool": "rm"}))] == [
         ("a", False, "when: payload.amount > 100 is false"),
         ("b", False, 'when: payload.other > 100 could not be evaluated: there is no "other"'),
-        ("c", False, "velocity: matches only beyond 5 requests with the same actor within 60s"),
+        ("c", False, "velocity: matches only after 5 requests with the same actor within 60s"),
         ("default", True, "no rule matches: allow"),
         ("lists", True, "tenants.acme: deny_topics has 'billing.*', which fits the topic 'billing.pay': deny"),
         ("lists", True, "tools: allow_tools does not have the tool 'rm': deny"),

@@ -33,7 +33,7 @@ class KeyChanges(msgspec.Struct):
 class InputChanges(msgspec.Struct):
     checkpoints: list[tuple[str, bytes]] = []
     copied: list[tuple[str, str, bool]] = []
-    """in order: a run, one whose further payloads it gets, and whether it gets the payload of that one too"""
+    """in order: a run, the run whose collected payloads it takes over, and whether it takes that run's own one too"""
 
 
 class LogChanges(msgspec.Struct):
@@ -41,7 +41,7 @@ class LogChanges(msgspec.Struct):
     """run id, attempt, number of the line, time, level, text, logger"""
     held: set[str] = set()  # runs whose lines nobody may read until they are in `published`
     redacted: list[tuple[str, str, int, int]] = []  # new texts of such lines: text, run, attempt, number
-    published: list[tuple[str, int]] = []  # runs whose held lines get new positions, and no fewer than they are
+    published: list[tuple[str, int]] = []  # run whose held lines get new positions, and at least their number
 
 
 class Batch(msgspec.Struct):
@@ -58,7 +58,7 @@ class Batch(msgspec.Struct):
     service_log: list[ServiceRow] = []
     audit: list[AuditEntry] = []
     records: dict[tuple[str, str], Record | None] = {}  # by kind and id; None to delete one
-    position: int = 0  # of the first row: log lines, so that a log precedes its run's end, then history
+    position: int = 0  # of the first row; log lines come before history, so that a log precedes the end of its run
 
     def of(self, kind: type[R]) -> list[R]:
         """Return the records of a kind."""
@@ -66,7 +66,7 @@ class Batch(msgspec.Struct):
 
     @property
     def of_logs(self) -> int:
-        """Position of the first log line that is not among the published."""
+        """Position of the first new log line, after the published ones."""
         return self.position + sum(count for _, count in self.logs.published)
 
     @property

@@ -62,8 +62,8 @@ class Pass(Decisions, kw_only=True):
     marked: dict[str, Run] = {}  # runs with new facets, live or ended
     answered: list[tuple[Asked, Any]] = []  # answers to effects of earlier passes
     entering: list[Run] = []  # runs that became pending, in order, for the entry
-    leaving: list[Run] = []  # runs that have ended; the parts have yet to hear of them
-    cleared_because: dict[str, str] = {}  # run → why a stage of the entry let it pass, if that is worth telling
+    leaving: list[Run] = []  # runs that have ended, and that the parts do not know of yet
+    cleared_because: dict[str, str] = {}  # run → why a stage of the entry let it pass, for the history
     slices: dict[type, Any] = {}  # what a part remembers for this pass alone
 
     def of(self, kind: type[T]) -> T:
@@ -139,7 +139,7 @@ class Pass(Decisions, kw_only=True):
                         break
 
     def settle(self) -> None:
-        """Let the parts hear of the runs that have ended, and of what else others wait for."""
+        """Report ended runs to the parts, so that runs that waited for them go on."""
         while True:
             leaving, self.leaving = self.leaving, []
             for settle in self.state.machine.settles:
@@ -232,7 +232,7 @@ class Pass(Decisions, kw_only=True):
             messages.append(message)
 
     def finish(self) -> Decisions:
-        """Make the rows of the batch: copies that later changes of the state do not reach."""
+        """Make the rows of the batch. They are copies, so later changes of the state do not reach them."""
         batch, created, state = self.batch, self.created, self.state
         batch.created = [created_row(run) for run in created.values()]
         updated: dict[str, list[Run]] = {}

@@ -20,8 +20,8 @@ class Step(msgspec.Struct, frozen=True):
 
 def explain(policy: Policy, request: PolicyRequest) -> list[Step]:
     """Return a step for each rule up to the one that matches, then one for the lists and filters if they refuse. No
-    requests are counted here, so rules with a velocity do not match. Of several submitters, explain the verdict for the
-    one whom the policy allows least."""
+    requests are counted here, so rules with a velocity do not match. If there are several submitters, explain the
+    verdict for the one whom the policy allows least."""
     if request.behind:
         each = for_each_submitter(request)
         request = max(each, key=lambda request: STRICTNESS.index(policy.judge(request, None, 0.0).ruling))
@@ -61,7 +61,7 @@ def _failing(compiled: CompiledRule, request: PolicyRequest, facts: RequestFacts
     if velocity is not None:
         per = f" with the same {velocity.key}" if velocity.key else ""
         window = brief(checked(velocity.window))
-        return f"velocity: matches only beyond {velocity.max_requests:,} requests{per} within {window}"
+        return f"velocity: matches only after {velocity.max_requests:,} requests{per} within {window}"
     return ""
 
 

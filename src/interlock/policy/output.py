@@ -14,7 +14,7 @@ LONGEST_KEY = 100  # lines of a private key
 
 
 class Metadata(NamedTuple):
-    """What is known of a result without reading it."""
+    """The metadata of a result, known without reading it."""
 
     topic: str
     tenant: str

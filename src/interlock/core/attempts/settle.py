@@ -250,7 +250,7 @@ def lose(p: Pass, run: Run, reason: str, exit_code: int | None = None) -> None:
     _detach(p, run)
     run.exit_code = exit_code
     if run.error is not None or run.failure is not None:
-        # They are of an earlier attempt.
+        # Left by an earlier attempt.
         run.error = None
         p.set_facet(run, failure=None)
     decision: RunEnd | NextTry | None = _stopped(run, f": {reason}")

@@ -76,7 +76,7 @@ def stays_held(p: Pass, run: Run) -> bool:
 
 
 def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
-    """Explain a hold, which keeps a run that has not started from it."""
+    """Explain a hold: the run does not start before somebody releases it."""
     hold = None if run.facets is None else run.facets.hold
     if hold is not None and run.state not in HOLDS_SLOT:
         text = f"is held by {hold.by} until it is released"

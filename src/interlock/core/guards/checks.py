@@ -1,4 +1,4 @@
-"""Check jobs: what their runs found out."""
+"""Check jobs: read what their runs have found."""
 
 import msgspec
 
@@ -9,7 +9,7 @@ LONGEST_MESSAGE = 500
 
 
 def result_of(run: Run) -> tuple[str, str]:
-    """Return the violation that a check found, or why it found nothing out."""
+    """Return the violation that a check found, or why it could not check."""
     if run.state is not State.SUCCEEDED:
         return "", f"run {run.id} ended as {run.state} ({run.reason})"
     found = None if run.result is None else msgspec.json.decode(run.result)

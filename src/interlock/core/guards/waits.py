@@ -19,8 +19,8 @@ from interlock.model.run import Now, Run
 from interlock.model.state import State
 
 KILLED = "killed by a newer run of its job (kill_old)"
-MOST_WOKEN = 1000  # runs without a limit on their number that the end of one wakes
-WAITS = (ActionKind.WAIT, ActionKind.KILL_OLD)  # decisions that other runs of the job end
+MOST_WOKEN = 1000  # runs that the end of one wakes, if their number is not limited
+WAITS = (ActionKind.WAIT, ActionKind.KILL_OLD)  # decisions whose wait ends with other runs of the job
 
 
 class WaitRefusal(str):
@@ -112,8 +112,8 @@ def skip_waiting(p: Pass, job_id: str, why: str) -> None:
 
 
 def _is_stuck(state: SchedulerState, others: Iterable[Run], run: Run) -> bool:
-    """Return whether all that these wait for, in the end, is this run. A run that executes, or waits for a slot or for
-    an answer from outside, goes on by itself, and so do those that wait for it."""
+    """Return whether these runs wait for nothing but this run, directly or not. A run that executes, or waits for a
+    slot or for an answer from outside, goes on by itself, and so do those that wait for it."""
     seen, ahead = {run.id}, list(others)
     while ahead:
         blocker = ahead.pop()

@@ -32,7 +32,7 @@ SESSION_RATE = "rate:session:"
 TENANT_RATE = "rate:tenant:"
 VALUE_RATE = "rate:limit:"  # prefix of the names of rates of a job for each value of an argument
 PASSING = (SESSION_RATE, TENANT_RATE, VALUE_RATE)  # rates with any number of names: idle ones are forgotten
-UNLIMITED = 10**9  # runs at once, for a job that limits only the rate of a value, or a tenant without `max_running`
+UNLIMITED = 10**9  # limit of a job that bounds only the rate of a value, and of a tenant without `max_running`
 REST = 60.0  # seconds that such a rate is kept after all its starts are paid for
 
 
@@ -188,7 +188,7 @@ class LimitGate(Gate, eq=False, kw_only=True):
 
 
 class Gates(dict[str, Gate]):
-    """Those with runs behind them, and rates, by name. A tenant is a gate that is not among them."""
+    """Gates with runs behind them, and rates, by name; without those of tenants."""
 
     def __init__(self) -> None:
         self.open: dict[str, Gate] = {}  # those that may have room for queues behind them

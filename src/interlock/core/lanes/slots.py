@@ -31,9 +31,9 @@ def free(p: Pass, run: Run) -> None:
 
 
 def leave_queue(p: Pass, run: Run) -> None:
-    """Take a run out of its lane that ends or goes through the entry again. It may still wait for its turn."""
+    """Take a run that ends, or goes through the entry again, out of its lane; or out of the wait for its turn."""
     if run.session is not None and p.state.of(Sessions).keeps(run):
-        run.due_at = None  # the end of its time to collect others, for which a pending run does not wait
+        run.due_at = None  # ended the time to collect others; a pending run collects none
     else:
         p.state.lanes.mark_startable(run.lane).remove(line_key(p.state, run), run)
 

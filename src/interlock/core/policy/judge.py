@@ -300,9 +300,9 @@ def _end_pause(p: Pass, run: Run) -> None:
 
 
 def adopt_policy(p: Pass, policy: Policy | None, is_start: bool, actor: str) -> None:
-    """Take the declared policy, and judge waiting runs again if it is another one. The store cannot show which policy
-    judged a run that its constraints or its worker have: it is judged again if they let it go. Nor can it show whether
-    a remote policy has changed before a start."""
+    """Take the declared policy, and judge waiting runs again if it is a new one. Runs whose constraints are being
+    checked, and runs on a worker, are judged again when they come back: the store does not show which policy judged
+    them. It does not show either whether a remote policy changed while no scheduler ran."""
     state = p.state
     state.of(Judging).policy = policy
     if policy is not None or state.limits.remote_policy:

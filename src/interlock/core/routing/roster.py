@@ -27,7 +27,7 @@ NOT_OUT = inf  # `Attempt.heard` before the attempt is sent: it cannot be silent
 DEMAND = "demand"  # the kind of a span that ends with another look for a worker
 PREFERRED_POOL, PREFERRED_WORKER = "preferred_pool", "preferred_worker_id"  # names of labels
 CONSTRAINT = "constraint."
-PREFIXES = ("placement.", CONSTRAINT, "node.")  # of the labels of runs that a worker must have
+PREFIXES = ("placement.", CONSTRAINT, "node.")  # of the labels of a run that its worker must have, too
 UNDECLARED = PoolSpec(topics=(EVERYTHING,))
 MOST_DEMANDS = 10_000
 MOST_TRIES = 50  # looks for a worker, or dispatches that none begins, before a run is given up
@@ -113,7 +113,7 @@ class WorkerGroup(msgspec.Struct, eq=False):
     demands: list["Demand"] = []  # those that it serves
 
     def best(self, room: SlotKind, rng: Random) -> HeapEntry | None:
-        """Return the entry of the worker that has the least to do; of several, any."""
+        """Return the entry of a worker that has the least to do."""
         heap = self.heaps.get(room)
         if heap is None:
             heap = self.heaps[room] = []

@@ -99,9 +99,11 @@ class Match(Checked, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Velocity(Checked, frozen=True, kw_only=True, omit_defaults=True):
-    """A rate: the rule matches only requests beyond it."""
+    """A rate: the rule matches a request only if `max_requests` others came within the window."""
 
-    max_requests: Annotated[int, doc("Requests in the window that the rule lets pass."), Whole(1, MOST_REQUESTS)]
+    max_requests: Annotated[
+        int, doc("Requests within the window after which the rule matches."), Whole(1, MOST_REQUESTS)
+    ]
     window: Annotated[AnyTime, doc("Length of the sliding window."), Span("1s", "31d")]
     key: Annotated[
         str,
@@ -124,7 +126,7 @@ class Rule(Checked, frozen=True, kw_only=True, omit_defaults=True):
             accepts=lambda text: len(text) <= LONGEST_WHEN,
         ),
     ] = None  # fmt: skip
-    velocity: Annotated[Velocity | None, doc("Rate beyond which the rule matches.")] = None
+    velocity: Annotated[Velocity | None, doc("Rate above which the rule matches.")] = None
     decision: Annotated[Ruling, doc("`allow`, `allow_with_constraints`, `require_approval`, `throttle` or `deny`.")]
     reason: Annotated[str, doc("Reason that people are shown."), LINE] = ""
     limits: Annotated[RunLimits | None, doc("For `allow_with_constraints`: limits of the run.")] = None
