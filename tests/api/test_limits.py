@@ -1,7 +1,6 @@
 """What a client may do to a connection: nothing of it ends the server, or takes more than its share."""
 
 import asyncio
-import os
 import random
 import select
 import socket
@@ -19,7 +18,7 @@ from tests.api.conftest import sound
 from tests.helpers.http import Http, Raw, head
 from tests.helpers.jobs import app
 from tests.helpers.places import clean_folder, run_async, until
-from tests.helpers.processes import wait_until
+from tests.helpers.processes import sockets, wait_until
 from tests.helpers.server import JOBS, Server
 
 RUNS = "/api/v1/runs"
@@ -43,20 +42,11 @@ def strict() -> Iterator[Server]:
 def well(strict: Server) -> Iterator[None]:
     """After each test the server works as before, with the sockets that it had."""
     gateway = strict.gateway()
-    before = sockets(gateway)
+    before = len(sockets(gateway))
     yield
     assert strict.http.ended(strict.http.submit("echo", {"value": 1}))["result"] == 1
     assert strict.gateway() == gateway, "it died and was replaced"
-    wait_until(lambda: sockets(gateway) <= before, f"every connection is let go of ({before})")
-
-
-def sockets(pid: int) -> int:
-    """How many sockets a process has open."""
-    count = 0
-    for name in os.listdir(f"/proc/{pid}/fd"):
-        with suppress(FileNotFoundError):
-            count += os.readlink(f"/proc/{pid}/fd/{name}").startswith("socket:")
-    return count
+    wait_until(lambda: len(sockets(gateway)) <= before, f"every connection is let go of ({before})")
 
 
 def abandon(sock: socket.socket) -> None:
@@ -226,11 +216,11 @@ def test_one_that_does_not_read_a_large_answer_is_cut_off(strict: Server) -> Non
     run_id = http.submit("echo", {"value": "x" * 1_000_000})
     http.ended(run_id)
     gateway = strict.gateway()
-    before = sockets(gateway)
+    before = len(sockets(gateway))
     with Raw(strict.url) as raw:
         raw.send(head("GET", f"{RUNS}/{run_id}") * 20)
-        wait_until(lambda: sockets(gateway) > before, "it is let in")
-        wait_until(lambda: sockets(gateway) == before, "it is cut off")
+        wait_until(lambda: len(sockets(gateway)) > before, "it is let in")
+        wait_until(lambda: len(sockets(gateway)) == before, "it is cut off")
         size = 0
         with suppress(ConnectionResetError):
             while data := raw.file.read(65536):

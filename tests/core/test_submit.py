@@ -1,5 +1,6 @@
 """New runs: their ids, their idempotency keys, and what is refused."""
 
+import gc
 import itertools
 import re
 
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.core.decisions import Failed
+from interlock.core.transition import Pass
 from interlock.error import BadValue, Draining, IdempotencyConflict, UnknownJob
 from interlock.model.facets import Facets
 from interlock.model.job import Job
@@ -312,3 +314,16 @@ def test_labels_have_limits(labels: dict[str, str], field: str) -> None:
     with pytest.raises(BadValue) as caught:
         check_plain(NewRun("work", b"{}", labels=labels))
     assert caught.value.field == field
+
+
+def test_a_refused_submit_leaves_nothing_of_its_pass_in_memory() -> None:
+    """The error led to the pass through its frames, and the pass to the error: the collector did not see that."""
+    machine = Machine()
+
+    def refuse() -> int:
+        for _ in range(5):
+            assert isinstance(machine.ask(NewRun("nosuch", b"{}")), Failed)
+        gc.collect()
+        return sum(type(thing) is Pass for thing in gc.get_objects())
+
+    assert refuse() == refuse()

@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -46,6 +47,23 @@ def look(pid: int) -> Found | None:
         return None
     state, parent = status.rpartition(")")[2].split()[:2]
     return Found(pid, int(parent), state, _read(Path(f"/proc/{pid}/cmdline")).strip())
+
+
+def descriptors(pid: int | str = "self") -> set[tuple[str, str]]:
+    """The open descriptors of a process, by number, and what each leads to.
+
+    Compare those of the test's own process with `<=`: garbage of an earlier test that is collected meanwhile closes
+    some that were open before."""
+    listed = set()
+    for number in os.listdir(f"/proc/{pid}/fd"):
+        with suppress(FileNotFoundError):  # of the listing itself
+            listed.add((number, os.readlink(f"/proc/{pid}/fd/{number}")))
+    return listed
+
+
+def sockets(pid: int | str = "self") -> set[tuple[str, str]]:
+    """The open sockets of a process."""
+    return {(number, target) for number, target in descriptors(pid) if target.startswith("socket:")}
 
 
 def alive(pid: int) -> bool:

@@ -6,7 +6,7 @@ import json
 import os
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any
 
 from msgspec.structs import replace
@@ -16,7 +16,7 @@ from interlock.wire import message as m
 from interlock.worker.pool import ExecutorOptions, ProcessPool
 from interlock.worker.router import Router, executors
 from tests.helpers.places import until
-from tests.helpers.processes import children_of, zombies
+from tests.helpers.processes import children_of, descriptors, zombies
 
 End = m.Finished | m.Lost | m.Returned
 SCHEDULED_AT = 1_700_000_000.0
@@ -98,19 +98,17 @@ class Stage:
 async def executing() -> AsyncIterator[Stage]:
     """Executors; at the end there is nothing left of them, and nothing open that was not before."""
     await _warm_up()
-    before, others = _open(), children_of(os.getpid())
+    before, others = descriptors(), children_of(os.getpid())
     stage = Stage()
     try:
         await stage.executors.open(stage.heard.append)
         yield stage
     finally:
         await stage.executors.close()
-    # What an earlier test left to the garbage collector may be closed meanwhile.
     try:
-        await until(lambda: _open().keys() <= before.keys(), "what was opened is closed")
+        await until(lambda: descriptors() <= before, "what was opened is closed")
     except AssertionError:
-        left = {number: path for number, path in _open().items() if number not in before}
-        raise AssertionError(f"left open: {left}") from None
+        raise AssertionError(f"left open: {descriptors() - before}") from None
     assert children_of(os.getpid()) == others
     assert zombies() == []
 
@@ -122,12 +120,3 @@ async def _warm_up() -> None:
     there.close()
     writer.close()
     await writer.wait_closed()
-
-
-def _open() -> dict[str, str]:
-    """Return the open descriptors, and what each is."""
-    found = {}
-    for number in os.listdir("/proc/self/fd"):
-        with suppress(FileNotFoundError):  # of the listing itself
-            found[number] = os.readlink(f"/proc/self/fd/{number}")
-    return found

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from interlock.supervision.guard_client import Guard, Program, Spawned
-from tests.helpers.processes import alive, children_of, look, wait_until, zombies
+from tests.helpers.processes import alive, children_of, descriptors, look, wait_until, zombies
 
 ROOT = Path(__file__).parents[2]
 SLEEP = ("sleep", "1000")
@@ -98,10 +98,6 @@ def with_parent(pid: int | None) -> list[int]:
     return [one.pid for one in found if one is not None and one.parent == pid]
 
 
-def open_descriptors(pid: int | str = "self") -> int:
-    return len(os.listdir(f"/proc/{pid}/fd"))
-
-
 @asynccontextmanager
 async def guarded() -> AsyncIterator[Guard]:
     """A guard; at the end there is nothing left of it, and nothing open that was not before."""
@@ -111,13 +107,13 @@ async def guarded() -> AsyncIterator[Guard]:
     asyncio.get_running_loop().remove_reader(warm)
     os.close(warm)
     os.close(there)
-    before, others = open_descriptors(), children_of(os.getpid())
+    before, others = descriptors(), children_of(os.getpid())
     guard = Guard()
     try:
         yield guard
     finally:
         await guard.close()
-    assert open_descriptors() == before
+    assert not (left := descriptors() - before), left
     assert children_of(os.getpid()) == others
     assert zombies() == []
 

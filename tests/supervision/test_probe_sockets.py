@@ -3,11 +3,10 @@
 import asyncio
 import base64
 import functools
-import os
 import resource
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
@@ -18,18 +17,11 @@ from interlock.supervision import probes
 from interlock.supervision.probes import CannotLook, ReadyProbe, look_at, until_unwell
 from interlock.supervision.spec import Alive, Ready
 from tests.helpers.places import until
+from tests.helpers.processes import sockets
 from tests.supervision.stage import Printing, never
 
 Run = Callable[[Coroutine[Any, Any, None]], None]
 Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
-
-
-def sockets() -> set[str]:
-    found = set()
-    for name in os.listdir("/proc/self/fd"):
-        with suppress(FileNotFoundError):
-            found.add(os.readlink(f"/proc/self/fd/{name}"))
-    return {one for one in found if one.startswith("socket:")}
 
 
 @pytest.fixture(params=["asyncio", "uvloop"])

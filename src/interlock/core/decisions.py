@@ -88,7 +88,7 @@ class Batch(msgspec.Struct):
         return any(rows for part in parts for rows in part if type(rows) in (list, dict))
 
 
-class Failed(msgspec.Struct, frozen=True, gc=False):
+class Failed(msgspec.Struct, frozen=True):  # tracked by the collector: the frames of its error may lead back to it
     request: int
     error: InterlockError
 

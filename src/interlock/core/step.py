@@ -75,9 +75,9 @@ def step(
         except InvalidTransition as error:
             p.problems.append(str(error))
             if hasattr(content, "request"):
-                p.answers.append((origin, Failed(content.request, error)))
+                p.answers.append((origin, Failed(content.request, error.with_traceback(None))))
         except InterlockError as error:
-            p.answers.append((origin, Failed(content.request, error)))
+            p.answers.append((origin, Failed(content.request, error.with_traceback(None))))
     machine = state.machine
     for hear in machine.hears:
         hear(p)

@@ -89,7 +89,7 @@ class Requests:
             trouble = self.present.trouble
             if type(trouble) is StoreUnavailable and not isinstance(message, r.ChangeRequest):
                 raise StoreUnavailable(trouble.why, asked=True)
-            raise trouble
+            raise trouble.with_traceback(None)  # otherwise it would grow with every request
         if needs is JOBS and not self.present.is_settled:
             self._too_early.append((name, message))
             return

@@ -182,7 +182,7 @@ class SqliteStore(SqliteReader, Store, Leases):
         if self._trouble is not None:
             if isinstance(self._trouble, e.DatabaseDamaged):
                 # Another write may damage the file further.
-                raise self._trouble
+                raise self._trouble.with_traceback(None)
             self._check_files(self._files)
             self._check_log()
             self._trouble = None
