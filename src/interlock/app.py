@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast, overload
 
 from interlock.app_link import AppLink
 from interlock.client.submission import Call
-from interlock.error import (
-    BadHandler,
-    BadUse,
-    BadValue,
-    CannotImport,
-    DuplicateJob,
-    DuplicateService,
-)
+from interlock.error import BadHandler, BadUse, BadValue, CannotImport, DuplicateJob, DuplicateService, Repeated
 from interlock.fields.duration import Duration, seconds
 from interlock.fields.field_types import FieldPath, Rate
 from interlock.job_function import JobDecorator, JobFunction
@@ -209,7 +202,7 @@ class App(AppLink):
 
         def define(function: S) -> S:
             if name in self.scanners:
-                raise BadUse("scanner", f"{name!r} is declared twice")
+                raise Repeated("scanner", name, "each scanner needs its own name")
             self.scanners[name] = function
             return function
 

@@ -54,7 +54,7 @@ def test_one_request_cancels_every_run_that_fits(http: Http) -> None:
     [
         ({}, "all: "),
         ({"reason": "none"}, "all: "),
-        ({"state": ["scheduled", "failed"]}, "state: 'failed' is not a state to cancel from"),
+        ({"state": ["scheduled", "failed"]}, "state: 'failed' is not allowed to cancel; runs in it have ended"),
         ({"state": ["nowhere"]}, "state[0]: 'nowhere' is not"),
         ({"session": 7}, "session: 7 is not"),
         ({"live": True}, "live"),

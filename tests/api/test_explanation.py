@@ -116,7 +116,7 @@ def test_the_command(server: Server) -> None:
     found = json.loads(ask(server, "explain", runs[1], "--json").stdout)
     assert (found["run_id"], found["reasons"][0]["kind"]) == (runs[1], "scheduled_time")
     refused(server, "explain", "nothing", exit_code=3, says="'nothing'", code="unknown_run")
-    refused(server, "explain", runs[0][:4], exit_code=2, says="enough of an id", code="bad_value")
+    refused(server, "explain", runs[0][:4], exit_code=2, says="is ambiguous: it begins", code="bad_value")
     drawn = Terminal.plain(in_a_terminal(server.folder, "explain", runs[0], COLUMNS="80", NO_COLOR="1"))
     assert runs[0] in drawn
     assert "scheduled_time" in drawn

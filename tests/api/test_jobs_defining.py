@@ -182,7 +182,7 @@ def test_of_many_all_or_none_are_defined(http: Http) -> None:
     assert (answer.status, answer.code, answer.json["detail"]) == (422, "bad_config", "4 faults")
     places = [fault.partition(":")[0] for fault in answer.json["faults"]]
     assert places == ["jobs[1]", "jobs[1]", "jobs[2]", "jobs[3]"]
-    assert "'some1' is not another than that of jobs[0]" in answer.json["faults"][3]
+    assert "'some1' given twice; jobs[0] has it too" in answer.json["faults"][3]
     declared = http.post(JOBS, {"jobs": [WELL | {"id": "some1"}, WELL | {"id": "nightly"}]})
     assert (declared.status, declared.code) == (409, "job_declared")
     assert http.get(f"{JOBS}/some1").status == 404

@@ -90,7 +90,11 @@ def test_a_run_is_approved_as_it_was_shown(server: Server) -> None:
 
 @pytest.mark.behaviour("POL-8")
 def test_a_terminal_is_asked_first(server: Server) -> None:
+    assert ann(server, "reject", "latest", "-r", "x").stderr == (
+        "error: run: 'latest' does not exist: no run waits for an approval [unknown_run]\n"
+    )
     run_id = asked(server)
+    server.local.submit("echo")  # newer, but nobody has to approve it
     arguments = ("approve", "latest", "--reason", "fine")
     for typed, code in (("n\n", 1), ("y\n", 0)):
         assert server.local.get(f"/api/v1/runs/{run_id}").json["state"] == "approval_required"

@@ -77,7 +77,9 @@ def test_an_export_is_verified_with_and_without_a_server(server: Server) -> None
     assert stat.S_IMODE(os.stat(target).st_mode) == 0o600
     assert rows(server, "audit", "verify", str(target)) == [head]
     assert ask(server, "audit", "export").stdout == ask(server, "audit", "export", "-").stdout == target.read_text()
-    refused(server, "audit", "export", str(target), exit_code=2, says="it exists already", code="bad_value")
+    refused(
+        server, "audit", "export", str(target), exit_code=2, says="exists already; name a new file", code="bad_value"
+    )
     lines = target.read_text().splitlines()
     for changed, fault in (
         (
@@ -99,7 +101,7 @@ def test_an_export_is_verified_with_and_without_a_server(server: Server) -> None
     ("arguments", "says", "code"),
     [
         (["--kind", "verdikt"], "--kind: 'verdikt' is not one of", "bad_value"),
-        (["--limit", "1001"], "--limit: 1001 is not 1,000 or less", "bad_value"),
+        (["--limit", "1001"], "--limit: 1001 is not a number of at most 1,000", "bad_value"),
         (["--since", "soon"], "--since: 'soon' is not", "bad_value"),
         (["verfy"], "action: 'verfy' is not one of verify, export; did you mean 'verify'?", "bad_value"),
         (["verify", "--actor", "x"], "--actor: cannot be combined with verify", "bad_value"),

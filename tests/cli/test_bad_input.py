@@ -163,7 +163,7 @@ def test_a_lane_in_the_environment_must_be_a_positive_whole_number(folder: Path,
         (["--pool", "a b"], "bad_value", "--pool: 'a b' is not a name"),
         (["--label", "a b=c"], "bad_value", "--label: 'a b' is not a name"),
         (["--label", "region"], "bad_value", "--label: 'region' is not of the form NAME=TEXT"),
-        (["--label", "a=b", "--label", "a=c"], "bad_value", "--label: 'a=c' is not a new label"),
+        (["--label", "a=b", "--label", "a=c"], "bad_value", "--label: 'a' given twice; allowed once"),
         (["--capability", "a b"], "bad_value", "--capability[0]: 'a b' is not a name"),
     ],
 )

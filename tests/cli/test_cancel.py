@@ -122,7 +122,7 @@ def test_runs_by_filter(server: Server) -> None:
     assert printed(server, "cancel", "--session", "chosen", "--yes", "--json")["done"] == 0
     says = "bulk request: 'nothing' does not exist"
     refused(server, "cancel", "--request", "nothing", exit_code=3, says=says, code="unknown_bulk")
-    says = "state: 'failed' is not a state to cancel from"
+    says = "state: 'failed' is not allowed to cancel; runs in it have ended"
     refused(server, "cancel", "--state", "failed", "--yes", exit_code=2, says=says, code="bad_value")
 
 

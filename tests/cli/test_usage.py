@@ -51,6 +51,7 @@ def test_the_version(folder: Path) -> None:
         (["policy"], "missing command"),
         (["policy", "tset"], "did you mean 'test'?"),
         (["up", "--slot", "3"], "did you mean '--slots'?"),
+        (["up", "--port", "80"], "'--port' is not an option; did you mean '--http'?"),
         (["--verson"], "did you mean '--version'?"),
         (["up", "--slots"], "'--slots'"),
         (["config", "extra"], "(extra)"),

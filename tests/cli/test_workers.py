@@ -73,7 +73,7 @@ def test_workers_are_drained_and_resumed_by_name_or_beginning(own: Server) -> No
     [
         (("drian", "w1"), 2, "action: 'drian' is not one of drain, resume, remove; did you mean 'drain'?"),
         (("drain",), 2, "name the workers to drain; 'interlock workers' lists them"),
-        (("drain", "w"), 2, "worker: 'w' is not enough of an id: it begins w1-"),
+        (("drain", "w"), 2, "worker: 'w' is ambiguous: it begins w1-"),
         (("drain", "x9"), 3, "worker: 'x9' does not exist"),
         (("drain", ""), 3, "worker: '' does not exist"),
         (("drain", "w1", "--pool", "gpu"), 2, "--pool and --watch cannot be combined with drain"),

@@ -112,7 +112,7 @@ cases:
          "a.yaml:7: id: 'other' is a second policy, after 'main' at a.yaml:2; only one can be in force"),
         (POLICY + "x" * 10_000_000, "a.yaml: larger than 1,000,000 bytes"),
         ("kind: Policy\nid: main\nrules:\n" + "".join(f"- {{id: r{n}, decision: allow}}\n" for n in range(10_001)),
-         "a.yaml:3: rules: 10001 is not a list of up to 10,000"),
+         "a.yaml:3: rules: 10,001 given; at most 10,000 are allowed"),
     ],
 )  # fmt: skip
 def test_each_fault_names_its_file_and_line(text: str, says: str) -> None:
@@ -133,12 +133,12 @@ OUTPUT = POLICY + "output:\n"
             OUTPUT + "  timeout: 31s\n", "a.yaml:6: output.timeout: '31s' is not", marks=pytest.mark.behaviour("OUT-3")
         ),
         (OUTPUT + "  rules:\n  - {id: a, decision: redact}\n",
-         "a.yaml:7: output.rules[0].decision: 'redact' is not possible only for a scanner"),
+         "a.yaml:7: output.rules[0].decision: 'redact' is not allowed in a rule, only in a scanner; use"),
         (OUTPUT + "  rules:\n  - {id: a, decision: block}\n", "a.yaml:7: output.rules[0].decision: 'block' is not"),
         (OUTPUT + "  rules:\n  - id: a\n    decision: deny\n    match: {sensitivity: [hot]}\n",
          "a.yaml:9: output.rules[0].match.sensitivity[0]: 'hot' is not one of"),
         (OUTPUT + "  rules:\n  - {id: a, decision: deny}\n  - id: a\n    decision: allow\n",
-         "a.yaml:8: output.rules[1].id: 'a' is the id of an earlier rule"),
+         "a.yaml:8: output.rules[1].id: 'a' given twice; each rule needs its own id"),
         (OUTPUT + "  scanners:\n  - secrets\n  - secret\n",
          "a.yaml:8: output.scanners[1].scanner: 'secret' is not one of"),
         (OUTPUT + "  scanners:\n  - {scanner: secrets, action: hide}\n",
@@ -146,7 +146,7 @@ OUTPUT = POLICY + "output:\n"
         (OUTPUT + "  scanners:\n  - scanner: regex\n    patterns: [a, '(?=x)']\n",
          "a.yaml:8: output.scanners[0].patterns[1]: RE2 refuses the pattern '(?=x)'"),
         (OUTPUT + "  scanners:\n  - scanner: size\n    max: 1MB\n    action: redact\n",
-         "a.yaml:9: output.scanners[0].action: 'redact' is not possible for size"),
+         "a.yaml:9: output.scanners[0].action: 'redact' is not allowed for size"),
         (OUTPUT + "  scanners:\n  - {scanner: keywords}\n", "a.yaml:7: output.scanners[0].words: missing"),
         (OUTPUT + "  scanners:\n  - secrets\n  - scanner: python\n    name: names\n",
          "a.yaml:9: output.scanners[1].name: the app has no scanner 'names'; did you mean 'nemes'?"),

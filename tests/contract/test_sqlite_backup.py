@@ -62,7 +62,7 @@ def test_a_backup_has_what_was_stored_at_its_moment_and_is_for_its_owner(databas
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
     assert list(runs_in(target)) == ["r1", "r2"]
     assert sorted(path.name for path in database.parent.iterdir()) == ["copy.db", "runs.db", "runs.db.lock"]
-    with pytest.raises(BadValue, match=r"exists already; --force replaces it"):
+    with pytest.raises(BadValue, match=r"exists already; name a new file, or replace it with --force"):
         back_up(database, target)
     assert list(runs_in(target)) == ["r1", "r2"]
     assert back_up(database, target, force=True).runs == 3

@@ -43,7 +43,7 @@ def cron_or_none(expression: str, tz: str) -> Cron | None:
     try:
         return Cron(expression, tz)
     except BadValue as refused:
-        if "that can ever fire" in str(refused):
+        if "never fires" in str(refused):
             return None
         raise
 
@@ -120,10 +120,7 @@ def test_day_of_month_and_day_of_week(expression: str, expected: str) -> None:
 def test_what_can_never_fire_is_refused(expression: str) -> None:
     with pytest.raises(BadValue) as refused:
         Cron(expression, "UTC")
-    assert (
-        str(refused.value)
-        == f"schedule.cron: {expression!r} is not a cron expression that can ever fire: there is no such day"
-    )
+    assert str(refused.value) == f"schedule.cron: {expression!r} never fires: there is no such day"
     assert (refused.value.field, refused.value.value) == ("schedule.cron", expression)
 
 

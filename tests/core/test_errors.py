@@ -44,3 +44,18 @@ def test_messages_name_the_field_and_the_value() -> None:
         "retry.max_delay: '5 parsecs' is not a duration"
     )
     assert str(e.BadUse("limit", "given twice; allowed once")) == "limit: given twice; allowed once"
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (e.Ambiguous("run", "ab", ["abc", "abd"]), "run: 'ab' is ambiguous: it begins abc, abd; give more of the id"),
+        (e.Ambiguous("run", "a", ["b", "c"], 1), "run: 'a' is ambiguous: it begins b and others; give more of the id"),
+        (e.TooMany("runs", 5_000, 1_000), "runs: 5,000 given; at most 1,000 are allowed"),
+        (e.TooMany("runs", 2, 1, "submit fewer"), "runs: 2 given; at most 1 are allowed; submit fewer"),
+        (e.Repeated("tenant", "x"), "tenant: 'x' given twice; allowed once"),
+        (e.NotHere("action", "redact", "in a rule", "use deny"), "action: 'redact' is not allowed in a rule; use deny"),
+    ],
+)  # fmt: skip
+def test_a_value_that_is_not_wrong_in_itself_says_what_is(error: e.BadValue, says: str) -> None:
+    assert (str(error), error.code, error.field) == (says, "bad_value", says.partition(":")[0])

@@ -180,7 +180,10 @@ def test_a_submit_beyond_max_waiting_is_refused_whole() -> None:
     assert [(one.id, one.running, one.waiting, one.refused) for one in info(machine)] == [("a", 1, 3, 2)]
     error = refusal(machine, *[NewRun("work", b"{}", tenant="a")] * 4)
     assert isinstance(error, BadValue)
-    assert str(error) == "runs: 4 is not a number that tenant 'a' may submit at once: at most 3"
+    assert (
+        str(error)
+        == "runs: 4 given; at most 3 are allowed; the max_waiting of tenant 'a' lets no more in at once; submit fewer"
+    )
 
 
 @pytest.mark.behaviour("LAN-8")
@@ -295,7 +298,7 @@ def test_a_backfill_is_refused_beyond_max_waiting_and_occurrences_wait() -> None
     refill = Refill(5, "often", times, b"", "default", 10, "ann")
     answer = machine.step(("client", refill)).answers[-1][1]
     assert isinstance(answer, Failed)
-    assert str(answer.error).startswith("runs: 3 is not a number that tenant 'default' may submit")
+    assert str(answer.error).startswith("runs: 3 given; at most 2 are allowed; the max_waiting of tenant 'default'")
     machine.step(("client", Refill(5, "often", times[:2], b"", "default", 10, "ann")))
     assert len(executing(machine)) == 1
     machine.advance(20.0)

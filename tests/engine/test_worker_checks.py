@@ -27,7 +27,7 @@ POOLS = {"gpu": PoolSpec(topics=("*",), requires=("cuda",))}
         ({"pool": "gpu"}, "capabilities: pool 'gpu' requires cuda"),
         ({"labels": {"a b": "x"}}, "labels: 'a b' is not a name"),
         ({"labels": {"a": "x" * 257}}, "labels.a: "),
-        ({"labels": {f"n{number}": "" for number in range(101)}}, "labels: 101 is not a number of labels up to 100"),
+        ({"labels": {f"n{number}": "" for number in range(101)}}, "labels: 101 given; at most 100 are allowed"),
         ({"capabilities": ["a b"]}, "capabilities[0]: 'a b' is not a name"),
         ({"capabilities": ["cuda"] * 101}, "a list of up to 100 capabilities"),
     ],

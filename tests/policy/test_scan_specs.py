@@ -81,10 +81,10 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"scanner": "size"}, "max: missing, but required"),
     ({"scanner": "size", "max": 0}, "max: 0 is not a number of bytes like 512KiB or 32MiB, from 1B to 1TiB"),
     ({"scanner": "size", "max": "big"}, "max: 'big' is not a number of bytes"),
-    ({"scanner": "size", "max": 1, "action": "redact"}, "action: 'redact' is not possible for size; use quarantine"),
+    ({"scanner": "size", "max": 1, "action": "redact"}, "action: 'redact' is not allowed for size; use quarantine"),
     ({"scanner": "content_type"}, "allow: give allow or deny"),
     ({"scanner": "content_type", "allow": ["a b"]}, "allow[0]: 'a b' is not a content type such as text/*"),
-    ({"scanner": "content_type", "allow": ["*"], "action": "redact"}, "action: 'redact' is not possible for content"),
+    ({"scanner": "content_type", "allow": ["*"], "action": "redact"}, "action: 'redact' is not allowed for content"),
     ({"scanner": "python"}, "name: missing, but required"),
     ({"scanner": "python", "name": "a b"}, "name: 'a b' is not a name of letters"),
 ]  # fmt: skip
@@ -106,7 +106,7 @@ def test_a_fault_names_field_and_value(fields: dict[str, Any], message: str) -> 
         ("- {scanner: secrets, actoin: deny}", "scanners[0].actoin: unknown field; did you mean 'action'?"),
         ("- {scanner: regex, patterns: ['[']}", "scanners[0].patterns[0]: RE2 refuses the pattern '[': missing ]"),
         ("- {action: deny}", "scanners[0].scanner: missing, but required"),
-        ("- {scanner: size, max: 1, action: redact}", "scanners[0].action: 'redact' is not possible for size"),
+        ("- {scanner: size, max: 1, action: redact}", "scanners[0].action: 'redact' is not allowed for size"),
     ],
 )
 def test_a_fault_of_a_document_names_its_place(text: str, message: str, tmp_path: Path) -> None:

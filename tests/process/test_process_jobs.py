@@ -251,7 +251,9 @@ def test_what_cannot_be_started_says_why(folder: Path) -> None:
     (folder / "garbage").chmod(0o755)
     many = Limits(files=10**9)
     cases = [
-        (program("no-such-program"), "command: 'no-such-program' is not found"),
+        (program("no-such-program"), "command: 'no-such-program' is not found in PATH ('"),
+        (program("./none", cwd=str(folder)), f"command: './none' is not found in '{folder}'"),
+        (program("none", env={"PATH": "/opt/x"}), "command: 'none' is not found in PATH ('/opt/x'); give its"),
         (program("./plain", cwd=str(folder)), "command: './plain' is not executable"),
         (program("./script", cwd=str(folder)), "command: './script' needs an interpreter that is not found"),
         (program("./garbage", cwd=str(folder)), "command: './garbage' is not a program"),

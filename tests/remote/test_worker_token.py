@@ -37,7 +37,7 @@ def test_what_it_prints_is_what_both_sides_need(folder: Path, monkeypatch: pytes
     )
     assert token not in settings
     again = interlock(folder, "worker-token", "404")
-    assert again.stderr.startswith("error: NAME: '404' is not unique")
+    assert again.stderr.startswith("error: NAME: '404' is the name of another token")
 
 
 def test_the_certificate_is_made_once_and_its_key_is_private(folder: Path) -> None:

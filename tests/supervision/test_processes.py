@@ -277,7 +277,10 @@ def test_why_it_cannot_be_started_is_said(run: Run, folder: Path) -> None:
         raise LookupError(f"no port is free\nfor {birth.name}")
 
     wrong: list[tuple[str, dict[str, Any]]] = [
-        ("command: 'nosuch' is not found", {"command": ("nosuch",)}),
+        (
+            "command: 'nosuch' is not found in PATH ('/usr/bin:/bin'); give its whole path, or set PATH in env",
+            {"command": ("nosuch",), "env": {"PATH": "/usr/bin:/bin"}},
+        ),
         (f"command: '{listing}' is not executable", {"command": (str(listing),)}),
         (f"command: '{folder}' is not executable", {"command": (str(folder),)}),
         (f"command: '{plain}' is not a program", {"command": (str(plain),)}),

@@ -219,7 +219,7 @@ def test_a_good_address(address: str, parts: tuple[str, int]) -> None:
     ],
 )
 def test_a_probe_is_of_exactly_one_kind(kind: type[Ready] | type[Alive], given: dict[str, Any]) -> None:
-    with pytest.raises(BadValue, match=f"^{kind.where}: .* is not exactly one of {', '.join(kind.one_of)}$"):
+    with pytest.raises(BadValue, match=f"^{kind.where}: .*; give exactly one of {', '.join(kind.one_of)}$"):
         kind(**given)
 
 
@@ -306,6 +306,6 @@ def test_a_command_may_be_made_before_each_start() -> None:
 
 
 def test_what_outlives_its_supervisor_is_not_captured() -> None:
-    with pytest.raises(BadValue, match="outlives: True is not possible with capture"):
+    with pytest.raises(BadValue, match="outlives: cannot be combined with capture"):
         Process(name="a", command=["true"], outlives=True)
     assert Process(name="a", command=["true"], outlives=True, capture=False).outlives

@@ -98,7 +98,7 @@ def seconds_of(wait: str | None) -> float:
         raise e.BadDuration("wait", wait)
     limit = seconds(wait, "wait")
     if limit > LONGEST_WAIT:
-        raise e.BadValue("wait", wait, "300s at the most")
+        raise e.BadValue("wait", wait, "a duration of at most 300s")
     return limit
 
 
@@ -130,7 +130,7 @@ class QueryReader(Generic[Q]):
             if name in self._lists:
                 given.setdefault(name, []).append(value)
             elif name in given:
-                raise e.BadValue(name, value, "the first value; give it once")
+                raise e.Repeated(name, value)
             else:
                 given[name] = value
         try:
@@ -140,7 +140,7 @@ class QueryReader(Generic[Q]):
         for name, value in given.items():
             if getattr(found, self._names[name]) is None:
                 # The text `null` is read as if nothing were given.
-                raise e.BadValue(name, value, "a value; leave the parameter out instead")
+                raise e.NotHere(name, value, "in a query", "leave the parameter out instead")
         return found
 
 

@@ -13,7 +13,7 @@ from interlock.api.cursors import JOBS, cursor_of, read_job_cursor
 from interlock.api.patience import ask
 from interlock.client.connection import Connection
 from interlock.core.timetable.fire_times import first_time, following
-from interlock.error import BadConfig, BadValue, InterlockError, UnknownJob
+from interlock.error import BadConfig, BadUse, BadValue, InterlockError, Repeated, UnknownJob, shown
 from interlock.fields import payload
 from interlock.fields.duration import seconds
 from interlock.fields.field import copy_fields
@@ -174,7 +174,7 @@ class JobHandlers:
     async def put_job(self, call: HttpCall[Any, dict[str, Any]]) -> info.JobInfo:
         job_id, values = call.path["job_id"], call.body
         if (given := values.pop("id", job_id)) != job_id:
-            raise BadValue("id", given, f"the one in the path ({job_id!r})")
+            raise BadUse("id", f"{shown(given)} differs from {job_id!r} in the path; leave it out of the body")
         message = r.PutJobs(0, [self._read_job(values, job_id)], call.caller.name)
         return await self._shown((await ask(self._connection, message)).jobs[0], call.caller)
 
@@ -224,7 +224,7 @@ def _read_all(bodies: Sequence[Mapping[str, Any]], read_job: ReadJob) -> list[Jo
             if not isinstance(job_id, str):
                 raise BadValue("id", job_id, "the name of a job")
             if job_id in places:
-                raise BadValue("id", job_id, f"another than that of jobs[{places[job_id]}]")
+                raise Repeated("id", job_id, f"jobs[{places[job_id]}] has it too")
             places[job_id] = place
             jobs.append(read_job({name: value for name, value in values.items() if name != "id"}, job_id))
         except InterlockError as error:

@@ -26,6 +26,10 @@ GROUPS = {
 """group of commands → its help"""
 
 
+SYNONYMS = {"--port": "--http", "--host": "--http", "--listen": "--http", "--bind": "--http", "--db": "--database"}
+"""option of other programs → ours"""
+
+
 def _untyped(parameters: list[Any]) -> list[Any]:
     """Hide the type of options without a value in the help."""
     for parameter in parameters:
@@ -165,6 +169,8 @@ def _usage(error: TyperException) -> str:
     option, context = getattr(error, "option_name", None), getattr(error, "ctx", None)
     if type(error).__name__ == "NoSuchOption" and option is not None:
         known = [name for param in context.command.params for name in param.opts] if context is not None else []
-        return f"{option!r} is not an option{did_you_mean(option, known)}"
+        meant = SYNONYMS.get(option)
+        hint = f"; did you mean {meant!r}?" if meant in known else did_you_mean(option, known)
+        return f"{option!r} is not an option{hint}"
     text = " ".join(error.format_message().split()).rstrip(".")
     return text[:1].lower() + text[1:]

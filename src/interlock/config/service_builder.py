@@ -55,7 +55,8 @@ def declare_service(
     """Declare a service that runs exactly one of `function`, `process` and `container`."""
     given = [field for field, value in (("process", process), ("container", container)) if value is not None]
     if len(given) + (function is not None) != 1:
-        raise BadValue("service", [*given, "function"][:2], "one of process, container and a function")
+        rule = f"{' and '.join([*given, 'a function'][:2])} are given together" if given else "is empty"
+        raise BadUse("service", f"{rule}; give exactly one of process, container and a function")
     options, group = _split(fields, ServiceFields.__optional_keys__)
     child: Child
     if container is not None:

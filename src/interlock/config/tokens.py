@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from interlock.error import BadUse, BadValue
+from interlock.error import BadUse, BadValue, Repeated
 from interlock.fields.field_types import NAME, NAME_RULE, FieldPath, Kind, Schema, Text, Texts, did_you_mean
 from interlock.model.access import EVERY_TENANT, Caller, Grant, Role, digest_of
 
@@ -73,7 +73,7 @@ class Tokens(Kind):
         for number, one in enumerate(value):
             token = one if isinstance(one, Token) else self._token(one, place.at(number))
             if token.name in found:
-                raise BadValue(str(place.at(number).at("name")), token.name, "unique: two tokens have this name")
+                raise Repeated(str(place.at(number).at("name")), token.name, "each token needs its own name")
             found[token.name] = token
             if token.env is None:
                 owner = owners.setdefault(token.grant().digest, token.name)

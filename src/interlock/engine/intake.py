@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from interlock.core.state import SchedulerState
 from interlock.core.timetable.fire_times import times_between
 from interlock.engine.catalog import Catalog, CatalogEntry
-from interlock.error import BadSchedule, BadUse, BadValue, PayloadTooLarge
+from interlock.error import BadSchedule, BadUse, BadValue, NotHere, PayloadTooLarge, TooMany
 from interlock.fields import payload
 from interlock.model.job import Job
 from interlock.model.run import TRIGGER, Run
@@ -21,15 +21,17 @@ from interlock.wire.request import MOST_PARALLEL, MOST_RUNS, Backfill, PutJobs, 
 def create(message: Submit, actor: str, catalog: Catalog, known: Mapping[str, Job]) -> Create:
     """Check a submit, and mark its secrets, so that they stay secret even if the job changes."""
     runs = message.runs
-    if not runs or len(runs) > MOST_RUNS:
-        raise BadValue("runs", len(runs), f"a number of runs from 1 to {MOST_RUNS:,}")
+    if not runs:
+        raise BadUse("runs", "is empty; give at least one run")
+    if len(runs) > MOST_RUNS:
+        raise TooMany("runs", len(runs), MOST_RUNS, "submit the rest separately")
     secrets = False
     for index, new in enumerate(runs):
         entry = catalog.get(new.job_id, known)
         if not new.payload:
             new = runs[index] = replace(new, payload=own_payload(entry.job))
         if new.origin not in (None, TRIGGER):
-            raise BadValue("origin", new.origin, f"nothing or {TRIGGER!r}")
+            raise NotHere("origin", new.origin, "in a submit", f"leave it out, or use {TRIGGER!r}")
         if len(new.payload) > payload.LIMIT:
             raise PayloadTooLarge(f"payload of {new.job_id!r}", len(new.payload), payload.LIMIT)
         entry.check(new.payload)

@@ -28,10 +28,44 @@ class BadValue(BadInput, code="bad_value"):
 class BadUse(BadValue):
     """A field was given twice, without a field that it needs, or with a field that excludes it."""
 
-    def __init__(self, field: str, rule: str) -> None:
-        """`rule` follows the field: "cannot be combined with at", "given twice; allowed once"."""
+    def __init__(self, field: str, rule: str, value: object = None) -> None:
+        """`rule` follows the field: "cannot be combined with at", "needs scanners"."""
         InterlockError.__init__(self, f"{field}: {rule}")
-        self.field, self.value = field, None
+        self.field, self.value = field, value
+
+
+class Ambiguous(BadValue):
+    """Several ids begin as given."""
+
+    def __init__(self, field: str, value: str, ids: Sequence[str], most: int = 5) -> None:
+        listed = ", ".join(ids[:most]) + (" and others" if len(ids) > most else "")
+        InterlockError.__init__(self, f"{field}: {shown(value)} is ambiguous: it begins {listed}; give more of the id")
+        self.field, self.value = field, value
+
+
+class TooMany(BadValue):
+    """More were given than are allowed."""
+
+    def __init__(self, field: str, count: int, most: int, advice: str = "") -> None:
+        limit = f"at most {most:,} are allowed"
+        InterlockError.__init__(self, f"{field}: {count:,} given; {limit}{advice and f'; {advice}'}")
+        self.field, self.value = field, count
+
+
+class Repeated(BadValue):
+    """A value, or a field, was given twice."""
+
+    def __init__(self, field: str, value: object, advice: str = "allowed once") -> None:
+        InterlockError.__init__(self, f"{field}: {shown(value)} given twice; {advice}")
+        self.field, self.value = field, value
+
+
+class NotHere(BadValue):
+    """A value is valid elsewhere, but not allowed here."""
+
+    def __init__(self, field: str, value: object, where: str, advice: str) -> None:
+        InterlockError.__init__(self, f"{field}: {shown(value)} is not allowed {where}; {advice}")
+        self.field, self.value = field, value
 
 
 class BadDuration(BadInput, code="bad_duration"):

@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, TypeVar, Union, get_args, get_origi
 import msgspec
 from msgspec import NODEFAULT, UNSET, Meta
 
-from interlock.error import BadUse, BadValue, InterlockError, MissingField
+from interlock.error import BadUse, BadValue, InterlockError, MissingField, TooMany
 from interlock.fields.field_types import (
     Choice,
     FieldPath,
@@ -80,7 +80,8 @@ def copy_fields(kind: type[S], source: object, /, **own: Any) -> S:
 def check_one_of(where: str, names: tuple[str, ...], given: Mapping[str, Any]) -> None:
     chosen = [name for name in names if given.get(name) is not None and given[name] is not False]
     if names and len(chosen) != 1:
-        raise BadValue(where, chosen, f"exactly one of {', '.join(names)}")
+        rule = f"{' and '.join(chosen)} are given together" if chosen else "is empty"
+        raise BadUse(where, f"{rule}; give exactly one of {', '.join(names)}")
 
 
 class Part(Kind):
@@ -130,7 +131,7 @@ class Several(Kind):
         if not isinstance(value, (list, tuple)):
             return (self.each.check(value, place),)
         if len(value) > self.most:
-            raise BadValue(str(place), len(value), f"a list of up to {self.most:,}")
+            raise TooMany(str(place), len(value), self.most)
         return tuple(check_all((place.at(number), self.each, one) for number, one in enumerate(value)))
 
     def schema(self) -> Schema:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from interlock.error import BadUse, BadValue, MissingField
+from interlock.error import BadUse, BadValue, MissingField, NotHere
 from interlock.fields import payload
 from interlock.fields.doc import doc
 from interlock.fields.duration import Duration, checked
@@ -346,9 +346,8 @@ def check_actions(field: str, actions: Sequence[Action], decides: bool) -> None:
     for index, action in enumerate(actions):
         name = field if len(actions) == 1 else f"{field}[{index}]"
         if not decides and action.action not in INFORM:
-            raise BadValue(
-                f"{name}.action", str(action.action), f"one of {', '.join(INFORM)}, because the run has already started"
-            )
+            advice = f"use one of {', '.join(INFORM)}"
+            raise NotHere(f"{name}.action", str(action.action), "once the run has started", advice)
         if not decides and action.then is not None:
             raise BadUse(f"{name}.then", "is allowed only in on_constraint_violation")
         if decides and index < len(actions) - 1 and (action.action not in INFORM or action.then is not None):

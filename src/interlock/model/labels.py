@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from interlock.error import BadValue
+from interlock.error import BadValue, NotHere, Repeated, TooMany
 from interlock.fields.field_types import NAME, NAME_RULE, FieldPath, Kind, Schema, Word
 
 BYPASSED = "safety_bypassed"  # label of a run that started without a verdict; nobody else may set it
@@ -24,11 +24,11 @@ class Labels(Kind):
         if not isinstance(value, Mapping):
             raise BadValue(str(place), value, "a mapping of names to texts")
         if len(value) > self.most:
-            raise BadValue(str(place), len(value), f"a number of labels up to {self.most}")
+            raise TooMany(str(place), len(value), self.most)
         for name in value:
             _NAME.check(name, place)
             if name == BYPASSED:
-                raise BadValue(str(place), name, "a label that you may set; the scheduler alone sets it")
+                raise NotHere(str(place), name, "as a label of yours", "the scheduler alone sets it")
         return {name: _TEXT.check(text, place.at(name)) for name, text in value.items()}
 
     def read(self, text: str, place: FieldPath) -> dict[str, str]:
@@ -41,7 +41,7 @@ class Labels(Kind):
             if not separator:
                 raise BadValue(str(place), label, "of the form NAME=TEXT")
             if name in found:
-                raise BadValue(str(place), label, f"a new label; {name!r} is given twice")
+                raise Repeated(str(place), name)
             found[name] = text
         return self.check(found, place)
 

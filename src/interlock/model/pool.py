@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Annotated, Any
 
-from interlock.error import BadUse, BadValue
+from interlock.error import BadUse, BadValue, Repeated
 from interlock.fields.doc import doc
 from interlock.fields.field import Checked
 from interlock.fields.field_types import NAME_RULE, FieldPath, Number, Schema, Texts, Whole, Word, did_you_mean
@@ -44,7 +44,7 @@ class Topics(Texts):
         found: tuple[str, ...] = super().check(value, place)
         for number, topic in enumerate(found):
             if topic in found[:number]:
-                raise BadValue(str(place.at(number)), topic, "a new topic; the pool has it already")
+                raise Repeated(str(place.at(number)), topic)
         return found
 
     def schema(self) -> Schema:

@@ -11,6 +11,7 @@ from interlock.error import CannotStart, shown
 from interlock.fields.field_types import Command, FieldPath
 from interlock.model.work import Limits
 from interlock.supervision.goal import unless, words
+from interlock.supervision.guard_child import DEFAULT_PATH
 from interlock.supervision.guard_client import Ended, NotSpawned, Program, Spawned
 from interlock.supervision.guard_link import is_inherited
 from interlock.supervision.instance import Birth, NativeInstance
@@ -26,7 +27,6 @@ OWN_VARIABLES = {
 """variables for the supervisor itself, from the one above it and from systemd, which its children must not get"""
 _NOT_A_PROGRAM = "is not a program"
 _REASONS = {
-    ("command", errno.ENOENT): "is not found",
     ("command", errno.EACCES): "is not executable",
     ("command", errno.ENOEXEC): _NOT_A_PROGRAM,
     ("command", errno.EINVAL): _NOT_A_PROGRAM,
@@ -68,7 +68,8 @@ class ProcessInstance(NativeInstance):
         except BaseException as error:
             self._output.close()
             if isinstance(error, (NotSpawned, OSError, UnicodeError)):
-                reason = reason_of(error, command, self._spec.cwd, self._spec.limits, self._spec.pass_fds)
+                spec, path = self._spec, self._environment().get("PATH")
+                reason = reason_of(error, command, spec.cwd, spec.limits, path, spec.pass_fds)
                 raise CannotStart(self._birth.path, reason) from error
             raise
         finally:
@@ -159,6 +160,7 @@ def reason_of(
     command: Sequence[str],
     cwd: str | None,
     limits: Limits,
+    path: str | None,
     pass_fds: Sequence[int] = (),
 ) -> str:
     """Return why it was not started, in one line: the field, its value, and the reason."""
@@ -169,8 +171,19 @@ def reason_of(
     if error.stage.startswith("limits."):
         value = getattr(limits, error.stage.removeprefix("limits."))
         return f"{error.stage}: {shown(value)} is more than is allowed here"
+    if (error.stage, error.number) == ("command", errno.ENOENT):
+        return f"command: {shown(command[0])} is not found{_searched(command[0], cwd, path)}"
     field, value, trouble = {
         "cwd": ("cwd", cwd, "cannot be entered"),
         "descriptors": ("pass_fds", pass_fds, "cannot be handed on"),
     }.get(error.stage, ("command", command[0], "cannot be started"))
     return f"{field}: {shown(value)} {_REASONS.get((error.stage, error.number), f'{trouble} ({error})')}"
+
+
+def _searched(program: str, cwd: str | None, path: str | None) -> str:
+    """Return where a program was looked for, and what to do."""
+    if program.startswith("/"):
+        return ""
+    if "/" in program:
+        return f" in {shown(cwd or os.getcwd(), 200)}"
+    return f" in PATH ({shown(path or DEFAULT_PATH.decode(), 1000)}); give its whole path, or set PATH in env"

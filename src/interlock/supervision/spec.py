@@ -215,7 +215,9 @@ class Process(Probed, frozen=True, kw_only=True):
         if not callable(self.command):
             self.put("command", Command().check(self.command, FieldPath("command")))
         if self.outlives and self.capture:
-            raise BadValue("outlives", True, "possible with capture: nobody would read its output")
+            raise BadUse(
+                "outlives", "cannot be combined with capture: nobody would read its output; set capture to false"
+            )
         self.put("pass_fds", _descriptors("pass_fds", self.pass_fds))
 
 

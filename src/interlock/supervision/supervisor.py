@@ -297,9 +297,11 @@ class Supervisor(Instance):
         supervisor changes itself and leaves its children alone."""
         child = self._find(path)
         if not isinstance(spec, Child) or spec.name != child.spec.name:
-            raise BadValue("child", spec, f"a child of the name {child.spec.name}")
+            raise BadValue("child", spec, f"a child named {child.spec.name!r}, the one it replaces")
         if isinstance(spec, Group) != (child.nested is not None):
-            raise BadValue("child", spec, "of the same kind: a supervisor stays one, and so does any other child")
+            raise BadValue(
+                "child", spec, "of the same kind: a supervisor cannot replace another child, nor the reverse"
+            )
         child.owner._check_stays()
         await child.owner._tasks.run(self._change(child, spec))
 

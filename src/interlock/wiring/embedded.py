@@ -11,7 +11,7 @@ from typing import Any
 from interlock import runtime
 from interlock.config import Settings
 from interlock.config.sources import declared_by, load
-from interlock.error import BadValue
+from interlock.error import BadUse
 from interlock.wiring.scheduler import Scheduler
 
 
@@ -71,7 +71,7 @@ async def embedded(app: Any, target: str, database: str, **options: Any) -> Asyn
         # HTTP is off unless the program sets it.
         settings = Settings(database=database, **({"http": "off"} | options))
     except TypeError as error:
-        raise BadValue("running()", sorted(options), f"a set of known settings ({error})") from error
+        raise BadUse("running()", f"{', '.join(sorted(options))}: not all are settings ({error})") from error
     read = partial(load, settings.files, declared_by(app, target), settings.strict, settings.every_lane())
     thread = _Thread(Scheduler(app.definitions, target, settings, load=read))
     try:

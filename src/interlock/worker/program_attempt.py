@@ -127,7 +127,9 @@ class ProgramAttempt:
         except (NotSpawned, OSError, UnicodeError) as error:
             if isinstance(error, NotSpawned) and error.stage == "guard":
                 return m.Lost(*self._key, str(error))
-            return self._failed(reason_of(error, work.command, work.cwd, work.limits))
+            return self._failed(
+                reason_of(error, work.command, work.cwd, work.limits, {**os.environ, **work.env}.get("PATH"))
+            )
         except InterlockError as error:
             return self._failed(str(error))
         self._tell()

@@ -8,7 +8,7 @@ from interlock.cli.draw.tables import present
 from interlock.cli.look.approvals import facts
 from interlock.cli.shared.options import FINDING, Flags, JsonOption, option, switch, takes
 from interlock.cli.shared.output import WrongUsage, ask
-from interlock.cli.shared.server import RunArgument, client_of, run_of
+from interlock.cli.shared.server import ApprovalArgument, approval_of, client_of
 from interlock.error import AlreadyResolved
 from interlock.error_lines import say
 from interlock.model.state import State
@@ -19,7 +19,7 @@ REASON = option("TEXT", "Reason to record with the run and in the audit.", "--re
 @takes(*FINDING)
 def command(
     flags: Flags,
-    run: RunArgument,
+    run: ApprovalArgument,
     reason: Annotated[str, REASON],
     yes: Annotated[bool, switch("Do not ask for confirmation.", "--yes", "-y")] = False,
     json: JsonOption = False,
@@ -32,7 +32,7 @@ def command(
     if not yes and not sys.stdin.isatty():
         raise WrongUsage("add --yes to approve it: standard input is not a terminal")
     with client_of(flags) as client:
-        found = client.approval(run_of(client, run))
+        found = client.approval(approval_of(client, run))
         if found.state is not State.APPROVAL_REQUIRED:
             raise AlreadyResolved(found.run_id, found.state, "" if found.answer is None else found.answer.by)
         if not (json and yes):

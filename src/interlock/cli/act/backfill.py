@@ -7,7 +7,7 @@ from interlock.cli.act.submit import ParameterOption, PayloadOption, wait_for
 from interlock.cli.draw.format import counted
 from interlock.cli.draw.tables import present
 from interlock.cli.shared.options import FINDING, Flags, JsonOption, argument, option, takes
-from interlock.cli.shared.payloads import read_one
+from interlock.cli.shared.payloads import parameters_explained, read_one
 from interlock.cli.shared.server import JobArgument, client_of, since
 from interlock.error import BadValue
 from interlock.fields.duration import seconds
@@ -40,7 +40,7 @@ def command(
     if not 1 <= max_parallel <= 1000:
         raise BadValue("--max-parallel", max_parallel, "a number from 1 to 1,000")
     given = read_one(payload, parameter or [])
-    with client_of(flags) as client:
+    with client_of(flags) as client, parameters_explained(parameter):
         found = client.backfill(job, first, last, max_parallel=max_parallel, payload=given, tenant=tenant)
         if wait is None:
             rest = f", {len(found.existing):,} already existed" if found.existing else ""

@@ -6,7 +6,7 @@ from interlock.cli.act.letters import LetterArgument, id_of
 from interlock.cli.act.submit import ParameterOption, PayloadOption, print_id
 from interlock.cli.shared.options import FINDING, Flags, JsonOption, option, takes
 from interlock.cli.shared.output import WrongUsage
-from interlock.cli.shared.payloads import read_one
+from interlock.cli.shared.payloads import parameters_explained, read_one
 from interlock.cli.shared.server import client_of
 
 
@@ -26,5 +26,5 @@ def command(
     changes = read_one(payload, parameter or [])
     if not changes:
         raise WrongUsage("give the arguments to change with -p or --payload; interlock dlq replay changes none")
-    with client_of(flags) as client:
+    with client_of(flags) as client, parameters_explained(parameter):
         print_id(client.replay(id_of(client, letter), changes, reason), json)

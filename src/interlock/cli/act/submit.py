@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from interlock.cli.draw.tables import out, print_json
 from interlock.cli.shared.options import FINDING, Flags, JsonOption, option, switch, takes
-from interlock.cli.shared.payloads import read_many, read_one
+from interlock.cli.shared.payloads import parameters_explained, read_many, read_one
 from interlock.cli.shared.run_options import takes_run_options
 from interlock.cli.shared.server import JobArgument, client_of
 from interlock.client.http.client import BlockingRunHandle, Client
@@ -41,7 +41,7 @@ def command(
 ) -> None:
     """Submit a run of a job, and print its id once it is durable. `--wait` prints the result instead."""
     limit = seconds(wait, "--wait") if wait else None
-    with client_of(flags) as client:
+    with client_of(flags) as client, parameters_explained(parameter):
         if many:
             payloads = read_many(payload, parameter or [])
             handles = _submit_many(client, job, payloads, options, wait is not None, json)

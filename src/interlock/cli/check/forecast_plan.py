@@ -17,7 +17,7 @@ from interlock.config import Resolved
 from interlock.config.guards import named_jobs
 from interlock.config.resolve import DEFAULT
 from interlock.config.sources import NO_APP, Loaded, load, of_app
-from interlock.error import BadConfig, BadDuration, BadValue
+from interlock.error import BadConfig, BadDuration, BadValue, Repeated
 from interlock.error_lines import say
 from interlock.fields.duration import seconds
 from interlock.fields.field_types import did_you_mean
@@ -56,7 +56,7 @@ def question_of(begin: str | None, span: str, tz: str, durations: Sequence[str],
         job_id, equals, text = duration.rpartition("=")
         name = job_id if equals else None
         if name in lengths:
-            raise BadValue("--duration", duration, f"the only one for {'all other jobs' if name is None else name}")
+            raise Repeated("--duration", name or "all other jobs")
         lengths[name] = seconds(text, f"--duration {job_id}".rstrip())
     return Question(
         start=start,

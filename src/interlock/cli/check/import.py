@@ -41,7 +41,7 @@ def command(
 
     from interlock.cli.draw.zones import named_zone, zone_name
     from interlock.cli.shared.output import WrongUsage
-    from interlock.error import BadValue
+    from interlock.error import BadUse, BadValue, shown
     from interlock.error_lines import say
     from interlock.fields.field_types import did_you_mean
     from interlock.importers.draft import Imported, ImportSource, write
@@ -64,7 +64,7 @@ def command(
     )
     imported: Imported = import_module(f"interlock.importers.{kind.replace('-', '_')}").read(source)
     if not imported.drafts:
-        raise BadValue("FILE", source.name, f"a file of this kind ({kind}) that holds a job")
+        raise BadUse("FILE", f"{shown(source.name)} has no job; is it a file of kind {kind}?")
     title = f"Written by 'interlock import {kind} {file}'. Read the comments, then: interlock check FILE"
     text, count = write(title, imported, source.folder, time.time())
     if target is None:

@@ -14,7 +14,7 @@ from interlock.cli.shared import completion, server
 from interlock.cli.shared.options import FINDING, Flags, JsonOption, argument, option, switch, takes
 from interlock.cli.shared.output import AuditBroken
 from interlock.cli.shared.server import at_least_one, client_of, run_of
-from interlock.error import BadUse, BadValue
+from interlock.error import BadUse, BadValue, shown
 from interlock.fields.field_types import did_you_mean
 from interlock.fields.json_form import decode
 from interlock.interface.queries import AUDIT_PAGE
@@ -108,7 +108,7 @@ def command(
 def _list(flags: Flags, asked: dict[str, Any], limit: int, jsonl: bool, json: bool) -> None:
     at_least_one("--limit", limit)
     if limit > AUDIT_PAGE:
-        raise BadValue("--limit", limit, f"{AUDIT_PAGE:,} or less; --jsonl prints all")
+        raise BadValue("--limit", limit, f"a number of at most {AUDIT_PAGE:,}; --jsonl prints all")
     if asked["kind"] not in (None, *KINDS):
         raise BadValue("--kind", asked["kind"], f"one of {', '.join(KINDS)}{did_you_mean(asked['kind'], KINDS)}")
     run, job, since = asked.pop("run"), asked.pop("job"), asked["since"]
@@ -137,7 +137,7 @@ def _export(flags: Flags, file: str | None) -> None:
                 for entry in client.audit():
                     target.write(f"{json_text(entry)}\n")
         except FileExistsError:
-            raise BadValue("file", file, "the name of a new file: it exists already") from None
+            raise BadUse("file", f"{shown(file)} exists already; name a new file") from None
 
 
 def _verify(flags: Flags, file: str | None, head: str | None, json: bool) -> None:

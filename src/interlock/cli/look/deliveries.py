@@ -10,7 +10,7 @@ from interlock.cli.shared import completion
 from interlock.cli.shared.options import FINDING, Flags, JsonOption, argument, option, takes
 from interlock.cli.shared.server import client_of, run_of
 from interlock.client.http.client import Client
-from interlock.error import BadValue, UnknownDelivery
+from interlock.error import Ambiguous, BadValue, UnknownDelivery
 from interlock.fields.field_types import did_you_mean
 from interlock.fields.safe_text import safe
 from interlock.model.delivery import DeliveryInfo, DeliveryState
@@ -91,7 +91,7 @@ def delivery_of(client: Client, given: str) -> DeliveryInfo:
     if not found:
         raise UnknownDelivery(given)
     if len(found) > 1:
-        raise BadValue("delivery", given, f"enough of an id: it begins {', '.join(one.id for one in found)}")
+        raise Ambiguous("delivery", given, [one.id for one in found])
     return found[0]
 
 

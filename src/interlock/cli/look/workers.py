@@ -12,9 +12,9 @@ from interlock.cli.draw.tables import console, each, json_text, report_each
 from interlock.cli.shared import completion
 from interlock.cli.shared.options import FINDING, Flags, JsonOption, argument, option, switch, takes
 from interlock.cli.shared.output import WrongUsage
-from interlock.cli.shared.server import MOST_NAMED, client_of
+from interlock.cli.shared.server import client_of
 from interlock.client.http.client import Client
-from interlock.error import BadValue, UnknownWorker
+from interlock.error import Ambiguous, BadValue, UnknownWorker
 from interlock.fields.field_types import did_you_mean
 from interlock.model.worker_info import WorkerAction, WorkerInfo, WorkerState
 
@@ -120,7 +120,7 @@ def _find(given: str, known: list[str]) -> str:
         return given
     found = [one for one in known if one.startswith(f"{given}-")] or [one for one in known if one.startswith(given)]
     if len(found) > 1:
-        raise BadValue("worker", given, f"enough of an id: it begins {', '.join(found[:MOST_NAMED])}")
+        raise Ambiguous("worker", given, found)
     return found[0] if found else given
 
 

@@ -14,7 +14,7 @@ from interlock.cli.shared.options import Flags, JsonOption, argument, option, ta
 from interlock.config import Settings
 from interlock.config.settings import Address
 from interlock.config.tokens import Tokens
-from interlock.error import BadValue
+from interlock.error import BadUse, shown
 from interlock.error_lines import say
 from interlock.fields.field_types import NAME, NAME_RULE, FieldPath, Text
 from interlock.model.access import Role, digest_of
@@ -40,7 +40,7 @@ def command(
     The token is shown only now. It is valid once its entry is in interlock.yaml and the scheduler has restarted."""
     settings = flags.resolve().settings
     if name in (one.name for one in settings.tokens):
-        raise BadValue("NAME", name, "unique: a token in interlock.yaml has this name")
+        raise BadUse("NAME", f"{shown(name)} is the name of another token in interlock.yaml; choose another name")
     entry: dict[str, Any] = {"name": Tokens.FIELDS["name"].check(name, FieldPath("NAME")), "role": Role.WORKER}
     entry["tenant"] = Tokens.FIELDS["tenant"].check(tenant, FieldPath("--tenant"))
     pools = [POOL.check(one, FieldPath("--pool")) for one in pool or []]

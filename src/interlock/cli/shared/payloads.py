@@ -1,21 +1,36 @@
 """Read the arguments of a run from the command line."""
 
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
 
 from interlock.cli.shared.output import WrongUsage
-from interlock.error import BadJson, BadValue
+from interlock.error import BadJson, BadPayload, BadUse, BadValue
 
 FIELD = "--payload"
+_WANTS_TEXT = re.compile(r"argument '([^']+)': expected str")
 
 
 def read_one(source: str | None, parameters: Sequence[str]) -> dict[str, Any] | None:
     """Read the arguments of one run; `parameters` override the payload."""
     payload = None if source is None else _decode(_text(source), FIELD)
     return _with(payload, _parameters(parameters), FIELD)
+
+
+@contextmanager
+def parameters_explained(given: Sequence[str] | None) -> Iterator[None]:
+    """Say how to pass a text, if an argument of `-p` was read as another JSON value."""
+    try:
+        yield
+    except BadPayload as error:
+        match = _WANTS_TEXT.search(str(error))
+        if match is not None and any(parameter.startswith(f"{match[1]}=") for parameter in given or ()):
+            error.args = (f"{error}; -p reads JSON where it can: for a text, write -p '{match[1]}=\"…\"'",)
+        raise
 
 
 def read_many(source: str | None, parameters: Sequence[str]) -> list[dict[str, Any] | None]:
@@ -31,7 +46,7 @@ def read_many(source: str | None, parameters: Sequence[str]) -> list[dict[str, A
         names = [f"{FIELD} line {number}" for number, _ in lines]
         values = [_decode(line, name) for name, (_, line) in zip(names, lines, strict=True)]
     if not values:
-        raise BadValue(FIELD, source, "the payload of one run or more")
+        raise BadUse(FIELD, "is empty; give the arguments of at least one run")
     over = _parameters(parameters)
     return [_with(value, over, name) for name, value in zip(names, values, strict=True)]
 

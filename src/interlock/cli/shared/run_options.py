@@ -6,7 +6,7 @@ from typing import Annotated, Any, NamedTuple
 
 from interlock.cli.shared.options import option, widened
 from interlock.cli.shared.server import looks_like_duration, moment
-from interlock.error import BadUse, BadValue
+from interlock.error import BadValue, Repeated
 from interlock.fields.duration import seconds
 from interlock.fields.field_types import FieldPath
 from interlock.model.session import SOME_OPTIONS
@@ -33,7 +33,7 @@ def pairs(given: list[str], flag: str = "--label") -> dict[str, str]:
         if not equals:
             raise BadValue(flag, one, "of the form NAME=TEXT")
         if found.setdefault(name, text) != text:
-            raise BadUse(flag, f"{name!r} given twice; allowed once")
+            raise Repeated(flag, name)
     return found
 
 

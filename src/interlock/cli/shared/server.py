@@ -13,7 +13,7 @@ from interlock.cli.shared import completion
 from interlock.cli.shared.options import Flags, argument
 from interlock.client.http.client import Client
 from interlock.config import Resolved
-from interlock.error import BadValue, NotRunning, UnknownRun, rebuild
+from interlock.error import Ambiguous, BadValue, NotRunning, UnknownRun, rebuild
 from interlock.fields.duration import seconds
 
 FIRST_CONTACT = "300ms"  # enough for a starting server; a missing one is reported at once
@@ -21,6 +21,8 @@ LATEST = ("latest", "-")
 MOST_NAMED = 5  # ids or servers in one message
 
 RUN_HELP = "Id of a run, or its beginning; 'latest' or '-' is the newest run."
+APPROVAL_HELP = "Id of a run, or its beginning; 'latest' or '-' is the newest that waits for an approval."
+ApprovalArgument = Annotated[str, argument("RUN", APPROVAL_HELP, completion.runs)]
 RunArgument = Annotated[str, argument("RUN", RUN_HELP, completion.runs)]
 JobArgument = Annotated[str, argument("JOB", "Id of the job.", completion.jobs)]
 
@@ -86,9 +88,18 @@ def run_of(client: Client, given: str) -> str:
     if given in found or not found:  # an unknown id is reported when it is used
         return given
     if len(found) > 1:
-        more = " and others" if len(found) > MOST_NAMED else ""
-        raise BadValue("run", given, f"enough of an id: it begins {', '.join(found[:MOST_NAMED])}{more}")
+        raise Ambiguous("run", given, found, MOST_NAMED)
     return found[0]
+
+
+def approval_of(client: Client, given: str) -> str:
+    """Return the id of the named run; the latest is the newest that waits for an approval."""
+    if given not in LATEST:
+        return run_of(client, given)
+    newest = next(iter(client.approvals(limit=1)), None)
+    if newest is None:
+        raise UnknownRun(given, ": no run waits for an approval")
+    return newest.run_id
 
 
 def moment(text: str, field: str, or_duration: bool = False) -> datetime:

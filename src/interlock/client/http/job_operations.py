@@ -12,7 +12,7 @@ from interlock.client.handle import RunAccess, RunHandle, Typed
 from interlock.client.http.exchange import ClientPolicy, ClientTransport, Exchange
 from interlock.client.http.request import Submitted, filled, parts_of, request_of, run_fields
 from interlock.client.scheduler_operations import AwaitedOperations
-from interlock.error import BadValue, Forbidden
+from interlock.error import BadValue, Forbidden, NotHere
 from interlock.fields import payload as payloads
 from interlock.fields.duration import Duration, seconds
 from interlock.interface import approval_operations as approval_table
@@ -265,7 +265,7 @@ class JobOperations(RunAccess, AwaitedOperations):
     async def schedule_times(self, schedule: Schedule, count: int = 5, after: Instant | None = None) -> list[float]:
         """Return when a schedule would fire if it were declared now, or at `after`."""
         if schedule.once:
-            raise BadValue("schedule", "once", "one of at, every and cron, which have times of their own")
+            raise NotHere("schedule", "once", "here: its time depends on when it is declared", "use at, every or cron")
         query = filled(
             q.ScheduleQuery,
             **_times(count, after),

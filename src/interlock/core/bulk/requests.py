@@ -18,7 +18,7 @@ from interlock.core.entry.actions import ACTIONS
 from interlock.core.entry.lineage import asker, maker
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
-from interlock.error import BadUse, BadValue, Draining, IdempotencyConflict, Overloaded, rebuild
+from interlock.error import BadUse, Draining, IdempotencyConflict, NotHere, Overloaded, rebuild
 from interlock.model.bulk import BulkRequest
 from interlock.model.explanation import Reason, ReasonKind
 from interlock.model.run import Now, Run
@@ -58,7 +58,7 @@ def _begin(p: Pass, command: StartBulk, actor: str) -> BulkRequest:
     is_retry = command.action is RunAction.RETRY
     if wrong := command.wanted.states - TERMINAL if is_retry else command.wanted.states & TERMINAL:
         what = "have not ended" if is_retry else "have ended"
-        raise BadValue("state", min(wrong).value, f"a state to {command.action} from: runs in it {what}")
+        raise NotHere("state", min(wrong).value, f"to {command.action}", f"runs in it {what}")
     if is_retry and command.wanted.under is not None:
         raise BadUse("under", "is for runs that have not ended; choose runs to retry by root")
     made_by = maker(p, command.parent, [str(command.wanted.tenant)]) if is_retry else None

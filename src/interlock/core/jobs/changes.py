@@ -22,7 +22,7 @@ from interlock.core.timetable.occurrences import AGAIN, occurrence, turn_back
 from interlock.core.timetable.series import PAUSED, release_or_wait, release_waiting, skip
 from interlock.core.timetable.table import GONE, TimetableEntry
 from interlock.core.transition import Pass
-from interlock.error import BadSchedule, BadValue, Draining, NotPut
+from interlock.error import BadSchedule, BadUse, Draining, NotPut
 from interlock.fields import payload
 from interlock.model.job import Job, check_lane
 from interlock.model.job_info import Backfilled
@@ -114,7 +114,7 @@ def put(p: Pass, origin: str, command: Put) -> None:
         if job.id in state.of(DeclaredJobs).versions:
             raise NotPut(job.id, state.of(DeclaredJobs).sources.get(job.id, ""))
         if job.work is None:
-            raise BadValue("run", None, f"a process, a function or a job of the app, which job {job.id!r} needs")
+            raise BadUse("run", f"missing; job {job.id!r} needs a process, a function or a job of the app")
         check_lane(job, state.lanes)
         if (late := _too_late(state, job, p.now)) is not None:
             raise BadSchedule(late)

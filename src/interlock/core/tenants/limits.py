@@ -10,7 +10,7 @@ from interlock.core.routing.route import route_key
 from interlock.core.state import SchedulerState
 from interlock.core.tenants.tenant import Tenant, Tenants
 from interlock.core.transition import Pass
-from interlock.error import BadValue, Forbidden, TenantLimit
+from interlock.error import Forbidden, TenantLimit, TooMany
 from interlock.fields.field import copy_fields
 from interlock.model.lane import shown_rate
 from interlock.model.tenant import EVERYBODY, TenantInfo, TenantList, TenantSpec
@@ -94,7 +94,7 @@ def _check_room(p: Pass, tenant: Tenant, count: int, submitted: bool) -> None:
 
 def _refuse(p: Pass, tenant: Tenant, field: str, value: object, count: int, most: int, pause: float) -> NoReturn:
     if count > most:
-        raise BadValue("runs", count, f"a number that tenant {tenant.id!r} may submit at once: at most {most:,}")
+        raise TooMany("runs", count, most, f"the {field} of tenant {tenant.id!r} lets no more in at once; submit fewer")
     (tenant if tenant.is_declared else p.state.of(Tenants)[EVERYBODY]).refused += 1
     raise TenantLimit(tenant.id, field, value, pause)
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import msgspec
 
-from interlock.error import BadUse, BadValue
+from interlock.error import BadUse, NotHere, Repeated
 from interlock.fields.doc import doc
 from interlock.fields.field import Checked, Part, Several
 from interlock.fields.field_types import JOB_NAME, NAME_RULE, Size, Span, Texts, Whole, Word
@@ -85,7 +85,7 @@ class OutputRule(Checked, frozen=True, kw_only=True, omit_defaults=True):
 
     def check(self) -> None:
         if self.decision is OutputAction.REDACT:
-            raise BadValue("decision", "redact", "possible only for a scanner; use quarantine or deny")
+            raise NotHere("decision", "redact", "in a rule, only in a scanner", "use quarantine or deny")
 
 
 class FailMode(StrEnum):
@@ -124,7 +124,7 @@ class OutputPolicy(Checked, frozen=True, kw_only=True, omit_defaults=True):
         known: set[str] = set()
         for place, rule in enumerate(self.rules):
             if rule.id in known:
-                raise BadUse(f"rules[{place}].id", f"{rule.id!r} is the id of an earlier rule")
+                raise Repeated(f"rules[{place}].id", rule.id, "each rule needs its own id")
             known.add(rule.id)
 
 

@@ -6,7 +6,7 @@ from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from interlock.error import BadUse, BadValue, MissingField, MissingLibrary, shown
+from interlock.error import BadUse, MissingField, MissingLibrary, NotHere, shown
 from interlock.fields.doc import doc
 from interlock.fields.field import Checked, fields_of
 from interlock.fields.field_types import NAME, NAME_RULE, Choice, FieldPath, Size, Text, Texts, Word
@@ -166,4 +166,4 @@ class ScannerSpec(Checked, frozen=True, kw_only=True, omit_defaults=True):
         if kind is K.CONTENT_TYPE and not self.allow and not self.deny:
             raise BadUse("allow", "give allow or deny")
         if kind in (K.SIZE, K.CONTENT_TYPE) and self.action is OutputAction.REDACT:
-            raise BadValue("action", "redact", f"possible for {kind}; use quarantine, deny or allow")
+            raise NotHere("action", "redact", f"for {kind}", "use quarantine, deny or allow")

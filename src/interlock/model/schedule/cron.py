@@ -10,7 +10,7 @@ import math
 from functools import lru_cache
 from typing import Any
 
-from interlock.error import BadValue
+from interlock.error import BadUse, BadValue, shown
 from interlock.model.schedule.cron_fields import Days, lowest, read_fields, split_fields
 from interlock.model.schedule.zone import Zone, zone_of
 
@@ -44,9 +44,7 @@ class Cron:
         if [day, month, weekday] != _ANY_DAY:
             self._days = Days(days, months, weekdays, day.startswith("*") or weekday.startswith("*"))
             if self._days.first_from(_EPOCH) is None:
-                raise BadValue(
-                    "schedule.cron", expression, "a cron expression that can ever fire: there is no such day"
-                )
+                raise BadUse("schedule.cron", f"{shown(expression)} never fires: there is no such day", expression)
         self._last = (math.nan, math.nan)
 
     def after(self, instant: float) -> float:

@@ -17,7 +17,7 @@ import msgspec
 
 from interlock.core.audit import HEAD
 from interlock.core.recovery import restored
-from interlock.error import BadValue, CannotOpenDatabase, DatabaseDamaged, InterlockError
+from interlock.error import BadUse, CannotOpenDatabase, DatabaseDamaged, InterlockError, shown
 from interlock.fields.json_form import rfc3339
 from interlock.model.audit import AuditEntry, AuditHead, AuditKind, chained
 from interlock.model.record import Memo
@@ -52,7 +52,7 @@ def back_up(database: Path, target: Path, force: bool = False) -> Backup:
     own = {f"{os.path.realpath(database)}{end}" for end in ENDS} | {os.path.realpath(lock_path(database))}
     if os.path.realpath(target) in own:
         # A scheduler would go on writing to a file that has lost its name.
-        raise BadValue("FILE", str(target), "the name of another file: this is one of the database itself")
+        raise BadUse("FILE", f"{shown(str(target))} belongs to the database itself; name another file")
     with closing(_opened(database)) as source, _claimed(target, force) as part:
         with closing(sqlite3.connect(part, isolation_level=None)) as copy:
             source.backup(copy)
@@ -181,7 +181,9 @@ def _claimed(target: Path, force: bool) -> Iterator[Path]:
         finally:
             _remove(part)
     except FileExistsError as error:
-        raise BadValue("FILE", str(target), "the name of a new file: it exists already; --force replaces it") from error
+        raise BadUse(
+            "FILE", f"{shown(str(target))} exists already; name a new file, or replace it with --force"
+        ) from error
     except (OSError, sqlite3.Error) as error:
         raise CannotOpenDatabase(str(target), str(error)) from error
 

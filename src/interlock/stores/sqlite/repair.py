@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from interlock.error import BadValue, CannotOpenDatabase
+from interlock.error import BadUse, CannotOpenDatabase, shown
 from interlock.fields.payload import digest
 from interlock.model.job import Job
 from interlock.model.run import Run, Transition
@@ -40,7 +40,7 @@ class Saved(msgspec.Struct, frozen=True):
 def repair_copy(source: Path, target: Path) -> list[Saved]:
     """Make `target`, a database with every readable row of `source`. The source stays as it is."""
     if os.path.lexists(target):
-        raise BadValue("--repair-copy", str(target), "the name of a new file: it exists already")
+        raise BadUse("--repair-copy", f"{shown(str(target))} exists already; name a new file")
     with closing(_opened(source)) as old:
         try:
             with closing(connect_writer(target)) as new:
