@@ -10,9 +10,8 @@ from interlock.core.decisions import Batch, Row
 from interlock.core.transition import UPDATE_ROW, created_row
 from interlock.model.run import Run, Transition
 from interlock.model.state import State
-from interlock.stores.sqlite.batch import history_rows
 from interlock.stores.sqlite.database import connect_writer
-from interlock.stores.sqlite.queries import INSERT_HISTORY, INSERT_RUNS, UPDATE_RUNS
+from interlock.stores.sqlite.queries import INSERT_HISTORY, INSERT_RUNS, UPDATE_RUNS, history_rows
 
 PATH = (
     None, State.PENDING, State.SCHEDULED, State.DISPATCHED, State.RUNNING, State.TERMINATING, State.SUCCEEDED,

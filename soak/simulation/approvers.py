@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 from interlock.client.connection import Connection
 from interlock.interface.run_builder import new_run
+from interlock.model.bulk import RunAction
 from interlock.model.facets import seen
 from interlock.model.run import Run
-from interlock.model.run_action import RunAction
 from interlock.model.state import State
 from interlock.wire.approval_request import Resolve
 from interlock.wire.request import ActOnRun, NewRun

@@ -6,9 +6,8 @@ from msgspec.structs import replace
 
 from interlock.core.attempts.settle import CANCEL, TIMEOUT
 from interlock.core.decisions import Batch
-from interlock.model.bulk import BulkRequest
+from interlock.model.bulk import BulkRequest, RunAction
 from interlock.model.run import Run
-from interlock.model.run_action import RunAction
 from interlock.model.state import TERMINAL
 from soak.simulation.store import Disk
 

@@ -22,8 +22,8 @@ from interlock.error import (
     WaitTimeout,
 )
 from interlock.interface.run_builder import new_run
-from interlock.model.run_action import RunAction
-from interlock.model.run_filter import RunFilter
+from interlock.model.bulk import RunAction
+from interlock.model.run import RunFilter
 from interlock.model.state import ALLOWED, TERMINAL, State
 from interlock.wire import request as r
 from interlock.wire.request import NewRun

@@ -13,7 +13,7 @@ from interlock.error import (
     WrongStatus,
 )
 from interlock.interface.run_builder import new_run
-from interlock.model.worker_info import WorkerAction
+from interlock.model.pool import WorkerAction
 from interlock.wire.request import NewRun
 from interlock.wire.worker_request import ActOnWorker
 from soak.simulation import executor as e

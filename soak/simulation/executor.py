@@ -10,8 +10,7 @@ from zlib import crc32
 
 import msgspec
 
-from interlock.model.failure import Failure
-from interlock.model.outcome import Outcome
+from interlock.model.failure import Failure, Outcome
 from interlock.ports.executor import Executor, Report
 from interlock.wire import message as m
 from soak.simulation.loop import Process, VirtualLoop

@@ -10,7 +10,7 @@ from interlock.client.connection import Connection
 from interlock.client.handle import RunHandle
 from interlock.error import Forbidden, UnknownRun
 from interlock.interface.run_builder import new_run
-from interlock.model.run_action import RunAction
+from interlock.model.bulk import RunAction
 from interlock.wire import request as r
 from interlock.wire.claim import Claim
 from interlock.wire.message import Dispatch

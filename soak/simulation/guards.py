@@ -13,7 +13,7 @@ import msgspec
 
 from interlock.client.connection import Connection
 from interlock.core.decisions import Batch
-from interlock.core.guards.waits import KILLED
+from interlock.core.guards.job_guard import KILLED
 from interlock.interface.run_builder import new_run
 from interlock.model.delivery import Delivery, Outgoing
 from interlock.model.guard import Action, Check, Constraints, Hook

@@ -10,12 +10,11 @@ import msgspec
 from interlock.core.decisions import Batch
 from interlock.engine.ownership import LEADER
 from interlock.fields.duration import checked
-from interlock.model.bulk import BulkRequest
+from interlock.model.bulk import BulkRequest, RunAction
+from interlock.model.failure import Outcome, read_outcome
 from interlock.model.job import ExecutorKind, Job
 from interlock.model.letter import CODE_OF, DeadLetter
-from interlock.model.outcome import Outcome, read_outcome
 from interlock.model.run import Run, Transition
-from interlock.model.run_action import RunAction
 from interlock.model.state import ALLOWED, TERMINAL, State
 from interlock.wire import message as m
 from interlock.wire import request as r

@@ -24,8 +24,7 @@ from interlock.model.policy.document import Match, PolicyDocument, Rule, Velocit
 from interlock.model.policy.verdict import NO_LIMITS, PolicyRequest, Ruling, RunLimits, Verdict
 from interlock.model.run import Run, Transition
 from interlock.model.state import HOLDS_SLOT, State
-from interlock.policy.digest import request_hash
-from interlock.policy.policy import compile_policy
+from interlock.policy.policy import compile_policy, request_hash
 from interlock.policy.velocity import Windows
 from interlock.wire.approval_request import Resolve
 from interlock.wire.request import StateReport

@@ -5,11 +5,9 @@ from collections.abc import Callable, Iterable
 from msgspec.structs import replace
 
 from interlock.core.decisions import Batch
-from interlock.model.bulk import BulkRequest
+from interlock.model.bulk import BulkRequest, RunAction
 from interlock.model.facets import Facets
-from interlock.model.run import Run
-from interlock.model.run_action import RunAction
-from interlock.model.run_filter import UNSUCCESSFUL
+from interlock.model.run import UNSUCCESSFUL, Run
 from interlock.model.state import TERMINAL
 from soak.simulation.scenario import JOBS
 from soak.simulation.store import Disk

@@ -9,8 +9,8 @@ from interlock.client.connection import Connection
 from interlock.client.submission import submit
 from interlock.error import TenantLimit, UnknownJob, UnknownRun
 from interlock.interface.run_builder import new_run
-from interlock.model.run_action import RunAction
-from interlock.model.run_filter import RunFilter
+from interlock.model.bulk import RunAction
+from interlock.model.run import RunFilter
 from interlock.model.state import TERMINAL, State
 from interlock.wire import request as r
 from soak.simulation import executor as e

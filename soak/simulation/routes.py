@@ -20,11 +20,10 @@ from interlock.core.step import Command
 from interlock.model.job import ExecutorKind, Job
 from interlock.model.lane import LaneStatus
 from interlock.model.letter import DeadLetter
-from interlock.model.pool import Lack, PoolSpec, PoolStatus
+from interlock.model.pool import Lack, PoolSpec, PoolStatus, WorkerAction, WorkerInfo, WorkerState
 from interlock.model.run import Now, Run
 from interlock.model.state import HOLDS_SLOT, ON_WORKER, TERMINAL, State
 from interlock.model.tenant import OverLimit, TenantSpec
-from interlock.model.worker_info import WorkerAction, WorkerInfo, WorkerState
 from interlock.wire.command import Define, Stalled, WorkerDown, WorkerUp
 from interlock.wire.message import Leaving, Load
 from interlock.wire.request import ValueAnswer

@@ -13,7 +13,7 @@ from zlib import crc32
 
 import msgspec
 
-from interlock.inspector.log_scan import LOG, STRICTNESS
+from interlock.inspector.inspector import LOG, STRICTNESS
 from interlock.inspector.scan_pipe import ScanPipe
 from interlock.model.policy.document import PolicyDocument
 from interlock.model.policy.output import FailMode, Finding, OutputPolicy, OutputStatus, Scanned, ScanTime

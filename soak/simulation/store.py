@@ -13,11 +13,10 @@ import msgspec
 from interlock.core.decisions import Batch, Row
 from interlock.error import StoreUnavailable
 from interlock.model.audit import AuditFilter
-from interlock.model.bulk import BulkRequest
+from interlock.model.bulk import BulkRequest, RunAction
 from interlock.model.delivery import Delivery
 from interlock.model.record import R, Record, RecordFilter
 from interlock.model.run import Run, Transition
-from interlock.model.run_action import RunAction
 from interlock.model.state import State
 from interlock.ports.leases import L, Lease, Leases
 from interlock.ports.store import (

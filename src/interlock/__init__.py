@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from interlock.model.state import State
     from interlock.model.tenant import TenantFields, TenantInfo
     from interlock.model.work import Limits
-    from interlock.model.worker_info import WorkerInfo
+    from interlock.model.pool import WorkerInfo
     from interlock.supervision.spec import Alive, Backoff, Budget, Ready
     from interlock.worker.context import Context
     from interlock.worker.service import ServiceContext

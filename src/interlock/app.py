@@ -20,15 +20,14 @@ from interlock.model.policy.scanner import SCANNER_NAME
 from interlock.model.schedule.schedule import Schedule
 from interlock.model.session import SOME_OPTIONS, SessionFields
 from interlock.wire.new_run import RunOptions
-from interlock.worker.code_digest import code_digest
-from interlock.worker.definition import Definition, kind_of, set_default_payload
+from interlock.worker.app_loader import code_digest
+from interlock.worker.attempt_end import Estimator, check_estimator
+from interlock.worker.definition import Definition, check_merge, kind_of, set_default_payload
 from interlock.worker.lifespan import Opening, read_lifespan
-from interlock.worker.merge import check_merge
-from interlock.worker.usage import Estimator, check_estimator
 
 if TYPE_CHECKING:
     from interlock.config.declarations import Declared
-    from interlock.config.service_builder import GroupFields, ServiceFields
+    from interlock.config.service_documents import GroupFields, ServiceFields
     from interlock.policy.scan.scanners import OwnScanner
     from interlock.testing.finished_run import FinishedRun
 
@@ -222,7 +221,7 @@ class App(AppLink):
         The function may take one argument, an `interlock.ServiceContext`. A stop cancels an async function, and raises
         SystemExit in a plain one.
         """
-        from interlock.config.service_builder import caller, declare_service
+        from interlock.config.service_documents import caller, declare_service
 
         spot = caller()
 
@@ -237,7 +236,7 @@ class App(AppLink):
     def group(self, name: str, *, strategy: str = "one_for_one", **options: "Unpack[GroupFields]") -> None:
         """Declare a group of services: one_for_one restarts the member that ended, one_for_all all of them,
         rest_for_one also those declared after it."""
-        from interlock.config.service_builder import caller, declare_group
+        from interlock.config.service_documents import caller, declare_group
 
         self._declare(declare_group(name, caller(), strategy, **options))
 

@@ -16,7 +16,7 @@ from interlock.interface.bodies import BulkBody
 from interlock.interface.letter_view import LettersBody
 from interlock.interface.new_run_body import DurationText
 from interlock.interface.queries import WAIT
-from interlock.model.run_action import RunAction
+from interlock.model.bulk import RunAction
 from tests.helpers import jobs
 
 JOB = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")

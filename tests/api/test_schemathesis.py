@@ -11,11 +11,11 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
+from interlock.model.bulk import RunAction
 from interlock.model.child_info import ServiceAction
 from interlock.model.lane import LaneAction
-from interlock.model.run_action import RunAction
+from interlock.model.pool import WorkerAction
 from interlock.model.session import SessionAction
-from interlock.model.worker_info import WorkerAction
 from tests.api.tokens import TOKENS, as_
 from tests.helpers.http import Http, ends
 from tests.helpers.places import tell_to_go

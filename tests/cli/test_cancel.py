@@ -9,7 +9,7 @@ import pytest
 
 from interlock import Client
 from interlock.interface.run_view import BulkInfo
-from interlock.model.run_action import RunAction
+from interlock.model.bulk import RunAction
 from tests.cli.asking import ask, detail, printed, refused
 from tests.cli.terminal import Terminal, in_a_terminal
 from tests.client.faulty import Faulty, Reply, answer, problem

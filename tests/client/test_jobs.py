@@ -22,9 +22,9 @@ from interlock.interface.job_document import JobFields, document_of
 from interlock.model.job import JOB_FIELDS
 from interlock.model.job_info import JobInfo, JobPage
 from interlock.model.lane import LaneAction
+from interlock.model.pool import WorkerAction
 from interlock.model.run import CALL_KEY
 from interlock.model.schedule.schedule import Schedule
-from interlock.model.worker_info import WorkerAction
 from tests.client.faces import KINDS, Face, face
 from tests.client.scripted import Pause, Played, Tell, answered, policy, returned
 from tests.helpers.jobs import add, app, echo_process

@@ -18,9 +18,9 @@ from interlock.interface.run_view import BulkInfo, Event, HistoryEntry, RunDetai
 from interlock.model.child_info import ChildInfo
 from interlock.model.job_info import JobInfo, Timetable
 from interlock.model.lane import LaneInfo
+from interlock.model.pool import WorkerInfo
 from interlock.model.session import SessionAction
 from interlock.model.session_info import ActedOnSession
-from interlock.model.worker_info import WorkerInfo
 
 
 def types_of_a_client(client: il.Client) -> None:

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlock.config.documents import parse
-from interlock.config.faults import Faults
+from interlock.config.documents import Faults, parse
 from interlock.config.job_documents import read_job
 from interlock.config.schema import documents_schema
 from interlock.config.sources import KINDS, Loaded, build

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.config.documents import read
-from interlock.config.faults import Faults, Spot
+from interlock.config.documents import Faults, Spot, read
 from interlock.config.plain_yaml import LARGEST, LONGEST_NAME
 from interlock.config.sources import load
 from interlock.error import BadConfig

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 import interlock as il
-from interlock.config.documents import read
-from interlock.config.faults import Faults
+from interlock.config.documents import Faults, read
 from interlock.config.job_documents import read_job
 from interlock.config.sources import FromApp, build, load
 from interlock.error import BadConfig

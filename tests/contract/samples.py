@@ -11,16 +11,15 @@ from interlock.core.step import MACHINE
 from interlock.core.timetable.table import ScheduleRow
 from interlock.core.transition import UPDATE_ROW, created_row
 from interlock.model.audit import AuditEntry, AuditHead, AuditKind, chained
-from interlock.model.bulk import BulkRequest
+from interlock.model.bulk import BulkRequest, RunAction
 from interlock.model.child_info import Change, ChildInfo, Exit, Kept, Status
 from interlock.model.delivery import Delivery, Outgoing
 from interlock.model.facets import Facets, Hold
+from interlock.model.failure import Outcome
 from interlock.model.guard import Constraints
 from interlock.model.job import ExecutorKind, Job, Retry
 from interlock.model.letter import DeadLetter, LetterCode
-from interlock.model.outcome import Outcome
 from interlock.model.run import CATCH_UP, SCHEDULE, TRIGGER, Run, Transition, backfill
-from interlock.model.run_action import RunAction
 from interlock.model.schedule.schedule import CatchUp, Schedule
 from interlock.model.state import TERMINAL, State
 from interlock.model.work import FunctionWork, Limits, ProcessWork

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import asdict
 
-from interlock.model.run import Run
-from interlock.model.run_filter import UNSUCCESSFUL
+from interlock.model.run import UNSUCCESSFUL, Run
 from interlock.model.state import TERMINAL, State
 from interlock.ports.store import MOST_LOOKED_AT, MOST_WITH_PREFIX, RunFilter, RunRows
 from tests.contract.conftest import AnyStore, WithStore

@@ -15,9 +15,9 @@ from msgspec.structs import replace
 
 from interlock.core.decisions import Batch, KeyChanges, LogChanges
 from interlock.error import StoreUnavailable
+from interlock.model.bulk import RunAction
 from interlock.model.letter import DeadLetter, LetterFilter
 from interlock.model.run import CALL_KEY, CATCH_UP, SCHEDULE, TRIGGER, Run, backfill
-from interlock.model.run_action import RunAction
 from interlock.model.state import State
 from interlock.ports.store import MOST_PRUNED, EventFilter, Inputs, Pruned, PruneLimits, RunFilter
 from interlock.stores.memory import MemoryStore

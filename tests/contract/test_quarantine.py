@@ -4,11 +4,11 @@ from typing import cast
 
 import pytest
 
+from interlock.model.bulk import RunAction
 from interlock.model.policy.document import PolicyDocument
 from interlock.model.policy.output import Finding, OutputPolicy, Scanned
 from interlock.model.policy.scanner import OutputAction, ScannerKind, ScannerSpec
 from interlock.model.policy.verdict import Ruling
-from interlock.model.run_action import RunAction
 from interlock.model.state import State
 from interlock.policy.policy import compile_policy
 from interlock.ports.store import EventFilter

@@ -4,9 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 from interlock.core.decisions import Batch, KeyChanges
-from interlock.model.bulk import BulkRequest
+from interlock.model.bulk import BulkRequest, RunAction
 from interlock.model.facets import Facets, RetriedAs, RetryOf, Unique
-from interlock.model.run_action import RunAction
 from interlock.model.state import State
 from interlock.ports.store import RunFilter
 from tests.contract.conftest import AnyStore, WithStore

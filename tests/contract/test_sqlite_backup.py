@@ -20,8 +20,7 @@ from interlock.error import BadValue, InterlockError, StoreInUse
 from interlock.model.audit import verify
 from interlock.model.state import State
 from interlock.stores.sqlite import SqliteStore
-from interlock.stores.sqlite.backup import back_up, restore
-from interlock.stores.sqlite.vacuum import vacuum
+from interlock.stores.sqlite.backup import back_up, restore, vacuum
 from tests.contract.conftest import AnyStore, run_with
 from tests.contract.samples import NAME, created, entry, make_run, take
 from tests.contract.test_sqlite_private import umask

@@ -14,10 +14,10 @@ from interlock.core.step import MACHINE
 from interlock.error import StaleEpoch
 from interlock.model.child_info import Kept
 from interlock.model.facets import Facets, Hold
+from interlock.model.job import StoredJob
 from interlock.model.policy.output import OutputRecord, OutputStatus
 from interlock.model.run import UPDATES, Run
 from interlock.model.state import State
-from interlock.model.stored_job import StoredJob
 from interlock.ports.store import (
     EventFilter,
     Inputs,

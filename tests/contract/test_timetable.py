@@ -10,10 +10,9 @@ from msgspec.structs import replace
 from interlock.core.decisions import Batch
 from interlock.core.timetable.table import ScheduleRow
 from interlock.error import StaleEpoch, StoreUnavailable
-from interlock.model.job import Job
+from interlock.model.job import Job, StoredJob
 from interlock.model.run import CATCH_UP, SCHEDULE, backfill
 from interlock.model.state import State
-from interlock.model.stored_job import StoredJob
 from tests.contract.conftest import AnyStore, WithStore
 from tests.contract.samples import (
     HOURLY,

@@ -11,11 +11,11 @@ from interlock.core.recovery.rebuild import rebuild
 from interlock.core.state import DEFAULT_LANES, CoreLimits, SchedulerState
 from interlock.core.step import MACHINE, Command, needs, new_state, step
 from interlock.engine import effects, facts
+from interlock.model.bulk import RunAction
 from interlock.model.job import Job, Retry
 from interlock.model.lane import LaneSpec
 from interlock.model.policy.verdict import PolicyRequest, Verdict
 from interlock.model.run import Now, Run, Transition
-from interlock.model.run_action import RunAction
 from interlock.model.state import ALLOWED, State
 from interlock.model.tenant import TenantSpec
 from interlock.policy.policy import Policy

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from interlock.core.policy.judge_state import Judging
+from interlock.model.bulk import RunAction
 from interlock.model.delivery import Delivery
 from interlock.model.facets import seen
 from interlock.model.guard import Action
 from interlock.model.job import Job
 from interlock.model.policy.verdict import Ruling
-from interlock.model.run_action import RunAction
 from interlock.model.schedule.schedule import Schedule
 from interlock.model.state import State
 from interlock.wire.approval_request import Resolve

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from interlock.core.decisions import Failed
-from interlock.engine import intake
-from interlock.engine.catalog import Catalog, CatalogEntry, any_object
+from interlock.engine.catalog import Catalog, CatalogEntry, any_object, refill
 from interlock.error import InterlockError
 from interlock.model.job import Job
 from interlock.model.job_info import Backfilled
@@ -24,7 +23,7 @@ def backfill(machine: Machine, start: float, end: float, max_parallel: int = 1, 
     """As the shell hands it in, with what the store knows."""
     catalog = Catalog([CatalogEntry(one, any_object(one.id)) for one in machine.jobs])
     message = Backfill(1, fields.pop("job_id", "work"), START + start, START + end, max_parallel, **fields)
-    command = intake.refill(message, machine.state, catalog, "client", machine.wall)
+    command = refill(message, machine.state, catalog, "client", machine.wall)
     answer = machine.step(("client", command)).answers[-1][1]
     if isinstance(answer, Failed):
         raise answer.error

@@ -10,10 +10,9 @@ from interlock.core.decisions import Answer, Decisions, Failed
 from interlock.core.state import CoreLimits
 from interlock.core.step import Command
 from interlock.error import BadValue, InterlockError
-from interlock.model.bulk import BulkRequest
+from interlock.model.bulk import BulkRequest, RunAction
 from interlock.model.job import Job
-from interlock.model.run_action import RunAction
-from interlock.model.run_filter import RunFilter
+from interlock.model.run import RunFilter
 from interlock.model.state import State
 from interlock.wire.command import StartDraining
 from interlock.wire.message import Stop

@@ -8,7 +8,7 @@ import pytest
 
 import interlock as il
 from interlock.core.state import CoreLimits
-from interlock.engine import intake
+from interlock.engine import catalog
 from interlock.engine.catalog import Catalog, CatalogEntry
 from interlock.error import BadValue
 from interlock.model.job import Job, Retry
@@ -168,7 +168,7 @@ def test_a_delay_travels_as_a_span() -> None:
 def test_the_door_refuses_a_delay_that_makes_no_sense(fields: dict[str, float]) -> None:
     submit = Submit(1, [NewRun("work", b"{}", **fields)])  # type: ignore[arg-type]  # these fields are numbers
     with pytest.raises(BadValue) as caught:
-        intake.create(submit, "a", Catalog([CatalogEntry(Job(id="work"), lambda payload: None)]), {})
+        catalog.create(submit, "a", Catalog([CatalogEntry(Job(id="work"), lambda payload: None)]), {})
     assert caught.value.field == "delay"
 
 

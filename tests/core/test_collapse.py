@@ -6,15 +6,15 @@ import pytest
 
 from interlock.core.bulk.table import Bulks
 from interlock.core.facts import Facts
-from interlock.core.sessions.collapse import MOST_COLLECTED, collapse
+from interlock.core.sessions.session import MOST_COLLECTED, collapse
 from interlock.core.state import CoreLimits
 from interlock.core.transition import Pass
 from interlock.error import InvalidTransition
 from interlock.fields.payload import LIMIT
+from interlock.model.bulk import RunAction
 from interlock.model.facets import CollapsedInto, Collected, Facets
 from interlock.model.job import Job
-from interlock.model.run_action import RunAction
-from interlock.model.run_filter import RunFilter
+from interlock.model.run import RunFilter
 from interlock.model.state import State
 from interlock.wire.command import Answered
 from interlock.wire.message import Dispatch

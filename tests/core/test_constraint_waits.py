@@ -8,9 +8,9 @@ from interlock.core.attempts.settle import CANCEL
 from interlock.core.effects import PendingEffects
 from interlock.core.guards.job_guard import Guards
 from interlock.core.state import CoreLimits
+from interlock.model.bulk import RunAction
 from interlock.model.guard import Action, Check, Constraints
 from interlock.model.job import Job, Retry
-from interlock.model.run_action import RunAction
 from interlock.model.schedule.schedule import Schedule
 from interlock.model.session import SessionAction
 from interlock.model.state import State

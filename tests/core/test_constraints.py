@@ -9,10 +9,10 @@ from interlock.core.effects import PendingEffects
 from interlock.core.explain import explain
 from interlock.core.state import CoreLimits
 from interlock.core.timetable.series import OVERTAKEN
+from interlock.model.bulk import RunAction
 from interlock.model.guard import Action, Check, Constraints, Hook, OnError
 from interlock.model.job import Job, Retry
 from interlock.model.lane import LaneAction
-from interlock.model.run_action import RunAction
 from interlock.model.schedule.schedule import Schedule
 from interlock.wire.command import Define
 from interlock.wire.effect import CallHook

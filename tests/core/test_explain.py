@@ -19,14 +19,13 @@ from interlock.core.facts import Facts
 from interlock.core.part import Machine as Machinery
 from interlock.core.state import CoreLimits, SchedulerState
 from interlock.core.step import NO_FACTS, Command, step
+from interlock.model.bulk import RunAction
 from interlock.model.explanation import Explanation, Obstacle, Reason, explain_end
 from interlock.model.explanation import ReasonKind as K
 from interlock.model.facets import Facets, RetriedAs
 from interlock.model.job import ExecutorKind, Job, KeyLimit
 from interlock.model.lane import LaneAction, LaneSpec
-from interlock.model.run import Now
-from interlock.model.run_action import RunAction
-from interlock.model.run_filter import RunFilter
+from interlock.model.run import Now, RunFilter
 from interlock.model.schedule.schedule import Schedule
 from interlock.model.session import SessionAction
 from interlock.model.state import ON_WORKER, State

@@ -7,7 +7,7 @@ import pytest
 from interlock.core.attempts.log_table import Logs
 from interlock.core.attempts.silence import Silence
 from interlock.model.facets import ProgressInfo
-from interlock.model.outcome import Outcome, read_outcome
+from interlock.model.failure import Outcome, read_outcome
 from interlock.model.state import State
 from interlock.wire.message import (
     Checkpoint,

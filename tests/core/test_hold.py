@@ -4,8 +4,8 @@ import pytest
 
 from interlock.core.bulk.table import Bulks
 from interlock.core.state import CoreLimits
-from interlock.model.run_action import RunAction
-from interlock.model.run_filter import RunFilter
+from interlock.model.bulk import RunAction
+from interlock.model.run import RunFilter
 from interlock.model.state import State
 from interlock.wire.message import Dispatch, Returned
 from interlock.wire.request import StartBulk, StateReport

@@ -6,11 +6,11 @@ import pytest
 
 from interlock.core.decisions import Failed
 from interlock.error import BadValue, Draining, UnknownLane
+from interlock.model.bulk import RunAction
 from interlock.model.job import Job
 from interlock.model.lane import LaneAction, LaneChange, LaneInfo, LaneSpec, LaneStatus, LaneValues
 from interlock.model.record import Memo
-from interlock.model.run_action import RunAction
-from interlock.model.run_filter import RunFilter
+from interlock.model.run import RunFilter
 from interlock.model.state import ON_WORKER, State
 from interlock.wire.command import Define, Refill
 from interlock.wire.lane_request import ActOnLane, CreateLane, SetLane

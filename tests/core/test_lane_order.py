@@ -16,9 +16,9 @@ from hypothesis.stateful import (
 
 from interlock.core.lanes.lane import AGEING
 from interlock.error import BadValue, Draining
+from interlock.model.bulk import RunAction
 from interlock.model.job import RANKS, ExecutorKind, Job, Priority
 from interlock.model.lane import LaneAction, LaneChange
-from interlock.model.run_action import RunAction
 from interlock.wire.command import Define
 from interlock.wire.lane_request import ActOnLane, SetLane
 from interlock.wire.new_run import NewRun, check_plain

@@ -15,13 +15,11 @@ from interlock.core.state import CoreLimits
 from interlock.core.step import MACHINE, Command
 from interlock.core.transition import Pass
 from interlock.error import UnknownJob
-from interlock.model.bulk import BulkRequest
+from interlock.model.bulk import BulkRequest, RunAction
 from interlock.model.job import Job, Retry
 from interlock.model.letter import DeadLetter, Dropped, LetterCode, LetterFilter
 from interlock.model.policy.verdict import Ruling
-from interlock.model.run import Run
-from interlock.model.run_action import RunAction
-from interlock.model.run_filter import RunFilter
+from interlock.model.run import Run, RunFilter
 from interlock.model.state import State
 from interlock.model.tenant import TenantSpec
 from interlock.wire.command import Define

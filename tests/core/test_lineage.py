@@ -9,14 +9,12 @@ from interlock.core.bulk.table import Bulks
 from interlock.core.decisions import Answer, Failed
 from interlock.core.state import CoreLimits
 from interlock.model.access import OWNER
-from interlock.model.bulk import BulkRequest
+from interlock.model.bulk import BulkRequest, RunAction
 from interlock.model.guard import Action, ActionKind, Check, Constraints
 from interlock.model.job import Job
 from interlock.model.policy.document import Velocity
 from interlock.model.policy.verdict import Ruling, RunLimits, Verdict
-from interlock.model.run import Run
-from interlock.model.run_action import RunAction
-from interlock.model.run_filter import RunFilter
+from interlock.model.run import Run, RunFilter
 from interlock.model.schedule.schedule import Schedule
 from interlock.model.state import State
 from interlock.policy.policy import Policy

@@ -13,12 +13,10 @@ from interlock.core.decisions import Answer, Failed
 from interlock.core.state import CoreLimits
 from interlock.core.step import Command
 from interlock.error import InterlockError, UnknownJob
-from interlock.model.bulk import BulkRequest
+from interlock.model.bulk import BulkRequest, RunAction
 from interlock.model.facets import Facets, RetriedAs, RetryOf, SessionFacet
 from interlock.model.job import Job, Priority
-from interlock.model.run import RETRY
-from interlock.model.run_action import RunAction
-from interlock.model.run_filter import RunFilter
+from interlock.model.run import RETRY, RunFilter
 from interlock.model.state import State
 from interlock.ports.store import PruneLimits
 from interlock.wire.command import Define, StartDraining

@@ -7,7 +7,7 @@ import pytest
 
 from interlock.core.attempts.silence import watch_silence
 from interlock.core.explain import explain
-from interlock.core.routing.route import route_key
+from interlock.core.routing.dispatch import route_key
 from interlock.model.explanation import Obstacle, ReasonKind
 from interlock.model.job import ExecutorKind, Job
 from interlock.model.letter import DeadLetter

@@ -8,12 +8,12 @@ from interlock.core.attempts.log_table import Logs
 from interlock.core.explain import explain
 from interlock.core.output import Scans
 from interlock.interface.run_view import info_of
+from interlock.model.bulk import RunAction
 from interlock.model.explanation import ReasonKind
 from interlock.model.guard import Constraints, Hook
 from interlock.model.job import Job, Retry
 from interlock.model.policy.output import FailMode, OutputStatus, Scanned, ScanTime
 from interlock.model.run import Run
-from interlock.model.run_action import RunAction
 from interlock.model.state import State
 from interlock.policy.policy import Policy
 from interlock.ports.store import StoredEvent

@@ -15,8 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import interlock as il
-from interlock.engine import intake
-from interlock.engine.catalog import Catalog
+from interlock.engine.catalog import Catalog, create
 from interlock.error import BadPayload, InterlockError, NotJson, PayloadTooLarge
 from interlock.fields import payload
 from interlock.fields.secret import MASK, SECRET_NAMES, Secret, has_secret, mask, matcher
@@ -252,11 +251,11 @@ def test_a_submit_is_kept_with_the_marks_of_its_secrets() -> None:
     catalog = Catalog(entries_of(definitions, SECRET_NAMES))
     plain = il.run("plain", {"password": "x"})
     submit = Submit(1, [plain, il.run("job", {"password": "hunter2"}, session="s")])
-    intake.create(submit, "a", catalog, {})
+    create(submit, "a", catalog, {})
     assert submit.runs == [plain, il.run("job", {"password": Secret("hunter2")}, session="s")]
     most = payload.LIMIT - len(b'{"password":""}')
     with pytest.raises(PayloadTooLarge, match="secrets marked"):
-        intake.create(Submit(1, [il.run("job", {"password": "x" * most})]), "a", catalog, {})
+        create(Submit(1, [il.run("job", {"password": "x" * most})]), "a", catalog, {})
 
 
 def test_a_secret_that_is_taken_as_a_text_by_now_is_refused_with_a_reason() -> None:

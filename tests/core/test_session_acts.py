@@ -6,14 +6,13 @@ import msgspec
 import pytest
 
 from interlock.core.decisions import Failed
-from interlock.core.sessions.session import Sessions
-from interlock.core.sessions.view import page
+from interlock.core.sessions.session import Sessions, page
 from interlock.core.state import CoreLimits
 from interlock.error import QueueFull
+from interlock.model.bulk import RunAction
 from interlock.model.job import Job, Priority
 from interlock.model.lane import LaneAction, LaneChange, LaneEvent, LaneSpec
-from interlock.model.run_action import RunAction
-from interlock.model.run_filter import RunFilter
+from interlock.model.run import RunFilter
 from interlock.model.session import SessionAction
 from interlock.model.session_info import ActedOnSession, SessionEvent
 from interlock.model.state import State

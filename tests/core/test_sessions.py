@@ -17,8 +17,8 @@ from hypothesis.stateful import (
 from interlock.core.sessions.session import Sessions
 from interlock.core.state import CoreLimits
 from interlock.error import Draining, QueueFull
+from interlock.model.bulk import RunAction
 from interlock.model.lane import LaneAction, LaneChange
-from interlock.model.run_action import RunAction
 from interlock.model.session import SessionAction, SessionOptions
 from interlock.model.state import ON_WORKER, State
 from interlock.wire.lane_request import ActOnLane, SetLane

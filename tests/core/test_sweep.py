@@ -13,12 +13,12 @@ from interlock.core.recovery.sweep import SLACK, PendingMoves, Sweeps, why_misse
 from interlock.core.sessions.session import Sessions
 from interlock.core.state import CoreLimits
 from interlock.core.step import MACHINE
+from interlock.model.bulk import RunAction
 from interlock.model.facets import Approval, Facets, Judged
 from interlock.model.guard import Action, Constraints, Hook
 from interlock.model.job import Job
 from interlock.model.policy.verdict import Ruling, Verdict
-from interlock.model.run_action import RunAction
-from interlock.model.run_filter import RunFilter
+from interlock.model.run import RunFilter
 from interlock.model.state import State
 from interlock.wire.command import Sweep
 from interlock.wire.message import Stop

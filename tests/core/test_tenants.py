@@ -22,11 +22,10 @@ from interlock.core.lanes.lane import AGEING
 from interlock.core.state import CoreLimits
 from interlock.core.tenants.tenant import Tenants
 from interlock.error import BadValue, Forbidden, InterlockError, TenantLimit
-from interlock.model.bulk import BulkRequest
+from interlock.model.bulk import BulkRequest, RunAction
 from interlock.model.explanation import ReasonKind
 from interlock.model.job import Job
-from interlock.model.run_action import RunAction
-from interlock.model.run_filter import RunFilter
+from interlock.model.run import RunFilter
 from interlock.model.schedule.schedule import Schedule
 from interlock.model.state import HOLDS_SLOT, State
 from interlock.model.tenant import OverLimit, TenantInfo, TenantList, TenantSpec

@@ -8,11 +8,10 @@ from msgspec.structs import replace
 from interlock.core.decisions import Failed
 from interlock.core.timetable.series import OVERTAKEN
 from interlock.error import Forbidden
-from interlock.model.job import Job
+from interlock.model.job import Job, StoredJob
 from interlock.model.run import SCHEDULE
 from interlock.model.schedule.schedule import Schedule
 from interlock.model.state import State
-from interlock.model.stored_job import StoredJob
 from interlock.wire.command import Define, Put, StartDraining
 from interlock.wire.request import Accepted, NewRun
 from tests.core.machine import START, Machine

@@ -5,10 +5,9 @@ from typing import Any
 import pytest
 
 from interlock.core.decisions import Failed
-from interlock.model.job import Job
+from interlock.model.job import Job, StoredJob
 from interlock.model.schedule.schedule import CatchUp, Schedule
 from interlock.model.state import State
-from interlock.model.stored_job import StoredJob
 from interlock.wire.command import Define, Put
 from interlock.wire.message import Dispatch
 from interlock.wire.request import DropJob, JobsReport, SetPaused

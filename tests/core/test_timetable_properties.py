@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from interlock.core.timetable.fire_times import first_time, following, newest_between, times_between
+from interlock.core.timetable.table import first_time, following, newest_between, times_between
 from interlock.model.guard import Constraints
 from interlock.model.job import Job
 from interlock.model.run import CATCH_UP, SCHEDULE

@@ -6,8 +6,8 @@ import pytest
 
 from interlock.core.decisions import Failed
 from interlock.error import BadValue
+from interlock.model.bulk import RunAction
 from interlock.model.facets import Facets, Unique
-from interlock.model.run_action import RunAction
 from interlock.model.state import State
 from interlock.wire.new_run import NewRun, check_plain
 from interlock.wire.request import Accepted, ActOnRun

@@ -8,9 +8,8 @@ import pytest
 from interlock.core.decisions import Failed
 from interlock.core.routing.workers import report_all, report_one
 from interlock.error import UnknownWorker, WrongStatus
-from interlock.model.pool import PoolSpec, PoolStatus
+from interlock.model.pool import PoolSpec, PoolStatus, WorkerAction, WorkerInfo, WorkerState
 from interlock.model.state import State
-from interlock.model.worker_info import WorkerAction, WorkerInfo, WorkerState
 from interlock.wire.command import Define, WorkerUp
 from interlock.wire.message import Drain, Load
 from interlock.wire.request import Request, ValueAnswer

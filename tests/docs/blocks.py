@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from interlock.bench.processes import with_parent
+from interlock.bench.server import with_parent
 
 ROOT = Path(__file__).resolve().parents[2]
 ADDRESS = "127.0.0.1:8420"

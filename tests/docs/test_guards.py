@@ -14,7 +14,7 @@ import pytest
 from interlock.config.sources import load, of_app
 from interlock.model.guard import EVENTS, FILLED, PARAMETERS, RECHECKED, Action, Check, Constraints, Hook
 from interlock.model.job import Job
-from interlock.sender.signature import signed_headers
+from interlock.sender.http_transport import signed_headers
 from tests.docs.blocks import ROOT, blocks, of_language
 from tests.docs.test_services import file_of
 from tests.helpers.server import environment

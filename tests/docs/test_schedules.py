@@ -7,8 +7,7 @@ import msgspec
 import pytest
 
 import interlock as il
-from interlock.config.documents import read
-from interlock.config.faults import Faults
+from interlock.config.documents import Faults, read
 from interlock.config.sources import load
 from interlock.model.guard import Action, Check, Constraints, Decision, Hook
 from interlock.model.job import JOB_FIELDS, Job, Retry

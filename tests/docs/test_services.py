@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 import interlock as il
-from interlock.config.documents import read
-from interlock.config.faults import Faults
+from interlock.config.documents import Faults, read
 from interlock.config.sources import KINDS, load
 from interlock.model.child_info import Status
 from interlock.supervision import Container, Group, Process

@@ -3,9 +3,8 @@
 import pytest
 
 from interlock.core.state import CoreLimits
-from interlock.model.bulk import BulkRequest
-from interlock.model.run_action import RunAction
-from interlock.model.run_filter import RunFilter
+from interlock.model.bulk import BulkRequest, RunAction
+from interlock.model.run import RunFilter
 from interlock.wire import message as m
 from interlock.wire import request as r
 from tests.engine.bench import Bench, SlowStore, on_virtual_time, until

@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from interlock.engine.ownership import LEADER
-from interlock.model.run_action import RunAction
+from interlock.model.bulk import RunAction
 from interlock.model.state import State
 from interlock.wire import message as m
 from interlock.wire import request as r

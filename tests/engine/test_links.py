@@ -4,8 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from interlock.buses.processes import ProcessWatch
-from interlock.buses.socket import SocketBus
+from interlock.buses.socket import ProcessWatch, SocketBus
 from interlock.ports.bus import Endpoint, Peer
 from interlock.wire.message import Greeting, Message
 from tests.helpers.places import folder, run_async, until

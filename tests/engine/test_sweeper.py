@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from interlock.engine.sweeper import Sweeper
-from interlock.model.run_filter import RunFilter
+from interlock.model.run import RunFilter
 from interlock.ports.store import RunRows
 from interlock.wire import message as m
 from interlock.wire import request as r

@@ -23,7 +23,7 @@ from typing import Any
 
 import pytest
 
-from interlock.bench.processes import with_parent
+from interlock.bench.server import with_parent
 from tests.helpers.http import Http
 from tests.helpers.places import clean_folder
 from tests.helpers.processes import wait_until

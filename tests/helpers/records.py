@@ -3,9 +3,8 @@
 from collections.abc import Iterable
 
 from interlock.model.child_info import Kept, KeptService
-from interlock.model.job import Job
+from interlock.model.job import Job, StoredJob
 from interlock.model.record import Record
-from interlock.model.stored_job import StoredJob
 from interlock.ports.store import Reader
 
 Changes = dict[tuple[str, str], Record | None]

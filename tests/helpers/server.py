@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from interlock.bench.processes import with_parent
+from interlock.bench.server import with_parent
 from tests.helpers.http import Http
 from tests.helpers.preloaded import Preloaded
 from tests.helpers.processes import children_of, processes_of, wait_until

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interlock.inspector.log_scan import LOG, join_scans, parts_of
+from interlock.inspector.inspector import LOG, join_scans, parts_of
 from interlock.model.policy.output import Scanned
 from interlock.model.policy.scanner import OutputAction, ScannerKind, ScannerSpec
 from interlock.policy.scan import compile_scanners

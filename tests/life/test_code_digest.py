@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.worker.app_loader import load_app, load_app_again, source_folders
-from interlock.worker.code_digest import code_digest
+from interlock.worker.app_loader import code_digest, load_app, load_app_again, source_folders
 
 BASE = """
 def f(a: int, b: str = "x") -> list[int]:
@@ -74,7 +73,7 @@ def test_functions_of_its_module_that_it_names_count() -> None:
 
 
 def test_every_start_of_python_finds_the_same(tmp_path: Path) -> None:
-    text = f"from interlock.worker.code_digest import code_digest\nclass K: pass\nkind = K()\n{BASE}"
+    text = f"from interlock.worker.app_loader import code_digest\nclass K: pass\nkind = K()\n{BASE}"
     text = text.replace('b: str = "x"', 'b: K = kind, c: object = frozenset("abcdef"), d: object = print')
     (tmp_path / "made.py").write_text(text + "print(code_digest(f))\n")
     (tmp_path / "other.py").write_text("import made")

@@ -7,9 +7,8 @@ from msgspec.structs import replace
 
 from interlock.model.policy.document import Case, Match, PolicyDocument, Rule, TenantLists, ToolFilter, Velocity
 from interlock.model.policy.verdict import PolicyRequest, Ruling
-from interlock.policy.digest import request_hash
 from interlock.policy.explain import explain
-from interlock.policy.policy import compile_policy
+from interlock.policy.policy import compile_policy, request_hash
 from tests.policy.test_rules import REQUEST, policy_of, request
 
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from interlock.config.documents import read
-from interlock.config.faults import Faults
+from interlock.config.documents import Faults, read
 from interlock.error import BadConfig, InterlockError, MissingLibrary
 from interlock.fields.field import Part, Several
 from interlock.fields.field_types import NotAccepted

@@ -27,8 +27,7 @@ from interlock.policy.policy import compile_policy
 from interlock.policy_service import policy_pb2 as wire
 from interlock.policy_service import prepare_grpc
 from interlock.policy_service.access import Access
-from interlock.policy_service.codec import from_request, from_verdict, to_request, to_verdict
-from interlock.policy_service.service import PolicyServiceStub
+from interlock.policy_service.service import PolicyServiceStub, from_request, from_verdict, to_request, to_verdict
 from tests.policy_service.services import ONE, allowing, asking, certificate, served
 from tools import proto
 

@@ -11,7 +11,7 @@ from interlock.ports.clock import Clock
 from interlock.ports.executor import Executor, Report
 from interlock.wire import message as m
 from interlock.worker.host import Host, HostSettings
-from interlock.worker.kept_lines import IN_DOUBT, MOST
+from interlock.worker.reports import IN_DOUBT, MOST
 from tests.helpers.places import run_async, until
 
 

@@ -11,7 +11,7 @@ from interlock.model.work import ProcessWork
 from interlock.ports.clock import elapsed
 from interlock.wire import message as m
 from interlock.worker.offers import Offers
-from interlock.worker.programs import Programs
+from interlock.worker.router import Programs
 from tests.helpers.places import lines_of, run_async, until
 from tests.helpers.played import OF_JOBS, dispatch, told, worker_of
 from tests.helpers.processes import processes_of

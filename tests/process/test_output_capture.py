@@ -185,7 +185,7 @@ TWO_FORKS = """
 import os, socket, sys, threading
 from interlock.wire import frames
 from interlock.wire.message import Started
-from interlock.worker.copies import Copies
+from interlock.worker.outbox import Copies
 
 made, both = socket.socketpair, threading.Barrier(2)
 

@@ -13,7 +13,7 @@ import pytest
 
 from interlock.model.work import Limits, shell
 from interlock.wire import message as m
-from interlock.worker.program_files import ProgramFolder
+from interlock.worker.program_attempt import ProgramFolder
 from tests.helpers.places import run_async, until
 from tests.helpers.processes import alive, children_of, look
 from tests.process.stage import executing, program

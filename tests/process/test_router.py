@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from interlock.engine.catalog import Catalog, CatalogEntry
+from interlock.model.failure import Outcome
 from interlock.model.job import Job
-from interlock.model.outcome import Outcome
 from interlock.model.run import Run
 from interlock.model.schedule.schedule import Schedule
 from interlock.model.work import BaseWork, Work

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.buses.processes import ProcessWatch
+from interlock.buses.socket import ProcessWatch
 from interlock.model.job import NAME
 from interlock.worker.identity import worker_id
 from tests.helpers.places import run_async

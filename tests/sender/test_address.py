@@ -2,7 +2,7 @@
 
 import pytest
 
-from interlock.sender.address import AddressGuard
+from interlock.sender.http_transport import AddressGuard
 
 REFUSED = [
     "169.254.169.254", "169.254.0.1", "169.254.170.2", "100.100.100.200", "168.63.129.16", "0.0.0.0", "224.0.0.1",

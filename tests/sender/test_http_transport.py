@@ -12,8 +12,7 @@ from aiohttp import web
 
 from interlock import runtime
 from interlock.model.delivery import LONGEST_ANSWER, Outgoing
-from interlock.sender.http_transport import HttpTransport
-from interlock.sender.signature import signed_headers
+from interlock.sender.http_transport import HttpTransport, signed_headers
 from interlock.sender.transport import ReceivedAnswer
 from tests.sender.http import NOW, at, exchange, in_turn, never, outgoing, post, receiver
 

@@ -5,7 +5,7 @@ from base64 import b64encode
 
 import pytest
 
-from interlock.sender.signature import signed_headers
+from interlock.sender.http_transport import signed_headers
 
 ID, TIME, BODY = "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}'
 

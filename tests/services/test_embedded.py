@@ -14,7 +14,7 @@ from interlock.config.sources import Loaded
 from interlock.error import BadConfig, WrongStatus
 from interlock.model.child_info import ChildInfo, ServiceAction, Status
 from interlock.model.reload_report import Difference, Reloaded
-from interlock.model.run_filter import RunFilter
+from interlock.model.run import RunFilter
 from interlock.ports.store import RunRows
 from interlock.stores.memory import MemoryStore
 from interlock.supervision import Budget, Group, Process

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from interlock.cli.check.forecast_plan import past_lengths
-from interlock.core.timetable.fire_times import times_between
+from interlock.core.timetable.table import times_between
 from interlock.fields.duration import seconds
 from interlock.model.guard import Action, Constraints
 from interlock.model.job import Job, Retry

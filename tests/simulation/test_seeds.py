@@ -7,9 +7,8 @@ from itertools import pairwise
 import pytest
 
 from interlock.model.audit import verify
-from interlock.model.bulk import BulkRequest
+from interlock.model.bulk import BulkRequest, RunAction
 from interlock.model.policy.output import OutputStatus
-from interlock.model.run_action import RunAction
 from interlock.model.state import State
 from soak.seeds import describe
 from soak.simulation.scenario import Faults, scenario_of

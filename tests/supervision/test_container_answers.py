@@ -4,8 +4,7 @@ import asyncio
 
 import pytest
 
-from interlock.supervision.container_log import LogPlace, read_piece
-from interlock.supervision.engines import split_image
+from interlock.supervision.engines import LogPlace, read_piece, split_image
 from tests.helpers.containers import frame
 from tests.helpers.places import run_async
 

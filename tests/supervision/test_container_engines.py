@@ -15,9 +15,8 @@ from interlock.error import CannotStart, NoContainerEngine
 from interlock.model.child_info import Exit
 from interlock.supervision.container import ContainerInstance
 from interlock.supervision.engines import MOST_WORDS, PATIENCE, Patience, open_engine, sockets
-from interlock.supervision.instance import Birth
+from interlock.supervision.instance import Birth, Surroundings
 from interlock.supervision.spec import Container
-from interlock.supervision.surroundings import Surroundings
 from tests.helpers.containers import frame
 from tests.helpers.places import run_async, until
 

@@ -17,10 +17,9 @@ from interlock.error import BadValue, CannotStart, WrongStatus
 from interlock.model.child_info import Exit
 from interlock.supervision import Backoff, Restart, Supervisor
 from interlock.supervision.container import CHILD_LABEL, RESUME_LABEL, ContainerInstance, container_name
-from interlock.supervision.instance import Birth
+from interlock.supervision.instance import Birth, Surroundings
 from interlock.supervision.output import CUT, LONGEST_LINE
 from interlock.supervision.spec import Container
-from interlock.supervision.surroundings import Surroundings
 from tests.helpers.containers import BLOCKED, ContainerEngine, Podman, container_engine, registry
 from tests.helpers.http import Raw
 from tests.helpers.places import LIMIT, until

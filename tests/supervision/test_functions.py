@@ -10,9 +10,8 @@ from interlock.error import CannotStart, Fatal
 from interlock.model.child_info import Exit, Status
 from interlock.supervision import Backoff, ChildContext, Function, Process, ServiceAction
 from interlock.supervision.function import FunctionInstance
-from interlock.supervision.instance import Birth
+from interlock.supervision.instance import Birth, Surroundings
 from interlock.supervision.process import ProcessInstance
-from interlock.supervision.surroundings import Surroundings
 from tests.supervision.stage import AFTER_1, at, now, quiet, running, status, supervisor, virtually
 
 

@@ -14,10 +14,9 @@ import pytest
 
 from interlock.model.child_info import Exit
 from interlock.supervision.guard_client import Guard, NotSpawned
-from interlock.supervision.instance import Birth
+from interlock.supervision.instance import Birth, Surroundings
 from interlock.supervision.process import ProcessInstance
 from interlock.supervision.spec import Process
-from interlock.supervision.surroundings import Surroundings
 from tests.helpers.places import folder
 from tests.helpers.processes import alive, look, wait_until
 from tests.helpers.server import environment

@@ -15,10 +15,9 @@ from interlock.model.child_info import Exit
 from interlock.model.work import Limits
 from interlock.supervision import output
 from interlock.supervision.guard_client import Guard
-from interlock.supervision.instance import Birth
+from interlock.supervision.instance import Birth, Surroundings
 from interlock.supervision.process import ProcessInstance
 from interlock.supervision.spec import Process
-from interlock.supervision.surroundings import Surroundings
 from tests.helpers.places import folder, until
 from tests.helpers.processes import alive, descriptors, look
 from tests.supervision.conftest import Run

@@ -12,7 +12,7 @@ from interlock.api.call import HttpCall, handlers_of, moment_of
 from interlock.api.cursors import JOBS, cursor_of, read_job_cursor
 from interlock.api.patience import ask
 from interlock.client.connection import Connection
-from interlock.core.timetable.fire_times import first_time, following
+from interlock.core.timetable.table import first_time, following
 from interlock.error import BadConfig, BadUse, BadValue, InterlockError, Repeated, UnknownJob, shown
 from interlock.fields import payload
 from interlock.fields.duration import seconds

@@ -24,9 +24,9 @@ from interlock.interface.letter_view import (
 )
 from interlock.interface.run_view import entries_of
 from interlock.model.access import Caller
+from interlock.model.bulk import RunAction
 from interlock.model.letter import DeadLetter, Dropped, LetterFilter
-from interlock.model.run_action import RunAction
-from interlock.model.run_filter import RunFilter
+from interlock.model.run import RunFilter
 from interlock.ports.store import Reader, RecordRows
 from interlock.wire.letter_request import DropLetters, Replay
 

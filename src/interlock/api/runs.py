@@ -24,13 +24,12 @@ from interlock.interface.bodies import ActedOn, BatchBody, BulkBody, CancelBody,
 from interlock.interface.new_run_body import NewRunBody, TriggerBody
 from interlock.interface.run_builder import check_size, new_run
 from interlock.model.access import EVERY_TENANT, Caller
-from interlock.model.bulk import BulkRequest
+from interlock.model.bulk import BulkRequest, RunAction
 from interlock.model.delivery import Delivery
 from interlock.model.explanation import MOST_NAMED, Explanation, explain_end, with_deliveries
 from interlock.model.facets import ProgressInfo
 from interlock.model.record import RecordFilter
 from interlock.model.run import TRIGGER, Run, stats_of
-from interlock.model.run_action import RunAction
 from interlock.model.state import TERMINAL
 from interlock.ports.store import Lookup, Reader, RunFilter, RunRows
 from interlock.task_set import TaskSet

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from interlock.buses.processes import ProcessWatch
-from interlock.buses.socket import SocketBus
+from interlock.buses.socket import ProcessWatch, SocketBus
 from interlock.buses.tls import TlsBus, client_context, server_context
 from interlock.model.access import Grant
 from interlock.ports.bus import Bus

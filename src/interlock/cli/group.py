@@ -16,7 +16,7 @@ from interlock.cli.shared.output import mute
 from interlock.error import ExitCode, InterlockError
 from interlock.error_lines import say_error, say_failure
 from interlock.fields.field_types import did_you_mean
-from interlock.model.run_action import RunAction
+from interlock.model.bulk import RunAction
 from interlock.model.session import SessionAction
 
 GROUPS = {

@@ -3,7 +3,7 @@
 import os
 import sys
 
-from interlock.model.run_action import RunAction
+from interlock.model.bulk import RunAction
 from interlock.model.session import SessionAction
 
 COMMANDS = {

@@ -14,9 +14,9 @@ from interlock.error import BadValue, ConnectionLost, Draining, InterlockError, 
 from interlock.fields import payload
 from interlock.fields.secret import mask
 from interlock.interface.run_view import Chunk, HistoryEntry, LogLine, RunDetail, RunInfo, entries_of, origin_of
+from interlock.model.bulk import RunAction
 from interlock.model.explanation import Explanation
 from interlock.model.run import RunStats
-from interlock.model.run_action import RunAction
 from interlock.model.state import State
 from interlock.pace import Pace
 from interlock.ports.bus import Bus, Endpoint, Peer

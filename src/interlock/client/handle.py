@@ -10,10 +10,10 @@ from interlock.error import ENDS, BadResult, RemoteError, RunDebounced
 from interlock.fields.duration import Duration, seconds
 from interlock.fields.value import ResultType
 from interlock.interface.run_view import Chunk, HistoryEntry, LogLine, RunDetail
+from interlock.model.bulk import RunAction
 from interlock.model.explanation import Explanation
 from interlock.model.failure import Failure
 from interlock.model.run import RunStats
-from interlock.model.run_action import RunAction
 from interlock.model.state import State
 
 T = TypeVar("T")

@@ -6,8 +6,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from interlock.config.documents import Document
-from interlock.config.faults import Faults, Spot
+from interlock.config.documents import Document, Faults, Spot
 from interlock.config.plain_yaml import DEEPEST
 from interlock.error import shown
 from interlock.fields.field import Checked, Field, read_fields, settable

@@ -3,8 +3,7 @@
 from collections.abc import Collection, Iterator, Sequence
 
 from interlock.config.declarations import NamedDocument
-from interlock.config.documents import Document
-from interlock.config.faults import Faults
+from interlock.config.documents import Document, Faults
 from interlock.error import shown
 from interlock.fields.field import read_fields, settable
 from interlock.fields.field_types import NotAccepted, did_you_mean

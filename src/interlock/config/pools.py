@@ -1,13 +1,14 @@
-"""Checks of declared pools of workers."""
+"""Checks of declared pools of workers, and of tenants."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from interlock.config.declarations import NamedDocument, check_names
-from interlock.config.faults import Faults, Spot
-from interlock.error import shown
+from interlock.config.documents import Faults, Spot
+from interlock.error import BadValue, shown
 from interlock.fields.field_types import did_you_mean
 from interlock.model.job import Job
 from interlock.model.pool import PoolSpec, PoolStatus, lower
+from interlock.model.tenant import TenantSpec
 from interlock.policy.glob import matcher
 
 
@@ -47,3 +48,16 @@ def _without_pool(job: Job, pools: Mapping[str, PoolSpec]) -> str | None:
         return None
     topics = [topic for run in active for topic in run.topics]
     return f"no active pool takes topic {shown(job.policy_topic)}{did_you_mean(job.policy_topic, topics)}"
+
+
+def every_tenant(
+    declared: Sequence[NamedDocument[TenantSpec]], lanes: Collection[str] | None, faults: Faults
+) -> dict[str, TenantSpec]:
+    """Return the tenants by name. Refuse a name that two have, and a lane that is not among `lanes`."""
+    check_names(((declaration.name, declaration.spot) for declaration in declared), faults)
+    for declaration in declared:
+        for number, lane in enumerate(declaration.value.lanes if declaration.value is not None else ()):
+            if lanes is not None and lane not in lanes:
+                path, rule = f"lanes[{number}]", f"declared; use one of {', '.join(lanes)}{did_you_mean(lane, lanes)}"
+                declaration.document.refuse(path, str(BadValue(path, lane, rule)))
+    return {declaration.name: declaration.value for declaration in declared if declaration.value is not None}

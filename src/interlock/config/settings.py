@@ -10,8 +10,7 @@ import msgspec
 from interlock.config.lanes import LaneSettings, lanes
 from interlock.config.tokens import SECRET, Token, Tokens
 from interlock.error import BadValue
-from interlock.fields.doc import doc
-from interlock.fields.field import fields_of
+from interlock.fields.field import doc, fields_of
 from interlock.fields.field_types import Choice, FieldPath, Kind, Schema, Size, Span, Text, Texts, Whole
 from interlock.fields.secret import SECRET_NAMES
 from interlock.fields.sockets import beside, http_socket, scheduler_socket

@@ -7,11 +7,9 @@ import msgspec
 
 from interlock.config import job_documents, policy_documents, service_documents
 from interlock.config.declarations import Declared, NamedDocument, check_names, spec_kind, tree_of
-from interlock.config.documents import Document, read
-from interlock.config.faults import Faults, Spot
-from interlock.config.guards import missing_variables, unknown_jobs
-from interlock.config.pools import every_pool
-from interlock.config.tenants import every_tenant
+from interlock.config.documents import Document, Faults, Spot, read
+from interlock.config.job_documents import missing_variables, unknown_jobs
+from interlock.config.pools import every_pool, every_tenant
 from interlock.engine.catalog import CatalogEntry, any_object, bind
 from interlock.error import BadValue, InterlockError, shown
 from interlock.fields.field import Field

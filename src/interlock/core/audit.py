@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from interlock.core.facts import Snapshot
 from interlock.core.part import Part
-from interlock.core.snapshot import Snapshot
 from interlock.fields.json_form import rfc3339
 from interlock.model.audit import AuditEntry, AuditHead, AuditKind, chained
 from interlock.model.job_info import JobEvent

@@ -1,15 +1,16 @@
-"""Facts: the data that a step needs from the store. The shell reads them for a whole batch, right before the step."""
+"""Facts: the data that a step needs from the store. The shell reads them for a whole batch, right before the step. A
+start loads a `Snapshot`, the live part of the store."""
 
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from interlock.core.timetable.fire_times import following
+from interlock.core.timetable.table import ScheduleRow, following
+from interlock.model.audit import AuditHead
 from interlock.model.job import Job
 from interlock.model.letter import LetterFilter
-from interlock.model.record import Record
-from interlock.model.run import Run
-from interlock.model.run_filter import RunFilter
+from interlock.model.record import R, Record
+from interlock.model.run import Run, RunFilter
 from interlock.model.state import State
 
 if TYPE_CHECKING:
@@ -58,3 +59,23 @@ class Facts(msgspec.Struct):
     letters: dict[LetterFilter, tuple[list[str], bool]] = {}  # ids, and whether there are more
     pages: dict[str, tuple[list[Run], int | None]] = {}
     """bulk request → a page of ended runs, with payloads, and where the next begins; None after the last"""
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """The live part of a store."""
+
+    runs: list[Run]  # runs that have not ended, in the order stored; payloads above the requested size are None
+    jobs: list[Job]  # every job version that these runs refer to
+    position: int  # highest one stored, or 0
+    log_sizes: dict[str, tuple[int, int]]  # run id → log lines and bytes of their text, for live runs with a log
+    log_marks: dict[str, tuple[int, int]] = {}  # run → its attempt and the last log line before any missing one
+    schedules: list[ScheduleRow] = []
+    records: list[Record] = []  # of the kinds asked for, oldest first
+    reaches: dict[str, int] = {}  # bulk request under way → the number of the first `runs` that are left to it
+    memos: dict[str, bytes] = {}  # those of idle sessions are left out
+    has_session_memos: bool = False
+    audit: AuditHead = AuditHead()  # the last entry that is stored
+
+    def of(self, kind: type[R]) -> list[R]:
+        """Return the records of a kind."""
+        return [record for record in self.records if isinstance(record, kind)]

@@ -22,11 +22,10 @@ import msgspec
 from msgspec.structs import replace
 
 from interlock.core.attempts.log_table import Logs
-from interlock.core.facts import Needs
+from interlock.core.facts import Needs, Snapshot
 from interlock.core.guards.http_hooks import call_after, call_hook
 from interlock.core.part import Part, Wait, for_special_runs, leaves
 from interlock.core.policy.judge_state import Judging
-from interlock.core.snapshot import Snapshot
 from interlock.core.state import WAIT, SchedulerState
 from interlock.core.transition import Pass
 from interlock.error import NotQuarantined, RunPruned, UnknownRun
@@ -36,8 +35,8 @@ from interlock.model.access import OWNER
 from interlock.model.audit import AuditKind
 from interlock.model.explanation import Reason, ReasonKind
 from interlock.model.facets import Facets
+from interlock.model.failure import Outcome
 from interlock.model.guard import POST_HOOK
-from interlock.model.outcome import Outcome
 from interlock.model.policy.output import MOST_KEPT, FailMode, OutputRecord, OutputStatus, Scanned, ScanTime
 from interlock.model.policy.scanner import OutputAction
 from interlock.model.run import Now, Run

@@ -26,8 +26,7 @@ from interlock.model.state import CONSEQUENCES, HOLDS_SLOT, TERMINAL, State
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from interlock.core.facts import Needs
-    from interlock.core.snapshot import Snapshot
+    from interlock.core.facts import Needs, Snapshot
     from interlock.core.state import SchedulerState
     from interlock.core.transition import Pass
     from interlock.model.explanation import Reason

@@ -1,17 +1,22 @@
-"""Carry out effects after the commit, beside the loop, bounded in number and time."""
+"""Carry out effects after the commit, beside the loop, bounded in number and time. The sender carries out hooks."""
 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
+from interlock.core.effects import PendingEffects
+from interlock.engine.present import Present
 from interlock.error import PolicyClosed, PolicyUnavailable, StoreUnavailable
 from interlock.model.policy.verdict import PolicyRequest, Verdict
+from interlock.model.run import Run
 from interlock.ports.store import Lookup, Store
 from interlock.task_set import TaskSet
+from interlock.wire import delivery_request as d
 from interlock.wire.command import Answered
 from interlock.wire.effect import CallHook, CheckPolicy, Effect, ReadInputs, ReadPayload, ReadPrevious
+from interlock.wire.request import ValueAnswer
 
 logger = logging.getLogger("interlock.engine")
 
@@ -154,3 +159,53 @@ async def read_previous(effects: Sequence[Effect], store: Store) -> Answers:
 
 Do = Callable[[Sequence[Effect], Store], Coroutine[Any, Any, Answers]]
 KINDS: dict[type[Effect], Do] = {ReadInputs: read_inputs, ReadPrevious: read_previous, ReadPayload: read_payloads}
+
+
+class SenderLink:
+    def __init__(self, present: Present, on_needed: Callable[[], None]) -> None:
+        """`on_needed` is called whenever there is something to send, and no sender."""
+        self._present = present
+        self._tell = present.peers.tell
+        self._on_needed = on_needed
+        self._name: str | None = None  # the client that sends
+        self._asked: dict[str, CallHook] = {}  # run → its hook without an answer
+
+    def register(self, name: str, message: d.BecomeSender) -> ValueAnswer:
+        """Make this client the sender, and ask it for everything that is pending."""
+        self._name = name
+        self._asked.clear()
+        for effect in self._present.state.of(PendingEffects).pending:
+            if isinstance(effect, CallHook):
+                self.call(effect)
+        return ValueAnswer(message.request)
+
+    def gone(self, name: str) -> None:
+        if self._name == name:
+            self._name = None
+
+    def call(self, effect: CallHook) -> None:
+        """Call a hook. Without a sender nothing happens; the core asks again."""
+        if self._name is None:
+            self._on_needed()
+        else:
+            self._asked[effect.run_id] = effect
+            self._tell(self._name, d.HookRequest(effect.run_id, effect.seq, effect.id, effect.outgoing))
+
+    def answered(self, answer: d.HookAnswered) -> None:
+        effect = self._asked.get(answer.run_id)
+        if effect is not None and effect.seq == answer.seq:
+            del self._asked[answer.run_id]
+            self._present.inbox.post("", Answered([(effect, (answer.status, answer.error))]))
+
+    def forget(self, ended: Iterable[Run]) -> None:
+        """Take back the hooks of runs that have ended."""
+        for run in ended if self._asked else ():
+            if self._asked.pop(run.id, None) is not None and self._name is not None:
+                self._tell(self._name, d.ForgetHook(run.id))
+
+    def note_owed(self) -> None:
+        """Say that deliveries were stored."""
+        if self._name is None:
+            self._on_needed()
+        else:
+            self._tell(self._name, d.Owed())

@@ -27,14 +27,13 @@ from interlock.core.step import MACHINE, NO_FACTS, Command, needs, step
 from interlock.engine import facts, logs
 from interlock.engine.catalog import Catalog
 from interlock.engine.declarations import Declarations
-from interlock.engine.effects import CheckPolicies, Effects, no_service
+from interlock.engine.effects import CheckPolicies, Effects, SenderLink, no_service
 from interlock.engine.inbox import Inbox
 from interlock.engine.links import Links
 from interlock.engine.metrics import Metrics
 from interlock.engine.ownership import LEADER, Ownership
 from interlock.engine.present import Present
 from interlock.engine.requests import Requests
-from interlock.engine.sender_link import SenderLink
 from interlock.engine.service_book import ServiceBook
 from interlock.engine.stall import StallWatch
 from interlock.error import InterlockError, LeaseLost, StaleEpoch, StoreUnavailable

@@ -14,12 +14,11 @@ from interlock.core.jobs import queries as job_queries
 from interlock.core.output import Scans
 from interlock.core.policy.judge_state import Judging
 from interlock.core.routing import workers
-from interlock.core.sessions.session import Session, Sessions, memo_name, read_memo
-from interlock.core.sessions.view import session_info
+from interlock.core.sessions.session import Session, Sessions, memo_name, read_memo, session_info
 from interlock.core.state import SchedulerState
-from interlock.engine import intake
+from interlock.engine import catalog
+from interlock.engine.effects import SenderLink
 from interlock.engine.present import Present
-from interlock.engine.sender_link import SenderLink
 from interlock.error import Draining, InterlockError, Refused, RunPruned, StoreUnavailable, UnknownRun
 from interlock.model.access import OWNER
 from interlock.model.delivery import Delivery
@@ -245,7 +244,7 @@ def _latest(lines: Sequence[LogEntry]) -> list[tuple[float, int, str, str, str]]
 
 def _submit(requests: Requests, name: str, message: r.Submit) -> None:
     # All links of the socket count as one person, so that nobody approves their own run over another link.
-    create = intake.create(message, message.actor or OWNER.name, requests.present.catalog, requests.present.state.jobs)
+    create = catalog.create(message, message.actor or OWNER.name, requests.present.catalog, requests.present.state.jobs)
     requests.post(name, create)
 
 
@@ -253,13 +252,13 @@ async def _replay(requests: Requests, name: str, message: Replay) -> None:
     """Retry the run, after a check of the arguments that change."""
     if message.arguments:
         run = await requests.run(message.run_id)
-        merged = intake.merged(run, message.arguments, requests.present.catalog, requests.present.state.jobs)
+        merged = catalog.merged(run, message.arguments, requests.present.catalog, requests.present.state.jobs)
         message = msgspec.structs.replace(message, arguments=merged)
     requests.post(name, message)
 
 
 def _put(requests: Requests, name: str, message: r.PutJobs) -> None:
-    put = intake.put(message, message.actor or name, requests.present.catalog)
+    put = catalog.put(message, message.actor or name, requests.present.catalog)
     if requests.operations is not None:
         requests.operations.have_workers()
     requests.post(name, put)
@@ -267,7 +266,7 @@ def _put(requests: Requests, name: str, message: r.PutJobs) -> None:
 
 def _backfill(requests: Requests, name: str, message: r.Backfill) -> None:
     present, actor = requests.present, message.actor or name
-    requests.post(name, intake.refill(message, present.state, present.catalog, actor, present.now()))
+    requests.post(name, catalog.refill(message, present.state, present.catalog, actor, present.now()))
 
 
 def _ask(requests: Requests, name: str, question: r.Ask) -> Coroutine[Any, Any, Message | None] | None:

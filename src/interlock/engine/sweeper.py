@@ -8,8 +8,7 @@ import logging
 from interlock.core.recovery.sweep import UNKNOWN, PendingMoves, why_missed
 from interlock.engine.present import Present
 from interlock.error import StoreUnavailable
-from interlock.model.run import Run
-from interlock.model.run_filter import RunFilter
+from interlock.model.run import Run, RunFilter
 from interlock.model.state import TERMINAL
 from interlock.ports.store import Lookup, Store
 from interlock.wire.command import Sweep

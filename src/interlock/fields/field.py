@@ -283,3 +283,7 @@ def definitions(fields: Iterable[Field]) -> dict[str, Schema]:
             found[kind.struct.__name__] = {"description": " ".join(summary.split()), **schema}
             found |= definitions(below)
     return found
+
+
+def doc(meaning: str, **limits: Any) -> Meta:
+    return Meta(description=meaning, **limits)

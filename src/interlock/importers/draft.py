@@ -12,8 +12,7 @@ from typing import Any
 
 import msgspec
 
-from interlock.config.documents import parse
-from interlock.config.faults import Faults
+from interlock.config.documents import Faults, parse
 from interlock.config.plain_yaml import scalar
 from interlock.config.sources import build
 from interlock.error import BadConfig

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from interlock.error import NoApproval
-from interlock.fields.doc import doc
+from interlock.fields.field import doc
 from interlock.fields.json_form import Time
 from interlock.interface.new_run_body import Body
 from interlock.model.approval import AnswerInfo, Digest, RuleId, Why, answer_of

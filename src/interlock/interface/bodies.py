@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from interlock.fields.doc import doc
+from interlock.fields.field import doc
 from interlock.fields.field_types import Rate
 from interlock.interface.new_run_body import TENANT, Body, Moment, NewRunBody
 from interlock.model.child_info import ChildInfo

@@ -4,8 +4,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from interlock.fields.doc import doc
-from interlock.fields.field import copy_fields
+from interlock.fields.field import copy_fields, doc
 from interlock.fields.json_form import Time
 from interlock.interface.new_run_body import Body, Moment
 from interlock.interface.run_view import HistoryEntry, RunDetail

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from interlock.fields.doc import doc
+from interlock.fields.field import doc
 from interlock.model.job import Priority
 from interlock.model.labels import LONGEST_LABEL, MOST_LABELS
 from interlock.model.session import LONGEST_SESSION

@@ -12,11 +12,11 @@ from interlock.interface.letter_operations import LETTER_OPERATIONS
 from interlock.interface.new_run_body import NewRunBody, TriggerBody
 from interlock.interface.operation import API, Key, Operation, operations_of
 from interlock.interface.run_view import BulkInfo, History, LogPage, RunDetail, RunInfo, RunPage, ServiceLogPage
+from interlock.model.bulk import RunAction
 from interlock.model.child_info import ChildInfo
 from interlock.model.explanation import Explanation
 from interlock.model.job_info import Backfilled, FireTimes, JobInfo, JobLog, JobPage, Timetable
 from interlock.model.lane import LaneInfo
-from interlock.model.run_action import RunAction
 from interlock.wire import lane_request, session_request, worker_request
 from interlock.wire import request as r
 from interlock.wire.lane_request import CreateLane, SetLane

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from interlock.fields.doc import doc
+from interlock.fields.field import doc
 from interlock.interface.bodies import RunChoice
 from interlock.interface.letter_view import LetterChoice
 from interlock.interface.new_run_body import Moment

@@ -4,9 +4,9 @@ from typing import Annotated, Any
 
 import msgspec
 
-from interlock.fields.doc import doc
+from interlock.fields.field import doc
 from interlock.fields.json_form import Time, shape_of
-from interlock.model.bulk import BulkRequest
+from interlock.model.bulk import BulkRequest, RunAction
 from interlock.model.child_info import ChildInfo
 from interlock.model.facets import Facets, ProgressInfo, shown
 from interlock.model.guard import ViolationEvent
@@ -14,7 +14,6 @@ from interlock.model.job_info import Cursor, ExitCode, JobEvent, Origin, RunId
 from interlock.model.lane import LaneEvent
 from interlock.model.letter import LetterFilter
 from interlock.model.run import Run, RunStats, Transition, update_id
-from interlock.model.run_action import RunAction
 from interlock.model.session_info import SessionEvent
 from interlock.model.state import State
 

@@ -4,8 +4,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from interlock.fields.doc import doc
-from interlock.fields.field import copy_fields
+from interlock.fields.field import copy_fields, doc
 from interlock.fields.json_form import Time
 from interlock.model.facets import Allowed, Approval, Judged
 from interlock.model.policy.verdict import Ruling

@@ -12,9 +12,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from interlock.fields.doc import doc
 from interlock.fields.duration import checked
-from interlock.fields.field import copy_fields
+from interlock.fields.field import copy_fields, doc
 from interlock.fields.json_form import Time, rfc3339
 from interlock.model.guard import Action, Format, Hook, Violation, without_query
 from interlock.model.job_info import Cursor

@@ -7,9 +7,8 @@ from typing import Annotated
 
 import msgspec
 
-from interlock.fields.doc import doc
 from interlock.fields.duration import span
-from interlock.fields.field import copy_fields
+from interlock.fields.field import copy_fields, doc
 from interlock.fields.json_form import Time
 from interlock.model.approval import VerdictInfo, verdict_of
 from interlock.model.delivery import Delivery, DeliveryState

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from interlock.fields.doc import doc
+from interlock.fields.field import doc
 from interlock.fields.json_form import Time
 from interlock.model.failure import Failure
 from interlock.model.guard import Decision, Violation

@@ -1,14 +1,15 @@
-"""A failed attempt: the exception's types and message, and the delay that its handler asked for."""
+"""The outcome of an attempt. Of a failed one: the exception's types and message, and the delay it asked for."""
 
 import re
+from enum import StrEnum
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
 from interlock.error import BadDuration, BadValue, Fatal, InterlockError
-from interlock.fields.doc import doc
 from interlock.fields.duration import Duration, brief
+from interlock.fields.field import doc
 from interlock.fields.field_types import FieldPath, Span, Text, Texts
 
 LONGEST_MESSAGE = 1000
@@ -73,3 +74,19 @@ class ExceptionTypes(Texts):
             is_exception = [isinstance(item, type) and issubclass(item, BaseException) for item in value]
             value = [type_name(item) if fits else item for item, fits in zip(value, is_exception, strict=True)]
         return super().check(value, place)
+
+
+class Outcome(StrEnum):
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    FAILED_FATAL = "failed_fatal"
+    CANCELLED = "cancelled"
+    TIMEOUT = "timeout"
+
+
+_WORDS = {str(outcome): outcome for outcome in Outcome} | {"completed": Outcome.SUCCEEDED}
+
+
+def read_outcome(word: str) -> Outcome:
+    """Return the outcome of a word; an unknown word is a failure."""
+    return _WORDS.get(word, Outcome.FAILED)

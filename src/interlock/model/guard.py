@@ -11,9 +11,8 @@ import msgspec
 
 from interlock.error import BadUse, BadValue, MissingField, NotHere
 from interlock.fields import payload
-from interlock.fields.doc import doc
 from interlock.fields.duration import Duration, checked
-from interlock.fields.field import Checked, Part, Several, fields_of
+from interlock.fields.field import Checked, Part, Several, doc, fields_of
 from interlock.fields.field_types import JOB_NAME, NAME_RULE, FieldPath, Kind, Schema, Span, Text, Texts, Whole, Word
 from interlock.fields.json_form import Time
 

@@ -1,17 +1,17 @@
 """A job: its id, when and where it runs, how it is retried and how long it may take."""
 
 import hashlib
+import logging
 import re
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from math import inf
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NotRequired, Self, TypedDict
 
 import msgspec
 
-from interlock.error import BadUse, BadValue, MissingField
-from interlock.fields.doc import doc
-from interlock.fields.field import Checked, Field, Part, Some, settable
+from interlock.error import BadUse, BadValue, InterlockError, MissingField
+from interlock.fields.field import Checked, Field, Part, Some, doc, settable
 from interlock.fields.field_types import (
     JOB_NAME,
     NAME_RULE,
@@ -42,6 +42,7 @@ from interlock.model.guard import (
 )
 from interlock.model.labels import LABELS
 from interlock.model.lane import CRON, MAIN
+from interlock.model.record import Record
 from interlock.model.schedule.schedule import Schedule
 from interlock.model.session import SOME_OPTIONS
 from interlock.model.work import WORK_FIELDS, JobRun, Work
@@ -320,3 +321,36 @@ JOB_FIELDS: dict[str, Field] = {
     **WORK_FIELDS,
 }
 """the fields of a document `kind: Job`; a body over HTTP has the same"""
+
+
+logger = logging.getLogger("interlock.store")
+
+
+class StoredJob(Record, frozen=True):
+    kind = "job"
+
+    job: Job
+
+    def encode(self) -> bytes:
+        return msgspec.json.encode(self.job)
+
+    @classmethod
+    def read(cls, id: str, value: bytes) -> Self | None:
+        job = read_job(value)
+        return None if job is None else cls(id, job)
+
+
+def read_job(data: bytes) -> Job | None:
+    """Return a stored definition. If a check fails now, for example for a time zone that this machine does not have, it
+    goes without its schedule rather than keep a scheduler from starting."""
+    try:
+        return msgspec.json.decode(data, type=Job)
+    except (InterlockError, msgspec.ValidationError) as error:
+        fields = msgspec.json.decode(data)
+        try:
+            job = msgspec.convert({name: value for name, value in fields.items() if name != "schedule"}, Job)
+        except (InterlockError, msgspec.ValidationError):
+            logger.error("the stored job %r cannot be read and is left out: %s", fields.get("id"), error)
+            return None
+        logger.error("the schedule of the stored job %r cannot be read, so it has none: %s", job.id, error)
+        return job

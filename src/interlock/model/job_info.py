@@ -4,7 +4,7 @@ from typing import Annotated, Any, ClassVar
 
 import msgspec
 
-from interlock.fields.doc import doc
+from interlock.fields.field import doc
 from interlock.fields.json_form import Time
 from interlock.model.job import Priority, Sensitivity
 from interlock.model.schedule.schedule import Schedule

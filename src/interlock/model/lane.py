@@ -7,8 +7,7 @@ from typing import Annotated, Any, ClassVar, TypedDict
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from interlock.fields.doc import doc
-from interlock.fields.field import Checked
+from interlock.fields.field import Checked, doc
 from interlock.fields.field_types import Rate, Whole
 from interlock.fields.json_form import Time
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import msgspec
 
-from interlock.fields.doc import doc
+from interlock.fields.field import doc
 from interlock.fields.json_form import Time
 from interlock.model.record import Columns, Record, RecordFilter
 from interlock.model.state import State

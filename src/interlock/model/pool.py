@@ -1,12 +1,13 @@
-"""A pool: workers that take the runs of some topics."""
+"""A pool: workers that take the runs of some topics. A worker as it is shown."""
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Annotated, Any
 
+import msgspec
+
 from interlock.error import BadUse, BadValue, Repeated
-from interlock.fields.doc import doc
-from interlock.fields.field import Checked
+from interlock.fields.field import Checked, doc
 from interlock.fields.field_types import NAME_RULE, FieldPath, Number, Schema, Texts, Whole, Word, did_you_mean
 from interlock.model.job import NAME, TAGS, Tags
 from interlock.model.labels import Labels
@@ -85,3 +86,45 @@ def check_member(pools: Mapping[str, PoolSpec], pool: str, capabilities: Iterabl
         return
     if missing := [require for require in pools[pool].requires if require.lower() not in lower(capabilities)]:
         raise BadUse("capabilities", f"pool {pool!r} requires {', '.join(missing)}; announce it with --capability")
+
+
+REGION = "region"  # the label with a worker's region
+
+
+class WorkerAction(StrEnum):
+    DRAIN = "drain"
+    RESUME = "resume"
+    REMOVE = "remove"
+
+
+class WorkerState(StrEnum):
+    READY = "ready"
+    FULL = "full"  # all slots are taken
+    OVERLOADED = "overloaded"  # too busy for more runs of its pool
+    DRAINING = "draining"  # gets nothing new, and finishes what it has; or its pool is not active
+    SILENT = "silent"  # connected, but has sent nothing for too long
+    AWAY = "away"  # not connected
+
+
+class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
+    id: Annotated[str, doc("Id.")]
+    pool: Annotated[str, doc("Pool.")]
+    region: Annotated[str | None, doc("Its label `region`; null without one.")]
+    state: Annotated[WorkerState, doc("`ready`, `full`, `overloaded`, `draining`, `silent` or `away`.")]
+    drained: Annotated[bool, doc("Whether somebody has drained it: it gets nothing new until it is resumed.")]
+    active: Annotated[int, doc("Runs that it has.")]
+    slots: Annotated[int, doc("Most runs that it executes at once.")]
+    processes: Annotated[int, doc("Most runs with a process of their own.")]
+    cpu: Annotated[float, doc("Load of its machine's processors, in percent.")]
+    memory: Annotated[float, doc("Memory of its machine in use, in percent.")]
+    gpu: Annotated[float, doc("Load of its busiest GPU, in percent.")]
+    heard_ago: Annotated[float, doc("Seconds since its last sign of life, or since the start of the scheduler.")]
+    skew: Annotated[float, doc("Seconds by which its clock is ahead of the scheduler's.")]
+    jobs: Annotated[int, doc("Jobs of the app that it has loaded.")]
+    capabilities: Annotated[list[str], doc("Capabilities that it announced.")]
+    labels: Annotated[dict[str, str], doc("Labels that it announced.")]
+    tenants: Annotated[list[str] | None, doc("Tenants whose runs it may have; null for all.")]
+
+
+class WorkerList(msgspec.Struct, frozen=True, kw_only=True):
+    workers: Annotated[list[WorkerInfo], doc("Every worker, by pool and id.")]

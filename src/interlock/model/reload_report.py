@@ -5,7 +5,7 @@ from typing import Annotated
 
 import msgspec
 
-from interlock.fields.doc import doc
+from interlock.fields.field import doc
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):

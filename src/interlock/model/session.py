@@ -7,9 +7,8 @@ from functools import lru_cache
 from typing import Annotated, Any, Literal, TypedDict
 
 from interlock.error import BadUse, BadValue
-from interlock.fields.doc import doc
 from interlock.fields.duration import Duration
-from interlock.fields.field import Checked, Some, object_schema
+from interlock.fields.field import Checked, Some, doc, object_schema
 from interlock.fields.field_types import FieldPath, Kind, Rate, Schema, Span, Whole
 
 LONGEST_SESSION = 512  # bytes of the key of a session in UTF-8

@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from interlock.fields.doc import doc
+from interlock.fields.field import doc
 from interlock.fields.json_form import Time
 from interlock.model.job_info import Cursor
 from interlock.model.session import Drop, Mode, SessionAction

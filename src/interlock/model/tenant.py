@@ -7,8 +7,7 @@ from typing import Annotated, Literal, TypedDict
 import msgspec
 
 from interlock.error import BadUse
-from interlock.fields.doc import doc
-from interlock.fields.field import Checked
+from interlock.fields.field import Checked, doc
 from interlock.fields.field_types import NAME_RULE, Rate, Texts, Word
 from interlock.model.job import NAME, Tags
 from interlock.model.labels import LABELS

@@ -9,9 +9,8 @@ from typing import Annotated, Any, ClassVar, get_args
 import msgspec
 from msgspec import Meta
 
-from interlock.fields.doc import doc
 from interlock.fields.environment import Environment
-from interlock.fields.field import Checked, settable
+from interlock.fields.field import Checked, doc, settable
 from interlock.fields.field_types import (
     JOB_NAME,
     NAME_RULE,

@@ -1,6 +1,7 @@
 """A compiled policy. Rules are checked top down, and the first that matches decides. An index leaves out rules that
 cannot match, and keeps the order of the rest."""
 
+import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -9,12 +10,31 @@ import msgspec
 from interlock.fields.duration import checked
 from interlock.model.policy.document import TOOL_LABELS, PolicyDocument, Rule, ToolFilter
 from interlock.model.policy.verdict import PolicyRequest, Ruling, Verdict, for_each_submitter, strictest
-from interlock.policy.digest import policy_digest
 from interlock.policy.expression import Meter, RequestFacts, TooCostly, Unevaluated, compiled
 from interlock.policy.glob import first_match, matcher
 from interlock.policy.index import ANY_OF, SINGLE, Index
 from interlock.policy.output import CompiledOutputPolicy
 from interlock.policy.velocity import Once, Windows
+
+
+def policy_digest(document: PolicyDocument) -> str:
+    return _digest(msgspec.structs.replace(document, cases=()), 8)
+
+
+def request_hash(request: PolicyRequest) -> str:
+    """Return a hash over every field. Payloads with the same values have the same hash, in whatever order they are
+    written."""
+    try:
+        payload: Any = msgspec.json.decode(request.payload)
+    except (msgspec.MsgspecError, RecursionError):
+        payload = request.payload  # as base64, which no payload that can be read is
+    fields = msgspec.structs.asdict(request) | {"payload": payload, "readable": payload is not request.payload}
+    return _digest(fields, 32)
+
+
+def _digest(value: Any, size: int) -> str:
+    return hashlib.blake2b(msgspec.json.encode(value, order="sorted"), digest_size=size).hexdigest()
+
 
 NO_RULE = "no rule matches"
 Test = Callable[[PolicyRequest], object]

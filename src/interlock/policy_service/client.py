@@ -18,8 +18,7 @@ from interlock.error import PolicyClosed, PolicyUnavailable
 from interlock.model.policy.verdict import PolicyRequest, Verdict
 from interlock.policy_service import policy_pb2 as wire
 from interlock.policy_service.access import Access
-from interlock.policy_service.codec import from_verdict, to_request
-from interlock.policy_service.service import PolicyServiceStub
+from interlock.policy_service.service import PolicyServiceStub, from_verdict, to_request
 from interlock.ports.clock import Clock, SystemClock
 from interlock.wire.effect import CALL
 

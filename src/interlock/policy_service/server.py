@@ -12,11 +12,10 @@ from interlock.error import CannotListen, InterlockError
 from interlock.model.policy.scanner import ScannerSpec
 from interlock.policy.policy import Policy
 from interlock.policy.scan import Scan, Scanners, compile_scanners
-from interlock.policy.scan.finding import CLEAN
+from interlock.policy.scan.detector import CLEAN
 from interlock.policy.velocity import Windows
 from interlock.policy_service import policy_pb2 as wire
-from interlock.policy_service.codec import from_output, from_request, to_output_answer, to_verdict
-from interlock.policy_service.service import NAME, add_service
+from interlock.policy_service.service import NAME, add_service, from_output, from_request, to_output_answer, to_verdict
 from interlock.ports.clock import Clock, SystemClock
 
 MOST = 100  # requests in a frame

@@ -14,14 +14,14 @@ import msgspec
 from msgspec.json import decode
 
 from interlock.core.decisions import Batch
-from interlock.core.snapshot import Snapshot as Snapshot
+from interlock.core.facts import Snapshot as Snapshot
 from interlock.model.audit import AuditEntry, AuditFilter, AuditHead
 from interlock.model.child_info import Change
 from interlock.model.guard import ViolationEvent
 from interlock.model.job import Job
 from interlock.model.record import R, Record, RecordFilter
 from interlock.model.run import Run, Transition
-from interlock.model.run_filter import RunFilter as RunFilter
+from interlock.model.run import RunFilter as RunFilter
 from interlock.model.state import State
 
 MOST_LOOKED_AT = 50_000  # runs that one call of `runs` looks at, and positions that one of `events` does

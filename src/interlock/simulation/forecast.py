@@ -8,13 +8,12 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from random import Random
 
-from interlock.core.timetable import fire_times
+from interlock.core.timetable import table
 from interlock.core.timetable import table as schedule_table
 from interlock.engine.catalog import Catalog, CatalogEntry
 from interlock.model.job import Job
 from interlock.simulation.forecast_model import Forecast, Plan, TooManyRuns
-from interlock.simulation.forecast_record import ForecastRecord, RecordingStore
-from interlock.simulation.forecast_summary import summary
+from interlock.simulation.forecast_record import ForecastRecord, RecordingStore, summary
 from interlock.simulation.virtual import TimedExecutor, VirtualLoop
 from interlock.simulation.virtual_cluster import VirtualCluster, quiet
 
@@ -49,7 +48,7 @@ def estimate(job: Job, plan: Plan) -> int:
     """Count the job's occurrences; beyond `SAMPLE` of them, extrapolate."""
     if job.schedule is None:
         return 0
-    found = fire_times.times_between(job.schedule, plan.start, plan.start, plan.until, SAMPLE)
+    found = table.times_between(job.schedule, plan.start, plan.start, plan.until, SAMPLE)
     if len(found) <= SAMPLE:
         return len(found)
     return round((len(found) - 1) * (plan.until - plan.start) / (found[-1] - found[0]))
@@ -82,6 +81,6 @@ def _store(jobs: Sequence[Job], plan: Plan, record: ForecastRecord) -> Recording
     store, before = RecordingStore(record.note, remembered), plan.start - 1e-6
     for job in jobs:
         if job.schedule is not None and job.schedule.cron is not None:
-            first = fire_times.following(job.schedule, plan.start, before)
+            first = table.following(job.schedule, plan.start, before)
             store.schedules[job.id] = schedule_table.TimetableEntry(job, 0, plan.start, before, first).row()
     return store

@@ -6,10 +6,9 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from interlock.core.decisions import Batch
-from interlock.model.bulk import BulkRequest
+from interlock.model.bulk import BulkRequest, RunAction
 from interlock.model.letter import DeadLetter
 from interlock.model.record import R, Record, RecordFilter
-from interlock.model.run_action import RunAction
 from interlock.ports.store import MOST_PRUNED, RecordRows
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from interlock.model.work import Limits
     from interlock.ports.handover import Handover, MemoryHandover
     from interlock.supervision.function import ChildContext
+    from interlock.supervision.goal import Watch
     from interlock.supervision.instance import Birth, Instance
     from interlock.supervision.spec import (
         Alive,
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
         Strategy,
     )
     from interlock.supervision.supervisor import Supervisor
-    from interlock.supervision.watches import Watch
 
 __all__ = [
     "Alive", "Backoff", "Birth", "Budget", "CannotStart", "Change", "Child", "ChildContext", "ChildInfo", "Container",
@@ -49,7 +49,7 @@ __all__ = [
 # A worker whose app declares a service needs the names of the specification and not the machinery: the modules are
 # imported in this order until one has the name.
 _MODULES = ("supervision.spec", "model.child_info", "error", "ports.handover", "supervision.instance")
-_MACHINERY = ("supervision.function", "supervision.watches", "supervision.supervisor")
+_MACHINERY = ("supervision.function", "supervision.goal", "supervision.supervisor")
 
 
 def __getattr__(name: str) -> Any:

@@ -10,7 +10,6 @@ from uuid import uuid4
 
 from interlock.error import CannotStart, WrongStatus
 from interlock.model.child_info import Exit
-from interlock.supervision.container_log import LogPlace
 from interlock.supervision.engines import (
     OVER,
     PATIENCE,
@@ -18,14 +17,14 @@ from interlock.supervision.engines import (
     ContainerState,
     EngineApi,
     EngineError,
+    LogPlace,
     Patience,
     open_engine,
 )
 from interlock.supervision.goal import insist
-from interlock.supervision.instance import Birth, NativeInstance
+from interlock.supervision.instance import Birth, NativeInstance, Surroundings
 from interlock.supervision.output import Output
 from interlock.supervision.spec import Container, parse_port
-from interlock.supervision.surroundings import Surroundings
 from interlock.task_set import TaskSet
 
 logger = logging.getLogger("interlock.supervision")

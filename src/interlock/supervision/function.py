@@ -10,9 +10,8 @@ from interlock.fields.duration import checked
 from interlock.fields.field import copy_fields
 from interlock.model.child_info import Exit
 from interlock.supervision.goal import unless, words
-from interlock.supervision.instance import Birth, NativeInstance
+from interlock.supervision.instance import Birth, NativeInstance, Surroundings
 from interlock.supervision.spec import Function
-from interlock.supervision.surroundings import Surroundings
 
 logger = logging.getLogger("interlock.supervision")
 

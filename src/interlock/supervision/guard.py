@@ -34,8 +34,7 @@ import sys
 import time
 
 from interlock.supervision.guard_child import ChildPlan, become, prctl
-from interlock.supervision.guard_orphans import GuardedChild, Orphans
-from interlock.supervision.lineage import NOT_YET, tried
+from interlock.supervision.lineage import NOT_YET, GuardedChild, Orphans, tried
 
 REMAINS = 2.0  # seconds until the guard reports the end of a child despite a process that does not die
 LAST_REMAINS = 5.0  # seconds until the guard ends despite a process that does not die

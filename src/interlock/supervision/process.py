@@ -14,10 +14,9 @@ from interlock.supervision.goal import unless, words
 from interlock.supervision.guard_child import DEFAULT_PATH
 from interlock.supervision.guard_client import Ended, NotSpawned, Program, Spawned
 from interlock.supervision.guard_link import is_inherited
-from interlock.supervision.instance import Birth, NativeInstance
+from interlock.supervision.instance import Birth, NativeInstance, Surroundings
 from interlock.supervision.output import STREAMS, Output
 from interlock.supervision.spec import Process
-from interlock.supervision.surroundings import Surroundings
 
 OWN_VARIABLES = {
     "INTERLOCK_PREV_SIGNAL",

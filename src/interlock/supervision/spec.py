@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from urllib.parse import urlsplit
 
 from interlock.error import BadUse, BadValue
-from interlock.fields.doc import doc
 from interlock.fields.duration import Duration, checked
 from interlock.fields.environment import Environment
-from interlock.fields.field import Checked, Part
+from interlock.fields.field import Checked, Part, doc
 from interlock.fields.field_types import NAME, Command, FieldPath, Number, Schema, Span, Texts, Whole, Word
 from interlock.model.work import FILLED, MEMORY, Folder, FunctionName, Limits
 

@@ -10,12 +10,10 @@ from interlock.error import BadValue, CannotStart, DuplicateChild, UnknownChild,
 from interlock.model.child_info import OVER, UP, Change, ChildInfo, Exit, ServiceAction, Status
 from interlock.ports.handover import Handover, MemoryHandover
 from interlock.supervision.child import ChildRunner
-from interlock.supervision.goal import insist
-from interlock.supervision.instance import Instance, LineSink
+from interlock.supervision.goal import SIZE, Watch, insist
+from interlock.supervision.instance import Instance, LineSink, Surroundings
 from interlock.supervision.spec import Child, Group, Strategy
 from interlock.supervision.strategies import Together
-from interlock.supervision.surroundings import Surroundings
-from interlock.supervision.watches import SIZE, Watch
 from interlock.task_set import TaskSet
 
 

@@ -8,19 +8,18 @@ from msgspec.structs import replace
 
 from interlock.fields import payload
 from interlock.fields.secret import from_json
-from interlock.model.outcome import Outcome
+from interlock.model.failure import Outcome
 from interlock.model.work import FunctionWork, Work
 from interlock.ports.clock import Clock
 from interlock.ports.executor import Executor, Key, Report
 from interlock.testing.patient_loop import PatientLoop
 from interlock.wire import message as m
 from interlock.worker.app_loader import Functions
-from interlock.worker.attempt_end import AttemptEnd, end_of_error, end_of_result
+from interlock.worker.attempt_end import AttemptEnd, Estimator, end_of_error, end_of_result, estimate
 from interlock.worker.context import Context
 from interlock.worker.definition import Definition
 from interlock.worker.output_capture import Capture
 from interlock.worker.pool import how_ended
-from interlock.worker.usage import Estimator, estimate
 
 ProgramStandIn = Callable[[Sequence[str], Mapping[str, Any]], int]  # command and payload of a program → its exit code
 

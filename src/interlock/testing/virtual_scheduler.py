@@ -21,8 +21,7 @@ from interlock.client.http.event_stream import EventOptions
 from interlock.client.stream import chunks_of
 from interlock.client.submission import Call, call_of, result_type_of, submit
 from interlock.config.declarations import Declared
-from interlock.config.documents import from_values, read
-from interlock.config.faults import Faults
+from interlock.config.documents import Faults, from_values, read
 from interlock.config.lanes import LaneSettings
 from interlock.config.sources import Loaded, build, declared_by
 from interlock.core.state import DEFAULT_LANES
@@ -51,8 +50,8 @@ from interlock.testing.patient_loop import PatientLoop
 from interlock.wire import request as r
 from interlock.wire.approval_request import Resolve
 from interlock.wire.new_run import RunOptions
+from interlock.worker.attempt_end import Estimator
 from interlock.worker.definition import Definition
-from interlock.worker.usage import Estimator
 
 T = TypeVar("T")
 FilePath = str | os.PathLike[str]

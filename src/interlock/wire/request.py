@@ -8,15 +8,13 @@ from typing import Any, ClassVar, Generic, TypeVar
 import msgspec
 
 from interlock.model.access import Permission
-from interlock.model.bulk import BulkRequest
+from interlock.model.bulk import BulkRequest, RunAction
 from interlock.model.explanation import Explanation
 from interlock.model.exposition import Family
 from interlock.model.facets import ProgressInfo
 from interlock.model.job import Job
 from interlock.model.job_info import Backfilled, JobInfo
-from interlock.model.run import Run, RunStats, Transition
-from interlock.model.run_action import RunAction
-from interlock.model.run_filter import RunFilter
+from interlock.model.run import Run, RunFilter, RunStats, Transition
 from interlock.model.state import State
 from interlock.wire.message import Count, Message
 from interlock.wire.new_run import LONGEST_KEY as LONGEST_KEY

@@ -3,7 +3,7 @@
 from typing import Annotated, ClassVar
 
 from interlock.error import BadCursor
-from interlock.fields.doc import doc
+from interlock.fields.field import doc
 from interlock.model.access import Permission
 from interlock.model.session import SessionAction
 from interlock.model.session_info import ActedOnSession, SessionInfo, SessionPage

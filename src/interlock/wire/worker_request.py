@@ -3,8 +3,8 @@
 from typing import Annotated, ClassVar
 
 from interlock.error import WrongStatus
-from interlock.fields.doc import doc
-from interlock.model.worker_info import WorkerAction, WorkerInfo, WorkerList
+from interlock.fields.field import doc
+from interlock.model.pool import WorkerAction, WorkerInfo, WorkerList
 from interlock.wire.operation import Http, Order, Question
 from interlock.wire.parameter import NameText
 

@@ -5,8 +5,7 @@ import os
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from itertools import chain
 
-from interlock.config.documents import files_of
-from interlock.config.faults import Faults
+from interlock.config.documents import Faults, files_of
 from interlock.error import BadConfig, BadDefinition, InterlockError
 from interlock.worker.app_loader import OUTSIDE
 

@@ -10,7 +10,7 @@ from random import Random, SystemRandom
 import msgspec
 
 from interlock.buses.open import open_bus
-from interlock.buses.processes import ProcessWatch
+from interlock.buses.socket import ProcessWatch
 from interlock.config import Settings
 from interlock.config.sources import Loaded
 from interlock.core.state import CoreLimits

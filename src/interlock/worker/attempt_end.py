@@ -1,15 +1,15 @@
-"""The end of an attempt: what a handler returned or raised, as its worker reports it."""
+"""The end of an attempt: what a handler returned or raised, and the use of its session, as its worker reports it."""
 
 import inspect
 import traceback
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from interlock.error import BadHandler, Fatal, InterlockError
+from interlock.error import BadHandler, BadValue, Fatal, InterlockError
 from interlock.fields import payload
-from interlock.model.failure import LONGEST_MESSAGE, Failure, delay_of, types_of
-from interlock.model.outcome import Outcome
+from interlock.model.failure import LONGEST_MESSAGE, Failure, Outcome, delay_of, types_of
 from interlock.worker.context import Context, clean
-from interlock.worker.definition import Definition
+from interlock.worker.definition import Definition, problem_of
 
 LONGEST_ERROR = 16_384
 
@@ -73,3 +73,25 @@ def with_traceback(error: BaseException) -> str:
         found.__notes__ = None
         text = f"{text.rstrip()}\n{list(found.format_exception_only())[-1]}"
     return text
+
+
+Estimator = Callable[[Context], tuple[int, int] | None]  # returns tokens and window; None reports nothing
+
+
+def check_estimator(function: object) -> None:
+    if problem := problem_of(function):
+        raise BadHandler(f"usage: the function {problem}; use a plain function from a context to (tokens, window)")
+
+
+def estimate(estimator: Estimator, context: Context) -> None:
+    """Report the usage of the session after one of its runs. An error goes to the log of the run, and harms nothing."""
+    if context.session is None:
+        return
+    try:
+        found: object = estimator(context)
+        if found is not None and (not isinstance(found, tuple) or len(found) != 2):
+            raise BadValue("usage", found, "a pair of tokens and window, or None")
+        if found is not None:
+            context.usage(*found)
+    except BaseException as error:  # noqa: BLE001 - whatever it raises, the run has ended as it has
+        context.add_line(f"usage: {error if isinstance(error, BadValue) else with_traceback(error)}", "error")

@@ -25,8 +25,7 @@ import msgspec
 from interlock import runtime
 from interlock.error import InterlockError
 from interlock.fields.secret import matcher
-from interlock.model.failure import Failure
-from interlock.model.outcome import Outcome
+from interlock.model.failure import Failure, Outcome
 from interlock.model.work import FunctionWork
 from interlock.ports.clock import elapsed
 from interlock.ports.executor import Key
@@ -34,18 +33,15 @@ from interlock.wire import frames
 from interlock.wire import message as m
 from interlock.worker import output_capture
 from interlock.worker.app_loader import Functions, load_app
-from interlock.worker.attempt_end import end_of_error, end_of_result
-from interlock.worker.context import Context
-from interlock.worker.copies import Copies
+from interlock.worker.attempt_end import Estimator, end_of_error, end_of_result, estimate
+from interlock.worker.context import Context, Pacer
 from interlock.worker.definition import Definition
 from interlock.worker.lifespan import Lifespan, lifespan_of, problem_of
 from interlock.worker.limits import end_group, end_with_parent, limit_memory, prefer_for_oom
-from interlock.worker.outbox import Outbox
+from interlock.worker.outbox import Copies, Outbox
 from interlock.worker.output_capture import Capture
 from interlock.worker.pool import ExecutorOptions
-from interlock.worker.stream import Pacer
 from interlock.worker.threads import MainThread, ThreadPool
-from interlock.worker.usage import Estimator, estimate
 
 BLOCKED = 0.25  # seconds without a turn of the loop after which the watching thread reads
 

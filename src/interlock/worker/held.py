@@ -1,9 +1,11 @@
 """An attempt as its worker keeps it, and the steps to stop it: ask, then press, then kill, with a grace between."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from heapq import heappop, heappush
 from math import inf
 
+from interlock.ports.clock import Clock
 from interlock.ports.executor import Executor, Key
 from interlock.wire import message as m
 
@@ -61,3 +63,29 @@ class StopSteps:
             held.is_pressed = not self._executor.stop(held.dispatch, held.stop or "")
             grace = min(held.dispatch.grace, self._most_grace)
             self._press_at(held, asyncio.get_running_loop().time() + grace)
+
+
+class EarlyAttempts:
+    def __init__(self, clock: Clock, begin: Callable[[HeldAttempt], None]) -> None:
+        self._clock = clock
+        self._begin = begin
+        self._waiting: list[tuple[float, str, int, HeldAttempt]] = []  # heap by elapsed time of their start
+        self.forget_time: Callable[[], None] = lambda: None
+
+    def add(self, held: HeldAttempt) -> None:
+        heappush(self._waiting, (held.due, *held.key, held))
+        if self._waiting[0][-1] is held:
+            self._wait()
+
+    def _wait(self) -> None:
+        self.forget_time()
+        if self._waiting:
+            delay = self._waiting[0][0] - self._clock.now().elapsed
+            self.forget_time = self._clock.wake_after(max(0.0, delay), self._begin_due)
+
+    def _begin_due(self) -> None:
+        """Begin the attempts whose time has come. The executor checks that their offers still stand."""
+        now = self._clock.now().elapsed
+        while self._waiting and self._waiting[0][0] <= now:
+            self._begin(heappop(self._waiting)[-1])
+        self._wait()

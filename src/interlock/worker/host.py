@@ -16,18 +16,16 @@ from msgspec.structs import force_setattr, replace
 
 from interlock.error import InterlockError, NotRunning, rebuild
 from interlock.fields.duration import span
-from interlock.model.outcome import Outcome
+from interlock.model.failure import Outcome
 from interlock.model.pool import DEFAULT_POOL
 from interlock.pace import Pace
 from interlock.ports.bus import Bus, Endpoint, Peer
 from interlock.ports.clock import Clock, LoopClock
 from interlock.ports.executor import Executor, Key
 from interlock.wire import message as m
-from interlock.worker.early_attempts import EarlyAttempts
-from interlock.worker.held import HeldAttempt, StopSteps
-from interlock.worker.kept_lines import IN_DOUBT, KeptLines
+from interlock.worker.held import EarlyAttempts, HeldAttempt, StopSteps
 from interlock.worker.offers import Offers
-from interlock.worker.reports import Reports
+from interlock.worker.reports import IN_DOUBT, KeptLines, Reports
 
 logger = logging.getLogger("interlock.worker")
 

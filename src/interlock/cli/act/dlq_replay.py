@@ -8,7 +8,7 @@ from interlock.cli.draw.tables import each, report_each
 from interlock.cli.shared.options import FINDING, Flags, JsonOption, option, switch, takes
 from interlock.cli.shared.server import client_of
 from interlock.error import UnknownJob, UnknownLetter
-from interlock.model.run_action import RunAction
+from interlock.model.bulk import RunAction
 
 
 @takes(*FINDING)

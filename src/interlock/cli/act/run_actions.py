@@ -15,8 +15,8 @@ from interlock.client.http.client import Client
 from interlock.error import RunNotEnded, UnknownJob, UnknownRun
 from interlock.error_lines import say
 from interlock.interface.run_view import BulkInfo
-from interlock.model.run_action import RunAction
-from interlock.model.run_filter import UNSUCCESSFUL
+from interlock.model.bulk import RunAction
+from interlock.model.run import UNSUCCESSFUL
 from interlock.model.state import State
 
 CASCADE = switch("Also cancel the runs that they made, directly or not.", "--cascade")

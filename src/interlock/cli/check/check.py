@@ -13,10 +13,9 @@ from interlock.cli.draw.tables import print_json
 from interlock.cli.draw.zones import ZoneOption, zone_for, zone_name
 from interlock.cli.shared.options import Flags, JsonOption, argument, switch, takes
 from interlock.cli.shared.output import WrongUsage
-from interlock.config.documents import read
-from interlock.config.faults import Faults
+from interlock.config.documents import Faults, read
 from interlock.config.sources import NO_APP, build, of_app
-from interlock.core.timetable.fire_times import first_time
+from interlock.core.timetable.table import first_time
 from interlock.error import BadConfig, ExitCode
 from interlock.error_lines import say
 from interlock.fields.safe_text import safe

@@ -22,8 +22,7 @@ import msgspec
 from interlock.api.peer import is_own, owner_of_peer
 from interlock.cli.draw.format import policy_line
 from interlock.config import Resolved, Settings
-from interlock.config.documents import read
-from interlock.config.faults import Faults
+from interlock.config.documents import Faults, read
 from interlock.config.sources import NO_APP, FromApp, build, of_app
 from interlock.error import DatabaseBehind, DatabaseDamaged, InterlockError
 from interlock.fields.sockets import file_of

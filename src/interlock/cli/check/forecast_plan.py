@@ -14,7 +14,7 @@ from interlock.cli.draw.format import counted
 from interlock.cli.draw.zones import named_zone
 from interlock.cli.shared.output import WrongUsage
 from interlock.config import Resolved
-from interlock.config.guards import named_jobs
+from interlock.config.job_documents import named_jobs
 from interlock.config.resolve import DEFAULT
 from interlock.config.sources import NO_APP, Loaded, load, of_app
 from interlock.error import BadConfig, BadDuration, BadValue, Repeated

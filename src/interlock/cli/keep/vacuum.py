@@ -11,7 +11,7 @@ def command(flags: Flags, json: JsonOption = False) -> None:
     from pathlib import Path
 
     from interlock.cli.draw.tables import plain, present, tabbed
-    from interlock.stores.sqlite.vacuum import vacuum
+    from interlock.stores.sqlite.backup import vacuum
 
     done = vacuum(Path(flags.resolve().settings.database))
     present(

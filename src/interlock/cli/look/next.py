@@ -11,7 +11,7 @@ from interlock.cli.draw.zones import ZoneOption, clock_changes, wall, zone_for, 
 from interlock.cli.shared import completion
 from interlock.cli.shared.options import FINDING, Flags, JsonOption, argument, option, takes
 from interlock.cli.shared.server import client_of
-from interlock.core.timetable.fire_times import first_time, times_between
+from interlock.core.timetable.table import first_time, times_between
 from interlock.error import BadUse, BadValue
 from interlock.model.job_info import FireTimes
 from interlock.model.schedule.schedule import Schedule

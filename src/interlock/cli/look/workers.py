@@ -16,7 +16,7 @@ from interlock.cli.shared.server import client_of
 from interlock.client.http.client import Client
 from interlock.error import Ambiguous, BadValue, UnknownWorker
 from interlock.fields.field_types import did_you_mean
-from interlock.model.worker_info import WorkerAction, WorkerInfo, WorkerState
+from interlock.model.pool import WorkerAction, WorkerInfo, WorkerState
 
 COLOURS = {
     WorkerState.READY: "green",

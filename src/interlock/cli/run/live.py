@@ -23,9 +23,9 @@ from interlock.core.policy.judge_state import Judging
 from interlock.core.routing.workers import state_of
 from interlock.core.timetable.table import Table
 from interlock.model.child_info import UP
+from interlock.model.pool import WorkerState
 from interlock.model.run import Run
 from interlock.model.state import State
-from interlock.model.worker_info import WorkerState
 from interlock.wiring.scheduler import Scheduler
 from interlock.wiring.service_tree import SERVICES
 

@@ -33,10 +33,10 @@ from interlock.interface.run_view import (
     RunInfo,
     ServiceLine,
 )
+from interlock.model.bulk import RunAction
 from interlock.model.child_info import ChildInfo
 from interlock.model.explanation import Explanation
 from interlock.model.run import RunStats
-from interlock.model.run_action import RunAction
 from interlock.model.state import TERMINAL, State
 from interlock.wire.new_run import RunOptions
 from interlock.wire.request import NewRun

@@ -13,9 +13,8 @@ from interlock.core.attempts.silence import Silence, hear, watch_silence
 from interlock.core.effects import is_pending
 from interlock.core.lanes.lane import SlotKind
 from interlock.core.policy.judge_state import Judging
-from interlock.core.routing.dispatch import send
+from interlock.core.routing.dispatch import route_key, send
 from interlock.core.routing.roster import NOT_OUT, Attempt, Worker
-from interlock.core.routing.route import route_key
 from interlock.core.routing.warm_start import KeptWorkers
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass

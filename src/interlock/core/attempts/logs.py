@@ -5,8 +5,8 @@ import msgspec
 from interlock.core import output
 from interlock.core.attempts.log_table import Lines, Logs
 from interlock.core.attempts.settle import current
+from interlock.core.facts import Snapshot
 from interlock.core.policy.judge_state import Judging
-from interlock.core.snapshot import Snapshot
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
 from interlock.model.facets import ProgressInfo

@@ -1,4 +1,4 @@
-"""The end of an attempt and its consequence: success, a retry after a delay, or the end of the run."""
+"""The end of an attempt, also on request, and what follows: success, a retry after a delay, or the end of the run."""
 
 from collections.abc import Iterator
 from math import inf
@@ -18,14 +18,13 @@ from interlock.core.state import ATTEMPT_RUNTIME, LATE, RUNTIME, WAIT
 from interlock.core.transition import Pass
 from interlock.fields.duration import brief, checked
 from interlock.fields.field_types import Span
-from interlock.model.failure import TIMED_OUT, Failure
+from interlock.model.failure import TIMED_OUT, Failure, Outcome, read_outcome
 from interlock.model.guard import ALLOWED
 from interlock.model.job import Job
 from interlock.model.letter import LetterCode
-from interlock.model.outcome import Outcome, read_outcome
 from interlock.model.run import SCHEDULE, Run
-from interlock.model.state import RUNNING, SUCCEEDED, TERMINATING, State
-from interlock.wire.message import Finished, Lost, Returned, Settled, Started
+from interlock.model.state import ON_WORKER, RUNNING, SUCCEEDED, TERMINATING, State
+from interlock.wire.message import Finished, Lost, Returned, Settled, Started, Stop
 
 CANCEL = "cancel"
 TIMEOUT = "timeout"
@@ -322,3 +321,26 @@ def _again(p: Pass, run: Run, reason: str) -> None:
         p.state.timers.unsettled.append(run.id)
     else:
         p.state.set_span(p.elapsed + run.due_at - p.now, run, WAIT)
+
+
+def cancel_run(p: Pass, run: Run, reason: str, actor: str) -> bool:
+    """End a waiting run, or ask the worker of an executing one; return False if it was already asked, or has ended
+    in this pass and not left its session yet."""
+    if run.ended_at is not None:
+        return False
+    if run.state not in ON_WORKER:
+        run.outcome, run.result = Outcome.CANCELLED, None
+        p.move(run, State.CANCELLED, reason, actor)
+    elif run.stop in (CANCEL, TIMEOUT):
+        return False
+    else:
+        ask_to_stop(p, run, CANCEL, reason, actor)
+    return True
+
+
+def ask_to_stop(p: Pass, run: Run, why: str, reason: str, actor: str) -> None:
+    run.stop = why
+    run.stop_reason = reason
+    run.stop_actor = actor
+    p.touch(run)
+    p.send(str(run.worker_id), Stop(run.id, run.fence, why))

@@ -3,12 +3,11 @@
 from interlock.core.bulk import requests, rerun
 from interlock.core.bulk.table import Bulks
 from interlock.core.entry import actions
+from interlock.core.facts import Snapshot
 from interlock.core.part import Part
-from interlock.core.snapshot import Snapshot
 from interlock.core.state import SchedulerState
-from interlock.model.bulk import BulkRequest
+from interlock.model.bulk import BulkRequest, RunAction
 from interlock.model.run import Now
-from interlock.model.run_action import RunAction
 from interlock.wire.request import ActOnRun, StartBulk
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from interlock.core.attempts.stop import cancel_run
+from interlock.core.attempts.settle import cancel_run
 from interlock.core.bulk import rerun
 from interlock.core.bulk.table import Bulks
 from interlock.core.entry import actions
@@ -19,11 +19,9 @@ from interlock.core.entry.lineage import asker, maker
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
 from interlock.error import BadUse, Draining, IdempotencyConflict, NotHere, Overloaded, rebuild
-from interlock.model.bulk import BulkRequest
+from interlock.model.bulk import BulkRequest, RunAction
 from interlock.model.explanation import Reason, ReasonKind
-from interlock.model.run import Now, Run
-from interlock.model.run_action import RunAction
-from interlock.model.run_filter import RunFilter
+from interlock.model.run import Now, Run, RunFilter
 from interlock.model.state import TERMINAL
 from interlock.wire.request import ActOnRun, StartBulk, ValueAnswer
 

@@ -20,13 +20,11 @@ from interlock.core.transition import Pass
 from interlock.error import Draining, Forbidden, RunNotEnded, RunPruned, TenantLimit
 from interlock.fields import payload
 from interlock.model.access import OWNER
-from interlock.model.bulk import BulkRequest
+from interlock.model.bulk import BulkRequest, RunAction
 from interlock.model.facets import Facets, RetriedAs, RetryOf
 from interlock.model.labels import BYPASSED
 from interlock.model.letter import DeadLetter
-from interlock.model.run import CALL_KEY, RETRY, Run
-from interlock.model.run_action import RunAction
-from interlock.model.run_filter import UNSUCCESSFUL, RunFilter
+from interlock.model.run import CALL_KEY, RETRY, UNSUCCESSFUL, Run, RunFilter
 from interlock.wire.letter_request import Replay
 from interlock.wire.request import ActOnRun, NewRun, StartBulk, StateReport
 

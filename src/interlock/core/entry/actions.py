@@ -5,24 +5,32 @@ Stopping ends a waiting run at once, and asks the worker of an executing one.
 
 from collections.abc import Callable, Iterator
 
-from interlock.core.attempts.settle import ATTEMPT_TIMEOUT, DEADLINE, TIMEOUT, as_written, limit_name, runtimes
-from interlock.core.attempts.stop import ask_to_stop, cancel_run
+from interlock.core.attempts.settle import (
+    ATTEMPT_TIMEOUT,
+    DEADLINE,
+    TIMEOUT,
+    as_written,
+    ask_to_stop,
+    cancel_run,
+    limit_name,
+    runtimes,
+)
 from interlock.core.bulk import rerun
 from interlock.core.facts import Needs
 from interlock.core.guards import constraints
-from interlock.core.guards.violations import violate
+from interlock.core.guards.actions import violate
 from interlock.core.part import for_special_runs
 from interlock.core.sessions.session import Sessions
 from interlock.core.state import ATTEMPT_RUNTIME, SchedulerState
 from interlock.core.transition import Pass
 from interlock.error import RunPruned, UnknownRun
 from interlock.fields.duration import checked, span
+from interlock.model.bulk import RunAction
 from interlock.model.explanation import Reason, ReasonKind
 from interlock.model.facets import Hold
+from interlock.model.failure import Outcome
 from interlock.model.guard import ALLOWED
-from interlock.model.outcome import Outcome
 from interlock.model.run import Now, Run
-from interlock.model.run_action import RunAction
 from interlock.model.state import HOLDS_SLOT, ON_WORKER, State
 from interlock.wire.request import ActOnRun, StateReport
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 import msgspec
 
 from interlock.core.bulk.table import Bulks
-from interlock.core.snapshot import Snapshot
+from interlock.core.facts import Snapshot
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
 from interlock.error import Forbidden

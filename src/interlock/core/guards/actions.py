@@ -1,4 +1,5 @@
-"""Actions that tell others about a run: webhooks, which become rows of the outbox, and runs of other jobs."""
+"""Violations of constraints, and actions that tell others about a run: webhooks, which become rows of the
+outbox, and runs of other jobs."""
 
 import msgspec
 from msgspec.structs import replace
@@ -10,7 +11,7 @@ from interlock.fields import payload
 from interlock.fields.duration import checked
 from interlock.model.delivery import Delivery, delivery_id, notice_of, outgoing
 from interlock.model.facets import CausedBy
-from interlock.model.guard import DEEPEST, Action, ActionKind
+from interlock.model.guard import DEEPEST, Action, ActionKind, Violation, ViolationEvent
 from interlock.model.run import TRIGGER, Run, name_of_run
 from interlock.model.state import State
 from interlock.wire.request import NewRun
@@ -100,3 +101,20 @@ def inform_all(p: Pass, run: Run, field: str, kind: str) -> None:
     guarded = run.guarded
     changed = replace(guarded, actions=guarded.actions + len(actions), failed=guarded.failed + failed)
     p.set_facet(run, constraints=changed)
+
+
+MOST_KEPT = 10  # latest ones that a run keeps
+
+
+def violate(p: Pass, run: Run, constraint: str, message: str, count: int = 1) -> None:
+    """Record that a run violates a constraint, or that its action failed, which does not count."""
+    found = Violation(constraint, message, p.now)
+    guarded = run.guarded
+    kept = (*guarded.violations, found)[-MOST_KEPT:]
+    p.set_facet(run, constraints=replace(guarded, violations=kept, violated=guarded.violated + count))
+    p.violations.append((run, found))
+    p.announce(
+        ViolationEvent(
+            run_id=run.id, job_id=run.job_id, tenant=run.tenant, at=p.now, constraint=constraint, message=message
+        )
+    )

@@ -17,20 +17,19 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from interlock.core import effects, output
-from interlock.core.attempts.stop import cancel_run
+from interlock.core.attempts.settle import cancel_run
 from interlock.core.entry.admission import admit
-from interlock.core.guards.actions import EVENTS, ActionFailed, about, create_caused_run, inform_all, notify
+from interlock.core.guards.actions import EVENTS, ActionFailed, about, create_caused_run, inform_all, notify, violate
 from interlock.core.guards.checks import LONGEST_MESSAGE, result_of
 from interlock.core.guards.http_hooks import GOOD, call_hook, hook_of
-from interlock.core.guards.job_guard import ACTION, Guards, guard_of, waits
-from interlock.core.guards.violations import violate
-from interlock.core.guards.waits import Overtaken, explain_wait, park, ready_runs
+from interlock.core.guards.job_guard import ACTION, Guards, Overtaken, explain_wait, guard_of, park, ready_runs, waits
 from interlock.core.part import for_special_runs
 from interlock.core.sessions.turns import let_others_pass
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
 from interlock.fields.duration import brief, checked, span
 from interlock.model.explanation import Reason, ReasonKind
+from interlock.model.failure import Outcome
 from interlock.model.guard import (
     CHECKS,
     EXPECTED,
@@ -49,7 +48,6 @@ from interlock.model.guard import (
     OnError,
 )
 from interlock.model.job import Job
-from interlock.model.outcome import Outcome
 from interlock.model.run import Now, Run
 from interlock.model.state import State
 from interlock.wire.effect import ReadPrevious

@@ -9,7 +9,7 @@ from interlock.core.decisions import DefinitionStored
 from interlock.core.entry.admission import adopt, lane_of, note_reached
 from interlock.core.entry.lineage import adopt_key
 from interlock.core.facts import Needs
-from interlock.core.guards.waits import skip_waiting
+from interlock.core.guards.job_guard import skip_waiting
 from interlock.core.jobs.declared import DeclaredJobs
 from interlock.core.jobs.queries import report
 from interlock.core.lanes.changes import adopt_lanes
@@ -17,20 +17,18 @@ from interlock.core.output import adopt_output
 from interlock.core.policy.judge import adopt_policy
 from interlock.core.state import SchedulerState
 from interlock.core.tenants.limits import adopt_tenants, check_tenants
-from interlock.core.timetable.fire_times import first_time, following
 from interlock.core.timetable.occurrences import AGAIN, occurrence, turn_back
 from interlock.core.timetable.series import PAUSED, release_or_wait, release_waiting, skip
-from interlock.core.timetable.table import GONE, TimetableEntry
+from interlock.core.timetable.table import GONE, TimetableEntry, first_time, following
 from interlock.core.transition import Pass
 from interlock.error import BadSchedule, BadUse, Draining, NotPut
 from interlock.fields import payload
-from interlock.model.job import Job, check_lane
+from interlock.model.job import Job, StoredJob, check_lane
 from interlock.model.job_info import Backfilled
 from interlock.model.lane import CRON
 from interlock.model.reload_report import Difference
 from interlock.model.run import backfill, occurrence_id
 from interlock.model.state import State
-from interlock.model.stored_job import StoredJob
 from interlock.wire.command import Define, Put, Refill
 from interlock.wire.request import DropJob, SetPaused, ValueAnswer
 

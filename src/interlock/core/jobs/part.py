@@ -1,14 +1,14 @@
 """Jobs, as a part of the machine."""
 
+from interlock.core.facts import Snapshot
 from interlock.core.jobs import changes
 from interlock.core.jobs.declared import DeclaredJobs
 from interlock.core.part import Part
-from interlock.core.snapshot import Snapshot
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
 from interlock.model.child_info import KeptService
+from interlock.model.job import StoredJob
 from interlock.model.run import Now
-from interlock.model.stored_job import StoredJob
 from interlock.wire.command import Define, NoteServices, Put, Refill, StartDraining
 from interlock.wire.request import DropJob, SetPaused
 

@@ -7,11 +7,10 @@ from typing import Any
 
 from interlock.core.jobs.declared import DeclaredJobs
 from interlock.core.lanes.lane import Lane
-from interlock.core.sessions.view import page as session_page
+from interlock.core.sessions.session import page as session_page
 from interlock.core.state import SchedulerState
 from interlock.core.tenants.limits import tenants
-from interlock.core.timetable.fire_times import following, times_between
-from interlock.core.timetable.table import Table, TimetableEntry
+from interlock.core.timetable.table import Table, TimetableEntry, following, times_between
 from interlock.error import BadSchedule, BadValue
 from interlock.fields.field import copy_fields
 from interlock.model.job import Job, guards_of

@@ -10,9 +10,9 @@ from operator import itemgetter
 import msgspec
 from msgspec.structs import replace
 
+from interlock.core.facts import Snapshot
 from interlock.core.jobs.queries import lane_info
 from interlock.core.lanes.lane import Lane
-from interlock.core.snapshot import Snapshot
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
 from interlock.error import BadValue, UnknownLane

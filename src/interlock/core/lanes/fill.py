@@ -6,19 +6,18 @@ from itertools import chain, islice
 from operator import itemgetter
 
 from interlock.core.lanes import gates
-from interlock.core.lanes.gate import LANE_RATE, RateGate
+from interlock.core.lanes.gate import LANE_RATE, RateGate, limit_names
 from interlock.core.lanes.gates import gates_of
 from interlock.core.lanes.lane import Entry, Head, Lane, Line, RouteKey, SlotKind
-from interlock.core.routing.dispatch import dispatch, park, unpark
+from interlock.core.routing.dispatch import dispatch, keys_of, line_key, park, route_key, unpark
 from interlock.core.routing.roster import PREFERRED_WORKER
-from interlock.core.routing.route import keys_of, line_key, route_key
 from interlock.core.sessions.session import Sessions
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
 from interlock.model.explanation import MOST_NAMED, Reason, ReasonKind, counted_runs
 from interlock.model.lane import LaneStatus
 from interlock.model.run import Now, Run
-from interlock.model.state import State
+from interlock.model.state import HOLDS_SLOT, State
 
 ROOMS = (SlotKind.SHARED,), tuple(SlotKind)  # without and with places outside the shared process
 MOST_AHEAD = 10_000  # runs ahead of one that an explanation counts
@@ -210,3 +209,45 @@ def _first(lane: Lane, line: Line, most: int, until: Run | None = None, key: Rou
             break
     found.sort(key=itemgetter(0))
     return [entry for entry in found if last is None or entry[0] <= last][:most]
+
+
+def take(p: Pass, run: Run) -> None:
+    p.state.lanes[run.lane].holding[run.id] = run
+    if run.facets is not None:
+        _take_limits(p.state, run)
+
+
+def _take_limits(state: SchedulerState, run: Run) -> None:
+    for name in limit_names(run):
+        state.gates.limit(name).holders.add(run.id)
+
+
+def free(p: Pass, run: Run) -> None:
+    state = p.state
+    lane = state.lanes.startable[run.lane] = state.lanes[run.lane]
+    del lane.holding[run.id]
+    if run.facets is not None:
+        for name in limit_names(run):
+            gate = state.gates.open[name] = state.gates.limit(name)
+            gate.holders.discard(run.id)
+
+
+def leave_queue(p: Pass, run: Run) -> None:
+    """Take a run that ends, or goes through the entry again, out of its lane; or out of the wait for its turn."""
+    if run.session is not None and p.state.of(Sessions).keeps(run):
+        run.due_at = None  # ended the time to collect others; a pending run collects none
+    else:
+        p.state.lanes.mark_startable(run.lane).remove(line_key(p.state, run), run)
+
+
+def forget(p: Pass, ended: list[Run]) -> None:
+    for lane in p.state.lanes.values():
+        if lane.moved:
+            for run in ended:
+                lane.moved.pop(run.id, None)
+
+
+def place(state: SchedulerState, run: Run, now: Now) -> None:
+    if run.state in HOLDS_SLOT:
+        state.lanes[run.lane].holding[run.id] = run
+        _take_limits(state, run)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
+from interlock.core.facts import Snapshot
 from interlock.core.lanes.gate import (
     LANE_RATE,
     POLICY_LIMIT,
@@ -24,7 +25,6 @@ from interlock.core.lanes.gate import (
 )
 from interlock.core.lanes.lane import RouteKey
 from interlock.core.sessions.session import Sessions
-from interlock.core.snapshot import Snapshot
 from interlock.core.tenants.tenant import Tenants
 from interlock.model.explanation import Reason
 from interlock.model.facets import Facets

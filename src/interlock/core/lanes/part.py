@@ -1,6 +1,6 @@
 """Lanes and gates, as a part of the machine."""
 
-from interlock.core.lanes import changes, fill, gates, slots
+from interlock.core.lanes import changes, fill, gates
 from interlock.core.lanes.gate import GATE
 from interlock.core.part import Part, frees_slot, leaves, takes_slot
 from interlock.model.state import TERMINAL, State
@@ -11,15 +11,15 @@ LANES = Part(
     handlers={CreateLane: changes.create, SetLane: changes.set_values, ActOnLane: changes.act},
     begins=(gates.note_value,),
     on=(
-        (takes_slot, slots.take),
-        (frees_slot, slots.free),
-        (leaves(State.SCHEDULED, to=TERMINAL | {State.PENDING}), slots.leave_queue),
+        (takes_slot, fill.take),
+        (frees_slot, fill.free),
+        (leaves(State.SCHEDULED, to=TERMINAL | {State.PENDING}), fill.leave_queue),
     ),
-    settles=(slots.forget,),
+    settles=(fill.forget,),
     alarms={GATE: gates.ring},
     jumps=(gates.follow_wall_clock,),
     loads=(changes.load, gates.load),
-    places=(slots.place,),
+    places=(fill.place,),
     explains=(fill.explain,),
     closes=(fill.fill,),
 )

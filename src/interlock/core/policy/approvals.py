@@ -20,7 +20,7 @@ from interlock.model.job import Job
 from interlock.model.policy.verdict import PolicyRequest, Ruling
 from interlock.model.run import Run
 from interlock.model.state import State
-from interlock.policy.digest import request_hash
+from interlock.policy.policy import request_hash
 from interlock.wire.approval_request import Resolve
 from interlock.wire.request import StateReport
 

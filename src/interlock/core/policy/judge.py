@@ -19,12 +19,12 @@ from msgspec.structs import replace
 
 from interlock.core import effects
 from interlock.core.effects import PendingEffects
+from interlock.core.facts import Snapshot
 from interlock.core.lanes.gate import POLICY_LIMIT
 from interlock.core.part import for_special_runs
 from interlock.core.policy.approvals import LONGEST_REASON, ask_approval, deny
 from interlock.core.policy.judge_state import Judging, ThisPass, is_judged
 from interlock.core.sessions.turns import let_others_pass
-from interlock.core.snapshot import Snapshot
 from interlock.core.state import JUMP, RUNTIME, WAIT, SchedulerState
 from interlock.core.transition import Pass
 from interlock.fields.duration import checked, span

@@ -1,15 +1,24 @@
-"""Build the state of a scheduler that takes over from the store."""
+"""Build the state of a scheduler that takes over from the store.
+
+A restore takes the store back in time. A worker may still execute a run of the lost time, and report it. Occurrences
+have the same id again, so each run gets fences that the lost time cannot have used: they begin at the milliseconds of
+the restore. Fire times before the restore are recorded as missed, because their runs may have been executed.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from interlock.core.attempts.settle import runtimes
+from interlock.core.facts import Snapshot
 from interlock.core.part import Machine
 from interlock.core.sessions.session import Sessions
-from interlock.core.snapshot import Snapshot
 from interlock.core.state import JUMP, LATE, WAIT, CoreLimits, SchedulerState
 from interlock.fields.duration import checked
 from interlock.model.lane import LaneSpec
 from interlock.model.run import Now, Run
+
+if TYPE_CHECKING:
+    from interlock.core.state import SchedulerState
 
 
 def rebuild(
@@ -92,3 +101,17 @@ def _spans_left(state: SchedulerState, run: Run, wall: float) -> Iterator[tuple[
         yield LATE, min(run.started_at + checked(expected) - wall, checked(expected))
     if run.due_at is not None and machine.waits_for_span(run):
         yield WAIT, min(run.due_at - wall, machine.waits[run.state].longest(run, job))
+
+
+AT = "restored:at"  # name of the memo with the time of the last restore
+POSITION = "restored:position"  # likewise with the highest position that the lost time can have used
+
+
+def first_fence(at: float) -> int:
+    return int(at * 1000)
+
+
+def load(state: "SchedulerState", snapshot: Snapshot, now: Now) -> None:
+    if AT in snapshot.memos:
+        state.timetable.restored_at = float(snapshot.memos[AT])
+        state.numbers.first_fence = first_fence(state.timetable.restored_at)

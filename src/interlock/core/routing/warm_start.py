@@ -10,8 +10,8 @@ import msgspec
 from msgspec.structs import asdict
 
 from interlock.core.attempts.silence import watch_silence
+from interlock.core.facts import Snapshot
 from interlock.core.routing.roster import Worker
-from interlock.core.snapshot import Snapshot
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
 from interlock.fields.field import copy_fields

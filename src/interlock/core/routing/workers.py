@@ -13,8 +13,7 @@ from interlock.core.transition import Pass
 from interlock.error import UnknownWorker, WrongStatus
 from interlock.fields.field_types import did_you_mean
 from interlock.model.audit import AuditKind
-from interlock.model.pool import PoolStatus
-from interlock.model.worker_info import REGION, WorkerAction, WorkerInfo, WorkerList, WorkerState
+from interlock.model.pool import REGION, PoolStatus, WorkerAction, WorkerInfo, WorkerList, WorkerState
 from interlock.wire.command import WorkerDown
 from interlock.wire.message import Drain
 from interlock.wire.request import ValueAnswer

@@ -5,13 +5,12 @@ from functools import partial
 
 import msgspec
 
-from interlock.core.attempts.stop import cancel_run
+from interlock.core.attempts.settle import cancel_run
 from interlock.core.facts import Needs
 from interlock.core.guards.job_guard import Guards
 from interlock.core.policy.judge_state import Judging
-from interlock.core.sessions.session import NOTHING, Session, Sessions, memo_name
+from interlock.core.sessions.session import NOTHING, Session, Sessions, memo_name, session_info
 from interlock.core.sessions.turns import note, proceed
-from interlock.core.sessions.view import session_info
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
 from interlock.fields.field import copy_fields

@@ -1,13 +1,26 @@
-"""A session in memory, and its memo: what its runs do not show, and what outlives them."""
+"""A session in memory, its memo (what its runs do not show, and what outlives them), and how clients see it."""
 
 from collections import OrderedDict
 from collections.abc import Callable
+from heapq import nsmallest
 from typing import Any
 
 import msgspec
 
+from interlock.core.policy.judge_state import is_judged
+from interlock.core.state import SchedulerState
+from interlock.core.transition import Pass
+from interlock.fields.field import copy_fields
+from interlock.fields.payload import LIMIT
+from interlock.model.facets import CollapsedInto, Collected, Facets
+from interlock.model.labels import BYPASSED
+from interlock.model.lane import shown_rate
 from interlock.model.run import Run
-from interlock.model.state import State
+from interlock.model.session import effective
+from interlock.model.session_info import SessionInfo, SessionPage, SessionUsage
+from interlock.model.state import HOLDS_SLOT, State
+from interlock.wire.request import ValueAnswer
+from interlock.wire.session_request import AskSessions
 
 BUSY = 0.6  # share of its window from which a session starts one run at a time
 PREFIX = "session:"
@@ -90,3 +103,72 @@ class Sessions(dict[tuple[str, str], Session]):
         """Return whether a cleared run waits for its turn, and not in its lane."""
         session = self.of(run)
         return session is not None and run.id in session.waiting
+
+
+def session_info(state: SchedulerState, session: Session, now: float) -> SessionInfo:
+    active = session.not_ended()
+    latest = next(reversed([*active, *session.waiting.values()]), None)
+    of_job = None if latest is None else state.job_of(latest).sessions
+    memo = session.memo
+    options = effective(state.limits.session_patterns, of_job, memo.override, None, session.name)
+    oldest = next(iter(session.waiting.values()), None)
+    used, window = memo.usage
+    return copy_fields(
+        SessionInfo,
+        options,
+        key=session.name,
+        tenant=session.tenant,
+        active=len(active),
+        waiting=len(session.waiting),
+        oldest_wait=None if oldest is None else max(0.0, now - oldest.changed_at),
+        rate=shown_rate(options.rate),
+        paused=memo.paused,
+        generation=memo.generation,
+        cutoff=memo.cutoff or None,
+        usage=SessionUsage(used=used, window=window) if window else None,
+    )
+
+
+def page(question: AskSessions, state: SchedulerState, now: float) -> ValueAnswer:
+    """Return sessions with live runs in the order of tenant and key."""
+    after, tenants = question.after, {question.tenant, question.only_tenant} - {None}
+    keys = (key for key in state.of(Sessions) if tenants <= {key[0]} and (after is None or key > after))
+    found = nsmallest(question.limit + 1, keys)
+    shown = [session_info(state, state.of(Sessions)[key], now) for key in found[: question.limit]]
+    following = f"k{shown[-1].tenant}/{shown[-1].key}" if len(found) > question.limit else None
+    return ValueAnswer(question.request, SessionPage(sessions=shown, next=following))
+
+
+MOST_COLLECTED = 16 * LIMIT  # bytes of the payloads that a run collects: they go to a worker in one message
+
+
+def collapse(p: Pass, into: Run, run: Run) -> bool:
+    """End a scheduled run as skipped, and give its payloads to another that waits. Change nothing and return False
+    if that one has been dispatched, is of another job, is another case for the policy, or has no room for them."""
+    own = Collected(1, LIMIT if run.payload is None else len(run.payload))
+    before = [run.facets.collected for run in (into, run) if run.facets is not None]
+    parts = [own, *filter(None, before)]
+    total = Collected(sum(part.payloads for part in parts), sum(part.bytes for part in parts))
+    if into.state in HOLDS_SLOT or into.job_id != run.job_id or total.bytes > MOST_COLLECTED:
+        return False
+    if is_judged(p.state) and not _are_alike(into, run):
+        return False
+    p.move(run, State.SKIPPED, f"debounced into {into.id}")
+    p.set_facet(run, collapsed_into=CollapsedInto(into.id))
+    value = None if run.facets is None else run.facets.limit_value  # of the last payload, as the arguments
+    p.set_facet(into, collected=total, limit_value=value)
+    p.batch.inputs.copied.append((into.id, run.id, True))
+    return True
+
+
+def _are_alike(into: Run, run: Run) -> bool:
+    """Return whether a policy cannot tell two runs apart but by their payloads, and allows both without conditions.
+    A run that passed without a verdict is not allowed."""
+    if into.judged is not None or run.judged is not None or BYPASSED in into.labels:
+        return False
+    return _seen_by_policy(into) == _seen_by_policy(run)
+
+
+def _seen_by_policy(run: Run) -> tuple[Any, ...]:
+    facets = run.facets or Facets()
+    return run.job_version, run.submitters, run.lane, run.origin, facets.labels, facets.priority

@@ -12,15 +12,13 @@ from typing import Any
 
 import msgspec
 
-from interlock.core.attempts.settle import current
-from interlock.core.attempts.stop import cancel_run
+from interlock.core.attempts.settle import cancel_run, current
+from interlock.core.facts import Snapshot
 from interlock.core.lanes.fill import enqueue
 from interlock.core.lanes.gate import session_rate
 from interlock.core.part import for_special_runs
-from interlock.core.routing.route import line_key
-from interlock.core.sessions.collapse import collapse
-from interlock.core.sessions.session import NOTHING, Session, SessionMemo, Sessions, memo_name, read_memo
-from interlock.core.snapshot import Snapshot
+from interlock.core.routing.dispatch import line_key
+from interlock.core.sessions.session import NOTHING, Session, SessionMemo, Sessions, collapse, memo_name, read_memo
 from interlock.core.state import WAIT, SchedulerState
 from interlock.core.transition import Pass
 from interlock.error import QueueFull

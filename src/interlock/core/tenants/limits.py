@@ -6,7 +6,7 @@ from functools import partial
 from typing import NoReturn
 
 from interlock.core.lanes.gate import TENANT_LIMIT, TENANT_RATE
-from interlock.core.routing.route import route_key
+from interlock.core.routing.dispatch import route_key
 from interlock.core.state import SchedulerState
 from interlock.core.tenants.tenant import Tenant, Tenants
 from interlock.core.transition import Pass

@@ -13,9 +13,8 @@ import msgspec
 from interlock.core.entry.admission import lane_of
 from interlock.core.facts import Needs
 from interlock.core.state import SchedulerState
-from interlock.core.timetable.fire_times import following, newest_between
 from interlock.core.timetable.series import release_or_wait, skip
-from interlock.core.timetable.table import TimetableEntry
+from interlock.core.timetable.table import TimetableEntry, following, newest_between
 from interlock.core.transition import Pass
 from interlock.fields import payload
 from interlock.model.facets import Facets

@@ -1,8 +1,8 @@
 """The timetable, as a part of the machine."""
 
+from interlock.core.facts import Snapshot
 from interlock.core.part import Part
-from interlock.core.recovery import restored
-from interlock.core.snapshot import Snapshot
+from interlock.core.recovery import rebuild
 from interlock.core.state import SchedulerState
 from interlock.core.timetable import occurrences, series
 from interlock.model.run import Now
@@ -15,7 +15,7 @@ def _load(state: SchedulerState, snapshot: Snapshot, now: Now) -> None:
 TIMETABLE = Part(
     name="timetable",
     asks=(occurrences.needs_unsure,),
-    loads=(_load, restored.load),
+    loads=(_load, rebuild.load),
     places=(series.place,),
     explains=(series.explain,),
     fires=(occurrences.fire,),

@@ -11,10 +11,10 @@ from interlock.core.state import SchedulerState
 from interlock.core.timetable.table import Series, TimetableEntry, series_key, series_of
 from interlock.core.transition import Pass
 from interlock.model.explanation import MOST_NAMED, Reason, ReasonKind, counted_runs
+from interlock.model.job import StoredJob
 from interlock.model.run import CATCH_UP, SCHEDULE, Now, Run, parallel_of
 from interlock.model.schedule.schedule import CatchUp
 from interlock.model.state import State
-from interlock.model.stored_job import StoredJob
 
 OVERTAKEN = "missed: the previous run was still active when the next was due"
 PAUSED = "paused"

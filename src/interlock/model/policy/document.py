@@ -3,8 +3,7 @@
 from typing import Annotated, Any
 
 from interlock.error import BadUse, BadValue, MissingField
-from interlock.fields.doc import doc
-from interlock.fields.field import Checked, Named, Part, Several
+from interlock.fields.field import Checked, Named, Part, Several, doc
 from interlock.fields.field_types import (
     JOB_NAME,
     NAME_RULE,

@@ -6,8 +6,7 @@ from typing import Annotated
 import msgspec
 
 from interlock.error import BadUse, NotHere, Repeated
-from interlock.fields.doc import doc
-from interlock.fields.field import Checked, Part, Several
+from interlock.fields.field import Checked, Part, Several, doc
 from interlock.fields.field_types import JOB_NAME, NAME_RULE, Size, Span, Texts, Whole, Word
 from interlock.fields.json_form import Time
 from interlock.model.guard import AnyTime

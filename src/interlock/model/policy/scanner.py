@@ -7,8 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from interlock.error import BadUse, MissingField, MissingLibrary, NotHere, shown
-from interlock.fields.doc import doc
-from interlock.fields.field import Checked, fields_of
+from interlock.fields.field import Checked, doc, fields_of
 from interlock.fields.field_types import NAME, NAME_RULE, Choice, FieldPath, Size, Text, Texts, Word
 
 LONGEST_PATTERN = 2000

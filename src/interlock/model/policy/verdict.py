@@ -6,8 +6,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from interlock.fields.doc import doc
-from interlock.fields.field import Checked
+from interlock.fields.field import Checked, doc
 from interlock.fields.field_types import Size, Span, Text, Texts, Whole
 from interlock.model.guard import AnyTime, Names
 

@@ -8,8 +8,7 @@ from enum import StrEnum
 from typing import Annotated, Any, ClassVar
 
 from interlock.error import BadUse, BadValue
-from interlock.fields.doc import doc
-from interlock.fields.field import Checked
+from interlock.fields.field import Checked, doc
 from interlock.fields.field_types import FieldPath, Kind, Schema, Span, Whole, Word
 from interlock.fields.json_form import Time
 from interlock.model.schedule.cron import cron_of

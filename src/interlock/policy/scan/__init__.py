@@ -6,7 +6,7 @@ Scanners.scan ─► prefilter over the raw bytes ─ nothing ─► clean
                  document: values  with their places ─► detectors ─► findings ─► decision ─► redacted document
 """
 
-from interlock.policy.scan.finding import Finding, Scan
+from interlock.policy.scan.detector import Finding, Scan
 from interlock.policy.scan.scanners import OwnScanner, Scanners, compile_scanners
 from interlock.policy.scan.secrets import redact_secrets
 

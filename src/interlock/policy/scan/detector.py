@@ -10,7 +10,8 @@ from typing import Any
 
 import msgspec
 
-from interlock.model.policy.scanner import compile_re2
+from interlock.model.policy.output import Finding as Finding
+from interlock.model.policy.scanner import OutputAction, compile_re2
 
 VALUE_END, NAME_END = b"\x1e", b"\x1f"
 
@@ -58,3 +59,17 @@ class Detectors:
                     end = detector.check(data, start, end)
                 if end > start:
                     yield start, end, detector.kind
+
+
+class Scan(msgspec.Struct, frozen=True):
+    findings: tuple[Finding, ...] = ()
+    decision: OutputAction = OutputAction.ALLOW  # the strictest action of the findings
+    redacted: bytes | None = None  # only with the decision `redact`
+
+
+CLEAN = Scan()
+
+
+def marker(kind: str) -> bytes:
+    """Return the text that replaces a finding."""
+    return b"[redacted:%b]" % kind.encode()

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from interlock.error import BadUse, BadValue
 from interlock.fields.field_types import did_you_mean
 from interlock.model.policy.scanner import OutputAction, ScannerKind, ScannerSpec, compile_re2, load_re2
-from interlock.policy.scan.detector import Detector, Detectors
+from interlock.policy.scan.detector import CLEAN, Detector, Detectors, Finding, Scan, marker
 from interlock.policy.scan.document import (
     MOST_VALUES,
     ScannedDocument,
@@ -19,7 +19,6 @@ from interlock.policy.scan.document import (
     replaced,
     unescaped,
 )
-from interlock.policy.scan.finding import CLEAN, Finding, Scan, marker
 from interlock.policy.scan.personal_data import personal_data
 from interlock.policy.scan.prompt_injection import prompt_injection
 from interlock.policy.scan.secrets import ROUNDS, secrets

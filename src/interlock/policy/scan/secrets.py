@@ -10,9 +10,8 @@ from math import log2
 from string import ascii_letters, ascii_lowercase, ascii_uppercase, digits
 
 from interlock.fields.secret import MARK
-from interlock.policy.scan.detector import Detector, Detectors, HitCheck
+from interlock.policy.scan.detector import Detector, Detectors, HitCheck, marker
 from interlock.policy.scan.document import replaced
-from interlock.policy.scan.finding import marker
 
 ROUNDS = 3  # a redaction may uncover another secret
 

@@ -1,8 +1,8 @@
-"""Back up a database that may be in use, and restore one that is not.
+"""Back up a database that may be in use; restore or vacuum one that is not.
 
 A restore goes back in time: runs that were acknowledged after the backup are lost, but workers may still execute them,
 and clients remember events about them. So the restored file continues behind everything that the lost time can have
-used: event positions, the fences of runs (`core/recovery/restored.py`), and the times of schedules.
+used: event positions, the fences of runs (`core/recovery/rebuild.py`), and the times of schedules.
 """
 
 import itertools
@@ -16,14 +16,13 @@ from pathlib import Path
 import msgspec
 
 from interlock.core.audit import HEAD
-from interlock.core.recovery import restored
+from interlock.core.recovery import rebuild
 from interlock.error import BadUse, CannotOpenDatabase, DatabaseDamaged, InterlockError, shown
 from interlock.fields.json_form import rfc3339
 from interlock.model.audit import AuditEntry, AuditHead, AuditKind, chained
 from interlock.model.record import Memo
-from interlock.stores.sqlite.batch import audit_row, put_records
 from interlock.stores.sqlite.database import FileLock, check_header, connect_reader, connect_writer, damage, lock_path
-from interlock.stores.sqlite.queries import QUERIES
+from interlock.stores.sqlite.queries import QUERIES, audit_row, put_records
 from interlock.stores.sqlite.reader import read_audit_end, read_position
 from interlock.stores.sqlite.records import read_record
 
@@ -100,7 +99,7 @@ def restore(backup: Path, database: Path) -> Restored:
 def _continue_behind(copy: sqlite3.Connection, noted: int, found: Restored) -> int:
     """Make sure that nothing of the lost time is taken for something new; return the new position."""
     # Later than an earlier restore, even if the clock was set back since.
-    at = max(time.time(), (_memo(copy, restored.AT) or 0.0) + 1)
+    at = max(time.time(), (_memo(copy, rebuild.AT) or 0.0) + 1)
     position = max(read_position(copy), noted) + UNKNOWN_POSITIONS
     entry = chained(
         read_audit_end(copy),
@@ -110,11 +109,11 @@ def _continue_behind(copy: sqlite3.Connection, noted: int, found: Restored) -> i
         ),
     )  # fmt: skip
     copy.execute("BEGIN IMMEDIATE")
-    copy.execute(QUERIES["raise_fences"], (restored.first_fence(at),))
+    copy.execute(QUERIES["raise_fences"], (rebuild.first_fence(at),))
     copy.execute(QUERIES["insert_audit"], audit_row(entry))
     memos = (
-        Memo(restored.AT, repr(at).encode()),
-        Memo(restored.POSITION, str(position).encode()),
+        Memo(rebuild.AT, repr(at).encode()),
+        Memo(rebuild.POSITION, str(position).encode()),
         Memo(HEAD, msgspec.json.encode(AuditHead(entry.number, entry.hash))),
     )
     put_records(copy, memos)
@@ -210,3 +209,26 @@ def _sync(path: Path) -> None:
 def _remove(path: Path) -> None:
     for end in (*ENDS, "-journal"):
         Path(f"{path}{end}").unlink(missing_ok=True)
+
+
+class Vacuumed(msgspec.Struct, frozen=True, kw_only=True):
+    path: str
+    before: int  # bytes
+    after: int
+
+
+def vacuum(database: Path) -> Vacuumed:
+    """Write the file anew without free pages, which needs as much room again meanwhile."""
+    if not database.exists():
+        raise CannotOpenDatabase(str(database), "no such file")
+    lock = FileLock(database)
+    lock.take()
+    try:
+        before = os.stat(database).st_size
+        with closing(connect_writer(database, make=False)) as connection:
+            connection.execute("VACUUM")
+        return Vacuumed(path=str(database), before=before, after=os.stat(database).st_size)
+    except sqlite3.Error as error:
+        raise CannotOpenDatabase(str(database), str(error)) from error
+    finally:
+        lock.release()

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from interlock.model.facets import Facets
+from interlock.model.job import read_job
 from interlock.model.run import Run
 from interlock.model.state import State
-from interlock.model.stored_job import read_job
 from interlock.ports.store import Found, Inputs, Lookup
 from interlock.stores.sqlite.database import one_view
 from interlock.stores.sqlite.queries import QUERIES

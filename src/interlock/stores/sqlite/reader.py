@@ -20,11 +20,10 @@ from interlock import error as e
 from interlock.core.audit import HEAD
 from interlock.model.audit import AuditEntry, AuditFilter, AuditHead, AuditKind
 from interlock.model.child_info import Change
-from interlock.model.job import Job
+from interlock.model.job import Job, read_job
 from interlock.model.record import Memo, R, Record, RecordFilter
 from interlock.model.run import Run, Transition
 from interlock.model.session_info import SessionEvent
-from interlock.model.stored_job import read_job
 from interlock.ports import store as port
 from interlock.stores.event_page import last_position, take
 from interlock.stores.sqlite import records

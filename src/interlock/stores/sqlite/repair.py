@@ -11,9 +11,8 @@ import msgspec
 
 from interlock.error import BadUse, CannotOpenDatabase, shown
 from interlock.fields.payload import digest
-from interlock.model.job import Job
+from interlock.model.job import Job, StoredJob
 from interlock.model.run import Run, Transition
-from interlock.model.stored_job import StoredJob
 from interlock.stores.sqlite.database import check_header, connect_writer
 from interlock.stores.sqlite.queries import QUERIES
 

@@ -21,9 +21,8 @@ from interlock.model.record import Record
 from interlock.ports.leases import L, Lease, Leases
 from interlock.ports.store import Pruned, PruneLimits, Snapshot, Store
 from interlock.stores.sqlite import database, pruning
-from interlock.stores.sqlite.batch import write_batch
 from interlock.stores.sqlite.lookups import read_runs
-from interlock.stores.sqlite.queries import QUERIES
+from interlock.stores.sqlite.queries import QUERIES, write_batch
 from interlock.stores.sqlite.reader import (
     Row,
     SqliteReader,
