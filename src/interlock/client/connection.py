@@ -94,7 +94,7 @@ class Connection(Endpoint, RunAccess):
             except (ConnectionLost, NotRunning, Draining) as error:
                 if lost_at is None or loop.time() - asked_at > STEADY:
                     lost_at, delay = loop.time(), PACE.first
-                # Of these, only a lost link leaves in doubt whether the request was carried out.
+                # After a lost link, and only then, nobody knows whether the request was carried out.
                 is_safe = self._outlasts_stop and not isinstance(error, ConnectionLost)
                 if isinstance(error, Draining) and error.retry_after is None:
                     is_safe = False  # somebody has drained the lane, for nobody knows how long

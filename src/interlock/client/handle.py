@@ -57,8 +57,8 @@ class RunAccess(ABC):
 
     @abstractmethod
     async def act_on_run(self, action: RunAction, run_id: str, reason: str, cascade: bool = False) -> State:
-        """Act on the run, unless it has ended; return its state then. With `cascade`, a cancel takes along the runs
-        that it has made."""
+        """Act on the run, unless it has ended, and return its state. With `cascade`, also cancel the runs that it
+        has made."""
 
     @abstractmethod
     async def retry(self, run_id: str, reason: str = "") -> "RunHandle[Any]":
@@ -132,8 +132,8 @@ class RunHandle(Generic[T]):
         return await self._access.ending(self.id, limit)
 
     async def cancel(self, reason: str = "", *, cascade: bool = False) -> State:
-        """Ask the run to stop; return its state then. A run that executes ends later: `wait` for it. With `cascade`,
-        the runs that it has made, directly or not, stop too."""
+        """Ask the run to stop, and return its state. A run that executes ends later: `wait` for it. With `cascade`,
+        also stop the runs that it has made, directly or not."""
         return await self._access.act_on_run(RunAction.CANCEL, self.id, reason, cascade)
 
     async def hold(self, reason: str = "") -> State:

@@ -168,15 +168,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         Choice("closed", "open"),
         Given(variable="POLICY_CHECK_FAIL_MODE"),
     ] = "closed"
-    approval_timeout: Annotated[float, doc("Time after which an unanswered run is denied."), Span("1s", "3650d")] = (
-        86400.0
-    )
+    approval_timeout: Annotated[
+        float, doc("Time after which a run that nobody has approved is denied."), Span("1s", "3650d")
+    ] = 86400.0
     max_body: Annotated[int, doc("Largest body of a request."), Size(1024, 2**30)] = 20 * 2**20
     max_connections: Annotated[int, doc("Largest number of HTTP connections."), Whole(1, 1_000_000)] = 4096
-    request_timeout: Annotated[float, doc("Time for a client to send a request."), Span("100ms", "1h")] = 30.0
+    request_timeout: Annotated[float, doc("Time in which a request must have arrived."), Span("100ms", "1h")] = 30.0
     secret_names: Annotated[
         list[str],
-        doc("Last words in names of secret arguments and variables, such as `token`."),
+        doc("Words that make an argument or a variable a secret if its name ends in one, such as `token`."),
         Texts(Text(r"\S+", "a word like token or api_key")),
     ] = msgspec.field(default_factory=lambda: list(SECRET_NAMES))
     log_lines: Annotated[int, doc("Log lines kept for each run and service."), Whole(0, 10_000_000)] = 10_000

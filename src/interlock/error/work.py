@@ -275,7 +275,7 @@ class StaleApproval(Conflict, code="stale"):
 
 
 class SelfApproval(NotAllowed, code="self_approval"):
-    """Whoever submitted a run cannot approve it."""
+    """The submitter of a run cannot approve it."""
 
     def __init__(self, run_id: str, actor: str) -> None:
         super().__init__(
@@ -305,7 +305,7 @@ class IdempotencyConflict(Conflict, code="idempotency_conflict"):
 
 
 class QueueFull(Conflict, code="queue_full"):
-    """As many runs as may wait in the session already do, and it drops new ones."""
+    """The session is full, and drops new runs."""
 
     def __init__(self, session: str, cap: int) -> None:
         super().__init__(f"session: {session!r} is full: at most {cap} may wait; submit again later, or use drop: old")

@@ -30,7 +30,7 @@ approval = Operation(
 )
 approve = Operation(
     f"POST {RUN}/approve",
-    "Approve a run. Let a run start that waits for an approval. Whoever submitted it cannot approve it.",
+    "Approve a run, so that it may start. The submitter of the run cannot approve it.",
     ActedOn,
     body=ResolveBody,
     asks=Resolve,

@@ -34,7 +34,7 @@ class ApprovalInfo(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: Annotated[Time, doc("Time at which the run is denied if nobody answers.")]
     labels: Annotated[dict[str, str], doc("Labels of the run.")]
     seen: Annotated[
-        str, doc("Stands for the request and the policy; an approval that sends it back is for exactly these.")
+        str, doc("Names the request and the policy as you see them; send it back to approve exactly these.")
     ]
 
 

@@ -38,7 +38,7 @@ class ReasonKind(StrEnum):
     LANE_TURN = "lane_turn"  # its place among the waiting runs of its lane
     RATE = "rate"
     LIMIT = "limit"
-    TENANT_LIMIT = "tenant_limit"  # as many runs of its tenant as may hold a slot do
+    TENANT_LIMIT = "tenant_limit"  # runs of its tenant hold all slots that it may have
     NO_WORKER = "no_worker"
     DRAINING = "draining"  # the scheduler starts nothing before its next start
     READY = "ready"  # nothing is in its way

@@ -97,7 +97,7 @@ class LaneInfo(LaneValues, frozen=True, kw_only=True):
     status: Annotated[LaneStatus, doc("`open`, `paused` or `draining`.")]
     active: Annotated[int, doc("Runs that hold a slot.")]
     waiting: Annotated[int, doc("Runs that wait for a slot.")]
-    oldest_wait: Annotated[float | None, doc("Seconds that the oldest of these has waited; null without any.")]
+    oldest_wait: Annotated[float | None, doc("Seconds of the longest wait so far; null if no run waits.")]
     declared: Annotated[
         LaneValues | None,
         doc("Declared values, before changes at run time; null for a lane created at run time."),

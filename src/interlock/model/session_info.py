@@ -16,13 +16,13 @@ class SessionUsage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A session with its options, which are those for a run of the job that came last."""
+    """A session, with the options that another run of its latest job would get."""
 
     key: Annotated[str, doc("Key.")]
     tenant: Annotated[str, doc("Tenant.")]
     active: Annotated[int, doc("Runs that have had their turn and have not ended.")]
     waiting: Annotated[int, doc("Runs that wait for their turn.")]
-    oldest_wait: Annotated[float | None, doc("Seconds that the first of these has waited; null without any.")]
+    oldest_wait: Annotated[float | None, doc("Seconds of the longest wait so far; null if no run waits.")]
     mode: Annotated[Mode, doc("`queue`, `followup` or `interrupt`.")]
     max_concurrent: Annotated[int, doc("Runs that may be active at once.")]
     debounce: Annotated[float, doc("Seconds without a further arrival before a run starts.")]

@@ -1,5 +1,5 @@
 """Places for requests under way: limited in all and for each host, so that one slow host never takes all of them.
-A host with no request under way finds a place even if a few others take all."""
+A few busy hosts cannot keep out a host that has no request under way."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""What the store in memory finds by looking at every row, in place of an index."""
+"""Searches of the store in memory, which look at every row where SQLite has an index."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence

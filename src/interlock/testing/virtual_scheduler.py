@@ -259,7 +259,7 @@ class VirtualScheduler:
         return BlockingRunHandle(RunHandle(run_id, self._access))
 
     def approve(self, run_id: str, reason: str, *, actor: str) -> State:
-        """Let a run start that waits for an approval; return its state then. `SelfApproval` if the actor is among those
+        """Approve a run, so that it may start, and return its state. Raise `SelfApproval` if the actor is among those
         who submitted it."""
         return self.drive(self.connection.ask(Resolve(0, run_id, True, reason, actor))).state
 

@@ -158,7 +158,7 @@ class ActOnRun(ChangeRequest[StateReport], frozen=True):
     actor: str = ""
     key: str = ""  # makes a retry safe to repeat; the other actions are so by themselves
     parent: str = ""  # claim of the attempt whose code asks for it
-    cascade: bool = False  # whether a cancel takes along the runs that it has made
+    cascade: bool = False  # whether to cancel the runs that it has made, too
 
     permission: ClassVar = Permission.CANCEL
 

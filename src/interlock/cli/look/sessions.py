@@ -52,7 +52,7 @@ def command(
     json: JsonOption = False,
 ) -> None:
     """List sessions with runs that have not ended: active and waiting runs with their limits, the longest wait so
-    far and status. With a key, show that session, with or without runs, also its options, generation and usage.
+    far and status. With a key, show that session, even without runs, and its options, generation and usage.
 
     Piped: key, tenant, active, waiting, seconds of the longest wait, mode, max_concurrent, debounce in seconds, cap,
     drop, rate, burst, `open` or `paused`, generation, cutoff, used and window, separated by tabs."""

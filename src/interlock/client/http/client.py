@@ -60,9 +60,10 @@ class Client(BaseClient, Blocks, SchedulerOperations):
     """A server over HTTP. `url` is http://host:port or unix:/path; by default INTERLOCK_URL, or else the local socket.
     `token` is by default INTERLOCK_TOKEN.
 
-    `timeout` bounds connecting and each silence of the server, not the duration of a run. The client retries for as
-    long as `patience` while a server that has answered before is away, which covers a restart, and for as long as
-    `first_contact` before it has ever answered. It retries a submit too: each has an idempotency key.
+    `timeout` limits how long connecting may take, and how long the server may send nothing. It does not limit the
+    duration of a run. While a server that has answered before is away, the client retries for `patience`, which covers
+    a restart; before a server has ever answered, for `first_contact`. It retries submits too: each has an idempotency
+    key.
     """
 
     def _connect(self, policy: ClientPolicy, token: str | None) -> None:

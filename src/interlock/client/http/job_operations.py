@@ -211,9 +211,9 @@ class JobOperations(RunAccess, AwaitedOperations):
         return await self._call(approval_table.approval, run_id)
 
     async def approve(self, run_id: str, reason: str, seen: str | None = None) -> State:
-        """Let a run start that waits for an approval; return its state then. With `seen` of the approval that you
-        looked at, `StaleApproval` if the request or the policy has changed since. If the connection breaks, the call is
-        not repeated, because it may have happened."""
+        """Approve a run, so that it may start, and return its state. Pass `seen` of the approval that you looked at:
+        if the request or the policy has changed since, this raises `StaleApproval`. If the connection breaks, the call
+        is not repeated, because it may have happened."""
         body = filled(ResolveBody, reason=reason, seen=seen)
         return (await self._call(approval_table.approve, run_id, body=body)).state
 

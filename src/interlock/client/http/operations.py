@@ -192,8 +192,8 @@ class Operations(JobOperations):
                     return
 
     async def act_on_run(self, action: RunAction | str, run_id: str, reason: str = "", cascade: bool = False) -> State:
-        """Cancel, hold or release a run; return its state then. A retry returns the state of the new run. With
-        `cascade`, a cancel takes along the runs that it has made."""
+        """Cancel, hold, release or retry a run, and return its state; after a retry, that of the new run. With
+        `cascade`, also cancel the runs that it has made."""
         return (await self._act_on_run(RunAction(action), run_id, reason, cascade)).state
 
     async def _act_on_run(self, action: RunAction, run_id: str, reason: str, cascade: bool = False) -> ActedOn:
@@ -202,8 +202,8 @@ class Operations(JobOperations):
         return await self._call(table.run_actions[action], run_id, body=body, key=key)
 
     async def cancel(self, run_id: str, reason: str = "", *, cascade: bool = False) -> State:
-        """Ask a run to stop; return its state then. A run that executes ends later. With `cascade`, the runs that it
-        has made, directly or not, stop too."""
+        """Ask a run to stop, and return its state. A run that executes ends later. With `cascade`, also stop the runs
+        that it has made, directly or not."""
         return await self.act_on_run(RunAction.CANCEL, run_id, reason, cascade)
 
     async def hold(self, run_id: str, reason: str = "") -> State:

@@ -76,7 +76,9 @@ class Schedule(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False)
     tz: Annotated[
         str | None, doc("Time zone of `cron`, or of an `at` without an offset; default UTC."), _Parsed(zone_of)
     ] = None
-    wait: Annotated[Seconds, doc("Delay before `once`, or before `every` fires first, once the job is known.")] = 0.0
+    wait: Annotated[
+        Seconds, doc("Delay of `once`, and of the first time of `every`, from when the job is first known.")
+    ] = 0.0
     jitter: Annotated[Seconds, doc("Spread of fire times: each job fires at its own fixed delay within this.")] = 0.0
     catch_up: Annotated[CatchUp, doc("Missed occurrences to run: `none`, the `latest`, or `all`.")] = CatchUp.LATEST
     catch_up_window: Annotated[Seconds, doc("Age up to which a missed occurrence still runs.")] = 60.0
