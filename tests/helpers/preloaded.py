@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 from typing import IO, Any
 
 LATER = ("importlib.metadata", "interlock.client.http.client", "pydantic.type_adapter", "typer.rich_utils", "uvloop")
@@ -84,7 +84,7 @@ def serve(link: socket.socket) -> bool:
     """True in each new process, which is to be a command now; False in this one, when nobody asks any more."""
     import interlock.cli
 
-    commands = (module.name for module in iter_modules(interlock.cli.__path__, "interlock.cli."))
+    commands = (module.name for module in walk_packages(interlock.cli.__path__, "interlock.cli."))
     for name in (*LATER, *commands):
         if not name.endswith(".__main__"):
             import_module(name)
