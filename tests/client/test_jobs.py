@@ -15,29 +15,23 @@ import msgspec
 import pytest
 
 import interlock as il
-from interlock.client.http.exchange import FailedExchange, HttpRequest
+from interlock.client.http.exchange import FailedExchange
 from interlock.config.job_documents import read_job
 from interlock.core.state import DEFAULT_LANES
 from interlock.interface.job_document import JobFields, document_of
 from interlock.model.job import JOB_FIELDS
-from interlock.model.job_info import JobInfo, JobPage
 from interlock.model.lane import LaneAction
 from interlock.model.pool import WorkerAction
 from interlock.model.run import CALL_KEY
 from interlock.model.schedule.schedule import Schedule
 from tests.client.faces import KINDS, Face, face
-from tests.client.scripted import Pause, Played, Tell, answered, policy, returned
+from tests.client.scripted import Pause, Played, policy
 from tests.helpers.jobs import add, app, echo_process
 from tests.helpers.places import clean_folder
 from tests.helpers.processes import wait_until
 from tests.helpers.scheduled import IDS, declare_jobs
 from tests.helpers.server import Server
 
-INFO = JobInfo(
-    id="nightly", source="a.yaml:1", kind="process", command="true", lane="main", version="v", max_concurrent_runs=1,
-    schedule=Schedule(cron="0 2 * * *"), schedule_text="cron 0 2 * * *", paused=False, next_at=5.0, live=0,
-    topic="nightly",
-)  # fmt: skip
 HOUR = 3600.0
 
 
@@ -47,30 +41,6 @@ def first(operation: Any) -> Any:
 
 
 # ── what is sent ────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_every_page_of_jobs_is_read() -> None:
-    listing = Played(policy()).jobs()
-    assert first(listing) == HttpRequest("GET", "/api/v1/jobs?limit=500")
-    assert listing.send(answered(JobPage(jobs=[INFO], next="jnightly"))) == Tell(INFO)
-    assert first(listing) == HttpRequest("GET", "/api/v1/jobs?limit=500&cursor=jnightly")
-    with pytest.raises(StopIteration):
-        listing.send(answered(JobPage(jobs=[], next=None)))
-
-
-def test_what_is_asked_about_a_job() -> None:
-    operations = Played(policy())
-    one = operations.job("nightly")
-    assert first(one) == HttpRequest("GET", "/api/v1/jobs/nightly")
-    assert returned(one, answered(INFO)) == INFO
-    assert first(operations.next_times("a", 3, 7.5)).path == "/api/v1/jobs/a/next?count=3&after=7.5"
-    assert first(operations.next_times("a", 3, "1970-01-01T01:00+00:30")).path.endswith("&after=1800.0")
-    assert first(operations.job_log("a", 30)).path == "/api/v1/jobs/a/log?limit=30"
-    assert first(operations.timetable("2h", 9)).path == "/api/v1/timetable?for=7200.000s&limit=9"
-    cron = operations.schedule_times(Schedule(cron="0 2 * * *", tz="Europe/Paris"), 1, None)
-    assert first(cron).path == "/api/v1/next?count=1&cron=0+2+%2A+%2A+%2A&tz=Europe%2FParis"
-    every = operations.schedule_times(Schedule(every="10m", wait="1m"), 1, None)  # type: ignore[arg-type]
-    assert first(every).path == "/api/v1/next?count=1&every=600.0s&wait=60.0s"
 
 
 def test_a_trigger_says_only_what_it_was_told() -> None:

@@ -12,8 +12,8 @@ from interlock.interface.run_view import ServiceLine, ServiceLogPage
 from interlock.model.child_info import ChildInfo, Exit, ServiceAction, Status
 from interlock.model.reload_report import Difference, Reloaded
 from tests.client.faces import KINDS, face
-from tests.client.faulty import Faulty, Reply, answer, problem
-from tests.client.scripted import Clock, Pause, Played, Tell, answered, policy, returned
+from tests.client.faulty import Faulty, Reply, answer
+from tests.client.scripted import Clock, Pause, Played, Tell, answered, policy
 from tests.helpers.places import clean_folder
 from tests.helpers.processes import wait_until
 from tests.helpers.server import Server
@@ -48,19 +48,6 @@ LOST = refused("connection_lost")
 # ── looking ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_tree_and_what_is_in_it() -> None:
-    operations = Played(policy())
-    whole = operations.tree()
-    assert next(whole) == HttpRequest("GET", "/api/v1/tree")
-    assert returned(whole, answered(SHOP)) == SHOP
-    listed = operations.services()
-    assert next(listed) == HttpRequest("GET", "/api/v1/services")
-    assert returned(listed, answered({"services": [WEB]})) == [WEB]
-    one = operations.service("we b?")
-    assert next(one) == HttpRequest("GET", "/api/v1/services/we%20b%3F")
-    assert returned(one, answered(WEB)) == WEB
-
-
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a/", "a/.."])
 def test_what_can_be_no_name_is_of_no_service(name: str) -> None:
     operations = Played(policy())
@@ -77,26 +64,6 @@ def test_what_can_be_no_name_is_of_no_service(name: str) -> None:
 
 
 # ── acting ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize("action", [*ServiceAction, "restart"])
-def test_an_action_waits_for_its_end_beside_the_pool(action: ServiceAction | str) -> None:
-    operation = Played(policy()).act("web", action)
-    request = next(operation)
-    assert request == HttpRequest("POST", f"/api/v1/services/web/{action}", within=310.0, alone=True, once=True)
-    assert returned(operation, answered(WEB)) == WEB
-
-
-def test_an_action_that_does_not_exist() -> None:
-    with pytest.raises(il.InterlockError, match="action: 'kill' is not one of start, stop, restart, suspend, resume"):
-        next(Played(policy()).act("web", "kill"))
-
-
-def test_a_reload_says_what_it_changed() -> None:
-    operation = Played(policy()).reload()
-    assert next(operation) == HttpRequest("POST", "/api/v1/reload", within=310.0, alone=True, once=True)
-    changed = Reloaded(jobs=Difference(), services=Difference(added=["a"], removed=["b"], unchanged=["c"]))
-    assert returned(operation, answered(changed)) == changed
 
 
 @pytest.mark.parametrize(
@@ -162,12 +129,6 @@ def told(iteration: Any, first: Any) -> tuple[list[ServiceLine], Any]:
     except StopIteration:
         return found, None
     return found, step
-
-
-def test_the_last_lines_are_read_at_once() -> None:
-    iteration = Played(policy()).service_logs("web", False, 3)
-    assert next(iteration) == HttpRequest("GET", "/api/v1/services/web/logs?limit=3&last=true")
-    assert told(iteration, page(LINES[2:], "s4")) == (LINES[2:], None)
 
 
 def test_all_lines_are_read_page_by_page() -> None:
@@ -253,15 +214,6 @@ def test_an_action_whose_answer_is_lost_is_asked_for_once(kind: str) -> None:
             client("act", "web", "restart")
         assert caught.value.code == "connection_lost"
     assert len(server.asked) == 1
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_service_that_is_none(kind: str) -> None:
-    text = "name: there is no 'wbe' in the tree; did you mean 'web'?"
-    with Faulty(Reply(problem("unknown_child", text, 404))) as server, face(kind, server.url) as client:
-        with pytest.raises(il.InterlockError, match="did you mean") as caught:
-            client("service", "wbe")
-        assert caught.value.code == "unknown_child"
 
 
 # ── with a real server ──────────────────────────────────────────────────────────────────────────────────────────────

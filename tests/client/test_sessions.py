@@ -8,11 +8,9 @@ from typing import Any
 import pytest
 
 import interlock as il
-from interlock.client.http.exchange import HttpRequest
 from interlock.model.session import SessionAction
 from interlock.model.session_info import SessionInfo
 from tests.client.faces import KINDS, Face, face
-from tests.client.scripted import Played, policy
 from tests.helpers.jobs import app
 from tests.helpers.places import run_async, until_running
 from tests.helpers.server import Server
@@ -45,31 +43,6 @@ def test_the_acts_on_a_session(client: Face, key: str) -> None:
     assert client("act_on_session", key, "resume").acted is True
     shown: SessionInfo = client("session", key)
     assert (shown.key, shown.tenant, shown.active, shown.paused) == (key, "default", 0, False)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "field"),
-    [
-        (("", "stop"), "session"),
-        (("é" * 257, "stop"), "session"),
-        (("a", "halt"), "action"),
-        (("a", "stop", "a b"), "tenant"),
-        (("\ud800", "stop"), "session"),
-    ],
-)
-def test_bad_arguments_are_refused(client: Face, arguments: tuple[str, ...], field: str) -> None:
-    with pytest.raises(il.BadValue, match=f"^{field}: "):
-        client("act_on_session", *arguments)
-
-
-def test_what_is_asked() -> None:
-    operations: Any = Played(policy())
-    assert next(operations.sessions("red")).path == "/api/v1/sessions?tenant=red&limit=500"
-    assert next(operations.session("a/b:é..", "red")).path == "/api/v1/sessions/a%2Fb:%C3%A9..?tenant=red"
-    # A repeated stop could cancel another run.
-    assert next(operations.act_on_session("..", "stop")) == HttpRequest(
-        "POST", "/api/v1/sessions/%2E%2E/stop", once=True
-    )
 
 
 @pytest.mark.behaviour("SES-5")
