@@ -7,6 +7,6 @@ receiver costs.
 
 The time of a next try is stored as wall time. The sender counts from the highest time that the clock has shown, and
 learns it from the stored tries when it starts: a clock set back delays nothing, and a clock set ahead gives up no
-delivery. The address is checked when the socket is made (`address.py`), so no name can change it in between. Rows hold
-the names of secret variables, never the secrets.
+delivery. The address is checked when the socket is made (`http_transport.py`), so no name can change it in between.
+Rows hold the names of secret variables, never the secrets.
 """

@@ -12,7 +12,7 @@
   derived from the runs, as the slots of a lane are. The end of a run wakes those that wait for it, in order
   (`constraints.release`).
 - Waits that could never end. A retry keeps its place in its session, so runs of two jobs could wait for each other.
-  Before a run waits, `waits.py` follows what the others wait for; a cycle makes the action fail.
+  Before a run waits, `job_guard.py` follows what the others wait for; a cycle makes the action fail.
 - The outbox (`actions.py: owe`, `model/delivery.py`). A webhook is a row of the commit that stores its cause. Its id is
   a hash of run, `seq` and action, so a repeated decision writes the same row. The body is rendered at once: it shows
   the run at that moment.

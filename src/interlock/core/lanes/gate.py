@@ -1,5 +1,5 @@
 """Gates: the rate of a lane, a job, a session or a tenant, and limits: of a job for each value of an argument, of a
-rule of the policy, of a tenant (`tenant.py`).
+rule of the policy, of a tenant (`core/tenants/tenant.py`).
 
 A queue of a lane waits at the first closed gate, while others pass by. A gate that opens lets its queues try again, as
 many as it has room for: the highest priority first, then the oldest. Nothing polls.

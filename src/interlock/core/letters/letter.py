@@ -1,4 +1,4 @@
-"""Dead letters of runs: written where a run ends, unless its end needs none. `bulk/rerun.py` replays them."""
+"""Dead letters of runs: written where a run ends, unless its end needs none. `core/bulk/rerun.py` replays them."""
 
 from interlock.core.transition import Pass
 from interlock.model.letter import CODE_OF, LONGEST_ERROR, DeadLetter, LetterCode

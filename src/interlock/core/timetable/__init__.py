@@ -7,7 +7,7 @@
       times: exactly one for each      │    its id made │   the heap knows when
                                        │    of the time │
 
-A schedule is a value (`model/schedule/schedule.py`). Pure functions (`fire_times.py`) compute its times from the
+A schedule is a value (`model/schedule/schedule.py`). Pure functions (`table.py`) compute its times from the
 schedule and one instant, the anchor. No time is computed from the previous one, so nothing drifts.
 
 - Every fire time is a run, whose id consists of the job and the second of its time. The commit that creates it moves
