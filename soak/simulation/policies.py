@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from interlock.core.audit import COUNTED, HEAD, Repeated
+from interlock.core.audit import COUNTED, HEAD, RepeatedEntry
 from interlock.core.decisions import Batch, Decisions, Failed
 from interlock.core.policy.judge import request_of
 from interlock.core.policy.judge_state import Judging
@@ -304,7 +304,7 @@ class Policies:
         entries, memos = self._disk.audit_log.entries, self._disk.memos
         report = verify(entries, msgspec.json.decode(memos[HEAD], type=AuditHead))
         self._require(not report.faults, f"the audit is broken: {report.faults}")
-        counted = [msgspec.json.decode(memos[name], type=Repeated) for name in memos if name.startswith(COUNTED)]
+        counted = [msgspec.json.decode(memos[name], type=RepeatedEntry) for name in memos if name.startswith(COUNTED)]
         found = [(entry.detail, entry.count) for entry in entries] + [(one.detail, one.count) for one in counted]
         denied = sum(count for detail, count in found if detail.get("decision") == Ruling.DENY)
         self._require(denied == self.seen["denied"], f"the audit has {denied} denials of {self.seen['denied']}")

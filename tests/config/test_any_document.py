@@ -14,7 +14,7 @@ from interlock.config.job_documents import read_job
 from interlock.config.schema import documents_schema
 from interlock.config.sources import KINDS, Loaded, build
 from interlock.error import BadConfig
-from interlock.fields.field import Part
+from interlock.fields.field import Nested
 from interlock.fields.field_types import Kind, Optional
 
 LINE = re.compile(r"any\.yaml(:[1-9][0-9]*)?: .+")
@@ -70,7 +70,7 @@ def some_of(names: Any) -> st.SearchStrategy[dict[str, Any]]:
 def values_of(kind: Kind) -> st.SearchStrategy[Any]:
     """Anything, and where a mapping is taken, one with some of its fields."""
     kind = kind.kind if isinstance(kind, Optional) else kind
-    if not isinstance(kind, Part):
+    if not isinstance(kind, Nested):
         return VALUES
     one = st.sampled_from([*kind.struct.one_of, "other"]).flatmap(lambda name: some_of([name]))
     return (

@@ -9,12 +9,12 @@ import pytest
 
 from interlock.config.documents import Faults, read
 from interlock.error import BadConfig, InterlockError, MissingLibrary
-from interlock.fields.field import Part, Several
+from interlock.fields.field import Nested, Several
 from interlock.fields.field_types import NotAccepted
 from interlock.model.policy.scanner import OutputAction, ScannerKind, ScannerSpec, load_re2
 from interlock.policy.scan import compile_scanners
 
-FIELD = Several(Part(ScannerSpec, "scanner"))
+FIELD = Several(Nested(ScannerSpec, "scanner"))
 
 
 def loaded(text: str, folder: Path) -> tuple[ScannerSpec, ...]:

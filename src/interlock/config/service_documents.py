@@ -11,7 +11,7 @@ from interlock.config.declarations import Declared
 from interlock.config.documents import Document, Spot
 from interlock.error import BadUse, BadValue
 from interlock.fields.duration import Duration
-from interlock.fields.field import Field, Part, fields_of, read_fields, settable
+from interlock.fields.field import Field, Nested, fields_of, read_fields, settable
 from interlock.fields.field_types import Command, FieldPath, Optional, did_you_mean
 from interlock.model.work import Limits
 from interlock.supervision import spec
@@ -35,7 +35,7 @@ NAMES = {
 }
 SERVICE_FIELDS: dict[str, Field] = {
     **NAMES,
-    "run": Field(name="run", kind=Part(ServiceRun), description="Process, function or container to run."),
+    "run": Field(name="run", kind=Nested(ServiceRun), description="Process, function or container to run."),
     **settable(Process),
 }
 GROUP_FIELDS: dict[str, Field] = NAMES | {

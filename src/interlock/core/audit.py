@@ -45,7 +45,7 @@ MOST_ANNOUNCED = 100  # names in an event
 _sorted = msgspec.json.Encoder(order="sorted").encode
 
 
-class Repeated(msgspec.Struct):
+class RepeatedEntry(msgspec.Struct):
     """Repetitions of an entry, which are not in the chain yet."""
 
     kind: AuditKind
@@ -64,7 +64,7 @@ class Audit:
 
     def __init__(self) -> None:
         self.head = AuditHead()
-        self.repeated: dict[str, Repeated] = {}
+        self.repeated: dict[str, RepeatedEntry] = {}
         self.groups: Counter[str] = Counter()  # how many of them each group has
         self.declared = ""  # digest of the declared jobs; empty if there were none
         self.tokens: dict[str, str] = {}  # as in `NoteTokens`
@@ -80,7 +80,7 @@ def load(state: "SchedulerState", snapshot: Snapshot, now: Now) -> None:
     state.of(Audit).tokens = msgspec.json.decode(snapshot.memos.get(TOKENS, b"{}"))
     for name, memo in snapshot.memos.items():
         if name.startswith(COUNTED):
-            repeated = msgspec.json.decode(memo, type=Repeated)
+            repeated = msgspec.json.decode(memo, type=RepeatedEntry)
             left = min(repeated.since + COUNT_FOR - now.wall, COUNT_FOR)
             _count(state, name.removeprefix(COUNTED), repeated, now.elapsed + left)
 
@@ -91,21 +91,22 @@ def note(
     actor: str,
     tenant: str,
     subject: str,
-    repeats: tuple[str, ...] | None,
-    count: int,
-    detail: dict[str, Any],
+    repeats: tuple[str, ...] | None = None,
+    count: int = 1,
+    **given: Any,
 ) -> None:
-    """Write an entry, or count it if it repeats one of the last minute."""
-    state, detail = p.state, _small(msgspec.to_builtins(detail))
+    """Add an entry to the audit, with small values that hold no secrets. `repeats` is the key of a refusal that may
+    come often: one entry, and then the sum of each minute."""
+    state, detail = p.state, _small(msgspec.to_builtins(given))
     if repeats is None:
         _write(p, kind, actor, tenant, subject, detail, count)
         return
     key = _digest_of(repeats)
-    fresh = Repeated(kind, actor, tenant, p.now, detail)
+    fresh = RepeatedEntry(kind, actor, tenant, p.now, detail)
     # Each kind of decision has a budget of its own, so that none hides another.
     group = f"{kind}:{detail.get('decision', '')}"
     if key not in state.of(Audit).repeated and state.of(Audit).groups[group] >= MOST_COUNTED:
-        key, fresh = f"others:{group}", Repeated(kind, "others", "", p.now, {})
+        key, fresh = f"others:{group}", RepeatedEntry(kind, "others", "", p.now, {})
     fresh.group = group
     known = state.of(Audit).repeated.get(key)
     if known is None:
@@ -130,17 +131,9 @@ def end_count(p: "Pass", key: str, at: float) -> None:
 
 def note_refusals(p: "Pass", origin: str, command: NoteRefusals) -> None:
     for refusal in command.refusals:
-        key = ("refused", refusal.reason, refusal.actor, refusal.tenant)
-        note(
-            p,
-            AuditKind.TOKEN_REFUSED,
-            refusal.actor,
-            refusal.tenant,
-            refusal.subject,
-            key,
-            refusal.count,
-            {"reason": refusal.reason},
-        )
+        who = refusal.actor, refusal.tenant
+        key = ("refused", refusal.reason, *who)
+        p.audit(AuditKind.TOKEN_REFUSED, *who, refusal.subject, key, refusal.count, reason=refusal.reason)
     p.answers.append((origin, ValueAnswer(command.request)))
 
 
@@ -201,7 +194,7 @@ def _digest_of(value: object) -> str:
     return hashlib.blake2b(_sorted(value), digest_size=16).hexdigest()
 
 
-def _count(state: "SchedulerState", key: str, repeated: Repeated, end: float) -> None:
+def _count(state: "SchedulerState", key: str, repeated: RepeatedEntry, end: float) -> None:
     state.of(Audit).repeated[key] = repeated
     state.of(Audit).groups[repeated.group] += 1
     state.set_alarm(end, AUDIT, key)

@@ -84,15 +84,17 @@ def _for_plain(functions: tuple[F, ...]) -> tuple[F, ...]:
     return tuple(function for function in functions if function not in _SPECIAL)
 
 
-def _is_none(run: "Run") -> bool:
-    return False
+def always(run: "Run") -> bool:
+    return True
 
 
 class Wait(msgspec.Struct, frozen=True):
     """A wait in a state that a span of elapsed time ends."""
 
     ends: "Hook"
-    has_span: Callable[["Run"], bool] = _is_none  # whether `due_at` is the end of such a span, and no requested instant
+    has_span: Callable[["Run"], bool] = lambda run: (
+        False
+    )  # whether `due_at` is the end of such a span, and no requested instant
     longest: Callable[["Run", Job], float] = lambda run, job: inf  # seconds, of a run for which that is so
 
 

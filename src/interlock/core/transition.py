@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec.json import encode
 from msgspec.structs import astuple, replace
 
-from interlock.core import audit
+from interlock.core.audit import note as note_audit
 from interlock.core.decisions import Decisions, Row
 from interlock.core.facts import Facts
 from interlock.core.part import is_plain
 from interlock.core.state import SchedulerState
 from interlock.error import InvalidTransition
-from interlock.model.audit import AuditKind
 from interlock.model.facets import Facets, Note
 from interlock.model.guard import ViolationEvent
 from interlock.model.job_info import JobEvent
@@ -204,19 +203,7 @@ class Pass(Decisions, kw_only=True):
         run.facets = None if changed == Facets() else changed
         self.touch(run)
 
-    def audit(
-        self,
-        kind: AuditKind,
-        actor: str,
-        tenant: str,
-        subject: str,
-        repeats: tuple[str, ...] | None = None,
-        count: int = 1,
-        **detail: Any,
-    ) -> None:
-        """Add an entry to the audit, with small values that hold no secrets. `repeats` is the key of a refusal that
-        may come often: one entry, and then the sum of each minute."""
-        audit.note(self, kind, actor, tenant, subject, repeats, count, detail)
+    audit = note_audit
 
     def announce(self, event: LaneEvent | JobEvent | SessionEvent | ViolationEvent) -> None:
         """Store an event as a row of the services' log, so that it is streamed and kept within the same limits."""

@@ -84,7 +84,7 @@ def check_one_of(where: str, names: tuple[str, ...], given: Mapping[str, Any]) -
         raise BadUse(where, f"{rule}; give exactly one of {', '.join(names)}")
 
 
-class Part(Kind):
+class Nested(Kind):
     """A struct: in a document a mapping of its fields, or a text that stands for one of them. With `only` some fields
     it stays a mapping."""
 
@@ -124,7 +124,7 @@ class Part(Kind):
 class Several(Kind):
     """A struct, or a list of them."""
 
-    def __init__(self, each: Part, most: int = 16) -> None:
+    def __init__(self, each: Nested, most: int = 16) -> None:
         self.each, self.most = each, most
 
     def check(self, value: Any, place: FieldPath) -> tuple[Any, ...]:
@@ -142,7 +142,7 @@ class Several(Kind):
 class Named(Kind):
     """A mapping of names to structs."""
 
-    def __init__(self, each: Part) -> None:
+    def __init__(self, each: Nested) -> None:
         self.each = each
 
     def check(self, value: Any, place: FieldPath) -> dict[str, Any]:
@@ -155,7 +155,7 @@ class Named(Kind):
         return {"type": "object", "additionalProperties": self.each.schema()}
 
 
-class Some(Part):
+class Some(Nested):
     """Any of the fields of a struct: a mapping of those given, checked."""
 
     def check(self, value: Any, place: FieldPath) -> dict[str, Any]:
@@ -256,7 +256,7 @@ def _kind_of(hint: Any) -> Kind | None:
         return Truth()
     if issubclass(hint, StrEnum):
         return Choice(*hint, make=hint)
-    return Part(hint) if issubclass(hint, Checked) else None
+    return Nested(hint) if issubclass(hint, Checked) else None
 
 
 def object_schema(fields: Iterable[Field], one_of: tuple[str, ...] = ()) -> Schema:
@@ -276,7 +276,7 @@ def definitions(fields: Iterable[Field]) -> dict[str, Schema]:
     for field in fields:
         kind = field.kind.kind if isinstance(field.kind, Optional) else field.kind
         kind = kind.each if isinstance(kind, Several | Named) else kind
-        if isinstance(kind, Part):
+        if isinstance(kind, Nested):
             below = kind.fields.values()
             schema = object_schema(below, kind.struct.one_of)
             summary = inspect.cleandoc(kind.struct.__doc__ or "").partition("\n\n")[0]

@@ -12,7 +12,7 @@ import msgspec
 from interlock.error import BadUse, BadValue, MissingField, NotHere
 from interlock.fields import payload
 from interlock.fields.duration import Duration, checked
-from interlock.fields.field import Checked, Part, Several, doc, fields_of
+from interlock.fields.field import Checked, Nested, Several, doc, fields_of
 from interlock.fields.field_types import JOB_NAME, NAME_RULE, FieldPath, Kind, Schema, Span, Text, Texts, Whole, Word
 from interlock.fields.json_form import Time
 
@@ -185,8 +185,8 @@ class Constraints(Checked, frozen=True, kw_only=True, omit_defaults=True):
     catch_up_window: Annotated[
         AnyTime | None, doc("Longest delay after its due time at which a run may still start."), Span()
     ] = None
-    pre_run_hook: Annotated[AnyHook, doc("Request before a run."), Part(Hook, "url")] = None
-    checks: Annotated[Checks, doc("Jobs that must approve a run before it starts."), Several(Part(Check, "job"))] = ()
+    pre_run_hook: Annotated[AnyHook, doc("Request before a run."), Nested(Hook, "url")] = None
+    checks: Annotated[Checks, doc("Jobs that must approve a run before it starts."), Several(Nested(Check, "job"))] = ()
     recheck_on_retry: Annotated[
         Names, doc("Constraints to check again before each retry."),
         Texts(Word("|".join(RECHECKED), f"one of {', '.join(RECHECKED)}"), make=tuple),
@@ -199,7 +199,7 @@ class Constraints(Checked, frozen=True, kw_only=True, omit_defaults=True):
         doc("Run time after which a run is asked to stop; the same as `max_runtime`."),
         Span(positive=True),
     ] = None
-    post_run_hook: Annotated[AnyHook, doc("Request after a run has done its work."), Part(Hook, "url")] = None
+    post_run_hook: Annotated[AnyHook, doc("Request after a run has done its work."), Nested(Hook, "url")] = None
 
     def check(self) -> None:
         expected, allowed = self.max_expected_run_time, self.max_allowed_run_time
@@ -301,7 +301,9 @@ class Action(Checked, frozen=True, kw_only=True, omit_defaults=True):
         dict[str, Any] | None, doc("For `trigger_job`: arguments; by default the job's own."), Payload()
     ] = None
     then: Annotated[
-        Then, doc("Decision to follow after this action; only in `on_constraint_violation`."), Part(Decision, "action")
+        Then,
+        doc("Decision to follow after this action; only in `on_constraint_violation`."),
+        Nested(Decision, "action"),
     ] = None
     on_error: IfItFails = OnError.FAIL
 
@@ -329,7 +331,7 @@ if TYPE_CHECKING:
 else:
     Actions = tuple[Action, ...]  # as they are kept
 
-ACTIONS = Several(Part(Action, "action"))
+ACTIONS = Several(Nested(Action, "action"))
 
 
 class Violation(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NotRequired, Self, T
 import msgspec
 
 from interlock.error import BadUse, BadValue, InterlockError, MissingField
-from interlock.fields.field import Checked, Field, Part, Some, doc, settable
+from interlock.fields.field import Checked, Field, Nested, Some, doc, settable
 from interlock.fields.field_types import (
     JOB_NAME,
     NAME_RULE,
@@ -317,7 +317,7 @@ def check_lane(job: Job, lanes: Iterable[str]) -> None:
 
 JOB_FIELDS: dict[str, Field] = {
     **settable(Job),
-    "run": Field(name="run", kind=Part(JobRun), description="What it does."),
+    "run": Field(name="run", kind=Nested(JobRun), description="What it does."),
     **WORK_FIELDS,
 }
 """the fields of a document `kind: Job`; a body over HTTP has the same"""

@@ -9,9 +9,8 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from interlock.error import CannotListen, InterlockError
-from interlock.model.policy.scanner import ScannerSpec
 from interlock.policy.policy import Policy
-from interlock.policy.scan import Scan, Scanners, compile_scanners
+from interlock.policy.scan import Scan, compile_scanners
 from interlock.policy.scan.detector import CLEAN
 from interlock.policy.velocity import Windows
 from interlock.policy_service import policy_pb2 as wire
@@ -95,7 +94,4 @@ class PolicyServer:
         return to_verdict(self.policy.judge(from_request(request), windows, self._clock.now().elapsed))
 
 
-@lru_cache(maxsize=1)
-def _scanners(specs: tuple[ScannerSpec, ...]) -> Scanners:
-    """Raise for a scanner in Python: only an app has it."""
-    return compile_scanners(specs)
+_scanners = lru_cache(maxsize=1)(compile_scanners)  # raises for a scanner in Python: only an app has it

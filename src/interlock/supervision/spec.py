@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from interlock.error import BadUse, BadValue
 from interlock.fields.duration import Duration, checked
 from interlock.fields.environment import Environment
-from interlock.fields.field import Checked, Part, doc
+from interlock.fields.field import Checked, Nested, doc
 from interlock.fields.field_types import NAME, Command, FieldPath, Number, Schema, Span, Texts, Whole, Word
 from interlock.model.work import FILLED, MEMORY, Folder, FunctionName, Limits
 
@@ -274,7 +274,9 @@ class ServiceRun(Checked, frozen=True, kw_only=True):
     process: Annotated[tuple[str, ...] | None, doc("A program and its arguments."), Command()] = None
     function: Annotated[str | None, doc("A function: `module:name` or `path/to/file.py:name`."), FunctionName()] = None
     container: Annotated[
-        dict[str, Any] | None, doc("A container: its image, or a mapping."), Part(Container, "image", CONTAINER_FIELDS)
+        dict[str, Any] | None,
+        doc("A container: its image, or a mapping."),
+        Nested(Container, "image", CONTAINER_FIELDS),
     ] = None
 
 

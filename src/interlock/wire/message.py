@@ -245,7 +245,7 @@ class Drain(Message, frozen=True):
     """Take nothing new, finish the rest, then leave."""
 
 
-class Ready(Message, frozen=True):
+class ExecutorReady(Message, frozen=True):
     """Executor to host: the app is loaded and its lifespan entered."""
 
     jobs: dict[str, str]  # with the digests of their code

@@ -95,7 +95,7 @@ class ExecutorProcess:
         if self._lifespan is not None:
             self._loop.run_until_complete(self._lifespan.enter(lambda error: self.send_now(problem_of(error))))
         codes = {job_id: one.job.code for job_id, one in self._definitions.items()}
-        self.send_now(m.Ready(codes, self._lifespan is not None))
+        self.send_now(m.ExecutorReady(codes, self._lifespan is not None))
         if self._threads is not self._main:
             self._loop.add_reader(self._link.fileno(), self._read)
             # The loop has made it non-blocking, but sending must wait for room, or a large result would be lost.

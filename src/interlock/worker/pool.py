@@ -195,7 +195,7 @@ class ProcessPool(Executor):
             if (attempt := child.attempts.get(message.key)) is not None:
                 attempt.sent_at = None
             self._report(message)
-        elif isinstance(message, m.Ready):
+        elif isinstance(message, m.ExecutorReady):
             child.ready = True
             child.has_lifespan = message.has_lifespan
             now = asyncio.get_running_loop().time()

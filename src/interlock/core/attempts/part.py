@@ -3,7 +3,7 @@
 from interlock.core.attempts import liveness, logs, settle
 from interlock.core.attempts.log_table import Logs
 from interlock.core.attempts.silence import Silence
-from interlock.core.part import Part, Wait
+from interlock.core.part import Part, Wait, always
 from interlock.core.timers import go_on, look_at_delay
 from interlock.model.state import State
 from interlock.wire import command, message
@@ -30,7 +30,7 @@ ATTEMPTS = Part(
     },
     appliers={ReadInputs: liveness.inputs_read},
     settles=(logs.forget,),
-    waits={State.RETRYING: Wait(go_on, settle.waits_for_retry, settle.longest_wait)},
+    waits={State.RETRYING: Wait(go_on, always, settle.longest_wait)},
     looks={State.RETRYING: look_at_delay},
     loads=(logs.load,),
     places=(liveness.place,),

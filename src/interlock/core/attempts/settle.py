@@ -124,10 +124,6 @@ def limit_name(job: Job, run: Run, kind: str) -> str:
     return f"{name} of {as_written(longest)}{' per attempt' * (kind == ATTEMPT_RUNTIME)}"
 
 
-def waits_for_retry(run: Run) -> bool:
-    return True
-
-
 def longest_wait(run: Run, job: Job) -> float:
     """Return the longest delay before this retry."""
     asked = run.failure and run.failure.retry_after

@@ -273,10 +273,6 @@ def explain_wait(state: SchedulerState, run: Run, decision: Decision, now: Now) 
     return Reason(kind=kind, text=text, name=violated.constraint, since=since, holders=holders, at=at)
 
 
-def has_wait(run: Run) -> bool:
-    return True
-
-
 def longest_wait(run: Run, job: Job) -> float:
     decision = run.guarded.decision
     return 0.0 if decision is None else max(checked(decision.delay), checked(decision.limit or 0.0))

@@ -2,7 +2,7 @@
 
 from interlock.core.guards import constraints, job_guard
 from interlock.core.guards.job_guard import Guards
-from interlock.core.part import Part, Wait, leaves
+from interlock.core.part import Part, Wait, always, leaves
 from interlock.core.state import LATE
 from interlock.model.state import State
 from interlock.wire.effect import CallHook, ReadPrevious
@@ -14,7 +14,7 @@ GUARDS = Part(
     stages=(constraints.constrain,),
     on=((leaves(State.SCHEDULED, to=frozenset({State.PENDING})), constraints.give_up_place),),
     settles=(constraints.settle,),
-    waits={State.ACTION_RUNNING: Wait(constraints.check_again, job_guard.has_wait, job_guard.longest_wait)},
+    waits={State.ACTION_RUNNING: Wait(constraints.check_again, always, job_guard.longest_wait)},
     looks={State.CONDITION_RUNNING: constraints.ask},
     spans={LATE: constraints.late},
     loads=(job_guard.load,),

@@ -107,10 +107,6 @@ def deny(p: Pass, run: Run, reason: str, actor: str = "scheduler") -> None:
     p.move(run, State.DENIED, reason[:LONGEST_REASON], actor)
 
 
-def is_awaited(run: Run) -> bool:
-    return True
-
-
 def longest_wait(run: Run, job: Job) -> float:
     approval = None if run.judged is None else run.judged.approval
     return inf if approval is None else approval.expires_at - approval.asked_at

@@ -1,6 +1,6 @@
 """The policy, as a part of the machine."""
 
-from interlock.core.part import Part, Wait, leaves
+from interlock.core.part import Part, Wait, always, leaves
 from interlock.core.policy import approvals, judge
 from interlock.core.policy.judge_state import Judging, is_judged
 from interlock.model.state import TERMINAL, State
@@ -21,7 +21,7 @@ POLICY = Part(
     ),
     waits={
         State.PENDING: Wait(judge.time_passed, judge.has_pause, lambda run, job: judge.LONGEST_PAUSE),
-        State.APPROVAL_REQUIRED: Wait(approvals.expire, approvals.is_awaited, approvals.longest_wait),
+        State.APPROVAL_REQUIRED: Wait(approvals.expire, always, approvals.longest_wait),
     },
     loads=(judge.load,),
     places=(judge.place,),

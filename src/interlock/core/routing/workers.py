@@ -11,6 +11,7 @@ from interlock.core.routing.warm_start import KeptWorkers
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
 from interlock.error import UnknownWorker, WrongStatus
+from interlock.fields.field import copy_fields
 from interlock.fields.field_types import did_you_mean
 from interlock.model.audit import AuditKind
 from interlock.model.pool import REGION, PoolStatus, WorkerAction, WorkerInfo, WorkerList, WorkerState
@@ -31,20 +32,13 @@ def report_one(question: AskWorker, state: SchedulerState, elapsed: float) -> Va
 
 
 def worker_info(state: SchedulerState, worker: Worker, elapsed: float) -> WorkerInfo:
-    return WorkerInfo(
-        id=worker.id,
-        pool=worker.pool,
+    return copy_fields(
+        WorkerInfo,
+        worker,
         region=worker.labels.get(REGION),
         state=state_of(state, worker),
-        drained=worker.drained,
         active=len(worker.attempts),
-        slots=worker.slots,
-        processes=worker.processes,
-        cpu=worker.cpu,
-        memory=worker.memory,
-        gpu=worker.gpu,
         heard_ago=max(0.0, elapsed - worker.heard),
-        skew=worker.skew,
         jobs=len(worker.jobs),
         capabilities=list(worker.capabilities),
         labels=dict(worker.labels),

@@ -3,7 +3,7 @@
 from typing import Annotated, Any
 
 from interlock.error import BadUse, BadValue, MissingField
-from interlock.fields.field import Checked, Named, Part, Several, doc
+from interlock.fields.field import Checked, Named, Nested, Several, doc
 from interlock.fields.field_types import (
     JOB_NAME,
     NAME_RULE,
@@ -169,12 +169,12 @@ class PolicyDocument(Checked, frozen=True, kw_only=True, omit_defaults=True):
         Default(*(ruling for ruling in Ruling if ruling is not Ruling.CONSTRAIN), make=Ruling),
     ] = Ruling.DENY  # fmt: skip
     tenants: Annotated[
-        dict[str, TenantLists], doc("Lists of each tenant, which make verdicts stricter."), Named(Part(TenantLists))
+        dict[str, TenantLists], doc("Lists of each tenant, which make verdicts stricter."), Named(Nested(TenantLists))
     ] = {}
     tools: Annotated[ToolFilter | None, doc("Filter of everybody's tool calls, which makes verdicts stricter.")] = None
     rules: Annotated[
         tuple[Rule, ...], doc("Rules, checked top down; the first that matches decides."),
-        Several(Part(Rule), MOST_RULES),
+        Several(Nested(Rule), MOST_RULES),
     ] = ()  # fmt: skip
     output: Annotated[OutputPolicy | None, doc("What may come out; without it, results are not checked.")] = None
     output_fail_mode: Annotated[
@@ -185,7 +185,7 @@ class PolicyDocument(Checked, frozen=True, kw_only=True, omit_defaults=True):
     ] = ()
     cases: Annotated[
         tuple[Case, ...], doc("Requests with the verdicts expected, for `interlock policy test`."),
-        Several(Part(Case), MOST_CASES),
+        Several(Nested(Case), MOST_CASES),
     ] = ()  # fmt: skip
 
     def check(self) -> None:

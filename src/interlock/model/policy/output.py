@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 
 from interlock.error import BadUse, NotHere, Repeated
-from interlock.fields.field import Checked, Part, Several, doc
+from interlock.fields.field import Checked, Nested, Several, doc
 from interlock.fields.field_types import JOB_NAME, NAME_RULE, Size, Span, Texts, Whole, Word
 from interlock.fields.json_form import Time
 from interlock.model.guard import AnyTime
@@ -102,11 +102,11 @@ class OutputPolicy(Checked, frozen=True, kw_only=True, omit_defaults=True):
 
     rules: Annotated[
         tuple[OutputRule, ...], doc("Rules about metadata, checked top down before a run succeeds; the first decides."),
-        Several(Part(OutputRule), MOST_RULES),
+        Several(Nested(OutputRule), MOST_RULES),
     ] = ()  # fmt: skip
     scanners: Annotated[
         tuple[ScannerSpec, ...], doc("Scanners of the content."),
-        Several(Part(ScannerSpec, "scanner"), MOST_SCANNERS),
+        Several(Nested(ScannerSpec, "scanner"), MOST_SCANNERS),
     ] = ()  # fmt: skip
     scan: Annotated[
         ScanTime,

@@ -123,9 +123,7 @@ class Cron:
         return found - _EPOCH
 
 
-@lru_cache(100_000)
-def _cron_of(expression: str, tz: str) -> Cron:
-    return Cron(expression, tz)
+_cron_of = lru_cache(100_000)(Cron)
 
 
 def cron_of(expression: Any, tz: str) -> Cron:
