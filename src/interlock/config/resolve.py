@@ -9,16 +9,19 @@ from typing import Any
 import msgspec
 
 from interlock.config import file
-from interlock.config.lanes import LANE_PREFIX, LaneSettings, from_environment, from_flags
 from interlock.config.settings import (
     CLIENT_SETTINGS,
     DEFAULTS,
+    LANE_PREFIX,
     PREFIX,
     SETTINGS,
     ClientSettings,
+    LaneSettings,
     Setting,
     Settings,
     flag_of,
+    from_environment,
+    from_flags,
     setting_of,
     variable_of,
 )

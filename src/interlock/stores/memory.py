@@ -26,9 +26,7 @@ from interlock.ports import store as port
 from interlock.ports.leases import L, Lease, Leases
 from interlock.stores import memory_looks as looks
 from interlock.stores.event_page import last_position, take
-from interlock.stores.memory_audit import AuditLog
-from interlock.stores.memory_records import Records
-from interlock.stores.memory_rows import copy_payloads
+from interlock.stores.memory_records import AuditLog, Records, copy_payloads
 
 _change_decoder = msgspec.json.Decoder(Change)
 _POSITION = attrgetter("position")

@@ -1,15 +1,20 @@
-"""The records of the store in memory."""
+"""The records, the audit and the collapsed payloads of the store in memory."""
 
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator
-from operator import itemgetter
+from collections.abc import Callable, Iterator, Mapping
+from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
+import msgspec
+
 from interlock.core.decisions import Batch
+from interlock.model.audit import AuditEntry, AuditFilter, AuditHead
 from interlock.model.bulk import BulkRequest, RunAction
 from interlock.model.letter import DeadLetter
 from interlock.model.record import R, Record, RecordFilter
-from interlock.ports.store import MOST_PRUNED, RecordRows
+from interlock.model.run import Run
+from interlock.ports.store import MOST_LOOKED_AT, MOST_PRUNED, AuditRows, RecordRows
 
 
 class _Row(NamedTuple):
@@ -120,3 +125,38 @@ class Records:
     def forget_runs(self, runs: set[str]) -> None:
         for kind, rows in self._rows.items():
             self._rows[kind] = {id: row for id, row in rows.items() if row.record.columns.run not in runs}
+
+
+_NUMBER = attrgetter("number")
+
+
+class AuditLog:
+    def __init__(self) -> None:
+        self.entries: list[AuditEntry] = []  # in order
+
+    def apply(self, batch: Batch) -> None:
+        self.entries += [entry for entry in batch.audit if entry.number > self.end.number]
+
+    @property
+    def end(self) -> AuditHead:
+        return AuditHead(self.entries[-1].number, self.entries[-1].hash) if self.entries else AuditHead()
+
+    def page(self, after: int, limit: int, wanted: AuditFilter, last: bool, noted: bytes | None) -> AuditRows:
+        newest = self.end.number
+        head = AuditHead() if noted is None else msgspec.json.decode(noted, type=AuditHead)
+        start = max(0, after, newest - MOST_LOOKED_AT if last else 0)
+        until = min(start + MOST_LOOKED_AT, newest)
+        met = self.entries[bisect_right(self.entries, start, key=_NUMBER) :]
+        found = [entry for entry in met if entry.number <= until and wanted.fits(entry)]
+        if last:
+            return AuditRows(found[max(0, len(found) - limit) :], None, head)
+        reached = found[limit - 1].number if len(found) >= limit else until
+        return AuditRows(found[:limit], reached if reached < newest else None, head)
+
+
+def copy_payloads(batch: Batch, runs: Mapping[str, Run], further: dict[str, dict[str, bytes]]) -> None:
+    """Add the payloads that a batch copies: run → source → payload, in order."""
+    for into, run_id, with_own in batch.inputs.copied:
+        own = {run_id: runs[run_id].payload or b""} if with_own and run_id in runs else {}
+        if into in runs:
+            further[into] = further.get(into, {}) | own | further.get(run_id, {})

@@ -22,7 +22,7 @@ from interlock.client.stream import chunks_of
 from interlock.client.submission import Call, call_of, result_type_of, submit
 from interlock.config.declarations import Declared
 from interlock.config.documents import Faults, from_values, read
-from interlock.config.lanes import LaneSettings
+from interlock.config.settings import LaneSettings
 from interlock.config.sources import Loaded, build, declared_by
 from interlock.core.state import DEFAULT_LANES
 from interlock.engine.catalog import Catalog, CatalogEntry
