@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import interlock as il
+from interlock.wire.message import Leaving
 
 app = il.App()
 LONG = 32 * 1024  # bytes that a chunk may have
@@ -35,6 +36,17 @@ def emit_isolated(ctx: il.Context, chunks: list[Any]) -> int:
     for chunk in chunks:
         ctx.emit(chunk)
     return len(chunks)
+
+
+@app.job("emit.forked")
+def emit_forked(ctx: il.Context, password: str) -> str:
+    """Emit the most that a chunk may have, which masking makes larger, and send what no executor understands."""
+    for target, argument in ((ctx.emit, password * (LONG // len(password) - 1)), (ctx._send, Leaving())):
+        process = get_context("fork").Process(target=target, args=[argument])
+        process.start()
+        process.join()
+    ctx.emit("after")
+    return "done"
 
 
 @app.job("emit.on")

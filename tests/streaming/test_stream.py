@@ -42,6 +42,16 @@ def test_a_forked_process_emits_to_the_stream_of_its_run(client: il.Client) -> N
     assert values.index("a") < values.index("b")
 
 
+def test_no_message_of_a_forked_process_hinders_the_end_of_its_run(client: il.Client) -> None:
+    for _ in range(2):  # the second is reported by the same process
+        run = client.submit("emit.forked", {"password": "abcd"})
+        assert run.result(10) == "done"
+        assert sorted((chunk.value[:5], len(chunk.value)) for chunk in run.stream()) == [
+            ("after", 5),
+            ("•••••", 3 * 8191),
+        ]
+
+
 def test_a_chunk_is_read_while_the_handler_works(client: il.Client, server: Server) -> None:
     payload = {"chunks": ["first", "second"], "folder": str(server.folder), "name": "at-work"}
     run = client.submit("emit.and.wait", payload)
@@ -115,7 +125,7 @@ def test_a_stream_is_bounded_and_says_so(folder: Path) -> None:
     with Server(folder, *options, target=APP) as server, il.Client(f"unix:{server.http_socket}") as client:
         run = client.submit("emit.many", {"count": 100, "size": 1000})
         values: list[str] = []
-        with pytest.raises(il.StreamCut, match=f"stream of run {run.id}: cut, because the log of the run is full"):
+        with pytest.raises(il.StreamCut, match=f"stream of run {run.id}: cut at a limit: log_lines or log_bytes"):
             values.extend(chunk.value.strip() for chunk in run.stream())
         assert values == [str(number) for number in range(len(values))]
         assert 1 <= len(values) <= 40

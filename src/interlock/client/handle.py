@@ -169,7 +169,7 @@ class RunHandle(Generic[T]):
     def stream(self, after: str | None = None) -> AsyncIterator[Chunk]:
         """Yield the chunks that the run emits, in order, until it has ended; with `after`, those after the chunk with
         this id. A retry begins the stream again: its chunks have the next `attempt`. Restarts of the server leave no
-        gap and repeat nothing. `StreamCut` where the log of the run is full."""
+        gap and repeat nothing. `StreamCut` where the stream is cut at a limit."""
         return self._access.stream(self.id, after)
 
     async def stats(self) -> RunStats:

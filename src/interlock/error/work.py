@@ -102,11 +102,12 @@ class PayloadTooLarge(TooLarge, code="payload_too_large"):
 
 
 class StreamCut(TooLarge, code="stream_cut"):
-    """The log of a run is full, so its stream is cut. The run continues."""
+    """The stream of a run is cut at a limit. The run continues."""
 
     def __init__(self, run_id: str) -> None:
         super().__init__(
-            f"stream of run {run_id}: cut, because the log of the run is full; raise log_lines or log_bytes"
+            f"stream of run {run_id}: cut at a limit: log_lines or log_bytes, which you can raise, or those of a "
+            "worker, 100,000 messages or 16 MiB of an attempt; the log of the run says which"
         )
 
 

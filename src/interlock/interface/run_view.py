@@ -186,7 +186,7 @@ class LogEvent(LogLine, frozen=True, kw_only=True):
 
 
 class ChunkEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """Chunks that a run has emitted to its stream. No chunks: the stream is cut, because the log of the run is full."""
+    """Chunks that a run has emitted to its stream. No chunks: the stream is cut at a limit."""
 
     run_id: RunId
     job_id: JobOf

@@ -35,7 +35,10 @@ class Stream:
     def add(self, chunk: Any) -> None:
         """Add a chunk. `NotJson` and `PayloadTooLarge` name what is wrong with it."""
         data = payload.encode(chunk, "chunk", LARGEST_CHUNK)
-        value = mask(payload.decode(data), (), ()) if is_marked(data) else chunk
+        self.add_checked(mask(payload.decode(data), (), ()) if is_marked(data) else chunk)
+
+    def add_checked(self, value: Any) -> None:
+        """Add a chunk that is known to be one. Masked secrets may make it longer than `LARGEST_CHUNK`."""
         text = json.dumps(_redacted(value, self._redact), ensure_ascii=False, separators=(",", ":"))
         with self._lock:
             if self._size + len(text) > LARGEST_CHUNK:
@@ -96,6 +99,7 @@ def _redacted(value: Any, redact: Callable[[str], str]) -> Any:
 MOST_LINES = 100_000  # log lines of one attempt that are sent; the scheduler keeps fewer of a run
 MOST_BYTES = 16 * 2**20  # characters of these lines
 LOG_CUT = f"log cut: {MOST_LINES:,} lines or {MOST_BYTES // 2**20} MiB; further lines are left out"
+STREAM_CUT = f"stream and {LOG_CUT}"
 LONGEST_LINE = 8192
 LONGEST_NAME = 200  # characters of a logger
 STREAM_LEVELS = {"stdout": "info", "stderr": "warning"}
@@ -247,9 +251,19 @@ class Context:
     def emit(self, chunk: Any) -> None:
         """Add a chunk to the stream of the run: a text or another JSON value of at most 32 KiB. Readers get chunks in
         order, and as they come. `NotJson` or `PayloadTooLarge` if it cannot be one."""
-        if self._stream is None:
-            self._stream = Stream(self.redact, self._send_chunks, self.pacer)
-        self._stream.add(chunk)
+        self._started_stream().add(chunk)
+
+    def take_chunks(self, text: str) -> None:
+        """Add the chunks of a forked process, which has checked them. An empty list says that it is at its limit."""
+        chunks = payload.decode(text.encode())
+        if not chunks:
+            self._room = -1
+        for chunk in chunks or [None]:
+            self._started_stream().add_checked(chunk)
+
+    def _started_stream(self) -> Stream:
+        """Return the stream of the attempt. If two threads make it at once, both get the same."""
+        return self._stream or self.__dict__.setdefault("_stream", Stream(self.redact, self._send_chunks, self.pacer))
 
     def flush_stream(self) -> None:
         if self._stream is not None:
@@ -257,14 +271,19 @@ class Context:
 
     def leave_stream(self) -> None:
         """In a forked process, leave what waits to the original, which also has the thread of the pacer."""
-        self._stream = self.pacer = None
+        self.__dict__.pop("_stream", None)
+        self.pacer = None
 
     def _send_chunks(self, text: str) -> bool:
-        """Send a JSON list of chunks; return False at the limit, where an empty one says that the stream is cut."""
+        """Send a JSON list of chunks; return False at the limit, where an empty one tells readers that the stream is
+        cut, and a last line of the log says so too."""
         self._room -= len(text)
         number = next(self._numbers)
         fits = number < MOST_LINES and self._room >= 0
         self._send(LogLine(*self.key, number, time.time(), CHUNKS, text if fits else "[]"))
+        if not fits:
+            self.is_full = True
+            self._send(LogLine(*self.key, next(self._numbers), time.time(), "warning", STREAM_CUT))
         return fits
 
     def checkpoint(self, value: Any) -> None:

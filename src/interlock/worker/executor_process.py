@@ -129,8 +129,7 @@ class ExecutorProcess:
         elif attempt is None:
             sys.stdout.write(f"{message.text}\n")
         elif message.level == m.CHUNKS:
-            for chunk in msgspec.json.decode(message.text):
-                attempt.context.emit(chunk)
+            attempt.context.take_chunks(message.text)
         else:
             attempt.context.add_line(message.text, message.level, message.logger, message.at)
 

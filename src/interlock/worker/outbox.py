@@ -1,6 +1,7 @@
 """The messages of an executor process to its host. Processes that handlers fork report through the original."""
 
 import contextvars
+import logging
 import os
 import queue
 import socket
@@ -10,6 +11,8 @@ from contextlib import suppress
 
 from interlock.wire import frames
 from interlock.wire.message import Message
+
+logger = logging.getLogger("interlock.worker")
 
 
 class Outbox:
@@ -108,16 +111,22 @@ class Copies:
         os.register_at_fork(before=self._open, after_in_parent=self._read_on, after_in_child=self._let_go)
 
     def drain(self) -> None:
-        """Take every message that was sent before this call."""
+        """Take every message that was sent before this call. One that cannot be taken is logged, and never hinders the
+        report of an attempt."""
         if self._ends is None or self._is_copy:
             return
-        with self._reading, suppress(BlockingIOError):
+        with self._reading, suppress(OSError):  # nothing waits
             # Forked processes may write for ever.
             for _ in range(MOST_WAITING):
-                data = self._ends[0].recv(LARGEST, socket.MSG_DONTWAIT)
-                for messages in frames.FrameReader().feed(data):
-                    for message in messages:
-                        self._take(message)
+                self._take_all(self._ends[0].recv(LARGEST, socket.MSG_DONTWAIT))
+
+    def _take_all(self, data: bytes) -> None:
+        try:
+            for messages in frames.FrameReader().feed(data):
+                for message in messages:
+                    self._take(message)
+        except Exception:
+            logger.exception("lost a message of a forked process")
 
     def _open(self) -> None:
         if self._ends is not None:
