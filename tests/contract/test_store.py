@@ -248,7 +248,7 @@ def test_held_lines_are_read_by_nobody_until_they_are_published(with_store: With
         assert await store.unscanned(["r1"]) == [
             Unscanned("r1", None, [(1, 1, "one"), (1, 2, "two")], ["", "app.mail", "info"])
         ]
-        assert (await store.load(10)).log_sizes["r1"] == (2, 6)
+        assert (await store.load(10)).log_sizes["r1"] == (2, 6, False)
         assert (await store.load(10)).log_marks["r1"] == (1, 2)
 
         again = Batch(position=4)
@@ -420,6 +420,7 @@ def test_how_far_the_log_of_an_attempt_is_there_is_loaded_for_live_runs(with_sto
             ("whole", 1, 2, 1.0, "info", "of another attempt", "app"),
             ("whole", 2, 2, 1.0, "info", "second", "app"),
             ("whole", 2, 1, 1.0, "info", "first", "app"),
+            ("whole", 2, 0, 1.0, "info", "of the scheduler", "app"),
             ("gap", 2, 1, 1.0, "info", "first", "app"),
             ("gap", 2, 3, 1.0, "info", "third", "app"),
             ("before", 1, 1, 1.0, "info", "of another attempt", "app"),
@@ -441,12 +442,13 @@ def test_the_size_of_logs_is_loaded_for_live_runs_that_have_any(with_store: With
             ("talks", 1, 2, 1.0, "info", "", "app"),
             ("talks", 1, 3, 1.0, "info", "a\0b", "app"),
             ("ends", 1, 1, 1.0, "info", "line", "app"),
+            ("ends", 1, -1, 1.0, "warning", "full", ""),
         ]
         batch.position = 1
         await store.commit(batch, NAME, lease.epoch)
-        assert (await store.load(256)).log_sizes == {"talks": (3, 8), "ends": (1, 4)}
+        assert (await store.load(256)).log_sizes == {"talks": (3, 8, False), "ends": (2, 8, True)}
         await store.commit(updated(make_run("ends", seq=9, state=State.FAILED, ended_at=5.0)), NAME, lease.epoch)
-        assert (await store.load(256)).log_sizes == {"talks": (3, 8)}
+        assert (await store.load(256)).log_sizes == {"talks": (3, 8, False)}
 
     with_store(body)
 

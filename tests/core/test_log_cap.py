@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from interlock.core.attempts.log_table import Logs
 from interlock.core.state import CoreLimits
 from interlock.model.state import State
-from interlock.wire.message import LogLine
+from interlock.wire.message import CHUNKS, LogLine
 from tests.core.machine import Machine, at_once, retrying_job
 
 LIMITS = CoreLimits(log_lines=5, log_bytes=100)
@@ -29,6 +29,11 @@ class Logging(Machine):
             self.number += 1
             lines.append((str(run.worker_id), LogLine(run.id, run.fence, self.number, self.wall, "info", text)))
         self.step(*lines)
+
+    def receive(self, *lines: tuple[int, str, str]) -> None:
+        """Lines arrive, each with its number, level and text."""
+        run = self.run(self.run_id)
+        self.step(*((str(run.worker_id), LogLine(run.id, run.fence, line[0], self.wall, *line[1:])) for line in lines))
 
     def again(self) -> None:
         """The attempt fails and the next one begins."""
@@ -190,3 +195,33 @@ def test_a_line_of_an_attempt_that_is_over_is_not_counted() -> None:
 )
 def test_the_last_line_names_the_limits(limits: CoreLimits, says: str) -> None:
     assert says in limits.log_full
+
+
+@pytest.mark.behaviour("RUN-27", "SEC-6")
+def test_a_stream_is_marked_as_cut_though_later_lines_arrived_before() -> None:
+    machine = Logging(CoreLimits(log_lines=3, log_bytes=1000))
+    machine.receive(*((number, "info", str(number)) for number in (2, 3, 4, 5)), (1, CHUNKS, '["first"]'))
+    machine.receive((6, CHUNKS, '["second"]'))
+    assert machine.kept == ["2", "3", "4", machine.state.limits.log_full, "[]"]
+
+
+@pytest.mark.behaviour("RUN-27", "SEC-6", "REC-6")
+def test_a_restart_does_not_reopen_a_log_that_chunks_have_filled() -> None:
+    """Chunks are left out whole, so the stored bytes stay below the limit."""
+    machine = Logging(CoreLimits(log_lines=5, log_bytes=1000))
+    first, second = (f'["{letter * 600}"]' for letter in "xy")
+    machine.receive((1, CHUNKS, first), (2, CHUNKS, second))
+    kept = [first, machine.state.limits.log_full, "[]"]
+    assert machine.kept == kept
+    machine.restart()
+    machine.receive((3, CHUNKS, '["z"]'), (4, "info", "z"))
+    assert machine.kept == kept
+
+
+@pytest.mark.behaviour("RUN-27", "SEC-6")
+def test_chunks_nested_too_deep_for_a_reader_are_left_out() -> None:
+    machine = Logging(CoreLimits())
+    for number, depth in ((1, 200), (2, 201), (3, 700)):
+        machine.receive((number, CHUNKS, f"[1,{'[' * depth}{']' * depth}]"))
+    machine.receive((4, CHUNKS, '[{"a":[1]}]'))
+    assert [len(text) for text in machine.kept] == [404, 11]

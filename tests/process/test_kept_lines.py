@@ -11,7 +11,7 @@ from interlock.ports.clock import Clock
 from interlock.ports.executor import Executor, Report
 from interlock.wire import message as m
 from interlock.worker.host import Host, HostSettings
-from interlock.worker.reports import IN_DOUBT, MOST
+from interlock.worker.reports import IN_DOUBT, MOST, KeptLines
 from tests.helpers.places import run_async, until
 
 
@@ -73,8 +73,12 @@ class Links(Bus):
     async def close(self) -> None: ...
 
 
-def line(run_id: str, number: int, text: str = "text") -> m.LogLine:
-    return m.LogLine(run_id, 1, number, 0.0, "info", text)
+def line(run_id: str, number: int, text: str = "text", level: str = "info") -> m.LogLine:
+    return m.LogLine(run_id, 1, number, 0.0, level, text)
+
+
+def chunks(run_id: str, number: int, text: str = '["text"]') -> m.LogLine:
+    return line(run_id, number, text, m.CHUNKS)
 
 
 class Worker:
@@ -122,8 +126,9 @@ def test_lines_are_said_again_that_were_sent_a_moment_before_and_those_of_an_out
         worker.say(line("first", 1))
         worker.clock.time += IN_DOUBT + 1
         worker.say(line("first", 2), line("second", 1))
-        assert await worker.lose(line("first", 3)) == [("first", 2), ("second", 1), ("first", 3)]
-        assert await worker.lose() == [("first", 2), ("second", 1), ("first", 3)], "this link may have lost them too"
+        repeated = [("second", 1), ("first", 2), ("first", 3)]
+        assert await worker.lose(line("first", 3)) == repeated
+        assert await worker.lose() == repeated, "this link may have lost them too"
 
     with_worker(body)
 
@@ -148,3 +153,34 @@ def test_lines_that_were_sent_long_ago_take_no_room_from_those_of_an_outage() ->
         assert 5 < len(said) <= 10
 
     with_worker(body)
+
+
+@pytest.mark.behaviour("RUN-27")
+def test_lines_and_chunks_are_repeated_in_order() -> None:
+    async def body(worker: Worker) -> None:
+        worker.say(line("first", 1), chunks("first", 2), line("first", 3))
+        assert await worker.lose(chunks("first", 4)) == [("first", number) for number in (1, 2, 3, 4)]
+        worker.hear(m.Welcome(1000.0), m.Settled("first", 1))
+        worker.say(chunks("first", 5))
+        assert worker.bus.links[-1].lines[4:] == [], "nobody waits for chunks of an attempt that is settled"
+        assert await worker.lose() == []
+
+    with_worker(body)
+
+
+@pytest.mark.behaviour("RUN-27", "SEC-6")
+def test_chunks_are_bounded_over_all_attempts_and_forgotten_with_their_attempt() -> None:
+    kept, text = KeptLines(), "x" * (2**20 - 100)
+    for number in range(1, 33):
+        for run_id in ("first", "second"):
+            assert [sent.text for sent in kept.keep(chunks(run_id, number, text), 0.0, False)] == [text]
+    assert [sent.text for sent in kept.keep(chunks("first", 33), 0.0, False)] == ["[]"], "64 MiB are kept"
+    assert kept.keep(chunks("first", 34), 0.0, False) == []
+    kept.settle(("second", 1))
+    assert kept.keep(chunks("first", 35), 0.0, False) == [], "a stream that is cut stays cut"
+    third = chunks("third", 1)
+    assert kept.keep(third, 1.0, True) == [third]
+    kept.confirm(1.0)
+    assert kept.again(2.0, {("third", 1)}) == [third]
+    kept.settle(("third", 1))
+    assert kept.again(2.0, set()) == []

@@ -67,7 +67,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     runs: list[Run]  # runs that have not ended, in the order stored; payloads above the requested size are None
     jobs: list[Job]  # every job version that these runs refer to
     position: int  # highest one stored, or 0
-    log_sizes: dict[str, tuple[int, int]]  # run id → log lines and bytes of their text, for live runs with a log
+    log_sizes: dict[str, tuple[int, int, bool]]
+    """live run with a log → its lines, bytes of their text, and whether one has a negative number: the log is full"""
     log_marks: dict[str, tuple[int, int]] = {}  # run → its attempt and the last log line before any missing one
     schedules: list[ScheduleRow] = []
     records: list[Record] = []  # of the kinds asked for, oldest first

@@ -54,14 +54,16 @@ def fault_of(data: bytes, what: str) -> str | None:
         value = msgspec.json.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         return f"{what}: not JSON that can be read ({error})"
-    # A value with few brackets needs no look at its levels.
-    if data.count(b"[") + data.count(b"{") > _DEPTH and _is_deep(value):
+    if has_deep([value], data.count(b"[") + data.count(b"{")):
         return str(NotJson(what, "this value", f"nested deeper than {_DEPTH}"))
     return None
 
 
-def _is_deep(value: Any) -> bool:
-    level: list[Any] = [[value]]
+def has_deep(values: list[Any], brackets: int) -> bool:
+    """Return whether one of the values is nested too deep. Few opening brackets in their JSON spare the look."""
+    if brackets <= _DEPTH:
+        return False
+    level: list[Any] = [values]
     for _ in range(_DEPTH + 1):
         items = (item for one in level for item in (one.values() if type(one) is dict else one))
         level = [item for item in items if type(item) is dict or type(item) is list]

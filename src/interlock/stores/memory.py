@@ -183,8 +183,7 @@ class MemoryStore(port.Store, Leases):
     async def load(self, small_payload: int, kinds: Sequence[type[Record]] = ()) -> port.Snapshot:
         live = [run for run in self.runs_by_id.values() if run.ended_at is None]
         runs = [replace(run, payload=run.payload if len(run.payload or b"") <= small_payload else None) for run in live]
-        texts = {run.id: [line.text.encode() for line in self.lines.get(run.id, {}).values()] for run in runs}
-        sizes = {run_id: (len(lines), sum(map(len, lines))) for run_id, lines in texts.items() if lines}
+        sizes = {run.id: looks.size_of_log(lines) for run in runs if (lines := self.lines.get(run.id))}
         marks = {run.id: mark for run in runs if (mark := looks.mark_of(run, self.lines.get(run.id, {}))) is not None}
         jobs = [
             self.job_versions[version]

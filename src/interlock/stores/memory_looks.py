@@ -50,9 +50,15 @@ def is_passed_over(wanted: port.RunFilter, run: Run) -> bool:
     return wanted.only_unsuccessful and (run.ended_at is None or run.state is State.SUCCEEDED)
 
 
+def size_of_log(lines: Mapping[tuple[int, int], port.LogEntry]) -> tuple[int, int, bool]:
+    """Return the entry of `Snapshot.log_sizes` for a run with these lines, by attempt and number."""
+    size = sum(len(line.text.encode()) for line in lines.values())
+    return len(lines), size, min(number for _, number in lines) < 0
+
+
 def mark_of(run: Run, lines: Iterable[tuple[int, int]]) -> tuple[int, int] | None:
     """Return the entry of `Snapshot.log_marks` for a run."""
-    numbers = [number for attempt, number in lines if attempt == run.attempt]
+    numbers = [number for attempt, number in lines if attempt == run.attempt and number > 0]
     return (run.attempt, len(numbers)) if numbers and max(numbers) == len(numbers) else None
 
 

@@ -294,6 +294,7 @@ class Host(Endpoint):
         if held is None:
             return
         held.forget_timer()
+        self._lines.settle(key)
         self._remembered[key] = None
         if len(self._remembered) > REMEMBERED:
             del self._remembered[next(iter(self._remembered))]
@@ -303,18 +304,17 @@ class Host(Endpoint):
     def report(self, message: m.Message) -> None:
         """Take a message of the executor: forward it, and keep outcomes."""
         held = self._held.get((message.run_id, message.fence))  # type: ignore[attr-defined] # all have them
-        if isinstance(message, (m.LogLine, m.Checkpoint, m.Progress, m.Usage)):
-            if held is not None:
-                self._reports.send_start(held)
-            if isinstance(message, m.LogLine):
-                if self._skew:
-                    message = replace(message, at=max(0.0, message.at + self._skew))
-                self._lines.keep(message, self._clock.now().elapsed, self._peer is not None)
-            elif held is not None:
-                held.latest[type(message)] = message
+        if held is None:
+            return
+        if isinstance(message, m.LogLine):
+            self._reports.send_start(held)
+            if self._skew:
+                message = replace(message, at=max(0.0, message.at + self._skew))
+            self._send(self._lines.keep(message, self._clock.now().elapsed, self._peer is not None))
+        elif isinstance(message, (m.Checkpoint, m.Progress, m.Usage)):
+            self._reports.send_start(held)
+            held.latest[type(message)] = message
             self._send([message])
-        elif held is None:
-            pass
         elif isinstance(message, m.Started):
             held.begun = True
             held.began = self._clock.now().elapsed - message.ago

@@ -5,6 +5,7 @@ Log lines are kept for a scheduler that is away, or may not have stored them.
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Container, Sequence
 from math import inf
@@ -16,6 +17,8 @@ from interlock.ports.executor import Key
 from interlock.wire import message as m
 from interlock.wire.message import CHUNKS, LogLine
 from interlock.worker.held import HeldAttempt
+
+logger = logging.getLogger("interlock.worker")
 
 SHORT_WAIT = 0.005  # seconds after which the start of an attempt is reported
 LONG_WAIT = 0.05  # seconds after which the start or the end of an occurrence is reported
@@ -82,24 +85,27 @@ class Reports:
 
 
 MOST = 8 * 1024 * 1024  # bytes of log lines, roughly
+MOST_CHUNKS = 64 * 1024 * 1024  # bytes of chunks of all attempts, roughly
 IN_DOUBT = 2.0  # seconds for which a sent line is kept: a link that breaks loses the messages in it
 
 
 class KeptLines:
     """Times are of a clock that never goes back. Chunks of a stream are kept until the scheduler answers a later
-    heartbeat: then it has stored them. They are bounded for each attempt."""
+    heartbeat, or settles their attempt: then it has stored them. A stream without room for its chunks is cut."""
 
     def __init__(self) -> None:
-        self._chunks: deque[tuple[float, LogLine]] = deque()
+        self._chunks: dict[Key, deque[tuple[float, LogLine]]] = {}
+        self._chunks_size = 0
+        self._cut: set[Key] = set()  # attempts whose further chunks are left out
         self._lines: deque[tuple[float, LogLine]] = deque()  # each with its time
         self._size = 0
 
-    def keep(self, line: LogLine, now: float, is_linked: bool) -> None:
-        """Keep a line while there is room. Lines sent long ago make way, and while there is a link, any earlier one."""
-        if line.level == CHUNKS:
-            self._chunks.append((now, line))
-            return
+    def keep(self, line: LogLine, now: float, is_linked: bool) -> list[LogLine]:
+        """Keep a line while there is room. Lines sent long ago make way, and while there is a link, any earlier one.
+        Return what to send."""
         size = _size(line)
+        if line.level == CHUNKS:
+            return self._keep_chunks((line.run_id, line.fence), line, size, now)
         if is_linked:
             self.forget(now - IN_DOUBT)
             while self._lines and self._size + size > MOST:
@@ -107,6 +113,18 @@ class KeptLines:
         if self._size + size <= MOST:
             self._lines.append((now, line))
             self._size += size
+        return [line]
+
+    def _keep_chunks(self, key: Key, line: LogLine, size: int, now: float) -> list[LogLine]:
+        if key in self._cut:
+            return []
+        if self._chunks_size + size > MOST_CHUNKS:
+            self._cut.add(key)
+            line = replace(line, text="[]")
+            logger.warning("the stream of run %s is cut: %d MiB of chunks wait here", line.run_id, MOST_CHUNKS // 2**20)
+        self._chunks.setdefault(key, deque()).append((now, line))
+        self._chunks_size += _size(line)
+        return [line]
 
     def forget(self, before: float) -> None:
         while self._lines and self._lines[0][0] < before:
@@ -114,20 +132,29 @@ class KeptLines:
 
     def confirm(self, before: float) -> None:
         """Forget the chunks that were sent before a heartbeat of that time, which is answered."""
-        while self._chunks and self._chunks[0][0] < before:
-            self._chunks.popleft()
+        for key, chunks in list(self._chunks.items()):
+            while chunks and chunks[0][0] < before:
+                self._chunks_size -= _size(chunks.popleft()[1])
+            if not chunks:
+                del self._chunks[key]
+
+    def settle(self, key: Key) -> None:
+        """Forget the chunks of an attempt whose end is stored."""
+        self._chunks_size -= sum(_size(line) for _, line in self._chunks.pop(key, ()))
+        self._cut.discard(key)
 
     def _forget_first(self) -> None:
         self._size -= _size(self._lines.popleft()[1])
 
-    def again(self, now: float, held: Container[tuple[str, int]]) -> list[LogLine]:
-        """Return the lines to repeat over a new link; those of settled attempts are stored."""
+    def again(self, now: float, held: Container[Key]) -> list[LogLine]:
+        """Return the lines and chunks to repeat over a new link, in order; those of settled attempts are stored."""
         lines = [line for _, line in self._lines if (line.run_id, line.fence) in held]
         self._lines = deque((now, line) for line in lines)
         self._size = sum(map(_size, lines))
-        chunks = [line for _, line in self._chunks if (line.run_id, line.fence) in held]
-        self._chunks = deque((now, line) for line in chunks)
-        return lines + chunks
+        self._chunks = {key: deque((now, line) for _, line in chunks) for key, chunks in self._chunks.items()}
+        return sorted(
+            [*lines, *(line for chunks in self._chunks.values() for _, line in chunks)], key=lambda line: line.number
+        )
 
 
 def _size(line: LogLine) -> int:

@@ -1,5 +1,7 @@
 """What comes out of an attempt while it executes: progress, log lines, chunks of its stream, checkpoints."""
 
+from typing import Any
+
 import msgspec
 
 from interlock.core import output
@@ -9,12 +11,14 @@ from interlock.core.facts import Snapshot
 from interlock.core.policy.judge_state import Judging
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
+from interlock.fields.payload import has_deep
 from interlock.model.facets import ProgressInfo
 from interlock.model.run import Now, Run
 from interlock.policy.output import KEY_LINE, redact_line
 from interlock.wire.message import CHUNKS, Checkpoint, LogLine, Progress
 
 REDACTED_CHUNKS = f'["{KEY_LINE}"]'
+STREAM_CUT, LOG_FULL = 0, -1  # numbers of lines of the scheduler's own; those of a worker begin with 1
 
 
 def progress(p: Pass, worker_id: str, message: Progress) -> None:
@@ -27,8 +31,7 @@ def progress(p: Pass, worker_id: str, message: Progress) -> None:
 
 
 def log_line(p: Pass, worker_id: str, message: LogLine) -> None:
-    """Add a line within the limits of a run's log; cut the one that exceeds them, and add a last line that says so.
-    Only that line exceeds a limit, so the size alone shows that the log is full, even after a restart."""
+    """Add a line within the limits of a run's log; cut the one that exceeds them, and add a last line that says so."""
     attempt = current(p, worker_id, message.run_id, message.fence)
     if attempt is None:
         return
@@ -57,10 +60,10 @@ def log_line(p: Pass, worker_id: str, message: LogLine) -> None:
         length = len(text.encode())
     if text or not full:
         p.batch.logs.lines.append((run_id, known.attempt, number, message.at, message.level, text, message.logger))
-        lines, size, number = lines + 1, size + length, number + 1
+        lines, size = lines + 1, size + length
     if full:
         text = limits.log_full
-        p.batch.logs.lines.append((run_id, known.attempt, number, message.at, "warning", text, ""))
+        p.batch.logs.lines.append((run_id, known.attempt, LOG_FULL, message.at, "warning", text, ""))
         lines, size = lines + 1, max(size + len(text), limits.log_bytes + 1)
     logs.sizes[run_id] = (lines, size)
     if full and has_chunks:
@@ -80,24 +83,23 @@ def _shown_text(p: Pass, run: Run, message: LogLine, known: Lines) -> str:
 
 
 def _cut_stream(p: Pass, run: Run, message: LogLine) -> None:
-    """Add an empty list, which tells readers that the stream is cut. It has the next number, because the line that says
-    that the log is full may have that of the message."""
+    """Add an empty list, which tells readers that the stream is cut."""
     logs = p.state.of(Logs)
     logs.lines[run.id].is_cut = True
     if run.is_held_back:
         p.batch.logs.held.add(run.id)
-    p.batch.logs.lines.append((run.id, run.attempt, message.number + 1, message.at, CHUNKS, "[]", ""))
+    p.batch.logs.lines.append((run.id, run.attempt, STREAM_CUT, message.at, CHUNKS, "[]", ""))
     lines, size = logs.sizes[run.id]
     logs.sizes[run.id] = (lines + 1, size)
 
 
 def is_list(text: str) -> bool:
-    """Return whether a text is a list in JSON, as the chunks of a stream are."""
+    """Return whether a text is a list in JSON that every reader can read, as the chunks of a stream are."""
     try:
-        msgspec.json.decode(text, type=list)
+        chunks = msgspec.json.decode(text, type=list[Any])
     except (msgspec.MsgspecError, RecursionError):
         return False
-    return True
+    return not has_deep(chunks, text.count("[") + text.count("{"))
 
 
 def checkpoint(p: Pass, worker_id: str, message: Checkpoint) -> None:
@@ -122,6 +124,9 @@ def forget(p: Pass, ended: list[Run]) -> None:
 
 
 def load(state: SchedulerState, snapshot: Snapshot, now: Now) -> None:
-    logs = state.of(Logs)
-    logs.sizes = dict(snapshot.log_sizes)
+    logs, full = state.of(Logs), state.limits.log_bytes + 1
+    logs.sizes = {
+        run_id: (lines, max(size, full) if is_full else size)
+        for run_id, (lines, size, is_full) in snapshot.log_sizes.items()
+    }
     logs.lines = {run_id: Lines(*mark) for run_id, mark in snapshot.log_marks.items()}

@@ -2,13 +2,13 @@
 SELECT {loaded} FROM runs INDEXED BY runs_live WHERE ended_at IS NULL ORDER BY number;
 
 -- name: load_log_sizes
-SELECT logs.run_id, count(*), sum(length(CAST(logs.text AS BLOB)))
+SELECT logs.run_id, count(*), sum(length(CAST(logs.text AS BLOB))), min(logs.number) < 0
 FROM runs INDEXED BY runs_live CROSS JOIN logs INDEXED BY logs_of_run ON logs.run_id = runs.id
 WHERE runs.ended_at IS NULL AND runs.attempt > 0 GROUP BY logs.run_id;
 
 -- name: load_log_marks
 SELECT runs.id, runs.attempt, count(*)
-FROM runs INDEXED BY runs_live CROSS JOIN logs INDEXED BY logs_of_run ON logs.run_id = runs.id AND logs.attempt = runs.attempt
+FROM runs INDEXED BY runs_live CROSS JOIN logs INDEXED BY logs_of_run ON logs.run_id = runs.id AND logs.attempt = runs.attempt AND logs.number > 0
 WHERE runs.ended_at IS NULL AND runs.attempt > 0 GROUP BY runs.id HAVING count(*) = max(logs.number);
 
 -- name: get_run

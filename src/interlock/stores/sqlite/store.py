@@ -280,7 +280,10 @@ class SqliteStore(SqliteReader, Store, Leases):
                     runs=list(read_runs(rows)),
                     jobs=read_jobs(connection),
                     position=read_position(connection),
-                    log_sizes={row[0]: (row[1], row[2]) for row in connection.execute(QUERIES["load_log_sizes"])},
+                    log_sizes={
+                        run_id: (lines, size, bool(is_full))
+                        for run_id, lines, size, is_full in connection.execute(QUERIES["load_log_sizes"])
+                    },
                     log_marks={row[0]: (row[1], row[2]) for row in connection.execute(QUERIES["load_log_marks"])},
                     schedules=[_schedule(row) for row in connection.execute(QUERIES["load_schedules"])],
                     records=[record for kind in kinds for record in load_records(kind, connection)],
