@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -36,10 +35,10 @@ from interlock.wire.delivery_request import BecomeSender, HookAnswered
 from interlock.wire.frames import LARGEST
 from interlock.wire.letter_request import Replay
 from interlock.wire.message import CHUNKS, Message, Problem
+from interlock.wire.operation import Question
 from interlock.wire.output_request import AskScanPlan, ScanPlan
 from interlock.wire.service_request import ActOnService, AskTree, Reload
 from interlock.wire.session_request import AskSession
-from interlock.wire.worker_request import AskWorker, AskWorkers
 
 logger = logging.getLogger("interlock.links")
 
@@ -336,10 +335,8 @@ async def _session(requests: Requests, name: str, question: AskSession) -> Messa
     return r.ValueAnswer(question.request, session_info(state, found, requests.present.now()))
 
 
-def _workers(
-    report: Callable[[Any, SchedulerState, float], Message], requests: Requests, name: str, question: Message
-) -> Message:
-    return report(question, requests.present.state, requests.present.elapsed())
+def _workers(requests: Requests, name: str, question: Question[Any]) -> Message:
+    return workers.ANSWERS[type(question)](question, requests.present.state, requests.present.elapsed())
 
 
 def _progress(requests: Requests, name: str, question: r.AskProgress) -> Message:
@@ -383,8 +380,7 @@ ROUTES: dict[type[Message], Route] = {
     r.AskLogs: (STORE, _logs),
     AskSession: (JOBS, _session),
     **dict.fromkeys(job_queries.ANSWERS, (JOBS, _query)),
-    AskWorkers: (JOBS, partial(_workers, workers.report_all)),
-    AskWorker: (JOBS, partial(_workers, workers.report_one)),
+    **dict.fromkeys(workers.ANSWERS, (JOBS, _workers)),
     r.AskStatus: (NOTHING, lambda requests, _, message: requests.present.status(message.request)),
     r.AskProgress: (NOTHING, _progress),
     r.AskMetrics: (NOTHING, _metrics),

@@ -15,35 +15,29 @@ MOST = 200
 PATIENCE = "1s"
 
 Completions = list[tuple[str, str]]  # values, each with a line of help
+Completer = Callable[[typer.Context, str], Completions]
 
 
-def jobs(ctx: typer.Context, incomplete: str) -> Completions:
-    return _ask(ctx, incomplete, lambda client: ((job.id, job.schedule_text or "") for job in client.jobs()))
+def names(find: Callable[[Client], Iterable[tuple[str, str]]]) -> Completer:
+    """Return a completion by names that a client finds."""
+    return lambda ctx, incomplete: _ask(ctx, incomplete, find)
+
+
+jobs = names(lambda client: ((job.id, job.schedule_text or "") for job in client.jobs()))
+services = names(lambda client: ((service.name, service.status.value) for service in client.services()))
+lanes = names(lambda client: ((lane.id, lane.status.value) for lane in client.lanes()))
+workers = names(lambda client: ((worker.id, worker.state.value) for worker in client.workers()))
+sessions = names(
+    lambda client: (
+        (session.key, f"{session.active} active, {session.waiting} waiting") for session in client.sessions()
+    )
+)
 
 
 def runs(ctx: typer.Context, incomplete: str) -> Completions:
     def find(client: Client) -> Iterable[tuple[str, str]]:
         found = client.runs(id_prefix=incomplete or None, limit=MOST)
         return ((run.id, f"{run.job_id} {run.state}") for run in found)
-
-    return _ask(ctx, incomplete, find)
-
-
-def services(ctx: typer.Context, incomplete: str) -> Completions:
-    return _ask(ctx, incomplete, lambda client: ((service.name, service.status.value) for service in client.services()))
-
-
-def lanes(ctx: typer.Context, incomplete: str) -> Completions:
-    return _ask(ctx, incomplete, lambda client: ((lane.id, lane.status.value) for lane in client.lanes()))
-
-
-def workers(ctx: typer.Context, incomplete: str) -> Completions:
-    return _ask(ctx, incomplete, lambda client: ((worker.id, worker.state.value) for worker in client.workers()))
-
-
-def sessions(ctx: typer.Context, incomplete: str) -> Completions:
-    def find(client: Client) -> Iterable[tuple[str, str]]:
-        return ((session.key, f"{session.active} active, {session.waiting} waiting") for session in client.sessions())
 
     return _ask(ctx, incomplete, find)
 

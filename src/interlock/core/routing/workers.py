@@ -4,6 +4,9 @@ A drain outlasts broken links and, in the snapshot of the workers, restarts of t
 resumes the worker, or when the worker is forgotten.
 """
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 from interlock.core.attempts.liveness import worker_down
 from interlock.core.lanes.lane import SlotKind
 from interlock.core.routing.roster import UNDECLARED, Worker
@@ -17,6 +20,7 @@ from interlock.model.audit import AuditKind
 from interlock.model.pool import REGION, PoolStatus, WorkerAction, WorkerInfo, WorkerList, WorkerState
 from interlock.wire.command import WorkerDown
 from interlock.wire.message import Drain
+from interlock.wire.operation import Question
 from interlock.wire.request import ValueAnswer
 from interlock.wire.worker_request import ActOnWorker, AskWorker, AskWorkers
 
@@ -29,6 +33,12 @@ def report_all(question: AskWorkers, state: SchedulerState, elapsed: float) -> V
 
 def report_one(question: AskWorker, state: SchedulerState, elapsed: float) -> ValueAnswer:
     return ValueAnswer(question.request, worker_info(state, _find(state, question.worker_id), elapsed))
+
+
+ANSWERS: Mapping[type[Question[Any]], Callable[[Any, SchedulerState, float], ValueAnswer]] = {
+    AskWorkers: report_all,
+    AskWorker: report_one,
+}
 
 
 def worker_info(state: SchedulerState, worker: Worker, elapsed: float) -> WorkerInfo:
