@@ -20,7 +20,7 @@ INSIDE = {
     "SubmittedBatch", "BatchBody", "ReasonBody", "ActedOn", "Health", "State", "Status", "CatchUp",
     "TriggerBody", "BackfillBody", "JobsBody", "Defined", "FireTimes", "BulkBody", "RunAction",
     "Priority", "LaneStatus", "OverLimit", "ReasonKind", "Obstacle",
-    "Mode", "Drop", "SessionAction", "ActedOnSession", "DeliveryState", "Sensitivity", "WorkerState",
+    "Mode", "Drop", "SessionAction", "ActedOnSession", "DeliveryState", "Sensitivity", "WorkerState", "PoolStatus",
     "LetterCode", "Dropped",
 }  # fmt: skip
 """types described where they are used"""
@@ -42,6 +42,7 @@ WORDS = {
     "DeliveryState": "A delivery's `state`",
     "Sensitivity": "A job's `sensitivity`",
     "WorkerState": "A worker's `state`",
+    "PoolStatus": "A pool's `status`",
     "LetterCode": "A dead letter's `code`",
 }
 """types with a few values"""

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from interlock.core.decisions import Failed
-from interlock.core.routing.workers import report_all, report_one
+from interlock.core.routing.workers import report_all, report_one, report_pools
 from interlock.error import UnknownWorker, WrongStatus
-from interlock.model.pool import PoolSpec, PoolStatus, WorkerAction, WorkerInfo, WorkerState
+from interlock.model.pool import PoolInfo, PoolList, PoolSpec, PoolStatus, WorkerAction, WorkerInfo, WorkerState
 from interlock.model.state import State
 from interlock.wire.command import Define, WorkerUp
 from interlock.wire.message import Drain, Load
 from interlock.wire.request import Request, ValueAnswer
-from interlock.wire.worker_request import ActOnWorker, AskWorker, AskWorkers
+from interlock.wire.worker_request import ActOnWorker, AskPools, AskWorker, AskWorkers
 from tests.core.machine import Machine, at_once
 
 DRAIN, RESUME, REMOVE = WorkerAction
@@ -251,3 +251,27 @@ def test_a_worker_can_be_silent_again() -> None:
         assert shown(machine).state is WorkerState.SILENT
         machine.step(("one", Load()))
         assert shown(machine).state is WorkerState.READY
+
+
+@pytest.mark.behaviour("ROU-1")
+def test_pools_show_their_workers_and_what_they_take() -> None:
+    machine = Machine()
+
+    def pools() -> list[PoolInfo]:
+        found = report_pools(AskPools(1), machine.state, machine.elapsed).value
+        assert isinstance(found, PoolList)
+        return found.pools
+
+    assert pools() == []
+    join(machine, "one", 2)
+    machine.submit()
+    (only,) = pools()
+    assert (only.id, only.declared, only.status, only.topics) == ("default", False, PoolStatus.ACTIVE, ("*",))
+    assert (only.workers, only.ready, only.active, only.slots) == (1, 1, 1, 2)
+    gpu = PoolSpec(topics=("train.*",), offers=("cuda",), requires=("cuda",), status=PoolStatus.DRAINING)
+    machine.step(("", Define(1, machine.jobs, pools={"gpu": gpu})))
+    first, other = pools()
+    assert (first.id, first.declared, first.status, first.topics) == ("gpu", True, PoolStatus.DRAINING, ("train.*",))
+    assert (first.offers, first.requires, first.workers, first.slots) == (("cuda",), ("cuda",), 0, 0)
+    assert (other.id, other.status, other.topics, other.workers) == ("default", PoolStatus.INACTIVE, (), 1)
+    assert (other.ready, other.active) == (0, 1)

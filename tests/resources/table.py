@@ -32,6 +32,7 @@ def resources(seeds: Seeds) -> dict[str, Resource]:
         "sessions": sessions(),
         "lanes": lanes(),
         "workers": workers(seeds.worker),
+        "pools": pools(),
         "tenants": tenants(),
         "services": services(),
     }
@@ -39,7 +40,7 @@ def resources(seeds: Seeds) -> dict[str, Resource]:
 
 NAMES = [
     *("runs", "jobs", "approvals", "audit", "deliveries", "letters"),
-    *("sessions", "lanes", "workers", "tenants", "services"),
+    *("sessions", "lanes", "workers", "pools", "tenants", "services"),
 ]
 
 
@@ -340,6 +341,18 @@ def workers(worker: str) -> Resource:
                 for action in ("drain", "resume", "remove")
             ),
         ],
+    )
+
+
+def pools() -> Resource:
+    return Resource(
+        path="/api/v1/pools",
+        rows="pools",
+        call="pools",
+        command=("pools",),
+        seed={"": ["default"]},
+        order=["default"],
+        refused=ONE_TENANT,
     )
 
 

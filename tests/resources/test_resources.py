@@ -23,7 +23,7 @@ T = TypeVar("T")
 pytestmark = pytest.mark.behaviour("SEC-2")
 ALL = Filter({}, [])
 KINDS = list(FACES)
-WHOLE = ("lanes", "workers", "tenants", "services")
+WHOLE = ("lanes", "workers", "pools", "tenants", "services")
 """lists without pages"""
 PAGED = [name for name in NAMES if name not in WHOLE]
 FEW = ("guest", "judge", "stranger")

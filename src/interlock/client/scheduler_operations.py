@@ -9,7 +9,7 @@ from interlock.model.session_info import SessionInfo
 from interlock.wire.lane_request import ActOnLane, AskLanes, AskTenants
 from interlock.wire.service_request import ActOnService, AskTree, Reload
 from interlock.wire.session_request import ActOnSession, AskSession, AskSessions
-from interlock.wire.worker_request import ActOnWorker, AskWorker, AskWorkers
+from interlock.wire.worker_request import ActOnWorker, AskPools, AskWorker, AskWorkers
 
 
 class SchedulerOperations(Sender):
@@ -18,6 +18,7 @@ class SchedulerOperations(Sender):
     tenants = sends(AskTenants, lambda found: found.tenants)
     session = sends(AskSession)
     act_on_session = acts(ActOnSession)
+    pools = sends(AskPools, lambda found: found.pools)
     workers = sends(AskWorkers, lambda found: found.workers)
     worker = sends(AskWorker)
     act_on_worker = acts(ActOnWorker)

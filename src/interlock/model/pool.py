@@ -72,6 +72,25 @@ ONE_POOL = PoolSpec(topics=(EVERYTHING,), offers=(EVERYTHING,))
 """what every pool is while none is declared: workers for everything"""
 
 
+class PoolInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A pool with its workers."""
+
+    id: Annotated[str, doc("Name.")]
+    declared: Annotated[bool, doc("Whether a document declares it; if not, it exists because a worker names it.")]
+    status: Annotated[PoolStatus, doc("`active`, `draining` or `inactive`.")]
+    topics: Annotated[tuple[str, ...], doc("Topics of the runs that it takes; `*` stands for any text.")]
+    offers: Annotated[tuple[str, ...], doc("Capabilities that each of its workers has; `*` stands for all.")]
+    requires: Annotated[tuple[str, ...], doc("Capabilities that a worker must announce to join it.")]
+    workers: Annotated[int, doc("Workers in it, those that are away included.")]
+    ready: Annotated[int, doc("Workers that would get a run now.")]
+    active: Annotated[int, doc("Runs that its workers have.")]
+    slots: Annotated[int, doc("Most runs that its workers execute at once.")]
+
+
+class PoolList(msgspec.Struct, frozen=True, kw_only=True):
+    pools: Annotated[list[PoolInfo], doc("Declared pools in order of declaration, then others by name.")]
+
+
 def lower(names: Iterable[str]) -> frozenset[str]:
     """Return capabilities as they are compared: without regard to case."""
     return frozenset(name.lower() for name in names)

@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar
 
 from interlock.error import WrongStatus
 from interlock.fields.field import doc
-from interlock.model.pool import WorkerAction, WorkerInfo, WorkerList
+from interlock.model.pool import PoolList, WorkerAction, WorkerInfo, WorkerList
 from interlock.wire.operation import Http, Order, Question
 from interlock.wire.parameter import NameText
 
@@ -16,6 +16,12 @@ class AskWorkers(Question[WorkerList], frozen=True):
     pool: Annotated[NameText | None, doc("Only workers of this pool.")] = None
 
     http: ClassVar = Http("workers", "GET /workers", every_tenant="workers")
+
+
+class AskPools(Question[PoolList], frozen=True):
+    """List pools. Pools that are declared or have workers, with their topics, workers and runs."""
+
+    http: ClassVar = Http("pools", "GET /pools", "workers", every_tenant="pools")
 
 
 class AskWorker(Question[WorkerInfo], frozen=True):

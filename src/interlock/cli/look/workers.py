@@ -25,6 +25,7 @@ COLOURS = {
     WorkerState.AWAY: "red",
 }
 PERCENT = Form(lambda number, _: f"{number:.0f}%" if number else "", "{:.0f}".format, right=True)
+POOL_NAMES = completion.names(lambda client: ((pool.id, pool.status.value) for pool in client.pools()))
 NAMES = Form(lambda names, _: " ".join(names), ",".join)
 
 
@@ -67,7 +68,7 @@ def command(
     named: Annotated[
         list[str] | None, argument("[WORKER]...", "Ids of workers, or their beginnings.", completion.workers)
     ] = None,
-    pool: Annotated[str | None, option("TEXT", "Only workers of this pool.")] = None,
+    pool: Annotated[str | None, option("TEXT", "Only workers of this pool.", autocompletion=POOL_NAMES)] = None,
     watch: Annotated[bool, switch("Keep showing changes until Ctrl-C.", "--watch")] = False,
     json: JsonOption = False,
 ) -> None:

@@ -7,6 +7,8 @@ resumes the worker, or when the worker is forgotten.
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from interlock.core.attempts.liveness import worker_down
 from interlock.core.lanes.lane import SlotKind
 from interlock.core.routing.roster import UNDECLARED, Worker
@@ -17,12 +19,23 @@ from interlock.error import UnknownWorker, WrongStatus
 from interlock.fields.field import copy_fields
 from interlock.fields.field_types import did_you_mean
 from interlock.model.audit import AuditKind
-from interlock.model.pool import REGION, PoolStatus, WorkerAction, WorkerInfo, WorkerList, WorkerState
+from interlock.model.pool import (
+    ONE_POOL,
+    REGION,
+    PoolInfo,
+    PoolList,
+    PoolSpec,
+    PoolStatus,
+    WorkerAction,
+    WorkerInfo,
+    WorkerList,
+    WorkerState,
+)
 from interlock.wire.command import WorkerDown
 from interlock.wire.message import Drain
 from interlock.wire.operation import Question
 from interlock.wire.request import ValueAnswer
-from interlock.wire.worker_request import ActOnWorker, AskWorker, AskWorkers
+from interlock.wire.worker_request import ActOnWorker, AskPools, AskWorker, AskWorkers
 
 
 def report_all(question: AskWorkers, state: SchedulerState, elapsed: float) -> ValueAnswer:
@@ -35,9 +48,35 @@ def report_one(question: AskWorker, state: SchedulerState, elapsed: float) -> Va
     return ValueAnswer(question.request, worker_info(state, _find(state, question.worker_id), elapsed))
 
 
+def report_pools(question: AskPools, state: SchedulerState, elapsed: float) -> ValueAnswer:
+    declared = state.roster.pools
+    others = {worker.pool for worker in state.workers.values()} - declared.keys()
+    pools = [_pool_info(state, name, declared.get(name)) for name in (*declared, *sorted(others))]
+    return ValueAnswer(question.request, PoolList(pools=pools))
+
+
+def _pool_info(state: SchedulerState, name: str, declared: PoolSpec | None) -> PoolInfo:
+    workers = [worker for worker in state.workers.values() if worker.pool == name]
+    found = copy_fields(
+        PoolInfo,
+        declared or ONE_POOL,
+        id=name,
+        declared=declared is not None,
+        workers=len(workers),
+        ready=sum(state_of(state, worker) is WorkerState.READY for worker in workers),
+        active=sum(len(worker.attempts) for worker in workers),
+        slots=sum(worker.slots for worker in workers),
+    )
+    if declared is None and state.roster.pools:
+        # Beside declared pools, it gets nothing.
+        return replace(found, status=PoolStatus.INACTIVE, topics=(), offers=(), ready=0)
+    return found
+
+
 ANSWERS: Mapping[type[Question[Any]], Callable[[Any, SchedulerState, float], ValueAnswer]] = {
     AskWorkers: report_all,
     AskWorker: report_one,
+    AskPools: report_pools,
 }
 
 
