@@ -12,6 +12,7 @@ from interlock.cli.draw.children import CHILDREN, drawing, sentence_of
 from interlock.cli.draw.tables import console
 from interlock.cli.group import run
 from interlock.cli.main import COMMANDS
+from interlock.interface.bodies import ServiceList
 from interlock.interface.run_view import ServiceLine, ServiceLogPage
 from interlock.model.child_info import ChildInfo, Exit, Status
 from interlock.model.reload_report import Difference, Reloaded
@@ -101,6 +102,16 @@ def test_the_tree_as_rows(command: Run) -> None:
     assert rows[4][1:] == ["process", "running", "4711", "2001-09-09T01:46:40.000Z", "2", "", "signal 9 (SIGKILL)", ""]
     assert rows[5][1:] == ["process", "pending", "", "", "1", "2096-10-02T07:06:40.000Z", "exit 1", "exit 1"]
     assert rows[6][-1] == "given up, exit 3; restarted 5 times within 60s"
+
+
+def test_services_as_rows(command: Run) -> None:
+    with said(ServiceList(services=[SHOP, WEB, MAIL])) as server:
+        ended = command("services", "--url", server.url)
+    assert [line.split("\t") for line in ended.stdout.splitlines()] == [
+        ["shop", "supervisor", "running", "", "", "0", ""],
+        ["web", "process", "running", "4711", "2001-09-09T01:46:40.000Z", "2", ""],
+        ["mail", "process", "failed", "", "", "0", "given up, exit 3; restarted 5 times within 60s"],
+    ]
 
 
 def test_the_tree_in_json(command: Run) -> None:

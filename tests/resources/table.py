@@ -373,7 +373,7 @@ def services() -> Resource:
         rows="services",
         key="name",
         call="services",
-        command=(),
+        command=("services",),
         seed={"": ["talk", "steady", "broken"]},
         order=["talk", "steady", "broken"],
         refused=ONE_TENANT,

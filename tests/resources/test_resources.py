@@ -60,8 +60,8 @@ def face(kind: str, server: Server) -> Face:
 
 
 def each(names: list[str], kinds: list[str]) -> pytest.MarkDecorator:
-    """Each of these resources in each of these ways; the services are listed by `tree`, with everything else."""
-    cases = [(name, kind) for name in names for kind in kinds if (name, kind) != ("services", "command")]
+    """Each of these resources in each of these ways."""
+    cases = [(name, kind) for name in names for kind in kinds]
     return pytest.mark.parametrize(("name", "kind"), cases)
 
 
