@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from interlock.model.state import State
     from interlock.model.tenant import TenantFields, TenantInfo
     from interlock.model.work import Limits
-    from interlock.model.pool import WorkerInfo
+    from interlock.model.pool import PoolInfo, WorkerInfo
     from interlock.supervision.spec import Alive, Backoff, Budget, Ready
     from interlock.worker.context import Context
     from interlock.worker.service import ServiceContext
@@ -71,8 +71,8 @@ __all__ = [
     "LetterInfo", "LifespanFailed", "Limits", "LogEvent", "LogLine", "MethodNotAllowed", "Missing", "MissingField",
     "MissingLibrary", "NeedsLinux", "NoApproval", "NoContainerEngine", "NotADatabase", "NotAllowed", "NotConnected",
     "NotFound", "NotJson", "NotPrivate", "NotPut", "NotQuarantined", "NotRunning", "Notice", "Overloaded",
-    "PayloadTooLarge", "PolicyClosed", "PolicyUnavailable", "PortTaken", "ProgressEvent", "QueueFull", "Ready",
-    "Refused", "RemoteError", "RequestTimeout", "Retry", "RetryAfter", "RunCancelled", "RunDebounced", "RunDenied",
+    "PayloadTooLarge", "PolicyClosed", "PolicyUnavailable", "PoolInfo", "PortTaken", "ProgressEvent", "QueueFull",
+    "Ready", "Refused", "RemoteError", "RequestTimeout", "Retry", "RetryAfter", "RunCancelled", "RunDebounced", "RunDenied",
     "RunDetail", "RunEnded", "RunEvent", "RunFailed", "RunHandle", "RunInfo", "RunNotEnded", "RunOrphaned",
     "RunPruned", "RunQuarantined", "RunSkipped", "RunTimeout", "Secret", "SelfApproval", "ServiceContext",
     "ServiceEvent", "ServiceLogEvent", "SessionEvent", "SessionFields", "SessionInfo", "SocketInUse", "StaleApproval",
@@ -102,6 +102,7 @@ _MODULES = {
     "model.job": "KeyLimitFields Retry",
     "model.job_info": "JobEvent",
     "model.lane": "LaneEvent LaneInfo",
+    "model.pool": "PoolInfo WorkerInfo",
     "interface.letter_view": "LetterDetail LetterInfo",
     "interface.run_view": (
         "Chunk ChunkEvent Event GapEvent HelloEvent HistoryEntry LogEvent LogLine ProgressEvent RunDetail RunEvent "
@@ -114,7 +115,6 @@ _MODULES = {
     "model.state": "State",
     "model.tenant": "TenantFields TenantInfo",
     "model.work": "Limits",
-    "model.worker_info": "WorkerInfo",
     "supervision.spec": "Alive Backoff Budget Ready",
     "worker.context": "Context",
     "worker.service": "ServiceContext",

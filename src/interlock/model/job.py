@@ -1,7 +1,6 @@
 """A job: its id, when and where it runs, how it is retried and how long it may take."""
 
 import hashlib
-import logging
 import re
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
@@ -323,9 +322,6 @@ JOB_FIELDS: dict[str, Field] = {
 """the fields of a document `kind: Job`; a body over HTTP has the same"""
 
 
-logger = logging.getLogger("interlock.store")
-
-
 class StoredJob(Record, frozen=True):
     kind = "job"
 
@@ -346,6 +342,9 @@ def read_job(data: bytes) -> Job | None:
     try:
         return msgspec.json.decode(data, type=Job)
     except (InterlockError, msgspec.ValidationError) as error:
+        import logging  # most programs never need it, and it is slow to load
+
+        logger = logging.getLogger("interlock.store")
         fields = msgspec.json.decode(data)
         try:
             job = msgspec.convert({name: value for name, value in fields.items() if name != "schedule"}, Job)
