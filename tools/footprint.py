@@ -18,7 +18,7 @@ def files(commit: str) -> list[tuple[str, str]]:
 
 def report(commit: str) -> str:
     found = files(commit)
-    head = f"{_git(commit, '-s', '--format=%h %s').strip()}: {len(found)} file{"s" * (len(found) != 1)}"
+    head = f"{_git(commit, '-s', '--format=%h %s').strip()}: {len(found)} file{'s' * (len(found) != 1)}"
     return "\n".join([head, *(f"  {kind} {path}" for kind, path in found)])
 
 
