@@ -9,22 +9,7 @@ from typing import Any
 import msgspec
 
 from interlock.config import file
-from interlock.config.settings import (
-    CLIENT_SETTINGS,
-    DEFAULTS,
-    LANE_PREFIX,
-    PREFIX,
-    SETTINGS,
-    ClientSettings,
-    LaneSettings,
-    Setting,
-    Settings,
-    flag_of,
-    from_environment,
-    from_flags,
-    setting_of,
-    variable_of,
-)
+from interlock.config import settings as s
 from interlock.core.state import DEFAULT_LANES
 from interlock.error import BadConfig, shown
 from interlock.fields.field_types import FieldPath, Optional, did_you_mean
@@ -40,7 +25,7 @@ NOT_OURS = re.compile(
 """variables of tests, and those that Kubernetes sets in each container for a service interlock or interlock-…"""
 
 FOREIGN = {
-    re.compile("GOCLAW_LANE_(.+)"): rf"set {LANE_PREFIX}\1",
+    re.compile("GOCLAW_LANE_(.+)"): rf"set {s.LANE_PREFIX}\1",
     re.compile("OUTPUT_POLICY_ENABLED"): "write output: into the document 'kind: Policy' instead",
 }
 """variables of other programs that people carry over and Interlock does not read, each with its own setting"""
@@ -52,8 +37,8 @@ class Resolved(msgspec.Struct, frozen=True):
     """The settings in effect, and the source of each: `flag --slots`, `INTERLOCK_SLOTS`, `interlock.yaml:7`,
     `default`. Each lane has a source, as `lanes.main`."""
 
-    settings: Settings
-    client: ClientSettings
+    settings: s.Settings
+    client: s.ClientSettings
     sources: dict[str, str]
     file: str | None  # the settings file, if any
     unread: dict[str, str] = {}  # variable of another program → what to do instead
@@ -77,7 +62,7 @@ def resolve(
 def _resolve(given: Mapping[str, Any], environment: Mapping[str, str], found: file.File | None) -> Resolved:
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
-    for name, setting in (SETTINGS | CLIENT_SETTINGS).items():
+    for name, setting in (s.SETTINGS | s.CLIENT_SETTINGS).items():
         if name == "lanes":
             continue
         values[name], sources[name] = _one(name, setting, given, environment, found)
@@ -88,8 +73,8 @@ def _resolve(given: Mapping[str, Any], environment: Mapping[str, str], found: fi
             values["lanes"][lane] = limit
         sources[f"lanes.{lane}"] = source
     return Resolved(
-        Settings(**{name: values[name] for name in SETTINGS}),
-        ClientSettings(**{name: values[name] for name in CLIENT_SETTINGS}),
+        s.Settings(**{name: values[name] for name in s.SETTINGS}),
+        s.ClientSettings(**{name: values[name] for name in s.CLIENT_SETTINGS}),
         sources,
         found.name if found else None,
         {
@@ -109,18 +94,18 @@ def _file(config: str | None, environment: Mapping[str, str]) -> file.File | Non
         name = file.DEFAULT_NAME
     found = file.read(Path(name), name)
     for key in found.values:
-        if key not in SETTINGS:
-            hint = did_you_mean(setting_of(key), SETTINGS)
+        if key not in s.SETTINGS:
+            hint = did_you_mean(s.setting_of(key), s.SETTINGS)
             raise BadConfig(f"{name}:{found.lines[key]}: {shown(key)} is not a setting{hint}")
     return found
 
 
 def _one(
-    name: str, setting: Setting, flags: Mapping[str, Any], environment: Mapping[str, str], found: file.File | None
+    name: str, setting: s.Setting, flags: Mapping[str, Any], environment: Mapping[str, str], found: file.File | None
 ) -> tuple[Any, str]:
-    variable = setting.variable if environment.get(setting.variable) else variable_of(name)
+    variable = setting.variable if environment.get(setting.variable) else s.variable_of(name)
     if name in flags:
-        given, flag = flags[name], flag_of(name)
+        given, flag = flags[name], s.flag_of(name)
         if isinstance(given, list):
             return setting.kind.read_each(given, FieldPath(flag)), f"{'flag' if flag[0] == '-' else 'argument'} {flag}"
         if isinstance(given, bool):
@@ -132,7 +117,7 @@ def _one(
     if found is not None and name in found.values:
         place = FieldPath(name, found.name, found.lines)
         return setting.kind.check(found.values[name], place), place.source()
-    return DEFAULTS[name], DEFAULT
+    return s.DEFAULTS[name], DEFAULT
 
 
 def _lanes(flags: list[str], environment: Mapping[str, str], found: file.File | None) -> Iterator[tuple[str, str, int]]:
@@ -141,23 +126,25 @@ def _lanes(flags: list[str], environment: Mapping[str, str], found: file.File | 
         yield DEFAULT, lane, limit
     if found is not None and found.values.get("lanes") is not None:
         place = FieldPath("lanes", found.name, found.lines)
-        for lane, limit in LaneSettings().check(found.values["lanes"], place).items():
+        for lane, limit in s.LaneSettings().check(found.values["lanes"], place).items():
             yield place.at(lane).source(), lane, limit
-    for lane, limit in from_environment(environment).items():
-        yield LANE_PREFIX + lane.upper(), lane, limit
-    for lane, limit in from_flags(flags).items():
+    for lane, limit in s.from_environment(environment).items():
+        yield s.LANE_PREFIX + lane.upper(), lane, limit
+    for lane, limit in s.from_flags(flags).items():
         yield f"flag --lane {lane}", lane, limit
 
 
 def _check_variables(environment: Mapping[str, str], tokens: list[Any]) -> None:
     """Refuse unknown variables: a mistyped one would silently have no effect."""
-    known = {variable_of(name) for name, setting in (SETTINGS | CLIENT_SETTINGS).items() if setting.in_environment}
-    known = (known - {variable_of("lanes")}) | OTHER_VARIABLES | {token.env for token in tokens}
+    known = {
+        s.variable_of(name) for name, setting in (s.SETTINGS | s.CLIENT_SETTINGS).items() if setting.in_environment
+    }
+    known = (known - {s.variable_of("lanes")}) | OTHER_VARIABLES | {token.env for token in tokens}
     for name in sorted(environment):
-        if not name.startswith(PREFIX) or name in known or name.startswith(LANE_PREFIX):
+        if not name.startswith(s.PREFIX) or name in known or name.startswith(s.LANE_PREFIX):
             continue
         if not NOT_OURS.fullmatch(f"{name}={environment[name]}"):
-            each = f"; each lane has its own: {LANE_PREFIX}<NAME>"
-            meant = setting_of(name.removeprefix(PREFIX).lower())
-            hint = each if meant == "lanes" else did_you_mean(variable_of(meant), known)
+            each = f"; each lane has its own: {s.LANE_PREFIX}<NAME>"
+            meant = s.setting_of(name.removeprefix(s.PREFIX).lower())
+            hint = each if meant == "lanes" else did_you_mean(s.variable_of(meant), known)
             raise BadConfig(f"{name}: unknown setting{hint}")

@@ -15,31 +15,19 @@ from interlock.fields.field import Field, Nested, fields_of, read_fields, settab
 from interlock.fields.field_types import Command, FieldPath, Optional, did_you_mean
 from interlock.model.work import Limits
 from interlock.supervision import spec
-from interlock.supervision.spec import (
-    CHILD_NAME,
-    Alive,
-    Backoff,
-    Budget,
-    Child,
-    Container,
-    Group,
-    Process,
-    Ready,
-    ServiceRun,
-)
 from interlock.worker.service import ServiceOptions, takes_context
 
 NAMES = {
-    "id": Field(name="id", kind=CHILD_NAME, description="Name of the service or group."),
-    "group": Field(name="group", kind=Optional(CHILD_NAME), description="Group that contains it.", default=None),
+    "id": Field(name="id", kind=spec.CHILD_NAME, description="Name of the service or group."),
+    "group": Field(name="group", kind=Optional(spec.CHILD_NAME), description="Group that contains it.", default=None),
 }
 SERVICE_FIELDS: dict[str, Field] = {
     **NAMES,
-    "run": Field(name="run", kind=Nested(ServiceRun), description="Process, function or container to run."),
-    **settable(Process),
+    "run": Field(name="run", kind=Nested(spec.ServiceRun), description="Process, function or container to run."),
+    **settable(spec.Process),
 }
 GROUP_FIELDS: dict[str, Field] = NAMES | {
-    name: field for name, field in settable(Group).items() if name != "stop_timeout"
+    name: field for name, field in settable(spec.Group).items() if name != "stop_timeout"
 }
 
 
@@ -57,35 +45,35 @@ def _path() -> list[str]:
     return [part or os.getcwd() for part in sys.path]
 
 
-def read_group(document: Document) -> Child:
-    return Group(**_named(read_fields(GROUP_FIELDS, document.values, document.place)))
+def read_group(document: Document) -> spec.Child:
+    return spec.Group(**_named(read_fields(GROUP_FIELDS, document.values, document.place)))
 
 
-def read_service(document: Document) -> Child:
+def read_service(document: Document) -> spec.Child:
     fields, run = SERVICE_FIELDS, document.values.get("run")
     if isinstance(run, dict) and "container" in run:
         # The folder is inside the container, and the container has the limits.
-        fields = fields | {"cwd": fields_of(Container)["cwd"]}
+        fields = fields | {"cwd": fields_of(spec.Container)["cwd"]}
         if "limits" in document.values:
             document.refuse(
                 "limits", "limits: cannot be combined with run.container; use run.container.memory and cpus"
             )
     values = read_fields(fields, document.values, document.place)
-    work: ServiceRun = values.pop("run")
+    work: spec.ServiceRun = values.pop("run")
     if work.container is not None:
         values.pop("limits", None)
-        return Container(**_named(values), **work.container)
+        return spec.Container(**_named(values), **work.container)
     command = work.process
     if work.function is not None:
         command = ServiceOptions(name=values["id"], function=work.function, path=_path()).command()
-    return Process(**_named(values), command=command or ())
+    return spec.Process(**_named(values), command=command or ())
 
 
 def _named(values: dict[str, Any]) -> dict[str, Any]:
     return {"name": values["id"]} | {name: value for name, value in values.items() if name not in NAMES}
 
 
-def declared(document: Document, child: Child | None) -> Declared:
+def declared(document: Document, child: spec.Child | None) -> Declared:
     """Return the declaration of a document; without a child if it has a fault."""
     name, group = (document.place.at(field).text(document.values.get(field)) for field in NAMES)
     return Declared(
@@ -114,16 +102,16 @@ class GroupFields(TypedDict, total=False):
 
     group: str | None
     restart: str
-    backoff: Backoff | None
-    budget: Budget | None
+    backoff: spec.Backoff | None
+    budget: spec.Budget | None
 
 
 class ServiceFields(GroupFields, total=False):
     env: Mapping[str, str | None] | None
     cwd: str | None
     stop_timeout: Duration
-    ready: Ready | None
-    alive: Alive | None
+    ready: spec.Ready | None
+    alive: spec.Alive | None
     limits: Limits | None
 
 
@@ -141,14 +129,14 @@ def declare_service(
         rule = f"{' and '.join([*given, 'a function'][:2])} are given together" if given else "is empty"
         raise BadUse("service", f"{rule}; give exactly one of process, container and a function")
     options, group = _split(fields, ServiceFields.__optional_keys__)
-    child: Child
+    child: spec.Child
     if container is not None:
         if "limits" in options:
             raise BadUse("limits", "cannot be combined with container; use container.memory and container.cpus")
-        child = Container(name=name, **options, **_container(container))
+        child = spec.Container(name=name, **options, **_container(container))
     else:
         command = LATER if process is None else Command().check(process, FieldPath("process"))
-        child = Process(name=name, command=command, **options | _folder(options))
+        child = spec.Process(name=name, command=command, **options | _folder(options))
     if function is not None:
         takes_context(name, function)
     return _declared(child, group, spot, function)
@@ -156,7 +144,7 @@ def declare_service(
 
 def declare_group(name: str, spot: Spot, strategy: str, **fields: Unpack[GroupFields]) -> Declared:
     options, group = _split(fields, GroupFields.__optional_keys__)
-    return _declared(Group(name=name, **options | {"strategy": strategy}), group, spot)
+    return _declared(spec.Group(name=name, **options | {"strategy": strategy}), group, spot)
 
 
 def _split(fields: Mapping[str, Any], known: frozenset[str]) -> tuple[dict[str, Any], object]:
@@ -167,10 +155,10 @@ def _split(fields: Mapping[str, Any], known: frozenset[str]) -> tuple[dict[str, 
     return given, given.pop("group", None)
 
 
-def _declared(child: Child, group: object, spot: Spot, function: Callable[..., Any] | None = None) -> Declared:
+def _declared(child: spec.Child, group: object, spot: Spot, function: Callable[..., Any] | None = None) -> Declared:
     return Declared(
         name=child.name,
-        is_group=isinstance(child, Group),
+        is_group=isinstance(child, spec.Group),
         child=child,
         group=Optional(spec.CHILD_NAME).check(group, FieldPath("group")),
         spot=spot,

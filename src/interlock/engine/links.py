@@ -10,15 +10,7 @@ from interlock.engine.present import Present
 from interlock.engine.requests import Requests
 from interlock.error import BadUse, InterlockError, Refused
 from interlock.fields.field_types import FieldPath
-from interlock.model.pool import (
-    CAPABILITIES,
-    DEFAULT_POOL,
-    POOL_NAME,
-    PROCESSES,
-    SLOTS,
-    WORKER_LABELS,
-    check_member,
-)
+from interlock.model import pool as pools
 from interlock.ports.bus import Endpoint, Peer
 from interlock.wire import message as m
 from interlock.wire.command import WorkerDown, WorkerUp
@@ -128,14 +120,14 @@ class Links(Endpoint):
 
     def _check_worker(self, hello: m.Hello) -> str:
         """Refuse a worker that announces something wrong; return its pool."""
-        pool = hello.pool or DEFAULT_POOL
-        SLOTS.check(hello.slots, FieldPath("slots"))
-        PROCESSES.check(hello.processes, FieldPath("processes"))
-        POOL_NAME.check(pool, FieldPath("pool"))
-        CAPABILITIES.check(hello.capabilities, FieldPath("capabilities"))
-        WORKER_LABELS.check(hello.labels, FieldPath("labels"))
+        pool = hello.pool or pools.DEFAULT_POOL
+        pools.SLOTS.check(hello.slots, FieldPath("slots"))
+        pools.PROCESSES.check(hello.processes, FieldPath("processes"))
+        pools.POOL_NAME.check(pool, FieldPath("pool"))
+        pools.CAPABILITIES.check(hello.capabilities, FieldPath("capabilities"))
+        pools.WORKER_LABELS.check(hello.labels, FieldPath("labels"))
         if not hello.held:  # its pool may have changed while it was away, and it may finish its runs
-            check_member(self._present.catalog.pools, pool, hello.capabilities)
+            pools.check_member(self._present.catalog.pools, pool, hello.capabilities)
         return pool
 
     def _skew(self, hello: m.Hello) -> float:

@@ -27,18 +27,8 @@ from interlock.fields.field_types import (
 )
 from interlock.fields.field_types import NAME as SHORT_NAME
 from interlock.fields.interning import shared
+from interlock.model import guard
 from interlock.model.failure import ExceptionTypes
-from interlock.model.guard import (
-    ACTIONS,
-    EVENTS,
-    NO_CONSTRAINTS,
-    Action,
-    Actions,
-    Constraints,
-    Payload,
-    check_actions,
-    without_query,
-)
 from interlock.model.labels import LABELS
 from interlock.model.lane import CRON, MAIN
 from interlock.model.record import Record
@@ -168,7 +158,7 @@ class Job(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False):
 
     id: Annotated[str, doc("Name of the job."), Word(JOB_ID.pattern, NAME_RULE.format(128))]
     schedule: Annotated[Schedule | None, doc("When it runs; without one, when it is submitted or triggered.")] = None
-    payload: Annotated[dict[str, Any] | None, doc("Default arguments of its runs."), Payload()] = None
+    payload: Annotated[dict[str, Any] | None, doc("Default arguments of its runs."), guard.Payload()] = None
     lane: Annotated[
         str | None,
         doc("Lane whose slots its runs take; default `cron` for occurrences of its schedule, `main` for other runs."),
@@ -213,15 +203,17 @@ class Job(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     ] = Sensitivity.INTERNAL
     executor: ExecutorKind = ExecutorKind.ASYNC
     secrets: tuple[str, ...] = ()  # arguments that are never shown, because the handler takes them as `Secret`
-    constraints: Annotated[Constraints, doc("Conditions on its runs.")] = NO_CONSTRAINTS
+    constraints: Annotated[guard.Constraints, doc("Conditions on its runs.")] = guard.NO_CONSTRAINTS
     on_constraint_violation: Annotated[
-        Actions,
+        guard.Actions,
         doc("Actions when a constraint is violated; by default `wait` for `max_concurrent_runs`, else `skip`."),
-        ACTIONS,
+        guard.ACTIONS,
     ] = ()
-    on_failure: Annotated[Actions, doc("Actions after a run has failed, timed out or been given up."), ACTIONS] = ()
-    on_success: Annotated[Actions, doc("Actions after a run has succeeded."), ACTIONS] = ()
-    on_late: Annotated[Actions, doc("Actions when a run exceeds `max_expected_run_time`."), ACTIONS] = ()
+    on_failure: Annotated[
+        guard.Actions, doc("Actions after a run has failed, timed out or been given up."), guard.ACTIONS
+    ] = ()
+    on_success: Annotated[guard.Actions, doc("Actions after a run has succeeded."), guard.ACTIONS] = ()
+    on_late: Annotated[guard.Actions, doc("Actions when a run exceeds `max_expected_run_time`."), guard.ACTIONS] = ()
     work: Work | None = None  # None for a function of the app under the same id
     code: str = ""  # digest of the code of an app's function
     version: str = ""
@@ -239,16 +231,16 @@ class Job(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False):
 
     def _check_guards(self) -> None:
         constraints = self.constraints
-        if constraints is not NO_CONSTRAINTS and constraints == NO_CONSTRAINTS:
-            self.put("constraints", NO_CONSTRAINTS)
+        if constraints is not guard.NO_CONSTRAINTS and constraints == guard.NO_CONSTRAINTS:
+            self.put("constraints", guard.NO_CONSTRAINTS)
         allowed = constraints.max_allowed_run_time
         if allowed is not None and self.max_runtime not in (None, allowed):
             raise BadUse("max_runtime", "differs from constraints.max_allowed_run_time; give only one of them")
         if allowed is not None:
             self.put("max_runtime", allowed)
-        for event in EVENTS:
+        for event in guard.EVENTS:
             if actions := self.actions(event):
-                check_actions(event, actions, event == "on_constraint_violation")
+                guard.check_actions(event, actions, event == "on_constraint_violation")
         if self.on_constraint_violation and not constraints.before:
             raise BadUse(
                 "on_constraint_violation",
@@ -270,8 +262,8 @@ class Job(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False):
         """Return the labels of a run that has these of its own; None without any."""
         return {**self.labels, **(own or {})} if self.labels else own or None
 
-    def actions(self, event: str) -> tuple[Action, ...]:
-        found: tuple[Action, ...] = getattr(self, event)
+    def actions(self, event: str) -> tuple[guard.Action, ...]:
+        found: tuple[guard.Action, ...] = getattr(self, event)
         return found
 
     @property
@@ -294,7 +286,7 @@ class Job(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False):
 
 def guards_of(job: Job) -> dict[str, Any]:
     """Return the constraints and actions of a job as they are shown."""
-    found = {name: msgspec.to_builtins(getattr(job, name)) for name in ("constraints", *EVENTS)}
+    found = {name: msgspec.to_builtins(getattr(job, name)) for name in ("constraints", *guard.EVENTS)}
     return {name: _without_queries(item) for name, item in found.items() if item}
 
 
@@ -303,7 +295,9 @@ def _without_queries(value: Any) -> Any:
         return [_without_queries(item) for item in value]
     if not isinstance(value, dict):
         return value
-    return {name: without_query(item) if name == "url" else _without_queries(item) for name, item in value.items()}
+    return {
+        name: guard.without_query(item) if name == "url" else _without_queries(item) for name, item in value.items()
+    }
 
 
 def check_lane(job: Job, lanes: Iterable[str]) -> None:

@@ -9,33 +9,23 @@ from typing import Annotated, Any, ClassVar, get_args
 import msgspec
 from msgspec import Meta
 
+from interlock.fields import field_types as kinds
 from interlock.fields.environment import Environment
 from interlock.fields.field import Checked, doc, settable
-from interlock.fields.field_types import (
-    JOB_NAME,
-    NAME_RULE,
-    Command,
-    FieldPath,
-    Size,
-    Span,
-    Text,
-    Whole,
-    Word,
-)
 
 FUNCTION = re.compile(r"([^\W\d]\w*(\.[^\W\d]\w*)*|[^\x00\n]*\.py):[^\W\d]\w*(\.[^\W\d]\w*)*")
 FILLED = r"[^\x00]*[^\x00\s][^\x00]*"  # text that is more than white space
-MEMORY = Size(1, 2**50)
-OTHER_JOB = Word(JOB_NAME, NAME_RULE.format(128))
+MEMORY = kinds.Size(1, 2**50)
+OTHER_JOB = kinds.Word(kinds.JOB_NAME, kinds.NAME_RULE.format(128))
 
 
-class FunctionName(Text):
+class FunctionName(kinds.Text):
     """`module:name` or `path/to/file.py:name`; in a document the path begins at its folder."""
 
     def __init__(self) -> None:
         super().__init__(FUNCTION.pattern, "of the form module:name or path/to/file.py:name")
 
-    def check(self, value: Any, place: FieldPath) -> str:
+    def check(self, value: Any, place: kinds.FieldPath) -> str:
         text = super().check(value, place)
         module, _, name = text.rpartition(":")
         if place.document is None or not module.endswith(".py"):
@@ -43,13 +33,13 @@ class FunctionName(Text):
         return f"{place.document.path(str(place), module)}:{name}"
 
 
-class Folder(Word):
+class Folder(kinds.Word):
     """The path of a folder; in a document it begins at the document's own."""
 
     def __init__(self) -> None:
         super().__init__(FILLED, "the path of a folder")
 
-    def check(self, value: Any, place: FieldPath) -> str:
+    def check(self, value: Any, place: kinds.FieldPath) -> str:
         text = super().check(value, place)
         return text if place.document is None else place.document.path(str(place), text)
 
@@ -60,9 +50,11 @@ class Limits(Checked, frozen=True, kw_only=True, omit_defaults=True):
     where: ClassVar[str] = "limits"
 
     memory: Annotated[int | str | None, doc("Address space, as in `512MiB`, or bytes."), MEMORY] = None
-    cpu: Annotated[float | str | None, doc("Processor time, at least a second; then it is killed."), Span("1s")] = None
-    files: Annotated[int | None, doc("Open files."), Whole(1)] = None
-    processes: Annotated[int | None, doc("Processes of the same user."), Whole(1)] = None
+    cpu: Annotated[
+        float | str | None, doc("Processor time, at least a second; then it is killed."), kinds.Span("1s")
+    ] = None
+    files: Annotated[int | None, doc("Open files."), kinds.Whole(1)] = None
+    processes: Annotated[int | None, doc("Processes of the same user."), kinds.Whole(1)] = None
 
 
 class BaseWork:
@@ -146,10 +138,10 @@ class JobRun(Checked, frozen=True, kw_only=True):
             description="A program and its arguments. It reads the payload from its standard input, its exit code "
             "decides, and the log is what it prints."
         ),
-        Command(),
+        kinds.Command(),
     ] = None
     shell: Annotated[
-        str | None, doc("A text for `/bin/sh`, run in the same way."), Word(FILLED, "text for the shell")
+        str | None, doc("A text for `/bin/sh`, run in the same way."), kinds.Word(FILLED, "text for the shell")
     ] = None
     function: Annotated[str | None, doc("Function, as `module:name` or `path/file.py:name`."), FunctionName()] = None
     job: Annotated[str | None, doc("Job of the app, by its id: runs the function of that job."), OTHER_JOB] = None

@@ -26,16 +26,8 @@ from interlock.sender.hooks import Hooks
 from interlock.sender.places import Places
 from interlock.sender.transport import ReceivedAnswer, Transport
 from interlock.task_set import TaskSet
+from interlock.wire import delivery_request as d
 from interlock.wire import message as m
-from interlock.wire.delivery_request import (
-    BecomeSender,
-    ForgetHook,
-    HookAnswered,
-    HookRequest,
-    Owed,
-    ReportSent,
-    Sent,
-)
 from interlock.wire.request import ValueAnswer
 
 logger = logging.getLogger("interlock.sender")
@@ -80,7 +72,7 @@ class Sender(Endpoint):
         self._places = Places()
         self._targets: dict[str, _Target] = {}  # by host
         self._orders: set[str | None] = set()  # orders of deliveries in hand
-        self._results: list[tuple[Delivery, Sent]] = []  # unreported
+        self._results: list[tuple[Delivery, d.Sent]] = []  # unreported
         self._reporting = 0  # length of the report that is not answered yet
         self._report_at = 0.0  # elapsed time of the next report
         self._is_report_planned = False
@@ -250,7 +242,7 @@ class Sender(Endpoint):
             said = delivery.id, delivery.event, delivery.job_id, delivery.host, tries, answer.error
             logger.warning("gave up on delivery %s (%s of %s to %s) after %d tries: %s", *said)
         ended_at = wall if given_up or not answer.error else None
-        sent = Sent(
+        sent = d.Sent(
             delivery.id, delivery.round, tries, time + delay, ended_at, answer.status, answer.text, answer.error
         )
         self._results.append((delivery, sent))
@@ -269,16 +261,16 @@ class Sender(Endpoint):
 
     def opened(self, peer: Peer) -> None:
         self._peer = peer
-        peer.send([m.Greeting(m.PROTOCOL), BecomeSender(self._next_request())])
+        peer.send([m.Greeting(m.PROTOCOL), d.BecomeSender(self._next_request())])
 
     def received(self, peer: Peer, messages: Sequence[m.Message]) -> None:
         for message in messages:
             match message:
-                case HookRequest():
+                case d.HookRequest():
                     self._hooks.call(message)
-                case ForgetHook(run_id):
+                case d.ForgetHook(run_id):
                     self._hooks.forget(run_id)
-                case Owed():
+                case d.Owed():
                     self._look_by(0.0)
                 case ValueAnswer(request) if request == self._requests and self._registered:
                     self._reported()
@@ -299,7 +291,7 @@ class Sender(Endpoint):
         self._requests += 1
         return self._requests
 
-    def _answer_hook(self, answered: HookAnswered) -> None:
+    def _answer_hook(self, answered: d.HookAnswered) -> None:
         if self._peer is not None:
             self._peer.send([answered])
 
@@ -315,7 +307,7 @@ class Sender(Endpoint):
                 return
             batch = [sent for _, sent in self._results[:MOST_REPORTED]]
             self._reporting = len(batch)
-            self._peer.send([ReportSent(self._next_request(), batch)])
+            self._peer.send([d.ReportSent(self._next_request(), batch)])
 
     def _report_planned(self) -> None:
         self._is_report_planned = False

@@ -13,19 +13,7 @@ from interlock.model.run import Run, Transition
 from interlock.model.state import HOLDS_SLOT, TERMINAL, State
 from interlock.model.tenant import EVERYBODY, TenantSpec
 from interlock.ports.store import StoredEvent
-from interlock.simulation.forecast_model import (
-    CONSTRAINTS,
-    LANE,
-    PREVIOUS,
-    TENANT,
-    WORKER,
-    Forecast,
-    JobForecast,
-    LaneForecast,
-    Notable,
-    Plan,
-    RunForecast,
-)
+from interlock.simulation import forecast_model as model
 from interlock.stores.memory import MemoryStore
 
 AT_ONCE = 0.001  # seconds within which a run starts on time
@@ -77,7 +65,7 @@ class _RunLife:
         self.lane = lane
         self.admitted: float | None = None  # when it joined the queue of its lane
         self.out: float | None = None  # when a worker first got it
-        self.held_by = WORKER  # cause of its wait in that queue
+        self.held_by = model.WORKER  # cause of its wait in that queue
         self.attempts = 0
         self.beside = 0
         self.is_guarded = False  # whether its constraints were checked
@@ -87,7 +75,7 @@ class _RunLife:
         if self.out is None or self.admitted is None or self.out - self.due < AT_ONCE:
             return 0.0, None
         by_previous = self.admitted - self.due
-        held_before = CONSTRAINTS if self.is_guarded else PREVIOUS
+        held_before = model.CONSTRAINTS if self.is_guarded else model.PREVIOUS
         return round(self.out - self.due, 3), held_before if by_previous > self.out - self.admitted else self.held_by
 
 
@@ -119,14 +107,14 @@ class _Slots:
             self._full += max(0.0, min(at, self._until) - self._full_since)
             self._full_since = None
 
-    def forecast(self) -> LaneForecast:
+    def forecast(self) -> model.LaneForecast:
         self._count_full(self._until)
         full = round(self._full, 3)
-        return LaneForecast(name=self.name, limit=self.limit, most=self.most, most_at=self.most_at, full=full)
+        return model.LaneForecast(name=self.name, limit=self.limit, most=self.most, most_at=self.most_at, full=full)
 
 
 class ForecastRecord:
-    def __init__(self, jobs: Mapping[str, Job], plan: Plan) -> None:
+    def __init__(self, jobs: Mapping[str, Job], plan: model.Plan) -> None:
         self._until = plan.until
         self._offsets = {job.id: 0.0 if job.schedule is None else job.schedule.offset(job.id) for job in jobs.values()}
         self._lanes = {name: _Slots(name, spec.limit, plan.until) for name, spec in plan.lanes.items()}
@@ -135,7 +123,7 @@ class ForecastRecord:
         ).max_running or inf  # the tenant of occurrences
         self._live: dict[str, _RunLife] = {}
         self._running: Counter[str] = Counter()  # job → runs that have started and not ended
-        self.runs: list[RunForecast] = []
+        self.runs: list[model.RunForecast] = []
 
     def note(self, batch: Batch) -> None:
         for row in batch.created:
@@ -148,8 +136,10 @@ class ForecastRecord:
         # Only after the whole pass is it known whether a waiting run lacks a slot or a worker.
         for run_id, transitions in batch.history:
             if transitions[-1].after is State.SCHEDULED and (waiting := self._live[run_id]).out is None:
-                of_tenant = TENANT if sum(lane.taken for lane in self._lanes.values()) >= self._most else WORKER
-                waiting.held_by = LANE if waiting.lane.taken >= waiting.lane.limit else of_tenant
+                of_tenant = (
+                    model.TENANT if sum(lane.taken for lane in self._lanes.values()) >= self._most else model.WORKER
+                )
+                waiting.held_by = model.LANE if waiting.lane.taken >= waiting.lane.limit else of_tenant
 
     def _step(self, run_id: str, life: _RunLife, entry: Transition) -> None:
         before, after, at = entry.before, entry.after, entry.at
@@ -183,7 +173,7 @@ class ForecastRecord:
         if life.nominal >= self._until:
             return
         waited, waited_for = life.wait()
-        run = RunForecast(
+        run = model.RunForecast(
             id=run_id,
             job_id=life.job_id,
             nominal_at=life.nominal,
@@ -199,33 +189,35 @@ class ForecastRecord:
         )
         self.runs.append(run)
 
-    def lanes(self) -> list[LaneForecast]:
+    def lanes(self) -> list[model.LaneForecast]:
         return [lane.forecast() for lane in self._lanes.values() if lane.most]
 
 
 WAITS = {
-    CONSTRAINTS: "its constraints",
-    PREVIOUS: "the previous run",
-    LANE: "a slot of lane {lane}",
-    TENANT: "the limit of tenant default",
-    WORKER: "room on a worker",
+    model.CONSTRAINTS: "its constraints",
+    model.PREVIOUS: "the previous run",
+    model.LANE: "a slot of lane {lane}",
+    model.TENANT: "the limit of tenant default",
+    model.WORKER: "room on a worker",
 }
 
 
-def summary(jobs: Sequence[Job], plan: Plan, record: ForecastRecord) -> Forecast:
+def summary(jobs: Sequence[Job], plan: model.Plan, record: ForecastRecord) -> model.Forecast:
     runs = sorted(record.runs, key=lambda run: (run.due_at, run.id))
-    by_job: defaultdict[str, list[RunForecast]] = defaultdict(list)
+    by_job: defaultdict[str, list[model.RunForecast]] = defaultdict(list)
     for run in runs:
         by_job[run.job_id].append(run)
     figures = [_job(job, by_job[job.id], plan) for job in jobs if job.schedule is not None or by_job[job.id]]
     notable = [finding for job in figures for finding in _notable(job, by_job[job.id])]
-    return Forecast(start=plan.start, until=plan.until, jobs=figures, lanes=record.lanes(), notable=notable, runs=runs)
+    return model.Forecast(
+        start=plan.start, until=plan.until, jobs=figures, lanes=record.lanes(), notable=notable, runs=runs
+    )
 
 
-def _job(job: Job, runs: Sequence[RunForecast], plan: Plan) -> JobForecast:
+def _job(job: Job, runs: Sequence[model.RunForecast], plan: model.Plan) -> model.JobForecast:
     waits = [run for run in runs if run.waited_for is not None]
     longest = max(waits, key=lambda run: run.waited, default=None)
-    return JobForecast(
+    return model.JobForecast(
         id=job.id,
         schedule="" if job.schedule is None else str(job.schedule),
         lane=next((lane for lane in job.lanes if lane in plan.lanes), MAIN),
@@ -244,13 +236,13 @@ def _job(job: Job, runs: Sequence[RunForecast], plan: Plan) -> JobForecast:
     )
 
 
-def _notable(job: JobForecast, runs: Sequence[RunForecast]) -> Iterator[Notable]:
+def _notable(job: model.JobForecast, runs: Sequence[model.RunForecast]) -> Iterator[model.Notable]:
     """Yield missed runs by reason, waits by cause, overlaps, and unsuccessful ends by state."""
 
-    def note(what: str, some: Sequence[RunForecast], text: str) -> Notable:
+    def note(what: str, some: Sequence[model.RunForecast], text: str) -> model.Notable:
         share = f"{len(some):,} of {len(runs):,}"
         first, last = some[0].due_at, some[-1].due_at
-        return Notable(job_id=job.id, what=what, count=len(some), first_at=first, last_at=last, text=share + text)
+        return model.Notable(job_id=job.id, what=what, count=len(some), first_at=first, last_at=last, text=share + text)
 
     for reason in dict.fromkeys(run.reason for run in runs if run.is_missed):
         missed = [run for run in runs if run.is_missed and run.reason == reason]

@@ -10,17 +10,7 @@ from uuid import uuid4
 
 from interlock.error import CannotStart, WrongStatus
 from interlock.model.child_info import Exit
-from interlock.supervision.engines import (
-    OVER,
-    PATIENCE,
-    PAUSE,
-    ContainerState,
-    EngineApi,
-    EngineError,
-    LogPlace,
-    Patience,
-    open_engine,
-)
+from interlock.supervision import engines
 from interlock.supervision.goal import insist
 from interlock.supervision.instance import Birth, NativeInstance, Surroundings
 from interlock.supervision.output import Output
@@ -39,18 +29,20 @@ BETWEEN_LOOKS = 2.0  # seconds between looks at a container whose log goes on
 class ContainerInstance(NativeInstance):
     can_suspend = True
 
-    def __init__(self, spec: Container, birth: Birth, around: Surroundings, patience: Patience = PATIENCE) -> None:
+    def __init__(
+        self, spec: Container, birth: Birth, around: Surroundings, patience: engines.Patience = engines.PATIENCE
+    ) -> None:
         super().__init__(birth, around)
         self._spec = spec
         self._patience = patience
         self._name = container_name(birth)
-        self._engine: EngineApi | None = None
+        self._engine: engines.EngineApi | None = None
         self._creating: asyncio.Task[str] | None = None
         self._id = ""
         self._key = f"{birth.path} {uuid4()}"
         """names the guard's request to remove it: containers belong to their engine, which does not know us"""
         self._stop_signal = "SIGTERM"
-        self._place = LogPlace()
+        self._place = engines.LogPlace()
         self._output = Output(self._deliver, lambda: self.on_line)
         self._log_ended = asyncio.Event()
         self._over: asyncio.Future[Exit] = asyncio.get_running_loop().create_future()
@@ -66,7 +58,7 @@ class ContainerInstance(NativeInstance):
             await self._begin()
         except BaseException as error:
             await insist(self._tasks.begin(self._undo()))
-            if isinstance(error, EngineError):
+            if isinstance(error, engines.EngineError):
                 raise CannotStart(self._birth.path, str(error)) from error
             raise
         self._living = asyncio.get_running_loop().create_task(self._live(), name=self._birth.path)
@@ -74,7 +66,7 @@ class ContainerInstance(NativeInstance):
             self.kill()
 
     async def _begin(self) -> None:
-        engine = self._engine = await open_engine(self._spec.engine, self._patience)
+        engine = self._engine = await engines.open_engine(self._spec.engine, self._patience)
         # An earlier life left its container behind if the engine was away, or the machine went down.
         for leftover in await engine.labelled(f"{RESUME_LABEL}={self._birth.resume_id}"):
             await engine.remove(leftover)
@@ -82,10 +74,10 @@ class ContainerInstance(NativeInstance):
         self._around.guard.remember(self._key, engine.socket, engine.removal_request(self._id))
         self._stop_signal = (await engine.inspect(self._id)).config.stop_signal or self._stop_signal
         await engine.start(self._id)
-        with suppress(EngineError):
+        with suppress(engines.EngineError):
             self.pid = (await engine.inspect(self._id)).state.pid or None
 
-    async def _create(self, engine: EngineApi) -> str:
+    async def _create(self, engine: engines.EngineApi) -> str:
         config = configuration(self._spec, self._birth)
         pulled = cleared = False
         while True:
@@ -93,7 +85,7 @@ class ContainerInstance(NativeInstance):
             self._creating = asyncio.get_running_loop().create_task(engine.create(self._name, config))
             try:
                 return await asyncio.shield(self._creating)
-            except EngineError as error:
+            except engines.EngineError as error:
                 if error.image_is_missing and not pulled:
                     pulled = True
                     await self._pull(engine)
@@ -103,13 +95,13 @@ class ContainerInstance(NativeInstance):
                 else:
                     raise
 
-    async def _pull(self, engine: EngineApi) -> None:
+    async def _pull(self, engine: engines.EngineApi) -> None:
         image = self._spec.image
         logger.info("%s: pulling the image %s", self._birth.path, image)
         try:
             await engine.pull(image)
-        except EngineError as error:
-            raise EngineError(f"the image {image} is missing and cannot be pulled: {error}") from error
+        except engines.EngineError as error:
+            raise engines.EngineError(f"the image {image} is missing and cannot be pulled: {error}") from error
 
     async def _undo(self) -> None:
         """Remove what a failed start may have created."""
@@ -118,7 +110,7 @@ class ContainerInstance(NativeInstance):
         if self._creating is not None:
             await asyncio.wait([self._creating])
             error = self._creating.exception()
-            if not isinstance(error, EngineError) or error.status is None:
+            if not isinstance(error, engines.EngineError) or error.status is None:
                 # An engine that does not answer does not get long.
                 with suppress(TimeoutError):
                     async with asyncio.timeout(None if error is None else self._patience.quick):
@@ -147,30 +139,30 @@ class ContainerInstance(NativeInstance):
         finally:
             self.settle(exit)
 
-    async def _watch(self, engine: EngineApi) -> None:
+    async def _watch(self, engine: engines.EngineApi) -> None:
         """Look when its log ends, as it does with the container, and every few seconds."""
         try:
-            while (state := await self._look(engine)) is not None and state.status not in OVER:
+            while (state := await self._look(engine)) is not None and state.status not in engines.OVER:
                 self._log_ended.clear()
                 with suppress(TimeoutError):
                     async with asyncio.timeout(BETWEEN_LOOKS):
                         await self._log_ended.wait()
         except Exception as error:
-            if not isinstance(error, EngineError):
+            if not isinstance(error, engines.EngineError):
                 logger.exception("%s: its container cannot be watched", self._birth.path)
             self._give_up(f"its state is unknown: {error}")
         else:
             if not self._over.done():
                 self._over.set_result(self._exit_of(state))
 
-    async def _look(self, engine: EngineApi) -> ContainerState | None:
+    async def _look(self, engine: engines.EngineApi) -> engines.ContainerState | None:
         """Return its state, None if it does not exist. Wait a limited time for an engine that is away."""
         loop = asyncio.get_running_loop()
         lost_at: float | None = None
         while True:
             try:
                 return (await engine.inspect(self._id)).state
-            except EngineError as error:
+            except engines.EngineError as error:
                 if error.status == 404:
                     return None
                 if lost_at is None:
@@ -178,9 +170,9 @@ class ContainerInstance(NativeInstance):
                     logger.warning("%s: %s", self._birth.path, error)
                 elif loop.time() - lost_at > self._patience.lost:
                     raise
-            await asyncio.sleep(PAUSE)
+            await asyncio.sleep(engines.PAUSE)
 
-    def _exit_of(self, state: ContainerState | None) -> Exit:
+    def _exit_of(self, state: engines.ContainerState | None) -> Exit:
         if state is None:
             return self._exit(error="its container was removed")
         error = "out of memory" if state.oom_killed else state.error
@@ -193,35 +185,35 @@ class ContainerInstance(NativeInstance):
             self._is_given_up = True
             self._over.set_result(self._exit(error=why))
 
-    async def _remove(self, engine: EngineApi, container: str) -> None:
+    async def _remove(self, engine: engines.EngineApi, container: str) -> None:
         try:
             await engine.remove(container)
-        except EngineError as error:
+        except engines.EngineError as error:
             logger.warning("%s: its container %s could not be removed: %s", self._birth.path, self._name, error)
         else:
             self._around.guard.disregard(self._key)
 
-    async def _follow(self, engine: EngineApi) -> None:
-        pause, is_reported = PAUSE, False
+    async def _follow(self, engine: engines.EngineApi) -> None:
+        pause, is_reported = engines.PAUSE, False
         while True:
             place = self._place.reached
             try:
                 await engine.read_log(self._id, self._place, self._output.take, follow=True)
-            except EngineError as error:
+            except engines.EngineError as error:
                 if error.status is not None and not is_reported:
                     is_reported = True
                     logger.warning("%s: its output cannot be read: %s", self._birth.path, error)
             # It has ended, or the engine went away, or has no log.
             self._log_ended.set()
-            pause = PAUSE if self._place.reached != place else min(pause * 2, LONGEST_PAUSE)
+            pause = engines.PAUSE if self._place.reached != place else min(pause * 2, LONGEST_PAUSE)
             await asyncio.sleep(pause)
 
-    async def _read_rest(self, engine: EngineApi) -> None:
+    async def _read_rest(self, engine: engines.EngineApi) -> None:
         """Read its last output, which may come after its end is known."""
         try:
             async with asyncio.timeout(LAST_WORDS):
                 await engine.read_log(self._id, self._place, self._output.take, follow=False)
-        except EngineError:
+        except engines.EngineError:
             pass  # it was removed with its log, or `_follow` has logged the reason
         except TimeoutError:
             logger.warning("%s: printed too much for its last output to be read in time", self._birth.path)
@@ -247,7 +239,7 @@ class ContainerInstance(NativeInstance):
     async def _ask_to_end(self) -> None:
         assert self._engine is not None
         if self._is_paused:
-            with suppress(EngineError):
+            with suppress(engines.EngineError):
                 await self._engine.change(self._id, "unpause")
         await self._signal(self._stop_signal)
 
@@ -266,10 +258,10 @@ class ContainerInstance(NativeInstance):
         """Send a signal until the engine takes it or the container ends; return whether the engine took it."""
         assert self._engine is not None
         while not self._over.done():
-            with suppress(EngineError):
+            with suppress(engines.EngineError):
                 await self._engine.change(self._id, "kill", signal=signal)
                 return True
-            await asyncio.wait([self._over], timeout=PAUSE)
+            await asyncio.wait([self._over], timeout=engines.PAUSE)
         return False
 
     async def suspend(self) -> None:
@@ -285,7 +277,7 @@ class ContainerInstance(NativeInstance):
             raise WrongStatus(f"{self._birth.path}: could not be {what} (it does not run)")
         try:
             await self._engine.change(self._id, action)
-        except EngineError as error:
+        except engines.EngineError as error:
             raise WrongStatus(f"{self._birth.path}: could not be {what} ({error})") from error
 
 

@@ -22,51 +22,41 @@ from interlock.fields.duration import span
 from interlock.model.explanation import Reason, ReasonKind
 from interlock.model.run import Now, Run
 from interlock.model.state import ON_WORKER, State
+from interlock.wire import message as m
 from interlock.wire.command import HandedOver, Stalled, WorkerDown, WorkerUp
-from interlock.wire.message import (
-    Dispatch,
-    Drain,
-    Heard,
-    Heartbeat,
-    Held,
-    Leaving,
-    Load,
-    Seen,
-    Stop,
-)
 
 STALE = "stale"
 
 
-def heartbeat(p: Pass, worker_id: str, message: Heartbeat) -> None:
+def heartbeat(p: Pass, worker_id: str, message: m.Heartbeat) -> None:
     for held in message.held:
         attempt = current(p, worker_id, held.run_id, held.fence)
         if attempt is None:
-            p.send(worker_id, Stop(held.run_id, held.fence, STALE))
+            p.send(worker_id, m.Stop(held.run_id, held.fence, STALE))
         else:
             attempt.run.heartbeats += 1
             _hear(p, attempt, held)
-    p.send(worker_id, Heard(message.at, p.elapsed))
+    p.send(worker_id, m.Heard(message.at, p.elapsed))
 
 
-def note_load(p: Pass, worker_id: str, message: Load) -> None:
+def note_load(p: Pass, worker_id: str, message: m.Load) -> None:
     worker = p.state.workers.get(worker_id)
     if worker is not None:
         hear(p.state, worker, p.elapsed)
         worker.cpu, worker.memory, worker.gpu = message.cpu, message.memory, message.gpu
         p.state.roster.changed(worker)
         watch_silence(p.state, p.elapsed)
-    p.send(worker_id, Seen())
+    p.send(worker_id, m.Seen())
 
 
-def _hear(p: Pass, attempt: Attempt, held: Held) -> None:
+def _hear(p: Pass, attempt: Attempt, held: m.Held) -> None:
     """Record a sign of life, and repeat messages that a broken link may have lost: the start, the request to stop."""
     attempt.heard = p.elapsed
     attempt.accepted = True
     if held.begun:
         begin(p, attempt.run)
     if attempt.run.stop is not None:
-        p.send(str(attempt.run.worker_id), Stop(held.run_id, held.fence, attempt.run.stop))
+        p.send(str(attempt.run.worker_id), m.Stop(held.run_id, held.fence, attempt.run.stop))
 
 
 def worker_up(p: Pass, origin: str, command: WorkerUp) -> None:
@@ -77,7 +67,7 @@ def worker_up(p: Pass, origin: str, command: WorkerUp) -> None:
     worker.processes = command.processes
     worker.jobs = command.jobs
     if worker.draining and not command.draining:
-        p.send(worker.id, Drain())  # a broken link may have lost it
+        p.send(worker.id, m.Drain())  # a broken link may have lost it
     worker.draining = worker.draining or command.draining
     worker.pool = command.pool
     worker.capabilities = command.capabilities
@@ -93,7 +83,7 @@ def worker_up(p: Pass, origin: str, command: WorkerUp) -> None:
     for held in command.held:
         attempt = current(p, worker.id, held.run_id, held.fence)
         if attempt is None:
-            p.send(worker.id, Stop(held.run_id, held.fence, STALE))
+            p.send(worker.id, m.Stop(held.run_id, held.fence, STALE))
             continue
         known.add(held.run_id)
         _hear(p, attempt, held)
@@ -126,7 +116,7 @@ def worker_down(p: Pass, origin: str, command: WorkerDown) -> None:
         watch_silence(p.state, worker.heard)
 
 
-def worker_leaving(p: Pass, worker_id: str, message: Leaving) -> None:
+def worker_leaving(p: Pass, worker_id: str, message: m.Leaving) -> None:
     worker = p.state.workers.get(worker_id)
     if worker is not None:
         worker.draining = True
@@ -149,7 +139,7 @@ def handed_over(p: Pass, origin: str, command: HandedOver) -> None:
         attempts = {} if worker is None else worker.attempts
         is_out = False
         for message in messages:
-            if type(message) is Dispatch:
+            if type(message) is m.Dispatch:
                 attempt = attempts.get(message.run_id)
                 if attempt is not None and attempt.run.fence == message.fence and not attempt.accepted:
                     attempt.heard = command.at
@@ -171,7 +161,7 @@ def check_silence(p: Pass) -> None:
                 oldest = attempt.heard if oldest is None else min(oldest, attempt.heard)
                 continue
             run = attempt.run
-            p.send(worker.id, Stop(run.id, run.fence, STALE))
+            p.send(worker.id, m.Stop(run.id, run.fence, STALE))
             if run.state is State.DISPATCHED and not attempt.accepted and worker.connected:
                 p.set_facet(run, unheard=True)
                 give_back(p, attempt, f"no word from {worker.id} for {silence:g}s; it may have begun there")

@@ -5,16 +5,7 @@ Stopping ends a waiting run at once, and asks the worker of an executing one.
 
 from collections.abc import Callable, Iterator
 
-from interlock.core.attempts.settle import (
-    ATTEMPT_TIMEOUT,
-    DEADLINE,
-    TIMEOUT,
-    as_written,
-    ask_to_stop,
-    cancel_run,
-    limit_name,
-    runtimes,
-)
+from interlock.core.attempts import settle
 from interlock.core.bulk import rerun
 from interlock.core.facts import Needs
 from interlock.core.guards import constraints
@@ -95,7 +86,7 @@ def has_expired(p: Pass, run: Run) -> bool:
     """Stop a run past its deadline; also a stage of the entry."""
     if run.deadline_at is None or run.deadline_at > p.now or run.state is State.TERMINATING:
         return False
-    _time_out(p, run, DEADLINE)
+    _time_out(p, run, settle.DEADLINE)
     return True
 
 
@@ -103,32 +94,32 @@ def overrun(p: Pass, run: Run, kind: str) -> None:
     """Stop a run if it or its attempt has run for too long. One that has done its work waits only for its hook,
     and a verdict may have lifted the limit."""
     job = p.state.job_of(run)
-    if run.state is State.TERMINATING or kind not in dict(runtimes(job, run)):
+    if run.state is State.TERMINATING or kind not in dict(settle.runtimes(job, run)):
         return
-    name = limit_name(job, run, kind)
+    name = settle.limit_name(job, run, kind)
     if name.startswith(ALLOWED):
         violate(p, run, ALLOWED, f"stopped after {span(checked(job.constraints.max_allowed_run_time))} of run time")
     if kind != ATTEMPT_RUNTIME:
         _time_out(p, run, f"{name} passed")
     elif run.state in ON_WORKER and run.stop is None:
-        _ask_to_stop(p, run, ATTEMPT_TIMEOUT, f"{name} passed")
+        _ask_to_stop(p, run, settle.ATTEMPT_TIMEOUT, f"{name} passed")
 
 
 def _time_out(p: Pass, run: Run, why: str) -> None:
     if run.state not in ON_WORKER:
         run.outcome = Outcome.TIMEOUT
         p.move(run, State.TIMEOUT, f"{why} while {run.state}")
-    elif run.stop in (None, ATTEMPT_TIMEOUT):
-        _ask_to_stop(p, run, TIMEOUT, why)
+    elif run.stop in (None, settle.ATTEMPT_TIMEOUT):
+        _ask_to_stop(p, run, settle.TIMEOUT, why)
 
 
 def _ask_to_stop(p: Pass, run: Run, stop: str, why: str) -> None:
-    grace = as_written(p.state.job_of(run).grace)
-    ask_to_stop(p, run, stop, f"{why}, with a grace of {grace} on top", "scheduler")
+    grace = settle.as_written(p.state.job_of(run).grace)
+    settle.ask_to_stop(p, run, stop, f"{why}, with a grace of {grace} on top", "scheduler")
 
 
 ACTIONS: dict[RunAction, Callable[[Pass, Run, str, str], bool]] = {
-    RunAction.CANCEL: cancel_run,
+    RunAction.CANCEL: settle.cancel_run,
     RunAction.HOLD: hold,
     RunAction.RELEASE: release,
 }

@@ -28,25 +28,9 @@ from interlock.core.sessions.turns import let_others_pass
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
 from interlock.fields.duration import brief, checked, span
+from interlock.model import guard as g
 from interlock.model.explanation import Reason, ReasonKind
 from interlock.model.failure import Outcome
-from interlock.model.guard import (
-    CHECKS,
-    EXPECTED,
-    INFORM,
-    MAX_CONCURRENT,
-    NO_CONSTRAINTS,
-    POST_HOOK,
-    PRE_HOOK,
-    PREVIOUS,
-    SKIP,
-    WAIT,
-    WINDOW,
-    Action,
-    ActionKind,
-    Check,
-    OnError,
-)
 from interlock.model.job import Job
 from interlock.model.run import Now, Run
 from interlock.model.state import State
@@ -56,7 +40,7 @@ from interlock.wire.effect import ReadPrevious
 def constrain(p: Pass, run: Run) -> bool:
     """Check the constraints of a run that is due; a stage of the entry."""
     constraints = p.state.job_of(run).constraints
-    if constraints is NO_CONSTRAINTS or not constraints.before:
+    if constraints is g.NO_CONSTRAINTS or not constraints.before:
         return False
     if run.facets is not None and run.facets.caused_by is not None and run.facets.caused_by.check:
         # Another run waits for it: its own constraints could make both wait for ever.
@@ -84,25 +68,25 @@ def _names(state: SchedulerState, run: Run) -> list[str]:
     """Return the constraints to check: all of them, or before a retry those in `recheck_on_retry`."""
     constraints = state.job_of(run).constraints
     names = [name for name in constraints.before if not run.guarded.cleared or name in constraints.recheck_on_retry]
-    return [check for name in names for check in (_checks(state, run) if name == CHECKS else [name])]
+    return [check for name in names for check in (_checks(state, run) if name == g.CHECKS else [name])]
 
 
-def _checks(state: SchedulerState, run: Run) -> dict[str, Check]:
+def _checks(state: SchedulerState, run: Run) -> dict[str, g.Check]:
     """Return the checks of a run by the names of their constraints."""
-    return {f"check {check.job}": check for check in state.job_of(run).constraints.checks if isinstance(check, Check)}
+    return {f"check {check.job}": check for check in state.job_of(run).constraints.checks if isinstance(check, g.Check)}
 
 
 def _missing(state: SchedulerState, run: Run) -> list[str]:
     """Return the constraints that wait for an answer from outside the pass."""
-    return [name for name in _names(state, run) if name not in (*run.guarded.answers, WINDOW, MAX_CONCURRENT)]
+    return [name for name in _names(state, run) if name not in (*run.guarded.answers, g.WINDOW, g.MAX_CONCURRENT)]
 
 
 def ask(p: Pass, run: Run) -> None:
     """Ask for the missing answers, after a restart again and with the same ids, or judge if none is missing."""
     for name in _missing(p.state, run):
-        if name == PREVIOUS:
+        if name == g.PREVIOUS:
             effects.ask(p, ReadPrevious(run.id, run.seq))
-        elif name == PRE_HOOK:
+        elif name == g.PRE_HOOK:
             call_hook(p, run, name)
         elif name not in run.guarded.asked:
             _begin_check(p, run, name)
@@ -118,7 +102,7 @@ def _begin_check(p: Pass, run: Run, name: str) -> None:
             p, run, check.job, about(run, "check"), name, checked(check.timeout), "called to check"
         )
     except ActionFailed as error:
-        _unanswered(p, run, name, OnError(check.on_error), str(error))
+        _unanswered(p, run, name, g.OnError(check.on_error), str(error))
     else:
         p.set_facet(run, constraints=replace(run.guarded, asked={**run.guarded.asked, name: called.id}))
 
@@ -137,20 +121,20 @@ def proceed(p: Pass, run: Run) -> None:
         _judge(p, run)
 
 
-def _unanswered(p: Pass, run: Run, name: str, on_error: OnError, why: str) -> None:
+def _unanswered(p: Pass, run: Run, name: str, on_error: g.OnError, why: str) -> None:
     """Follow `on_error` of a constraint that cannot be checked."""
     reason = f"{name} cannot be checked: {why}"[:LONGEST_MESSAGE]
     violate(p, run, name, f"cannot be checked: {why}"[:LONGEST_MESSAGE])
-    if on_error is OnError.ALLOW:
+    if on_error is g.OnError.ALLOW:
         _answer(p, run, name, "")
     else:
         _end(p, run, on_error, reason)
 
 
-def _end(p: Pass, run: Run, on_error: OnError, reason: str) -> None:
-    if on_error is OnError.SKIP:
+def _end(p: Pass, run: Run, on_error: g.OnError, reason: str) -> None:
+    if on_error is g.OnError.SKIP:
         _skip(p, run, reason)
-    elif on_error is OnError.ALLOW:
+    elif on_error is g.OnError.ALLOW:
         _clear(p, run, f"allowed to start although {reason}")
     else:
         run.error = reason
@@ -167,7 +151,7 @@ def previous_read(p: Pass, run: Run, answer: tuple[str, State, bool] | None) -> 
             message = f"the previous run {run_id} has not ended ({state})"
         elif state is not State.SUCCEEDED:
             message = f"the previous run {run_id} ended as {state}"
-    _answer(p, run, PREVIOUS, message)
+    _answer(p, run, g.PREVIOUS, message)
 
 
 def hook_answered(p: Pass, run: Run, answer: tuple[int | None, str]) -> None:
@@ -175,21 +159,21 @@ def hook_answered(p: Pass, run: Run, answer: tuple[int | None, str]) -> None:
     if run.state is State.TERMINATING:
         _finish(p, run, status, why)
     elif status is None:
-        _unanswered(p, run, PRE_HOOK, OnError(hook_of(p, run, PRE_HOOK).on_error), why)
+        _unanswered(p, run, g.PRE_HOOK, g.OnError(hook_of(p, run, g.PRE_HOOK).on_error), why)
     else:
-        _answer(p, run, PRE_HOOK, "" if status in GOOD else f"answered {status}")
+        _answer(p, run, g.PRE_HOOK, "" if status in GOOD else f"answered {status}")
 
 
 def _finish(p: Pass, run: Run, status: int | None, why: str) -> None:
     """End a run whose work is done, as the hook after it says."""
     message = "" if status in GOOD else f"cannot be called: {why}" if status is None else f"answered {status}"
     if message:
-        violate(p, run, POST_HOOK, message)
-    if not message or (status is None and hook_of(p, run, POST_HOOK).on_error != OnError.FAIL):
+        violate(p, run, g.POST_HOOK, message)
+    if not message or (status is None and hook_of(p, run, g.POST_HOOK).on_error != g.OnError.FAIL):
         p.move(run, State.SUCCEEDED, "done")
         output.scan_later(p, run)
         return
-    run.outcome, run.result, run.error = Outcome.FAILED, None, f"{POST_HOOK} {message}"
+    run.outcome, run.result, run.error = Outcome.FAILED, None, f"{g.POST_HOOK} {message}"
     p.touch(run)
     p.move(run, State.FAILED, run.error)
 
@@ -199,12 +183,12 @@ def _judge(p: Pass, run: Run) -> None:
     job, names = p.state.job_of(run), _names(p.state, run)
     constraints = job.constraints
     found = [(name, message) for name, message in run.guarded.answers.items() if message]
-    if WINDOW in names and p.now - run.scheduled_at > checked(constraints.catch_up_window):
+    if g.WINDOW in names and p.now - run.scheduled_at > checked(constraints.catch_up_window):
         window = brief(checked(constraints.catch_up_window))
-        found.append((WINDOW, f"{brief(p.now - run.scheduled_at)} late, {window} allowed"))
+        found.append((g.WINDOW, f"{brief(p.now - run.scheduled_at)} late, {window} allowed"))
     holding, most = guard_of(p.state, run.job_id).holding, constraints.max_concurrent_runs
-    if MAX_CONCURRENT in names and most is not None and len(holding) >= most:
-        found.append((MAX_CONCURRENT, f"{len(holding):,} live, {most:,} allowed"))
+    if g.MAX_CONCURRENT in names and most is not None and len(holding) >= most:
+        found.append((g.MAX_CONCURRENT, f"{len(holding):,} live, {most:,} allowed"))
     if not found:
         _clear(p, run, "all constraints are met")
         return
@@ -213,16 +197,16 @@ def _judge(p: Pass, run: Run) -> None:
     guarded = run.guarded
     p.move(run, State.ACTION_PENDING, _why(run))
     since = p.now if guarded.since is None else guarded.since
-    actions, is_only_full = job.actions("on_constraint_violation"), [name for name, _ in found] == [MAX_CONCURRENT]
-    decision = actions[-1].decision if actions else WAIT if is_only_full else SKIP
+    actions, is_only_full = job.actions("on_constraint_violation"), [name for name, _ in found] == [g.MAX_CONCURRENT]
+    decision = actions[-1].decision if actions else g.WAIT if is_only_full else g.SKIP
     p.set_facet(run, constraints=replace(guarded, asked={}, since=since, decision=decision))
     p.move(run, State.ACTION_RUNNING, ", then ".join([*(action.action for action in _informing(job)), decision.action]))
     _act(p, run)
 
 
-def _informing(job: Job) -> list[Action]:
+def _informing(job: Job) -> list[g.Action]:
     """Return the actions of a violation that decide nothing."""
-    return [action for action in job.actions("on_constraint_violation") if action.action in INFORM]
+    return [action for action in job.actions("on_constraint_violation") if action.action in g.INFORM]
 
 
 def _act(p: Pass, run: Run) -> None:
@@ -233,7 +217,7 @@ def _act(p: Pass, run: Run) -> None:
         try:
             called = notify(p, run, action, "violated", step, ACTION)
         except ActionFailed as error:
-            _failed(p, run, OnError(action.on_error), f"{action.action} failed: {error}")
+            _failed(p, run, g.OnError(action.on_error), f"{action.action} failed: {error}")
             return
         guarded = run.guarded
         asked = {} if called is None else {ACTION: called.id}
@@ -244,14 +228,14 @@ def _act(p: Pass, run: Run) -> None:
     p.set_facet(run, constraints=replace(guarded, actions=guarded.actions + 1, asked={}))
     decision = guarded.decision
     assert decision is not None
-    if decision.action is ActionKind.SKIP:
+    if decision.action is g.ActionKind.SKIP:
         _skip(p, run, _why(run))
     else:
         refused = park(p, run, decision)
         if isinstance(refused, Overtaken):
             _skip(p, run, str(refused))
         elif refused is not None:
-            _failed(p, run, OnError(decision.on_error), str(refused))
+            _failed(p, run, g.OnError(decision.on_error), str(refused))
 
 
 def _why(run: Run) -> str:
@@ -260,7 +244,7 @@ def _why(run: Run) -> str:
     return "; ".join(f"{violation.constraint}: {violation.message}" for violation in latest)[:LONGEST_MESSAGE]
 
 
-def _failed(p: Pass, run: Run, on_error: OnError, why: str) -> None:
+def _failed(p: Pass, run: Run, on_error: g.OnError, why: str) -> None:
     """Follow `on_error` of an action that failed."""
     guarded = run.guarded
     p.set_facet(run, constraints=replace(guarded, failed=guarded.failed + 1))
@@ -271,7 +255,7 @@ def _failed(p: Pass, run: Run, on_error: OnError, why: str) -> None:
 def _skip(p: Pass, run: Run, reason: str) -> None:
     if run.state is State.CONDITION_RUNNING:
         p.move(run, State.ACTION_PENDING, reason)
-        p.move(run, State.ACTION_RUNNING, str(ActionKind.SKIP))
+        p.move(run, State.ACTION_RUNNING, str(g.ActionKind.SKIP))
     p.move(run, State.SKIPPED, reason)
 
 
@@ -338,7 +322,7 @@ def _answer_caller(p: Pass, run: Run) -> None:
     if caused_by.check != ACTION:
         if fault:
             on_error = _checks(p.state, caller)[caused_by.check].on_error
-            _unanswered(p, caller, caused_by.check, OnError(on_error), fault)
+            _unanswered(p, caller, caused_by.check, g.OnError(on_error), fault)
         else:
             _answer(p, caller, caused_by.check, message)
     elif run.state is State.SUCCEEDED:
@@ -349,7 +333,7 @@ def _answer_caller(p: Pass, run: Run) -> None:
         _failed(
             p,
             caller,
-            OnError(action.on_error),
+            g.OnError(action.on_error),
             f"call of {action.job} failed: run {run.id} ended as {run.state} ({run.reason})",
         )
 
@@ -360,7 +344,7 @@ def late(p: Pass, run: Run, kind: str) -> None:
     if expected is None or run.guarded.late or run.state is State.TERMINATING:
         return
     p.set_facet(run, constraints=replace(run.guarded, late=True))
-    violate(p, run, EXPECTED, f"still running after {span(checked(expected))}")
+    violate(p, run, g.EXPECTED, f"still running after {span(checked(expected))}")
     inform_all(p, run, "on_late", "late")
 
 
@@ -368,8 +352,8 @@ def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
     """Explain a wait for the answer to a constraint, or because one is violated."""
     guarded, kind = run.guarded, ReasonKind.CONSTRAINT
     if run.state is State.TERMINATING and not output.waits_for_scan(run):
-        text = f"has finished its work and waits for {POST_HOOK} to answer"
-        yield Reason(kind=kind, text=text, name=POST_HOOK, since=run.changed_at)
+        text = f"has finished its work and waits for {g.POST_HOOK} to answer"
+        yield Reason(kind=kind, text=text, name=g.POST_HOOK, since=run.changed_at)
     elif run.state is State.CONDITION_RUNNING:
         for name in _missing(state, run):
             runs = [guarded.asked[name]] if name in guarded.asked else []

@@ -8,21 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from interlock.core.facts import Snapshot
-from interlock.core.lanes.gate import (
-    LANE_RATE,
-    POLICY_LIMIT,
-    RATE,
-    TENANT_RATE,
-    UNLIMITED,
-    VALUE_RATE,
-    Gate,
-    LimitGate,
-    RateGate,
-    gate_names,
-    limit_names,
-    session_rate,
-    value_rate,
-)
+from interlock.core.lanes import gate as g
 from interlock.core.lanes.lane import RouteKey
 from interlock.core.sessions.session import Sessions
 from interlock.core.tenants.tenant import Tenants
@@ -38,31 +24,31 @@ if TYPE_CHECKING:
 def ring(p: "Pass", name: str, at: float) -> None:
     """Look at a rate whose time has come."""
     gate = p.state.gates.get(name)
-    if isinstance(gate, RateGate) and gate.alarm == at:
+    if isinstance(gate, g.RateGate) and gate.alarm == at:
         gate.alarm = inf
         p.state.gates.open[name] = gate
-        if name.startswith(LANE_RATE) and (lane := name.removeprefix(LANE_RATE)) in p.state.lanes:
+        if name.startswith(g.LANE_RATE) and (lane := name.removeprefix(g.LANE_RATE)) in p.state.lanes:
             p.state.lanes.mark_startable(lane)
 
 
-def gates_of(state: "SchedulerState", run: Run, key: RouteKey) -> list[Gate]:
+def gates_of(state: "SchedulerState", run: Run, key: RouteKey) -> list[g.Gate]:
     """Return the gates of a queue with this run."""
-    job, gates = state.job_of(run), list[Gate]()
+    job, gates = state.job_of(run), list[g.Gate]()
     session = state.of(Sessions).of(run)
     if (
         session is not None
         and session.rate is not None
-        and key[2][0] == (name := session_rate(run.tenant, session.name))
+        and key[2][0] == (name := g.session_rate(run.tenant, session.name))
     ):
         gates.append(state.gates.rate(name, *session.rate))
     if job.rate is not None:
-        gates.append(state.gates.rate(f"{RATE}job:{job.id}", job.rate, job.burst))
-    if (rated_value := value_rate(job, run)) is not None and job.limit is not None and job.limit.rate is not None:
+        gates.append(state.gates.rate(f"{g.RATE}job:{job.id}", job.rate, job.burst))
+    if (rated_value := g.value_rate(job, run)) is not None and job.limit is not None and job.limit.rate is not None:
         gates.append(state.gates.rate(rated_value, job.limit.rate, job.limit.burst))
-    for name in limit_names(run):
+    for name in g.limit_names(run):
         limit, allowed = state.gates.limit(name), run.limits.max_concurrent
-        if not name.startswith(POLICY_LIMIT):
-            limit.most = limit.most if job.limit is None else job.limit.max or UNLIMITED
+        if not name.startswith(g.POLICY_LIMIT):
+            limit.most = limit.most if job.limit is None else job.limit.max or g.UNLIMITED
         elif allowed is not None:
             limit.most = allowed
         gates.append(limit)
@@ -82,14 +68,14 @@ def note_value(p: "Pass", run: Run) -> None:
 def load(state: "SchedulerState", snapshot: Snapshot, now: Now) -> None:
     """Continue with the debts of rates."""
     for name, memo in snapshot.memos.items():
-        if name.startswith(RATE):
+        if name.startswith(g.RATE):
             left = msgspec.json.decode(memo, type=float) - now.wall
-            state.gates[name] = state.gates.open[name] = RateGate(name=name, due=now.elapsed + left)
+            state.gates[name] = state.gates.open[name] = g.RateGate(name=name, due=now.elapsed + left)
 
 
 def follow_wall_clock(p: "Pass") -> None:
     for gate in p.state.gates.values():
-        if isinstance(gate, RateGate) and gate.due > p.elapsed:
+        if isinstance(gate, g.RateGate) and gate.due > p.elapsed:
             gate.keep_debt(p)
 
 
@@ -102,12 +88,12 @@ def let_queues_try(p: "Pass") -> bool:
         tries = tries or room > 0
         if not room or not gate.parked:
             del state.gates.open[gate.name]
-        if isinstance(gate, LimitGate) and not gate.holders and not gate.parked:
+        if isinstance(gate, g.LimitGate) and not gate.holders and not gate.parked:
             state.gates.pop(gate.name, None)  # a tenant is not among them
-        elif isinstance(gate, RateGate) and gate.parked:
+        elif isinstance(gate, g.RateGate) and gate.parked:
             if not room:
                 gate.set_alarm(p, gate.opens_at)
-        elif isinstance(gate, RateGate):
+        elif isinstance(gate, g.RateGate):
             gate.rest(p)
     return tries
 
@@ -117,21 +103,21 @@ def explain(state: "SchedulerState", run: Run, now: Now) -> Iterator[Reason]:
     job = state.job_of(run)
     session = state.of(Sessions).of(run)
     rate = None if session is None else session.rate
-    gate = None if rate is None else state.gates.get(session_rate(run.tenant, str(run.session)))
-    if rate is not None and isinstance(gate, RateGate):
+    gate = None if rate is None else state.gates.get(g.session_rate(run.tenant, str(run.session)))
+    if rate is not None and isinstance(gate, g.RateGate):
         yield from gate.explain(*rate, now)
-    for gate in map(state.gates.get, gate_names(job, run)):
-        if isinstance(gate, RateGate) and gate.name.startswith(VALUE_RATE) and job.limit is not None:
+    for gate in map(state.gates.get, g.gate_names(job, run)):
+        if isinstance(gate, g.RateGate) and gate.name.startswith(g.VALUE_RATE) and job.limit is not None:
             yield from gate.explain(job.limit.rate or inf, job.limit.burst, now)
-        elif isinstance(gate, RateGate) and job.rate is not None:
+        elif isinstance(gate, g.RateGate) and job.rate is not None:
             yield from gate.explain(job.rate, job.burst, now)
-        elif isinstance(gate, LimitGate):
+        elif isinstance(gate, g.LimitGate):
             yield from gate.explain(gate.most)
     tenant = state.of(Tenants).get(run.tenant)
     if tenant is None:
         return
-    gate = state.gates.get(TENANT_RATE + run.tenant)
-    if isinstance(gate, RateGate) and tenant.rate is not None and gate.name in tenant.gate_names:
+    gate = state.gates.get(g.TENANT_RATE + run.tenant)
+    if isinstance(gate, g.RateGate) and tenant.rate is not None and gate.name in tenant.gate_names:
         yield from gate.explain(*tenant.rate, now)
     if tenant.name in tenant.gate_names:
         yield from tenant.explain(tenant.most)

@@ -9,18 +9,7 @@ from interlock.core.entry.lineage import proof_of
 from interlock.core.lanes.gate import gate_names, session_rate
 from interlock.core.lanes.lane import SHARED, Head, Lane, Line, LineKey, Requirements, RouteKey, SlotKind
 from interlock.core.letters.letter import give_up
-from interlock.core.routing.roster import (
-    ANYWHERE,
-    DEMAND,
-    MOST_TRIES,
-    NOT_OUT,
-    PREFERRED_POOL,
-    PREFIXES,
-    Attempt,
-    Demand,
-    DemandKey,
-    Worker,
-)
+from interlock.core.routing import roster
 from interlock.core.routing.warm_start import KeptWorkers
 from interlock.core.sessions.session import Sessions
 from interlock.core.state import SchedulerState
@@ -48,7 +37,7 @@ def route_key(state: SchedulerState, run: Run) -> RouteKey:
         gates = (*gates, *tenant.gate_names)
     worker_of = run.job_id
     if job.work is not None:
-        worker_of = job.work.function_of or ANYWHERE
+        worker_of = job.work.function_of or roster.ANYWHERE
         if not job.work.is_function:
             return worker_of, SlotKind.SHARED, gates, needs
         job = state.jobs.get(worker_of, job)  # its executor may have changed since
@@ -82,22 +71,22 @@ def keys_of(state: SchedulerState, run: Run) -> tuple[LineKey, RouteKey]:
 
 def needs_of(job: Job, labels: Mapping[str, str]) -> Requirements:
     """Return what a run of a job with these labels demands of its worker."""
-    wanted = tuple(sorted((name, value) for name, value in labels.items() if name.startswith(PREFIXES)))
+    wanted = tuple(sorted((name, value) for name, value in labels.items() if name.startswith(roster.PREFIXES)))
     required = tuple(sorted(require.casefold() for require in job.requires))
-    return job.policy_topic, required, wanted, labels.get(PREFERRED_POOL, "")
+    return job.policy_topic, required, wanted, labels.get(roster.PREFERRED_POOL, "")
 
 
 LONGEST_PAUSE = 30.0  # seconds between two looks for a worker
 MOST_GIVEN_UP = 1000  # runs of a demand that one pass gives up
 
 
-def dispatch(p: Pass, run: Run, worker: Worker, room: SlotKind, order: int) -> None:
+def dispatch(p: Pass, run: Run, worker: roster.Worker, room: SlotKind, order: int) -> None:
     run.fence += 1
     run.attempt += 1
     run.worker_id = worker.id
     run.attempt_started_at = None
     p.move(run, DISPATCHED, worker.id)
-    worker.attempts[run.id] = Attempt(run, NOT_OUT, False, order)
+    worker.attempts[run.id] = roster.Attempt(run, roster.NOT_OUT, False, order)
     if room is not SHARED:
         worker.apart[run.id] = room
     if run.payload is None or run.has_checkpoint or (run.facets is not None and run.has_collected):
@@ -107,7 +96,7 @@ def dispatch(p: Pass, run: Run, worker: Worker, room: SlotKind, order: int) -> N
 
 
 def send(
-    p: Pass, run: Run, worker: Worker, payload: bytes, checkpoint: bytes | None, further: tuple[bytes, ...]
+    p: Pass, run: Run, worker: roster.Worker, payload: bytes, checkpoint: bytes | None, further: tuple[bytes, ...]
 ) -> None:
     job, judged = p.state.versions[run.job_version], None if run.facets is None else run.judged
     message = Dispatch(
@@ -157,11 +146,13 @@ def no_worker(state: SchedulerState, run: Run, now: Now, obstacles: str) -> Reas
     if demand is None or lack is None:
         return Reason(kind=ReasonKind.NO_WORKER, text=text)
     at = None if demand.alarm == inf else now.wall + demand.alarm - now.elapsed
-    text += f" ({lack}; {LACKS[lack]}, {len(demand.tries)} of {MOST_TRIES} tries)"
+    text += f" ({lack}; {LACKS[lack]}, {len(demand.tries)} of {roster.MOST_TRIES} tries)"
     return Reason(kind=ReasonKind.NO_WORKER, text=text, name=lack, at=at)
 
 
-def _obstacle(state: SchedulerState, worker: Worker, room: SlotKind, key: DemandKey) -> tuple[Obstacle, str] | None:
+def _obstacle(
+    state: SchedulerState, worker: roster.Worker, room: SlotKind, key: roster.DemandKey
+) -> tuple[Obstacle, str] | None:
     if not worker.connected:
         return Obstacle.DISCONNECTED, "is not connected"
     if worker.draining or worker.drained:
@@ -179,7 +170,7 @@ def _obstacle(state: SchedulerState, worker: Worker, room: SlotKind, key: Demand
     return None
 
 
-def park(p: Pass, demand: Demand, lack: Lack | None, lane: Lane, line: Line, head: Head, run: Run) -> None:
+def park(p: Pass, demand: roster.Demand, lack: Lack | None, lane: Lane, line: Line, head: Head, run: Run) -> None:
     """Let a queue wait until a worker can take its first run. Look again after a while if nobody ever could."""
     state, (order, key) = p.state, head
     demand.parked[lane.name, line.key, key] = None
@@ -192,14 +183,14 @@ def park(p: Pass, demand: Demand, lack: Lack | None, lane: Lane, line: Line, hea
         else:
             demand.tried = p.elapsed
             demand.tries.append(state.arrival())
-            del demand.tries[:-MOST_TRIES]
+            del demand.tries[: -roster.MOST_TRIES]
             demand.alarm = p.elapsed + min(2.0 ** (len(demand.tries) - 1) + p.rng.random() / 2, LONGEST_PAUSE)
         name = str(state.arrival())
         state.roster.alarms[name] = demand
-        state.set_alarm(demand.alarm, DEMAND, name)
+        state.set_alarm(demand.alarm, roster.DEMAND, name)
     if demand.tried == p.elapsed and (tries := demand.tries_of(order)) > 1:
         p.lacks[lack] = p.lacks.get(lack, 0) + 1
-        again = f"try {tries} of {MOST_TRIES}, the next in {brief(demand.alarm - p.elapsed)}"
+        again = f"try {tries} of {roster.MOST_TRIES}, the next in {brief(demand.alarm - p.elapsed)}"
         p.note(run, f"{lack}: {LACKS[lack]}, {again}")
 
 
@@ -220,7 +211,7 @@ def look_again(p: Pass, name: str, at: float) -> None:
     if p.state.roster.demands.get(demand.key) is not demand:
         return
     lack = p.state.roster.lack(demand)
-    if lack is not None and len(demand.tries) >= MOST_TRIES and not p.state.draining:
+    if lack is not None and len(demand.tries) >= roster.MOST_TRIES and not p.state.draining:
         _give_up(p, demand, lack)
     if demand.parked:
         p.state.roster.open[id(demand)] = demand
@@ -228,7 +219,7 @@ def look_again(p: Pass, name: str, at: float) -> None:
         demand.tries.clear()
 
 
-def _give_up(p: Pass, demand: Demand, lack: Lack) -> None:
+def _give_up(p: Pass, demand: roster.Demand, lack: Lack) -> None:
     left = MOST_GIVEN_UP
     for lane_name, line_key, key in demand.parked:
         lane = p.state.lanes.get(lane_name)
@@ -237,11 +228,11 @@ def _give_up(p: Pass, demand: Demand, lack: Lack) -> None:
         if lane is None or queue is None:
             continue
         for entry in list(islice(queue, left)):
-            if demand.tries_of(entry[0]) < MOST_TRIES:
+            if demand.tries_of(entry[0]) < roster.MOST_TRIES:
                 break
             if lane.waits(entry):
                 left -= 1
-                give_up(p, entry[1], lack, f"{LACKS[lack]} in {MOST_TRIES} tries")
+                give_up(p, entry[1], lack, f"{LACKS[lack]} in {roster.MOST_TRIES} tries")
 
 
 def unpark(p: Pass) -> bool:

@@ -3,21 +3,8 @@
 from typing import Annotated, Any
 
 from interlock.error import BadUse, BadValue, MissingField
+from interlock.fields import field_types as kinds
 from interlock.fields.field import Checked, Named, Nested, Several, doc
-from interlock.fields.field_types import (
-    JOB_NAME,
-    NAME_RULE,
-    Choice,
-    FieldPath,
-    Kind,
-    Schema,
-    Size,
-    Span,
-    Text,
-    Texts,
-    Whole,
-    Word,
-)
 from interlock.model.guard import ACTIONS, Action, AnyTime, Names, Payload, check_actions
 from interlock.model.job import TAGS, Priority
 from interlock.model.policy.output import GLOBS, FailMode, OutputPolicy
@@ -30,30 +17,30 @@ MOST_REQUESTS = 100_000  # of one window: each is remembered
 TOOL_LABELS = {"servers": "mcp.server", "tools": "mcp.tool", "resources": "mcp.resource", "actions": "mcp.action"}
 """end of a field of a tool filter → the label it looks at"""
 
-ID = Word(JOB_NAME, NAME_RULE.format(128))
-LINE = Word(r"[^\x00-\x1f]{1,500}", "one line of up to 500 characters")
-FACT = Word(r"[^\x00-\x1f]{0,500}", "one line of up to 500 characters")
+ID = kinds.Word(kinds.JOB_NAME, kinds.NAME_RULE.format(128))
+LINE = kinds.Word(r"[^\x00-\x1f]{1,500}", "one line of up to 500 characters")
+FACT = kinds.Word(r"[^\x00-\x1f]{0,500}", "one line of up to 500 characters")
 
 
-class Pairs(Kind):
+class Pairs(kinds.Kind):
     """A mapping of names to texts."""
 
-    def check(self, value: Any, place: FieldPath) -> dict[str, str]:
+    def check(self, value: Any, place: kinds.FieldPath) -> dict[str, str]:
         if not isinstance(value, dict):
             raise BadValue(str(place), value, "a mapping of labels to their values")
         return {name: FACT.check(fact, place.at(name)) for name, fact in value.items()}
 
-    def schema(self) -> Schema:
+    def schema(self) -> kinds.Schema:
         return {"type": "object", "additionalProperties": FACT.schema()}
 
 
-class Default(Choice):
+class Default(kinds.Choice):
     """The decision if no rule matches; nothing means deny."""
 
-    def check(self, value: Any, place: FieldPath) -> Any:
+    def check(self, value: Any, place: kinds.FieldPath) -> Any:
         return Ruling.DENY if value in (None, "") else super().check(value, place)
 
-    def schema(self) -> Schema:
+    def schema(self) -> kinds.Schema:
         return {"enum": [*self.names, "", None]}
 
 
@@ -91,9 +78,9 @@ class Match(Checked, frozen=True, kw_only=True, omit_defaults=True):
     actors: Annotated[Names, doc("Submitters; one must fit."), GLOBS] = ()
     priority: Annotated[
         Names, doc("Priorities; one must be that of the job."),
-        Texts(Word("|".join(Priority), f"one of {', '.join(Priority)}"), make=tuple),
+        kinds.Texts(kinds.Word("|".join(Priority), f"one of {', '.join(Priority)}"), make=tuple),
     ] = ()  # fmt: skip
-    payload_over: Annotated[int | None, doc("Size that the payload must exceed."), Size(0, LARGEST_OUTPUT)] = None
+    payload_over: Annotated[int | None, doc("Size that the payload must exceed."), kinds.Size(0, LARGEST_OUTPUT)] = None
     secrets: Annotated[bool | None, doc("Whether the payload must have secrets, or must have none.")] = None
 
 
@@ -101,13 +88,13 @@ class Velocity(Checked, frozen=True, kw_only=True, omit_defaults=True):
     """A rate: the rule matches a request only if `max_requests` others came within the window."""
 
     max_requests: Annotated[
-        int, doc("Requests within the window after which the rule matches."), Whole(1, MOST_REQUESTS)
+        int, doc("Requests within the window after which the rule matches."), kinds.Whole(1, MOST_REQUESTS)
     ]
-    window: Annotated[AnyTime, doc("Length of the sliding window."), Span("1s", "31d")]
+    window: Annotated[AnyTime, doc("Length of the sliding window."), kinds.Span("1s", "31d")]
     key: Annotated[
         str,
         doc("Requests counted together: `tenant`, `actor`, `topic`, `job`, `session`, `label:NAME`; empty for all."),
-        Text(
+        kinds.Text(
             "|tenant|actor|topic|job|session|label:.{1,200}", "tenant, actor, topic, job, session, label:NAME or empty"
         ),
     ] = ""
@@ -120,7 +107,7 @@ class Rule(Checked, frozen=True, kw_only=True, omit_defaults=True):
     match: Annotated[Match, doc("Conditions; without any, every request matches.")] = Match()
     when: Annotated[
         str | None, doc("Condition in CEL, such as `payload.amount > 100`."),
-        Text(
+        kinds.Text(
             r"[^\x00]*\S[^\x00]*", f"a CEL expression of up to {LONGEST_WHEN:,} characters",
             accepts=lambda text: len(text) <= LONGEST_WHEN,
         ),
@@ -155,7 +142,9 @@ class Case(Checked, frozen=True, kw_only=True, omit_defaults=True):
     labels: Annotated[dict[str, str], doc("Labels of the run."), Pairs()] = {}
     payload: Annotated[dict[str, Any] | None, doc("Arguments."), Payload()] = None
     secrets: Annotated[bool, doc("Whether the payload has secrets, even if none can be seen in it.")] = False
-    times: Annotated[int, doc("Number of such requests at once; the last verdict counts."), Whole(1, MOST_REQUESTS)] = 1
+    times: Annotated[
+        int, doc("Number of such requests at once; the last verdict counts."), kinds.Whole(1, MOST_REQUESTS)
+    ] = 1
     expect: Annotated[Ruling, doc("Expected decision.")]
     rule: Annotated[str | None, doc("Rule that is expected to decide; empty for none."), FACT] = None
 

@@ -9,16 +9,8 @@ from typing import Any, NamedTuple
 from interlock.error import BadUse, BadValue
 from interlock.fields.field_types import did_you_mean
 from interlock.model.policy.scanner import OutputAction, ScannerKind, ScannerSpec, compile_re2, load_re2
+from interlock.policy.scan import document as documents
 from interlock.policy.scan.detector import CLEAN, Detector, Detectors, Finding, Scan, marker
-from interlock.policy.scan.document import (
-    MOST_VALUES,
-    ScannedDocument,
-    TooManyValues,
-    plain_text,
-    read,
-    replaced,
-    unescaped,
-)
 from interlock.policy.scan.personal_data import personal_data
 from interlock.policy.scan.prompt_injection import prompt_injection
 from interlock.policy.scan.secrets import ROUNDS, secrets
@@ -77,10 +69,10 @@ class Scanners:
         if not (readers := self._candidates(content)):
             return _decided(noted) if noted else CLEAN
         try:
-            document = read(content)
-        except TooManyValues:
-            noted.append(_unread("too_large", f"more than {MOST_VALUES:,} values; scanned as plain text"))
-            document = plain_text(content)
+            document = documents.read(content)
+        except documents.TooManyValues:
+            noted.append(_unread("too_large", f"more than {documents.MOST_VALUES:,} values; scanned as plain text"))
+            document = documents.plain_text(content)
         hits = _hits(readers, document)
         if len(hits) > MOST_FINDINGS:
             noted.append(_unread("too_many", f"more than {MOST_FINDINGS:,} findings; the rest was not scanned"))
@@ -89,19 +81,19 @@ class Scanners:
 
     def _candidates(self, content: bytes) -> list[_ContentScanner]:
         """Return the readers that may find something; most content is clean, and this takes one pass for each."""
-        texts = [content, unescaped(content)] if b"\\" in content else [content]
+        texts = [content, documents.unescaped(content)] if b"\\" in content else [content]
         return [
             reader
             for reader in self._readers
             if reader.detectors is None or any(reader.detectors.prefilter(text) for text in texts)
         ]
 
-    def _redact(self, document: ScannedDocument, hits: list[_ValueHit], scan: Scan) -> Scan:
+    def _redact(self, document: documents.ScannedDocument, hits: list[_ValueHit], scan: Scan) -> Scan:
         """Redact until another scan finds nothing: what is left may look like another secret."""
         if scan.decision is not OutputAction.REDACT:
             return scan
         for _ in range(ROUNDS):
-            document = read(document.replace(_redacted(document, hits, OutputAction.REDACT)))
+            document = documents.read(document.replace(_redacted(document, hits, OutputAction.REDACT)))
             hits = _hits(self._candidates(document.raw), document)
             worst = max((RANK[hit.reader.action] for hit in hits), default=0)
             if worst < RANK[OutputAction.REDACT]:
@@ -114,12 +106,12 @@ class Scanners:
         )
 
 
-def _hits(readers: list[_ContentScanner], document: ScannedDocument) -> list[_ValueHit]:
+def _hits(readers: list[_ContentScanner], document: documents.ScannedDocument) -> list[_ValueHit]:
     """Return the hits in order of the values, one more than may be reported if there are too many."""
     return sorted(islice(_each_hit(readers, document), MOST_FINDINGS + 1), key=lambda hit: hit[1:])
 
 
-def _each_hit(readers: list[_ContentScanner], document: ScannedDocument) -> Iterator[_ValueHit]:
+def _each_hit(readers: list[_ContentScanner], document: documents.ScannedDocument) -> Iterator[_ValueHit]:
     for reader in readers:
         if reader.detectors is None:
             for index, value in enumerate(document.values):
@@ -143,17 +135,17 @@ def _unread(kind: str, note: str) -> Noted:
 
 
 def _redacted(
-    document: ScannedDocument, hits: Iterable[_ValueHit], only: OutputAction | None = None
+    document: documents.ScannedDocument, hits: Iterable[_ValueHit], only: OutputAction | None = None
 ) -> dict[int, bytes]:
     """Return the new text of each value with hits."""
     spans: dict[int, list[tuple[int, int, bytes]]] = {}
     for hit in hits:
         if only is None or hit.reader.action is only:
             spans.setdefault(hit.value, []).append((hit.start, hit.end, marker(hit.kind)))
-    return {index: replaced(document.values[index].text, some) for index, some in spans.items()}
+    return {index: documents.replaced(document.values[index].text, some) for index, some in spans.items()}
 
 
-def _findings(document: ScannedDocument, hits: list[_ValueHit]) -> Iterator[Finding]:
+def _findings(document: documents.ScannedDocument, hits: list[_ValueHit]) -> Iterator[Finding]:
     """Yield what may be shown: a key with a hit appears redacted in every path."""
     names = _redacted(document, (hit for hit in hits if document.values[hit.value].is_key))
     value, at, characters = -1, 0, 0  # counted onwards from hit to hit, so that the whole takes linear time
