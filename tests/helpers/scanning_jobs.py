@@ -22,12 +22,14 @@ async def say(value: Any = None) -> Any:
 
 
 @app.job("stream")
-async def stream(ctx: il.Context, chunks: list[Any], folder: str = "") -> None:
+async def stream(ctx: il.Context, chunks: list[Any], folder: str = "", fails: bool = False) -> None:
     """Emit chunks; with a folder, end once a file is there."""
     for chunk in chunks:
         ctx.emit(chunk)
     while folder and not (Path(folder) / "held.go").exists():  # noqa: ASYNC110 - the test is another process
         await asyncio.sleep(0.01)
+    if fails:
+        raise RuntimeError("after its chunks")
 
 
 @app.job("mutter")

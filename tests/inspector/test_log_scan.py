@@ -1,5 +1,6 @@
 """One scan of a result and of the log lines that wait with it."""
 
+import msgspec
 import pytest
 
 from interlock.inspector.inspector import LOG, join_scans, parts_of
@@ -62,3 +63,34 @@ def test_levels_and_loggers_are_scanned_too(action: A, decision: A) -> None:
     scan = scanners.scan(content)
     (found,) = join_scans([of], {name: Scanned(name, scan.decision, scan.findings, 1, scan.redacted)})
     assert (found.decision, found.lines) == (decision, ())
+
+
+@pytest.mark.behaviour("RUN-27", "OUT-2")
+def test_the_texts_of_a_stream_are_scanned_as_one_by_key() -> None:
+    lines = [(1, 1, '["Fal",{"delta":"se","id":7}]'), (1, 2, "a line"), (1, 3, '["con",{"delta":["cr","et"]}]')]
+    run = Unscanned("r1", None, [*lines, (2, 1, '["again"]')], ["@chunks"], [(1, 1), (1, 3), (2, 1)])
+    texts = msgspec.json.decode(parts_of([run])[LOG + "r1"])
+    assert texts[5:] == ["Falcon", "secret", "again"]
+
+
+@pytest.mark.behaviour("RUN-27")
+def test_a_long_stream_is_joined_in_linear_time() -> None:
+    def steps(count: int) -> int:
+        """Return how often two numbers of lines are compared."""
+        compared = 0
+
+        class Number(int):
+            __hash__ = int.__hash__
+
+            def __eq__(self, other: object) -> bool:
+                nonlocal compared
+                compared += 1
+                return int.__eq__(self, int(other))  # type: ignore[call-overload] # numbers only
+
+        numbers = [(1, Number(number)) for number in range(1, count + 1)]
+        parts_of(
+            [Unscanned("r1", None, [(*key, '["w "]') for key in numbers], [], [(1, Number(n)) for _, n in numbers])]
+        )
+        return compared
+
+    assert steps(2000) <= 10 * 2000

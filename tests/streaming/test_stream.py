@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import interlock as il
+from tests.cli.terminal import Terminal
 from tests.helpers.http import connect, head
 from tests.helpers.places import clean_folder, run_async, tell_to_go
 from tests.helpers.server import Server, interlock
@@ -67,8 +68,9 @@ def test_a_reader_resumes_after_any_chunk(client: il.Client) -> None:
     chunks = list(run.stream())
     for index, chunk in enumerate(chunks):
         assert list(run.stream(after=chunk.id)) == chunks[index + 1 :]
-    with pytest.raises(il.BadValue, match="after: 'soon' is not the id of a chunk"):
-        next(run.stream(after="soon"))
+    for wrong in ("soon", "e0.1", "e5.", "e1.-1", "e٣", f"e{'9' * 5000}"):
+        with pytest.raises(il.BadValue, match=r"after: .* is not the id of a chunk"):
+            next(run.stream(after=wrong))
 
 
 def test_both_clients_and_the_app_read_the_same(client: il.Client, server: Server) -> None:
@@ -192,6 +194,15 @@ def test_the_command_line_prints_a_stream(client: il.Client, server: Server) -> 
     again.wait(10)
     assert interlock(server.folder, "logs", again.id, "-s").stdout == "attempt 1and more\nattempt 2and more\n"
     assert interlock(server.folder, "logs", "nobody", "--stream").returncode != 0
+
+
+def test_a_terminal_does_not_obey_a_stream(client: il.Client, server: Server) -> None:
+    run = client.submit("emit", {"chunks": ["\x1b]0;owned\x07one\ttwo\n", "\x1b[2Jthree", {"a": "\x9b2J"}]})
+    run.wait(10)
+    with Terminal(server.folder, "logs", run.id, "--stream") as terminal:
+        assert terminal.ended() == 0
+    assert terminal.raw == '\\x1b]0;owned\\x07one\ttwo\n\\x1b[2Jthree\n{"a":"\\u009b2J"}\n'
+    assert interlock(server.folder, "logs", run.id, "--stream").stdout.startswith("\x1b]0;owned\x07one")
 
 
 def test_in_a_test_of_an_app() -> None:

@@ -67,6 +67,8 @@ class EventAnswer:
         joined = feed.join(subscriber)
         subscriber.seen = max(at, joined)
         await self._send_stored(subscriber, write, at, joined)
+        if self._wish.run is not None and not subscriber.over.is_set():
+            await write(hello(subscriber.seen))
 
     async def _send_stored(self, subscriber: Subscriber, write: Any, at: int, until: int | None) -> int:
         more = until is None or at < until

@@ -1,5 +1,6 @@
 """The stream of a run, made from its events."""
 
+import re
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
 
@@ -34,7 +35,7 @@ async def chunks_of(
 
 def _position(chunk_id: str) -> tuple[int, int]:
     """Return the position of an event, and how many of its chunks are known; 0 for all of them."""
-    position, _, number = chunk_id.removeprefix("e").partition(".")
-    if chunk_id[:1] != "e" or not position.isdecimal() or not (number or "0").isdecimal():
+    found = re.fullmatch(r"e([1-9][0-9]{0,17})(?:\.([1-9][0-9]{0,8}))?", chunk_id)
+    if found is None:
         raise BadValue("after", chunk_id, "the id of a chunk")
-    return int(position), int(number or 0)
+    return int(found[1]), int(found[2] or 0)

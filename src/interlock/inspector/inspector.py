@@ -6,7 +6,7 @@ nothing, and scans again what was not reported. However many results wait, only 
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -77,13 +77,25 @@ def _redacted(of: Unscanned, log: Scanned) -> tuple[tuple[tuple[int, int, str], 
 
 
 def _streams(of: Unscanned, texts: Sequence[str]) -> list[str]:
-    """Return the texts of the chunks that each attempt has emitted, as one text."""
-    joined: dict[int, str] = {}
+    """Return the texts of the chunks that each attempt has emitted, those below the same keys as one text."""
+    chunks, joined = set(of.chunks), dict[tuple[Any, ...], list[str]]()
     for (attempt, number, _), text in zip(of.lines, texts, strict=False):
-        if (attempt, number) in of.chunks:
-            parts = (chunk for chunk in msgspec.json.decode(text, type=list[Any]) if isinstance(chunk, str))
-            joined[attempt] = joined.get(attempt, "") + "".join(parts)
-    return list(joined.values())
+        if (attempt, number) in chunks:
+            for path, part in _texts(msgspec.json.decode(text, type=list[Any]), (attempt,)):
+                joined.setdefault(path, []).append(part)
+    return ["".join(parts) for parts in joined.values()]
+
+
+def _texts(value: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], str]]:
+    """Yield the texts in a JSON value, each with the keys above it."""
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item, path)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _texts(item, (*path, key))
 
 
 def _in_log(finding: Finding) -> Finding:
@@ -148,12 +160,13 @@ class Inspector:
     async def _scan(self, plan: ScanPlan, unscanned: list[Unscanned]) -> list[Scanned]:
         """Scan results and logs, and give the scheduler a sign of life meanwhile."""
         assert plan.policy is not None
-        scanning = asyncio.ensure_future(self._pipe.scan(plan.policy, parts_of(unscanned)))
+        parts = await asyncio.to_thread(parts_of, unscanned)  # logs may be long
+        scanning = asyncio.ensure_future(self._pipe.scan(plan.policy, parts))
         try:
             while not (await asyncio.wait([scanning], timeout=SIGN))[0]:
                 if self._pipe.is_ready:
                     await self._connection.ask(ReportScans(0, plan.position, plan.digest, []))
-            return join_scans(unscanned, scanning.result())
+            return await asyncio.to_thread(join_scans, unscanned, scanning.result())
         finally:
             if not scanning.done():
                 # The answers to come would be taken for those of the next results.

@@ -225,7 +225,7 @@ class GapEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HelloEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """The first event of a stream."""
+    """The first event of a stream. A stream of one run with `after` sends it again after the stored events."""
 
     cursor: Annotated[str, doc("Cursor after which the stream sends everything.")]
 

@@ -1,5 +1,6 @@
 """`interlock logs`."""
 
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -14,8 +15,10 @@ from interlock.cli.shared.options import FINDING, Flags, JsonOption, argument, o
 from interlock.cli.shared.server import LATEST, RUN_HELP, client_of, run_of
 from interlock.client.http.client import Client
 from interlock.error import Forbidden, UnknownChild, UnknownRun, rebuild
+from interlock.fields.safe_text import safe
 from interlock.interface.run_view import HelloEvent, LogEvent, LogLine, ServiceLine
 
+_WITHOUT_LAYOUT = re.compile(r"[^\n\t]+")
 _screen = cache(console)  # making one takes longer than printing a line
 
 
@@ -98,15 +101,18 @@ class RunPrinter:
 
 
 def _print_stream(client: Client, run_id: str, json: bool) -> None:
-    """Print texts as they are, and each other chunk on a line of its own. A retry begins on a new line."""
-    attempt, at_start = 1, True
+    """Print texts, and each other chunk on a line of its own. A retry begins on a new line. In a terminal, which would
+    obey them, escape the control characters of texts, except line ends and tabs."""
+    attempt, at_start, is_terminal = 1, True, sys.stdout.isatty()
     for chunk in client.stream(run_id):
         is_text = isinstance(chunk.value, str) and not json
         if not at_start and (chunk.attempt != attempt or not is_text):
             out("")
         attempt = chunk.attempt
         if is_text:
-            sys.stdout.write(chunk.value)
+            sys.stdout.write(
+                _WITHOUT_LAYOUT.sub(lambda part: safe(part[0]), chunk.value) if is_terminal else chunk.value
+            )
             at_start = chunk.value.endswith("\n") if chunk.value else at_start
         else:
             out(json_text(chunk if json else chunk.value))

@@ -8,16 +8,16 @@ import msgspec
 from interlock.client.http.exchange import Exchange, FailedExchange, HttpRequest, Response, RetryPatience, media_type
 from interlock.client.http.request import filled, request_of
 from interlock.client.http.sse import EventParser, ServerSentEvent
-from interlock.error import BadValue
 from interlock.fields import json_form
 from interlock.interface import operations as table
 from interlock.interface.queries import EventsQuery
 from interlock.interface.run_builder import check_options
 from interlock.interface.run_view import EVENT_NAMES, Event, GapEvent, HelloEvent, RunDetail, RunEvent
-from interlock.model.state import TERMINAL
+from interlock.model.state import TERMINAL, State
 
 SILENCE = 45.0  # seconds without a byte before a stream is taken for dead; the server sends one at least every 15
 
+PENDING_PAUSE = 0.25  # seconds between two looks at a run whose output is not scanned yet
 START = "start"  # cursor before the first event
 RUN = EVENT_NAMES[RunEvent]
 _KINDS: dict[str, Any] = {name: kind for kind, name in EVENT_NAMES.items()}
@@ -36,9 +36,10 @@ class EventOptions(TypedDict, total=False):
 class EventStream:
     """The position of a stream: the last event that was yielded, after which a new connection resumes.
 
-    A stream of one run begins with its first event and ends with the event of its end. The server therefore sends
-    events of type `run` whichever types the caller wants. For a run that has ended it sends everything, because the
-    end may come before the place where the caller continues.
+    A stream of one run begins with its first event, and ends when the run has ended and everything of it has come. The
+    server therefore sends events of type `run` whichever types the caller wants. Lines that were held back come after
+    the end of a run: when its output is scanned, if it did not succeed, or when they are released. So for a run that
+    has ended, everything has come with the second `hello`, which the server sends after the stored events.
     """
 
     def __init__(self, exchange: Exchange, asked: EventOptions) -> None:
@@ -50,7 +51,8 @@ class EventStream:
         self._hides_run = fields.get("run") is not None and bool(types) and RUN not in types
         self._query = filled(EventsQuery, **fields, types=[*types, RUN] if self._hides_run else types)
         self._cursor = self._query.after
-        self._shown_after = 0  # position up to which events of an ended run are left out
+        self._is_settled = False  # whether the run has ended, and no scan holds its output back
+        self._hellos = 0  # of this connection
         self._exchange = exchange
         self._resumes = False  # whether the server continues at `_cursor`; otherwise it repeats what is stored after it
         self._greeted = False
@@ -72,13 +74,14 @@ class EventStream:
                     if media_type(stream) != "text/event-stream":
                         raise exchange.not_ours(request, 200, "something instead of events")
                     exchange.reached = self._resumes = True
+                    self._hellos = 0
                     parser = EventParser()
                     while self._resumes and isinstance(data := await stream.read(), bytes) and data:
                         for message in parser.feed(data):
                             event = self._take(request, message)
-                            if event is not None and self._is_shown(message, event):
+                            if event is not None and not (self._hides_run and isinstance(event, RunEvent)):
                                 yield message.id, event
-                            if self._query.run is not None and _is_end(event):
+                            if self._query.run is not None and await self._is_over(event):
                                 return
                             if not self._resumes:
                                 break
@@ -90,21 +93,27 @@ class EventStream:
             await exchange.transport.pause(wait)
 
     async def _look_at_run(self) -> None:
-        """Refuse an unknown run, which would never end. Before the first connection, find where to begin."""
+        """Refuse an unknown run, which would never end. Wait for the scan of one that did not succeed."""
         if self._query.run is None:
             return
-        request = request_of(table.run, self._query.run)
-        run = await self._exchange.fetch(request, RunDetail, endless=True)
-        if self._resumes or self._greeted:
-            return
-        after = self._query.after or START
-        self._shown_after = _position(after) if run.state in TERMINAL else 0
-        self._cursor = START if run.state in TERMINAL else after
+        run = await self._fetch_run(self._query.run)
+        while run.state in TERMINAL - {State.SUCCEEDED} and run.facets.get("output", {}).get("status") == "pending":
+            await self._exchange.transport.pause(PENDING_PAUSE)
+            run = await self._fetch_run(run.id)
+        self._is_settled = run.state in TERMINAL
+        self._cursor = self._cursor or START
 
-    def _is_shown(self, message: ServerSentEvent, event: Event) -> bool:
-        if self._query.run is None or isinstance(event, HelloEvent) or not message.id:
-            return True
-        return _position(message.id) > self._shown_after and not (self._hides_run and isinstance(event, RunEvent))
+    async def _fetch_run(self, run_id: str) -> RunDetail:
+        return await self._exchange.fetch(request_of(table.run, run_id), RunDetail, endless=True)
+
+    async def _is_over(self, event: Event | None) -> bool:
+        """Return whether everything of the run has come. If more may come after its end, read on from there."""
+        if self._is_settled:
+            return self._hellos > 1
+        if not isinstance(event, RunEvent) or event.state not in TERMINAL:
+            return False
+        self._resumes = False
+        return event.state is State.SUCCEEDED or "output" not in (await self._fetch_run(event.run_id)).facets
 
     def _request(self) -> HttpRequest:
         headers = {"Accept": "text/event-stream"}
@@ -129,6 +138,7 @@ class EventStream:
         if not isinstance(event, HelloEvent):
             self._patience.restart()
             return event
+        self._hellos += 1
         if self._cursor is None:
             self._cursor = event.cursor
         greeted, self._greeted = self._greeted, True
@@ -145,16 +155,3 @@ class EventStream:
         except msgspec.DecodeError as error:
             what = f"unexpected content in the event {message.name!r} ({error})"
             raise self._exchange.not_ours(request, 200, what) from error
-
-
-def _is_end(event: Event | None) -> bool:
-    return isinstance(event, RunEvent) and event.state in TERMINAL
-
-
-def _position(cursor: str) -> int:
-    """Return the number in the id of an event."""
-    if cursor == START:
-        return 0
-    if cursor[:1] != "e" or not cursor[1:].isdecimal():
-        raise BadValue("after", cursor, f"the id of an event, or {START!r}")
-    return int(cursor[1:])
