@@ -1,6 +1,6 @@
 """One server without tokens, which lets its own user in, and one that asks for tokens."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -38,6 +38,22 @@ def _secret(name: str, text: str) -> str:
     return f"token: '{text}'" if name == "clerk" else f"sha256: {digest_of(text).hex()}"
 
 
+@contextmanager
+def with_tokens(
+    *options: str, stores: Iterable[Callable[[Path], object]] = (), files: Callable[[Path], str] | None = None
+) -> Iterator[Server]:
+    """A server that asks for tokens. `stores` fill its database, `files` writes the documents that it loads."""
+    with clean_folder() as place:
+        guard(place)
+        written = () if files is None else (str(files(place)),)
+        server = Server(place, *written, "--drain", "1s", "--http", "127.0.0.1:0", *options)
+        server.extra = {"BOSS_TOKEN": TOKENS["boss"].text}
+        for store in stores:
+            store(server.database)
+        with sound(server) as running:
+            yield running
+
+
 @pytest.fixture(scope="package")
 def server() -> Iterator[Server]:
     with clean_folder() as place, sound(Server(place, "--drain", "1s", "--http", "127.0.0.1:0")) as running:
@@ -46,12 +62,8 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture(scope="package")
 def guarded() -> Iterator[Server]:
-    with clean_folder() as place:
-        guard(place)
-        server = Server(place, "--drain", "1s", "--http", "127.0.0.1:0", "--log-level", "debug")
-        server.extra = {"BOSS_TOKEN": TOKENS["boss"].text}
-        with sound(server) as running:
-            yield running
+    with with_tokens("--log-level", "debug") as running:
+        yield running
 
 
 @pytest.fixture

@@ -1,14 +1,13 @@
 """Who may come in, and what they may do and see there."""
 
 import stat
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.api.tokens import TOKENS, as_
-from tests.helpers.http import Answer, Http, Raw, ends, head
+from tests.helpers.http import Http, Raw, ends, head
 from tests.helpers.places import tell_to_go
 from tests.helpers.processes import processes_of
 from tests.helpers.server import Server
@@ -81,40 +80,6 @@ def test_a_stranger_is_told_whether_it_works_and_no_more(guarded: Server) -> Non
 
 # ── roles ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-MAY = {"boss": "rsc", "chief": "rsc", "clerk": "rsc", "guest": "r", "judge": "r"}
-"""read, submit, cancel"""
-
-
-@pytest.mark.behaviour("SEC-2")
-@pytest.mark.parametrize("name", MAY)
-def test_what_each_role_may(guarded: Server, name: str, run: str) -> None:
-    http = as_(guarded, name)
-    for path in READING:
-        # Metrics count what every tenant does.
-        allowed = path != "/metrics" or TOKENS[name].tenant == "*"
-        assert http.get(path.format(run=run)).status == (200 if allowed else 403), path
-    # What is counted is counted of all tenants together.
-    for path in ("/metrics", "/api/v1/lanes"):
-        assert http.get(path).status == (200 if TOKENS[name].tenant == "*" else 403)
-    with http.events() as stream:
-        assert stream.status == 200
-    before = as_(guarded, "boss").count()
-    for path, body in ((RUNS, {"job": "echo"}), (f"{RUNS}/batch", {"runs": [{"job": "echo"}]})):
-        check_permission(http.post(path, body), "s" in MAY[name], 201, "submit")
-    assert as_(guarded, "boss").count() == before + (2 if "s" in MAY[name] else 0)
-    victim = as_(guarded, "boss").submit("echo", tenant="red", delay="1h")
-    check_permission(http.post(f"{RUNS}/{victim}/cancel"), "c" in MAY[name], 200, "cancel")
-    state = as_(guarded, "boss").get(f"{RUNS}/{victim}").json["state"]
-    assert state == ("cancelled" if "c" in MAY[name] else "prerun")
-
-
-def check_permission(answer: Answer, allowed: bool, status: int, what: str) -> None:
-    if allowed:
-        assert answer.status == status, answer
-    else:
-        assert (answer.status, answer.code) == (403, "forbidden")
-        assert f"may not {what}" in answer.json["detail"]
-
 
 def test_a_role_is_looked_at_before_the_body(guarded: Server) -> None:
     """What is wrong with a body that may not be sent at all is nobody's business."""
@@ -131,42 +96,6 @@ def test_the_actor_of_what_is_done_is_the_tokens_name(guarded: Server) -> None:
 
 
 # ── tenants ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def asks_of_a_run() -> dict[str, Callable[[Http, str], Answer]]:
-    return {
-        "get": lambda http, run: http.get(f"{RUNS}/{run}"),
-        "wait": lambda http, run: http.get(f"{RUNS}/{run}", wait="10s"),
-        "history": lambda http, run: http.get(f"{RUNS}/{run}/history"),
-        "explanation": lambda http, run: http.get(f"{RUNS}/{run}/explanation"),
-        "logs": lambda http, run: http.get(f"{RUNS}/{run}/logs"),
-        "cancel": lambda http, run: http.post(f"{RUNS}/{run}/cancel", {"reason": "mine now"}),
-    }
-
-
-@pytest.mark.behaviour("SEC-2")
-@pytest.mark.parametrize("what", asks_of_a_run())
-def test_another_tenants_run_is_as_one_that_does_not_exist(guarded: Server, run: str, what: str) -> None:
-    ask = asks_of_a_run()[what]
-    stranger = as_(guarded, "stranger")
-    missing = f"{run[:-1]}{'0' if run[-1] != '0' else '1'}"
-    foreign, absent = ask(stranger, run), ask(stranger, missing)
-    assert (foreign.status, foreign.code) == (404, "unknown_run")
-    assert (foreign.status, foreign.headers) == (absent.status, absent.headers)
-    assert foreign.body == absent.body.replace(missing.encode(), run.encode())
-    assert as_(guarded, "boss").get(f"{RUNS}/{run}").json["state"] == "prerun"
-
-
-@pytest.mark.behaviour("SEC-2")
-def test_a_list_has_only_the_own_tenants_runs(guarded: Server, run: str) -> None:
-    stranger = as_(guarded, "stranger")
-    own = stranger.submit("echo")
-    assert {one["tenant"] for one in stranger.runs(limit=1000)} == {"blue"}
-    assert own in [one["id"] for one in stranger.runs(limit=1000)]
-    assert stranger.get(RUNS, tenant="red").json == {"runs": [], "next": None}
-    assert stranger.get(RUNS, tenant="*").json == {"runs": [], "next": None}
-    everything = {one["id"] for one in as_(guarded, "boss").runs(limit=1000)}
-    assert {own, run} <= everything
 
 
 @pytest.mark.behaviour("SEC-2")

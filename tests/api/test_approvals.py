@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 
-from tests.api.conftest import guard, sound
-from tests.api.tokens import TOKENS, as_
+from tests.api.conftest import with_tokens
+from tests.api.tokens import as_
 from tests.helpers.http import Answer, Http, path_with
 from tests.helpers.judged import ASKS, DENIED, LIMITED, POLICY, write_policy
-from tests.helpers.places import clean_folder
 from tests.helpers.server import Server
 
 APPROVALS = "/api/v1/approvals"
@@ -17,12 +16,8 @@ APPROVALS = "/api/v1/approvals"
 
 @pytest.fixture(scope="module")
 def own() -> Iterator[Server]:
-    with clean_folder() as place:
-        guard(place)
-        server = Server(place, write_policy(place), "--drain", "1s", "--http", "127.0.0.1:0")
-        server.extra = {"BOSS_TOKEN": TOKENS["boss"].text}
-        with sound(server) as running:
-            yield running
+    with with_tokens(files=write_policy) as running:
+        yield running
 
 
 def listed(http: Http, **query: object) -> list[str]:

@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 
-from tests.api.conftest import guard, sound
+from tests.api.conftest import with_tokens
 from tests.api.tokens import TOKENS, as_
 from tests.helpers.audited import audit
 from tests.helpers.http import Http, path_with
-from tests.helpers.places import clean_folder
 from tests.helpers.processes import wait_until
 from tests.helpers.server import Server
 
@@ -18,13 +17,8 @@ AUDIT = "/api/v1/audit"
 
 @pytest.fixture(scope="module")
 def own() -> Iterator[Server]:
-    with clean_folder() as place:
-        guard(place)
-        server = Server(place, "--drain", "1s", "--http", "127.0.0.1:0")
-        server.extra = {"BOSS_TOKEN": TOKENS["boss"].text}
-        audit(server.database)
-        with sound(server) as running:
-            yield running
+    with with_tokens(stores=[audit]) as running:
+        yield running
 
 
 def entries(http: Http, **query: object) -> list[dict[str, Any]]:

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.api.conftest import guard, sound
-from tests.api.tokens import TOKENS, as_
+from tests.api.conftest import with_tokens
+from tests.api.tokens import as_
 from tests.helpers.owed import DELIVERED, FAILED, PENDING, URL, owe
-from tests.helpers.places import clean_folder
 from tests.helpers.server import Server
 
 DELIVERIES = "/api/v1/deliveries"
@@ -17,13 +16,8 @@ DELIVERIES = "/api/v1/deliveries"
 
 @pytest.fixture(scope="module")
 def own() -> Iterator[Server]:
-    with clean_folder() as place:
-        guard(place)
-        server = Server(place, "--drain", "1s", "--http", "127.0.0.1:0")
-        server.extra = {"BOSS_TOKEN": TOKENS["boss"].text}
-        owe(server.database)
-        with sound(server) as running:
-            yield running
+    with with_tokens(stores=[owe]) as running:
+        yield running
 
 
 @pytest.mark.behaviour("CON-7")

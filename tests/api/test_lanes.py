@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from tests.api.conftest import sound
-from tests.api.tokens import as_
 from tests.helpers.http import Answer, Http
 from tests.helpers.places import clean_folder
 from tests.helpers.server import Server
@@ -82,10 +81,3 @@ def test_a_bad_name_is_refused(http: Http, name: object) -> None:
     refused = http.post(LANES, {"id": name, "limit": 1})
     assert (refused.status, refused.code) == (400, "bad_value")
     assert refused.json["detail"].startswith("id: ")
-
-
-@pytest.mark.behaviour("SEC-2")
-@pytest.mark.parametrize("name", ["chief", "clerk", "guest"])
-def test_only_operators_of_every_tenant_create_lanes(guarded: Server, name: str) -> None:
-    refused = as_(guarded, name).post(LANES, {"id": "x", "limit": 1})
-    assert (refused.status, refused.code) == (403, "forbidden")

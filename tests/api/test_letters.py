@@ -2,15 +2,15 @@
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 
-from tests.api.conftest import guard, sound
-from tests.api.tokens import TOKENS, as_
+from tests.api.conftest import with_tokens
+from tests.api.tokens import as_
 from tests.helpers.dead import POISON, bury
 from tests.helpers.http import Http, path_with
-from tests.helpers.places import clean_folder
 from tests.helpers.server import Server
 
 LETTERS = "/api/v1/dead-letters"
@@ -18,13 +18,8 @@ LETTERS = "/api/v1/dead-letters"
 
 @pytest.fixture(scope="module")
 def own() -> Iterator[Server]:
-    with clean_folder() as place:
-        guard(place)
-        server = Server(place, "--drain", "1s", "--http", "127.0.0.1:0")
-        server.extra = {"BOSS_TOKEN": TOKENS["boss"].text}
-        bury(server.database, many=1100)
-        with sound(server) as running:
-            yield running
+    with with_tokens(stores=[partial(bury, many=1100)]) as running:
+        yield running
 
 
 def listed(http: Http, **query: object) -> list[str]:

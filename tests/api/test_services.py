@@ -8,48 +8,20 @@ from typing import Any
 
 import pytest
 
-from interlock.model.access import digest_of
 from tests.api.conftest import sound
-from tests.helpers.http import Answer, Http, Raw, head, path_with, seconds_of
+from tests.helpers.http import Http, Raw, head, path_with, seconds_of
 from tests.helpers.places import clean_folder
 from tests.helpers.processes import alive, look, wait_until
 from tests.helpers.server import Server
 from tests.helpers.services import DECLARED, declare, say
 
 SERVICES = "/api/v1/services"
-TOKENS = {
-    "boss": ("admin", "*"),
-    "foreman": ("operator", "*"),
-    "watchman": ("viewer", "*"),
-    "judge": ("approver", "*"),
-    "chief": ("admin", "red"),
-    "clerk": ("operator", "red"),
-    "guest": ("viewer", "red"),
-}
-READING = ("/api/v1/tree", SERVICES, f"{SERVICES}/steady", f"{SERVICES}/steady/logs")
-ACTING = (
-    *(f"{SERVICES}/steady/{action}" for action in ("start", "stop", "restart", "suspend", "resume")),
-    "/api/v1/reload",
-)
-
-
-def secret(name: str) -> str:
-    return f"{name}-0123456789abcdef"
-
-
-def server_with_services(place: Path) -> Server:
-    """One that asks for tokens at its port; its owner comes in by the socket."""
-    rows = [
-        f"  - {{name: {name}, role: {role}, tenant: '{tenant}', sha256: {digest_of(secret(name)).hex()}}}"
-        for name, (role, tenant) in TOKENS.items()
-    ]
-    (place / "interlock.yaml").write_text("\n".join(["tokens:", *rows]) + "\n")
-    return Server(place, str(declare(place)), "--drain", "1s", "--workers", "1", "--http", "127.0.0.1:0")
+OPTIONS = ("--drain", "1s", "--workers", "1", "--http", "127.0.0.1:0")
 
 
 @pytest.fixture(scope="module")
 def kept() -> Iterator[Server]:
-    with clean_folder() as place, sound(server_with_services(place)) as server:
+    with clean_folder() as place, sound(Server(place, str(declare(place)), *OPTIONS)) as server:
         wait_until(lambda: status(server.local, "broken") == "pending", "the services have been started")
         yield server
 
@@ -97,30 +69,9 @@ def test_the_tree_has_everything_that_is_kept_up(http: Http) -> None:
     assert seconds_of(broken["next_try_at"]) > seconds_of(broken["last_exit"]["at"]) + 3000
 
 
-def test_services_are_listed_in_order(http: Http) -> None:
-    found = http.get(SERVICES).json["services"]
-    assert [one["path"] for one in found] == [
-        "services/shop",
-        "services/shop/talk",
-        "services/steady",
-        "services/broken",
-    ]
-    assert all(one["children"] == [] for one in found)
-
-
 def test_a_service_is_found_by_its_name(http: Http) -> None:
     assert service(http, "talk")["path"] == "services/shop/talk"
     assert [one["name"] for one in service(http, "shop")["children"]] == ["talk"]
-
-
-@pytest.mark.parametrize("method", ["GET", "POST"])
-def test_a_service_that_is_none(http: Http, method: str) -> None:
-    path = f"{SERVICES}/staedy" + ("/restart" if method == "POST" else "")
-    answer = http.ask(method, path)
-    assert (answer.status, answer.code) == (404, "unknown_child")
-    assert "'steady'" in answer.json["detail"]
-    assert http.get(f"{SERVICES}/staedy/logs").code == "unknown_child"
-    assert http.get(f"{SERVICES}/staedy/logs", wait="30s").code == "unknown_child"
 
 
 @pytest.mark.parametrize(
@@ -321,48 +272,6 @@ def test_files_with_faults_change_nothing(kept: Server, http: Http) -> None:
     assert second.json["detail"].startswith("2 faults")
     assert [(one["name"], one["pid"]) for one in http.get(SERVICES).json["services"]] == before
     assert http.post("/api/v1/reload").json["services"]["changed"] == []
-
-
-# ── who may ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def ask_as(kept: Server, name: str, method: str, path: str) -> Answer:
-    return kept.http.with_token(secret(name)).ask(method, path)
-
-
-@pytest.mark.parametrize("name", TOKENS)
-def test_who_may_look(kept: Server, name: str) -> None:
-    for path in READING:
-        answer = ask_as(kept, name, "GET", path)
-        if TOKENS[name][1] == "*":
-            assert answer.status == 200, answer
-        else:
-            assert (answer.status, answer.code) == (403, "forbidden")
-            assert answer.json["detail"].startswith("tenant: services ")
-
-
-@pytest.mark.parametrize("name", ["watchman", "judge", "chief", "clerk", "guest"])
-def test_who_may_not_act(kept: Server, http: Http, name: str) -> None:
-    before = service(http, "steady")
-    for path in ACTING:
-        answer = ask_as(kept, name, "POST", path)
-        assert (answer.status, answer.code) == (403, "forbidden")
-        assert "may not operate" in answer.json["detail"] or TOKENS[name][1] != "*"
-    assert service(http, "steady") == before
-
-
-@pytest.mark.parametrize("name", ["boss", "foreman"])
-def test_who_may_act(kept: Server, name: str) -> None:
-    before = service(kept.local, "steady")["pid"]
-    answer = ask_as(kept, name, "POST", f"{SERVICES}/steady/restart")
-    assert (answer.status, answer.json["status"]) == (200, "running")
-    assert answer.json["pid"] != before
-    assert ask_as(kept, name, "POST", "/api/v1/reload").status == 200
-
-
-def test_without_a_token_nothing_is_told(kept: Server) -> None:
-    answers = [kept.http.get(path) for path in READING] + [kept.http.post(path) for path in ACTING]
-    assert {(answer.status, answer.code) for answer in answers} == {(401, "unauthorized")}
 
 
 # ── its own server ──────────────────────────────────────────────────────────────────────────────────────────────────

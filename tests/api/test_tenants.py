@@ -2,15 +2,15 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import interlock as il
-from tests.api.conftest import guard, sound
+from tests.api.conftest import with_tokens
 from tests.api.tokens import TOKENS, as_
 from tests.helpers.http import Http
-from tests.helpers.places import clean_folder
 from tests.helpers.processes import wait_until
 from tests.helpers.server import Server, interlock
 
@@ -32,13 +32,12 @@ over_limit: refuse
 
 @pytest.fixture(scope="module")
 def own() -> Iterator[Server]:
-    with clean_folder() as place:
-        guard(place)
+    def declare(place: Path) -> str:
         (place / "tenants.yaml").write_text(DOCUMENTS.format(waiting=2))
-        server = Server(place, "tenants.yaml", "--drain", "1s", "--http", "127.0.0.1:0")
-        server.extra = {"BOSS_TOKEN": TOKENS["boss"].text}
-        with sound(server) as running:
-            yield running
+        return "tenants.yaml"
+
+    with with_tokens(files=declare) as running:
+        yield running
 
 
 def figures(http: Http) -> dict[str, tuple[int, int, int]]:

@@ -19,6 +19,7 @@ TOKENS = {
     "guest": Token("viewer", "red", "guest-1122334455667"),
     "judge": Token("approver", "red", "judge-7766554433221"),
     "porter": Token("operator", "default", "porter-5566778899aa"),
+    "watchman": Token("viewer", "*", "watchman-3344556677"),
     "stranger": Token("operator", "blue", "stranger-99aabbccdd"),
 }
 

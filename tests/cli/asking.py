@@ -4,11 +4,25 @@ import json
 import subprocess
 from typing import Any
 
+from tests.cli.terminal import Terminal, in_a_terminal
 from tests.helpers.server import Server, interlock
 
 
 def ask(server: Server, *arguments: str, **extra: str) -> "subprocess.CompletedProcess[str]":
     return interlock(server.folder, *arguments, **extra)
+
+
+def rows(server: Server, *arguments: str) -> list[list[str]]:
+    """The fields that a command pipes."""
+    ended = ask(server, *arguments)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    return [line.split("\t") for line in ended.stdout.splitlines()]
+
+
+def drawn(server: Server, *arguments: str, size: tuple[int, int] = (80, 24)) -> list[str]:
+    """The lines that a command draws in a terminal."""
+    text = Terminal.plain(in_a_terminal(server.folder, *arguments, size=size))
+    return [line.rstrip() for line in text.splitlines()]
 
 
 def printed(server: Server, *arguments: str) -> Any:

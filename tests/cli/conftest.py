@@ -1,7 +1,8 @@
 """A folder for each test, and the proof that nothing outlives it; one server for the tests that only ask it."""
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -28,11 +29,22 @@ def answers(path: Path) -> bool:
         return probe.connect_ex(str(path)) == 0
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
+@contextmanager
+def served(
+    *options: str, store: Callable[[Path], object] | None = None, files: Callable[[Path], object] | None = None
+) -> Iterator[Server]:
+    """One in a folder of its own. `store` fills its database, `files` writes the documents that it loads."""
     with clean_folder() as place:
-        server = serving(place)
+        if store is not None:
+            store(place / "interlock.db")
+        server = serving(place, *([] if files is None else [str(files(place))]), *options)
         try:
             yield server
         finally:
             server.stop()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with served() as server:
+        yield server

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cli.asking import ask, printed, refused
-from tests.cli.terminal import Terminal, in_a_terminal
+from tests.cli.asking import ask, drawn, printed, refused
+from tests.cli.terminal import Terminal
 from tests.helpers.judged import ASKS, DENIED, LIMITED, write_policy
 from tests.helpers.places import clean_folder
 from tests.helpers.server import Server, interlock
@@ -27,11 +27,6 @@ def server() -> Iterator[Server]:
 def ann(server: Server, *arguments: str) -> "subprocess.CompletedProcess[str]":
     """Ask over TCP, with the token of an approver."""
     return interlock(server.folder, *arguments, INTERLOCK_URL=server.url, INTERLOCK_TOKEN=TOKEN)
-
-
-def drawn(server: Server, *arguments: str) -> list[str]:
-    text = Terminal.plain(in_a_terminal(server.folder, *arguments, size=(80, 24)))
-    return [line.rstrip() for line in text.splitlines()]
 
 
 def asked(server: Server, **payload: object) -> str:

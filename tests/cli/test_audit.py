@@ -4,15 +4,14 @@ import json
 import os
 import stat
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from interlock.model.audit import AuditEntry
-from tests.cli.asking import ask, printed, refused
-from tests.cli.conftest import serving
-from tests.cli.terminal import Terminal, in_a_terminal
+from tests.cli.asking import ask, drawn, printed, refused, rows
+from tests.cli.conftest import served
 from tests.helpers.audited import audit
-from tests.helpers.places import clean_folder
 from tests.helpers.server import Server
 
 _WRITTEN: list[AuditEntry] = []
@@ -20,19 +19,11 @@ _WRITTEN: list[AuditEntry] = []
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    with clean_folder() as place:
-        _WRITTEN[:] = audit(place / "interlock.db")
-        server = serving(place)
-        try:
-            yield server
-        finally:
-            server.stop()
+    def write(database: Path) -> None:
+        _WRITTEN[:] = audit(database)
 
-
-def rows(server: Server, *arguments: str) -> list[list[str]]:
-    ended = ask(server, *arguments)
-    assert (ended.returncode, ended.stderr) == (0, "")
-    return [line.split("\t") for line in ended.stdout.splitlines()]
+    with served(store=write) as server:
+        yield server
 
 
 @pytest.mark.behaviour("SEC-7")
@@ -56,14 +47,12 @@ def test_entries_as_rows_and_as_json(server: Server) -> None:
 
 
 def test_a_table_fits_80_columns(server: Server) -> None:
-    text = Terminal.plain(in_a_terminal(server.folder, "audit", "--tenant", "red", size=(80, 24)))
-    lines = [line.rstrip() for line in text.splitlines()]
+    lines = drawn(server, "audit", "--tenant", "red")
     assert lines[0].split() == ["entry", "age", "kind", "actor", "subject", "detail"]
     assert lines[1].split()[2:5] == ["verdict", "clerk", "red-run"]
     assert "red; rule: no-prod" in lines[1]
     assert max(map(len, lines)) <= 80
-    empty = Terminal.plain(in_a_terminal(server.folder, "audit", "--job", "none", size=(80, 24)))
-    assert empty.strip() == "no entries"
+    assert drawn(server, "audit", "--job", "none") == ["no entries"]
 
 
 @pytest.mark.behaviour("SEC-7")

@@ -4,34 +4,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cli.asking import ask, printed, refused
-from tests.cli.conftest import serving
-from tests.cli.terminal import Terminal, in_a_terminal
+from tests.cli.asking import ask, drawn, printed, refused, rows
+from tests.cli.conftest import served
 from tests.helpers.owed import DELIVERED, FAILED, OTHER, PENDING, URL, owe
-from tests.helpers.places import clean_folder
 from tests.helpers.server import Server
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    with clean_folder() as place:
-        owe(place / "interlock.db")
-        server = serving(place)
-        try:
-            yield server
-        finally:
-            server.stop()
-
-
-def rows(server: Server, *arguments: str) -> list[list[str]]:
-    ended = ask(server, *arguments)
-    assert (ended.returncode, ended.stderr) == (0, "")
-    return [line.split("\t") for line in ended.stdout.splitlines()]
-
-
-def drawn(server: Server, *arguments: str, columns: int = 80) -> list[str]:
-    text = Terminal.plain(in_a_terminal(server.folder, *arguments, size=(columns, 24)))
-    return [line.rstrip() for line in text.splitlines()]
+    with served(store=owe) as server:
+        yield server
 
 
 @pytest.mark.behaviour("CON-7")
@@ -58,7 +40,7 @@ def test_a_table_fits_80_columns_and_a_wide_one_has_the_runs(server: Server) -> 
     assert f"  failed  echo  {URL[7:]}  pending: answered 500" in lines[1]
     assert "  failed: answered 503" in lines[2]
     assert max(map(len, lines)) <= 80
-    wide = drawn(server, "deliveries", columns=150)
+    wide = drawn(server, "deliveries", size=(150, 24))
     assert wide[0].split() == ["delivery", "age", "event", "job", "run", "target", "what"]
     assert "  red-run   127.0.0.1:1/in  pending: answered 500, try 8 in " in wide[1]
     assert wide[2].endswith("failed: answered 503, 3 tries")
@@ -82,7 +64,7 @@ def test_a_run_is_shown_with_its_violations_and_deliveries(server: Server) -> No
     assert found[0] == ["constraints", "checked 2, violated 1"]
     assert (found[1][1], found[1][3]) == ("require_previous_success", "the previous run failed")
     assert [row[1:3] for row in found[2:]] == [[DELIVERED, "delivered"], [FAILED, "failed"], [PENDING, "pending"]]
-    lines = drawn(server, "show", "red-run", columns=100)
+    lines = drawn(server, "show", "red-run", size=(100, 24))
     assert lines[lines.index("violations") + 1].endswith("require_previous_success the previous run failed")
     place = lines.index("deliveries")
     assert lines[place + 2].endswith(f"run.failed → {URL}  failed: answered 503, 3 tries")
@@ -98,7 +80,7 @@ def test_a_run_is_shown_with_its_violations_and_deliveries(server: Server) -> No
 def test_deliveries_are_repeated(server: Server) -> None:
     again = rows(server, "redeliver", OTHER[:8], DELIVERED)
     assert [(row[0], row[1], row[8]) for row in again] == [(OTHER, "pending", "7"), (DELIVERED, "pending", "0")]
-    assert drawn(server, "redeliver", OTHER, columns=120) == [f"{OTHER} goes to {URL} again"]
+    assert drawn(server, "redeliver", OTHER, size=(120, 24)) == [f"{OTHER} goes to {URL} again"]
     ended = ask(server, "redeliver", "unknown-id", OTHER)
     assert (ended.returncode, ended.stdout.split("\t")[0]) == (3, OTHER)
     assert "delivery: 'unknown-id' does not exist [unknown_delivery]" in ended.stderr

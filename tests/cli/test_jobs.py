@@ -16,9 +16,8 @@ from interlock.cli.look.timetable import PIPED
 from interlock.cli.main import COMMANDS
 from interlock.client.http.client import Client
 from interlock.model.schedule.schedule import Schedule
-from tests.cli.conftest import serving
+from tests.cli.conftest import served
 from tests.cli.terminal import in_a_terminal
-from tests.helpers.places import clean_folder
 from tests.helpers.scheduled import IDS, declare_jobs
 from tests.helpers.server import Server
 
@@ -41,12 +40,8 @@ Run = Callable[..., Ended]
 
 @pytest.fixture(scope="module")
 def timed() -> Iterator[Server]:
-    with clean_folder() as place:
-        server = serving(place, str(declare_jobs(place)), "--drain", "1s", "--workers", "1")
-        try:
-            yield server
-        finally:
-            server.stop()
+    with served("--drain", "1s", "--workers", "1", files=declare_jobs) as server:
+        yield server
 
 
 @pytest.fixture

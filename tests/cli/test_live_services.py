@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.asking import ask, printed, refused
-from tests.cli.conftest import serving
+from tests.cli.conftest import served, serving
 from tests.cli.terminal import Terminal
-from tests.helpers.places import clean_folder
 from tests.helpers.processes import wait_until
 from tests.helpers.server import Command, Server
 from tests.helpers.services import DECLARED, declare, say
@@ -18,13 +17,9 @@ from tests.helpers.services import DECLARED, declare, say
 
 @pytest.fixture(scope="module")
 def kept() -> Iterator[Server]:
-    with clean_folder() as place:
-        server = serving(place, str(declare(place)), "--workers", "1", "--drain", "1s")
-        try:
-            wait_until(lambda: status_of(server, "broken") == "pending", "the services have been started")
-            yield server
-        finally:
-            server.stop()
+    with served("--workers", "1", "--drain", "1s", files=declare) as server:
+        wait_until(lambda: status_of(server, "broken") == "pending", "the services have been started")
+        yield server
 
 
 def status_of(server: Server, name: str) -> str | None:

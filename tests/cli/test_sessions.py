@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.asking import ask, printed, refused
+from tests.cli.asking import ask, printed, refused, rows
 from tests.cli.terminal import Terminal, in_a_terminal
 from tests.helpers.http import Http
 from tests.helpers.server import Server
@@ -27,12 +27,6 @@ def paused(server: Server, http: Http) -> Iterator[list[str]]:
     yield [http.submit("echo", {"value": one}, session=KEY, session_options=QUIET) for one in range(2)]
     ask(server, "stopall", KEY)
     ask(server, "session", "resume", KEY)
-
-
-def rows(server: Server, *arguments: str) -> list[list[str]]:
-    ended = ask(server, *arguments)
-    assert (ended.returncode, ended.stderr) == (0, "")
-    return [line.split("\t") for line in ended.stdout.splitlines()]
 
 
 def test_sessions_as_rows_as_json_and_as_a_table(server: Server, paused: list[str]) -> None:

@@ -8,23 +8,18 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cli.asking import ask, printed
-from tests.cli.conftest import serving
+from tests.cli.conftest import served
 from tests.cli.terminal import BACK, Terminal, in_a_terminal
 from tests.docs.blocks import of_language
-from tests.helpers.places import clean_folder
 from tests.helpers.processes import wait_until
 from tests.helpers.server import Command, Server
 
 
 @pytest.fixture(scope="module")
 def own() -> Iterator[Server]:
-    with clean_folder() as place:
-        server = serving(place, "--drain", "1s", "--workers", "2", "--slots", "3")
-        try:
-            wait_until(lambda: len(server.local.get("/api/v1/workers").json["workers"]) == 2, "both have joined")
-            yield server
-        finally:
-            server.stop()
+    with served("--drain", "1s", "--workers", "2", "--slots", "3") as server:
+        wait_until(lambda: len(server.local.get("/api/v1/workers").json["workers"]) == 2, "both have joined")
+        yield server
 
 
 def ids(server: Server) -> list[str]:

@@ -82,10 +82,11 @@ class Resource:
 
 
 class Refusal(Exception):
-    def __init__(self, code: str, sentence: str) -> None:
+    def __init__(self, code: str, sentence: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(f"{sentence} [{code}]")
         self.code = code
         self.sentence = sentence
+        self.headers = {name: text for name, text in (headers or {}).items() if name != "content-length"}
 
 
 class Face(Protocol):
@@ -128,7 +129,7 @@ class HttpFace:
 def _accepted(answer: Answer) -> Answer:
     if answer.status >= 300:
         assert answer.status == NUMBERS[answer.code][0], answer
-        raise Refusal(answer.code, answer.json["detail"])
+        raise Refusal(answer.code, answer.json["detail"], answer.headers)
     return answer
 
 

@@ -10,7 +10,9 @@ from tests.resources.seeds import JOBS, Seeds
 LATER = "2090-01-01T00:00:00Z"
 ONE_TENANT = ("chief", "clerk", "guest", "judge", "porter", "stranger")
 """the tokens that see one tenant"""
-CANNOT_OPERATE = ("guest", "judge")
+CANNOT_OPERATE = ("guest", "judge", "watchman")
+CANNOT_CHANGE = (*ONE_TENANT, "watchman")
+"""the tokens that may not change what belongs to all tenants"""
 
 
 def bad_pages(cursor: str, unknown: str = "odd", called: str = "limit") -> list[Filter]:
@@ -122,15 +124,15 @@ def jobs() -> Resource:
             Act(("GET", f"{path}/next", None), ("next_times", "{}"), ("next", "{}")),
             Act(("GET", f"{path}/log", None), ("job_log", "{}")),
             Act(("POST", f"{path}/trigger", {}), ("trigger", "{}"), ("trigger", "{}"), CANNOT_OPERATE),
-            Act(("POST", f"{path}/pause", None), ("pause", "{}"), ("pause", "{}"), ONE_TENANT),
-            Act(("POST", f"{path}/resume", None), ("resume", "{}"), ("resume", "{}"), ONE_TENANT),
+            Act(("POST", f"{path}/pause", None), ("pause", "{}"), ("pause", "{}"), CANNOT_CHANGE),
+            Act(("POST", f"{path}/resume", None), ("resume", "{}"), ("resume", "{}"), CANNOT_CHANGE),
             Act(
                 ("POST", f"{path}/backfill", {"from": 1.0, "to": 2.0}),
                 ("backfill", "{}", 1.0, 2.0),
                 ("backfill", "{}", "1970-01-01T00:00:01Z", "1970-01-01T00:00:02Z"),
-                ONE_TENANT,
+                CANNOT_CHANGE,
             ),
-            Act(("DELETE", path, None), ("delete_job", "{}"), (), ONE_TENANT),
+            Act(("DELETE", path, None), ("delete_job", "{}"), (), CANNOT_CHANGE),
         ],
     )
 
@@ -143,7 +145,7 @@ def approvals(seeds: Seeds) -> Resource:
             ("POST", f"{run}/{action}", {"reason": "x"}),
             (action, "{}", "x"),
             (action, "{}", "--reason", "x", *yes),
-            ("clerk", "guest", "stranger", "porter"),
+            ("clerk", "guest", "stranger", "porter", "watchman"),
         )
         for action, yes in (("approve", ["--yes"]), ("reject", []))
     ]
@@ -189,7 +191,7 @@ def audit() -> Resource:
             Filter({"since": "x"}, ["bad_value"]),
             Filter({"last": "maybe"}, ["bad_value"], (), {}),
         ],
-        refused=("clerk", "guest", "stranger", "porter"),
+        refused=("clerk", "guest", "stranger", "porter", "watchman"),
         limit="last",
     )
 
@@ -305,11 +307,14 @@ def lanes() -> Resource:
                 ("PATCH", "/{}", {"limit": 9}),
                 ("set_lane", "{}"),
                 ("lane", "set", "{}", "--limit", "9"),
-                ONE_TENANT,
+                CANNOT_CHANGE,
             ),
             *(
                 Act(
-                    ("POST", f"/{{}}/{action}", None), ("act_on_lane", "{}", action), ("lane", action, "{}"), ONE_TENANT
+                    ("POST", f"/{{}}/{action}", None),
+                    ("act_on_lane", "{}", action),
+                    ("lane", action, "{}"),
+                    CANNOT_CHANGE,
                 )
                 for action in ("pause", "resume", "drain")
             ),
@@ -336,7 +341,7 @@ def workers(worker: str) -> Resource:
                     ("POST", f"/{{}}/{action}", None),
                     ("act_on_worker", "{}", action),
                     ("workers", action, "{}"),
-                    ONE_TENANT,
+                    CANNOT_CHANGE,
                 )
                 for action in ("drain", "resume", "remove")
             ),
@@ -383,8 +388,24 @@ def services() -> Resource:
             Act(("GET", "/{}", None), ("service", "{}"), (), ONE_TENANT),
             Act(("GET", "/{}/logs", None), ("service_logs", "{}"), (), ONE_TENANT),
             *(
-                Act(("POST", f"/{{}}/{action}", None), ("act", "{}", action), ("service", action, "{}"), ONE_TENANT)
+                Act(("POST", f"/{{}}/{action}", None), ("act", "{}", action), ("service", action, "{}"), CANNOT_CHANGE)
                 for action in ("start", "stop", "restart", "suspend", "resume")
             ),
         ],
     )
+
+
+WELL = {"run": {"process": ["true"]}}
+OTHERS = [
+    *(Act(("GET", path, None), refused=ONE_TENANT) for path in ("/api/v1/tree", "/metrics")),
+    *(Act(("GET", path, None)) for path in ("/api/v1/timetable", "/api/v1/next?every=1m")),
+    Act(("POST", "/api/v1/runs", {"job": "echo"}), refused=CANNOT_OPERATE),
+    Act(("POST", "/api/v1/runs/batch", {"runs": [{"job": "echo"}]}), refused=CANNOT_OPERATE),
+    Act(("POST", "/api/v1/runs/cancel", {"session": "nobody"}), refused=CANNOT_OPERATE),
+    Act(("POST", "/api/v1/dead-letters/drop", {"job": "none"}), refused=CANNOT_OPERATE),
+    Act(("POST", "/api/v1/lanes", {"id": "more", "limit": 1}), refused=CANNOT_CHANGE),
+    Act(("PUT", "/api/v1/jobs/mine", WELL), refused=CANNOT_CHANGE),
+    Act(("POST", "/api/v1/jobs", {"jobs": [WELL | {"id": "mine"}]}), refused=CANNOT_CHANGE),
+    Act(("POST", "/api/v1/reload", None), refused=CANNOT_CHANGE),
+]
+"""what is asked of no resource in particular"""

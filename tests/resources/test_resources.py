@@ -17,7 +17,7 @@ from tests.helpers.server import Server
 from tests.helpers.services import declare
 from tests.resources.resource import FACES, Act, ClientFace, CommandFace, Face, Filter, HttpFace, Refusal, Resource
 from tests.resources.seeds import DECLARED, Seeds, seed
-from tests.resources.table import NAMES, resources
+from tests.resources.table import NAMES, OTHERS, resources
 
 T = TypeVar("T")
 pytestmark = pytest.mark.behaviour("SEC-2")
@@ -192,23 +192,26 @@ def test_one_that_does_not_exist_is_like_one_of_another_tenant(resource: Resourc
         token = "judge" if "clerk" in act.refused else "clerk"
         token = "boss" if token in act.refused else token
         missing = f"{resource.order[0]}x"
-        sentence = refused_as(resource, face, act, token, missing)
-        if sentence is not None and resource.suggests:
-            assert sentence.endswith(f"did you mean '{resource.order[0]}'?")
-        foreign = resource.seed.get("blue", [])
-        if sentence is not None and foreign and token != "boss":
-            assert refused_as(resource, face, act, token, foreign[0]) == sentence.replace(missing, foreign[0])
+        absent = refused_as(resource, face, act, token, missing)
+        if absent is not None and resource.suggests:
+            assert absent.sentence.endswith(f"did you mean '{resource.order[0]}'?")
+        others = resource.seed.get("blue", [])
+        if absent is not None and others and token != "boss":
+            foreign = refused_as(resource, face, act, token, others[0])
+            assert foreign is not None
+            assert foreign.sentence == absent.sentence.replace(missing, others[0])
+            assert foreign.headers == absent.headers
     assert shown(server, resource) == before
 
 
-def refused_as(resource: Resource, face: Face, act: Act, token: str, id: str) -> str | None:
-    """The sentence that says that there is none; None if this face cannot do it."""
+def refused_as(resource: Resource, face: Face, act: Act, token: str, id: str) -> Refusal | None:
+    """How it is said that there is none; None if this face cannot do it."""
     was_done, error = outcome(partial(face.act, token, resource, act, id))
     if error is None:
         assert not was_done, act
         return None
     assert error.code == resource.unknown, (act, error)
-    return error.sentence
+    return error
 
 
 def shown(server: Server, resource: Resource) -> list[object]:
@@ -217,3 +220,21 @@ def shown(server: Server, resource: Resource) -> list[object]:
     found = as_(server, "boss").get(resource.path).json[resource.rows]
     kept = [row for row in found if row[resource.key] in resource.order]
     return [{name: value for name, value in row.items() if name not in moving} for row in kept]
+
+
+@pytest.mark.parametrize("act", OTHERS, ids=lambda act: " ".join(act.request[:2]))
+@pytest.mark.parametrize("token", TOKENS)
+def test_what_each_token_may_ask_of_no_resource(server: Server, act: Act, token: str) -> None:
+    def everything() -> list[list[str]]:
+        lists = (as_(server, "boss").get(f"/api/v1/{name}").json[name] for name in ("runs", "jobs", "lanes"))
+        return [[row["id"] for row in rows] for rows in lists]
+
+    before = everything()
+    answer = as_(server, token).ask(*act.request)
+    if token in act.refused:
+        assert (answer.status, answer.code) == (403, "forbidden")
+        assert "may not" in answer.json["detail"] or answer.json["detail"].startswith("tenant: ")
+        assert everything() == before
+    else:
+        assert answer.status < 300, answer
+    assert server.http.ask(*act.request).code == "unauthorized"
