@@ -40,7 +40,7 @@ def _secret(name: str, text: str) -> str:
 
 @contextmanager
 def with_tokens(
-    *options: str, stores: Iterable[Callable[[Path], object]] = (), files: Callable[[Path], str] | None = None
+    *options: str, stores: Iterable[Callable[[Path], object]] = (), files: Callable[[Path], object] | None = None
 ) -> Iterator[Server]:
     """A server that asks for tokens. `stores` fill its database, `files` writes the documents that it loads."""
     with clean_folder() as place:

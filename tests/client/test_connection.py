@@ -16,6 +16,8 @@ from interlock.wire.message import Message, Problem
 from interlock.wire.service_request import AskTree
 from tests.engine.bench import on_virtual_time
 
+run_test = on_virtual_time
+
 
 class Answering(Bus, Peer):
     """A scheduler that refuses the first submits, and then accepts. It answers a question with the `value`, as the
@@ -68,13 +70,9 @@ def test_a_stop_is_waited_out_but_not_a_lane_that_drains(refusal: Draining, aske
     assert bus.asked == asked
 
 
-def test_a_value_is_read_as_the_type_that_its_request_declares() -> None:
+async def test_a_value_is_read_as_the_type_that_its_request_declares() -> None:
     child = ChildInfo(path="", name="top", kind="supervisor", status=Status.RUNNING)
-
-    async def body() -> None:
-        connection = Connection(Answering(value=child))
-        assert await connection.ask(AskTree(0)) == child
-        with pytest.raises(InterlockError, match="link: AskNext was answered with ValueAnswer"):
-            await connection.ask(r.AskNext(0, "work", 1))
-
-    on_virtual_time(body)
+    connection = Connection(Answering(value=child))
+    assert await connection.ask(AskTree(0)) == child
+    with pytest.raises(InterlockError, match="link: AskNext was answered with ValueAnswer"):
+        await connection.ask(r.AskNext(0, "work", 1))

@@ -136,72 +136,63 @@ def test_anything_but_handles_of_one_client_is_refused(handles: list[Any], says:
 
 
 @pytest.mark.parametrize("job", [add.call(1), flaky.call(1), flaky.call(9)], ids=["succeeded", "retried", "failed"])
-def test_handles_of_apps_and_clients_show_the_same(server: Server, job: il.Call[int]) -> None:
-    async def body() -> None:
-        async with app.connected(str(server.socket)), il.AsyncClient(server.url) as client:
-            ours = await app.submit(job)
-            theirs = client.handle(ours.id)
+async def test_handles_of_apps_and_clients_show_the_same(server: Server, job: il.Call[int]) -> None:
+    async with app.connected(str(server.socket)), il.AsyncClient(server.url) as client:
+        ours = await app.submit(job)
+        theirs = client.handle(ours.id)
 
-            async def both(method: str) -> list[Any]:
-                return [await getattr(run, method)() for run in (ours, theirs)]
+        async def both(method: str) -> list[Any]:
+            return [await getattr(run, method)() for run in (ours, theirs)]
 
-            def shown(value: Any) -> bytes:
-                """Return a value as HTTP shows it: times have milliseconds there."""
-                return encode(value)
+        def shown(value: Any) -> bytes:
+            """Return a value as HTTP shows it: times have milliseconds there."""
+            return encode(value)
 
-            assert await ours.wait("30s") is await theirs.wait("30s")
-            assert {name for name in dir(ours) if name[0] != "_"} == {
-                name for name in dir(il.Client(server.url).handle(ours.id)) if name[0] != "_"
-            }
-            for method in ("info", "history", "logs", "stats", "state", "cancel"):
-                one, other = await both(method)
-                assert shown(one) == shown(other)
-            results = await asyncio.gather(ours.result(), theirs.result(), return_exceptions=True)
-            assert repr(results[0]) == repr(results[1])
-            streams = app.events(run=ours.id), client.events(run=ours.id)
-            one, other = [[event async for event in stream] for stream in streams]
-            assert one == other, "both end with the run"
-            assert isinstance(one[-1][1], il.RunEvent)
-
-    run_async(body())
+        assert await ours.wait("30s") is await theirs.wait("30s")
+        assert {name for name in dir(ours) if name[0] != "_"} == {
+            name for name in dir(il.Client(server.url).handle(ours.id)) if name[0] != "_"
+        }
+        for method in ("info", "history", "logs", "stats", "state", "cancel"):
+            one, other = await both(method)
+            assert shown(one) == shown(other)
+        results = await asyncio.gather(ours.result(), theirs.result(), return_exceptions=True)
+        assert repr(results[0]) == repr(results[1])
+        streams = app.events(run=ours.id), client.events(run=ours.id)
+        one, other = [[event async for event in stream] for stream in streams]
+        assert one == other, "both end with the run"
+        assert isinstance(one[-1][1], il.RunEvent)
 
 
-def test_payload_and_result_of_a_run_with_secrets(server: Server) -> None:
-    async def body() -> None:
-        async with app.connected(str(server.socket)), il.AsyncClient(server.url) as client:
-            run = await app.submit("echo", {"value": {"api_key": "k", "n": 1}})
-            await run.result("30s")
-            for info in (await run.info(), await client.handle(run.id).info()):
-                assert (info.payload, info.result["n"]) == ({"value": {"api_key": "•••", "n": 1}}, 1)
-
-    run_async(body())
+async def test_payload_and_result_of_a_run_with_secrets(server: Server) -> None:
+    async with app.connected(str(server.socket)), il.AsyncClient(server.url) as client:
+        run = await app.submit("echo", {"value": {"api_key": "k", "n": 1}})
+        await run.result("30s")
+        for info in (await run.info(), await client.handle(run.id).info()):
+            assert (info.payload, info.result["n"]) == ({"value": {"api_key": "•••", "n": 1}}, 1)
 
 
-def test_the_events_of_an_app(server: Server, folder: Path) -> None:
-    async def body() -> None:
-        with pytest.raises(il.NotConnected):
+async def test_the_events_of_an_app(server: Server, folder: Path) -> None:
+    with pytest.raises(il.NotConnected):
+        app.events()
+    async with app.connected(str(server.socket)):
+        stream = app.events(types=["run"])
+        hello = await anext(stream)
+        assert isinstance(hello[1], il.HelloEvent)
+        run = await app.submit(echo.call(1))
+        async for cursor, event in stream:
+            if isinstance(event, il.RunEvent) and event.run_id == run.id and event.state is il.State.SUCCEEDED:
+                assert cursor is not None
+                break
+        with pytest.raises(TypeError):
+            app.events(runs=run.id)  # type: ignore[call-arg]
+        with pytest.raises(il.UnknownRun):
+            await anext(app.events(run="nothing"))
+    alone = folder / "alone.sock"
+    alone.symlink_to(server.socket)
+    async with app.connected(str(alone)):
+        with pytest.raises(il.NotRunning, match="http='local'"):
             app.events()
-        async with app.connected(str(server.socket)):
-            stream = app.events(types=["run"])
-            hello = await anext(stream)
-            assert isinstance(hello[1], il.HelloEvent)
-            run = await app.submit(echo.call(1))
-            async for cursor, event in stream:
-                if isinstance(event, il.RunEvent) and event.run_id == run.id and event.state is il.State.SUCCEEDED:
-                    assert cursor is not None
-                    break
-            with pytest.raises(TypeError):
-                app.events(runs=run.id)  # type: ignore[call-arg]
-            with pytest.raises(il.UnknownRun):
-                await anext(app.events(run="nothing"))
-        alone = folder / "alone.sock"
-        alone.symlink_to(server.socket)
-        async with app.connected(str(alone)):
-            with pytest.raises(il.NotRunning, match="http='local'"):
-                app.events()
-        alone.unlink()
-
-    run_async(body())
+    alone.unlink()
 
 
 # ── a run for each item ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -235,62 +226,51 @@ def test_payloads_that_fill_several_submits(server: Server) -> None:
     assert mapped(server, echo, [text] * 40, max_parallel=40) == [text] * 40
 
 
-def test_only_so_many_runs_are_live(server: Server) -> None:
+async def test_only_so_many_runs_are_live(server: Server) -> None:
     session, order = str(uuid4()), names(5)
     items = [{"folder": str(server.folder), "name": name} for name in order]
+    async with app.connected(str(server.socket)), il.AsyncClient(server.url) as client:
+        room: il.SessionFields = {"max_concurrent": 2, "debounce": 0}
+        results = app.map(hold.options(session=session, session_options=room), items, max_parallel=2)
 
-    async def body() -> None:
-        async with app.connected(str(server.socket)), il.AsyncClient(server.url) as client:
-            room: il.SessionFields = {"max_concurrent": 2, "debounce": 0}
-            results = app.map(hold.options(session=session, session_options=room), items, max_parallel=2)
+        async def created() -> int:
+            return len([run async for run in client.runs(session=session)])
 
-            async def created() -> int:
-                return len([run async for run in client.runs(session=session)])
+        async def started(place: int) -> None:
+            await until(lambda: lines_of(server.folder / f"{order[place]}.started"), "it runs")
 
-            async def started(place: int) -> None:
-                await until(lambda: lines_of(server.folder / f"{order[place]}.started"), "it runs")
-
-            first = asyncio.ensure_future(anext(results))
-            for place in (1, 2, 3):
-                # The first item is awaited; the window moves on with the others.
-                await started(place)
-                assert await created() == place + 1
-                tell_to_go(server.folder, order[place])
-            assert not first.done()
-            for place in (4, 0):
-                await started(place)
-                tell_to_go(server.folder, order[place])
-            assert len([await first, *[value async for value in results]]) == 5
-
-    run_async(body())
+        first = asyncio.ensure_future(anext(results))
+        for place in (1, 2, 3):
+            # The first item is awaited; the window moves on with the others.
+            await started(place)
+            assert await created() == place + 1
+            tell_to_go(server.folder, order[place])
+        assert not first.done()
+        for place in (4, 0):
+            await started(place)
+            tell_to_go(server.folder, order[place])
+        assert len([await first, *[value async for value in results]]) == 5
 
 
-def test_a_failed_item_is_named_and_nothing_more_is_submitted(server: Server) -> None:
+async def test_a_failed_item_is_named_and_nothing_more_is_submitted(server: Server) -> None:
     session = str(uuid4())
-
-    async def body() -> None:
-        async with app.connected(str(server.socket)), il.AsyncClient(server.url) as client:
-            results = app.map(flaky.options(session=session), [0, 1, 9, *[0] * 500], max_parallel=1)
-            assert [await anext(results), await anext(results)] == [1, 2]
-            with pytest.raises(il.ItemFailed, match=r"items\[2\]: .*RuntimeError: attempt 4") as caught:
-                await anext(results)
-            assert (caught.value.code, caught.value.index) == ("item_failed", 2)
-            assert isinstance(caught.value.__cause__, il.RunEnded)
-            assert len([run async for run in client.runs(session=session)]) == 3
-
-    run_async(body())
+    async with app.connected(str(server.socket)), il.AsyncClient(server.url) as client:
+        results = app.map(flaky.options(session=session), [0, 1, 9, *[0] * 500], max_parallel=1)
+        assert [await anext(results), await anext(results)] == [1, 2]
+        with pytest.raises(il.ItemFailed, match=r"items\[2\]: .*RuntimeError: attempt 4") as caught:
+            await anext(results)
+        assert (caught.value.code, caught.value.index) == ("item_failed", 2)
+        assert isinstance(caught.value.__cause__, il.RunEnded)
+        assert len([run async for run in client.runs(session=session)]) == 3
 
 
-def test_an_item_that_fits_no_run_is_named(server: Server) -> None:
-    async def body() -> None:
-        async with app.connected(str(server.socket)):
-            results = app.map(add, [1, "x", 3])
-            assert await anext(results) == 2
-            with pytest.raises(il.ItemFailed, match=r"items\[1\]: payload of 'add': argument 'left'") as caught:
-                await anext(results)
-            assert getattr(caught.value.__cause__, "code", None) == "bad_payload"
-
-    run_async(body())
+async def test_an_item_that_fits_no_run_is_named(server: Server) -> None:
+    async with app.connected(str(server.socket)):
+        results = app.map(add, [1, "x", 3])
+        assert await anext(results) == 2
+        with pytest.raises(il.ItemFailed, match=r"items\[1\]: payload of 'add': argument 'left'") as caught:
+            await anext(results)
+        assert getattr(caught.value.__cause__, "code", None) == "bad_payload"
 
 
 def test_errors_stand_in_the_places_of_results(server: Server) -> None:

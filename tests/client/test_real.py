@@ -17,7 +17,7 @@ from interlock.interface.run_view import HelloEvent, LogEvent, ProgressEvent, Ru
 from soak.simulation.history import replay
 from tests.client.faces import KINDS, Face, face
 from tests.helpers.http import position_of
-from tests.helpers.places import lines_of, run_async, tell_to_go
+from tests.helpers.places import lines_of, tell_to_go
 from tests.helpers.processes import wait_until
 from tests.helpers.server import Server
 
@@ -241,16 +241,12 @@ def test_many_threads_share_a_client(server: Server) -> None:
         assert list(threads.map(one, range(240))) == list(range(1, 241))
 
 
-def test_many_tasks_share_a_client(server: Server) -> None:
+async def test_many_tasks_share_a_client(server: Server) -> None:
     """More of them wait than may have a connection each."""
-
-    async def body() -> None:
-        async with il.AsyncClient(server.url) as client:
-            runs = await asyncio.gather(*(client.submit("add", {"left": number}) for number in range(400)))
-            assert all(isinstance(run, il.RunHandle) for run in runs)
-            assert await asyncio.gather(*(run.result("60s") for run in runs)) == list(range(1, 401))
-
-    run_async(body())
+    async with il.AsyncClient(server.url) as client:
+        runs = await asyncio.gather(*(client.submit("add", {"left": number}) for number in range(400)))
+        assert all(isinstance(run, il.RunHandle) for run in runs)
+        assert await asyncio.gather(*(run.result("60s") for run in runs)) == list(range(1, 401))
 
 
 # ── through a crash ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -12,7 +12,7 @@ from interlock.model.session import SessionAction
 from interlock.model.session_info import SessionInfo
 from tests.client.faces import KINDS, Face, face
 from tests.helpers.jobs import app
-from tests.helpers.places import run_async, until_running
+from tests.helpers.places import until_running
 from tests.helpers.server import Server
 
 KEYS = ["chat:1", "a/b", "..", ".", "é ☃?#%2F"]
@@ -46,33 +46,30 @@ def test_the_acts_on_a_session(client: Face, key: str) -> None:
 
 
 @pytest.mark.behaviour("SES-5")
-def test_sessions_of_the_app(server: Server, folder: Path) -> None:
-    async def body() -> None:
-        async with app.connected(str(server.socket)):
-            run = await app.submit(
-                "hold", {"folder": str(folder), "name": "a"}, session="a/é", session_options=QUIET, tenant="app"
-            )
-            await until_running(run)
-            waiting = await app.submit("echo", session="a/é", tenant="app")
-            other = await app.submit("echo", session="b", delay="1h", tenant="app")
-            found = [(one.key, one.active, one.waiting) async for one in app.sessions("app")]
-            assert found == [("a/é", 1, 1), ("b", 0, 0)]
-            assert (await app.act_on_session("a/é", "stop", "app")).acted
-            with pytest.raises(il.RunCancelled, match="stopped"):
-                await run.result(30)
-            assert await waiting.result(30) is None
-            await other.cancel()
-            assert not (await app.act_on_session("a/é", "stop", "app")).acted
-            assert (await app.session("a/é", "app")).active == 0
-            for arguments in (("", "stop"), ("x" * 513, "stop"), ("a", "halt"), ("a", "stop", "a b")):
-                with pytest.raises(il.BadValue):
-                    await app.act_on_session(*arguments)
-
-    run_async(body())
+async def test_sessions_of_the_app(server: Server, folder: Path) -> None:
+    async with app.connected(str(server.socket)):
+        run = await app.submit(
+            "hold", {"folder": str(folder), "name": "a"}, session="a/é", session_options=QUIET, tenant="app"
+        )
+        await until_running(run)
+        waiting = await app.submit("echo", session="a/é", tenant="app")
+        other = await app.submit("echo", session="b", delay="1h", tenant="app")
+        found = [(one.key, one.active, one.waiting) async for one in app.sessions("app")]
+        assert found == [("a/é", 1, 1), ("b", 0, 0)]
+        assert (await app.act_on_session("a/é", "stop", "app")).acted
+        with pytest.raises(il.RunCancelled, match="stopped"):
+            await run.result(30)
+        assert await waiting.result(30) is None
+        await other.cancel()
+        assert not (await app.act_on_session("a/é", "stop", "app")).acted
+        assert (await app.session("a/é", "app")).active == 0
+        for arguments in (("", "stop"), ("x" * 513, "stop"), ("a", "halt"), ("a", "stop", "a b")):
+            with pytest.raises(il.BadValue):
+                await app.act_on_session(*arguments)
 
 
 @pytest.mark.behaviour("SES-11")
-def test_whoever_waits_for_a_run_sees_its_end_when_it_is_cancelled(server: Server, folder: Path) -> None:
+async def test_whoever_waits_for_a_run_sees_its_end_when_it_is_cancelled(server: Server, folder: Path) -> None:
     """By a later run, by a full queue, and by a stop: the stream of the run ends, and so does the wait for it."""
 
     async def body(client: il.AsyncClient) -> None:
@@ -104,8 +101,5 @@ def test_whoever_waits_for_a_run_sees_its_end_when_it_is_cancelled(server: Serve
         await client.act_on_session("ends", "stopall")
         assert await ends(last) == ("cancelled", "stopped")
 
-    async def main() -> None:
-        async with il.AsyncClient(server.url) as client:
-            await body(client)
-
-    run_async(main())
+    async with il.AsyncClient(server.url) as client:
+        await body(client)

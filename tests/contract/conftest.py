@@ -1,7 +1,7 @@
 """Every adapter of the store and lease ports, opened, handed to the body of a test, and closed."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
@@ -32,12 +32,15 @@ def run_with(store: AnyStore, body: Body[T]) -> T:
     return asyncio.run(opened(store, body))
 
 
+def simulated_store(disk: Disk, loop: VirtualLoop) -> FaultyStore:
+    return FaultyStore(disk, Process(loop, "scheduler"), Random(1), StoreFaults(), Trace(loop))
+
+
 def run_simulated(disk: Disk, body: Body[T]) -> T:
     """On the store as a simulated scheduler has it, on virtual time, and without faults."""
     loop = VirtualLoop()
     try:
-        store = FaultyStore(disk, Process(loop, "scheduler"), Random(1), StoreFaults(), Trace(loop))
-        return loop.run_until_complete(opened(store, body))
+        return loop.run_until_complete(opened(simulated_store(disk, loop), body))
     finally:
         loop.close()
 
@@ -55,6 +58,21 @@ def with_store(request: pytest.FixtureRequest, tmp_path: Path) -> WithStore:
         return run_with(SqliteStore(tmp_path / "runs.db"), body)
 
     return run
+
+
+@pytest.fixture(params=["memory", "simulated", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AnyStore]:
+    """A store of each kind, which is open while the test runs."""
+    simulated = VirtualLoop()
+    made: AnyStore = (
+        MemoryStore() if request.param == "memory"
+        else SqliteStore(tmp_path / "runs.db") if request.param == "sqlite"
+        else simulated_store(Disk(), simulated)
+    )  # fmt: skip
+    run = simulated.run_until_complete if request.param == "simulated" else asyncio.run
+    request.node.run_test = lambda body: run(opened(made, lambda _: body()))
+    yield made
+    simulated.close()
 
 
 @pytest.fixture

@@ -70,14 +70,11 @@ def test_entries_are_stored_whole_and_found_after_a_restart(with_store: WithStor
 
 
 @pytest.mark.behaviour("SEC-7")
-def test_what_is_stored_stays_as_it_is(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        await put(store, [FIRST, SECOND])
-        await put(store, [FIRST, SECOND])
-        await put(store, [replace(FIRST, actor="mallory"), SECOND])
-        assert (await store.audit(0, 10)).entries == [FIRST, SECOND]
-
-    with_store(body)
+async def test_what_is_stored_stays_as_it_is(store: AnyStore) -> None:
+    await put(store, [FIRST, SECOND])
+    await put(store, [FIRST, SECOND])
+    await put(store, [replace(FIRST, actor="mallory"), SECOND])
+    assert (await store.audit(0, 10)).entries == [FIRST, SECOND]
 
 
 @pytest.mark.parametrize(
@@ -95,35 +92,28 @@ def test_what_is_stored_stays_as_it_is(with_store: WithStore) -> None:
     ],
 )
 @pytest.mark.parametrize("limit", [1, 4, 100])
-def test_pages_have_what_matches_every_field(
-    with_store: WithStore, wanted: dict[str, Any], numbers: list[int], limit: int
+async def test_pages_have_what_matches_every_field(
+    store: AnyStore, wanted: dict[str, Any], numbers: list[int], limit: int
 ) -> None:
-    async def body(store: AnyStore) -> None:
-        await put(store, chain(30))
-        assert await listed(store, limit, AuditFilter(**wanted)) == list(numbers)
-        last = await store.audit(0, limit, AuditFilter(**wanted), last=True)
-        assert [one.number for one in last.entries] == list(numbers)[-limit:]
-        assert last.next is None
-        assert (await store.audit(29, 10)).entries == chain(30)[29:]
-        assert (await store.audit(2**80, 10)).entries == []
-        assert (await store.audit(-5, 1)).entries == chain(1)
-
-    with_store(body)
+    await put(store, chain(30))
+    assert await listed(store, limit, AuditFilter(**wanted)) == list(numbers)
+    last = await store.audit(0, limit, AuditFilter(**wanted), last=True)
+    assert [one.number for one in last.entries] == list(numbers)[-limit:]
+    assert last.next is None
+    assert (await store.audit(29, 10)).entries == chain(30)[29:]
+    assert (await store.audit(2**80, 10)).entries == []
+    assert (await store.audit(-5, 1)).entries == chain(1)
 
 
-def test_a_call_looks_at_a_bounded_number(with_store: WithStore, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_call_looks_at_a_bounded_number(store: AnyStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(port, "MOST_LOOKED_AT", 4)
     monkeypatch.setattr("interlock.stores.memory_audit.MOST_LOOKED_AT", 4)
-
-    async def body(store: AnyStore) -> None:
-        await put(store, chain(30))
-        page = await store.audit(0, 10, AuditFilter(tenant="red"))
-        assert (page.entries, page.next) == ([], 4)
-        assert await listed(store, 10, AuditFilter(tenant="red")) == [10, 20, 30]
-        last = await store.audit(0, 10, AuditFilter(actor="bob"), last=True)
-        assert [one.number for one in last.entries] == [27, 28, 29, 30]
-
-    with_store(body)
+    await put(store, chain(30))
+    page = await store.audit(0, 10, AuditFilter(tenant="red"))
+    assert (page.entries, page.next) == ([], 4)
+    assert await listed(store, 10, AuditFilter(tenant="red")) == [10, 20, 30]
+    last = await store.audit(0, 10, AuditFilter(actor="bob"), last=True)
+    assert [one.number for one in last.entries] == [27, 28, 29, 30]
 
 
 @pytest.fixture

@@ -47,50 +47,41 @@ def test_a_request_is_for_the_runs_that_were_stored_before_it(with_store: WithSt
 
 
 @pytest.mark.behaviour("RUN-25")
-def test_a_request_goes_on_behind_the_last_run_it_looked_at(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        lease = await take(store)
-        await store.commit(created(*(make_run(f"r{number}") for number in range(5))), NAME, lease.epoch)
-        await store.commit(Batch(records=changes(BULK)), NAME, lease.epoch)
-        for seq, (run_id, left) in enumerate((("r3", 3), ("r3", 3), ("r2", 2), ("r1", 1)), start=2):
-            bulk = replace(BULK, walked=run_id, seq=seq)
-            for _ in range(2):
-                await store.commit(Batch(records=changes(bulk)), NAME, lease.epoch)
-                assert await bulks(store) == [(bulk, left)]
-
-    with_store(body)
+async def test_a_request_goes_on_behind_the_last_run_it_looked_at(store: AnyStore) -> None:
+    lease = await take(store)
+    await store.commit(created(*(make_run(f"r{number}") for number in range(5))), NAME, lease.epoch)
+    await store.commit(Batch(records=changes(BULK)), NAME, lease.epoch)
+    for seq, (run_id, left) in enumerate((("r3", 3), ("r3", 3), ("r2", 2), ("r1", 1)), start=2):
+        bulk = replace(BULK, walked=run_id, seq=seq)
+        for _ in range(2):
+            await store.commit(Batch(records=changes(bulk)), NAME, lease.epoch)
+            assert await bulks(store) == [(bulk, left)]
 
 
 @pytest.mark.behaviour("RUN-25")
-def test_the_last_run_that_a_request_looked_at_stays_until_the_request_has_ended(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        lease = await take(store)
-        batch = created(*(make_run(f"r{number}", state=State.FAILED, ended_at=1.0) for number in range(3)))
-        batch.records = changes(replace(BULK, walked="r1"))
-        await store.commit(batch, NAME, lease.epoch)
-        limits = PruneLimits(0, 1e9)
-        assert (await store.prune(limits)).runs == 1
-        ended = replace(BULK, walked="r1", seq=2, ended_at=2.0)
-        await store.commit(Batch(records=changes(ended)), NAME, lease.epoch)
-        assert (await store.prune(limits)).runs == 1
-        assert await store.record(BulkRequest, BULK.id) == ended
-
-    with_store(body)
+async def test_the_last_run_that_a_request_looked_at_stays_until_the_request_has_ended(store: AnyStore) -> None:
+    lease = await take(store)
+    batch = created(*(make_run(f"r{number}", state=State.FAILED, ended_at=1.0) for number in range(3)))
+    batch.records = changes(replace(BULK, walked="r1"))
+    await store.commit(batch, NAME, lease.epoch)
+    limits = PruneLimits(0, 1e9)
+    assert (await store.prune(limits)).runs == 1
+    ended = replace(BULK, walked="r1", seq=2, ended_at=2.0)
+    await store.commit(Batch(records=changes(ended)), NAME, lease.epoch)
+    assert (await store.prune(limits)).runs == 1
+    assert await store.record(BulkRequest, BULK.id) == ended
 
 
-def test_an_older_state_of_a_request_changes_nothing(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        lease = await take(store)
-        newer, finished = replace(BULK, seq=2, done=5), replace(BULK, seq=3, done=5, ended_at=1001.0)
-        for bulk in (BULK, newer, finished):
-            await store.commit(Batch(records=changes(bulk)), NAME, lease.epoch)
-        await store.commit(Batch(records=changes(newer)), NAME, lease.epoch)
-        assert await store.record(BulkRequest, "b1") == finished
-        await store.commit(
-            Batch(records=changes(replace(BULK, id="b2"), gone=[(BulkRequest, "b1"), (BulkRequest, "unknown")])),
-            NAME,
-            lease.epoch,
-        )
-        assert [bulk.id for bulk, _ in await bulks(store)] == ["b2"]
-
-    with_store(body)
+async def test_an_older_state_of_a_request_changes_nothing(store: AnyStore) -> None:
+    lease = await take(store)
+    newer, finished = replace(BULK, seq=2, done=5), replace(BULK, seq=3, done=5, ended_at=1001.0)
+    for bulk in (BULK, newer, finished):
+        await store.commit(Batch(records=changes(bulk)), NAME, lease.epoch)
+    await store.commit(Batch(records=changes(newer)), NAME, lease.epoch)
+    assert await store.record(BulkRequest, "b1") == finished
+    await store.commit(
+        Batch(records=changes(replace(BULK, id="b2"), gone=[(BulkRequest, "b1"), (BulkRequest, "unknown")])),
+        NAME,
+        lease.epoch,
+    )
+    assert [bulk.id for bulk, _ in await bulks(store)] == ["b2"]

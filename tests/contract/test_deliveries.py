@@ -82,149 +82,128 @@ def test_a_delivery_is_stored_whole_with_or_without_history(with_store: WithStor
     with_store(again)
 
 
-def test_a_batch_of_deliveries_alone_needs_no_position(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        lease = await take(store)
-        first = created(make_run("r1"))
-        first.logs.lines, first.position = [("r1", 1, 1, 1.0, "info", "line", "app")], 7
-        await store.commit(first, NAME, lease.epoch)
-        assert Batch(records=changes(DELIVERY))
-        await put(store, DELIVERY, results=(SENT,))
-        assert await store.position() == 7
-        assert await due(store) == ["d1"]
-
-    with_store(body)
+async def test_a_batch_of_deliveries_alone_needs_no_position(store: AnyStore) -> None:
+    lease = await take(store)
+    first = created(make_run("r1"))
+    first.logs.lines, first.position = [("r1", 1, 1, 1.0, "info", "line", "app")], 7
+    await store.commit(first, NAME, lease.epoch)
+    assert Batch(records=changes(DELIVERY))
+    await put(store, DELIVERY, results=(SENT,))
+    assert await store.position() == 7
+    assert await due(store) == ["d1"]
 
 
 @pytest.mark.behaviour("CON-7")
-def test_a_result_changes_a_pending_delivery_of_its_round_once(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        await put(store, owing("d1"), owing("d2"))
-        for seq in (2, 3):
-            await put(store, owing("d1"), results=(SENT,))
-            tried = await store.record(Delivery, "d1")
-            assert tried == replace(TRIED, order=None, seq=seq)
-            assert tried is not None
-            assert tried.state is DeliveryState.PENDING
-        end = sent("d1", tries=2, ended_at=1002.0, status=200, answer="ok", error="")
-        # A result of a try before the latest, one of another round, and one of an unknown delivery.
-        stale = (sent("d1", tries=0), sent("d1", tries=9, round=1), sent("d9"))
-        await put(store, results=stale)
-        assert await store.record(Delivery, "d1") == tried
-        await put(store, results=(end,))
-        delivered = await store.record(Delivery, "d1")
-        assert delivered == owing(
-            "d1", tries=2, next_at=1001.5, ended_at=1002.0, status=200, answer="ok", error="", seq=4
-        )
-        await put(store, results=(sent("d1", tries=3), *stale))
-        assert await store.record(Delivery, "d1") == delivered
-        assert await store.record(Delivery, "d2") == owing("d2")
-        assert await listed(store, RecordFilter(state=DeliveryState.PENDING)) == ["d2"]
-
-    with_store(body)
+async def test_a_result_changes_a_pending_delivery_of_its_round_once(store: AnyStore) -> None:
+    await put(store, owing("d1"), owing("d2"))
+    for seq in (2, 3):
+        await put(store, owing("d1"), results=(SENT,))
+        tried = await store.record(Delivery, "d1")
+        assert tried == replace(TRIED, order=None, seq=seq)
+        assert tried is not None
+        assert tried.state is DeliveryState.PENDING
+    end = sent("d1", tries=2, ended_at=1002.0, status=200, answer="ok", error="")
+    # A result of a try before the latest, one of another round, and one of an unknown delivery.
+    stale = (sent("d1", tries=0), sent("d1", tries=9, round=1), sent("d9"))
+    await put(store, results=stale)
+    assert await store.record(Delivery, "d1") == tried
+    await put(store, results=(end,))
+    delivered = await store.record(Delivery, "d1")
+    assert delivered == owing("d1", tries=2, next_at=1001.5, ended_at=1002.0, status=200, answer="ok", error="", seq=4)
+    await put(store, results=(sent("d1", tries=3), *stale))
+    assert await store.record(Delivery, "d1") == delivered
+    assert await store.record(Delivery, "d2") == owing("d2")
+    assert await listed(store, RecordFilter(state=DeliveryState.PENDING)) == ["d2"]
 
 
 @pytest.mark.behaviour("CON-7")
-def test_a_redelivery_begins_a_new_round(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        failed = sent("d1", tries=7, ended_at=1500.0)
-        await put(store, owing("d1"), owing("d2"), results=(failed,))
-        again = owing("d1", round=1, next_at=5000.0, give_up_at=6000.0, seq=3)
-        await put(store, again)
-        for stale in (owing("d1"), replace(again, next_at=9.0)):
-            await put(store, stale, results=(failed,))
-            assert await store.record(Delivery, "d1") == again
-        assert await due(store, 4999.9) == ["d2"]
-        assert await due(store, 5000.0) == ["d2", "d1"]
-        assert await listed(store) == ["d2", "d1"], "it keeps its place"
-        await put(store, results=(sent("d1", round=1, ended_at=5001.0, error=""),))
-        assert [
-            one.id
-            for one in (await store.records(Delivery, RecordFilter(state=DeliveryState.DELIVERED), None, 9)).records
-        ] == ["d1"]
-
-    with_store(body)
+async def test_a_redelivery_begins_a_new_round(store: AnyStore) -> None:
+    failed = sent("d1", tries=7, ended_at=1500.0)
+    await put(store, owing("d1"), owing("d2"), results=(failed,))
+    again = owing("d1", round=1, next_at=5000.0, give_up_at=6000.0, seq=3)
+    await put(store, again)
+    for stale in (owing("d1"), replace(again, next_at=9.0)):
+        await put(store, stale, results=(failed,))
+        assert await store.record(Delivery, "d1") == again
+    assert await due(store, 4999.9) == ["d2"]
+    assert await due(store, 5000.0) == ["d2", "d1"]
+    assert await listed(store) == ["d2", "d1"], "it keeps its place"
+    await put(store, results=(sent("d1", round=1, ended_at=5001.0, error=""),))
+    assert [
+        one.id for one in (await store.records(Delivery, RecordFilter(state=DeliveryState.DELIVERED), None, 9)).records
+    ] == ["d1"]
 
 
 @pytest.mark.behaviour("CON-7")
-def test_what_is_owed_to_each_host_and_when(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        assert await store.due_times(Delivery) == {}
-        await put(
-            store,
-            *(owing(f"a{at}", host="a", next_at=1000.0 + at) for at in (3, 1, 2)),
-            owing("b", host="b", next_at=500.0),
-            owing("c", host="c", next_at=1.0),
-            owing("tie", host="a", next_at=1001.0),
-            results=(sent("c", ended_at=2.0),),
-        )
-        assert await store.due_times(Delivery) == {"a": 1001.0, "b": 500.0}
-        assert await due(store, 1000.9, "a") == []
-        assert await due(store, 1001.0, "a") == ["a1", "tie"]
-        assert await due(store, host="a") == ["a1", "tie", "a2", "a3"]
-        assert await due(store, host="a", limit=3) == ["a1", "tie", "a2"]
-        assert await due(store, host="c") == await due(store, host="") == []
-        await put(store, results=(sent("a1", next_at=2000.0), sent("tie", next_at=3000.0)))
-        assert await store.due_times(Delivery) == {"a": 1002.0, "b": 500.0}
-        assert await due(store, host="a") == ["a2", "a3", "a1", "tie"]
-
-    with_store(body)
+async def test_what_is_owed_to_each_host_and_when(store: AnyStore) -> None:
+    assert await store.due_times(Delivery) == {}
+    await put(
+        store,
+        *(owing(f"a{at}", host="a", next_at=1000.0 + at) for at in (3, 1, 2)),
+        owing("b", host="b", next_at=500.0),
+        owing("c", host="c", next_at=1.0),
+        owing("tie", host="a", next_at=1001.0),
+        results=(sent("c", ended_at=2.0),),
+    )
+    assert await store.due_times(Delivery) == {"a": 1001.0, "b": 500.0}
+    assert await due(store, 1000.9, "a") == []
+    assert await due(store, 1001.0, "a") == ["a1", "tie"]
+    assert await due(store, host="a") == ["a1", "tie", "a2", "a3"]
+    assert await due(store, host="a", limit=3) == ["a1", "tie", "a2"]
+    assert await due(store, host="c") == await due(store, host="") == []
+    await put(store, results=(sent("a1", next_at=2000.0), sent("tie", next_at=3000.0)))
+    assert await store.due_times(Delivery) == {"a": 1002.0, "b": 500.0}
+    assert await due(store, host="a") == ["a2", "a3", "a1", "tie"]
 
 
 @pytest.mark.behaviour("CON-7")
-def test_deliveries_of_one_order_go_one_after_the_other(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        first = [owing(f"x{number}", order="x", next_at=1000.0 - number) for number in range(3)]
-        await put(store, *first, owing("y0", order="y", next_at=1001.0), owing("free", next_at=1002.0))
-        await put(store, owing("other", order="z", host="two.test", next_at=1.0))
-        assert await due(store) == ["x0", "y0", "free"]
-        assert await store.due_times(Delivery) == {"one.test": 1000.0, "two.test": 1.0}
-        assert await due(store, limit=1) == ["x0"]
-        # While the first waits for its next try, the second is not due, though its time has come.
-        await put(store, results=(sent("x0", next_at=5000.0), sent("free", ended_at=2.0), sent("y0", ended_at=2.0)))
-        assert await due(store, 4999.0) == []
-        assert await store.due_times(Delivery) == {"one.test": 5000.0, "two.test": 1.0}
-        await put(store, results=(sent("x0", tries=2, ended_at=2.0),))
-        assert await due(store) == ["x1"]
-        assert (await store.due_times(Delivery))["one.test"] == 999.0
-        # One that is delivered again goes first, as it did.
-        await put(store, replace(first[0], round=1, next_at=3000.0, seq=9))
-        assert await due(store) == ["x0"]
-        assert (await store.due_times(Delivery))["one.test"] == 3000.0
-
-    with_store(body)
+async def test_deliveries_of_one_order_go_one_after_the_other(store: AnyStore) -> None:
+    first = [owing(f"x{number}", order="x", next_at=1000.0 - number) for number in range(3)]
+    await put(store, *first, owing("y0", order="y", next_at=1001.0), owing("free", next_at=1002.0))
+    await put(store, owing("other", order="z", host="two.test", next_at=1.0))
+    assert await due(store) == ["x0", "y0", "free"]
+    assert await store.due_times(Delivery) == {"one.test": 1000.0, "two.test": 1.0}
+    assert await due(store, limit=1) == ["x0"]
+    # While the first waits for its next try, the second is not due, though its time has come.
+    await put(store, results=(sent("x0", next_at=5000.0), sent("free", ended_at=2.0), sent("y0", ended_at=2.0)))
+    assert await due(store, 4999.0) == []
+    assert await store.due_times(Delivery) == {"one.test": 5000.0, "two.test": 1.0}
+    await put(store, results=(sent("x0", tries=2, ended_at=2.0),))
+    assert await due(store) == ["x1"]
+    assert (await store.due_times(Delivery))["one.test"] == 999.0
+    # One that is delivered again goes first, as it did.
+    await put(store, replace(first[0], round=1, next_at=3000.0, seq=9))
+    assert await due(store) == ["x0"]
+    assert (await store.due_times(Delivery))["one.test"] == 3000.0
 
 
-def test_a_list_comes_in_pages_and_is_filtered(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        fields = [
-            ("r1", "work", "blue"), ("r1", "work", "blue"), ("r2", "work", "red"), ("r3", "play", "red"),
-            ("r4", "play", "red"),
-        ]  # fmt: skip
-        await put(
-            store,
-            *(owing(f"d{n}", run_id=run, job_id=job, tenant=tenant) for n, (run, job, tenant) in enumerate(fields)),
-            results=(sent("d1", ended_at=2.0), sent("d3", ended_at=2.0, error="")),
-        )
-        for limit in (1, 2, 5, 9):
-            assert await listed(store, limit=limit) == ["d4", "d3", "d2", "d1", "d0"]
-            assert await listed(store, RecordFilter(run="r1"), limit) == ["d1", "d0"]
-            assert await listed(store, RecordFilter(job="work"), limit) == ["d2", "d1", "d0"]
-            assert await listed(store, RecordFilter(job="work", tenant="red"), limit) == ["d2"]
-            assert await listed(store, RecordFilter(run="r1", tenant="red"), limit) == []
-            assert await listed(store, RecordFilter(id_prefix="d3"), limit) == ["d3"]
-            assert await listed(store, RecordFilter(run="r1", id_prefix="d"), limit) == ["d1", "d0"]
-            for state, ids in (("pending", ["d4", "d2", "d0"]), ("failed", ["d1"]), ("delivered", ["d3"])):
-                assert await listed(store, RecordFilter(state=DeliveryState(state)), limit) == ids
-            assert await listed(store, RecordFilter(run="r1", state=DeliveryState.FAILED), limit) == ["d1"]
-        page = await store.records(Delivery, ALL, None, 2)
-        await put(store, owing("new"))
-        following = await store.records(Delivery, ALL, page.next, 2)
-        assert [one.id for one in following.records] == ["d2", "d1"], "a new one shifts no page"
-        assert (await store.records(Delivery, ALL, 0, 2)).records == []
-        assert (await store.records(Delivery, ALL, 2**70, 1)).records == [owing("new")]
-
-    with_store(body)
+async def test_a_list_comes_in_pages_and_is_filtered(store: AnyStore) -> None:
+    fields = [
+        ("r1", "work", "blue"), ("r1", "work", "blue"), ("r2", "work", "red"), ("r3", "play", "red"),
+        ("r4", "play", "red"),
+    ]  # fmt: skip
+    await put(
+        store,
+        *(owing(f"d{n}", run_id=run, job_id=job, tenant=tenant) for n, (run, job, tenant) in enumerate(fields)),
+        results=(sent("d1", ended_at=2.0), sent("d3", ended_at=2.0, error="")),
+    )
+    for limit in (1, 2, 5, 9):
+        assert await listed(store, limit=limit) == ["d4", "d3", "d2", "d1", "d0"]
+        assert await listed(store, RecordFilter(run="r1"), limit) == ["d1", "d0"]
+        assert await listed(store, RecordFilter(job="work"), limit) == ["d2", "d1", "d0"]
+        assert await listed(store, RecordFilter(job="work", tenant="red"), limit) == ["d2"]
+        assert await listed(store, RecordFilter(run="r1", tenant="red"), limit) == []
+        assert await listed(store, RecordFilter(id_prefix="d3"), limit) == ["d3"]
+        assert await listed(store, RecordFilter(run="r1", id_prefix="d"), limit) == ["d1", "d0"]
+        for state, ids in (("pending", ["d4", "d2", "d0"]), ("failed", ["d1"]), ("delivered", ["d3"])):
+            assert await listed(store, RecordFilter(state=DeliveryState(state)), limit) == ids
+        assert await listed(store, RecordFilter(run="r1", state=DeliveryState.FAILED), limit) == ["d1"]
+    page = await store.records(Delivery, ALL, None, 2)
+    await put(store, owing("new"))
+    following = await store.records(Delivery, ALL, page.next, 2)
+    assert [one.id for one in following.records] == ["d2", "d1"], "a new one shifts no page"
+    assert (await store.records(Delivery, ALL, 0, 2)).records == []
+    assert (await store.records(Delivery, ALL, 2**70, 1)).records == [owing("new")]
 
 
 def test_a_page_looks_at_so_many_and_no_more(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,40 +223,34 @@ def test_a_page_looks_at_so_many_and_no_more(database: Path, monkeypatch: pytest
 
 
 @pytest.mark.behaviour("CON-7", "TIM-16")
-def test_a_run_stays_while_it_owes_a_delivery_and_takes_its_deliveries_along(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        lease = await take(store)
-        runs = [make_run(f"r{n}", state=State.FAILED, created_at=900.0, ended_at=1001.0) for n in range(3)]
-        batch = created(*runs, make_run("live"))
-        batch.records = changes(owing("d0", run_id="r0"), owing("d1", run_id="r1"), owing("d2", run_id="r1"))
-        await store.commit(batch, NAME, lease.epoch)
-        await put(store, results=(sent("d1", ended_at=1002.0), sent("d2", ended_at=1002.0, error="")))
-        for limits in (PruneLimits(0, 0.0), PruneLimits(100, 1e9), PruneLimits(100, 0.0, 0)):
-            await store.prune(limits)
-            assert (await states(store, ["r0", "r1", "r2"])).keys() == {"r0"}
-            assert await listed(store) == ["d0"]
-            assert await store.record(Delivery, "d1") is None
-        await put(store, results=(sent("d0", ended_at=2000.0),))
-        assert (await store.prune(PruneLimits(0, 0.0))).runs == 1
-        assert await listed(store) == []
-        await put(store, results=(sent("d0", tries=2),))
-        assert await store.due_times(Delivery) == {}
-
-    with_store(body)
+async def test_a_run_stays_while_it_owes_a_delivery_and_takes_its_deliveries_along(store: AnyStore) -> None:
+    lease = await take(store)
+    runs = [make_run(f"r{n}", state=State.FAILED, created_at=900.0, ended_at=1001.0) for n in range(3)]
+    batch = created(*runs, make_run("live"))
+    batch.records = changes(owing("d0", run_id="r0"), owing("d1", run_id="r1"), owing("d2", run_id="r1"))
+    await store.commit(batch, NAME, lease.epoch)
+    await put(store, results=(sent("d1", ended_at=1002.0), sent("d2", ended_at=1002.0, error="")))
+    for limits in (PruneLimits(0, 0.0), PruneLimits(100, 1e9), PruneLimits(100, 0.0, 0)):
+        await store.prune(limits)
+        assert (await states(store, ["r0", "r1", "r2"])).keys() == {"r0"}
+        assert await listed(store) == ["d0"]
+        assert await store.record(Delivery, "d1") is None
+    await put(store, results=(sent("d0", ended_at=2000.0),))
+    assert (await store.prune(PruneLimits(0, 0.0))).runs == 1
+    assert await listed(store) == []
+    await put(store, results=(sent("d0", tries=2),))
+    assert await store.due_times(Delivery) == {}
 
 
 @pytest.mark.behaviour("CON-7")
-def test_a_refused_commit_stores_no_delivery_and_no_result(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        await put(store, DELIVERY)
-        lease = await take(store)
-        with pytest.raises(StaleEpoch):
-            await store.commit(
-                Batch(records=changes(owing("d2"), replace(DELIVERY, tries=1, seq=2))), NAME, lease.epoch + 1
-            )
-        assert (await store.records(Delivery, ALL, None, 9)).records == [DELIVERY]
-
-    with_store(body)
+async def test_a_refused_commit_stores_no_delivery_and_no_result(store: AnyStore) -> None:
+    await put(store, DELIVERY)
+    lease = await take(store)
+    with pytest.raises(StaleEpoch):
+        await store.commit(
+            Batch(records=changes(owing("d2"), replace(DELIVERY, tries=1, seq=2))), NAME, lease.epoch + 1
+        )
+    assert (await store.records(Delivery, ALL, None, 9)).records == [DELIVERY]
 
 
 def test_another_process_reads_what_is_owed(database: Path) -> None:

@@ -47,44 +47,35 @@ async def fill(store: AnyStore) -> int:
     return lease.epoch
 
 
-def test_events_are_in_order_and_can_be_resumed_at_every_position(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        await fill(store)
-        assert (await store.events(0, 1000)).events == EVENTS
-        for run_id in (None, "a", "b", "unknown"):
-            events = [one for one in EVENTS if run_id in (None, one.run_id)]
-            for after in range(13):
-                for limit in (1, 2, 5, 1000):
-                    expected = [one for one in events if one.position > after][:limit]
-                    assert (await store.events(after, limit, EventFilter(run_id))).events == expected
-
-    with_store(body)
+async def test_events_are_in_order_and_can_be_resumed_at_every_position(store: AnyStore) -> None:
+    await fill(store)
+    assert (await store.events(0, 1000)).events == EVENTS
+    for run_id in (None, "a", "b", "unknown"):
+        events = [one for one in EVENTS if run_id in (None, one.run_id)]
+        for after in range(13):
+            for limit in (1, 2, 5, 1000):
+                expected = [one for one in events if one.position > after][:limit]
+                assert (await store.events(after, limit, EventFilter(run_id))).events == expected
 
 
-def test_an_event_may_be_asked_for_after_any_number(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        await fill(store)
-        for after in (-(2**80), -1):
-            assert (await store.events(after, 1000)).events == EVENTS
-            assert len(await store.logs("a", after)) == 2
-        for after in (2**63 - 1, 2**63, 2**80):
-            assert (await store.events(after, 1000)).events == []
-            assert (await store.events(after, 1000, EventFilter("a"))).events == []
-            assert await store.logs("a", after) == []
-
-    with_store(body)
+async def test_an_event_may_be_asked_for_after_any_number(store: AnyStore) -> None:
+    await fill(store)
+    for after in (-(2**80), -1):
+        assert (await store.events(after, 1000)).events == EVENTS
+        assert len(await store.logs("a", after)) == 2
+    for after in (2**63 - 1, 2**63, 2**80):
+        assert (await store.events(after, 1000)).events == []
+        assert (await store.events(after, 1000, EventFilter("a"))).events == []
+        assert await store.logs("a", after) == []
 
 
-def test_the_position_is_that_of_the_last_row_or_line(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        lease = await take(store)
-        for batch, position in zip(batches(), (2, 6, 11), strict=True):
-            await store.commit(batch, NAME, lease.epoch)
-            assert await store.position() == (await store.load(256)).position == position
-        await store.commit(created(make_run("c")), NAME, lease.epoch)
-        assert await store.position() == 11, "what has neither history nor lines takes no position"
-
-    with_store(body)
+async def test_the_position_is_that_of_the_last_row_or_line(store: AnyStore) -> None:
+    lease = await take(store)
+    for batch, position in zip(batches(), (2, 6, 11), strict=True):
+        await store.commit(batch, NAME, lease.epoch)
+        assert await store.position() == (await store.load(256)).position == position
+    await store.commit(created(make_run("c")), NAME, lease.epoch)
+    assert await store.position() == 11, "what has neither history nor lines takes no position"
 
 
 def test_positions_go_on_after_opening_again(with_store: WithStore) -> None:
@@ -101,94 +92,78 @@ def test_positions_go_on_after_opening_again(with_store: WithStore) -> None:
     with_store(body)
 
 
-def test_a_batch_stored_twice_leaves_every_event_where_it_was(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        epoch = await fill(store)
-        for batch in batches():
-            await store.commit(batch, NAME, epoch)
-            moved = copy.deepcopy(batch)
-            moved.position = 100
-            await store.commit(moved, NAME, epoch)
-        assert (await store.events(0, 1000)).events == EVENTS
-
-    with_store(body)
+async def test_a_batch_stored_twice_leaves_every_event_where_it_was(store: AnyStore) -> None:
+    epoch = await fill(store)
+    for batch in batches():
+        await store.commit(batch, NAME, epoch)
+        moved = copy.deepcopy(batch)
+        moved.position = 100
+        await store.commit(moved, NAME, epoch)
+    assert (await store.events(0, 1000)).events == EVENTS
 
 
 @pytest.mark.parametrize("what", ["history", "logs"])
-def test_a_position_that_is_taken_is_refused_and_nothing_of_the_batch_is_stored(
-    with_store: WithStore, what: str
+async def test_a_position_that_is_taken_is_refused_and_nothing_of_the_batch_is_stored(
+    store: AnyStore, what: str
 ) -> None:
-    async def body(store: AnyStore) -> None:
-        epoch = await fill(store)
-        before = await everything(store)
-        batch = created(make_run("new"))
-        if what == "history":
-            batch.history, batch.position = [("new", FIRST), ("b", THIRD)], 10
-        else:
-            batch.logs.lines, batch.position = (
-                [("new", 1, 1, 9.0, "info", "x", "app"), ("b", 1, 3, 9.0, "info", "y", "app")],
-                8,
-            )
-        with pytest.raises(StoreUnavailable):
-            await store.commit(batch, NAME, epoch)
-        assert await everything(store) == before
-        batch.position = 12
+    epoch = await fill(store)
+    before = await everything(store)
+    batch = created(make_run("new"))
+    if what == "history":
+        batch.history, batch.position = [("new", FIRST), ("b", THIRD)], 10
+    else:
+        batch.logs.lines, batch.position = (
+            [("new", 1, 1, 9.0, "info", "x", "app"), ("b", 1, 3, 9.0, "info", "y", "app")],
+            8,
+        )
+    with pytest.raises(StoreUnavailable):
         await store.commit(batch, NAME, epoch)
-        assert [event.position for event in (await store.events(11, 10)).events] == [12, 13]
-
-    with_store(body)
+    assert await everything(store) == before
+    batch.position = 12
+    await store.commit(batch, NAME, epoch)
+    assert [event.position for event in (await store.events(11, 10)).events] == [12, 13]
 
 
 @pytest.mark.parametrize(("job_id", "tenant"), [("work", None), (None, "blue"), ("play", "default"), ("play", "blue")])
-def test_events_of_a_job_and_of_a_tenant_are_all_of_them_wherever_one_goes_on(
-    with_store: WithStore, job_id: str | None, tenant: str | None
+async def test_events_of_a_job_and_of_a_tenant_are_all_of_them_wherever_one_goes_on(
+    store: AnyStore, job_id: str | None, tenant: str | None
 ) -> None:
     wanted = [one for one in EVENTS if job_id in (None, one.job_id) and tenant in (None, one.tenant)]
-
-    async def body(store: AnyStore) -> None:
-        await fill(store)
-        for limit in (1, 2, 1000):
-            found, after, more = [], 0, True
-            while more:
-                rows = await store.events(after, limit, EventFilter(None, job_id, tenant))
-                assert len(rows.events) <= limit
-                assert rows.reached > after
-                found += rows.events
-                after, more = rows.reached, rows.more
-            assert found == wanted
-            assert after == 11
-
-    with_store(body)
-
-
-def test_one_call_looks_at_so_many_positions_and_says_how_far_it_came(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        epoch = await fill(store)
-        far = Batch(history=[("a", [entry(6, State.TERMINATING, State.SUCCEEDED)])], position=3 * MOST_LOOKED_AT)
-        await store.commit(far, NAME, epoch)
-        near = await store.events(11, 10)
-        assert (near.events, near.reached, near.more) == ([], 11 + MOST_LOOKED_AT, True)
-        assert [one.position for one in (await store.events(11, 10, EventFilter("a"))).events] == [3 * MOST_LOOKED_AT]
-        last = await store.events(3 * MOST_LOOKED_AT - 1, 10)
-        assert (len(last.events), last.reached, last.more) == (1, 3 * MOST_LOOKED_AT, False)
-
-    with_store(body)
-
-
-def test_one_call_gives_so_many_bytes_and_leaves_nothing_out(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        epoch = await fill(store)
-        long = "x" * (MOST_EVENT_BYTES // 4)
-        many = Batch(history=[("b", THIRD)], position=12)
-        many.logs.lines = [("a", 2, number, 9.0, "info", long, "") for number in range(10)]
-        await store.commit(many, NAME, epoch)
-        positions, after, more = [], 0, True
+    await fill(store)
+    for limit in (1, 2, 1000):
+        found, after, more = [], 0, True
         while more:
-            rows = await store.events(after, 1000)
-            lines = [one.line for one in rows.events if isinstance(one, StoredEvent) and one.line is not None]
-            assert sum(len(line.text) for line in lines) <= 2 * MOST_EVENT_BYTES
-            positions += [one.position for one in rows.events]
+            rows = await store.events(after, limit, EventFilter(None, job_id, tenant))
+            assert len(rows.events) <= limit
+            assert rows.reached > after
+            found += rows.events
             after, more = rows.reached, rows.more
-        assert positions == [one.position for one in EVENTS] + list(range(12, 23))
+        assert found == wanted
+        assert after == 11
 
-    with_store(body)
+
+async def test_one_call_looks_at_so_many_positions_and_says_how_far_it_came(store: AnyStore) -> None:
+    epoch = await fill(store)
+    far = Batch(history=[("a", [entry(6, State.TERMINATING, State.SUCCEEDED)])], position=3 * MOST_LOOKED_AT)
+    await store.commit(far, NAME, epoch)
+    near = await store.events(11, 10)
+    assert (near.events, near.reached, near.more) == ([], 11 + MOST_LOOKED_AT, True)
+    assert [one.position for one in (await store.events(11, 10, EventFilter("a"))).events] == [3 * MOST_LOOKED_AT]
+    last = await store.events(3 * MOST_LOOKED_AT - 1, 10)
+    assert (len(last.events), last.reached, last.more) == (1, 3 * MOST_LOOKED_AT, False)
+
+
+async def test_one_call_gives_so_many_bytes_and_leaves_nothing_out(store: AnyStore) -> None:
+    epoch = await fill(store)
+    long = "x" * (MOST_EVENT_BYTES // 4)
+    many = Batch(history=[("b", THIRD)], position=12)
+    many.logs.lines = [("a", 2, number, 9.0, "info", long, "") for number in range(10)]
+    await store.commit(many, NAME, epoch)
+    positions, after, more = [], 0, True
+    while more:
+        rows = await store.events(after, 1000)
+        lines = [one.line for one in rows.events if isinstance(one, StoredEvent) and one.line is not None]
+        assert sum(len(line.text) for line in lines) <= 2 * MOST_EVENT_BYTES
+        positions += [one.position for one in rows.events]
+        after, more = rows.reached, rows.more
+    assert positions == [one.position for one in EVENTS] + list(range(12, 23))

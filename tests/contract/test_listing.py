@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 from interlock.model.run import UNSUCCESSFUL, Run
 from interlock.model.state import TERMINAL, State
 from interlock.ports.store import MOST_LOOKED_AT, MOST_WITH_PREFIX, RunFilter, RunRows
-from tests.contract.conftest import AnyStore, WithStore
+from tests.contract.conftest import AnyStore
 from tests.contract.samples import NAME, created, listed, make_run, pages, take, updated
 
 
@@ -60,211 +60,176 @@ FILTERS: dict[str, tuple[dict[str, Any], Any]] = {
 }
 
 
-def test_live_runs_are_counted_by_job(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        assert await store.live_counts() == {}
-        lease = await take(store)
-        runs = assorted()
-        await store.commit(created(*runs, ended("over", job_id="rare")), NAME, lease.epoch)
-        for tenant in (None, "blue", "nobody"):
-            live = [run.job_id for run in runs if run.ended_at is None and tenant in (None, run.tenant)]
-            assert await store.live_counts(tenant) == dict(Counter(live))
-
-    with_store(body)
+async def test_live_runs_are_counted_by_job(store: AnyStore) -> None:
+    assert await store.live_counts() == {}
+    lease = await take(store)
+    runs = assorted()
+    await store.commit(created(*runs, ended("over", job_id="rare")), NAME, lease.epoch)
+    for tenant in (None, "blue", "nobody"):
+        live = [run.job_id for run in runs if run.ended_at is None and tenant in (None, run.tenant)]
+        assert await store.live_counts(tenant) == dict(Counter(live))
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
-def test_a_filter_finds_what_fits_all_of_it_newest_first(with_store: WithStore, size: int) -> None:
-    async def body(store: AnyStore) -> None:
-        lease = await take(store)
-        runs = assorted()
-        await store.commit(created(*runs), NAME, lease.epoch)
-        found = 0
-        for names in itertools.combinations(FILTERS, size):
-            given = [FILTERS[name] for name in names]
-            if len({field for fields, _ in given for field in fields}) < size:
-                continue  # two values for one field
-            wanted = RunFilter(**{field: value for fields, _ in given for field, value in fields.items()})
-            fitting = [run.id for run in reversed(runs) if all(fits(run) for _, fits in given)]
-            assert await listed(store, wanted) == fitting, names
-            found += len(fitting)
-        assert found > 100
-
-    with_store(body)
+async def test_a_filter_finds_what_fits_all_of_it_newest_first(store: AnyStore, size: int) -> None:
+    lease = await take(store)
+    runs = assorted()
+    await store.commit(created(*runs), NAME, lease.epoch)
+    found = 0
+    for names in itertools.combinations(FILTERS, size):
+        given = [FILTERS[name] for name in names]
+        if len({field for fields, _ in given for field in fields}) < size:
+            continue  # two values for one field
+        wanted = RunFilter(**{field: value for fields, _ in given for field, value in fields.items()})
+        fitting = [run.id for run in reversed(runs) if all(fits(run) for _, fits in given)]
+        assert await listed(store, wanted) == fitting, names
+        found += len(fitting)
+    assert found > 100
 
 
-def test_nothing_fits_what_no_run_has(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        lease = await take(store)
-        await store.commit(created(*assorted()), NAME, lease.epoch)
-        for wanted in (
-            RunFilter(job_id="wor"),
-            RunFilter(tenant=""),
-            RunFilter(id_prefix="R0"),
-            RunFilter(id_prefix="r0%"),
-            RunFilter(session="S1"),
-            RunFilter(since=5000.0),
-            RunFilter(live=True, states=frozenset({State.SUCCEEDED})),
-            RunFilter(live=False, states=frozenset({State.RUNNING})),
-            RunFilter(live=True, states=frozenset({State.FAILED})),
-        ):
-            assert await store.runs(wanted, None, 10) == RunRows([], None)
-
-    with_store(body)
+async def test_nothing_fits_what_no_run_has(store: AnyStore) -> None:
+    lease = await take(store)
+    await store.commit(created(*assorted()), NAME, lease.epoch)
+    for wanted in (
+        RunFilter(job_id="wor"),
+        RunFilter(tenant=""),
+        RunFilter(id_prefix="R0"),
+        RunFilter(id_prefix="r0%"),
+        RunFilter(session="S1"),
+        RunFilter(since=5000.0),
+        RunFilter(live=True, states=frozenset({State.SUCCEEDED})),
+        RunFilter(live=False, states=frozenset({State.RUNNING})),
+        RunFilter(live=True, states=frozenset({State.FAILED})),
+    ):
+        assert await store.runs(wanted, None, 10) == RunRows([], None)
 
 
-def test_a_run_is_listed_as_it_is_stored_but_for_payload_and_result(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        lease = await take(store)
-        await store.commit(created(make_run("r1", payload=b"12345", session="s")), NAME, lease.epoch)
-        await store.commit(updated(ended("r1", seq=9, result=b"67890", error="text", previous=None)), NAME, lease.epoch)
-        (run,) = (await store.runs(RunFilter(), None, 10)).runs
-        whole = await store.run("r1")
-        assert whole is not None
-        assert (whole.payload, whole.result) == (b"12345", b"67890")
-        assert asdict(run) == asdict(whole) | {"payload": None, "result": None}
-        assert run.state is State.SUCCEEDED
-
-    with_store(body)
+async def test_a_run_is_listed_as_it_is_stored_but_for_payload_and_result(store: AnyStore) -> None:
+    lease = await take(store)
+    await store.commit(created(make_run("r1", payload=b"12345", session="s")), NAME, lease.epoch)
+    await store.commit(updated(ended("r1", seq=9, result=b"67890", error="text", previous=None)), NAME, lease.epoch)
+    (run,) = (await store.runs(RunFilter(), None, 10)).runs
+    whole = await store.run("r1")
+    assert whole is not None
+    assert (whole.payload, whole.result) == (b"12345", b"67890")
+    assert asdict(run) == asdict(whole) | {"payload": None, "result": None}
+    assert run.state is State.SUCCEEDED
 
 
-def test_a_run_moves_between_the_lists_as_it_goes_on(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        lease = await take(store)
-        await store.commit(created(make_run("a"), make_run("b"), make_run("c")), NAME, lease.epoch)
-        steps = [make_run("b", seq=5, state=State.RUNNING), ended("a", State.FAILED, seq=6), ended("c", seq=6)]
-        for run in [*steps, ended("c", State.OUTPUT_QUARANTINED, seq=7)]:
-            await store.commit(updated(run), NAME, lease.epoch)
-            await store.commit(updated(run), NAME, lease.epoch)
-        assert await listed(store, RunFilter(live=True)) == ["b"]
-        assert await listed(store, RunFilter(states=UNSUCCESSFUL)) == ["c", "a"]
-        assert await listed(store, RunFilter(states=frozenset({State.SUCCEEDED}))) == []
-        assert await listed(store) == ["c", "b", "a"]
-
-    with_store(body)
+async def test_a_run_moves_between_the_lists_as_it_goes_on(store: AnyStore) -> None:
+    lease = await take(store)
+    await store.commit(created(make_run("a"), make_run("b"), make_run("c")), NAME, lease.epoch)
+    steps = [make_run("b", seq=5, state=State.RUNNING), ended("a", State.FAILED, seq=6), ended("c", seq=6)]
+    for run in [*steps, ended("c", State.OUTPUT_QUARANTINED, seq=7)]:
+        await store.commit(updated(run), NAME, lease.epoch)
+        await store.commit(updated(run), NAME, lease.epoch)
+    assert await listed(store, RunFilter(live=True)) == ["b"]
+    assert await listed(store, RunFilter(states=UNSUCCESSFUL)) == ["c", "a"]
+    assert await listed(store, RunFilter(states=frozenset({State.SUCCEEDED}))) == []
+    assert await listed(store) == ["c", "b", "a"]
 
 
 @pytest.mark.parametrize("limit", [1, 2, 7, 9, 10, 11])
 @pytest.mark.parametrize("live", [None, True, False])
-def test_pages_have_every_run_once_while_runs_are_created_between_them(
-    with_store: WithStore, limit: int, live: bool | None
+async def test_pages_have_every_run_once_while_runs_are_created_between_them(
+    store: AnyStore, limit: int, live: bool | None
 ) -> None:
-    async def body(store: AnyStore) -> None:
-        lease = await take(store)
-        wanted = RunFilter(live=live, states=UNSUCCESSFUL if live is False else frozenset())
-        make = (lambda run_id: ended(run_id, State.FAILED)) if live is False else make_run
-        await store.commit(created(*(make(f"r{number}") for number in range(10))), NAME, lease.epoch)
-        found: list[str] = []
-        page = await store.runs(wanted, None, limit)
-        for number in itertools.count():
-            found += [run.id for run in page.runs]
-            assert len(page.runs) == min(limit, 10 - number * limit)
-            if page.next is None:
-                break
-            await store.commit(created(make(f"later {number}")), NAME, lease.epoch)
-            page = await store.runs(wanted, page.next, limit)
-        assert found == [f"r{number}" for number in reversed(range(10))]
-        assert number == -(-10 // limit) - 1, "no page more than there need be"
-
-    with_store(body)
+    lease = await take(store)
+    wanted = RunFilter(live=live, states=UNSUCCESSFUL if live is False else frozenset())
+    make = (lambda run_id: ended(run_id, State.FAILED)) if live is False else make_run
+    await store.commit(created(*(make(f"r{number}") for number in range(10))), NAME, lease.epoch)
+    found: list[str] = []
+    page = await store.runs(wanted, None, limit)
+    for number in itertools.count():
+        found += [run.id for run in page.runs]
+        assert len(page.runs) == min(limit, 10 - number * limit)
+        if page.next is None:
+            break
+        await store.commit(created(make(f"later {number}")), NAME, lease.epoch)
+        page = await store.runs(wanted, page.next, limit)
+    assert found == [f"r{number}" for number in reversed(range(10))]
+    assert number == -(-10 // limit) - 1, "no page more than there need be"
 
 
-def test_pages_of_a_filter_while_runs_end_between_them(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        lease = await take(store)
-        await store.commit(created(*(make_run(f"r{number}") for number in range(6))), NAME, lease.epoch)
-        first = await store.runs(RunFilter(live=True), None, 2)
-        await store.commit(updated(ended("r4", seq=9), ended("r3", seq=9), ended("r1", seq=9)), NAME, lease.epoch)
-        second = await store.runs(RunFilter(live=True), first.next, 2)
-        assert [run.id for run in first.runs] == ["r5", "r4"]
-        assert [run.id for run in second.runs] == ["r2", "r0"]
-        assert second.next is None
-
-    with_store(body)
+async def test_pages_of_a_filter_while_runs_end_between_them(store: AnyStore) -> None:
+    lease = await take(store)
+    await store.commit(created(*(make_run(f"r{number}") for number in range(6))), NAME, lease.epoch)
+    first = await store.runs(RunFilter(live=True), None, 2)
+    await store.commit(updated(ended("r4", seq=9), ended("r3", seq=9), ended("r1", seq=9)), NAME, lease.epoch)
+    second = await store.runs(RunFilter(live=True), first.next, 2)
+    assert [run.id for run in first.runs] == ["r5", "r4"]
+    assert [run.id for run in second.runs] == ["r2", "r0"]
+    assert second.next is None
 
 
 @pytest.mark.parametrize(
     "wanted", [RunFilter(), RunFilter(live=True), RunFilter(states=UNSUCCESSFUL), RunFilter(job_id="work")]
 )
-def test_a_cursor_may_be_any_number(with_store: WithStore, wanted: RunFilter) -> None:
-    async def body(store: AnyStore) -> None:
-        lease = await take(store)
-        await store.commit(created(make_run("a"), ended("b", State.FAILED)), NAME, lease.epoch)
-        everything = await store.runs(wanted, None, 10)
-        for before in (-(2**80), -1, 0, 1):
-            assert await store.runs(wanted, before, 10) == RunRows([], None)
-        for before in (3, 1_000_000, 2**63 - 1, 2**63, 2**80):
-            assert await store.runs(wanted, before, 10) == everything
-
-    with_store(body)
+async def test_a_cursor_may_be_any_number(store: AnyStore, wanted: RunFilter) -> None:
+    lease = await take(store)
+    await store.commit(created(make_run("a"), ended("b", State.FAILED)), NAME, lease.epoch)
+    everything = await store.runs(wanted, None, 10)
+    for before in (-(2**80), -1, 0, 1):
+        assert await store.runs(wanted, before, 10) == RunRows([], None)
+    for before in (3, 1_000_000, 2**63 - 1, 2**63, 2**80):
+        assert await store.runs(wanted, before, 10) == everything
 
 
-def test_one_call_looks_at_so_many_runs_at_the_most(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        lease = await take(store)
-        rare = [make_run("first", tenant="rare", job_id="rare"), ended("failed", State.FAILED, job_id="rare")]
-        await store.commit(created(*rare), NAME, lease.epoch)
-        common = [ended(f"c{number}") for number in range(MOST_LOOKED_AT)]
-        await store.commit(created(*common), NAME, lease.epoch)
-        await store.commit(created(ended("last", tenant="rare")), NAME, lease.epoch)
+async def test_one_call_looks_at_so_many_runs_at_the_most(store: AnyStore) -> None:
+    lease = await take(store)
+    rare = [make_run("first", tenant="rare", job_id="rare"), ended("failed", State.FAILED, job_id="rare")]
+    await store.commit(created(*rare), NAME, lease.epoch)
+    common = [ended(f"c{number}") for number in range(MOST_LOOKED_AT)]
+    await store.commit(created(*common), NAME, lease.epoch)
+    await store.commit(created(ended("last", tenant="rare")), NAME, lease.epoch)
 
-        found = await pages(store, RunFilter(tenant="rare"))
-        assert [[run.id for run in page.runs] for page in found] == [["last"], ["first"]]
-        found = await pages(store, RunFilter(tenant="nobody"))
-        assert [page.runs for page in found] == [[], []]
-        assert [run.id for run in (await store.runs(RunFilter(), found[0].next, 1)).runs] == ["c0"]
+    found = await pages(store, RunFilter(tenant="rare"))
+    assert [[run.id for run in page.runs] for page in found] == [["last"], ["first"]]
+    found = await pages(store, RunFilter(tenant="nobody"))
+    assert [page.runs for page in found] == [[], []]
+    assert [run.id for run in (await store.runs(RunFilter(), found[0].next, 1)).runs] == ["c0"]
 
-        for wanted, run_id in (
-            (RunFilter(live=True), "first"),
-            (RunFilter(states=frozenset({State.SCHEDULED, State.RUNNING})), "first"),
-            (RunFilter(states=frozenset({State.FAILED})), "failed"),
-            (RunFilter(states=UNSUCCESSFUL, live=False), "failed"),
-            (RunFilter(job_id="rare", live=False), "failed"),
-            (RunFilter(job_id="rare", tenant="rare"), "first"),
-            (RunFilter(id_prefix="firs"), "first"),
-        ):
-            page = await store.runs(wanted, None, 10)
-            assert [run.id for run in page.runs] == [run_id], (
-                "runs that succeeded, or are of other jobs, are not looked at"
-            )
-            assert page.next is None
-
-    with_store(body)
+    for wanted, run_id in (
+        (RunFilter(live=True), "first"),
+        (RunFilter(states=frozenset({State.SCHEDULED, State.RUNNING})), "first"),
+        (RunFilter(states=frozenset({State.FAILED})), "failed"),
+        (RunFilter(states=UNSUCCESSFUL, live=False), "failed"),
+        (RunFilter(job_id="rare", live=False), "failed"),
+        (RunFilter(job_id="rare", tenant="rare"), "first"),
+        (RunFilter(id_prefix="firs"), "first"),
+    ):
+        page = await store.runs(wanted, None, 10)
+        assert [run.id for run in page.runs] == [run_id], "runs that succeeded, or are of other jobs, are not looked at"
+        assert page.next is None
 
 
-def test_a_prefix_looks_at_the_last_ids_alone(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        lease = await take(store)
-        ids = [f"a{number:05}" for number in range(MOST_WITH_PREFIX + 2)]
-        # Created in another order than that of their ids.
-        runs = [ended(run_id, tenant="rare" if run_id in (ids[1], ids[2]) else "default") for run_id in reversed(ids)]
-        await store.commit(created(ended("b"), *runs, ended("0")), NAME, lease.epoch)
+async def test_a_prefix_looks_at_the_last_ids_alone(store: AnyStore) -> None:
+    lease = await take(store)
+    ids = [f"a{number:05}" for number in range(MOST_WITH_PREFIX + 2)]
+    # Created in another order than that of their ids.
+    runs = [ended(run_id, tenant="rare" if run_id in (ids[1], ids[2]) else "default") for run_id in reversed(ids)]
+    await store.commit(created(ended("b"), *runs, ended("0")), NAME, lease.epoch)
 
-        found = await pages(store, RunFilter(id_prefix="a"), 300)
-        assert [run.id for page in found for run in page.runs] == ids[2:]
-        (page,) = await pages(store, RunFilter(id_prefix="a", tenant="rare"))
-        assert [run.id for run in page.runs] == [ids[2]]
-        (page,) = await pages(store, RunFilter(id_prefix=ids[0], job_id=runs[0].job_id))
-        assert [run.id for run in page.runs] == [ids[0]]
-
-    with_store(body)
+    found = await pages(store, RunFilter(id_prefix="a"), 300)
+    assert [run.id for page in found for run in page.runs] == ids[2:]
+    (page,) = await pages(store, RunFilter(id_prefix="a", tenant="rare"))
+    assert [run.id for run in page.runs] == [ids[2]]
+    (page,) = await pages(store, RunFilter(id_prefix=ids[0], job_id=runs[0].job_id))
+    assert [run.id for run in page.runs] == [ids[0]]
 
 
-def test_looking_is_bounded_among_live_and_failed_runs_too(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        lease = await take(store)
-        for name, make in (("live", make_run), ("failed", lambda run_id: ended(run_id, State.FAILED))):
-            runs = [make(f"{name} {number}") for number in range(MOST_LOOKED_AT + 1)]
-            runs[0].tenant = runs[1].tenant = "rare"
-            for run in runs:
-                run.job_id = name
-            await store.commit(created(*runs), NAME, lease.epoch)
-        for name, wanted in (
-            ("live", RunFilter(live=True, tenant="rare")),
-            ("failed", RunFilter(states=UNSUCCESSFUL, tenant="rare")),
-            ("failed", RunFilter(job_id="failed", tenant="rare")),
-        ):
-            found = await pages(store, wanted)
-            assert [[run.id for run in page.runs] for page in found] == [[f"{name} 1"], [f"{name} 0"]]
-
-    with_store(body)
+async def test_looking_is_bounded_among_live_and_failed_runs_too(store: AnyStore) -> None:
+    lease = await take(store)
+    for name, make in (("live", make_run), ("failed", lambda run_id: ended(run_id, State.FAILED))):
+        runs = [make(f"{name} {number}") for number in range(MOST_LOOKED_AT + 1)]
+        runs[0].tenant = runs[1].tenant = "rare"
+        for run in runs:
+            run.job_id = name
+        await store.commit(created(*runs), NAME, lease.epoch)
+    for name, wanted in (
+        ("live", RunFilter(live=True, tenant="rare")),
+        ("failed", RunFilter(states=UNSUCCESSFUL, tenant="rare")),
+        ("failed", RunFilter(job_id="failed", tenant="rare")),
+    ):
+        found = await pages(store, wanted)
+        assert [[run.id for run in page.runs] for page in found] == [[f"{name} 1"], [f"{name} 0"]]

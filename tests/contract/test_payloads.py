@@ -5,7 +5,7 @@ import copy
 from interlock.core.decisions import Batch, InputChanges
 from interlock.model.state import State
 from interlock.ports.store import PruneLimits
-from tests.contract.conftest import AnyStore, WithStore
+from tests.contract.conftest import AnyStore
 from tests.contract.samples import NAME, created, make_run, take
 from tests.helpers.lookups import inputs
 
@@ -27,59 +27,44 @@ async def put(store: AnyStore, *pairs: tuple[str, str], runs: str = "", ended: s
     await store.commit(batch, NAME, lease.epoch)
 
 
-def test_they_come_in_order_from_this_batch_and_earlier_ones_each_once(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        await put(store, runs="a z")
-        await put(store, ("a", "z"), ("a", "c"), ("other", "z"), ended="c", runs="other")
-        await put(store, ("a", "b"), ("a", "z"), ("a", "unknown"), ("unknown", "b"), ended="b")
-        assert await further(store, "a") == (b"z", b"c", b"b")
-        assert await further(store, "other") == (b"z",)
-        assert await further(store, "z") == ()
-        assert set(await inputs(store, ["a", "unknown"])) == {"a"}
-
-    with_store(body)
+async def test_they_come_in_order_from_this_batch_and_earlier_ones_each_once(store: AnyStore) -> None:
+    await put(store, runs="a z")
+    await put(store, ("a", "z"), ("a", "c"), ("other", "z"), ended="c", runs="other")
+    await put(store, ("a", "b"), ("a", "z"), ("a", "unknown"), ("unknown", "b"), ended="b")
+    assert await further(store, "a") == (b"z", b"c", b"b")
+    assert await further(store, "other") == (b"z",)
+    assert await further(store, "z") == ()
+    assert set(await inputs(store, ["a", "unknown"])) == {"a"}
 
 
-def test_a_run_that_has_collected_some_gives_all_of_them_away(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        await put(store, ("b", "d"), ("b", "c"), runs="a b", ended="c d e")
-        await put(store, ("a", "b"), ("a", "e"))
-        assert await further(store, "a") == (b"b", b"d", b"c", b"e")
-
-    with_store(body)
+async def test_a_run_that_has_collected_some_gives_all_of_them_away(store: AnyStore) -> None:
+    await put(store, ("b", "d"), ("b", "c"), runs="a b", ended="c d e")
+    await put(store, ("a", "b"), ("a", "e"))
+    assert await further(store, "a") == (b"b", b"d", b"c", b"e")
 
 
-def test_a_retry_inherits_the_further_payloads(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        lease = await take(store)
-        await put(store, ("old", "c"), ("old", "b"), runs="old", ended="b c")
-        batch = created(make_run("new"))
-        batch.inputs.copied = [("new", "old", False)]
-        for one in (copy.deepcopy(batch), batch, Batch(inputs=InputChanges(copied=[("unknown", "old", False)]))):
-            await store.commit(one, NAME, lease.epoch)
-        assert await further(store, "new") == await further(store, "old") == (b"c", b"b")
-
-    with_store(body)
+async def test_a_retry_inherits_the_further_payloads(store: AnyStore) -> None:
+    lease = await take(store)
+    await put(store, ("old", "c"), ("old", "b"), runs="old", ended="b c")
+    batch = created(make_run("new"))
+    batch.inputs.copied = [("new", "old", False)]
+    for one in (copy.deepcopy(batch), batch, Batch(inputs=InputChanges(copied=[("unknown", "old", False)]))):
+        await store.commit(one, NAME, lease.epoch)
+    assert await further(store, "new") == await further(store, "old") == (b"c", b"b")
 
 
-def test_they_outlive_the_run_they_came_from(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        await put(store, ("a", "b"), ended="b", runs="a")
-        await put(store, runs="last")
-        assert (await store.prune(EVERYTHING)).runs == 1
-        assert await further(store, "a") == (b"b",)
-
-    with_store(body)
+async def test_they_outlive_the_run_they_came_from(store: AnyStore) -> None:
+    await put(store, ("a", "b"), ended="b", runs="a")
+    await put(store, runs="last")
+    assert (await store.prune(EVERYTHING)).runs == 1
+    assert await further(store, "a") == (b"b",)
 
 
-def test_they_are_pruned_with_the_run_that_has_them(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        await put(store, ended="a b")
-        await put(store, ("a", "b"), ("last", "b"), runs="last")
-        assert (await store.prune(EVERYTHING)).runs == 2
-        # The same run again, as a batch that is repeated later would make it.
-        await put(store, runs="a")
-        assert await further(store, "a") == ()
-        assert await further(store, "last") == (b"b",)
-
-    with_store(body)
+async def test_they_are_pruned_with_the_run_that_has_them(store: AnyStore) -> None:
+    await put(store, ended="a b")
+    await put(store, ("a", "b"), ("last", "b"), runs="last")
+    assert (await store.prune(EVERYTHING)).runs == 2
+    # The same run again, as a batch that is repeated later would make it.
+    await put(store, runs="a")
+    assert await further(store, "a") == ()
+    assert await further(store, "last") == (b"b",)

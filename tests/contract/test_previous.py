@@ -3,7 +3,7 @@
 import pytest
 
 from interlock.model.state import State
-from tests.contract.conftest import AnyStore, WithStore
+from tests.contract.conftest import AnyStore
 from tests.contract.samples import created, make_run
 from tests.helpers.lookups import previous
 
@@ -11,7 +11,7 @@ CELL = "main"
 
 
 @pytest.mark.behaviour("CON-1")
-def test_the_previous_run_has_begun_or_is_due(with_store: WithStore) -> None:
+async def test_the_previous_run_has_begun_or_is_due(store: AnyStore) -> None:
     ended = {"ended_at": 2000.0}
     runs = [
         make_run("failed", state=State.FAILED, started_at=1000.0, **ended),
@@ -23,14 +23,10 @@ def test_the_previous_run_has_begun_or_is_due(with_store: WithStore) -> None:
         make_run("b", state=State.CONDITION_RUNNING),
         make_run("c", state=State.CONDITION_RUNNING),
     ]
-
-    async def body(store: AnyStore) -> None:
-        lease = await store.acquire(CELL, "holder", "token", 100.0, 0.0)
-        assert lease is not None
-        await store.commit(created(*runs), CELL, lease.epoch)
-        assert await previous(store, "failed") is None
-        assert await previous(store, "a") == ("failed", State.FAILED, True)
-        assert await previous(store, "b") == ("a", State.SUCCEEDED, True)
-        assert await previous(store, "c") == ("b", State.CONDITION_RUNNING, False)
-
-    with_store(body)
+    lease = await store.acquire(CELL, "holder", "token", 100.0, 0.0)
+    assert lease is not None
+    await store.commit(created(*runs), CELL, lease.epoch)
+    assert await previous(store, "failed") is None
+    assert await previous(store, "a") == ("failed", State.FAILED, True)
+    assert await previous(store, "b") == ("a", State.SUCCEEDED, True)
+    assert await previous(store, "c") == ("b", State.CONDITION_RUNNING, False)

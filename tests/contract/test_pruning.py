@@ -90,178 +90,140 @@ async def prune_all(store: AnyStore, most: int, ended_before: float, **limits: A
 @pytest.mark.behaviour("TIM-16")
 @pytest.mark.parametrize("most", [0, 1, 2, 3, 4, ALL])
 @pytest.mark.parametrize("ended_before", [0.0, 1003.0, 1003.5, LATER])
-def test_what_is_too_old_or_too_much_of_its_job_goes(with_store: WithStore, most: int, ended_before: float) -> None:
+async def test_what_is_too_old_or_too_much_of_its_job_goes(store: AnyStore, most: int, ended_before: float) -> None:
     runs = [ended(f"{job} {number}", 1000.0 + number, job) for number in range(1, 7) for job in ("work", "play")]
     runs = [run for run in runs if run.id not in ("play 2", "play 4", "play 5")]
-
-    async def body(store: AnyStore) -> None:
-        await put(store, *runs)
-        await put(store, make_run("live", job_id="other"))
-        newest = {job: [run for run in runs if run.job_id == job][-most:] if most else [] for job in ("work", "play")}
-        left = [run.id for run in runs if run in newest[run.job_id] and (run.ended_at or 0) >= ended_before]
-        assert await store.prune(PruneLimits(most, ended_before)) == Pruned(len(runs) - len(left), False)
-        assert await listed(store) == ["live", *reversed(left)]
-        assert await store.prune(PruneLimits(most, ended_before)) == Pruned(0, False)
-
-    with_store(body)
+    await put(store, *runs)
+    await put(store, make_run("live", job_id="other"))
+    newest = {job: [run for run in runs if run.job_id == job][-most:] if most else [] for job in ("work", "play")}
+    left = [run.id for run in runs if run in newest[run.job_id] and (run.ended_at or 0) >= ended_before]
+    assert await store.prune(PruneLimits(most, ended_before)) == Pruned(len(runs) - len(left), False)
+    assert await listed(store) == ["live", *reversed(left)]
+    assert await store.prune(PruneLimits(most, ended_before)) == Pruned(0, False)
 
 
-def test_one_goes_after_the_other_as_the_limit_passes_them(with_store: WithStore) -> None:
+async def test_one_goes_after_the_other_as_the_limit_passes_them(store: AnyStore) -> None:
     runs = [make_run(f"{at}", created_at=float(at), ended_at=float(at), state=State.FAILED) for at in range(49)]
-
-    async def body(store: AnyStore) -> None:
-        lease = await take(store)
-        await store.commit(created(*runs), NAME, lease.epoch)
-        assert await store.prune(PruneLimits(ALL, 0.0)) == Pruned(0, False)
-        first = 0
-        for count in range(1, 9):
-            first += count
-            assert await store.prune(PruneLimits(ALL, float(first))) == Pruned(count, False)
-            assert (await listed(store))[-1] == f"{first}"
-        for most in range(12, 0, -1):
-            assert await store.prune(PruneLimits(most, 0.0)) == Pruned(1, False)
-            assert len(await listed(store)) == most
-
-    with_store(body)
+    lease = await take(store)
+    await store.commit(created(*runs), NAME, lease.epoch)
+    assert await store.prune(PruneLimits(ALL, 0.0)) == Pruned(0, False)
+    first = 0
+    for count in range(1, 9):
+        first += count
+        assert await store.prune(PruneLimits(ALL, float(first))) == Pruned(count, False)
+        assert (await listed(store))[-1] == f"{first}"
+    for most in range(12, 0, -1):
+        assert await store.prune(PruneLimits(most, 0.0)) == Pruned(1, False)
+        assert len(await listed(store)) == most
 
 
 @pytest.mark.behaviour("TIM-16")
-def test_live_runs_and_dead_letters_stay_and_only_ended_runs_count(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        old = [make_run("live 1"), ended("dead 1"), ended("done 1"), make_run("live 2"), ended("dead 2")]
-        await put(store, *old, ended("done 2"), letters=["dead 1", "dead 2"])
-        await put(store, make_run("other", job_id="other"))
-        assert (await store.prune(PruneLimits(3, 0.0))).runs == 0, "beyond the newest three is a dead letter"
-        assert (await store.prune(PruneLimits(2, 0.0))).runs == 1
-        assert (await states(store, ["done 1", "done 2"])).keys() == {"done 2"}
-        assert (await store.prune(PruneLimits(0, LATER))).runs == 1
-        assert await listed(store) == ["other", "dead 2", "live 2", "dead 1", "live 1"]
-        assert [letter.id for letter in await dead_letters(store) if letter] == ["dead 1", "dead 2"]
-        lease = await take(store)
-        await store.commit(updated(ended("live 1", seq=9)), NAME, lease.epoch)
-        assert (await store.prune(PruneLimits(0, LATER))).runs == 1
-        assert await store.run("live 1") is None
-
-    with_store(body)
+async def test_live_runs_and_dead_letters_stay_and_only_ended_runs_count(store: AnyStore) -> None:
+    old = [make_run("live 1"), ended("dead 1"), ended("done 1"), make_run("live 2"), ended("dead 2")]
+    await put(store, *old, ended("done 2"), letters=["dead 1", "dead 2"])
+    await put(store, make_run("other", job_id="other"))
+    assert (await store.prune(PruneLimits(3, 0.0))).runs == 0, "beyond the newest three is a dead letter"
+    assert (await store.prune(PruneLimits(2, 0.0))).runs == 1
+    assert (await states(store, ["done 1", "done 2"])).keys() == {"done 2"}
+    assert (await store.prune(PruneLimits(0, LATER))).runs == 1
+    assert await listed(store) == ["other", "dead 2", "live 2", "dead 1", "live 1"]
+    assert [letter.id for letter in await dead_letters(store) if letter] == ["dead 1", "dead 2"]
+    lease = await take(store)
+    await store.commit(updated(ended("live 1", seq=9)), NAME, lease.epoch)
+    assert (await store.prune(PruneLimits(0, LATER))).runs == 1
+    assert await store.run("live 1") is None
 
 
 @pytest.mark.behaviour("TIM-16")
 @pytest.mark.parametrize("total", [0, 1, 3, 5, 7, 8, 9, 10])
-def test_beyond_the_total_the_oldest_of_all_jobs_go(with_store: WithStore, total: int) -> None:
+async def test_beyond_the_total_the_oldest_of_all_jobs_go(store: AnyStore, total: int) -> None:
     runs = [ended(f"r{number}", 1000.0 + number, job_id=f"job {number % 4}") for number in range(9)]
-
-    async def body(store: AnyStore) -> None:
-        await put(store, *runs[:2], letters=["r0"])
-        await put(store, make_run("live", job_id="job 1"), *runs[2:])
-        # One is too old by itself, and counts no more.
-        pruned = await store.prune(PruneLimits(ALL, 1001.5, total))
-        newest = [f"r{number}" for number in range(2, 9)][-max(1, total) :]
-        assert await listed(store) == [*newest[::-1], "live", "r0"]
-        assert pruned == Pruned(8 - len(newest), False)
-        assert await store.prune(PruneLimits(ALL, 1001.5, total)) == Pruned(0, False)
-
-    with_store(body)
+    await put(store, *runs[:2], letters=["r0"])
+    await put(store, make_run("live", job_id="job 1"), *runs[2:])
+    # One is too old by itself, and counts no more.
+    pruned = await store.prune(PruneLimits(ALL, 1001.5, total))
+    newest = [f"r{number}" for number in range(2, 9)][-max(1, total) :]
+    assert await listed(store) == [*newest[::-1], "live", "r0"]
+    assert pruned == Pruned(8 - len(newest), False)
+    assert await store.prune(PruneLimits(ALL, 1001.5, total)) == Pruned(0, False)
 
 
 @pytest.mark.behaviour("TIM-16")
 @pytest.mark.parametrize("limits", [(3, 0.0), (ALL, 0.0, 3)], ids=["of its job", "of all"])
-def test_nothing_that_stays_for_another_reason_pushes_a_result_out(
-    with_store: WithStore, limits: tuple[int, float, int]
+async def test_nothing_that_stays_for_another_reason_pushes_a_result_out(
+    store: AnyStore, limits: tuple[int, float, int]
 ) -> None:
     """However many runs wait, are dead letters or owe a webhook, the newest ended ones keep their results."""
-
-    async def body(store: AnyStore) -> None:
-        owing = [ended(f"owing {number}") for number in range(5)]
-        await put(
-            store, *owing, *(ended(f"dead {number}") for number in range(5)), letters=[f"dead {n}" for n in range(5)]
-        )
-        lease = await take(store)
-        owed = [replace(DELIVERY, id=f"owed by {run.id}", run_id=run.id, ended_at=None) for run in owing]
-        await store.commit(Batch(records=changes(*owed)), NAME, lease.epoch)
-        await put(store, *(ended(f"done {number}") for number in range(4)))
-        await put(store, *(make_run(f"waits {number}") for number in range(20)))
-        assert await store.prune(PruneLimits(*limits)) == Pruned(1, False)
-        left = await listed(store)
-        assert [run_id for run_id in left if run_id.startswith("done")] == ["done 3", "done 2", "done 1"]
-        assert len(left) == 5 + 5 + 3 + 20
-
-    with_store(body)
+    owing = [ended(f"owing {number}") for number in range(5)]
+    await put(store, *owing, *(ended(f"dead {number}") for number in range(5)), letters=[f"dead {n}" for n in range(5)])
+    lease = await take(store)
+    owed = [replace(DELIVERY, id=f"owed by {run.id}", run_id=run.id, ended_at=None) for run in owing]
+    await store.commit(Batch(records=changes(*owed)), NAME, lease.epoch)
+    await put(store, *(ended(f"done {number}") for number in range(4)))
+    await put(store, *(make_run(f"waits {number}") for number in range(20)))
+    assert await store.prune(PruneLimits(*limits)) == Pruned(1, False)
+    left = await listed(store)
+    assert [run_id for run_id in left if run_id.startswith("done")] == ["done 3", "done 2", "done 1"]
+    assert len(left) == 5 + 5 + 3 + 20
 
 
 @pytest.mark.behaviour("RUN-25")
-def test_a_bulk_retry_finds_every_run_that_it_has_not_reached(with_store: WithStore) -> None:
+async def test_a_bulk_retry_finds_every_run_that_it_has_not_reached(store: AnyStore) -> None:
     retry = replace(BULK, action=RunAction.RETRY, wanted=RunFilter(live=False), left=None)
-
-    async def body(store: AnyStore) -> None:
-        await put(store, *(ended(f"r{number}") for number in range(6)))
-        await put(store, make_run("last"))
-        page = await store.runs(retry.wanted, None, 2)
-        assert [run.id for run in page.runs] == ["r5", "r4"]
-        lease = await take(store)
-        await store.commit(Batch(records=changes(replace(retry, before=page.next))), NAME, lease.epoch)
-        for limits in (PruneLimits(0, LATER), PruneLimits(ALL, 0.0, 0)):
-            await store.prune(limits)
-            assert await listed(store) == ["last", "r3", "r2", "r1", "r0"]
-        page = await store.runs(retry.wanted, page.next, 2)
-        await store.commit(Batch(records=changes(replace(retry, before=page.next, seq=2))), NAME, lease.epoch)
-        assert (await store.prune(PruneLimits(0, LATER))).runs == 2
-        await store.commit(
-            Batch(records=changes(replace(retry, before=page.next, ended_at=1.0, seq=3))), NAME, lease.epoch
-        )
-        assert (await store.prune(PruneLimits(0, LATER))).runs == 2
-        assert await listed(store) == ["last"]
-
-    with_store(body)
+    await put(store, *(ended(f"r{number}") for number in range(6)))
+    await put(store, make_run("last"))
+    page = await store.runs(retry.wanted, None, 2)
+    assert [run.id for run in page.runs] == ["r5", "r4"]
+    lease = await take(store)
+    await store.commit(Batch(records=changes(replace(retry, before=page.next))), NAME, lease.epoch)
+    for limits in (PruneLimits(0, LATER), PruneLimits(ALL, 0.0, 0)):
+        await store.prune(limits)
+        assert await listed(store) == ["last", "r3", "r2", "r1", "r0"]
+    page = await store.runs(retry.wanted, page.next, 2)
+    await store.commit(Batch(records=changes(replace(retry, before=page.next, seq=2))), NAME, lease.epoch)
+    assert (await store.prune(PruneLimits(0, LATER))).runs == 2
+    await store.commit(Batch(records=changes(replace(retry, before=page.next, ended_at=1.0, seq=3))), NAME, lease.epoch)
+    assert (await store.prune(PruneLimits(0, LATER))).runs == 2
+    assert await listed(store) == ["last"]
 
 
 @pytest.mark.behaviour("RUN-25")
-def test_a_retry_of_dead_letters_finds_every_letter_that_it_has_not_reached(with_store: WithStore) -> None:
+async def test_a_retry_of_dead_letters_finds_every_letter_that_it_has_not_reached(store: AnyStore) -> None:
     wanted = LetterFilter()
     retry = replace(BULK, action=RunAction.RETRY, wanted=RunFilter(letters=wanted), left=None)
-
-    async def body(store: AnyStore) -> None:
-        names = [f"r{number}" for number in range(4)]
-        await put(store, *map(ended, names), make_run("last"), letters=names)
-        page = await store.records(DeadLetter, limit=2)
-        lease = await take(store)
-        await store.commit(Batch(records=changes(replace(retry, before=page.next))), NAME, lease.epoch)
-        assert await prune_records(store, DeadLetter, LATER, 0) == 2
-        assert [letter.id for letter in (await store.records(DeadLetter, before=page.next)).records] == ["r1", "r0"]
-        await store.commit(Batch(records=changes(replace(retry, ended_at=1.0, seq=2))), NAME, lease.epoch)
-        assert await prune_records(store, DeadLetter, LATER, 0) == 2
-
-    with_store(body)
+    names = [f"r{number}" for number in range(4)]
+    await put(store, *map(ended, names), make_run("last"), letters=names)
+    page = await store.records(DeadLetter, limit=2)
+    lease = await take(store)
+    await store.commit(Batch(records=changes(replace(retry, before=page.next))), NAME, lease.epoch)
+    assert await prune_records(store, DeadLetter, LATER, 0) == 2
+    assert [letter.id for letter in (await store.records(DeadLetter, before=page.next)).records] == ["r1", "r0"]
+    await store.commit(Batch(records=changes(replace(retry, ended_at=1.0, seq=2))), NAME, lease.epoch)
+    assert await prune_records(store, DeadLetter, LATER, 0) == 2
 
 
-def test_new_runs_count_in_the_total_from_one_call_to_the_next(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        for number in range(30):
-            await put(store, *(ended(f"{number}-{one}", job_id=f"job {number}") for one in range(number % 4)))
-            await store.prune(PruneLimits(ALL, 0.0, 7))
-            assert len(await listed(store)) <= 7
-        assert len(await listed(store)) == 7
-
-    with_store(body)
+async def test_new_runs_count_in_the_total_from_one_call_to_the_next(store: AnyStore) -> None:
+    for number in range(30):
+        await put(store, *(ended(f"{number}-{one}", job_id=f"job {number}") for one in range(number % 4)))
+        await store.prune(PruneLimits(ALL, 0.0, 7))
+        assert len(await listed(store)) <= 7
+    assert len(await listed(store)) == 7
 
 
 @pytest.mark.behaviour("TIM-16", "RUN-5")
-def test_what_a_schedule_created_lately_stays(with_store: WithStore) -> None:
+async def test_what_a_schedule_created_lately_stays(store: AnyStore) -> None:
     origins = {"at once": None, "triggered": TRIGGER, "in time": SCHEDULE, "late": CATCH_UP, "made up": backfill(2)}
     runs = [
         make_run(f"{name} {at}", created_at=float(at), ended_at=at + 1.0, origin=origin)
         for at in (100, 200)
         for name, origin in origins.items()
     ]
-
-    async def body(store: AnyStore) -> None:
-        await put(store, *runs)
-        await put(store, make_run("last", created_at=300.0))
-        await prune_all(store, 0, LATER, occurrences_before=200.0)
-        assert await listed(store) == ["last", "late 200", "in time 200"]
-        await prune_all(store, 0, LATER, total=0, occurrences_before=200.5)
-        assert await listed(store) == ["last"]
-
-    with_store(body)
+    await put(store, *runs)
+    await put(store, make_run("last", created_at=300.0))
+    await prune_all(store, 0, LATER, occurrences_before=200.0)
+    assert await listed(store) == ["last", "late 200", "in time 200"]
+    await prune_all(store, 0, LATER, total=0, occurrences_before=200.5)
+    assert await listed(store) == ["last"]
 
 
 RUNS = st.lists(
@@ -313,103 +275,89 @@ def test_whatever_the_clock_did_nothing_goes_too_early_and_everything_goes_in_th
 
 
 @pytest.mark.behaviour("TIM-16")
-def test_nothing_is_left_of_a_run_and_nothing_of_others_is_touched(with_store: WithStore) -> None:
+async def test_nothing_is_left_of_a_run_and_nothing_of_others_is_touched(store: AnyStore) -> None:
     key: dict[str, Any] = {"tenant": "blue", "idempotency_key": "k"}
+    # "r1" uses a key that is that of "new" already.
+    await put(store, make_run("new", **key), ended("r2", 2000.0))
+    before = await everything(store)
+    await put(store, ended("old", tenant="default", idempotency_key="k"), ended("r1", **key))
+    await put(store, make_run("keyed"))
+    await put(store, ended("unknown"))
+    last = await everything(store)
+    assert await store.prune(PruneLimits(ALL, 1500.0)) == Pruned(2, False)
+    left = await everything(store)
+    assert left["keys"] == last["keys"] == {("blue", "k"): ("new", b"d"), ("default", "k"): ("old", b"d")}
+    for part in ("runs", "histories", "logs"):
+        assert left[part] == last[part] | {one: before[part][one] for one in ("old", "r1")}
+    for part in ("states", "inputs"):
+        assert left[part] == {one: found for one, found in last[part].items() if one not in ("old", "r1")}
+    pruned = {one.position for one in last["events"] if one.run_id in ("old", "r1")}
+    assert left["events"] == [one for one in last["events"] if one.position not in pruned]
+    assert len(pruned) == 6
+    for run_id in ("old", "r1"):
+        assert (await store.events(0, 100, EventFilter(run_id))).events == []
+    assert await definition(store, JOB.version) == JOB
 
-    async def body(store: AnyStore) -> None:
-        # "r1" uses a key that is that of "new" already.
-        await put(store, make_run("new", **key), ended("r2", 2000.0))
-        before = await everything(store)
-        await put(store, ended("old", tenant="default", idempotency_key="k"), ended("r1", **key))
-        await put(store, make_run("keyed"))
-        await put(store, ended("unknown"))
-        last = await everything(store)
-        assert await store.prune(PruneLimits(ALL, 1500.0)) == Pruned(2, False)
-        left = await everything(store)
-        assert left["keys"] == last["keys"] == {("blue", "k"): ("new", b"d"), ("default", "k"): ("old", b"d")}
-        for part in ("runs", "histories", "logs"):
-            assert left[part] == last[part] | {one: before[part][one] for one in ("old", "r1")}
-        for part in ("states", "inputs"):
-            assert left[part] == {one: found for one, found in last[part].items() if one not in ("old", "r1")}
-        pruned = {one.position for one in last["events"] if one.run_id in ("old", "r1")}
-        assert left["events"] == [one for one in last["events"] if one.position not in pruned]
-        assert len(pruned) == 6
-        for run_id in ("old", "r1"):
-            assert (await store.events(0, 100, EventFilter(run_id))).events == []
-        assert await definition(store, JOB.version) == JOB
-
-        await put(store, ended("old", 3000.0, tenant="default", idempotency_key="k"))
-        assert len(await store.logs("old")) == 2
-        assert await inputs(store, ["old"]) == {"old": Inputs(b"{}", b"1", (b"{}",))}
-
-    with_store(body)
+    await put(store, ended("old", 3000.0, tenant="default", idempotency_key="k"))
+    assert len(await store.logs("old")) == 2
+    assert await inputs(store, ["old"]) == {"old": Inputs(b"{}", b"1", (b"{}",))}
 
 
 @pytest.mark.behaviour("RUN-6", "RUN-5")
-def test_keys_and_occurrences_outlive_their_runs_and_say_so(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        lease = await take(store)
-        batch = created(ended("keyed", tenant="blue", idempotency_key="k"), ended("work:7"), ended("plain"))
-        batch.keys.taken = [("blue", "k", "keyed", b"1", 50.0), ("default", None, "work:7", b"2", 60.0)]
-        await store.commit(batch, NAME, lease.epoch)
-        await put(store, make_run("last"))
-        ids = ["keyed", "work:7", "plain", "unknown"]
-        assert [await tenant_of_pruned(store, one) for one in ids] == [None] * 4
-        assert (await store.prune(PruneLimits(0, LATER))).runs == 3
-        await store.commit(Batch(keys=batch.keys), NAME, lease.epoch)
-        assert await known_keys(store, [("blue", "k")]) == {("blue", "k"): ("keyed", b"1")}
-        assert await digests(store, ids) == {"keyed": b"1", "work:7": b"2"}
-        assert [await tenant_of_pruned(store, one) for one in ids] == ["blue", "default", None, None]
-
-    with_store(body)
+async def test_keys_and_occurrences_outlive_their_runs_and_say_so(store: AnyStore) -> None:
+    lease = await take(store)
+    batch = created(ended("keyed", tenant="blue", idempotency_key="k"), ended("work:7"), ended("plain"))
+    batch.keys.taken = [("blue", "k", "keyed", b"1", 50.0), ("default", None, "work:7", b"2", 60.0)]
+    await store.commit(batch, NAME, lease.epoch)
+    await put(store, make_run("last"))
+    ids = ["keyed", "work:7", "plain", "unknown"]
+    assert [await tenant_of_pruned(store, one) for one in ids] == [None] * 4
+    assert (await store.prune(PruneLimits(0, LATER))).runs == 3
+    await store.commit(Batch(keys=batch.keys), NAME, lease.epoch)
+    assert await known_keys(store, [("blue", "k")]) == {("blue", "k"): ("keyed", b"1")}
+    assert await digests(store, ids) == {"keyed": b"1", "work:7": b"2"}
+    assert [await tenant_of_pruned(store, one) for one in ids] == ["blue", "default", None, None]
 
 
 @pytest.mark.behaviour("RUN-6")
-def test_keys_go_by_their_age_but_not_while_their_runs_are_live(with_store: WithStore) -> None:
+async def test_keys_go_by_their_age_but_not_while_their_runs_are_live(store: AnyStore) -> None:
     count = MOST_PRUNED + 5
-
-    async def body(store: AnyStore) -> None:
-        assert await prune_keys(store, LATER) == 0
-        lease = await take(store)
-        batch = created(make_run("live"), ended("done"))
-        ids = ["live", "done", *(f"gone {number}" for number in range(count))]
-        batch.keys.taken = [("default", f"k{at}", run_id, b"d", float(at)) for at, run_id in enumerate(ids)]
-        await store.commit(batch, NAME, lease.epoch)
-        assert await prune_keys(store, 0.0) == 0
-        assert await prune_keys(store, 3.0) == 2
-        assert (await digests(store, ids)).keys() == {"live", *ids[3:]}
-        assert await known_keys(store, [("default", "k1"), ("default", "k3")]) == {("default", "k3"): ("gone 1", b"d")}
-        assert await prune_keys(store, LATER) == MOST_PRUNED
-        assert await prune_keys(store, LATER) == count - 1 - MOST_PRUNED
-        assert (await digests(store, ids)).keys() == {"live"}
-        assert await tenant_of_pruned(store, "gone 1") is None
-        calls = [("default", f"{key}{at}", f"{key} {at}", b"d", at) for key in (CALL_KEY, "k") for at in (8.0, 9.0)]
-        await store.commit(Batch(keys=KeyChanges([*calls])), NAME, lease.epoch)
-        assert await prune_keys(store, 0.0, 9.0) == 1
-        assert await known_keys(store, [("default", key) for _, key, *_ in calls]) == {
-            ("default", key): (run_id, b"d") for _, key, run_id, *_ in calls[1:]
-        }
-        again = Batch(keys=KeyChanges([("default", "k1", "new", b"e", 9.0)]))
-        await store.commit(again, NAME, lease.epoch)
-        assert await known_keys(store, [("default", "k1")]) == {("default", "k1"): ("new", b"e")}
-
-    with_store(body)
+    assert await prune_keys(store, LATER) == 0
+    lease = await take(store)
+    batch = created(make_run("live"), ended("done"))
+    ids = ["live", "done", *(f"gone {number}" for number in range(count))]
+    batch.keys.taken = [("default", f"k{at}", run_id, b"d", float(at)) for at, run_id in enumerate(ids)]
+    await store.commit(batch, NAME, lease.epoch)
+    assert await prune_keys(store, 0.0) == 0
+    assert await prune_keys(store, 3.0) == 2
+    assert (await digests(store, ids)).keys() == {"live", *ids[3:]}
+    assert await known_keys(store, [("default", "k1"), ("default", "k3")]) == {("default", "k3"): ("gone 1", b"d")}
+    assert await prune_keys(store, LATER) == MOST_PRUNED
+    assert await prune_keys(store, LATER) == count - 1 - MOST_PRUNED
+    assert (await digests(store, ids)).keys() == {"live"}
+    assert await tenant_of_pruned(store, "gone 1") is None
+    calls = [("default", f"{key}{at}", f"{key} {at}", b"d", at) for key in (CALL_KEY, "k") for at in (8.0, 9.0)]
+    await store.commit(Batch(keys=KeyChanges([*calls])), NAME, lease.epoch)
+    assert await prune_keys(store, 0.0, 9.0) == 1
+    assert await known_keys(store, [("default", key) for _, key, *_ in calls]) == {
+        ("default", key): (run_id, b"d") for _, key, run_id, *_ in calls[1:]
+    }
+    again = Batch(keys=KeyChanges([("default", "k1", "new", b"e", 9.0)]))
+    await store.commit(again, NAME, lease.epoch)
+    assert await known_keys(store, [("default", "k1")]) == {("default", "k1"): ("new", b"e")}
 
 
-def test_the_first_time_of_a_schedule_is_that_of_its_oldest_run(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        await put(
-            store,
-            ended("submitted", scheduled_at=1.0),
-            ended("of another", scheduled_at=2.0, origin=SCHEDULE, tenant="blue"),
-            ended("first", scheduled_at=5.0, origin=CATCH_UP),
-            ended("second", scheduled_at=4.0, origin=SCHEDULE),
-            ended("other", scheduled_at=3.0, job_id="play"),
-        )
-        assert await first_times(store, ["work", "play", "unknown"]) == {"work": 5.0}
-        assert await first_times(store, []) == {}
-
-    with_store(body)
+async def test_the_first_time_of_a_schedule_is_that_of_its_oldest_run(store: AnyStore) -> None:
+    await put(
+        store,
+        ended("submitted", scheduled_at=1.0),
+        ended("of another", scheduled_at=2.0, origin=SCHEDULE, tenant="blue"),
+        ended("first", scheduled_at=5.0, origin=CATCH_UP),
+        ended("second", scheduled_at=4.0, origin=SCHEDULE),
+        ended("other", scheduled_at=3.0, job_id="play"),
+    )
+    assert await first_times(store, ["work", "play", "unknown"]) == {"work": 5.0}
+    assert await first_times(store, []) == {}
 
 
 def test_no_table_has_a_row_of_it(database: Path) -> None:
@@ -465,56 +413,47 @@ def test_no_position_and_no_place_in_the_list_is_given_out_twice(with_store: Wit
 
 
 @pytest.mark.parametrize("jobs", [1, 2 * MOST_PRUNED])
-def test_one_call_deletes_so_many_and_says_whether_there_are_more(with_store: WithStore, jobs: int) -> None:
-    async def body(store: AnyStore) -> None:
-        lease = await take(store)
-        runs = [ended(f"r{number}", job_id=f"job {number % jobs}") for number in range(2 * MOST_PRUNED + 1)]
-        await store.commit(created(*runs), NAME, lease.epoch)
-        for limits in ((0, 0.0), (ALL, LATER)):
-            assert await store.prune(PruneLimits(*limits)) == Pruned(MOST_PRUNED, True)
-            assert await store.prune(PruneLimits(*limits)) == Pruned(MOST_PRUNED, False)
-            assert await listed(store) == [runs[-1].id], "the last of all stays"
-            # From here on it is by age.
-            await store.commit(created(*runs[: 2 * MOST_PRUNED]), NAME, lease.epoch)
-            runs = [*runs[-1:], *runs[: 2 * MOST_PRUNED]]
-
-    with_store(body)
+async def test_one_call_deletes_so_many_and_says_whether_there_are_more(store: AnyStore, jobs: int) -> None:
+    lease = await take(store)
+    runs = [ended(f"r{number}", job_id=f"job {number % jobs}") for number in range(2 * MOST_PRUNED + 1)]
+    await store.commit(created(*runs), NAME, lease.epoch)
+    for limits in ((0, 0.0), (ALL, LATER)):
+        assert await store.prune(PruneLimits(*limits)) == Pruned(MOST_PRUNED, True)
+        assert await store.prune(PruneLimits(*limits)) == Pruned(MOST_PRUNED, False)
+        assert await listed(store) == [runs[-1].id], "the last of all stays"
+        # From here on it is by age.
+        await store.commit(created(*runs[: 2 * MOST_PRUNED]), NAME, lease.epoch)
+        runs = [*runs[-1:], *runs[: 2 * MOST_PRUNED]]
 
 
-def test_in_a_hurry_one_call_deletes_more(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        lease = await take(store)
-        runs = [ended(f"r{number}") for number in range(2 * MOST_PRUNED + 1)]
-        await store.commit(created(*runs), NAME, lease.epoch)
-        assert await store.prune(PruneLimits(0, 0.0, hurry=True)) == Pruned(2 * MOST_PRUNED, False)
-
-    with_store(body)
+async def test_in_a_hurry_one_call_deletes_more(store: AnyStore) -> None:
+    lease = await take(store)
+    runs = [ended(f"r{number}") for number in range(2 * MOST_PRUNED + 1)]
+    await store.commit(created(*runs), NAME, lease.epoch)
+    assert await store.prune(PruneLimits(0, 0.0, hurry=True)) == Pruned(2 * MOST_PRUNED, False)
 
 
 @pytest.mark.parametrize("wanted", [RunFilter(), RunFilter(job_id="work"), RunFilter(live=False)])
-def test_pages_and_events_go_on_over_what_was_deleted_between_them(with_store: WithStore, wanted: RunFilter) -> None:
-    async def body(store: AnyStore) -> None:
-        await put(store, *(ended(f"r{number}", 1000.0 + number % 2 * 100) for number in range(20)))
-        await put(store, make_run("last", job_id="other"))
-        first = await store.runs(wanted, None, 4)
-        some = await store.events(0, 7)
-        assert (await store.prune(PruneLimits(ALL, 1050.0))).runs == 10
-        assert first.next is not None
-        found, before = [], first.next
-        while page := await store.runs(wanted, before, 4):
-            found += [run.id for run in page.runs]
-            if page.next is None:
-                break
-            before = page.next
-        seen = [run.id for run in first.runs]
-        assert not set(found) & set(seen)
-        odd = [f"r{number}" for number in range(19, 0, -2)]
-        assert found == [one for one in odd if one not in seen]
-        rest = await store.events(some.reached, 1000)
-        assert {one.run_id for one in rest.events if not hasattr(one, "service")} == {*odd, "last"}
-        assert (rest.reached, rest.more) == (await store.position(), False)
-
-    with_store(body)
+async def test_pages_and_events_go_on_over_what_was_deleted_between_them(store: AnyStore, wanted: RunFilter) -> None:
+    await put(store, *(ended(f"r{number}", 1000.0 + number % 2 * 100) for number in range(20)))
+    await put(store, make_run("last", job_id="other"))
+    first = await store.runs(wanted, None, 4)
+    some = await store.events(0, 7)
+    assert (await store.prune(PruneLimits(ALL, 1050.0))).runs == 10
+    assert first.next is not None
+    found, before = [], first.next
+    while page := await store.runs(wanted, before, 4):
+        found += [run.id for run in page.runs]
+        if page.next is None:
+            break
+        before = page.next
+    seen = [run.id for run in first.runs]
+    assert not set(found) & set(seen)
+    odd = [f"r{number}" for number in range(19, 0, -2)]
+    assert found == [one for one in odd if one not in seen]
+    rest = await store.events(some.reached, 1000)
+    assert {one.run_id for one in rest.events if not hasattr(one, "service")} == {*odd, "last"}
+    assert (rest.reached, rest.more) == (await store.position(), False)
 
 
 def test_runs_to_which_much_belongs_are_deleted_a_few_at_a_time_and_others_write_between(database: Path) -> None:

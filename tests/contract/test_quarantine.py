@@ -15,7 +15,7 @@ from interlock.ports.store import EventFilter
 from interlock.wire import message as m
 from interlock.wire import request as r
 from interlock.wire.output_request import ReportScans
-from tests.contract.conftest import AnyStore, WithStore
+from tests.contract.conftest import AnyStore
 from tests.contract.samples import dead_letters
 from tests.engine.bench import Bench, Link, SlowStore, until
 
@@ -38,42 +38,39 @@ async def _finished(bench: Bench, worker: Link) -> str:
 
 
 @pytest.mark.behaviour("RUN-4", "RUN-2", "RUN-3")
-def test_a_success_is_quarantined_after_its_end_and_once(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        bench = Bench(cast(SlowStore, store))
-        bench.engine.present.catalog.policy = compile_policy(SCANS)
-        await bench.start()
-        worker = bench.worker("w")
-        run_id = await _finished(bench, worker)
-        ended = await store.run(run_id)
-        bench.client.say(r.Watch(50, True))
-        position = await store.position()
-        found = [Scanned(one, OutputAction.QUARANTINE, FOUND, 1) for one in (run_id, "unknown")]
-        for _ in range(2):
-            bench.engine.inbox.post("scanner", ReportScans(1, 100, compile_policy(SCANS).digest, found))
-        await until(lambda: bool(bench.client.of(r.News)))
-        bench.client.say(r.ActOnRun(51, RunAction.CANCEL, run_id, "too late"))
-        bench.client.say(r.AskHistory(52, run_id))
-        await until(lambda: bool(bench.client.of(r.StateReport)) and bool(bench.client.values(list)))
+async def test_a_success_is_quarantined_after_its_end_and_once(store: AnyStore) -> None:
+    bench = Bench(cast(SlowStore, store))
+    bench.engine.present.catalog.policy = compile_policy(SCANS)
+    await bench.start()
+    worker = bench.worker("w")
+    run_id = await _finished(bench, worker)
+    ended = await store.run(run_id)
+    bench.client.say(r.Watch(50, True))
+    position = await store.position()
+    found = [Scanned(one, OutputAction.QUARANTINE, FOUND, 1) for one in (run_id, "unknown")]
+    for _ in range(2):
+        bench.engine.inbox.post("scanner", ReportScans(1, 100, compile_policy(SCANS).digest, found))
+    await until(lambda: bool(bench.client.of(r.News)))
+    bench.client.say(r.ActOnRun(51, RunAction.CANCEL, run_id, "too late"))
+    bench.client.say(r.AskHistory(52, run_id))
+    await until(lambda: bool(bench.client.of(r.StateReport)) and bool(bench.client.values(list)))
 
-        run = await store.run(run_id)
-        assert ended is not None
-        assert run is not None
-        assert (run.state, run.previous, run.actor) == (State.OUTPUT_QUARANTINED, State.SUCCEEDED, "scheduler")
-        assert (run.ended_at, run.seq) == (ended.ended_at, ended.seq + 1)
-        last = (await store.history(run_id))[-1]
-        assert (last.before, last.after, last.reason) == (run.previous, run.state, "key found")
-        (event,) = (await store.events(position, 10, EventFilter(run_id=run_id))).events
-        assert getattr(event, "transitions", None) == [last]
-        assert [news.position for news in bench.client.of(r.News)] == [event.position]
-        assert bench.client.values(list)[0][-1] == last
-        assert bench.client.of(r.StateReport)[0].state is State.OUTPUT_QUARANTINED
-        assert [(one.id, one.code) for one in await dead_letters(store) if one] == [(run_id, "output_quarantined")]
+    run = await store.run(run_id)
+    assert ended is not None
+    assert run is not None
+    assert (run.state, run.previous, run.actor) == (State.OUTPUT_QUARANTINED, State.SUCCEEDED, "scheduler")
+    assert (run.ended_at, run.seq) == (ended.ended_at, ended.seq + 1)
+    last = (await store.history(run_id))[-1]
+    assert (last.before, last.after, last.reason) == (run.previous, run.state, "key found")
+    (event,) = (await store.events(position, 10, EventFilter(run_id=run_id))).events
+    assert getattr(event, "transitions", None) == [last]
+    assert [news.position for news in bench.client.of(r.News)] == [event.position]
+    assert bench.client.values(list)[0][-1] == last
+    assert bench.client.of(r.StateReport)[0].state is State.OUTPUT_QUARANTINED
+    assert [(one.id, one.code) for one in await dead_letters(store) if one] == [(run_id, "output_quarantined")]
 
-        next_run = await store.run(await _finished(bench, worker))
-        assert next_run is not None
-        assert next_run.state is State.SUCCEEDED, "the engine goes on"
-        assert not bench.engine.state.runs
-        await bench.stop()
-
-    with_store(body)
+    next_run = await store.run(await _finished(bench, worker))
+    assert next_run is not None
+    assert next_run.state is State.SUCCEEDED, "the engine goes on"
+    assert not bench.engine.state.runs
+    await bench.stop()

@@ -94,16 +94,13 @@ def test_what_is_kept_of_a_service_is_the_latest_and_is_there_after_opening_agai
 
 
 @pytest.mark.behaviour("SUP-7")
-def test_what_is_forgotten_is_gone_and_the_last_word_in_a_batch_counts(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        lease = await take(store)
-        one, two = Kept(resume_id="1"), Kept(resume_id="2")
-        await store.commit(Batch(records=kept(a=one, b=one, c=one)), NAME, lease.epoch)
-        await store.commit(Batch(records=kept(a=None, b=two, c=None)), NAME, lease.epoch)
-        await store.commit(Batch(records=kept(never=None)), NAME, lease.epoch)
-        assert await kept_services(store) == {"b": two}
-
-    with_store(body)
+async def test_what_is_forgotten_is_gone_and_the_last_word_in_a_batch_counts(store: AnyStore) -> None:
+    lease = await take(store)
+    one, two = Kept(resume_id="1"), Kept(resume_id="2")
+    await store.commit(Batch(records=kept(a=one, b=one, c=one)), NAME, lease.epoch)
+    await store.commit(Batch(records=kept(a=None, b=two, c=None)), NAME, lease.epoch)
+    await store.commit(Batch(records=kept(never=None)), NAME, lease.epoch)
+    assert await kept_services(store) == {"b": two}
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -132,55 +129,47 @@ def test_any_name_and_any_exit_survive(with_store: WithStore, name: str, resume_
     with_store(body)
 
 
-def test_events_of_the_sessions_of_a_tenant_have_that_tenant(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        epoch = await fill(store)
-        rows = [
-            row(name, number, "{}") for name, number in (("@sessions:blue", 1), ("@sessions:red", 2), ("@lanes", 3))
-        ]
-        await store.commit(Batch(service_log=rows, position=11), NAME, epoch)
+async def test_events_of_the_sessions_of_a_tenant_have_that_tenant(store: AnyStore) -> None:
+    epoch = await fill(store)
+    rows = [row(name, number, "{}") for name, number in (("@sessions:blue", 1), ("@sessions:red", 2), ("@lanes", 3))]
+    await store.commit(Batch(service_log=rows, position=11), NAME, epoch)
 
-        async def found(wanted: EventFilter, after: int = 6, limit: int = 10) -> list[int]:
-            return [one.position for one in (await store.events(after, limit, wanted)).events]
+    async def found(wanted: EventFilter, after: int = 6, limit: int = 10) -> list[int]:
+        return [one.position for one in (await store.events(after, limit, wanted)).events]
 
-        assert await found(EventFilter()) == [9, 10, 11, 12, 13]
-        assert await found(EventFilter(tenant="blue"), 0) == [1, 4, 5, 11]
-        assert await found(EventFilter(tenant="blue"), 0, 3) == [1, 4, 5]
-        assert await found(EventFilter(tenant="red")) == [12]
-        for none in ({"job_id": "work"}, {"run_id": "a"}, {"service": "@sessions:red"}, {"service": "@sessions:blue"}):
-            assert await found(EventFilter(tenant="red", **none)) == []
-
-    with_store(body)
+    assert await found(EventFilter()) == [9, 10, 11, 12, 13]
+    assert await found(EventFilter(tenant="blue"), 0) == [1, 4, 5, 11]
+    assert await found(EventFilter(tenant="blue"), 0, 3) == [1, 4, 5]
+    assert await found(EventFilter(tenant="red")) == [12]
+    for none in ({"job_id": "work"}, {"run_id": "a"}, {"service": "@sessions:red"}, {"service": "@sessions:blue"}):
+        assert await found(EventFilter(tenant="red", **none)) == []
 
 
 @pytest.mark.behaviour("CON-1", "OBS-4")
-def test_a_violation_has_its_run_its_job_and_its_tenant(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        epoch = await fill(store)
-        violations = [("a", "work", "blue"), ("b", "work", "red"), ("c", "other", "red")]
-        rows: list[ServiceRow] = [
-            (f"@sessions:{tenant}", number, 1.0, "violation", text_of(run_id, job_id, tenant), None)
-            for number, (run_id, job_id, tenant) in enumerate(violations, start=1)
-        ]
-        await store.commit(Batch(service_log=[*rows, row("web", 9, "no JSON")], position=11), NAME, epoch)
+async def test_a_violation_has_its_run_its_job_and_its_tenant(store: AnyStore) -> None:
+    epoch = await fill(store)
+    violations = [("a", "work", "blue"), ("b", "work", "red"), ("c", "other", "red")]
+    rows: list[ServiceRow] = [
+        (f"@sessions:{tenant}", number, 1.0, "violation", text_of(run_id, job_id, tenant), None)
+        for number, (run_id, job_id, tenant) in enumerate(violations, start=1)
+    ]
+    await store.commit(Batch(service_log=[*rows, row("web", 9, "no JSON")], position=11), NAME, epoch)
 
-        async def found(after: int = 10, limit: int = 10, **wanted: Any) -> list[int]:
-            return [one.position for one in (await store.events(after, limit, EventFilter(**wanted))).events]
+    async def found(after: int = 10, limit: int = 10, **wanted: Any) -> list[int]:
+        return [one.position for one in (await store.events(after, limit, EventFilter(**wanted))).events]
 
-        assert await found() == [11, 12, 13, 14]
-        assert await found(job_id="work") == [11, 12]
-        assert await found(job_id="work", limit=1) == [11]
-        assert await found(run_id="c") == [13]
-        assert await found(0, run_id="a") == [1, 4, 5, 11]
-        assert await found(tenant="red") == await found(service="@sessions:red") == [12, 13]
-        assert await found(tenant="red", job_id="work") == [12]
-        assert await found(tenant="red", run_id="b", job_id="work") == [12]
-        nothing: tuple[dict[str, Any], ...]
-        nothing = ({"tenant": "blue", "run_id": "b"}, {"job_id": "other", "run_id": "b"}, {"run_id": "work"})
-        for none in nothing:
-            assert await found(**none) == []
-
-    with_store(body)
+    assert await found() == [11, 12, 13, 14]
+    assert await found(job_id="work") == [11, 12]
+    assert await found(job_id="work", limit=1) == [11]
+    assert await found(run_id="c") == [13]
+    assert await found(0, run_id="a") == [1, 4, 5, 11]
+    assert await found(tenant="red") == await found(service="@sessions:red") == [12, 13]
+    assert await found(tenant="red", job_id="work") == [12]
+    assert await found(tenant="red", run_id="b", job_id="work") == [12]
+    nothing: tuple[dict[str, Any], ...]
+    nothing = ({"tenant": "blue", "run_id": "b"}, {"job_id": "other", "run_id": "b"}, {"run_id": "work"})
+    for none in nothing:
+        assert await found(**none) == []
 
 
 def text_of(run_id: str, job_id: str, tenant: str) -> str:
@@ -188,65 +177,53 @@ def text_of(run_id: str, job_id: str, tenant: str) -> str:
     return msgspec.json.encode(event).decode()
 
 
-def test_what_is_handed_out_of_kept_is_a_copy(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        lease = await take(store)
-        await store.commit(Batch(records=kept(web=Kept(resume_id="1"))), NAME, lease.epoch)
-        (await kept_services(store)).clear()
-        assert await kept_services(store) == {"web": Kept(resume_id="1")}
-
-    with_store(body)
+async def test_what_is_handed_out_of_kept_is_a_copy(store: AnyStore) -> None:
+    lease = await take(store)
+    await store.commit(Batch(records=kept(web=Kept(resume_id="1"))), NAME, lease.epoch)
+    (await kept_services(store)).clear()
+    assert await kept_services(store) == {"web": Kept(resume_id="1")}
 
 
 # ── the log ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_log_of_a_service_is_in_order_from_either_end(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        await fill(store)
-        for service, entries in (("web", WEB), ("db", DB), ("unknown", [])):
-            assert await store.service_log(service) == entries
-            for after, limit in itertools.product((-(2**80), *range(12), 2**63, 2**80), (0, 1, 2, 3, 1000, None)):
-                above = [one for one in entries if one.position > after]
-                assert await store.service_log(service, after, limit) == above[:limit]
-                newest = above if limit is None else above[max(0, len(above) - limit) :]
-                assert await store.service_log(service, after, limit, last=True) == newest
-
-    with_store(body)
+async def test_the_log_of_a_service_is_in_order_from_either_end(store: AnyStore) -> None:
+    await fill(store)
+    for service, entries in (("web", WEB), ("db", DB), ("unknown", [])):
+        assert await store.service_log(service) == entries
+        for after, limit in itertools.product((-(2**80), *range(12), 2**63, 2**80), (0, 1, 2, 3, 1000, None)):
+            above = [one for one in entries if one.position > after]
+            assert await store.service_log(service, after, limit) == above[:limit]
+            newest = above if limit is None else above[max(0, len(above) - limit) :]
+            assert await store.service_log(service, after, limit, last=True) == newest
 
 
-def test_rows_of_services_are_among_the_events_where_nothing_else_is_asked_for(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        await fill(store)
-        everything = (await store.events(0, 1000)).events
-        assert [one.position for one in everything] == [1, 2, 3, 4, 5, 6, 9, 10]
-        of_services = sorted(WEB + DB, key=lambda one: one.position)
-        assert [one for one in everything if isinstance(one, ServiceEntry)] == of_services
-        of_runs = [one for one in everything if isinstance(one, StoredEvent)]
-        for filters in ({"run_id": "a"}, {"job_id": "work"}, {"tenant": "blue"}):
-            assert (await store.events(0, 1000, EventFilter(**filters))).events == of_runs
-        for filters in ({"run_id": ""}, {"job_id": ""}, {"tenant": ""}):
-            assert (await store.events(0, 1000, EventFilter(**filters))).events == []
-        for after, limit in itertools.product(range(12), (1, 2, 3, 1000)):
-            expected = [one for one in everything if one.position > after][:limit]
-            assert (await store.events(after, limit)).events == expected
-
-    with_store(body)
+async def test_rows_of_services_are_among_the_events_where_nothing_else_is_asked_for(store: AnyStore) -> None:
+    await fill(store)
+    everything = (await store.events(0, 1000)).events
+    assert [one.position for one in everything] == [1, 2, 3, 4, 5, 6, 9, 10]
+    of_services = sorted(WEB + DB, key=lambda one: one.position)
+    assert [one for one in everything if isinstance(one, ServiceEntry)] == of_services
+    of_runs = [one for one in everything if isinstance(one, StoredEvent)]
+    for filters in ({"run_id": "a"}, {"job_id": "work"}, {"tenant": "blue"}):
+        assert (await store.events(0, 1000, EventFilter(**filters))).events == of_runs
+    for filters in ({"run_id": ""}, {"job_id": ""}, {"tenant": ""}):
+        assert (await store.events(0, 1000, EventFilter(**filters))).events == []
+    for after, limit in itertools.product(range(12), (1, 2, 3, 1000)):
+        expected = [one for one in everything if one.position > after][:limit]
+        assert (await store.events(after, limit)).events == expected
 
 
 @pytest.mark.parametrize(("service", "entries"), [("web", WEB), ("db", DB), ("unknown", []), ("", [])])
-def test_events_of_one_service_are_all_of_them_wherever_one_goes_on(
-    with_store: WithStore, service: str, entries: list[ServiceEntry]
+async def test_events_of_one_service_are_all_of_them_wherever_one_goes_on(
+    store: AnyStore, service: str, entries: list[ServiceEntry]
 ) -> None:
-    async def body(store: AnyStore) -> None:
-        await fill(store)
-        for limit in (1, 2, 1000):
-            assert await paged(store, limit, service) == entries
-            for filters in ({"run_id": "a"}, {"job_id": "work"}, {"tenant": "blue"}):
-                found = await store.events(0, limit, EventFilter(service=service, **filters))
-                assert (found.events, found.reached, found.more) == ([], 10, False), "a service is of none of these"
-
-    with_store(body)
+    await fill(store)
+    for limit in (1, 2, 1000):
+        assert await paged(store, limit, service) == entries
+        for filters in ({"run_id": "a"}, {"job_id": "work"}, {"tenant": "blue"}):
+            found = await store.events(0, limit, EventFilter(service=service, **filters))
+            assert (found.events, found.reached, found.more) == ([], 10, False), "a service is of none of these"
 
 
 async def paged(store: AnyStore, limit: int, service: str | None = None) -> list[StoredEvent | ServiceEntry]:
@@ -260,87 +237,72 @@ async def paged(store: AnyStore, limit: int, service: str | None = None) -> list
     return found
 
 
-def test_the_position_is_that_of_the_last_row_whatever_it_is(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        lease = await take(store)
-        for batch, position in zip(batches(), (3, 6, 10), strict=True):
-            assert batch.last_position == position
-            await store.commit(batch, NAME, lease.epoch)
-            assert await store.position() == (await store.load(256)).position == position
-        await store.commit(Batch(records=kept(web=Kept(resume_id="1")), position=11), NAME, lease.epoch)
-        assert await store.position() == 10, "what is kept takes no position"
-
-    with_store(body)
+async def test_the_position_is_that_of_the_last_row_whatever_it_is(store: AnyStore) -> None:
+    lease = await take(store)
+    for batch, position in zip(batches(), (3, 6, 10), strict=True):
+        assert batch.last_position == position
+        await store.commit(batch, NAME, lease.epoch)
+        assert await store.position() == (await store.load(256)).position == position
+    await store.commit(Batch(records=kept(web=Kept(resume_id="1")), position=11), NAME, lease.epoch)
+    assert await store.position() == 10, "what is kept takes no position"
 
 
-def test_a_batch_stored_twice_leaves_every_row_where_it_was(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        epoch = await fill(store)
-        before = await everything(store)
-        for batch in batches():
-            await store.commit(batch, NAME, epoch)
-            moved = copy.deepcopy(batch)
-            moved.position = 100
-            await store.commit(moved, NAME, epoch)
-        assert await everything(store) == before
-        again = Batch(service_log=[row("web", 3, "another text"), row("web", 4, "four")], position=11)
-        await store.commit(again, NAME, epoch)
-        assert [one.text for one in await store.service_log("web", 9)] == ["three", "four"]
-
-    with_store(body)
-
-
-def test_a_position_that_is_taken_is_refused_and_nothing_of_the_batch_is_stored(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        epoch = await fill(store)
-        before = await everything(store)
-        batch = created(make_run("new"))
-        batch.records, batch.service_log = kept(new=Kept(resume_id="9")), [row("new", 1), row("new", 2)]
-        batch.position = 9
-        with pytest.raises(StoreUnavailable):
-            await store.commit(batch, NAME, epoch)
-        with pytest.raises(StaleEpoch):
-            await store.commit(batch, NAME, epoch + 1)
-        assert await everything(store) == before
-        batch.position = 11
+async def test_a_batch_stored_twice_leaves_every_row_where_it_was(store: AnyStore) -> None:
+    epoch = await fill(store)
+    before = await everything(store)
+    for batch in batches():
         await store.commit(batch, NAME, epoch)
-        assert [one.position for one in await store.service_log("new")] == [11, 12]
-
-    with_store(body)
-
-
-def test_one_call_looks_at_so_many_positions_unless_it_is_for_one_service(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        epoch = await fill(store)
-        await store.commit(Batch(service_log=[row("web", 9, "far")], position=3 * MOST_LOOKED_AT), NAME, epoch)
-        near = await store.events(10, 10)
-        assert (near.events, near.reached, near.more) == ([], 10 + MOST_LOOKED_AT, True)
-        far = await store.events(10, 10, EventFilter(service="web"))
-        assert [one.position for one in far.events] == [3 * MOST_LOOKED_AT]
-        assert (far.reached, far.more) == (3 * MOST_LOOKED_AT, False)
-
-    with_store(body)
+        moved = copy.deepcopy(batch)
+        moved.position = 100
+        await store.commit(moved, NAME, epoch)
+    assert await everything(store) == before
+    again = Batch(service_log=[row("web", 3, "another text"), row("web", 4, "four")], position=11)
+    await store.commit(again, NAME, epoch)
+    assert [one.text for one in await store.service_log("web", 9)] == ["three", "four"]
 
 
-def test_one_call_gives_so_many_bytes_and_leaves_nothing_out(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        epoch = await fill(store)
-        long = "x" * (MOST_EVENT_BYTES // 4)
-        many = Batch(history=[("a", [entry(3, State.SCHEDULED, State.DISPATCHED)])], position=11)
-        many.logs.lines = [("a", 1, number, 9.0, "info", long, "") for number in range(2, 7)]
-        many.service_log = [row("web", number, long) for number in range(10, 20)]
-        await store.commit(many, NAME, epoch)
-        await store.commit(Batch(service_log=[row("db", 3, "last")], position=many.last_position + 1), NAME, epoch)
-        positions, after, more = [], 0, True
-        while more:
-            rows = await store.events(after, 1000)
-            texts = [one.text for one in rows.events if isinstance(one, ServiceEntry)]
-            assert sum(map(len, texts)) <= 2 * MOST_EVENT_BYTES
-            positions += [one.position for one in rows.events]
-            after, more = rows.reached, rows.more
-        assert positions == [1, 2, 3, 4, 5, 6, 9, 10, *range(11, 28)]
+async def test_a_position_that_is_taken_is_refused_and_nothing_of_the_batch_is_stored(store: AnyStore) -> None:
+    epoch = await fill(store)
+    before = await everything(store)
+    batch = created(make_run("new"))
+    batch.records, batch.service_log = kept(new=Kept(resume_id="9")), [row("new", 1), row("new", 2)]
+    batch.position = 9
+    with pytest.raises(StoreUnavailable):
+        await store.commit(batch, NAME, epoch)
+    with pytest.raises(StaleEpoch):
+        await store.commit(batch, NAME, epoch + 1)
+    assert await everything(store) == before
+    batch.position = 11
+    await store.commit(batch, NAME, epoch)
+    assert [one.position for one in await store.service_log("new")] == [11, 12]
 
-    with_store(body)
+
+async def test_one_call_looks_at_so_many_positions_unless_it_is_for_one_service(store: AnyStore) -> None:
+    epoch = await fill(store)
+    await store.commit(Batch(service_log=[row("web", 9, "far")], position=3 * MOST_LOOKED_AT), NAME, epoch)
+    near = await store.events(10, 10)
+    assert (near.events, near.reached, near.more) == ([], 10 + MOST_LOOKED_AT, True)
+    far = await store.events(10, 10, EventFilter(service="web"))
+    assert [one.position for one in far.events] == [3 * MOST_LOOKED_AT]
+    assert (far.reached, far.more) == (3 * MOST_LOOKED_AT, False)
+
+
+async def test_one_call_gives_so_many_bytes_and_leaves_nothing_out(store: AnyStore) -> None:
+    epoch = await fill(store)
+    long = "x" * (MOST_EVENT_BYTES // 4)
+    many = Batch(history=[("a", [entry(3, State.SCHEDULED, State.DISPATCHED)])], position=11)
+    many.logs.lines = [("a", 1, number, 9.0, "info", long, "") for number in range(2, 7)]
+    many.service_log = [row("web", number, long) for number in range(10, 20)]
+    await store.commit(many, NAME, epoch)
+    await store.commit(Batch(service_log=[row("db", 3, "last")], position=many.last_position + 1), NAME, epoch)
+    positions, after, more = [], 0, True
+    while more:
+        rows = await store.events(after, 1000)
+        texts = [one.text for one in rows.events if isinstance(one, ServiceEntry)]
+        assert sum(map(len, texts)) <= 2 * MOST_EVENT_BYTES
+        positions += [one.position for one in rows.events]
+        after, more = rows.reached, rows.more
+    assert positions == [1, 2, 3, 4, 5, 6, 9, 10, *range(11, 28)]
 
 
 # ── pruning ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -356,21 +318,18 @@ async def numbers(store: AnyStore, service: str) -> list[int]:
 
 @pytest.mark.parametrize("most_lines", [0, 1, 2, 3, 4, 100])
 @pytest.mark.parametrize("most_bytes", [0, 9, 10, 19, 20, 29, 30, 31, 1000])
-def test_the_newest_of_each_service_are_kept_up_to_both_limits(
-    with_store: WithStore, most_lines: int, most_bytes: int
+async def test_the_newest_of_each_service_are_kept_up_to_both_limits(
+    store: AnyStore, most_lines: int, most_bytes: int
 ) -> None:
-    async def body(store: AnyStore) -> None:
-        epoch = (await take(store)).epoch
-        # Two bytes a letter: it is bytes that are counted.
-        await put(store, epoch, *(row(one, number, "äöüßé") for number in range(1, 4) for one in ("web", "db")))
-        await put(store, epoch, row("other", 1, ""))
-        fitting = min(most_lines, most_bytes // 10, 3)
-        assert await prune_service_log(store, most_lines, most_bytes) == 2 * (3 - fitting)
-        assert await numbers(store, "web") == await numbers(store, "db") == [1, 2, 3][3 - fitting :]
-        assert await numbers(store, "other") == [1], "it has the highest position of all"
-        assert await prune_service_log(store, most_lines, most_bytes) == 0
-
-    with_store(body)
+    epoch = (await take(store)).epoch
+    # Two bytes a letter: it is bytes that are counted.
+    await put(store, epoch, *(row(one, number, "äöüßé") for number in range(1, 4) for one in ("web", "db")))
+    await put(store, epoch, row("other", 1, ""))
+    fitting = min(most_lines, most_bytes // 10, 3)
+    assert await prune_service_log(store, most_lines, most_bytes) == 2 * (3 - fitting)
+    assert await numbers(store, "web") == await numbers(store, "db") == [1, 2, 3][3 - fitting :]
+    assert await numbers(store, "other") == [1], "it has the highest position of all"
+    assert await prune_service_log(store, most_lines, most_bytes) == 0
 
 
 def test_what_was_pruned_is_gone_everywhere_and_no_position_comes_again(with_store: WithStore) -> None:
@@ -395,38 +354,32 @@ def test_what_was_pruned_is_gone_everywhere_and_no_position_comes_again(with_sto
     with_store(again)
 
 
-def test_a_change_counts_with_all_its_bytes(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        epoch = (await take(store)).epoch
-        await put(store, epoch, row("web", 1, "said"), row("web", 2, "told", TOLD), row("db", 1, "last"))
-        size = 4 + len(TOLD)
-        assert await prune_service_log(store, 10, size + 4) == 0
-        assert await prune_service_log(store, 10, size + 3) == 1
-        assert await numbers(store, "web") == [2]
-        assert await prune_service_log(store, 10, size - 1) == 1
-        assert await numbers(store, "web") == []
-
-    with_store(body)
+async def test_a_change_counts_with_all_its_bytes(store: AnyStore) -> None:
+    epoch = (await take(store)).epoch
+    await put(store, epoch, row("web", 1, "said"), row("web", 2, "told", TOLD), row("db", 1, "last"))
+    size = 4 + len(TOLD)
+    assert await prune_service_log(store, 10, size + 4) == 0
+    assert await prune_service_log(store, 10, size + 3) == 1
+    assert await numbers(store, "web") == [2]
+    assert await prune_service_log(store, 10, size - 1) == 1
+    assert await numbers(store, "web") == []
 
 
-def test_one_call_deletes_so_many_the_oldest_first(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        epoch = (await take(store)).epoch
-        lines = MOST_PRUNED + 200
-        for service in ("web", "db"):
-            await put(store, epoch, *(row(service, number, "x") for number in range(lines)))
-        await put(store, epoch, row("other", 1))
-        counts: list[int] = []
-        left: list[tuple[list[int], list[int]]] = []
-        while not counts or counts[-1]:
-            counts.append(await prune_service_log(store, 100, 1000))
-            left.append((await numbers(store, "web"), await numbers(store, "db")))
-        assert counts == [MOST_PRUNED, MOST_PRUNED, 200, 0]
-        for found in itertools.chain.from_iterable(left):
-            assert found == list(range(lines))[-len(found) :]
-        assert left[-1] == (list(range(lines))[-100:],) * 2
-
-    with_store(body)
+async def test_one_call_deletes_so_many_the_oldest_first(store: AnyStore) -> None:
+    epoch = (await take(store)).epoch
+    lines = MOST_PRUNED + 200
+    for service in ("web", "db"):
+        await put(store, epoch, *(row(service, number, "x") for number in range(lines)))
+    await put(store, epoch, row("other", 1))
+    counts: list[int] = []
+    left: list[tuple[list[int], list[int]]] = []
+    while not counts or counts[-1]:
+        counts.append(await prune_service_log(store, 100, 1000))
+        left.append((await numbers(store, "web"), await numbers(store, "db")))
+    assert counts == [MOST_PRUNED, MOST_PRUNED, 200, 0]
+    for found in itertools.chain.from_iterable(left):
+        assert found == list(range(lines))[-len(found) :]
+    assert left[-1] == (list(range(lines))[-100:],) * 2
 
 
 def test_pruning_goes_through_no_table_and_reads_no_text(database: Path) -> None:

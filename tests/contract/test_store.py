@@ -108,349 +108,294 @@ def test_each_field_that_can_change_is_in_a_group_with_the_number_of_the_update(
 
 @pytest.mark.behaviour("RUN-15")
 @pytest.mark.parametrize("group", UPDATES)
-def test_an_old_update_of_any_group_changes_nothing(with_store: WithStore, group: str) -> None:
-    async def body(store: AnyStore) -> None:
-        lease = await take(store)
-        await store.commit(created(make_run("r1", seq=5)), NAME, lease.epoch)
-        before = fields(await store.run("r1"))
-        late = make_run("r1", seq=4, reason="late", attempt=7, heartbeats=7, failures=7)
-        await store.commit(updated(late, group=group), NAME, lease.epoch)
-        assert fields(await store.run("r1")) == before
-
-    with_store(body)
+async def test_an_old_update_of_any_group_changes_nothing(store: AnyStore, group: str) -> None:
+    lease = await take(store)
+    await store.commit(created(make_run("r1", seq=5)), NAME, lease.epoch)
+    before = fields(await store.run("r1"))
+    late = make_run("r1", seq=4, reason="late", attempt=7, heartbeats=7, failures=7)
+    await store.commit(updated(late, group=group), NAME, lease.epoch)
+    assert fields(await store.run("r1")) == before
 
 
-def test_plain_and_whole_rows_are_created_in_one_order(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        lease = await take(store)
-        runs = [make_run(f"r{place}", failures=place % 3) for place in range(300)]
-        batch = created(*runs)
-        assert {len(row) for row in batch.created} == {Run.PLAIN, len(Run.__struct_fields__)}
-        await store.commit(batch, NAME, lease.epoch)
-        found = (await store.load(100)).runs
-        assert [fields(run) for run in found] == [fields(run) for run in runs]
-        assert (await store.runs(RunFilter(), None, 1)).runs[0].id == "r299"
-
-    with_store(body)
+async def test_plain_and_whole_rows_are_created_in_one_order(store: AnyStore) -> None:
+    lease = await take(store)
+    runs = [make_run(f"r{place}", failures=place % 3) for place in range(300)]
+    batch = created(*runs)
+    assert {len(row) for row in batch.created} == {Run.PLAIN, len(Run.__struct_fields__)}
+    await store.commit(batch, NAME, lease.epoch)
+    found = (await store.load(100)).runs
+    assert [fields(run) for run in found] == [fields(run) for run in runs]
+    assert (await store.runs(RunFilter(), None, 1)).runs[0].id == "r299"
 
 
-def test_facets_are_read_with_the_run_and_go_when_they_are_taken_away(with_store: WithStore) -> None:
+async def test_facets_are_read_with_the_run_and_go_when_they_are_taken_away(store: AnyStore) -> None:
     held = Facets(hold=Hold(by="ann", at=1000.5))
-
-    async def body(store: AnyStore) -> None:
-        lease = await take(store)
-        await store.commit(created(make_run("r1"), make_run("r2", facets=held)), NAME, lease.epoch)
-        assert [run.facets for run in (await store.load(100)).runs] == [None, held]
-        await store.commit(updated(make_run("r1", facets=held), make_run("r2")), NAME, lease.epoch)
-        assert [run.facets for run in (await store.runs(RunFilter(), None, 10)).runs] == [None, held]
-
-    with_store(body)
+    lease = await take(store)
+    await store.commit(created(make_run("r1"), make_run("r2", facets=held)), NAME, lease.epoch)
+    assert [run.facets for run in (await store.load(100)).runs] == [None, held]
+    await store.commit(updated(make_run("r1", facets=held), make_run("r2")), NAME, lease.epoch)
+    assert [run.facets for run in (await store.runs(RunFilter(), None, 10)).runs] == [None, held]
 
 
-def test_a_store_begins_empty(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        snapshot = await store.load(256, MACHINE.records)
-        assert snapshot == Snapshot([], [], 0, {})
-        assert await store.runs(RunFilter(), None, 10) == RunRows([], None)
-        assert (await store.events(0, 10)).events == []
-        assert await store.position() == 0
-        assert await definition(store, JOB.version) is None
-        assert await kept_services(store) == {}
-        assert await store.service_log("web") == []
-        assert await prune_service_log(store, 0, 0) == 0
-        assert await store.prune(PruneLimits(0, 1e12)) == Pruned(0, False)
-        assert await store.run("r1") is None
-        assert await store.history("r1") == []
-        assert await store.logs("r1") == []
-        assert await dead_letters(store) == []
-        assert await inputs(store, ["r1"]) == {}
-        assert await known_keys(store, [("default", "k")]) == {}
-        assert set(await states(store, ["r1"])) == set()
-        assert set(await states(store, [])) == set()
-
-    with_store(body)
+async def test_a_store_begins_empty(store: AnyStore) -> None:
+    snapshot = await store.load(256, MACHINE.records)
+    assert snapshot == Snapshot([], [], 0, {})
+    assert await store.runs(RunFilter(), None, 10) == RunRows([], None)
+    assert (await store.events(0, 10)).events == []
+    assert await store.position() == 0
+    assert await definition(store, JOB.version) is None
+    assert await kept_services(store) == {}
+    assert await store.service_log("web") == []
+    assert await prune_service_log(store, 0, 0) == 0
+    assert await store.prune(PruneLimits(0, 1e12)) == Pruned(0, False)
+    assert await store.run("r1") is None
+    assert await store.history("r1") == []
+    assert await store.logs("r1") == []
+    assert await dead_letters(store) == []
+    assert await inputs(store, ["r1"]) == {}
+    assert await known_keys(store, [("default", "k")]) == {}
+    assert set(await states(store, ["r1"])) == set()
+    assert set(await states(store, [])) == set()
 
 
-def test_a_batch_with_something_of_everything(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        lease = await take(store)
-        first = created(make_run("old", payload=b'{"a":1}'))
-        first.history = [("old", [entry(1, None, State.PENDING), entry(2, State.PENDING, State.SCHEDULED)])]
-        first.position = 1
-        await store.commit(first, NAME, lease.epoch)
-        await store.commit(everything_in_one_batch(), NAME, lease.epoch)
+async def test_a_batch_with_something_of_everything(store: AnyStore) -> None:
+    lease = await take(store)
+    first = created(make_run("old", payload=b'{"a":1}'))
+    first.history = [("old", [entry(1, None, State.PENDING), entry(2, State.PENDING, State.SCHEDULED)])]
+    first.position = 1
+    await store.commit(first, NAME, lease.epoch)
+    await store.commit(everything_in_one_batch(), NAME, lease.epoch)
 
-        snapshot = await store.load(256, MACHINE.records)
-        assert sorted(run.id for run in snapshot.runs) == ["keyed", "new"]
-        assert snapshot.jobs == [await definition(store, JOB.version)] == [JOB]
-        assert snapshot.position == await store.position() == 16
-        assert [one.seq for one in await store.history("old")] == [1, 2, 3, 4]
-        assert (await store.history("new"))[0] == entry(1, None, State.PENDING)
-        assert await store.logs("old") == [
-            LogEntry(10, 1001.5, 1, "info", "first", "app"),
-            LogEntry(11, 1001.75, 1, "error", "second\nline", "app"),
-        ]
-        assert await dead_letters(store) == [replace(LETTER, replayed_as="new"), POISON]
-        assert await inputs(store, ["old", "new", "unknown"]) == {
-            "old": Inputs(b'{"a":1}', b'{"at":7}'),
-            "new": Inputs(b"{}", None, (b"{}", b'{"a":1}')),
-        }
-        assert await known_keys(store, [("blue", "k"), ("red", "k"), ("blue", "other")]) == {
-            ("blue", "k"): ("keyed", b"digest")
-        }
-        assert await states(store, ["old", "new", "unknown"]) == {"old": State.ORPHANED, "new": State.SCHEDULED}
-        assert [stored.job for stored in snapshot.of(StoredJob)] == [NIGHTLY, JOB, HOURLY]
-        assert sorted(snapshot.schedules) == [HOURLY_ROW, NIGHTLY_ROW]
-        assert await kept_services(store) == {"web": Kept(resume_id="1", last_exit=EXIT)}
-        assert await store.service_log("web") == [
-            ServiceEntry(15, "web", 1002.0, "stdout", "listening"),
-            ServiceEntry(16, "web", 1003.0, "status", "running", CHANGE),
-        ]
-
-    with_store(body)
+    snapshot = await store.load(256, MACHINE.records)
+    assert sorted(run.id for run in snapshot.runs) == ["keyed", "new"]
+    assert snapshot.jobs == [await definition(store, JOB.version)] == [JOB]
+    assert snapshot.position == await store.position() == 16
+    assert [one.seq for one in await store.history("old")] == [1, 2, 3, 4]
+    assert (await store.history("new"))[0] == entry(1, None, State.PENDING)
+    assert await store.logs("old") == [
+        LogEntry(10, 1001.5, 1, "info", "first", "app"),
+        LogEntry(11, 1001.75, 1, "error", "second\nline", "app"),
+    ]
+    assert await dead_letters(store) == [replace(LETTER, replayed_as="new"), POISON]
+    assert await inputs(store, ["old", "new", "unknown"]) == {
+        "old": Inputs(b'{"a":1}', b'{"at":7}'),
+        "new": Inputs(b"{}", None, (b"{}", b'{"a":1}')),
+    }
+    assert await known_keys(store, [("blue", "k"), ("red", "k"), ("blue", "other")]) == {
+        ("blue", "k"): ("keyed", b"digest")
+    }
+    assert await states(store, ["old", "new", "unknown"]) == {"old": State.ORPHANED, "new": State.SCHEDULED}
+    assert [stored.job for stored in snapshot.of(StoredJob)] == [NIGHTLY, JOB, HOURLY]
+    assert sorted(snapshot.schedules) == [HOURLY_ROW, NIGHTLY_ROW]
+    assert await kept_services(store) == {"web": Kept(resume_id="1", last_exit=EXIT)}
+    assert await store.service_log("web") == [
+        ServiceEntry(15, "web", 1002.0, "stdout", "listening"),
+        ServiceEntry(16, "web", 1003.0, "status", "running", CHANGE),
+    ]
 
 
 @pytest.mark.behaviour("OUT-3", "OUT-7")
-def test_what_is_to_be_scanned_is_read_of_runs_with_a_pending_record(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        lease = await take(store)
-        runs = [
-            make_run(status, result=b'"out"', facets=Facets(output=OutputRecord(2, None, 1.0, status=status)))
-            for status in OutputStatus
-        ]
-        await store.commit(created(*runs, make_run("plain", result=b'"out"')), NAME, lease.epoch)
-        found = await store.unscanned([*OutputStatus, "plain", "unknown"])
-        assert found == [Unscanned("pending", b'"out"', [])]
-        assert await store.unscanned([]) == []
-
-    with_store(body)
+async def test_what_is_to_be_scanned_is_read_of_runs_with_a_pending_record(store: AnyStore) -> None:
+    lease = await take(store)
+    runs = [
+        make_run(status, result=b'"out"', facets=Facets(output=OutputRecord(2, None, 1.0, status=status)))
+        for status in OutputStatus
+    ]
+    await store.commit(created(*runs, make_run("plain", result=b'"out"')), NAME, lease.epoch)
+    found = await store.unscanned([*OutputStatus, "plain", "unknown"])
+    assert found == [Unscanned("pending", b'"out"', [])]
+    assert await store.unscanned([]) == []
 
 
 @pytest.mark.behaviour("OUT-2", "RUN-15")
-def test_held_lines_are_read_by_nobody_until_they_are_published(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        lease = await take(store)
-        pending = Facets(output=OutputRecord(2, None, 1.0, status=OutputStatus.PENDING))
-        first = created(make_run("r1", attempt=1, facets=pending), make_run("r2"))
-        first.position = 1
-        first.logs.lines = [
-            ("r1", 1, 1, 1.0, "info", "one", ""), ("r2", 1, 1, 1.0, "info", "open", ""),
-            ("r1", 1, 2, 1.0, "info", "two", "app.mail"),
-        ]  # fmt: skip
-        first.logs.held = {"r1"}
-        for _ in range(2):
-            await store.commit(first, NAME, lease.epoch)
-            assert await store.position() == 3, "no position is used twice"
-        assert [one.text for after in (0, -5) for one in await store.logs("r1", after)] == []
-        for wanted in (EventFilter(), EventFilter(run_id="r1"), EventFilter(job_id="work")):
-            events = (await store.events(0, 100, wanted)).events
-            assert [one.line.text for one in events if isinstance(one, StoredEvent) and one.line] in ([], ["open"])
-        assert await store.unscanned(["r1"]) == [
-            Unscanned("r1", None, [(1, 1, "one"), (1, 2, "two")], ["", "app.mail", "info"])
-        ]
-        assert (await store.load(10)).log_sizes["r1"] == (2, 6, False)
-        assert (await store.load(10)).log_marks["r1"] == (1, 2)
-
-        again = Batch(position=4)
-        again.logs.published = [("r1", 5)]
-        again.logs.redacted = [("TWO", "r1", 1, 2), ("shut", "r2", 1, 1)]
-        again.logs.lines = [("r2", 1, 2, 2.0, "info", "later", "")]
-        assert again.last_position == 9
-        for _ in range(2):
-            await store.commit(again, NAME, lease.epoch)
-            assert [(one.position, one.text) for one in await store.logs("r1")] == [(4, "one"), (5, "TWO")]
-        assert [(one.position, one.text) for one in await store.logs("r2")] == [(2, "open"), (9, "later")]
-        rows = await store.events(3, 100, EventFilter(run_id="r1"))
-        assert [one.line.text for one in rows.events if isinstance(one, StoredEvent) and one.line] == ["one", "TWO"]
-        assert await store.position() == 9
-
-    with_store(body)
-
-
-def test_a_scan_of_a_run_that_was_pruned_meanwhile_changes_nothing(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        lease = await take(store)
-        batch = created(make_run("r1"))
-        batch.position = 1
-        batch.logs.redacted, batch.logs.published = [("text", "gone", 1, 1)], [("gone", 1)]
-        await store.commit(batch, NAME, lease.epoch)
-        assert await store.run("r1") is not None
-        assert await store.logs("gone") == []
-
-    with_store(body)
-
-
-def test_a_batch_committed_again_changes_nothing(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        lease = await take(store)
-        first = created(make_run("old"))
+async def test_held_lines_are_read_by_nobody_until_they_are_published(store: AnyStore) -> None:
+    lease = await take(store)
+    pending = Facets(output=OutputRecord(2, None, 1.0, status=OutputStatus.PENDING))
+    first = created(make_run("r1", attempt=1, facets=pending), make_run("r2"))
+    first.position = 1
+    first.logs.lines = [
+        ("r1", 1, 1, 1.0, "info", "one", ""), ("r2", 1, 1, 1.0, "info", "open", ""),
+        ("r1", 1, 2, 1.0, "info", "two", "app.mail"),
+    ]  # fmt: skip
+    first.logs.held = {"r1"}
+    for _ in range(2):
         await store.commit(first, NAME, lease.epoch)
-        batch = everything_in_one_batch()
-        await store.commit(copy.deepcopy(batch), NAME, lease.epoch)
-        before = await everything(store)
-        await store.commit(copy.deepcopy(batch), NAME, lease.epoch)
-        assert await everything(store) == before
-        await store.commit(first, NAME, lease.epoch)
-        await store.commit(copy.deepcopy(batch), NAME, lease.epoch)
-        assert await everything(store) == before
+        assert await store.position() == 3, "no position is used twice"
+    assert [one.text for after in (0, -5) for one in await store.logs("r1", after)] == []
+    for wanted in (EventFilter(), EventFilter(run_id="r1"), EventFilter(job_id="work")):
+        events = (await store.events(0, 100, wanted)).events
+        assert [one.line.text for one in events if isinstance(one, StoredEvent) and one.line] in ([], ["open"])
+    assert await store.unscanned(["r1"]) == [
+        Unscanned("r1", None, [(1, 1, "one"), (1, 2, "two")], ["", "app.mail", "info"])
+    ]
+    assert (await store.load(10)).log_sizes["r1"] == (2, 6, False)
+    assert (await store.load(10)).log_marks["r1"] == (1, 2)
 
-    with_store(body)
+    again = Batch(position=4)
+    again.logs.published = [("r1", 5)]
+    again.logs.redacted = [("TWO", "r1", 1, 2), ("shut", "r2", 1, 1)]
+    again.logs.lines = [("r2", 1, 2, 2.0, "info", "later", "")]
+    assert again.last_position == 9
+    for _ in range(2):
+        await store.commit(again, NAME, lease.epoch)
+        assert [(one.position, one.text) for one in await store.logs("r1")] == [(4, "one"), (5, "TWO")]
+    assert [(one.position, one.text) for one in await store.logs("r2")] == [(2, "open"), (9, "later")]
+    rows = await store.events(3, 100, EventFilter(run_id="r1"))
+    assert [one.line.text for one in rows.events if isinstance(one, StoredEvent) and one.line] == ["one", "TWO"]
+    assert await store.position() == 9
+
+
+async def test_a_scan_of_a_run_that_was_pruned_meanwhile_changes_nothing(store: AnyStore) -> None:
+    lease = await take(store)
+    batch = created(make_run("r1"))
+    batch.position = 1
+    batch.logs.redacted, batch.logs.published = [("text", "gone", 1, 1)], [("gone", 1)]
+    await store.commit(batch, NAME, lease.epoch)
+    assert await store.run("r1") is not None
+    assert await store.logs("gone") == []
+
+
+async def test_a_batch_committed_again_changes_nothing(store: AnyStore) -> None:
+    lease = await take(store)
+    first = created(make_run("old"))
+    await store.commit(first, NAME, lease.epoch)
+    batch = everything_in_one_batch()
+    await store.commit(copy.deepcopy(batch), NAME, lease.epoch)
+    before = await everything(store)
+    await store.commit(copy.deepcopy(batch), NAME, lease.epoch)
+    assert await everything(store) == before
+    await store.commit(first, NAME, lease.epoch)
+    await store.commit(copy.deepcopy(batch), NAME, lease.epoch)
+    assert await everything(store) == before
 
 
 @pytest.mark.behaviour("RUN-15")
-def test_an_older_update_changes_nothing(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        lease = await take(store)
-        await store.commit(created(make_run("r1")), NAME, lease.epoch)
-        newer = make_run("r1", seq=4, state=State.RUNNING, fence=1, reason="newer")
-        older = make_run("r1", seq=3, state=State.DISPATCHED, fence=1, reason="older")
-        await store.commit(updated(newer), NAME, lease.epoch)
-        await store.commit(updated(older), NAME, lease.epoch)
-        assert fields(await store.run("r1")) == fields(newer)
-        same = make_run("r1", seq=4, state=State.RUNNING, fence=1, reason="newer", stop="cancel")
-        await store.commit(updated(same), NAME, lease.epoch)
-        assert fields(await store.run("r1")) == fields(same), "fields may change without a transition"
-
-    with_store(body)
+async def test_an_older_update_changes_nothing(store: AnyStore) -> None:
+    lease = await take(store)
+    await store.commit(created(make_run("r1")), NAME, lease.epoch)
+    newer = make_run("r1", seq=4, state=State.RUNNING, fence=1, reason="newer")
+    older = make_run("r1", seq=3, state=State.DISPATCHED, fence=1, reason="older")
+    await store.commit(updated(newer), NAME, lease.epoch)
+    await store.commit(updated(older), NAME, lease.epoch)
+    assert fields(await store.run("r1")) == fields(newer)
+    same = make_run("r1", seq=4, state=State.RUNNING, fence=1, reason="newer", stop="cancel")
+    await store.commit(updated(same), NAME, lease.epoch)
+    assert fields(await store.run("r1")) == fields(same), "fields may change without a transition"
 
 
-def test_an_update_of_a_run_that_is_not_there_makes_none(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        lease = await take(store)
-        await store.commit(updated(make_run("r1")), NAME, lease.epoch)
-        assert await store.run("r1") is None
-
-    with_store(body)
+async def test_an_update_of_a_run_that_is_not_there_makes_none(store: AnyStore) -> None:
+    lease = await take(store)
+    await store.commit(updated(make_run("r1")), NAME, lease.epoch)
+    assert await store.run("r1") is None
 
 
-def test_the_first_use_of_a_key_and_of_an_id_is_the_one_that_counts(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        lease = await take(store)
-        for run_id, payload in (("r1", b"1"), ("r2", b"2")):
-            batch = created(make_run(run_id, payload=payload))
-            batch.keys.taken = [("default", "k", run_id, payload, 1000.0)]
-            await store.commit(batch, NAME, lease.epoch)
-        assert await known_keys(store, [("default", "k")]) == {("default", "k"): ("r1", b"1")}
-        await store.commit(created(make_run("r1", payload=b"3")), NAME, lease.epoch)
-        run = await store.run("r1")
-        assert run is not None
-        assert run.payload == b"1"
-
-    with_store(body)
-
-
-def test_a_checkpoint_replaces_the_one_before(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        lease = await take(store)
-        await store.commit(created(make_run("r1")), NAME, lease.epoch)
-        for value in (b"1", b"2"):
-            batch = updated(make_run("r1", has_checkpoint=1))
-            batch.inputs.checkpoints = [("r1", value)]
-            await store.commit(batch, NAME, lease.epoch)
-        assert (await inputs(store, ["r1"]))["r1"].checkpoint == b"2"
-
-    with_store(body)
-
-
-def test_logs_are_in_the_order_they_were_stored_each_line_once(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        lease = await take(store)
-        batch = created(make_run("r1"), make_run("r2"))
-        batch.logs.lines = [
-            ("r1", 1, 9, 9.0, "info", "a", "app"),
-            ("r2", 1, 1, 1.0, "info", "other", "app"),
-            ("r1", 1, 10, 4.0, "info", "b", "app"),
-        ]
-        batch.position = 1
+async def test_the_first_use_of_a_key_and_of_an_id_is_the_one_that_counts(store: AnyStore) -> None:
+    lease = await take(store)
+    for run_id, payload in (("r1", b"1"), ("r2", b"2")):
+        batch = created(make_run(run_id, payload=payload))
+        batch.keys.taken = [("default", "k", run_id, payload, 1000.0)]
         await store.commit(batch, NAME, lease.epoch)
-        again = created()
-        again.logs.lines = [("r1", 1, 9, 99.0, "info", "a again", "app"), ("r1", 2, 1, 5.0, "info", "c", "app")]
-        again.position = 4
-        await store.commit(again, NAME, lease.epoch)
-        lines = await store.logs("r1")
-        assert [(line.position, line.attempt, line.text) for line in lines] == [(1, 1, "a"), (3, 1, "b"), (5, 2, "c")]
-        for after, limit in itertools.product(range(7), (1, 2, 3, 1000, None)):
-            assert await store.logs("r1", after, limit) == [line for line in lines if line.position > after][:limit]
+    assert await known_keys(store, [("default", "k")]) == {("default", "k"): ("r1", b"1")}
+    await store.commit(created(make_run("r1", payload=b"3")), NAME, lease.epoch)
+    run = await store.run("r1")
+    assert run is not None
+    assert run.payload == b"1"
 
-    with_store(body)
+
+async def test_a_checkpoint_replaces_the_one_before(store: AnyStore) -> None:
+    lease = await take(store)
+    await store.commit(created(make_run("r1")), NAME, lease.epoch)
+    for value in (b"1", b"2"):
+        batch = updated(make_run("r1", has_checkpoint=1))
+        batch.inputs.checkpoints = [("r1", value)]
+        await store.commit(batch, NAME, lease.epoch)
+    assert (await inputs(store, ["r1"]))["r1"].checkpoint == b"2"
+
+
+async def test_logs_are_in_the_order_they_were_stored_each_line_once(store: AnyStore) -> None:
+    lease = await take(store)
+    batch = created(make_run("r1"), make_run("r2"))
+    batch.logs.lines = [
+        ("r1", 1, 9, 9.0, "info", "a", "app"),
+        ("r2", 1, 1, 1.0, "info", "other", "app"),
+        ("r1", 1, 10, 4.0, "info", "b", "app"),
+    ]
+    batch.position = 1
+    await store.commit(batch, NAME, lease.epoch)
+    again = created()
+    again.logs.lines = [("r1", 1, 9, 99.0, "info", "a again", "app"), ("r1", 2, 1, 5.0, "info", "c", "app")]
+    again.position = 4
+    await store.commit(again, NAME, lease.epoch)
+    lines = await store.logs("r1")
+    assert [(line.position, line.attempt, line.text) for line in lines] == [(1, 1, "a"), (3, 1, "b"), (5, 2, "c")]
+    for after, limit in itertools.product(range(7), (1, 2, 3, 1000, None)):
+        assert await store.logs("r1", after, limit) == [line for line in lines if line.position > after][:limit]
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_ended_runs_are_not_loaded_and_still_there(with_store: WithStore, end: State) -> None:
-    async def body(store: AnyStore) -> None:
-        lease = await take(store)
-        await store.commit(created(make_run("live"), make_run("ended")), NAME, lease.epoch)
-        await store.commit(updated(make_run("ended", seq=9, state=end, ended_at=2000.0)), NAME, lease.epoch)
-        assert [run.id for run in (await store.load(256)).runs] == ["live"]
-        ended = await store.run("ended")
-        assert ended is not None
-        assert ended.state is end
-        assert set(await states(store, ["ended"])) == {"ended"}
-
-    with_store(body)
+async def test_ended_runs_are_not_loaded_and_still_there(store: AnyStore, end: State) -> None:
+    lease = await take(store)
+    await store.commit(created(make_run("live"), make_run("ended")), NAME, lease.epoch)
+    await store.commit(updated(make_run("ended", seq=9, state=end, ended_at=2000.0)), NAME, lease.epoch)
+    assert [run.id for run in (await store.load(256)).runs] == ["live"]
+    ended = await store.run("ended")
+    assert ended is not None
+    assert ended.state is end
+    assert set(await states(store, ["ended"])) == {"ended"}
 
 
-def test_a_payload_is_loaded_up_to_the_size_asked_for(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        lease = await take(store)
-        fits, above, empty = b"x" * 100, b"x" * 101, b""
-        runs = [make_run("a", payload=fits), make_run("b", payload=above), make_run("c", payload=empty)]
-        await store.commit(created(*runs), NAME, lease.epoch)
-        loaded = {run.id: run.payload for run in (await store.load(100)).runs}
-        assert loaded == {"a": fits, "b": None, "c": empty}
-        assert {one: found.payload for one, found in (await inputs(store, ["a", "b", "c"])).items()} == {
-            "a": fits,
-            "b": above,
-            "c": empty,
-        }
-        whole = await store.run("b")
-        assert whole is not None
-        assert whole.payload == above
-
-    with_store(body)
+async def test_a_payload_is_loaded_up_to_the_size_asked_for(store: AnyStore) -> None:
+    lease = await take(store)
+    fits, above, empty = b"x" * 100, b"x" * 101, b""
+    runs = [make_run("a", payload=fits), make_run("b", payload=above), make_run("c", payload=empty)]
+    await store.commit(created(*runs), NAME, lease.epoch)
+    loaded = {run.id: run.payload for run in (await store.load(100)).runs}
+    assert loaded == {"a": fits, "b": None, "c": empty}
+    assert {one: found.payload for one, found in (await inputs(store, ["a", "b", "c"])).items()} == {
+        "a": fits,
+        "b": above,
+        "c": empty,
+    }
+    whole = await store.run("b")
+    assert whole is not None
+    assert whole.payload == above
 
 
-def test_how_far_the_log_of_an_attempt_is_there_is_loaded_for_live_runs(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        lease = await take(store)
-        names = ("whole", "gap", "before", "silent")
-        batch = created(*(make_run(one, state=State.RUNNING, attempt=2) for one in names))
-        batch.logs.lines = [
-            ("whole", 1, 1, 1.0, "info", "of another attempt", "app"),
-            ("whole", 1, 2, 1.0, "info", "of another attempt", "app"),
-            ("whole", 2, 2, 1.0, "info", "second", "app"),
-            ("whole", 2, 1, 1.0, "info", "first", "app"),
-            ("whole", 2, 0, 1.0, "info", "of the scheduler", "app"),
-            ("gap", 2, 1, 1.0, "info", "first", "app"),
-            ("gap", 2, 3, 1.0, "info", "third", "app"),
-            ("before", 1, 1, 1.0, "info", "of another attempt", "app"),
-        ]
-        batch.position = 1
-        await store.commit(batch, NAME, lease.epoch)
-        assert (await store.load(256)).log_marks == {"whole": (2, 2)}
-
-    with_store(body)
+async def test_how_far_the_log_of_an_attempt_is_there_is_loaded_for_live_runs(store: AnyStore) -> None:
+    lease = await take(store)
+    names = ("whole", "gap", "before", "silent")
+    batch = created(*(make_run(one, state=State.RUNNING, attempt=2) for one in names))
+    batch.logs.lines = [
+        ("whole", 1, 1, 1.0, "info", "of another attempt", "app"),
+        ("whole", 1, 2, 1.0, "info", "of another attempt", "app"),
+        ("whole", 2, 2, 1.0, "info", "second", "app"),
+        ("whole", 2, 1, 1.0, "info", "first", "app"),
+        ("whole", 2, 0, 1.0, "info", "of the scheduler", "app"),
+        ("gap", 2, 1, 1.0, "info", "first", "app"),
+        ("gap", 2, 3, 1.0, "info", "third", "app"),
+        ("before", 1, 1, 1.0, "info", "of another attempt", "app"),
+    ]
+    batch.position = 1
+    await store.commit(batch, NAME, lease.epoch)
+    assert (await store.load(256)).log_marks == {"whole": (2, 2)}
 
 
-def test_the_size_of_logs_is_loaded_for_live_runs_that_have_any(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        lease = await take(store)
-        runs = [make_run(one, state=State.RUNNING, attempt=1) for one in ("talks", "silent", "ends")]
-        batch = created(*runs)
-        batch.logs.lines = [
-            ("talks", 1, 1, 1.0, "info", "käse", "app"),
-            ("talks", 1, 2, 1.0, "info", "", "app"),
-            ("talks", 1, 3, 1.0, "info", "a\0b", "app"),
-            ("ends", 1, 1, 1.0, "info", "line", "app"),
-            ("ends", 1, -1, 1.0, "warning", "full", ""),
-        ]
-        batch.position = 1
-        await store.commit(batch, NAME, lease.epoch)
-        assert (await store.load(256)).log_sizes == {"talks": (3, 8, False), "ends": (2, 8, True)}
-        await store.commit(updated(make_run("ends", seq=9, state=State.FAILED, ended_at=5.0)), NAME, lease.epoch)
-        assert (await store.load(256)).log_sizes == {"talks": (3, 8, False)}
-
-    with_store(body)
+async def test_the_size_of_logs_is_loaded_for_live_runs_that_have_any(store: AnyStore) -> None:
+    lease = await take(store)
+    runs = [make_run(one, state=State.RUNNING, attempt=1) for one in ("talks", "silent", "ends")]
+    batch = created(*runs)
+    batch.logs.lines = [
+        ("talks", 1, 1, 1.0, "info", "käse", "app"),
+        ("talks", 1, 2, 1.0, "info", "", "app"),
+        ("talks", 1, 3, 1.0, "info", "a\0b", "app"),
+        ("ends", 1, 1, 1.0, "info", "line", "app"),
+        ("ends", 1, -1, 1.0, "warning", "full", ""),
+    ]
+    batch.position = 1
+    await store.commit(batch, NAME, lease.epoch)
+    assert (await store.load(256)).log_sizes == {"talks": (3, 8, False), "ends": (2, 8, True)}
+    await store.commit(updated(make_run("ends", seq=9, state=State.FAILED, ended_at=5.0)), NAME, lease.epoch)
+    assert (await store.load(256)).log_sizes == {"talks": (3, 8, False)}
 
 
 async def first_event(store: AnyStore) -> StoredEvent:
@@ -459,82 +404,67 @@ async def first_event(store: AnyStore) -> StoredEvent:
     return event
 
 
-def test_what_is_handed_out_is_a_copy(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        lease = await take(store)
-        batch = created(make_run("r1"))
-        batch.history, batch.position = [("r1", [entry(1, None, State.PENDING)])], 1
-        await store.commit(batch, NAME, lease.epoch)
-        listed = (await store.runs(RunFilter(), None, 10)).runs[0]
-        for run in (await store.run("r1"), (await store.load(256)).runs[0], listed):
-            assert run is not None
-            run.state, run.seq, run.payload = State.FAILED, 99, b"changed"
-        (await store.history("r1")).append(entry(2, None, State.PENDING))
-        (await first_event(store)).transitions.append(entry(2, None, State.PENDING))
-        stored = await store.run("r1")
-        assert stored is not None
-        assert (stored.state, stored.seq, stored.payload) == (State.SCHEDULED, 2, b"{}")
-        assert await store.history("r1") == [entry(1, None, State.PENDING)]
-        assert (await first_event(store)).transitions == [entry(1, None, State.PENDING)]
-
-    with_store(body)
+async def test_what_is_handed_out_is_a_copy(store: AnyStore) -> None:
+    lease = await take(store)
+    batch = created(make_run("r1"))
+    batch.history, batch.position = [("r1", [entry(1, None, State.PENDING)])], 1
+    await store.commit(batch, NAME, lease.epoch)
+    listed = (await store.runs(RunFilter(), None, 10)).runs[0]
+    for run in (await store.run("r1"), (await store.load(256)).runs[0], listed):
+        assert run is not None
+        run.state, run.seq, run.payload = State.FAILED, 99, b"changed"
+    (await store.history("r1")).append(entry(2, None, State.PENDING))
+    (await first_event(store)).transitions.append(entry(2, None, State.PENDING))
+    stored = await store.run("r1")
+    assert stored is not None
+    assert (stored.state, stored.seq, stored.payload) == (State.SCHEDULED, 2, b"{}")
+    assert await store.history("r1") == [entry(1, None, State.PENDING)]
+    assert (await first_event(store)).transitions == [entry(1, None, State.PENDING)]
 
 
 @pytest.mark.behaviour("LEA-2", "RUN-2")
 @pytest.mark.parametrize("off", [-1, 1, 100])
-def test_a_write_with_another_epoch_is_refused_and_stores_nothing(with_store: WithStore, off: int) -> None:
-    async def body(store: AnyStore) -> None:
-        await take(store, "t1", 1000.0)
-        lease = await take(store, "t2", 1010.0)
-        await store.commit(created(make_run("old")), NAME, lease.epoch)
-        before = await everything(store)
-        with pytest.raises(StaleEpoch) as caught:
-            await store.commit(everything_in_one_batch(), NAME, lease.epoch + off)
-        assert caught.value.code == "stale_epoch"
-        assert str(lease.epoch) in str(caught.value)
-        assert await everything(store) == before
-        await store.commit(everything_in_one_batch(), NAME, lease.epoch)
-
-    with_store(body)
+async def test_a_write_with_another_epoch_is_refused_and_stores_nothing(store: AnyStore, off: int) -> None:
+    await take(store, "t1", 1000.0)
+    lease = await take(store, "t2", 1010.0)
+    await store.commit(created(make_run("old")), NAME, lease.epoch)
+    before = await everything(store)
+    with pytest.raises(StaleEpoch) as caught:
+        await store.commit(everything_in_one_batch(), NAME, lease.epoch + off)
+    assert caught.value.code == "stale_epoch"
+    assert str(lease.epoch) in str(caught.value)
+    assert await everything(store) == before
+    await store.commit(everything_in_one_batch(), NAME, lease.epoch)
 
 
 @pytest.mark.behaviour("LEA-2")
-def test_a_holder_that_was_replaced_can_write_no_more(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        paused = await take(store, "t1", 1000.0)
-        await store.commit(created(make_run("r1")), NAME, paused.epoch)
-        current = await take(store, "t2", 1010.0)
-        with pytest.raises(StaleEpoch):
-            await store.commit(created(make_run("r2")), NAME, paused.epoch)
-        assert await store.run("r2") is None
-        await store.commit(created(make_run("r2")), NAME, current.epoch)
-
-    with_store(body)
+async def test_a_holder_that_was_replaced_can_write_no_more(store: AnyStore) -> None:
+    paused = await take(store, "t1", 1000.0)
+    await store.commit(created(make_run("r1")), NAME, paused.epoch)
+    current = await take(store, "t2", 1010.0)
+    with pytest.raises(StaleEpoch):
+        await store.commit(created(make_run("r2")), NAME, paused.epoch)
+    assert await store.run("r2") is None
+    await store.commit(created(make_run("r2")), NAME, current.epoch)
 
 
 @pytest.mark.behaviour("LEA-2")
-def test_nobody_writes_without_a_lease(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        for epoch in (0, 1):
-            with pytest.raises(StaleEpoch):
-                await store.commit(created(make_run("r1")), NAME, epoch)
-        lease = await take(store)
+async def test_nobody_writes_without_a_lease(store: AnyStore) -> None:
+    for epoch in (0, 1):
         with pytest.raises(StaleEpoch):
-            await store.commit(created(make_run("r1")), "another lease", lease.epoch)
-        await store.release(lease)
-        with pytest.raises(StaleEpoch):
-            await store.commit(created(make_run("r1")), NAME, lease.epoch)
-        assert await store.run("r1") is None
+            await store.commit(created(make_run("r1")), NAME, epoch)
+    lease = await take(store)
+    with pytest.raises(StaleEpoch):
+        await store.commit(created(make_run("r1")), "another lease", lease.epoch)
+    await store.release(lease)
+    with pytest.raises(StaleEpoch):
+        await store.commit(created(make_run("r1")), NAME, lease.epoch)
+    assert await store.run("r1") is None
 
-    with_store(body)
 
-
-def test_an_empty_batch_may_be_committed(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        lease = await take(store)
-        await store.commit(created(), NAME, lease.epoch)
-
-    with_store(body)
+async def test_an_empty_batch_may_be_committed(store: AnyStore) -> None:
+    lease = await take(store)
+    await store.commit(created(), NAME, lease.epoch)
 
 
 def test_what_was_committed_is_there_after_opening_again(with_store: WithStore) -> None:
@@ -548,32 +478,26 @@ def test_what_was_committed_is_there_after_opening_again(with_store: WithStore) 
     assert with_store(everything) == before
 
 
-def test_closing_twice_is_allowed(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        await store.close()
-        await store.close()
-
-    with_store(body)
+async def test_closing_twice_is_allowed(store: AnyStore) -> None:
+    await store.close()
+    await store.close()
 
 
-def test_many_calls_at_once_are_done_in_order(with_store: WithStore) -> None:
-    async def body(store: AnyStore) -> None:
-        lease = await take(store)
-        await store.commit(created(make_run("r1")), NAME, lease.epoch)
-        commits = [
-            store.commit(updated(make_run("r1", seq=seq, reason=f"{seq}")), NAME, lease.epoch) for seq in range(3, 60)
-        ]
-        reads = [store.run("r1") for _ in range(20)]
-        done = await asyncio.gather(*commits, *reads)
-        for run in done[len(commits) :]:
-            assert isinstance(run, Run)
-            assert run.reason in {"cleared", *map(str, range(3, 60))}
-            assert run.reason == "cleared" or run.reason == str(run.seq)
-        last = await store.run("r1")
-        assert last is not None
-        assert last.seq == 59
-
-    with_store(body)
+async def test_many_calls_at_once_are_done_in_order(store: AnyStore) -> None:
+    lease = await take(store)
+    await store.commit(created(make_run("r1")), NAME, lease.epoch)
+    commits = [
+        store.commit(updated(make_run("r1", seq=seq, reason=f"{seq}")), NAME, lease.epoch) for seq in range(3, 60)
+    ]
+    reads = [store.run("r1") for _ in range(20)]
+    done = await asyncio.gather(*commits, *reads)
+    for run in done[len(commits) :]:
+        assert isinstance(run, Run)
+        assert run.reason in {"cleared", *map(str, range(3, 60))}
+        assert run.reason == "cleared" or run.reason == str(run.seq)
+    last = await store.run("r1")
+    assert last is not None
+    assert last.seq == 59
 
 
 @SEVERAL

@@ -9,6 +9,8 @@ from interlock.model.pool import PoolSpec
 from interlock.wire import message as m
 from tests.engine.bench import Bench, SlowStore, on_virtual_time, until
 
+run_test = on_virtual_time
+
 POOLS = {"gpu": PoolSpec(topics=("*",), requires=("cuda",))}
 
 
@@ -46,16 +48,13 @@ def test_a_worker_that_announces_something_wrong_is_refused(fields: dict[str, An
     on_virtual_time(body)
 
 
-def test_a_worker_with_runs_comes_back_although_its_pool_is_gone() -> None:
-    async def body() -> None:
-        bench = Bench(SlowStore(), POOLS)
-        await bench.start()
-        link = bench.worker("w", m.Held("run", 1), pool="gone")
-        assert link.open
-        assert link.of(m.Welcome)
-        await bench.stop()
-
-    on_virtual_time(body)
+async def test_a_worker_with_runs_comes_back_although_its_pool_is_gone() -> None:
+    bench = Bench(SlowStore(), POOLS)
+    await bench.start()
+    link = bench.worker("w", m.Held("run", 1), pool="gone")
+    assert link.open
+    assert link.of(m.Welcome)
+    await bench.stop()
 
 
 @pytest.mark.behaviour("ROU-10")

@@ -22,7 +22,7 @@ from interlock.ports.store import Unscanned
 from interlock.stores.memory import MemoryStore
 from interlock.wiring.scheduler import Scheduler
 from tests.helpers.http import Http
-from tests.helpers.places import clean_folder, run_async, until
+from tests.helpers.places import clean_folder, until
 from tests.helpers.processes import alive, children_of, wait_until
 from tests.helpers.scanned import (
     APP,
@@ -154,42 +154,34 @@ def test_results_wait_for_an_app_that_cannot_be_imported(folder: Path) -> None:
 
 
 @pytest.mark.behaviour("OUT-3")
-def test_a_policy_larger_than_a_command_line_can_be() -> None:
+async def test_a_policy_larger_than_a_command_line_can_be() -> None:
     words = [f"{number} {KEYWORD * 10}" for number in range(4000)]
     policy = OutputPolicy(scanners=(ScannerSpec(scanner=ScannerKind.KEYWORDS, words=tuple(words)),))
-
-    async def body() -> None:
-        pipe = ScanPipe(None, sys.path)
-        try:
-            found = await pipe.scan(policy, {"run": f'"{words[-1]}"'.encode(), "other": b'"fine"'})
-            assert {name: one.found for name, one in found.items()} == {"run": 1, "other": 0}
-        finally:
-            await pipe.close()
-
-    run_async(body())
+    pipe = ScanPipe(None, sys.path)
+    try:
+        found = await pipe.scan(policy, {"run": f'"{words[-1]}"'.encode(), "other": b'"fine"'})
+        assert {name: one.found for name, one in found.items()} == {"run": 1, "other": 0}
+    finally:
+        await pipe.close()
 
 
 @pytest.mark.behaviour("OUT-3")
-def test_scanners_that_were_killed_while_idle_are_started_again_and_leave_out_no_result() -> None:
+async def test_scanners_that_were_killed_while_idle_are_started_again_and_leave_out_no_result() -> None:
     policy = OutputPolicy(scanners=(ScannerSpec(scanner=ScannerKind.KEYWORDS, words=(KEYWORD,)),))
-
-    async def body() -> None:
-        pipe = ScanPipe(None, sys.path)
-        try:
-            for noticed in (True, False):
-                before = set(children_of(os.getpid()))
-                await pipe.scan(policy, {"first": b'"fine"'})
-                (pid,) = set(children_of(os.getpid())) - before
-                os.kill(pid, signal.SIGKILL)
-                if noticed:
-                    await until(lambda pid=pid: not alive(pid), "its end is known")  # type: ignore[misc] # its own pid
-                found = (await pipe.scan(policy, {"run": f'"{KEYWORD}"'.encode()}))["run"]
-                assert (found.found, found.error) == (1, "")
-                await pipe.close()
-        finally:
+    pipe = ScanPipe(None, sys.path)
+    try:
+        for noticed in (True, False):
+            before = set(children_of(os.getpid()))
+            await pipe.scan(policy, {"first": b'"fine"'})
+            (pid,) = set(children_of(os.getpid())) - before
+            os.kill(pid, signal.SIGKILL)
+            if noticed:
+                await until(lambda pid=pid: not alive(pid), "its end is known")  # type: ignore[misc] # its own pid
+            found = (await pipe.scan(policy, {"run": f'"{KEYWORD}"'.encode()}))["run"]
+            assert (found.found, found.error) == (1, "")
             await pipe.close()
-
-    run_async(body())
+    finally:
+        await pipe.close()
 
 
 class Counting(MemoryStore):
@@ -205,26 +197,22 @@ class Counting(MemoryStore):
 
 
 @pytest.mark.behaviour("OUT-3")
-def test_a_flood_is_read_in_parts_also_in_memory(folder: Path) -> None:
+async def test_a_flood_is_read_in_parts_also_in_memory(folder: Path) -> None:
     count = 10 * AT_ONCE + 1
+    settings = Settings(database=":memory:", socket=str(folder / "s"), http="off", slots=8)
+    store, app, path = Counting(), of_app(APP), write_policy(folder)
+    scheduler = Scheduler(app.definitions, APP, settings, store, lambda: load([path], app))
+    await scheduler.start()
+    try:
+        from tests.helpers.scanning_jobs import app as jobs
 
-    async def body() -> None:
-        settings = Settings(database=":memory:", socket=str(folder / "s"), http="off", slots=8)
-        store, app, path = Counting(), of_app(APP), write_policy(folder)
-        scheduler = Scheduler(app.definitions, APP, settings, store, lambda: load([path], app))
-        await scheduler.start()
-        try:
-            from tests.helpers.scanning_jobs import app as jobs
-
-            async with jobs.connected(str(folder / "s")):
-                handles = await jobs.submit_many([("say", {"value": KEYWORD})] * count)
-                await asyncio.gather(*(one.wait() for one in handles))
-            await until(lambda: len(store.stored.all(DeadLetter)) == count, "every result is quarantined")
-            assert max(store.asked) == AT_ONCE
-        finally:
-            await scheduler.stop()
-
-    run_async(body())
+        async with jobs.connected(str(folder / "s")):
+            handles = await jobs.submit_many([("say", {"value": KEYWORD})] * count)
+            await asyncio.gather(*(one.wait() for one in handles))
+        await until(lambda: len(store.stored.all(DeadLetter)) == count, "every result is quarantined")
+        assert max(store.asked) == AT_ONCE
+    finally:
+        await scheduler.stop()
 
 
 @pytest.mark.behaviour("OUT-3")

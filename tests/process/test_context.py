@@ -9,144 +9,117 @@ import pytest
 import interlock as il
 from interlock.model.facets import ProgressInfo
 from tests.helpers.jobs import app
-from tests.helpers.places import lines_of, run_async, tell_to_go, until, until_true
+from tests.helpers.places import lines_of, tell_to_go, until, until_true
 from tests.helpers.server import Server
 
 S = il.State
 
 
 @pytest.mark.behaviour("EXE-5")
-def test_a_checkpoint_is_found_in_the_next_attempt(server: Server) -> None:
-    async def body() -> None:
-        async with app.connected(str(server.socket)):
-            run = await app.submit("stepwise")
-            expected = {"before": {"step": 2}, "now": {"step": 3}, "attempt": 3, "cancelled": False}
-            assert await run.result(30) == expected
-            assert [(line.attempt, line.text) for line in await run.logs()] == [
-                (attempt, f"attempt {attempt}") for attempt in (1, 2, 3)
-            ]
-
-    run_async(body())
+async def test_a_checkpoint_is_found_in_the_next_attempt(server: Server) -> None:
+    async with app.connected(str(server.socket)):
+        run = await app.submit("stepwise")
+        expected = {"before": {"step": 2}, "now": {"step": 3}, "attempt": 3, "cancelled": False}
+        assert await run.result(30) == expected
+        assert [(line.attempt, line.text) for line in await run.logs()] == [
+            (attempt, f"attempt {attempt}") for attempt in (1, 2, 3)
+        ]
 
 
 @pytest.mark.behaviour("RUN-20", "EXE-5")
-def test_progress_and_log_are_seen_while_it_runs(server: Server, folder: Path) -> None:
-    async def body() -> None:
-        async with app.connected(str(server.socket)):
-            run = await app.submit("progress", {"folder": str(folder), "name": "work"})
+async def test_progress_and_log_are_seen_while_it_runs(server: Server, folder: Path) -> None:
+    async with app.connected(str(server.socket)):
+        run = await app.submit("progress", {"folder": str(folder), "name": "work"})
 
-            async def reported() -> bool:
-                return (await run.info()).progress == ProgressInfo(42.0, "under way")
+        async def reported() -> bool:
+            return (await run.info()).progress == ProgressInfo(42.0, "under way")
 
-            await until_true(reported, "the progress is seen")
-            await until_true(run.logs, "the line is seen")
-            assert await run.state() is S.RUNNING
-            line = (await run.logs())[0]
-            assert (line.text, line.level, line.attempt) == ("a line", "warning", 1)
-            assert abs(line.at - time.time()) < 3600
-            tell_to_go(folder, "work")
-            assert await run.result(30) is None
-
-    run_async(body())
+        await until_true(reported, "the progress is seen")
+        await until_true(run.logs, "the line is seen")
+        assert await run.state() is S.RUNNING
+        line = (await run.logs())[0]
+        assert (line.text, line.level, line.attempt) == ("a line", "warning", 1)
+        assert abs(line.at - time.time()) < 3600
+        tell_to_go(folder, "work")
+        assert await run.result(30) is None
 
 
 @pytest.mark.behaviour("RUN-26")
-def test_runs_that_a_handler_makes_belong_to_its_run(server: Server) -> None:
-    async def body() -> None:
-        async with app.connected(str(server.socket)):
-            run = await app.submit("family", {"depth": 2}, tenant="acme", labels={"team": "data"})
-            top = await run.result(30)
-            assert (top["parent"], top["tenant"], top["labels"]) == (None, "acme", {"team": "data"})
-            made = top["child"], top["in_thread"], top["child"]["child"]
-            parents = run.id, run.id, top["child"]["run"]
-            assert [(one["parent"], one["tenant"]) for one in made] == [(parent, "acme") for parent in parents]
-            last = await (await app.handle(top["child"]["child"]["run"])).info()
-            assert (last.root, last.created_by) == (run.id, f"run {top['child']['run']}")
-            assert last.facets["behind"] == ["local"]
-            forged = await app.submit("family", {"depth": 1, "tenant": "other"}, tenant="acme")
-            with pytest.raises(il.RunFailed, match="tenant: 'other' is not that of run"):
-                await forged.result(30)
-
-    run_async(body())
+async def test_runs_that_a_handler_makes_belong_to_its_run(server: Server) -> None:
+    async with app.connected(str(server.socket)):
+        run = await app.submit("family", {"depth": 2}, tenant="acme", labels={"team": "data"})
+        top = await run.result(30)
+        assert (top["parent"], top["tenant"], top["labels"]) == (None, "acme", {"team": "data"})
+        made = top["child"], top["in_thread"], top["child"]["child"]
+        parents = run.id, run.id, top["child"]["run"]
+        assert [(one["parent"], one["tenant"]) for one in made] == [(parent, "acme") for parent in parents]
+        last = await (await app.handle(top["child"]["child"]["run"])).info()
+        assert (last.root, last.created_by) == (run.id, f"run {top['child']['run']}")
+        assert last.facets["behind"] == ["local"]
+        forged = await app.submit("family", {"depth": 1, "tenant": "other"}, tenant="acme")
+        with pytest.raises(il.RunFailed, match="tenant: 'other' is not that of run"):
+            await forged.result(30)
 
 
 @pytest.mark.behaviour("EXE-5")
-def test_a_handler_knows_its_deadline(server: Server) -> None:
-    async def body() -> None:
-        async with app.connected(str(server.socket)):
-            before = time.time()
-            run = await app.submit("deadline")
-            assert before + 3600 <= await run.result(30) <= time.time() + 3600
-            instant = datetime.now(UTC) + timedelta(minutes=5)
-            run = await app.submit("deadline", deadline=instant)
-            assert await run.result(30) == pytest.approx(instant.timestamp(), abs=0.001)
-
-    run_async(body())
+async def test_a_handler_knows_its_deadline(server: Server) -> None:
+    async with app.connected(str(server.socket)):
+        before = time.time()
+        run = await app.submit("deadline")
+        assert before + 3600 <= await run.result(30) <= time.time() + 3600
+        instant = datetime.now(UTC) + timedelta(minutes=5)
+        run = await app.submit("deadline", deadline=instant)
+        assert await run.result(30) == pytest.approx(instant.timestamp(), abs=0.001)
 
 
 @pytest.mark.behaviour("RUN-22")
-def test_max_runtime_is_over_all_attempts(server: Server, folder: Path) -> None:
-    async def body() -> None:
-        async with app.connected(str(server.socket)):
-            run = await app.submit("limited", {"folder": str(folder)})
-            assert await run.wait(30) is S.TIMEOUT
-            info = await run.info()
-            assert (info.attempt, info.outcome) == (1, "timeout")
-            assert lines_of(folder / "limited") == ["1"]
-
-    run_async(body())
+async def test_max_runtime_is_over_all_attempts(server: Server, folder: Path) -> None:
+    async with app.connected(str(server.socket)):
+        run = await app.submit("limited", {"folder": str(folder)})
+        assert await run.wait(30) is S.TIMEOUT
+        info = await run.info()
+        assert (info.attempt, info.outcome) == (1, "timeout")
+        assert lines_of(folder / "limited") == ["1"]
 
 
 @pytest.mark.behaviour("RUN-22")
-def test_max_runtime_per_attempt_leaves_the_next_one_its_own(server: Server, folder: Path) -> None:
-    async def body() -> None:
-        async with app.connected(str(server.socket)):
-            run = await app.submit("limited.attempt", {"folder": str(folder)})
-            assert await run.result(30) == 3
-            assert lines_of(folder / "limited") == ["1", "2", "3"]
-            assert (await run.info()).failures == 2
-
-    run_async(body())
+async def test_max_runtime_per_attempt_leaves_the_next_one_its_own(server: Server, folder: Path) -> None:
+    async with app.connected(str(server.socket)):
+        run = await app.submit("limited.attempt", {"folder": str(folder)})
+        assert await run.result(30) == 3
+        assert lines_of(folder / "limited") == ["1", "2", "3"]
+        assert (await run.info()).failures == 2
 
 
 @pytest.mark.behaviour("RUN-22")
-def test_a_deadline_ends_running_work(server: Server, folder: Path) -> None:
-    async def body() -> None:
-        async with app.connected(str(server.socket)):
-            run = await app.submit("hold", {"folder": str(folder), "name": "work"}, deadline="3s")
-            await until(lambda: lines_of(folder / "work.started"), "it has started")
-            assert await run.wait(30) is S.TIMEOUT
-            assert lines_of(folder / "work.stopped") == ["1 timeout"]
-
-    run_async(body())
+async def test_a_deadline_ends_running_work(server: Server, folder: Path) -> None:
+    async with app.connected(str(server.socket)):
+        run = await app.submit("hold", {"folder": str(folder), "name": "work"}, deadline="3s")
+        await until(lambda: lines_of(folder / "work.started"), "it has started")
+        assert await run.wait(30) is S.TIMEOUT
+        assert lines_of(folder / "work.stopped") == ["1 timeout"]
 
 
 @pytest.mark.behaviour("RUN-22")
-def test_a_deadline_passes_where_a_run_waits(folder: Path) -> None:
-    async def body() -> None:
-        async with app.running(str(folder / "interlock.db"), lanes={"main": 1}):
-            holder = await app.submit("hold", {"folder": str(folder), "name": "holder"})
-            await until(lambda: lines_of(folder / "holder.started"), "the lane is full")
-            waiting = await app.submit("hold", {"folder": str(folder), "name": "waiting"}, deadline="200ms")
-            assert await waiting.wait(30) is S.TIMEOUT
-            assert (await waiting.info()).attempt == 0
-            tell_to_go(folder, "holder")
-            await holder.result(30)
-            failing = await app.submit("flaky.slow", {"folder": str(folder)}, deadline="3s")
-            assert await failing.wait(30) is S.TIMEOUT
-            assert (await failing.info()).reason == "deadline passed while retrying"
-            assert len(lines_of(folder / "attempts")) == 1
-
-    run_async(body())
+async def test_a_deadline_passes_where_a_run_waits(folder: Path) -> None:
+    async with app.running(str(folder / "interlock.db"), lanes={"main": 1}):
+        holder = await app.submit("hold", {"folder": str(folder), "name": "holder"})
+        await until(lambda: lines_of(folder / "holder.started"), "the lane is full")
+        waiting = await app.submit("hold", {"folder": str(folder), "name": "waiting"}, deadline="200ms")
+        assert await waiting.wait(30) is S.TIMEOUT
+        assert (await waiting.info()).attempt == 0
+        tell_to_go(folder, "holder")
+        await holder.result(30)
+        failing = await app.submit("flaky.slow", {"folder": str(folder)}, deadline="3s")
+        assert await failing.wait(30) is S.TIMEOUT
+        assert (await failing.info()).reason == "deadline passed while retrying"
+        assert len(lines_of(folder / "attempts")) == 1
 
 
-def test_waiting_for_a_result_can_be_given_up(server: Server, folder: Path) -> None:
-    async def body() -> None:
-        async with app.connected(str(server.socket)):
-            run = await app.submit("hold", {"folder": str(folder), "name": "work"})
-            with pytest.raises(il.WaitTimeout, match="it continues"):
-                await run.result("50ms")
-            tell_to_go(folder, "work")
-            assert await run.result(30) == 1
-
-    run_async(body())
+async def test_waiting_for_a_result_can_be_given_up(server: Server, folder: Path) -> None:
+    async with app.connected(str(server.socket)):
+        run = await app.submit("hold", {"folder": str(folder), "name": "work"})
+        with pytest.raises(il.WaitTimeout, match="it continues"):
+            await run.result("50ms")
+        tell_to_go(folder, "work")
+        assert await run.result(30) == 1

@@ -39,59 +39,52 @@ def test_three_crashes_make_an_orphan_and_a_dead_letter(server: Server, folder: 
     assert "SIGSEGV" in letters[0][1]
 
 
-def test_what_a_crashed_attempt_started_goes_with_it(server: Server, folder: Path) -> None:
-    async def body() -> None:
-        async with app.connected(str(server.socket)):
-            run = await app.submit("stubborn", {"folder": str(folder)})
-            await until(lambda: lines_of(folder / "stubborn.started"), "it has started")
-            own, started = map(int, lines_of(folder / "stubborn.started")[0].split())
-            os.kill(own, signal.SIGKILL)
-            await until(lambda: len(lines_of(folder / "stubborn.started")) == 2, "it has started again")
-            await until(lambda: not alive(started), "the process of the first attempt is gone")
-            await run.cancel()
-            assert await run.wait(30) is il.State.CANCELLED
-
-    run_async(body())
+async def test_what_a_crashed_attempt_started_goes_with_it(server: Server, folder: Path) -> None:
+    async with app.connected(str(server.socket)):
+        run = await app.submit("stubborn", {"folder": str(folder)})
+        await until(lambda: lines_of(folder / "stubborn.started"), "it has started")
+        own, started = map(int, lines_of(folder / "stubborn.started")[0].split())
+        os.kill(own, signal.SIGKILL)
+        await until(lambda: len(lines_of(folder / "stubborn.started")) == 2, "it has started again")
+        await until(lambda: not alive(started), "the process of the first attempt is gone")
+        await run.cancel()
+        assert await run.wait(30) is il.State.CANCELLED
 
 
 @pytest.mark.behaviour("LAN-4")
-def test_however_a_run_ends_its_slot_is_free_once(folder: Path) -> None:
+async def test_however_a_run_ends_its_slot_is_free_once(folder: Path) -> None:
     """With one slot in the lane, each of these would keep all after it from ever starting, or let two in at once."""
-
-    async def body() -> None:
-        async with app.running(str(folder / "interlock.db"), lanes={"main": 1}):
-            runs = await app.submit_many(
-                [
-                    ("fail", None),
-                    ("segfault", {"folder": str(folder), "times": 1}),
-                    ("exit.hard", {"code": 1}),
-                    ("flaky", {"failures": 1}),
-                    ("hold", {"folder": str(folder), "name": "cancelled"}),
-                    ("hold", {"folder": str(folder), "name": "never"}),
-                    ("echo", {"value": "last"}),
-                ]
-            )
-            await runs[5].cancel()
-            while not lines_of(folder / "cancelled.started"):
-                assert await runs[6].state() is il.State.SCHEDULED
-            await runs[4].cancel()
-            assert await runs[6].result(30) == "last"
-            ends = [await run.wait(30) for run in runs]
-            spans = []
-            for run in runs:
-                held = False
-                for entry in await run.history():
-                    holds = entry.after in (il.State.DISPATCHED, il.State.RUNNING, il.State.TERMINATING)
-                    if holds is not held:
-                        spans.append((entry.at, 1 if holds else -1))
-                        held = holds
-            active = 0
-            # A slot that one run leaves and another takes at the same instant is left first.
-            for _, change in sorted(spans):
-                active += change
-                assert active in (0, 1)
-            states = il.State.FAILED, il.State.SUCCEEDED, il.State.ORPHANED, il.State.SUCCEEDED
-            assert ends == [*states, il.State.CANCELLED, il.State.CANCELLED, il.State.SUCCEEDED]
-            assert not lines_of(folder / "never.started")
-
-    run_async(body())
+    async with app.running(str(folder / "interlock.db"), lanes={"main": 1}):
+        runs = await app.submit_many(
+            [
+                ("fail", None),
+                ("segfault", {"folder": str(folder), "times": 1}),
+                ("exit.hard", {"code": 1}),
+                ("flaky", {"failures": 1}),
+                ("hold", {"folder": str(folder), "name": "cancelled"}),
+                ("hold", {"folder": str(folder), "name": "never"}),
+                ("echo", {"value": "last"}),
+            ]
+        )
+        await runs[5].cancel()
+        while not lines_of(folder / "cancelled.started"):
+            assert await runs[6].state() is il.State.SCHEDULED
+        await runs[4].cancel()
+        assert await runs[6].result(30) == "last"
+        ends = [await run.wait(30) for run in runs]
+        spans = []
+        for run in runs:
+            held = False
+            for entry in await run.history():
+                holds = entry.after in (il.State.DISPATCHED, il.State.RUNNING, il.State.TERMINATING)
+                if holds is not held:
+                    spans.append((entry.at, 1 if holds else -1))
+                    held = holds
+        active = 0
+        # A slot that one run leaves and another takes at the same instant is left first.
+        for _, change in sorted(spans):
+            active += change
+            assert active in (0, 1)
+        states = il.State.FAILED, il.State.SUCCEEDED, il.State.ORPHANED, il.State.SUCCEEDED
+        assert ends == [*states, il.State.CANCELLED, il.State.CANCELLED, il.State.SUCCEEDED]
+        assert not lines_of(folder / "never.started")

@@ -11,7 +11,7 @@ from interlock.model.work import ProcessWork
 from interlock.wire import message as m
 from interlock.worker.host import Host, HostSettings
 from soak.simulation.loop import VirtualLoop
-from tests.helpers.places import lines_of, run_async, until
+from tests.helpers.places import lines_of, until
 from tests.helpers.played import OF_JOBS, dispatch, told, worker_of
 from tests.process.test_kept_lines import Links, Silent
 
@@ -82,21 +82,18 @@ def test_the_limit_wins_over_the_grace_of_a_cancelled_attempt(
 
 
 @pytest.mark.behaviour("LAN-7", "RUN-11")
-def test_a_deaf_function_that_was_cancelled_does_not_hold_up_its_worker(folder: Path) -> None:
-    async def body() -> None:
-        async with worker_of(folder, *OF_JOBS, "--drain", "50ms") as (script, worker, _):
-            for name, job in (("a", "hold.thread"), ("b", "deaf")):
-                script.say(replace(dispatch(name, job, folder), grace=1000.0))
-            await told(script, "Started", "a", "b")
-            script.say(m.Stop("b", 1, "cancel"))
-            before = len(script.heard)
-            await until(lambda: len(script.beats(before)) >= 2, "it does not listen")
-            worker.send(signal.SIGTERM)
-            await told(script, "Lost", "b")
-            await told(script, "Returned", "a")
-            assert lines_of(folder / "a.stopped") == ["1 shutdown"], "its neighbour was asked, and had its time"
-            script.say(m.Settled("a", 1), m.Settled("b", 1))
-            await until(lambda: worker.process is not None and worker.process.poll() is not None, "it has left")
-            assert (worker.ended(), worker.said) == (0, "")
-
-    run_async(body())
+async def test_a_deaf_function_that_was_cancelled_does_not_hold_up_its_worker(folder: Path) -> None:
+    async with worker_of(folder, *OF_JOBS, "--drain", "50ms") as (script, worker, _):
+        for name, job in (("a", "hold.thread"), ("b", "deaf")):
+            script.say(replace(dispatch(name, job, folder), grace=1000.0))
+        await told(script, "Started", "a", "b")
+        script.say(m.Stop("b", 1, "cancel"))
+        before = len(script.heard)
+        await until(lambda: len(script.beats(before)) >= 2, "it does not listen")
+        worker.send(signal.SIGTERM)
+        await told(script, "Lost", "b")
+        await told(script, "Returned", "a")
+        assert lines_of(folder / "a.stopped") == ["1 shutdown"], "its neighbour was asked, and had its time"
+        script.say(m.Settled("a", 1), m.Settled("b", 1))
+        await until(lambda: worker.process is not None and worker.process.poll() is not None, "it has left")
+        assert (worker.ended(), worker.said) == (0, "")

@@ -40,15 +40,12 @@ def test_what_is_left_goes_on_at_the_next_start(folder: Path) -> None:
     run_async(second(run_id))
 
 
-def test_a_program_that_blocks_does_not_stop_the_scheduler(folder: Path) -> None:
-    async def body() -> None:
-        async with app.running(str(folder / "interlock.db")):
-            runs = await app.submit_many([("count", {"folder": str(folder)})] * 10)
-            while len(lines_of(folder / "executions")) < 10:
-                os.sched_yield()
-            assert [await run.result(30) for run in runs] == [1] * 10
-
-    run_async(body())
+async def test_a_program_that_blocks_does_not_stop_the_scheduler(folder: Path) -> None:
+    async with app.running(str(folder / "interlock.db")):
+        runs = await app.submit_many([("count", {"folder": str(folder)})] * 10)
+        while len(lines_of(folder / "executions")) < 10:
+            os.sched_yield()
+        assert [await run.result(30) for run in runs] == [1] * 10
 
 
 def test_nothing_is_kept_in_memory(folder: Path) -> None:
@@ -109,30 +106,27 @@ def test_a_script_can_define_and_run_its_jobs_in_one_file(folder: Path) -> None:
 
 @pytest.mark.behaviour("LAN-1")
 @pytest.mark.parametrize("limit", [1, 3])
-def test_a_lane_bounds_what_executes_at_once(folder: Path, limit: int) -> None:
-    async def body() -> None:
-        async with app.running(str(folder / "interlock.db"), lanes={"main": limit, "other": 1}):
-            names = [f"run-{number}" for number in range(5)]
-            runs = await app.submit_many([("hold", {"folder": str(folder), "name": name}) for name in names])
-            for place, name in enumerate(names):
-                await until(lambda name=name: lines_of(folder / f"{name}.started"), f"{name} has started")  # type: ignore[misc] # the default binds the name
-                await until(
-                    lambda place=place: (
-                        sum(1 for one in names if lines_of(folder / f"{one}.started"))  # type: ignore[misc] # as above
-                        == min(place + limit, 5)
-                    ),
-                    "as many as the lane allows have started",
-                )
-                beside = await app.submit("echo", {"value": place}, lane="other")
-                assert await beside.result(30) == place
-                for run in runs[place : place + limit]:
-                    await until_running(run)
-                states = [await run.state() for run in runs]
-                assert states.count(il.State.RUNNING) == min(limit, 5 - place)
-                tell_to_go(folder, name)
-                await runs[place].result(30)
-
-    run_async(body())
+async def test_a_lane_bounds_what_executes_at_once(folder: Path, limit: int) -> None:
+    async with app.running(str(folder / "interlock.db"), lanes={"main": limit, "other": 1}):
+        names = [f"run-{number}" for number in range(5)]
+        runs = await app.submit_many([("hold", {"folder": str(folder), "name": name}) for name in names])
+        for place, name in enumerate(names):
+            await until(lambda name=name: lines_of(folder / f"{name}.started"), f"{name} has started")  # type: ignore[misc] # the default binds the name
+            await until(
+                lambda place=place: (
+                    sum(1 for one in names if lines_of(folder / f"{one}.started"))  # type: ignore[misc] # as above
+                    == min(place + limit, 5)
+                ),
+                "as many as the lane allows have started",
+            )
+            beside = await app.submit("echo", {"value": place}, lane="other")
+            assert await beside.result(30) == place
+            for run in runs[place : place + limit]:
+                await until_running(run)
+            states = [await run.state() for run in runs]
+            assert states.count(il.State.RUNNING) == min(limit, 5 - place)
+            tell_to_go(folder, name)
+            await runs[place].result(30)
 
 
 @pytest.mark.parametrize(

@@ -90,27 +90,21 @@ def test_a_signal_handler_that_raises_breaks_no_message() -> None:
     assert found == [*lines, m.Expired("run", 1)]
 
 
-def test_the_signals_of_one_attempt_do_not_reach_the_next(place: Path) -> None:
-    async def body() -> None:
-        async with executing() as stage:
-            first, _ = await stage.run(work("read_alarm"), isolated=True)
-            await stage.run(work("set_alarm"), isolated=True)
-            second, _ = await stage.run(work("read_alarm"), isolated=True)
-            assert second.result == first.result
-
-    run_async(body())
+async def test_the_signals_of_one_attempt_do_not_reach_the_next(place: Path) -> None:
+    async with executing() as stage:
+        first, _ = await stage.run(work("read_alarm"), isolated=True)
+        await stage.run(work("set_alarm"), isolated=True)
+        second, _ = await stage.run(work("read_alarm"), isolated=True)
+        assert second.result == first.result
 
 
 @pytest.mark.behaviour("EXE-7")
 @pytest.mark.parametrize("isolated", [False, True])
-def test_a_handler_that_closes_its_streams_closes_nothing(place: Path, isolated: bool) -> None:
-    async def body() -> None:
-        async with executing() as stage:
-            for _ in range(2):
-                end, lines = await stage.run(work("close_streams"), isolated=isolated)
-                assert (end.outcome, lines) == ("succeeded", ["still there"])
-
-    run_async(body())
+async def test_a_handler_that_closes_its_streams_closes_nothing(place: Path, isolated: bool) -> None:
+    async with executing() as stage:
+        for _ in range(2):
+            end, lines = await stage.run(work("close_streams"), isolated=isolated)
+            assert (end.outcome, lines) == ("succeeded", ["still there"])
 
 
 @pytest.mark.behaviour("EXE-7")
@@ -131,12 +125,9 @@ def test_descriptors_are_read_whatever_their_number_and_closed_in_order(
 
 
 @pytest.mark.behaviour("EXE-7")
-def test_runs_share_a_process_pool_by_any_name(place: Path) -> None:
-    async def body() -> None:
-        async with executing() as stage:
-            runs = {tag: stage.begin(work("in_pool"), {"tag": tag}) for tag in "abc"}
-            for tag, run_id in runs.items():
-                await stage.end(run_id)
-                assert Counter(stage.lines(run_id)) == {tag: 5}
-
-    run_async(body())
+async def test_runs_share_a_process_pool_by_any_name(place: Path) -> None:
+    async with executing() as stage:
+        runs = {tag: stage.begin(work("in_pool"), {"tag": tag}) for tag in "abc"}
+        for tag, run_id in runs.items():
+            await stage.end(run_id)
+            assert Counter(stage.lines(run_id)) == {tag: 5}

@@ -220,110 +220,91 @@ def test_of_two_processes_forked_at_once_both_are_heard() -> None:
 
 
 @pytest.mark.behaviour("EXE-7")
-def test_two_hundred_runs_at_once_each_with_its_own_lines(place: Path) -> None:
-    async def body() -> None:
-        async with executing() as stage:
-            names = [MIXED[number % len(MIXED)] for number in range(200)]
-            tags = {
-                stage.begin(speech(name), {"tag": f"{name}-{number}"}): f"{name}-{number}"
-                for number, name in enumerate(names)
-            }
-            for run_id, tag in tags.items():
-                end = await stage.end(run_id)
-                assert isinstance(end, m.Finished)
-                assert (end.outcome, end.error) == ("succeeded", None)
-                found = [(level, logger, text.split(": ")[-1]) for level, logger, text in said(stage, run_id)]
-                expected = [(*SAID[how], f"{tag} {how} {number}") for number in range(5) for how in SAID]
-                assert Counter(found) == Counter(expected), tag
-                if tag.startswith(("plain", "tasks")):
-                    assert found == expected
-                numbers = [one.number for one in stage.of(run_id) if isinstance(one, m.LogLine)]
-                assert sorted(numbers) == list(range(1, 26))
-
-    run_async(body())
+async def test_two_hundred_runs_at_once_each_with_its_own_lines(place: Path) -> None:
+    async with executing() as stage:
+        names = [MIXED[number % len(MIXED)] for number in range(200)]
+        tags = {
+            stage.begin(speech(name), {"tag": f"{name}-{number}"}): f"{name}-{number}"
+            for number, name in enumerate(names)
+        }
+        for run_id, tag in tags.items():
+            end = await stage.end(run_id)
+            assert isinstance(end, m.Finished)
+            assert (end.outcome, end.error) == ("succeeded", None)
+            found = [(level, logger, text.split(": ")[-1]) for level, logger, text in said(stage, run_id)]
+            expected = [(*SAID[how], f"{tag} {how} {number}") for number in range(5) for how in SAID]
+            assert Counter(found) == Counter(expected), tag
+            if tag.startswith(("plain", "tasks")):
+                assert found == expected
+            numbers = [one.number for one in stage.of(run_id) if isinstance(one, m.LogLine)]
+            assert sorted(numbers) == list(range(1, 26))
 
 
 @pytest.mark.behaviour("EXE-7")
-def test_printed_text_becomes_lines(place: Path) -> None:
-    async def body() -> None:
-        async with executing() as stage:
-            end, lines = await stage.run(speech("words"))
-            assert end.outcome == "succeeded"
-            assert lines == ["one", "two", "20%", "bytes \ufffd", "ab", "", "False", "before the end"]
-
-    run_async(body())
+async def test_printed_text_becomes_lines(place: Path) -> None:
+    async with executing() as stage:
+        end, lines = await stage.run(speech("words"))
+        assert end.outcome == "succeeded"
+        assert lines == ["one", "two", "20%", "bytes \ufffd", "ab", "", "False", "before the end"]
 
 
 @pytest.mark.behaviour("EXE-7")
-def test_records_have_level_logger_and_traceback_and_come_once(place: Path) -> None:
-    async def body() -> None:
-        async with executing() as stage:
-            run_id = stage.begin(speech("records"))
-            assert (await stage.end(run_id)).__class__ is m.Finished
-            wrong, odd, now, *thread = said(stage, run_id)
-            assert wrong[:2] == ("error", "root")
-            assert wrong[2].startswith("wrong\nTraceback")
-            assert wrong[2].endswith("ZeroDivisionError: division by zero")
-            assert odd[:2] == ("critical", "odd")
-            assert "TypeError" in odd[2]
-            assert now == ("debug", "app.work", "now")
-            assert {one[:2] for one in thread} == {("warning", "stderr")}
-            assert thread[-1][2] == "ZeroDivisionError: division by zero"
-
-    run_async(body())
+async def test_records_have_level_logger_and_traceback_and_come_once(place: Path) -> None:
+    async with executing() as stage:
+        run_id = stage.begin(speech("records"))
+        assert (await stage.end(run_id)).__class__ is m.Finished
+        wrong, odd, now, *thread = said(stage, run_id)
+        assert wrong[:2] == ("error", "root")
+        assert wrong[2].startswith("wrong\nTraceback")
+        assert wrong[2].endswith("ZeroDivisionError: division by zero")
+        assert odd[:2] == ("critical", "odd")
+        assert "TypeError" in odd[2]
+        assert now == ("debug", "app.work", "now")
+        assert {one[:2] for one in thread} == {("warning", "stderr")}
+        assert thread[-1][2] == "ZeroDivisionError: division by zero"
 
 
 @pytest.mark.behaviour("EXE-7")
-def test_no_line_has_a_secret(place: Path) -> None:
-    async def body() -> None:
-        async with executing() as stage:
-            _, lines = await stage.run(speech("secrets"), {"password": "open sesame"})
-            assert [line.split(": ")[-1] for line in lines] == [f"it is {MASK}", f"it is {MASK}", MASK, MASK]
-
-    run_async(body())
+async def test_no_line_has_a_secret(place: Path) -> None:
+    async with executing() as stage:
+        _, lines = await stage.run(speech("secrets"), {"password": "open sesame"})
+        assert [line.split(": ")[-1] for line in lines] == [f"it is {MASK}", f"it is {MASK}", MASK, MASK]
 
 
 @pytest.mark.behaviour("EXE-7")
-def test_a_hundred_megabytes_are_cut_and_the_run_ends(place: Path) -> None:
-    async def body() -> None:
-        async with executing() as stage:
-            end, lines = await stage.run(speech("hundred_megabytes"))
-            assert end.outcome == "succeeded"
-            assert int(end.result or b"") < 32 * 2**20
-            assert lines.pop() == LOG_CUT
-            assert set(lines) == {"0123456789" * 100}
-            assert 0 <= MOST_BYTES - sum(map(len, lines)) < 1000
-            end, (line,) = await stage.run(speech("one_line"))
-            assert line.startswith("0123456789")
-            assert len(line) < 8300
-
-    run_async(body())
+async def test_a_hundred_megabytes_are_cut_and_the_run_ends(place: Path) -> None:
+    async with executing() as stage:
+        end, lines = await stage.run(speech("hundred_megabytes"))
+        assert end.outcome == "succeeded"
+        assert int(end.result or b"") < 32 * 2**20
+        assert lines.pop() == LOG_CUT
+        assert set(lines) == {"0123456789" * 100}
+        assert 0 <= MOST_BYTES - sum(map(len, lines)) < 1000
+        end, (line,) = await stage.run(speech("one_line"))
+        assert line.startswith("0123456789")
+        assert len(line) < 8300
 
 
 @pytest.mark.behaviour("EXE-7")
-def test_programs_and_descriptors_of_an_attempt_in_a_process_of_its_own(
+async def test_programs_and_descriptors_of_an_attempt_in_a_process_of_its_own(
     place: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """A program that it leaves behind never writes to the log of the next attempt."""
-
-    async def body() -> None:
-        async with executing() as stage:
-            runs = [stage.begin(speech("programs"), {"tag": "a"}, isolated=True)]
-            await stage.end(runs[0])
-            runs.append(stage.begin(speech("programs"), {"tag": "b"}, isolated=True))
-            await stage.end(runs[1])
-            for run_id in runs:
-                assert Counter(said(stage, run_id)) == Counter(
-                    ("warning" if text == "aside" else "info", "stderr" if text == "aside" else "stdout", text)
-                    for text in ("descriptor", "program", "aside", "no end", "printed")
-                )
-            assert capfd.readouterr().out == ""
-            shared = stage.begin(speech("programs"), {"tag": "c"})
-            await stage.end(shared)
-            assert stage.lines(shared) == ["printed"], "other attempts have the same descriptors"
-            await until(lambda: "program" in capfd.readouterr().out, "it is where it always was")
-
-    run_async(body())
+    async with executing() as stage:
+        runs = [stage.begin(speech("programs"), {"tag": "a"}, isolated=True)]
+        await stage.end(runs[0])
+        runs.append(stage.begin(speech("programs"), {"tag": "b"}, isolated=True))
+        await stage.end(runs[1])
+        for run_id in runs:
+            assert Counter(said(stage, run_id)) == Counter(
+                ("warning" if text == "aside" else "info", "stderr" if text == "aside" else "stdout", text)
+                for text in ("descriptor", "program", "aside", "no end", "printed")
+            )
+        assert capfd.readouterr().out == ""
+        shared = stage.begin(speech("programs"), {"tag": "c"})
+        await stage.end(shared)
+        assert stage.lines(shared) == ["printed"], "other attempts have the same descriptors"
+        await until(lambda: "program" in capfd.readouterr().out, "it is where it always was")
 
 
 @pytest.mark.behaviour("EXE-7")

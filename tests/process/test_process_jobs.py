@@ -32,20 +32,19 @@ NEWLINE = b"\n"
 
 
 @pytest.mark.behaviour("EXE-2")
-def test_a_program_gets_its_arguments_as_they_are(folder: Path) -> None:
-    async def body() -> None:
-        async with executing() as stage:
-            end, lines = await stage.run(program("echo", "$HOME", "; exit 3", "*", ""))
-            assert lines == ["$HOME ; exit 3 * "]
-            assert (end.outcome, end.result, end.error, end.exit_code) == ("succeeded", b"null", None, 0)
-            _, lines = await stage.run(program(*shell('echo "$((1 + 1)) in $(pwd)"'), cwd=str(folder)))
-            assert lines == [f"2 in {folder}"]
-
-    run_async(body())
+async def test_a_program_gets_its_arguments_as_they_are(folder: Path) -> None:
+    async with executing() as stage:
+        end, lines = await stage.run(program("echo", "$HOME", "; exit 3", "*", ""))
+        assert lines == ["$HOME ; exit 3 * "]
+        assert (end.outcome, end.result, end.error, end.exit_code) == ("succeeded", b"null", None, 0)
+        _, lines = await stage.run(program(*shell('echo "$((1 + 1)) in $(pwd)"'), cwd=str(folder)))
+        assert lines == [f"2 in {folder}"]
 
 
 @pytest.mark.behaviour("EXE-2")
-def test_the_environment_is_the_workers_and_the_jobs_and_says_which_run_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_environment_is_the_workers_and_the_jobs_and_says_which_run_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for name in ("INTERLOCK_URL", "INTERLOCK_TOKEN", "INTERLOCK_RESUME_ID", "INTERLOCK_PREV_SIGNAL", "NOTIFY_SOCKET"):
         monkeypatch.setenv(name, "the worker's own")
     monkeypatch.setenv("INTERLOCK_SOCKET", "/run/the.sock")
@@ -53,197 +52,163 @@ def test_the_environment_is_the_workers_and_the_jobs_and_says_which_run_it_is(mo
     monkeypatch.setenv("KEPT", "kept")
     monkeypatch.setenv("TAKEN_AWAY", "there")
     code = "import json, os; print(json.dumps(dict(os.environ)))"
-
-    async def body() -> None:
-        async with executing() as stage:
-            env = {"TAKEN_AWAY": None, "ADDED": "a b\nc", "INTERLOCK_RUN_ID": "another"}
-            _, lines = await stage.run(program(*PYTHON, code, env=env))
-            given = json.loads(lines[0])
-            assert {name: given[name] for name in ("KEPT", "ADDED", "PATH")} == {
-                "KEPT": "kept", "ADDED": "a b\nc", "PATH": os.environ["PATH"],
-            }  # fmt: skip
-            assert {name: value for name, value in given.items() if name.startswith("INTERLOCK_")} == {
-                "INTERLOCK_RUN_ID": "run-1",
-                "INTERLOCK_JOB_ID": "job",
-                "INTERLOCK_ATTEMPT": "2",
-                "INTERLOCK_TENANT": "default",
-                "INTERLOCK_PARENT": "/1/default/run-1",
-                "INTERLOCK_SCHEDULED_AT": "2023-11-14T22:13:20Z",
-                "INTERLOCK_SOCKET": "/run/the.sock",
-                **{name: given[name] for name in ("INTERLOCK_CHILD", "INTERLOCK_PAYLOAD", "INTERLOCK_RESULT")},
-            }
-            assert not {"TAKEN_AWAY", "NOTIFY_SOCKET"} & set(given)
-
-    run_async(body())
+    async with executing() as stage:
+        env = {"TAKEN_AWAY": None, "ADDED": "a b\nc", "INTERLOCK_RUN_ID": "another"}
+        _, lines = await stage.run(program(*PYTHON, code, env=env))
+        given = json.loads(lines[0])
+        assert {name: given[name] for name in ("KEPT", "ADDED", "PATH")} == {
+            "KEPT": "kept", "ADDED": "a b\nc", "PATH": os.environ["PATH"],
+        }  # fmt: skip
+        assert {name: value for name, value in given.items() if name.startswith("INTERLOCK_")} == {
+            "INTERLOCK_RUN_ID": "run-1",
+            "INTERLOCK_JOB_ID": "job",
+            "INTERLOCK_ATTEMPT": "2",
+            "INTERLOCK_TENANT": "default",
+            "INTERLOCK_PARENT": "/1/default/run-1",
+            "INTERLOCK_SCHEDULED_AT": "2023-11-14T22:13:20Z",
+            "INTERLOCK_SOCKET": "/run/the.sock",
+            **{name: given[name] for name in ("INTERLOCK_CHILD", "INTERLOCK_PAYLOAD", "INTERLOCK_RESULT")},
+        }
+        assert not {"TAKEN_AWAY", "NOTIFY_SOCKET"} & set(given)
 
 
 @pytest.mark.behaviour("EXE-2")
-def test_the_payload_is_a_line_on_stdin_unless_it_is_not_wanted() -> None:
-    async def body() -> None:
-        async with executing() as stage:
-            for given in (b"{}", b'{"text": "\\n \xc3\xa4", "n": 1.50}', LARGE):
-                _, lines = await stage.run(program(*PYTHON, READS), given)
-                assert lines == [f"{len(given) + 1} {hashlib.sha1(given + NEWLINE).hexdigest()}"]
-            assert (await stage.run(program("cat"), b'{\n "a":\n 1}'))[1] == ['{  "a":  1}']
-            assert (await stage.run(program("cat", stdin=False), {"a": 1}))[1] == []
-
-    run_async(body())
+async def test_the_payload_is_a_line_on_stdin_unless_it_is_not_wanted() -> None:
+    async with executing() as stage:
+        for given in (b"{}", b'{"text": "\\n \xc3\xa4", "n": 1.50}', LARGE):
+            _, lines = await stage.run(program(*PYTHON, READS), given)
+            assert lines == [f"{len(given) + 1} {hashlib.sha1(given + NEWLINE).hexdigest()}"]
+        assert (await stage.run(program("cat"), b'{\n "a":\n 1}'))[1] == ['{  "a":  1}']
+        assert (await stage.run(program("cat", stdin=False), {"a": 1}))[1] == []
 
 
 @pytest.mark.behaviour("EXE-2")
-def test_a_payload_that_is_not_read_does_no_harm() -> None:
-    async def body() -> None:
-        async with executing() as stage:
-            for work in (program("true"), program(*shell("exec <&-; echo done")), program("head", "-c", "1")):
-                end, _ = await stage.run(work, LARGE)
-                assert (end.outcome, end.exit_code) == ("succeeded", 0)
-
-    run_async(body())
+async def test_a_payload_that_is_not_read_does_no_harm() -> None:
+    async with executing() as stage:
+        for work in (program("true"), program(*shell("exec <&-; echo done")), program("head", "-c", "1")):
+            end, _ = await stage.run(work, LARGE)
+            assert (end.outcome, end.exit_code) == ("succeeded", 0)
 
 
 # ── how it ends ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.behaviour("EXE-2")
-def test_the_exit_code_decides_and_the_last_words_are_the_error() -> None:
-    async def body() -> None:
-        async with executing() as stage:
-            for code in (1, 3, 255):
-                end, _ = await stage.run(program(*shell(f"exit {code}")))
-                assert (end.outcome, end.exit_code) == ("failed", code)
-                assert end.error == f"ended with exit code {code}"
-            end, lines = await stage.run(program(*shell("echo out; echo one >&2; echo two >&2; exit 4")))
-            assert end.error == "one\nended with exit code 4: two"
-            assert sorted(lines) == ["one", "out", "two"]
-            # Of much that was written the end is shown, and whole lines only.
-            error = await stage.failure(program(*PYTHON, COMPLAINS))
-            first, *_, last = error.splitlines()
-            assert first == f"96 {'x' * 999}"
-            assert last == "ended with exit code 1: ZeroDivisionError: division by zero"
-
-    run_async(body())
+async def test_the_exit_code_decides_and_the_last_words_are_the_error() -> None:
+    async with executing() as stage:
+        for code in (1, 3, 255):
+            end, _ = await stage.run(program(*shell(f"exit {code}")))
+            assert (end.outcome, end.exit_code) == ("failed", code)
+            assert end.error == f"ended with exit code {code}"
+        end, lines = await stage.run(program(*shell("echo out; echo one >&2; echo two >&2; exit 4")))
+        assert end.error == "one\nended with exit code 4: two"
+        assert sorted(lines) == ["one", "out", "two"]
+        # Of much that was written the end is shown, and whole lines only.
+        error = await stage.failure(program(*PYTHON, COMPLAINS))
+        first, *_, last = error.splitlines()
+        assert first == f"96 {'x' * 999}"
+        assert last == "ended with exit code 1: ZeroDivisionError: division by zero"
 
 
 @pytest.mark.behaviour("EXE-2")
-def test_one_that_is_killed_from_outside() -> None:
-    async def body() -> None:
-        async with executing() as stage:
-            run_id = stage.begin(program(*shell(f"echo $$; {WAITS}")))
-            (pid,) = map(int, await stage.printed(run_id))
-            below = children_of(pid)
-            os.kill(pid, signal.SIGKILL)
-            end = await stage.end(run_id)
-            assert end == m.Finished(run_id, 1, "failed", None, "was killed by SIGKILL", -9)
-            assert not any(map(alive, below))
-            end, _ = await stage.run(program(*shell("kill -SEGV $$")))
-            assert (end.error, end.exit_code) == ("was killed by SIGSEGV", -signal.SIGSEGV)
-
-    run_async(body())
+async def test_one_that_is_killed_from_outside() -> None:
+    async with executing() as stage:
+        run_id = stage.begin(program(*shell(f"echo $$; {WAITS}")))
+        (pid,) = map(int, await stage.printed(run_id))
+        below = children_of(pid)
+        os.kill(pid, signal.SIGKILL)
+        end = await stage.end(run_id)
+        assert end == m.Finished(run_id, 1, "failed", None, "was killed by SIGKILL", -9)
+        assert not any(map(alive, below))
+        end, _ = await stage.run(program(*shell("kill -SEGV $$")))
+        assert (end.error, end.exit_code) == ("was killed by SIGSEGV", -signal.SIGSEGV)
 
 
 @pytest.mark.behaviour("EXE-2")
 @pytest.mark.parametrize("code", ["0", "7"])
-def test_nothing_is_left_of_one_that_forks_and_has_daemons(folder: Path, code: str) -> None:
-    async def body() -> None:
-        async with executing() as stage:
-            end, _ = await stage.run(program(*descent(folder, code)))
-            assert end.exit_code == int(code)
-            all_gone(await kin_of(folder, *KIN))
-
-    run_async(body())
+async def test_nothing_is_left_of_one_that_forks_and_has_daemons(folder: Path, code: str) -> None:
+    async with executing() as stage:
+        end, _ = await stage.run(program(*descent(folder, code)))
+        assert end.exit_code == int(code)
+        all_gone(await kin_of(folder, *KIN))
 
 
 @pytest.mark.behaviour("EXE-2", "RUN-11")
-def test_one_that_is_asked_to_stop_gets_term_and_is_cancelled_however_it_ends() -> None:
-    async def body() -> None:
-        async with executing() as stage:
-            for script, code in (("", -15), ("trap 'exit 0' TERM;", 0)):
-                run_id = stage.begin(program(*shell(f"{script} echo ready; {WAITS}")))
-                assert await stage.printed(run_id) == ["ready"]
-                stage.ask(run_id)
-                assert await stage.end(run_id) == m.Finished(run_id, 1, "cancelled", None, None, code)
-
-    run_async(body())
+async def test_one_that_is_asked_to_stop_gets_term_and_is_cancelled_however_it_ends() -> None:
+    async with executing() as stage:
+        for script, code in (("", -15), ("trap 'exit 0' TERM;", 0)):
+            run_id = stage.begin(program(*shell(f"{script} echo ready; {WAITS}")))
+            assert await stage.printed(run_id) == ["ready"]
+            stage.ask(run_id)
+            assert await stage.end(run_id) == m.Finished(run_id, 1, "cancelled", None, None, code)
 
 
 @pytest.mark.behaviour("EXE-2", "RUN-11")
-def test_one_that_is_suspended_or_ignores_term() -> None:
-    async def body() -> None:
-        async with executing() as stage:
-            suspended = stage.begin(program(*shell("echo $$; exec sleep 1000")))
-            (pid,) = map(int, await stage.printed(suspended))
-            os.kill(pid, signal.SIGSTOP)
-            await until(lambda: (found := look(pid)) is not None and found.state == "T", "it is suspended")
-            stage.ask(suspended)
-            assert await stage.end(suspended) == m.Finished(suspended, 1, "cancelled", None, None, -15)
-            stubborn = stage.begin(program(*shell(STUBBORN)))
-            await stage.printed(stubborn)
-            assert not stage.ask(stubborn), "there is nothing between TERM and KILL"
-            await until(lambda: stage.lines(stubborn) == ["yes", "no"], "it has refused")
-            stage.ask(stubborn)
-            await until(lambda: stage.lines(stubborn) == ["yes", "no", "no"], "it has refused again")
-            stage.kill(stubborn)
-            assert await stage.end(stubborn) == m.Finished(stubborn, 1, "cancelled", None, None, -9)
-
-    run_async(body())
+async def test_one_that_is_suspended_or_ignores_term() -> None:
+    async with executing() as stage:
+        suspended = stage.begin(program(*shell("echo $$; exec sleep 1000")))
+        (pid,) = map(int, await stage.printed(suspended))
+        os.kill(pid, signal.SIGSTOP)
+        await until(lambda: (found := look(pid)) is not None and found.state == "T", "it is suspended")
+        stage.ask(suspended)
+        assert await stage.end(suspended) == m.Finished(suspended, 1, "cancelled", None, None, -15)
+        stubborn = stage.begin(program(*shell(STUBBORN)))
+        await stage.printed(stubborn)
+        assert not stage.ask(stubborn), "there is nothing between TERM and KILL"
+        await until(lambda: stage.lines(stubborn) == ["yes", "no"], "it has refused")
+        stage.ask(stubborn)
+        await until(lambda: stage.lines(stubborn) == ["yes", "no", "no"], "it has refused again")
+        stage.kill(stubborn)
+        assert await stage.end(stubborn) == m.Finished(stubborn, 1, "cancelled", None, None, -9)
 
 
 @pytest.mark.behaviour("EXE-2", "RUN-10")
-def test_one_that_is_asked_to_stop_before_it_runs(folder: Path) -> None:
-    async def body() -> None:
-        async with executing() as stage:
-            first = stage.begin(program("touch", str(folder / "first")))
-            stage.ask(first)
-            assert await stage.end(first) == m.Finished(first, 1, "cancelled")
-            assert not (folder / "first").exists()
-            second = stage.begin(program("sleep", "1000"))
-            # Its start is under way now.
-            await stage.run(program("true"))
-            stage.ask(second)
-            end = await stage.end(second)
-            assert isinstance(end, m.Finished)
-            assert end.outcome == "cancelled"
-            for run_id in (second, "nobody"):
-                stage.ask(run_id)
-                stage.kill(run_id)
-
-    run_async(body())
+async def test_one_that_is_asked_to_stop_before_it_runs(folder: Path) -> None:
+    async with executing() as stage:
+        first = stage.begin(program("touch", str(folder / "first")))
+        stage.ask(first)
+        assert await stage.end(first) == m.Finished(first, 1, "cancelled")
+        assert not (folder / "first").exists()
+        second = stage.begin(program("sleep", "1000"))
+        # Its start is under way now.
+        await stage.run(program("true"))
+        stage.ask(second)
+        end = await stage.end(second)
+        assert isinstance(end, m.Finished)
+        assert end.outcome == "cancelled"
+        for run_id in (second, "nobody"):
+            stage.ask(run_id)
+            stage.kill(run_id)
 
 
 @pytest.mark.behaviour("EXE-2")
-def test_what_runs_when_all_is_closed_is_said_to_be_lost() -> None:
-    async def body() -> None:
-        async with executing() as stage:
-            run_id = stage.begin(program("sleep", "1000"))
-            await stage.started(run_id)
+async def test_what_runs_when_all_is_closed_is_said_to_be_lost() -> None:
+    async with executing() as stage:
+        run_id = stage.begin(program("sleep", "1000"))
+        await stage.started(run_id)
+    end = await stage.end(run_id)
+    assert end == m.Lost(run_id, 1, "its process was killed by SIGKILL", -9)
+
+
+@pytest.mark.behaviour("EXE-2")
+async def test_a_guard_that_is_killed_takes_its_processes_along_and_there_is_another() -> None:
+    async with executing() as stage:
+        run_id = stage.begin(program(*shell(f"echo $$; {WAITS}")))
+        (pid,) = map(int, await stage.printed(run_id))
+        guard = look(pid)
+        assert guard is not None
+        os.kill(guard.parent, signal.SIGKILL)
         end = await stage.end(run_id)
-        assert end == m.Lost(run_id, 1, "its process was killed by SIGKILL", -9)
-
-    run_async(body())
-
-
-@pytest.mark.behaviour("EXE-2")
-def test_a_guard_that_is_killed_takes_its_processes_along_and_there_is_another() -> None:
-    async def body() -> None:
-        async with executing() as stage:
-            run_id = stage.begin(program(*shell(f"echo $$; {WAITS}")))
-            (pid,) = map(int, await stage.printed(run_id))
-            guard = look(pid)
-            assert guard is not None
-            os.kill(guard.parent, signal.SIGKILL)
-            end = await stage.end(run_id)
-            assert end == m.Lost(run_id, 1, "the guard process was killed by signal 9")
-            assert not alive(pid)
-            assert (await stage.run(program("echo", "again")))[1] == ["again"]
-
-    run_async(body())
+        assert end == m.Lost(run_id, 1, "the guard process was killed by signal 9")
+        assert not alive(pid)
+        assert (await stage.run(program("echo", "again")))[1] == ["again"]
 
 
 # ── what cannot be started ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.behaviour("EXE-2")
-def test_what_cannot_be_started_says_why(folder: Path) -> None:
+async def test_what_cannot_be_started_says_why(folder: Path) -> None:
     (folder / "plain").write_text("text")
     (folder / "script").write_text("#!/nowhere/sh\n")
     (folder / "script").chmod(0o755)
@@ -265,40 +230,33 @@ def test_what_cannot_be_started_says_why(folder: Path) -> None:
         (program("true", "a\0b"), "command[1]: 'a\\x00b' is not"),
         (program("true", env={"a=b": "c"}), "env: 'a=…' is not the name of a variable"),
     ]
-
-    async def body() -> None:
-        async with executing() as stage:
-            for work, why in cases:
-                end, lines = await stage.run(work)
-                assert (end.outcome, end.exit_code, lines) == ("failed", None, [])
-                assert (end.error or "").startswith(why)
-            assert (await stage.run(program("echo", "fine")))[1] == ["fine"]
-
-    run_async(body())
+    async with executing() as stage:
+        for work, why in cases:
+            end, lines = await stage.run(work)
+            assert (end.outcome, end.exit_code, lines) == ("failed", None, [])
+            assert (end.error or "").startswith(why)
+        assert (await stage.run(program("echo", "fine")))[1] == ["fine"]
 
 
 # ── limits ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.behaviour("EXE-2")
-def test_memory_processor_time_and_files_are_limited() -> None:
-    async def body() -> None:
-        async with executing() as stage:
-            burning = stage.begin(program(*PYTHON, "while True: pass", limits=Limits(cpu=1)))
-            in_shell = stage.begin(program(*shell("(while :; do :; done); exit $?"), limits=Limits(cpu=1)))
-            error = await stage.failure(program(*PYTHON, "bytes(10**9)", limits=Limits(memory=2**29)))
-            assert error.splitlines()[-1] == "ended with exit code 1: MemoryError"
-            limits = Limits(files=50, memory=2**29, processes=5_000, cpu=120)
-            _, lines = await stage.run(program(*shell("ulimit -n; ulimit -v; ulimit -t"), limits=limits))
-            assert lines == ["50", str(2**19), "120"]
-            for run_id, code in ((burning, -24), (in_shell, 152)):
-                why = "used up its 1s of processor time (limits.cpu)"
-                end = await stage.end(run_id)
-                assert isinstance(end, m.Finished)
-                assert (end.outcome, end.exit_code) == ("failed", code)
-                assert str(end.error).startswith(why)
-
-    run_async(body())
+async def test_memory_processor_time_and_files_are_limited() -> None:
+    async with executing() as stage:
+        burning = stage.begin(program(*PYTHON, "while True: pass", limits=Limits(cpu=1)))
+        in_shell = stage.begin(program(*shell("(while :; do :; done); exit $?"), limits=Limits(cpu=1)))
+        error = await stage.failure(program(*PYTHON, "bytes(10**9)", limits=Limits(memory=2**29)))
+        assert error.splitlines()[-1] == "ended with exit code 1: MemoryError"
+        limits = Limits(files=50, memory=2**29, processes=5_000, cpu=120)
+        _, lines = await stage.run(program(*shell("ulimit -n; ulimit -v; ulimit -t"), limits=limits))
+        assert lines == ["50", str(2**19), "120"]
+        for run_id, code in ((burning, -24), (in_shell, 152)):
+            why = "used up its 1s of processor time (limits.cpu)"
+            end = await stage.end(run_id)
+            assert isinstance(end, m.Finished)
+            assert (end.outcome, end.exit_code) == ("failed", code)
+            assert str(end.error).startswith(why)
 
 
 @pytest.mark.behaviour("EXE-9")

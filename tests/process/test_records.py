@@ -56,64 +56,58 @@ raise RuntimeError("at last")
         ("exit.hard", {"code": 1}, S.ORPHANED),
     ],
 )
-def test_a_history_replays_to_the_state(server: Server, job: str, payload: dict[str, Any], end: il.State) -> None:
-    async def body() -> None:
-        async with app.connected(str(server.socket)):
-            before = time.time()
-            run = await app.submit(job, payload)
-            assert await run.wait(30) is end
-            history, info = await run.history(), await run.info()
-            assert replay(history) is info.state is end
-            assert [entry.seq for entry in history] == list(range(1, info.internals.seq + 1))
-            assert all(entry.reason and entry.actor for entry in history)
-            times = [before - 0.001, *(entry.at for entry in history)]
-            assert times == sorted(times)
-            assert all(entry.after in ALLOWED[entry.before] for entry in history if entry.before is not None)
-            last = history[-1]
-            assert (info.previous, info.reason, info.actor, info.changed_at) == (
-                last.before, last.reason, last.actor, last.at,
-            )  # fmt: skip
-
-    run_async(body())
+async def test_a_history_replays_to_the_state(server: Server, job: str, payload: dict[str, Any], end: il.State) -> None:
+    async with app.connected(str(server.socket)):
+        before = time.time()
+        run = await app.submit(job, payload)
+        assert await run.wait(30) is end
+        history, info = await run.history(), await run.info()
+        assert replay(history) is info.state is end
+        assert [entry.seq for entry in history] == list(range(1, info.internals.seq + 1))
+        assert all(entry.reason and entry.actor for entry in history)
+        times = [before - 0.001, *(entry.at for entry in history)]
+        assert times == sorted(times)
+        assert all(entry.after in ALLOWED[entry.before] for entry in history if entry.before is not None)
+        last = history[-1]
+        assert (info.previous, info.reason, info.actor, info.changed_at) == (
+            last.before, last.reason, last.actor, last.at,
+        )  # fmt: skip
 
 
 @pytest.mark.behaviour("RUN-18")
-def test_the_figures_of_a_run_add_up(server: Server, folder: Path) -> None:
-    async def body() -> None:
-        async with app.connected(str(server.socket)):
-            run = await app.submit("flaky", {"failures": 2}, delay="100ms")
-            assert await run.result(30) == 3
-            stats, info, history = await run.stats(), await run.info(), await run.history()
-            assert (stats.attempts, stats.failures, stats.crashes) == (3, 2, 0)
-            assert stats.transitions == len(history)
-            assert (stats.outcome, stats.exit_code) == ("succeeded", None)
-            checked = (stats.constraints_checked, stats.constraints_violated, stats.actions_run, stats.actions_failed)
-            assert checked == (0, 0, 0, 0)
-            assert stats.seconds_in[S.PRERUN] >= 0.08
-            assert stats.seconds_in[S.RETRYING] >= 0.06
-            assert info.ended_at is not None
-            assert sum(stats.seconds_in.values()) == pytest.approx(info.ended_at - info.created_at)
-            assert info.started_at is not None
-            assert stats.start_latency == pytest.approx(info.started_at - info.scheduled_at)
+async def test_the_figures_of_a_run_add_up(server: Server, folder: Path) -> None:
+    async with app.connected(str(server.socket)):
+        run = await app.submit("flaky", {"failures": 2}, delay="100ms")
+        assert await run.result(30) == 3
+        stats, info, history = await run.stats(), await run.info(), await run.history()
+        assert (stats.attempts, stats.failures, stats.crashes) == (3, 2, 0)
+        assert stats.transitions == len(history)
+        assert (stats.outcome, stats.exit_code) == ("succeeded", None)
+        checked = (stats.constraints_checked, stats.constraints_violated, stats.actions_run, stats.actions_failed)
+        assert checked == (0, 0, 0, 0)
+        assert stats.seconds_in[S.PRERUN] >= 0.08
+        assert stats.seconds_in[S.RETRYING] >= 0.06
+        assert info.ended_at is not None
+        assert sum(stats.seconds_in.values()) == pytest.approx(info.ended_at - info.created_at)
+        assert info.started_at is not None
+        assert stats.start_latency == pytest.approx(info.started_at - info.scheduled_at)
 
-            left = await app.submit("exit", {"code": 4})
-            await left.wait(30)
-            figures = await left.stats()
-            assert (figures.exit_code, figures.outcome) == (4, "failed")
+        left = await app.submit("exit", {"code": 4})
+        await left.wait(30)
+        figures = await left.stats()
+        assert (figures.exit_code, figures.outcome) == (4, "failed")
 
-            held = await app.submit("hold", {"folder": str(folder), "name": "work"})
-            await until(lambda: lines_of(folder / "work.started"), "it has started")
+        held = await app.submit("hold", {"folder": str(folder), "name": "work"})
+        await until(lambda: lines_of(folder / "work.started"), "it has started")
 
-            async def running() -> bool:
-                return S.RUNNING in (await held.stats()).seconds_in
+        async def running() -> bool:
+            return S.RUNNING in (await held.stats()).seconds_in
 
-            await until_true(running, "time counts on in the state it is in")
-            earlier = (await held.stats()).seconds_in[S.RUNNING]
-            assert (await held.stats()).seconds_in[S.RUNNING] > earlier
-            tell_to_go(folder, "work")
-            await held.result(30)
-
-    run_async(body())
+        await until_true(running, "time counts on in the state it is in")
+        earlier = (await held.stats()).seconds_in[S.RUNNING]
+        assert (await held.stats()).seconds_in[S.RUNNING] > earlier
+        tell_to_go(folder, "work")
+        await held.result(30)
 
 
 def entries_of(server: Server) -> list[dict[str, Any]]:

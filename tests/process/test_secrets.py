@@ -89,37 +89,28 @@ def test_what_a_careless_handler_says_is_kept_and_shown_without_its_secrets(fold
     assert_clean(kept)
 
 
-def test_a_secret_reaches_the_handler_and_the_attempt_after_a_crash(folder: Path) -> None:
-    async def body() -> None:
-        async with app.running(str(folder / "interlock.db")):
-            run = await app.submit("careful", {"password": PASSWORD, "more": {"inner": [il.Secret("x")]}})
-            assert await run.result(30) == ["Secret", True, "Secret"]
-            assert {one.text for one in await run.logs()} <= {"kept •••", "again •••"}
-            assert (await run.logs())[-1].text == "again •••"
-
-    run_async(body())
+async def test_a_secret_reaches_the_handler_and_the_attempt_after_a_crash(folder: Path) -> None:
+    async with app.running(str(folder / "interlock.db")):
+        run = await app.submit("careful", {"password": PASSWORD, "more": {"inner": [il.Secret("x")]}})
+        assert await run.result(30) == ["Secret", True, "Secret"]
+        assert {one.text for one in await run.logs()} <= {"kept •••", "again •••"}
+        assert (await run.logs())[-1].text == "again •••"
 
 
-def test_a_refused_submit_does_not_quote_what_was_given(folder: Path) -> None:
-    async def body() -> None:
-        async with app.running(str(folder / "interlock.db")):
-            with pytest.raises(il.InterlockError, match="annotate it as interlock") as caught:
-                await app.submit("renamed", {"pin": il.Secret(PASSWORD), "password": "x"})
-            assert_clean(str(caught.value))
-
-    run_async(body())
+async def test_a_refused_submit_does_not_quote_what_was_given(folder: Path) -> None:
+    async with app.running(str(folder / "interlock.db")):
+        with pytest.raises(il.InterlockError, match="annotate it as interlock") as caught:
+            await app.submit("renamed", {"pin": il.Secret(PASSWORD), "password": "x"})
+        assert_clean(str(caught.value))
 
 
-def test_the_names_of_secrets_and_the_limits_of_logs_are_settings(folder: Path) -> None:
-    async def body() -> None:
-        async with app.running(str(folder / "interlock.db"), secret_names=["pin"], log_lines=1):
-            run = await app.submit("renamed", {"pin": "987654", "password": "shown here"})
-            await run.result(30)
-            line, last = [one.text for one in await run.logs()]
-            assert line == "••• shown here"
-            assert "1 lines or 4 MiB" in last
-
-    run_async(body())
+async def test_the_names_of_secrets_and_the_limits_of_logs_are_settings(folder: Path) -> None:
+    async with app.running(str(folder / "interlock.db"), secret_names=["pin"], log_lines=1):
+        run = await app.submit("renamed", {"pin": "987654", "password": "shown here"})
+        await run.result(30)
+        line, last = [one.text for one in await run.logs()]
+        assert line == "••• shown here"
+        assert "1 lines or 4 MiB" in last
 
 
 def test_a_secret_argument_is_still_one_after_the_scheduler_was_killed(folder: Path) -> None:

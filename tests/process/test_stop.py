@@ -6,7 +6,7 @@ import pytest
 
 import interlock as il
 from tests.helpers.jobs import app
-from tests.helpers.places import lines_of, run_async, tell_to_go, until, until_running
+from tests.helpers.places import lines_of, tell_to_go, until, until_running
 from tests.helpers.processes import alive
 from tests.helpers.server import Server
 
@@ -15,111 +15,93 @@ S = il.State
 
 @pytest.mark.behaviour("RUN-10", "RUN-11", "EXE-5")
 @pytest.mark.parametrize("job", ["hold", "hold.thread", "hold.process"])
-def test_work_that_listens_is_asked_to_stop(server: Server, folder: Path, job: str) -> None:
-    async def body() -> None:
-        async with app.connected(str(server.socket)):
-            run = await app.submit(job, {"folder": str(folder), "name": "work"})
-            await until(lambda: lines_of(folder / "work.started"), "it has started")
-            await until_running(run)
-            assert await run.cancel("enough") is S.RUNNING
-            assert await run.wait(30) is S.CANCELLED
-            assert lines_of(folder / "work.stopped") == ["1 cancel"]
-            assert await run.cancel() is S.CANCELLED
-            after = [entry.after for entry in await run.history()]
-            assert after[-2:] == [S.TERMINATING, S.CANCELLED]
-            assert (await run.info()).attempt == 1
-
-    run_async(body())
+async def test_work_that_listens_is_asked_to_stop(server: Server, folder: Path, job: str) -> None:
+    async with app.connected(str(server.socket)):
+        run = await app.submit(job, {"folder": str(folder), "name": "work"})
+        await until(lambda: lines_of(folder / "work.started"), "it has started")
+        await until_running(run)
+        assert await run.cancel("enough") is S.RUNNING
+        assert await run.wait(30) is S.CANCELLED
+        assert lines_of(folder / "work.stopped") == ["1 cancel"]
+        assert await run.cancel() is S.CANCELLED
+        after = [entry.after for entry in await run.history()]
+        assert after[-2:] == [S.TERMINATING, S.CANCELLED]
+        assert (await run.info()).attempt == 1
 
 
 @pytest.mark.behaviour("RUN-11")
-def test_work_that_will_not_stop_is_killed_with_all_it_started(server: Server, folder: Path) -> None:
-    async def body() -> None:
-        async with app.connected(str(server.socket)):
-            run = await app.submit("stubborn", {"folder": str(folder)})
-            await until(lambda: lines_of(folder / "stubborn.started"), "it has started")
-            own, started = map(int, lines_of(folder / "stubborn.started")[0].split())
-            assert alive(own)
-            assert alive(started)
-            await run.cancel()
-            await run.cancel()
-            assert await run.wait(30) is S.CANCELLED
-            assert lines_of(folder / "stubborn.asked") == ["asked"]
-            assert lines_of(folder / "stubborn.term") == ["TERM"]
-            await until(lambda: not alive(own) and not alive(started), "the whole group is gone")
-            info = await run.info()
-            assert "SIGKILL" in info.reason
-            ends = [entry for entry in await run.history() if entry.after is S.CANCELLED]
-            assert len(ends) == 1
-
-    run_async(body())
+async def test_work_that_will_not_stop_is_killed_with_all_it_started(server: Server, folder: Path) -> None:
+    async with app.connected(str(server.socket)):
+        run = await app.submit("stubborn", {"folder": str(folder)})
+        await until(lambda: lines_of(folder / "stubborn.started"), "it has started")
+        own, started = map(int, lines_of(folder / "stubborn.started")[0].split())
+        assert alive(own)
+        assert alive(started)
+        await run.cancel()
+        await run.cancel()
+        assert await run.wait(30) is S.CANCELLED
+        assert lines_of(folder / "stubborn.asked") == ["asked"]
+        assert lines_of(folder / "stubborn.term") == ["TERM"]
+        await until(lambda: not alive(own) and not alive(started), "the whole group is gone")
+        info = await run.info()
+        assert "SIGKILL" in info.reason
+        ends = [entry for entry in await run.history() if entry.after is S.CANCELLED]
+        assert len(ends) == 1
 
 
 @pytest.mark.behaviour("RUN-11", "EXE-1")
-def test_a_blocked_loop_is_killed_and_its_neighbour_is_not_lost(server: Server, folder: Path) -> None:
-    async def body() -> None:
-        async with app.connected(str(server.socket)):
-            neighbour = await app.submit("hold.thread", {"folder": str(folder), "name": "neighbour"})
-            blocker = await app.submit("block.loop", {"folder": str(folder), "name": "blocker"})
-            for name in ("neighbour", "blocker"):
-                await until(lambda name=name: lines_of(folder / f"{name}.started"), "both have started")  # type: ignore[misc] # the default binds the name
-            await blocker.cancel()
-            assert await blocker.wait(30) is S.CANCELLED
-            tell_to_go(folder, "neighbour")
-            assert await neighbour.result(30) in (1, 2)
-
-    run_async(body())
+async def test_a_blocked_loop_is_killed_and_its_neighbour_is_not_lost(server: Server, folder: Path) -> None:
+    async with app.connected(str(server.socket)):
+        neighbour = await app.submit("hold.thread", {"folder": str(folder), "name": "neighbour"})
+        blocker = await app.submit("block.loop", {"folder": str(folder), "name": "blocker"})
+        for name in ("neighbour", "blocker"):
+            await until(lambda name=name: lines_of(folder / f"{name}.started"), "both have started")  # type: ignore[misc] # the default binds the name
+        await blocker.cancel()
+        assert await blocker.wait(30) is S.CANCELLED
+        tell_to_go(folder, "neighbour")
+        assert await neighbour.result(30) in (1, 2)
 
 
 @pytest.mark.behaviour("RUN-10")
-def test_cancel_where_a_run_waits(folder: Path) -> None:
-    async def body() -> None:
-        async with app.running(str(folder / "interlock.db"), lanes={"main": 1}):
-            holder = await app.submit("hold", {"folder": str(folder), "name": "holder"})
-            waiting = await app.submit("hold", {"folder": str(folder), "name": "waiting"})
-            later = await app.submit("hold", {"folder": str(folder), "name": "later"}, delay="1h")
-            await until(lambda: lines_of(folder / "holder.started"), "the lane is full")
-            assert await waiting.state() is S.SCHEDULED
-            assert await later.state() is S.PRERUN
-            assert await waiting.cancel("not needed") is S.CANCELLED
-            assert await later.cancel() is S.CANCELLED
-            assert (await waiting.info()).reason == "not needed"
-            tell_to_go(folder, "holder")
-            assert await holder.result(30) == 1
-            assert await holder.cancel() is S.SUCCEEDED
-            failing = await app.submit("flaky.slow", {"folder": str(folder)})
-            while await failing.state() is not S.RETRYING:
-                assert await failing.state() in (S.SCHEDULED, S.DISPATCHED, S.RUNNING, S.RETRYING)
-            assert await failing.cancel() is S.CANCELLED
-            assert (await failing.info()).attempt == 1
-            assert not lines_of(folder / "waiting.started")
-            assert not lines_of(folder / "later.started")
-
-    run_async(body())
+async def test_cancel_where_a_run_waits(folder: Path) -> None:
+    async with app.running(str(folder / "interlock.db"), lanes={"main": 1}):
+        holder = await app.submit("hold", {"folder": str(folder), "name": "holder"})
+        waiting = await app.submit("hold", {"folder": str(folder), "name": "waiting"})
+        later = await app.submit("hold", {"folder": str(folder), "name": "later"}, delay="1h")
+        await until(lambda: lines_of(folder / "holder.started"), "the lane is full")
+        assert await waiting.state() is S.SCHEDULED
+        assert await later.state() is S.PRERUN
+        assert await waiting.cancel("not needed") is S.CANCELLED
+        assert await later.cancel() is S.CANCELLED
+        assert (await waiting.info()).reason == "not needed"
+        tell_to_go(folder, "holder")
+        assert await holder.result(30) == 1
+        assert await holder.cancel() is S.SUCCEEDED
+        failing = await app.submit("flaky.slow", {"folder": str(folder)})
+        while await failing.state() is not S.RETRYING:
+            assert await failing.state() in (S.SCHEDULED, S.DISPATCHED, S.RUNNING, S.RETRYING)
+        assert await failing.cancel() is S.CANCELLED
+        assert (await failing.info()).attempt == 1
+        assert not lines_of(folder / "waiting.started")
+        assert not lines_of(folder / "later.started")
 
 
 @pytest.mark.behaviour("RET-3")
-def test_a_retry_waits_without_a_slot(folder: Path) -> None:
-    async def body() -> None:
-        async with app.running(str(folder / "interlock.db"), lanes={"main": 1}):
-            failing = await app.submit("flaky.slow", {"folder": str(folder)})
-            await until(lambda: lines_of(folder / "attempts"), "it has started")
-            assert await (await app.submit("echo", {"value": 1})).result(30) == 1
-            assert await failing.state() is S.RETRYING
-            assert await failing.result(30) == 2
-            states = [entry.after for entry in await failing.history()]
-            assert states[states.index(S.RETRYING) + 1] is S.PENDING
-
-    run_async(body())
+async def test_a_retry_waits_without_a_slot(folder: Path) -> None:
+    async with app.running(str(folder / "interlock.db"), lanes={"main": 1}):
+        failing = await app.submit("flaky.slow", {"folder": str(folder)})
+        await until(lambda: lines_of(folder / "attempts"), "it has started")
+        assert await (await app.submit("echo", {"value": 1})).result(30) == 1
+        assert await failing.state() is S.RETRYING
+        assert await failing.result(30) == 2
+        states = [entry.after for entry in await failing.history()]
+        assert states[states.index(S.RETRYING) + 1] is S.PENDING
 
 
-def test_an_unknown_run_is_named(server: Server) -> None:
-    async def body() -> None:
-        async with app.connected(str(server.socket)):
-            nobody = await app.handle("nobody")
-            for ask in (nobody.info, nobody.cancel, nobody.history, nobody.logs, nobody.wait):
-                with pytest.raises(il.InterlockError, match="'nobody' does not exist") as caught:
-                    await ask()
-                assert caught.value.code == "unknown_run"
-
-    run_async(body())
+async def test_an_unknown_run_is_named(server: Server) -> None:
+    async with app.connected(str(server.socket)):
+        nobody = await app.handle("nobody")
+        for ask in (nobody.info, nobody.cancel, nobody.history, nobody.logs, nobody.wait):
+            with pytest.raises(il.InterlockError, match="'nobody' does not exist") as caught:
+                await ask()
+            assert caught.value.code == "unknown_run"

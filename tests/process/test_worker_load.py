@@ -14,7 +14,7 @@ from interlock.wire import message as m
 from interlock.worker import load
 from interlock.worker.host import Host, HostSettings
 from soak.simulation.loop import VirtualLoop
-from tests.helpers.places import run_async, until
+from tests.helpers.places import until
 from tests.helpers.played import OF_JOBS, worker_of
 from tests.process.test_kept_lines import Link, Links, Silent
 
@@ -136,21 +136,17 @@ def test_a_clock_that_is_off_is_corrected_in_what_it_sends_and_what_it_is_given(
     with_host(body)
 
 
-def test_a_worker_process_announces_its_flags(folder: Path) -> None:
+async def test_a_worker_process_announces_its_flags(folder: Path) -> None:
     where = ["--pool", "gpu", "--label", "region=eu", "--label", "zone=a,b", "--max-parallel", "8"]
     flags = [*where, "--capability", "cuda", "--capability", "ssd"]
-
-    async def body() -> None:
-        async with worker_of(folder, *OF_JOBS, *flags) as (script, _, _):
-            await until(lambda: script.loads, "it says how busy its machine is")
-            hello = script.heard[0]
-            assert isinstance(hello, m.Hello)
-            assert (hello.pool, hello.slots, hello.capabilities) == ("gpu", 8, ["cuda", "ssd"])
-            assert hello.labels == {"region": "eu", "zone": "a,b"}
-            assert hello.wall > WALL
-            assert script.loads[0].memory > 0
-
-    run_async(body())
+    async with worker_of(folder, *OF_JOBS, *flags) as (script, _, _):
+        await until(lambda: script.loads, "it says how busy its machine is")
+        hello = script.heard[0]
+        assert isinstance(hello, m.Hello)
+        assert (hello.pool, hello.slots, hello.capabilities) == ("gpu", 8, ["cuda", "ssd"])
+        assert hello.labels == {"region": "eu", "zone": "a,b"}
+        assert hello.wall > WALL
+        assert script.loads[0].memory > 0
 
 
 STAT = "cpu  {} 0 0 {} 0 0 0 0 0 0\ncpu0 1 1 1 1\n"

@@ -8,6 +8,8 @@ from tests.remote.certificates import certificates
 from tests.remote.stage import GRANTS, HERE, TOKEN
 from tests.remote.test_strangers import Recorder, on_loop
 
+run_test = on_loop
+
 REFUSED = {
     # The certificate of the scheduler, what the worker verifies it with, and why it refuses.
     "of another CA": ("right", "ca", "other", "self-signed certificate"),
@@ -61,40 +63,30 @@ def test_a_wrong_certificate_gets_no_token(case: str, loop: str) -> None:
 
 
 @pytest.mark.parametrize("case", ACCEPTED)
-def test_a_right_certificate(case: str) -> None:
-    async def body() -> None:
-        error, recorder = await connected(*ACCEPTED[case])
-        assert (error, len(recorder.opened_by)) == (None, 1)
-
-    on_loop(body)
+async def test_a_right_certificate(case: str) -> None:
+    error, recorder = await connected(*ACCEPTED[case])
+    assert (error, len(recorder.opened_by)) == (None, 1)
 
 
-def test_a_wrong_token_is_named() -> None:
-    async def body() -> None:
-        error, _ = await connected("right", "ca", "right", "wrong-0123456789abcdef")
-        assert isinstance(error, TokenRefused)
-        assert "0123456789abcdef" not in str(error)
-
-    on_loop(body)
+async def test_a_wrong_token_is_named() -> None:
+    error, _ = await connected("right", "ca", "right", "wrong-0123456789abcdef")
+    assert isinstance(error, TokenRefused)
+    assert "0123456789abcdef" not in str(error)
 
 
-def test_a_worker_that_was_accepted_once_keeps_trying(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_worker_that_was_accepted_once_keeps_trying(caplog: pytest.LogCaptureFixture) -> None:
     """The scheduler may have been started with a wrong certificate, or without the token, by mistake."""
-
-    async def body() -> None:
-        listener = TlsBus(HERE, certificates()["right"].context(), grants=GRANTS)
+    listener = TlsBus(HERE, certificates()["right"].context(), grants=GRANTS)
+    await listener.listen(Recorder())
+    worker = bus_that_verifies(listener.address, "ca", "right")
+    (await worker.connect(Recorder())).close()
+    await listener.close()
+    for server, grants, why in (("other", GRANTS, "cannot be verified"), ("right", [], "closed the connection")):
+        listener = TlsBus(listener.address, certificates()[server].context(), grants=grants)
         await listener.listen(Recorder())
-        worker = bus_that_verifies(listener.address, "ca", "right")
-        (await worker.connect(Recorder())).close()
-        await listener.close()
-        for server, grants, why in (("other", GRANTS, "cannot be verified"), ("right", [], "closed the connection")):
-            listener = TlsBus(listener.address, certificates()[server].context(), grants=grants)
-            await listener.listen(Recorder())
-            with pytest.raises(NotRunning):
-                await worker.connect(Recorder())
-            assert any(why in record.getMessage() for record in caplog.records)
-            await listener.close()
-        with pytest.raises(NotRunning, match="interlock up --listen-workers"):
+        with pytest.raises(NotRunning):
             await worker.connect(Recorder())
-
-    on_loop(body)
+        assert any(why in record.getMessage() for record in caplog.records)
+        await listener.close()
+    with pytest.raises(NotRunning, match="interlock up --listen-workers"):
+        await worker.connect(Recorder())

@@ -12,6 +12,8 @@ from tests.helpers.places import until
 from tests.remote.stage import OF_ACME, OF_GPU, TOKEN, Scheduler, Worker, connecting_bus, stage
 from tests.remote.test_strangers import Recorder, on_loop
 
+run_test = on_loop
+
 SHORT, LONG = (
     0.2,
     2.0,
@@ -76,118 +78,100 @@ def test_a_cut_link_costs_no_attempt() -> None:
     on_loop(body)
 
 
-def test_repeated_and_changed_bytes_end_the_link_and_no_more() -> None:
+async def test_repeated_and_changed_bytes_end_the_link_and_no_more() -> None:
     """TLS notices both; the worker comes back and reports what it has."""
-
-    async def body() -> None:
-        async with stage(LONG) as (scheduler, network, worker):
-            for change in (lambda data: [data, data], lambda data: [data[:-1] + bytes([data[-1] ^ 1])]):
-                before = network.connections
-                run_id = await scheduler.submit()
-                await until(lambda run_id=run_id: (run_id, 1) in worker.work.running, "it has begun")  # type: ignore[misc] # the default binds it
-                network.change = change
-                worker.work.end((run_id, 1))
-                await until(lambda before=before: network.connections > before, "it connects again")  # type: ignore[misc] # as above
-                network.change = lambda data: [data]
-                run = await scheduler.ended(run_id)
-                assert (run.state, run.attempt) == (State.SUCCEEDED, 1)
-
-    on_loop(body)
-
-
-def test_a_slow_link_only_takes_longer() -> None:
-    """It carries one byte in each packet."""
-
-    async def body() -> None:
-        async with stage(LONG) as (scheduler, network, worker):
-            network.change = lambda data: [data[place : place + 1] for place in range(len(data))]
+    async with stage(LONG) as (scheduler, network, worker):
+        for change in (lambda data: [data, data], lambda data: [data[:-1] + bytes([data[-1] ^ 1])]):
+            before = network.connections
             run_id = await scheduler.submit()
-            await begun(worker)
-            await executed_once(scheduler, worker, run_id)
+            await until(lambda run_id=run_id: (run_id, 1) in worker.work.running, "it has begun")  # type: ignore[misc] # the default binds it
+            network.change = change
+            worker.work.end((run_id, 1))
+            await until(lambda before=before: network.connections > before, "it connects again")  # type: ignore[misc] # as above
+            network.change = lambda data: [data]
+            run = await scheduler.ended(run_id)
+            assert (run.state, run.attempt) == (State.SUCCEEDED, 1)
 
-    on_loop(body)
+
+async def test_a_slow_link_only_takes_longer() -> None:
+    """It carries one byte in each packet."""
+    async with stage(LONG) as (scheduler, network, worker):
+        network.change = lambda data: [data[place : place + 1] for place in range(len(data))]
+        run_id = await scheduler.submit()
+        await begun(worker)
+        await executed_once(scheduler, worker, run_id)
 
 
 @pytest.mark.behaviour("LIV-4")
 @pytest.mark.parametrize("ends", ["during the partition", "after it"])
 @pytest.mark.parametrize("breaks", [False, True])
-def test_a_partition_shorter_than_the_silence_costs_nothing(ends: str, breaks: bool) -> None:
-    async def body() -> None:
-        async with stage(LONG) as (scheduler, network, worker):
-            run_id = await scheduler.submit()
-            await begun(worker)
-            await running(scheduler, run_id)
-            network.hold()
-            if breaks:
-                network.cut()
-                await until(
-                    lambda: "site:worker-1" not in scheduler.engine.present.peers.worker_names(), "the link is gone"
-                )
-            if ends == "during the partition":
-                worker.work.end((run_id, 1))
-            network.heal()
-            await scheduler.joined("site:worker-1")
-            if ends == "during the partition":
-                run = await scheduler.ended(run_id)
-                assert (run.state, run.attempt, worker.work.begun) == (State.SUCCEEDED, 1, [(run_id, 1)])
-            else:
-                await executed_once(scheduler, worker, run_id)
-
-    on_loop(body)
+async def test_a_partition_shorter_than_the_silence_costs_nothing(ends: str, breaks: bool) -> None:
+    async with stage(LONG) as (scheduler, network, worker):
+        run_id = await scheduler.submit()
+        await begun(worker)
+        await running(scheduler, run_id)
+        network.hold()
+        if breaks:
+            network.cut()
+            await until(
+                lambda: "site:worker-1" not in scheduler.engine.present.peers.worker_names(), "the link is gone"
+            )
+        if ends == "during the partition":
+            worker.work.end((run_id, 1))
+        network.heal()
+        await scheduler.joined("site:worker-1")
+        if ends == "during the partition":
+            run = await scheduler.ended(run_id)
+            assert (run.state, run.attempt, worker.work.begun) == (State.SUCCEEDED, 1, [(run_id, 1)])
+        else:
+            await executed_once(scheduler, worker, run_id)
 
 
 @pytest.mark.behaviour("LIV-2", "LIV-3")
 @pytest.mark.parametrize("ends", ["during the partition", "never"])
 @pytest.mark.parametrize("breaks", [False, True])
-def test_a_partition_longer_than_the_silence_costs_an_attempt(ends: str, breaks: bool) -> None:
+async def test_a_partition_longer_than_the_silence_costs_an_attempt(ends: str, breaks: bool) -> None:
     """Two attempts, two fences, one result; the first attempt stops by itself when its link is back."""
-
-    async def body() -> None:
-        async with stage(SHORT) as (scheduler, network, worker):
-            run_id = await scheduler.submit()
-            await begun(worker)
-            await running(scheduler, run_id)
-            network.hold()
-            if breaks:
-                network.cut()
-            if ends == "during the partition":
-                worker.work.end((run_id, 1))
-            await until(lambda: (run := scheduler.live(run_id)) and run.crashes == 1, "the attempt counts as lost")
-            network.heal()
-            # A busy machine may make it lose more than one.
-            await until(lambda: any(fence > 1 for _, fence in worker.work.running), "another attempt has begun")
-            assert worker.work.stopped[:1] == ([] if ends == "during the partition" else [(run_id, 1)])
-            worker.work.ends_at_once = True
-            for key in list(worker.work.running):
-                worker.work.end(key)
-            run = await scheduler.ended(run_id)
-            fences = [fence for _, fence in worker.work.begun]
-            assert (run.state, run.attempt >= 2, len(set(fences)) == len(fences)) == (State.SUCCEEDED, True, True)
-            assert run.result == str(run.fence).encode() != b"1"
-            assert (await scheduler.states(run_id)).count(State.SUCCEEDED) == 1
-
-    on_loop(body)
+    async with stage(SHORT) as (scheduler, network, worker):
+        run_id = await scheduler.submit()
+        await begun(worker)
+        await running(scheduler, run_id)
+        network.hold()
+        if breaks:
+            network.cut()
+        if ends == "during the partition":
+            worker.work.end((run_id, 1))
+        await until(lambda: (run := scheduler.live(run_id)) and run.crashes == 1, "the attempt counts as lost")
+        network.heal()
+        # A busy machine may make it lose more than one.
+        await until(lambda: any(fence > 1 for _, fence in worker.work.running), "another attempt has begun")
+        assert worker.work.stopped[:1] == ([] if ends == "during the partition" else [(run_id, 1)])
+        worker.work.ends_at_once = True
+        for key in list(worker.work.running):
+            worker.work.end(key)
+        run = await scheduler.ended(run_id)
+        fences = [fence for _, fence in worker.work.begun]
+        assert (run.state, run.attempt >= 2, len(set(fences)) == len(fences)) == (State.SUCCEEDED, True, True)
+        assert run.result == str(run.fence).encode() != b"1"
+        assert (await scheduler.states(run_id)).count(State.SUCCEEDED) == 1
 
 
 @pytest.mark.behaviour("LIV-4")
-def test_the_next_scheduler_adopts_running_work() -> None:
-    async def body() -> None:
-        async with stage(LONG) as (scheduler, _, worker):
-            run_ids = [await scheduler.submit(), await scheduler.submit()]
-            await begun(worker, 2)
-            for run_id in run_ids:
-                await running(scheduler, run_id)
-            await scheduler.stop()
-            worker.work.end((run_ids[0], 1))
-            await scheduler.start()
-            await scheduler.joined("site:worker-1")
-            worker.work.end((run_ids[1], 1))
-            for run_id in run_ids:
-                assert (await scheduler.ended(run_id)).state is State.SUCCEEDED
-                assert await scheduler.states(run_id) == EXECUTED_ONCE
-            assert sorted(worker.work.begun) == sorted((run_id, 1) for run_id in run_ids)
-
-    on_loop(body)
+async def test_the_next_scheduler_adopts_running_work() -> None:
+    async with stage(LONG) as (scheduler, _, worker):
+        run_ids = [await scheduler.submit(), await scheduler.submit()]
+        await begun(worker, 2)
+        for run_id in run_ids:
+            await running(scheduler, run_id)
+        await scheduler.stop()
+        worker.work.end((run_ids[0], 1))
+        await scheduler.start()
+        await scheduler.joined("site:worker-1")
+        worker.work.end((run_ids[1], 1))
+        for run_id in run_ids:
+            assert (await scheduler.ended(run_id)).state is State.SUCCEEDED
+            assert await scheduler.states(run_id) == EXECUTED_ONCE
+        assert sorted(worker.work.begun) == sorted((run_id, 1) for run_id in run_ids)
 
 
 def hello(name: str, pool: str = "", *held: m.Held) -> m.Hello:
@@ -215,93 +199,75 @@ def error_in(answer: list[m.Message]) -> InterlockError:
 @pytest.mark.parametrize(
     "first", [m.Greeting(m.PROTOCOL), m.Unready("w", "", "", ""), m.Credential(TOKEN), m.Heartbeat([])]
 )
-def test_a_worker_can_only_be_a_worker(first: m.Message) -> None:
-    async def body() -> None:
-        async with stage() as (scheduler, _, _):
-            error = error_in(await told(scheduler, TOKEN, first))
-            assert isinstance(error, Refused)
-            assert type(first).__name__ in str(error)
-            assert TOKEN not in str(error)
-
-    on_loop(body)
+async def test_a_worker_can_only_be_a_worker(first: m.Message) -> None:
+    async with stage() as (scheduler, _, _):
+        error = error_in(await told(scheduler, TOKEN, first))
+        assert isinstance(error, Refused)
+        assert type(first).__name__ in str(error)
+        assert TOKEN not in str(error)
 
 
-def test_a_token_binds_its_workers_to_pools_and_a_tenant() -> None:
-    async def body() -> None:
-        async with stage() as (scheduler, _, _):
-            error = error_in(await told(scheduler, OF_GPU, hello("worker-1")))
-            assert isinstance(error, Forbidden)
-            assert str(error) == "pool: 'default' is not a pool of the token 'gpus'; it has gpu, tpu"
-            assert isinstance((await told(scheduler, OF_GPU, hello("worker-1", "tpu")))[0], m.Welcome)
-            worker = Worker(connecting_bus(scheduler.address, OF_ACME))
-            await scheduler.joined("acme:worker-1")
-            workers = scheduler.engine.state.workers
-            await until(lambda: "acme:worker-1" in workers, "it is known")
-            assert (workers["acme:worker-1"].tenants, workers["site:worker-1"].tenants) == ({"acme"}, None)
-            await worker.close()
-
-    on_loop(body)
+async def test_a_token_binds_its_workers_to_pools_and_a_tenant() -> None:
+    async with stage() as (scheduler, _, _):
+        error = error_in(await told(scheduler, OF_GPU, hello("worker-1")))
+        assert isinstance(error, Forbidden)
+        assert str(error) == "pool: 'default' is not a pool of the token 'gpus'; it has gpu, tpu"
+        assert isinstance((await told(scheduler, OF_GPU, hello("worker-1", "tpu")))[0], m.Welcome)
+        worker = Worker(connecting_bus(scheduler.address, OF_ACME))
+        await scheduler.joined("acme:worker-1")
+        workers = scheduler.engine.state.workers
+        await until(lambda: "acme:worker-1" in workers, "it is known")
+        assert (workers["acme:worker-1"].tenants, workers["site:worker-1"].tenants) == ({"acme"}, None)
+        await worker.close()
 
 
-def test_a_worker_of_one_tenant_never_gets_anothers_payload() -> None:
-    async def body() -> None:
-        async with stage() as (scheduler, _, every):
-            acme = Worker(connecting_bus(scheduler.address, OF_ACME))
-            await scheduler.joined("acme:worker-1")
-            every.work.ends_at_once = acme.work.ends_at_once = True
-            run_ids = [await scheduler.submit(tenant, f'"{tenant}"'.encode()) for tenant in ("acme", "other") * 20]
-            for run_id in run_ids:
-                assert (await scheduler.ended(run_id)).state is State.SUCCEEDED
-            assert set(acme.work.payloads) == {b'"acme"'}
-            await every.close()
-            await until(
-                lambda: scheduler.engine.present.peers.worker_names() == ["acme:worker-1"], "the other has left"
-            )
-            waiting = await scheduler.submit("other", b'"other"')
-            mine = await scheduler.submit("acme", b'"acme"')
-            await scheduler.ended(mine)
-            assert (run := scheduler.live(waiting)) is not None
-            assert run.state is State.SCHEDULED
-            assert set(acme.work.payloads) == {b'"acme"'}
-            await acme.close()
-
-    on_loop(body)
+async def test_a_worker_of_one_tenant_never_gets_anothers_payload() -> None:
+    async with stage() as (scheduler, _, every):
+        acme = Worker(connecting_bus(scheduler.address, OF_ACME))
+        await scheduler.joined("acme:worker-1")
+        every.work.ends_at_once = acme.work.ends_at_once = True
+        run_ids = [await scheduler.submit(tenant, f'"{tenant}"'.encode()) for tenant in ("acme", "other") * 20]
+        for run_id in run_ids:
+            assert (await scheduler.ended(run_id)).state is State.SUCCEEDED
+        assert set(acme.work.payloads) == {b'"acme"'}
+        await every.close()
+        await until(lambda: scheduler.engine.present.peers.worker_names() == ["acme:worker-1"], "the other has left")
+        waiting = await scheduler.submit("other", b'"other"')
+        mine = await scheduler.submit("acme", b'"acme"')
+        await scheduler.ended(mine)
+        assert (run := scheduler.live(waiting)) is not None
+        assert run.state is State.SCHEDULED
+        assert set(acme.work.payloads) == {b'"acme"'}
+        await acme.close()
 
 
-def test_a_worker_of_one_pool_never_gets_anothers_payload() -> None:
-    async def body() -> None:
-        async with stage() as (scheduler, _, plain):
-            gpu = Worker(connecting_bus(scheduler.address, OF_GPU), pool="gpu")
-            await scheduler.joined("gpus:worker-1")
-            plain.work.ends_at_once = gpu.work.ends_at_once = True
-            for job in ("job", "gpu-job") * 20:
-                await scheduler.ended(await scheduler.submit("default", f'"{job}"'.encode(), job))
-            assert (set(plain.work.payloads), set(gpu.work.payloads)) == ({b'"job"'}, {b'"gpu-job"'})
-            await gpu.close()
-
-    on_loop(body)
+async def test_a_worker_of_one_pool_never_gets_anothers_payload() -> None:
+    async with stage() as (scheduler, _, plain):
+        gpu = Worker(connecting_bus(scheduler.address, OF_GPU), pool="gpu")
+        await scheduler.joined("gpus:worker-1")
+        plain.work.ends_at_once = gpu.work.ends_at_once = True
+        for job in ("job", "gpu-job") * 20:
+            await scheduler.ended(await scheduler.submit("default", f'"{job}"'.encode(), job))
+        assert (set(plain.work.payloads), set(gpu.work.payloads)) == ({b'"job"'}, {b'"gpu-job"'})
+        await gpu.close()
 
 
-def test_nobody_takes_the_name_of_another_tokens_worker() -> None:
+async def test_nobody_takes_the_name_of_another_tokens_worker() -> None:
     """Neither while it is connected nor while it is not: its attempts and their results stay its own."""
-
-    async def body() -> None:
-        async with stage(LONG) as (scheduler, network, worker):
-            run_id = await scheduler.submit()
-            await begun(worker)
-            await running(scheduler, run_id)
-            forged = [m.Held(run_id, 1, True)], m.Finished(run_id, 1, "succeeded", b'"forged"')
-            for away in (False, True):
-                if away:
-                    network.hold()
-                    network.cut()
-                    await until(lambda: scheduler.engine.present.peers.worker_names() == [], "it is away")
-                await told(scheduler, OF_ACME, hello("worker-1", "", *forged[0]), forged[1])
-            network.heal()
-            await scheduler.joined("site:worker-1")
-            await executed_once(scheduler, worker, run_id)
-
-    on_loop(body)
+    async with stage(LONG) as (scheduler, network, worker):
+        run_id = await scheduler.submit()
+        await begun(worker)
+        await running(scheduler, run_id)
+        forged = [m.Held(run_id, 1, True)], m.Finished(run_id, 1, "succeeded", b'"forged"')
+        for away in (False, True):
+            if away:
+                network.hold()
+                network.cut()
+                await until(lambda: scheduler.engine.present.peers.worker_names() == [], "it is away")
+            await told(scheduler, OF_ACME, hello("worker-1", "", *forged[0]), forged[1])
+        network.heal()
+        await scheduler.joined("site:worker-1")
+        await executed_once(scheduler, worker, run_id)
 
 
 def test_a_worker_that_finds_its_links_cut_slows_down() -> None:

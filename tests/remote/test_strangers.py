@@ -48,6 +48,9 @@ def on_loop(body: Callable[[], Coroutine[Any, Any, None]], kind: str = "uvloop")
         loop.close()
 
 
+run_test = on_loop
+
+
 @asynccontextmanager
 async def listening() -> AsyncIterator[tuple[TlsBus, Recorder]]:
     bus, recorder = listening_bus(), Recorder()
@@ -118,14 +121,11 @@ def test_they_get_no_answer(said: str, loop: str, caplog: pytest.LogCaptureFixtu
     assert "0123456789abcdef" not in text
 
 
-def test_without_tls_or_with_an_old_version(caplog: pytest.LogCaptureFixture) -> None:
-    async def body() -> None:
-        async with listening() as (bus, recorder):
-            assert not (await answer_to(bus.address, RIGHT, context=None)).strip(b"\x15\x03\x01\x00\x02\x46\x16")
-            assert await answer_to(bus.address, RIGHT, context=trusting(ssl.TLSVersion.TLSv1_2)) == b""
-            assert recorder.opened_by == []
-
-    on_loop(body)
+async def test_without_tls_or_with_an_old_version(caplog: pytest.LogCaptureFixture) -> None:
+    async with listening() as (bus, recorder):
+        assert not (await answer_to(bus.address, RIGHT, context=None)).strip(b"\x15\x03\x01\x00\x02\x46\x16")
+        assert await answer_to(bus.address, RIGHT, context=trusting(ssl.TLSVersion.TLSv1_2)) == b""
+        assert recorder.opened_by == []
 
 
 @pytest.mark.parametrize("part", [b"", RIGHT[:3], RIGHT[:-1]])
@@ -169,15 +169,12 @@ def test_idle_ones_keep_nobody_out(caplog: pytest.LogCaptureFixture) -> None:
     assert "100 others came before" in record.getMessage()
 
 
-def test_the_log_has_one_refusal_a_second(caplog: pytest.LogCaptureFixture) -> None:
-    async def body() -> None:
-        async with listening() as (bus, _):
-            began = asyncio.get_running_loop().time()
-            for _ in range(20):
-                await answer_to(bus.address, *SAID["garbage"], context=trusting())
-            assert len(caplog.records) <= 1 + (asyncio.get_running_loop().time() - began)
-
-    on_loop(body)
+async def test_the_log_has_one_refusal_a_second(caplog: pytest.LogCaptureFixture) -> None:
+    async with listening() as (bus, _):
+        began = asyncio.get_running_loop().time()
+        for _ in range(20):
+            await answer_to(bus.address, *SAID["garbage"], context=trusting())
+        assert len(caplog.records) <= 1 + (asyncio.get_running_loop().time() - began)
 
 
 @pytest.mark.parametrize("loop", ["uvloop", "asyncio"])

@@ -26,34 +26,27 @@ from tests.services.apps import app
 
 
 @pytest.mark.behaviour("SUP-7", "SUP-10")
-def test_a_service_of_the_app_lives_as_long_as_the_block(folder: Path) -> None:
-    async def body() -> None:
-        async with app.running(str(folder / "interlock.db")):
-            await until(lambda: lines_of(folder / "notes"), "it runs")
-            _, _, pid, _, value = lines_of(folder / "notes")[-1].split()
-            assert value == "5"
-            assert alive(int(pid))
-        assert not alive(int(pid))
-        assert processes_of(folder) == []
-        assert lines_of(folder / "notes")[-1] == "ticker term"
-
-    run_async(body())
+async def test_a_service_of_the_app_lives_as_long_as_the_block(folder: Path) -> None:
+    async with app.running(str(folder / "interlock.db")):
+        await until(lambda: lines_of(folder / "notes"), "it runs")
+        _, _, pid, _, value = lines_of(folder / "notes")[-1].split()
+        assert value == "5"
+        assert alive(int(pid))
+    assert not alive(int(pid))
+    assert processes_of(folder) == []
+    assert lines_of(folder / "notes")[-1] == "ticker term"
 
 
 @pytest.mark.behaviour("TIM-12")
-def test_schedules_of_the_app_and_of_files_hold_inside_a_program(folder: Path) -> None:
+async def test_schedules_of_the_app_and_of_files_hold_inside_a_program(folder: Path) -> None:
     document = "kind: Job\nid: file\nschedule: {once: true}\nrun: {shell: echo 9 >> ticks}\ncwd: .\n"
     (folder / "a.yaml").write_text(document)
-
-    async def body() -> None:
-        async with app.running(str(folder / "interlock.db"), files=[str(folder / "a.yaml")]):
-            await until(lambda: sorted(lines_of(folder / "ticks")) == ["7", "9"], "both have run")
-        # Once is once, whoever starts it again.
-        async with app.running(str(folder / "interlock.db")):
-            assert await (await app.submit("echo", {"value": 1})).result(30) == 1
-        assert len(lines_of(folder / "ticks")) == 2
-
-    run_async(body())
+    async with app.running(str(folder / "interlock.db"), files=[str(folder / "a.yaml")]):
+        await until(lambda: sorted(lines_of(folder / "ticks")) == ["7", "9"], "both have run")
+    # Once is once, whoever starts it again.
+    async with app.running(str(folder / "interlock.db")):
+        assert await (await app.submit("echo", {"value": 1})).result(30) == 1
+    assert len(lines_of(folder / "ticks")) == 2
 
 
 def test_the_policy_of_its_files_finds_the_scanners_of_the_app(folder: Path) -> None:
@@ -120,25 +113,21 @@ def test_a_worker_that_dies_too_often_is_given_up_and_the_others_go_on(
 
 
 @pytest.mark.behaviour("SUP-6")
-def test_a_reload_that_comes_too_early_or_too_late(folder: Path) -> None:
+async def test_a_reload_that_comes_too_early_or_too_late(folder: Path) -> None:
     """Too early it waits for its turn; when everything is over it is refused."""
     declared = [Group(name="shop", children=[Process(name="one", command=["sleep", "1000"], cwd=str(folder))])]
     settings = Settings(database=str(folder / "interlock.db"), http="off")
     scheduler = Scheduler({}, None, settings, load=lambda: Loaded(children=declared))
-
-    async def body() -> None:
-        reload = asyncio.ensure_future(scheduler.services.reload("test"))
-        await scheduler.start()
-        try:
-            assert await reload == Reloaded(jobs=Difference(), services=Difference(unchanged=["shop", "one"]))
-            (shop,) = scheduler.tree.child("services").children
-            assert [one.status for one in (shop, *shop.children)] == [Status.RUNNING, Status.RUNNING]
-        finally:
-            await scheduler.stop()
-        with pytest.raises(WrongStatus):
-            await scheduler.services.reload("test")
-
-    run_async(body())
+    reload = asyncio.ensure_future(scheduler.services.reload("test"))
+    await scheduler.start()
+    try:
+        assert await reload == Reloaded(jobs=Difference(), services=Difference(unchanged=["shop", "one"]))
+        (shop,) = scheduler.tree.child("services").children
+        assert [one.status for one in (shop, *shop.children)] == [Status.RUNNING, Status.RUNNING]
+    finally:
+        await scheduler.stop()
+    with pytest.raises(WrongStatus):
+        await scheduler.services.reload("test")
 
 
 class CountingStore(MemoryStore):
@@ -152,20 +141,16 @@ class CountingStore(MemoryStore):
 
 
 @pytest.mark.behaviour("LIV-2", "REC-1")
-def test_missed_heartbeats_and_the_interval_of_sweeps_come_from_the_settings(folder: Path) -> None:
+async def test_missed_heartbeats_and_the_interval_of_sweeps_come_from_the_settings(folder: Path) -> None:
     usual = Settings(database=":memory:")
     assert (usual.missed_heartbeats, usual.sweep_interval) == (3, 30.0)
     options: dict[str, Any] = {"missed_heartbeats": 7, "heartbeat": "100ms", "sweep_interval": "100ms"}
     settings = Settings(database=str(folder / "interlock.db"), http="off", workers=0, **options)
     store = CountingStore()
     scheduler = Scheduler(app.definitions, app.target(), settings, store)
-
-    async def body() -> None:
-        await scheduler.start()
-        try:
-            await until(lambda: store.sweeps >= 3, "it sweeps every tenth of a second")
-            assert scheduler.engine.state.limits.silence == pytest.approx(0.7)
-        finally:
-            await scheduler.stop()
-
-    run_async(body())
+    await scheduler.start()
+    try:
+        await until(lambda: store.sweeps >= 3, "it sweeps every tenth of a second")
+        assert scheduler.engine.state.limits.silence == pytest.approx(0.7)
+    finally:
+        await scheduler.stop()

@@ -73,18 +73,14 @@ def test_a_reader_resumes_after_any_chunk(client: il.Client) -> None:
             next(run.stream(after=wrong))
 
 
-def test_both_clients_and_the_app_read_the_same(client: il.Client, server: Server) -> None:
+async def test_both_clients_and_the_app_read_the_same(client: il.Client, server: Server) -> None:
     run = client.submit("emit", {"chunks": VALUES})
     chunks = list(run.stream())
+    from tests.helpers.streaming_jobs import app
 
-    async def read() -> None:
-        from tests.helpers.streaming_jobs import app
-
-        async with il.AsyncClient(f"unix:{server.http_socket}") as other, app.connected(str(server.socket)):
-            assert [chunk async for chunk in other.handle(run.id).stream()] == chunks
-            assert [chunk async for chunk in (await app.handle(run.id)).stream(after=chunks[2].id)] == chunks[3:]
-
-    run_async(read())
+    async with il.AsyncClient(f"unix:{server.http_socket}") as other, app.connected(str(server.socket)):
+        assert [chunk async for chunk in other.handle(run.id).stream()] == chunks
+        assert [chunk async for chunk in (await app.handle(run.id)).stream(after=chunks[2].id)] == chunks[3:]
 
 
 def test_a_retry_begins_the_stream_again_as_the_next_attempt(client: il.Client) -> None:

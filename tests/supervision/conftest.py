@@ -8,6 +8,8 @@ import pytest
 import uvloop
 
 Run = Callable[[Coroutine[Any, Any, None]], None]
+each_loop = pytest.mark.usefixtures("run")
+"""an async test with this mark runs on each event loop"""
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 
 
@@ -17,4 +19,5 @@ def run(request: pytest.FixtureRequest) -> Run:
         with asyncio.Runner(loop_factory=LOOPS[request.param]) as runner:
             runner.run(asyncio.wait_for(main, 60))
 
+    request.node.run_test = lambda body: run_it(body())
     return run_it

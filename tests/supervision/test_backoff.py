@@ -12,6 +12,8 @@ from interlock.supervision import Backoff, Budget, ChildContext, Function
 from interlock.supervision.restart import Restarts
 from tests.supervision.stage import AT_ONCE, Stage, at, now, running, status, virtually
 
+run_test = virtually
+
 INITIAL = st.one_of(st.just(0.0), st.floats(0.001, 100.0))
 MULTIPLIER = st.one_of(st.sampled_from([1, 1.01, 2, 1000]), st.floats(1.0, 1000.0))
 MOST = st.floats(0.001, 10_000.0)
@@ -186,57 +188,48 @@ def test_a_child_starts_when_the_model_says(
 
 @pytest.mark.behaviour("SUP-4")
 @pytest.mark.parametrize(("lived", "pause"), [(4.0, 2.0), (4.25, 1.0)])
-def test_a_child_that_was_up_for_exactly_reset_after_goes_on_where_it_was(lived: float, pause: float) -> None:
-    async def body() -> None:
-        stage = Stage()
-        backoff = Backoff(initial=1, jitter=0, reset_after=4)
-        async with running(stage.child("a", backoff=backoff)) as tree:
-            await stage.crash("a")
-            await at(1)
-            assert status(tree, "a") is Status.RUNNING
-            await at(1 + lived)
-            await stage.crash("a")
-            assert tree.child("a").next_try_at == 1 + lived + pause
-            await at(1 + lived + pause - 0.125)
-            assert status(tree, "a") is Status.PENDING
-            await at(1 + lived + pause)
-            assert status(tree, "a") is Status.RUNNING
-
-    virtually(body)
+async def test_a_child_that_was_up_for_exactly_reset_after_goes_on_where_it_was(lived: float, pause: float) -> None:
+    stage = Stage()
+    backoff = Backoff(initial=1, jitter=0, reset_after=4)
+    async with running(stage.child("a", backoff=backoff)) as tree:
+        await stage.crash("a")
+        await at(1)
+        assert status(tree, "a") is Status.RUNNING
+        await at(1 + lived)
+        await stage.crash("a")
+        assert tree.child("a").next_try_at == 1 + lived + pause
+        await at(1 + lived + pause - 0.125)
+        assert status(tree, "a") is Status.PENDING
+        await at(1 + lived + pause)
+        assert status(tree, "a") is Status.RUNNING
 
 
 @pytest.mark.behaviour("SUP-4")
-def test_time_that_it_takes_to_start_and_to_stop_is_not_time_that_it_ran() -> None:
-    async def body() -> None:
-        stage = Stage()
-        backoff = Backoff(initial=1, jitter=0, reset_after=4)
-        async with running(stage.child("a", backoff=backoff, start_takes=10)) as tree:
-            await stage.crash("a")
-            await at(21 + 3)
-            await stage.crash("a")
-            assert tree.child("a").next_try_at == 24 + 2
-
-    virtually(body)
+async def test_time_that_it_takes_to_start_and_to_stop_is_not_time_that_it_ran() -> None:
+    stage = Stage()
+    backoff = Backoff(initial=1, jitter=0, reset_after=4)
+    async with running(stage.child("a", backoff=backoff, start_takes=10)) as tree:
+        await stage.crash("a")
+        await at(21 + 3)
+        await stage.crash("a")
+        assert tree.child("a").next_try_at == 24 + 2
 
 
 @pytest.mark.behaviour("SUP-5")
 @pytest.mark.parametrize(("third", "exhausted"), [(9.875, True), (10.0, False), (10.125, False)])
-def test_in_a_tree_too_the_window_slides(third: float, exhausted: bool) -> None:
-    async def body() -> None:
-        stage = Stage()
-        async with running(stage.child("a", budget=Budget(max_restarts=2, max_duration=10))) as tree:
-            await stage.crash("a")
-            await at(5)
-            await stage.crash("a")
-            await at(third)
-            await stage.crash("a")
-            info = tree.child("a")
-            assert info.exhausted is exhausted
-            assert info.status is (Status.FAILED if exhausted else Status.RUNNING)
-            if exhausted:
-                assert info.reason == "exit 1; restarted 2 times within 10s"
-
-    virtually(body)
+async def test_in_a_tree_too_the_window_slides(third: float, exhausted: bool) -> None:
+    stage = Stage()
+    async with running(stage.child("a", budget=Budget(max_restarts=2, max_duration=10))) as tree:
+        await stage.crash("a")
+        await at(5)
+        await stage.crash("a")
+        await at(third)
+        await stage.crash("a")
+        info = tree.child("a")
+        assert info.exhausted is exhausted
+        assert info.status is (Status.FAILED if exhausted else Status.RUNNING)
+        if exhausted:
+            assert info.reason == "exit 1; restarted 2 times within 10s"
 
 
 @pytest.mark.behaviour("SUP-4")
@@ -276,14 +269,11 @@ def test_at_once_without_limit_does_not_hold_up_the_others() -> None:
 
 
 @pytest.mark.behaviour("SUP-11")
-def test_dice_that_break_leave_a_child_failed_and_say_so() -> None:
-    async def body() -> None:
-        async def ends() -> None:
-            await asyncio.sleep(1)
+async def test_dice_that_break_leave_a_child_failed_and_say_so() -> None:
+    async def ends() -> None:
+        await asyncio.sleep(1)
 
-        async with running(Function(name="a", run=ends), chance=lambda: 1 / 0) as tree:
-            await at(2)
-            assert status(tree, "a") is Status.FAILED
-            assert tree.child("a").reason == "ZeroDivisionError: division by zero"
-
-    virtually(body)
+    async with running(Function(name="a", run=ends), chance=lambda: 1 / 0) as tree:
+        await at(2)
+        assert status(tree, "a") is Status.FAILED
+        assert tree.child("a").reason == "ZeroDivisionError: division by zero"

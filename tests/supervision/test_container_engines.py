@@ -192,26 +192,20 @@ def test_an_engine_that_is_not_on_a_socket(value: str) -> None:
         sockets(None, {"DOCKER_HOST": value})
 
 
-def test_no_engine(tmp_path: Path) -> None:
-    async def body() -> None:
-        with pytest.raises(NoContainerEngine) as caught:
-            await make(tmp_path / "s").start()
-        assert str(caught.value) == (
-            f"engine: no Docker or Podman answers at {tmp_path / 's'} (No such file or directory); "
-            "start one, or name its socket with 'engine' or DOCKER_HOST=unix:///path"
-        )
-
-    run_async(body())
+async def test_no_engine(tmp_path: Path) -> None:
+    with pytest.raises(NoContainerEngine) as caught:
+        await make(tmp_path / "s").start()
+    assert str(caught.value) == (
+        f"engine: no Docker or Podman answers at {tmp_path / 's'} (No such file or directory); "
+        "start one, or name its socket with 'engine' or DOCKER_HOST=unix:///path"
+    )
 
 
-def test_a_socket_that_nobody_listens_on(tmp_path: Path) -> None:
-    async def body() -> None:
-        with socket.socket(socket.AF_UNIX) as left:
-            left.bind(str(tmp_path / "s"))
-        with pytest.raises(NoContainerEngine, match=r"\(Connection refused\)"):
-            await open_engine(None, SHORT, {"DOCKER_HOST": f"unix://{tmp_path}/s"})
-
-    run_async(body())
+async def test_a_socket_that_nobody_listens_on(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(tmp_path / "s"))
+    with pytest.raises(NoContainerEngine, match=r"\(Connection refused\)"):
+        await open_engine(None, SHORT, {"DOCKER_HOST": f"unix://{tmp_path}/s"})
 
 
 # ── one that is not well ────────────────────────────────────────────────────────────────────────────────────────────
@@ -286,25 +280,21 @@ def test_an_image_that_cannot_be_pulled(peer: Peer, answer: bytes, why: str) -> 
     assert "DELETE containers" not in peer.asked
 
 
-def test_cancelled_while_an_engine_makes_it(peer: Peer) -> None:
+async def test_cancelled_while_an_engine_makes_it(peer: Peer) -> None:
     """It would be there only after nobody waits for it any more."""
-
-    async def body() -> None:
-        question = "POST containers/create"
-        held = peer.held[question] = asyncio.Event()
-        async with peer.serving():
-            starting = asyncio.get_running_loop().create_task(make(peer.path, patience=PATIENCE).start())
-            await until(lambda: question in peer.asked, "it is being made")
-            starting.cancel()
-            await asyncio.wait([starting], timeout=0.01)
-            starting.cancel()
-            assert peer.asked[-1] == question
-            held.set()
-            with pytest.raises(asyncio.CancelledError):
-                await starting
-            assert peer.asked[-1] == "DELETE containers"
-
-    run_async(body())
+    question = "POST containers/create"
+    held = peer.held[question] = asyncio.Event()
+    async with peer.serving():
+        starting = asyncio.get_running_loop().create_task(make(peer.path, patience=PATIENCE).start())
+        await until(lambda: question in peer.asked, "it is being made")
+        starting.cancel()
+        await asyncio.wait([starting], timeout=0.01)
+        starting.cancel()
+        assert peer.asked[-1] == question
+        held.set()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+        assert peer.asked[-1] == "DELETE containers"
 
 
 # ── one that goes away ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -391,26 +381,22 @@ def test_its_output_is_delivered_as_lines(peer: Peer) -> None:
 
 
 @pytest.mark.parametrize("lost", [("POST c1/kill",), ("POST c1/kill", "GET c1/json"), ()])
-def test_a_stop_has_an_end_even_if_the_engine_does_nothing(peer: Peer, lost: tuple[str, ...]) -> None:
+async def test_a_stop_has_an_end_even_if_the_engine_does_nothing(peer: Peer, lost: tuple[str, ...]) -> None:
     """It does not answer, or it says that it has killed the container, which runs on."""
-
-    async def body() -> None:
-        reports = Reports()
-        async with peer.serving():
-            instance = make(peer.path, reports)
-            await instance.start()
-            for question in lost:
-                del peer.answers[question]
-            await instance.stop(0.1)
-        assert instance.ended.result().code is None
-        assert instance.ended.result().error in (
-            "the engine did not take the request to kill it",
-            "it did not end although it was killed",
-        )
-        assert instance.forced == (not lost)
-        assert reports.removed == 0
-
-    run_async(body())
+    reports = Reports()
+    async with peer.serving():
+        instance = make(peer.path, reports)
+        await instance.start()
+        for question in lost:
+            del peer.answers[question]
+        await instance.stop(0.1)
+    assert instance.ended.result().code is None
+    assert instance.ended.result().error in (
+        "the engine did not take the request to kill it",
+        "it did not end although it was killed",
+    )
+    assert instance.forced == (not lost)
+    assert reports.removed == 0
 
 
 def test_a_container_that_is_just_being_removed_is_waited_for(peer: Peer) -> None:

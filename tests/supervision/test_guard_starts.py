@@ -17,7 +17,7 @@ from interlock.supervision.guard_client import Ended, NotSpawned, Program
 from interlock.supervision.lineage import MARKER, NOT_YET, marked
 from tests.helpers.places import folder
 from tests.helpers.processes import alive, look, wait_until
-from tests.supervision.conftest import Run
+from tests.supervision.conftest import each_loop
 from tests.supervision.programs import (
     descent,
     guarded,
@@ -26,11 +26,13 @@ from tests.supervision.programs import (
 )
 
 __all__ = ["folder"]
+MOST_FILES = int(Path("/proc/sys/fs/nr_open").read_text())
 
 # ── starts that fail, and starts that are given up ──────────────────────────────────────────────────────────────────
 
 
-def test_what_cannot_be_started_says_why(run: Run, folder: Path) -> None:
+@each_loop
+async def test_what_cannot_be_started_says_why(folder: Path) -> None:
     script = folder / "script"
     script.write_text("#!/nosuch/interpreter\n")
     script.chmod(0o755)
@@ -49,63 +51,55 @@ def test_what_cannot_be_started_says_why(run: Run, folder: Path) -> None:
         ("cwd", errno.ENOTDIR, ("true",), {"cwd": str(plain)}),
         ("descriptors", errno.EBADF, ("true",), {"descriptors": {1: 999_999}}),
     ]
-    if int(Path("/proc/sys/fs/nr_open").read_text()) < 10**9:
+    if MOST_FILES < 10**9:
         wrong.append(("limits.files", errno.EPERM, ("true",), {"limits": Limits(files=10**9)}))
+    async with guarded() as guard:
+        for stage, number, command, options in wrong:
+            with pytest.raises(NotSpawned) as caught:
+                await spawn(guard, *command, **options)
+            assert (caught.value.stage, caught.value.number) == (stage, number)
+        assert with_parent(guard.pid) == []
+        good = await spawn(guard, "true")
+        assert await good.exit == Ended(code=0)
 
-    async def main() -> None:
-        async with guarded() as guard:
-            for stage, number, command, options in wrong:
-                with pytest.raises(NotSpawned) as caught:
-                    await spawn(guard, *command, **options)
-                assert (caught.value.stage, caught.value.number) == (stage, number)
+
+@each_loop
+async def test_a_start_that_is_cancelled_leaves_nothing(folder: Path) -> None:
+    async with guarded() as guard:
+        guard.open()
+        for turns in range(6):
+            # So that the start is not over before it is cancelled.
+            os.kill(guard.pid or 0, signal.SIGSTOP)
+            task = asyncio.ensure_future(spawn(guard, *descent(folder)))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            task.cancel()
+            os.kill(guard.pid or 0, signal.SIGCONT)
+            await asyncio.wait([task], timeout=20)
+            assert task.cancelled()
             assert with_parent(guard.pid) == []
-            good = await spawn(guard, "true")
-            assert await good.exit == Ended(code=0)
-
-    run(main())
-
-
-def test_a_start_that_is_cancelled_leaves_nothing(run: Run, folder: Path) -> None:
-    async def main() -> None:
-        async with guarded() as guard:
-            guard.open()
-            for turns in range(6):
-                # So that the start is not over before it is cancelled.
-                os.kill(guard.pid or 0, signal.SIGSTOP)
-                task = asyncio.ensure_future(spawn(guard, *descent(folder)))
-                for _ in range(turns):
-                    await asyncio.sleep(0)
-                task.cancel()
-                os.kill(guard.pid or 0, signal.SIGCONT)
-                await asyncio.wait([task], timeout=20)
-                assert task.cancelled()
-                assert with_parent(guard.pid) == []
-                assert [pid for pid in map(int, _numbers(folder)) if alive(pid)] == []
-
-    run(main())
+            assert [pid for pid in map(int, _numbers(folder)) if alive(pid)] == []
 
 
 def _numbers(folder: Path) -> list[str]:
     return [path.read_text() or "0" for path in folder.iterdir()]
 
 
-def test_starts_that_are_cancelled_before_they_are_sent_leave_nothing(run: Run) -> None:
-    async def main() -> None:
-        async with guarded() as guard:
-            guard.open()
-            os.kill(guard.pid or 0, signal.SIGSTOP)
-            # More than the link holds while nobody reads it.
-            arguments = ("true", *["x" * 100_000] * 5)
-            tasks = [asyncio.ensure_future(spawn(guard, *arguments)) for _ in range(4)]
-            await asyncio.sleep(0)
-            tasks[3].cancel()
-            os.kill(guard.pid or 0, signal.SIGCONT)
-            await asyncio.wait([tasks[3]], timeout=20)
-            assert tasks[3].cancelled()
-            for task in tasks[:3]:
-                assert await (await task).exit == Ended(code=0)
-
-    run(main())
+@each_loop
+async def test_starts_that_are_cancelled_before_they_are_sent_leave_nothing() -> None:
+    async with guarded() as guard:
+        guard.open()
+        os.kill(guard.pid or 0, signal.SIGSTOP)
+        # More than the link holds while nobody reads it.
+        arguments = ("true", *["x" * 100_000] * 5)
+        tasks = [asyncio.ensure_future(spawn(guard, *arguments)) for _ in range(4)]
+        await asyncio.sleep(0)
+        tasks[3].cancel()
+        os.kill(guard.pid or 0, signal.SIGCONT)
+        await asyncio.wait([tasks[3]], timeout=20)
+        assert tasks[3].cancelled()
+        for task in tasks[:3]:
+            assert await (await task).exit == Ended(code=0)
 
 
 # ── what a process gets ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -123,51 +117,45 @@ async def said(*command: str, environment: dict[str, str] | None = None) -> str:
         return file.read().decode()
 
 
-def test_a_process_starts_with_a_clean_slate(run: Run) -> None:
-    async def main() -> None:
-        before = signal.signal(signal.SIGUSR2, signal.SIG_IGN)
-        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
-        try:
-            status = dict(line.split(":\t") for line in (await said("cat", "/proc/self/status")).splitlines())
-            assert int(status["SigBlk"], 16) == 0
-            # 32 and 33 are the C library's own: nobody can set what is done with them.
-            assert int(status["SigIgn"], 16) & ~(0b11 << 31) == 0
-            assert int(status["SigCgt"], 16) == 0
-        finally:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGUSR1])
-            signal.signal(signal.SIGUSR2, before)
-        fields = (await said("cat", "/proc/self/stat")).rpartition(")")[2].split()
-        group, session = int(fields[2]), int(fields[3])
-        assert group == session != os.getsid(0)
-        assert await said("cat", "/proc/self/oom_score_adj") == "500\n"
-
-    run(main())
+@each_loop
+async def test_a_process_starts_with_a_clean_slate() -> None:
+    before = signal.signal(signal.SIGUSR2, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+    try:
+        status = dict(line.split(":\t") for line in (await said("cat", "/proc/self/status")).splitlines())
+        assert int(status["SigBlk"], 16) == 0
+        # 32 and 33 are the C library's own: nobody can set what is done with them.
+        assert int(status["SigIgn"], 16) & ~(0b11 << 31) == 0
+        assert int(status["SigCgt"], 16) == 0
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGUSR1])
+        signal.signal(signal.SIGUSR2, before)
+    fields = (await said("cat", "/proc/self/stat")).rpartition(")")[2].split()
+    group, session = int(fields[2]), int(fields[3])
+    assert group == session != os.getsid(0)
+    assert await said("cat", "/proc/self/oom_score_adj") == "500\n"
 
 
-def test_a_process_gets_no_descriptors_but_those_it_is_given(run: Run, folder: Path) -> None:
-    async def main() -> None:
-        program = "import os; print([n for n in range(99) if os.path.exists(f'/proc/self/fd/{n}')])"
-        assert await said(sys.executable, "-I", "-S", "-c", program) == "[0, 1, 2]\n"
-        assert await said("readlink", "/proc/self/fd/0") == "/dev/null\n"
-        with (folder / "seven").open("w") as one, (folder / "three").open("w") as other:
-            async with guarded() as guard:
-                mapping = {7: one.fileno(), 3: other.fileno(), 4: other.fileno(), 5: one.fileno(), 6: one.fileno()}
-                process = await spawn(guard, "sh", "-c", "echo 7 >&7; echo 3 >&3; echo 4 >&4", descriptors=mapping)
-                assert await process.exit == Ended(code=0)
-        assert (folder / "seven").read_text() == "7\n"
-        assert (folder / "three").read_text() == "3\n4\n"
-
-    run(main())
+@each_loop
+async def test_a_process_gets_no_descriptors_but_those_it_is_given(folder: Path) -> None:
+    program = "import os; print([n for n in range(99) if os.path.exists(f'/proc/self/fd/{n}')])"
+    assert await said(sys.executable, "-I", "-S", "-c", program) == "[0, 1, 2]\n"
+    assert await said("readlink", "/proc/self/fd/0") == "/dev/null\n"
+    with (folder / "seven").open("w") as one, (folder / "three").open("w") as other:
+        async with guarded() as guard:
+            mapping = {7: one.fileno(), 3: other.fileno(), 4: other.fileno(), 5: one.fileno(), 6: one.fileno()}
+            process = await spawn(guard, "sh", "-c", "echo 7 >&7; echo 3 >&3; echo 4 >&4", descriptors=mapping)
+            assert await process.exit == Ended(code=0)
+    assert (folder / "seven").read_text() == "7\n"
+    assert (folder / "three").read_text() == "3\n4\n"
 
 
-def test_large_environment_and_arguments_arrive(run: Run) -> None:
-    async def main() -> None:
-        environment = {f"NAME_{n}": "v" * 100_000 for n in range(5)}
-        program = "import os, sys; print(len(os.environ['NAME_4']), [len(one) for one in sys.argv[1:]])"
-        command = (sys.executable, "-I", "-S", "-c", program, *["a" * 100_000] * 3)
-        assert await said(*command, environment=environment) == "100000 [100000, 100000, 100000]\n"
-
-    run(main())
+@each_loop
+async def test_large_environment_and_arguments_arrive() -> None:
+    environment = {f"NAME_{n}": "v" * 100_000 for n in range(5)}
+    program = "import os, sys; print(len(os.environ['NAME_4']), [len(one) for one in sys.argv[1:]])"
+    command = (sys.executable, "-I", "-S", "-c", program, *["a" * 100_000] * 3)
+    assert await said(*command, environment=environment) == "100000 [100000, 100000, 100000]\n"
 
 
 def test_whose_a_process_is_can_be_told_or_cannot_yet() -> None:
@@ -191,11 +179,9 @@ def _waits_or_has_ended(pid: int) -> bool:
     return found is not None and (found.state == "Z" or (found.state == "S" and found.command == "cat"))
 
 
-def test_marks_tell_of_every_guard_above(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def main() -> None:
-        monkeypatch.setenv(MARKER, "outer.12")
-        marks = (await said("printenv", MARKER)).strip().split("/")
-        assert marks[0] == "outer.12"
-        assert len(marks) == 2
-
-    run(main())
+@each_loop
+async def test_marks_tell_of_every_guard_above(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(MARKER, "outer.12")
+    marks = (await said("printenv", MARKER)).strip().split("/")
+    assert marks[0] == "outer.12"
+    assert len(marks) == 2

@@ -14,7 +14,7 @@ import pytest
 from interlock.supervision.guard_client import Ended, NotSpawned
 from tests.helpers.places import folder, until
 from tests.helpers.processes import alive, wait_until
-from tests.supervision.conftest import Run
+from tests.supervision.conftest import each_loop
 from tests.supervision.programs import (
     ROOT,
     SLEEP,
@@ -29,34 +29,30 @@ from tests.supervision.programs import (
 __all__ = ["folder"]
 
 
-def test_closing_ends_everything(run: Run, folder: Path) -> None:
-    async def main() -> None:
+@each_loop
+async def test_closing_ends_everything(folder: Path) -> None:
+    async with guarded() as guard:
+        process = await spawn(guard, *descent(folder), outlives=True)
+        pids = await kin_of(folder)
+    assert gone(*pids)
+    assert process.exit.result() == Ended(signal=signal.SIGKILL)
+    await guard.close()
+    with pytest.raises(NotSpawned) as caught:
+        await spawn(guard, "true")
+    assert caught.value.stage == "guard"
+
+
+@each_loop
+async def test_a_guard_that_is_closed_has_no_last_words(folder: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as engine:
+        engine.bind(str(folder / "engine"))
+        engine.listen()
+        engine.setblocking(False)
         async with guarded() as guard:
-            process = await spawn(guard, *descent(folder), outlives=True)
-            pids = await kin_of(folder)
-        assert gone(*pids)
-        assert process.exit.result() == Ended(signal=signal.SIGKILL)
-        await guard.close()
-        with pytest.raises(NotSpawned) as caught:
-            await spawn(guard, "true")
-        assert caught.value.stage == "guard"
-
-    run(main())
-
-
-def test_a_guard_that_is_closed_has_no_last_words(run: Run, folder: Path) -> None:
-    async def main() -> None:
-        with socket.socket(socket.AF_UNIX) as engine:
-            engine.bind(str(folder / "engine"))
-            engine.listen()
-            engine.setblocking(False)
-            async with guarded() as guard:
-                guard.remember("one", str(folder / "engine"), b"DELETE /one HTTP/1.1\r\n\r\n")
-            with pytest.raises(BlockingIOError):
-                engine.accept()
-        (folder / "engine").unlink()
-
-    run(main())
+            guard.remember("one", str(folder / "engine"), b"DELETE /one HTTP/1.1\r\n\r\n")
+        with pytest.raises(BlockingIOError):
+            engine.accept()
+    (folder / "engine").unlink()
 
 
 class Owner:
@@ -166,35 +162,31 @@ def test_a_child_that_outlives_its_supervisor_does_with_all_it_has_started(folde
         owner.close(folder)
 
 
-def test_the_guard_and_other_children_hold_no_end_of_a_pipe(run: Run) -> None:
-    async def main() -> None:
-        async with guarded() as guard:
-            for inheritable in (True, False):
-                reader, writer = os.pipe()
-                os.set_inheritable(writer, inheritable)
-                process = await spawn(guard, "true", descriptors={1: writer})
-                await spawn(guard, *SLEEP)
-                os.close(writer)
-                await process.exit
-                assert os.read(reader, 1) == b""
-                os.close(reader)
-
-    run(main())
+@each_loop
+async def test_the_guard_and_other_children_hold_no_end_of_a_pipe() -> None:
+    async with guarded() as guard:
+        for inheritable in (True, False):
+            reader, writer = os.pipe()
+            os.set_inheritable(writer, inheritable)
+            process = await spawn(guard, "true", descriptors={1: writer})
+            await spawn(guard, *SLEEP)
+            os.close(writer)
+            await process.exit
+            assert os.read(reader, 1) == b""
+            os.close(reader)
 
 
 @pytest.mark.behaviour("SUP-10")
-def test_a_supervisor_below_another_one_leaves_nothing_either(run: Run, folder: Path) -> None:
-    async def main() -> None:
-        async with guarded() as guard:
-            command = (sys.executable, "-m", "tests.supervision.programs", str(folder), "outliving")
-            owner = await spawn(guard, *command, cwd=str(ROOT))
-            await until((folder / "told").exists, "the owner has its children")
-            told = json.loads((folder / "told").read_text())
-            os.kill(owner.pid, signal.SIGKILL)
-            await owner.exit
-            assert gone(told["guard"], *told["pids"], *told["survivors"])
-
-    run(main())
+@each_loop
+async def test_a_supervisor_below_another_one_leaves_nothing_either(folder: Path) -> None:
+    async with guarded() as guard:
+        command = (sys.executable, "-m", "tests.supervision.programs", str(folder), "outliving")
+        owner = await spawn(guard, *command, cwd=str(ROOT))
+        await until((folder / "told").exists, "the owner has its children")
+        told = json.loads((folder / "told").read_text())
+        os.kill(owner.pid, signal.SIGKILL)
+        await owner.exit
+        assert gone(told["guard"], *told["pids"], *told["survivors"])
 
 
 @pytest.mark.behaviour("SUP-10")

@@ -22,7 +22,7 @@ from interlock.supervision.output import (
 )
 from tests.helpers.places import until
 from tests.helpers.processes import descriptors, look
-from tests.supervision.conftest import Run
+from tests.supervision.conftest import each_loop
 from tests.supervision.programs import guarded, spawn
 
 LEFT_OUT = re.compile(r"… ([\d,]+) lines? left out")
@@ -207,83 +207,75 @@ class Listener:
         return sum(int(match[1].replace(",", "")) for match in found if match)
 
 
-def test_streams_are_kept_apart_and_read_to_their_end(run: Run) -> None:
-    async def main() -> None:
-        before = descriptors()
+@each_loop
+async def test_streams_are_kept_apart_and_read_to_their_end() -> None:
+    before = descriptors()
+    listener = Listener()
+    ends = listener.open()
+    os.write(ends[1], b"one\nunfinished")
+    os.write(ends[2], b"two\n")
+    await until(lambda: len(listener.lines) == 2, "the lines are there")
+    assert sorted(listener.lines) == [("stderr", "two"), ("stdout", "one")]
+    os.close(ends[1])
+    await until(lambda: len(listener.lines) == 3, "the end is there")
+    os.write(ends[2], b"last\nwords")
+    # Somebody has the other end open still.
+    listener.pipes.close()
+    assert listener.lines[2:] == [("stdout", "unfinished"), ("stderr", "last"), ("stderr", "words")]
+    os.close(ends[2])
+    assert descriptors() <= before
+
+
+@each_loop
+async def test_a_hundred_megabytes_are_bounded_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    # As many seconds, but shorter.
+    monkeypatch.setattr(output, "PERIOD", 0.03)
+    async with guarded() as guard:
         listener = Listener()
         ends = listener.open()
-        os.write(ends[1], b"one\nunfinished")
-        os.write(ends[2], b"two\n")
-        await until(lambda: len(listener.lines) == 2, "the lines are there")
-        assert sorted(listener.lines) == [("stderr", "two"), ("stdout", "one")]
-        os.close(ends[1])
-        await until(lambda: len(listener.lines) == 3, "the end is there")
-        os.write(ends[2], b"last\nwords")
-        # Somebody has the other end open still.
-        listener.pipes.close()
-        assert listener.lines[2:] == [("stdout", "unfinished"), ("stderr", "last"), ("stderr", "words")]
-        os.close(ends[2])
-        assert descriptors() <= before
-
-    run(main())
-
-
-def test_a_hundred_megabytes_are_bounded_and_counted(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def main() -> None:
-        # As many seconds, but shorter.
-        monkeypatch.setattr(output, "PERIOD", 0.03)
-        async with guarded() as guard:
-            listener = Listener()
-            ends = listener.open()
-            process = await spawn(guard, "sh", "-c", "yes | head -c 100000000; echo end >&2", descriptors=ends)
-            for end in ends.values():
-                os.close(end)
-            assert (await process.exit).code == 0
-            listener.pipes.close()
-        delivered = listener.lines.count(("stdout", "y"))
-        assert delivered + listener.left_out + listener.lines.count(("stderr", "end")) == 50_000_001
-        assert LINES_A_SECOND <= delivered < 500_000
-
-    run(main())
-
-
-def test_that_lines_were_left_out_is_said_when_nothing_more_comes(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def main() -> None:
-        monkeypatch.setattr(output, "PERIOD", 0.05)
-        listener = Listener()
-        ends = listener.open()
-        os.write(ends[1], b"y\n" * (LINES_A_SECOND + 5))
-        await until(lambda: listener.left_out == 5, "it is said")
-        listener.pipes.close()
+        process = await spawn(guard, "sh", "-c", "yes | head -c 100000000; echo end >&2", descriptors=ends)
         for end in ends.values():
             os.close(end)
+        assert (await process.exit).code == 0
+        listener.pipes.close()
+    delivered = listener.lines.count(("stdout", "y"))
+    assert delivered + listener.left_out + listener.lines.count(("stderr", "end")) == 50_000_001
+    assert LINES_A_SECOND <= delivered < 500_000
 
-    run(main())
+
+@each_loop
+async def test_that_lines_were_left_out_is_said_when_nothing_more_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output, "PERIOD", 0.05)
+    listener = Listener()
+    ends = listener.open()
+    os.write(ends[1], b"y\n" * (LINES_A_SECOND + 5))
+    await until(lambda: listener.left_out == 5, "it is said")
+    listener.pipes.close()
+    for end in ends.values():
+        os.close(end)
 
 
 @pytest.mark.parametrize("shown", [False, True], ids=["delivered", "shown"])
-def test_who_prints_too_fast_has_to_wait(run: Run, monkeypatch: pytest.MonkeyPatch, shown: bool) -> None:
-    async def main() -> None:
-        monkeypatch.setattr(output, "PERIOD", 1_000.0)
-        monkeypatch.setattr(output, "READ_A_SECOND", 200_000 * (2 + output.LOOK_COST if shown else 1))
-        async with guarded() as guard:
-            listener = Listener()
-            listener.shown = [] if shown else None
-            ends = listener.open()
-            process = await spawn(guard, "yes", descriptors=ends)
-            for end in ends.values():
-                os.close(end)
-            await until(lambda: listener.pipes.is_waiting and _waits(process.pid), "it waits")
-            assert len(listener.lines) == LINES_A_SECOND
-            guard.signal(process, signal.SIGKILL)
-            await process.exit
-            listener.pipes.close()
-        total = len(listener.shown) * 2 if listener.shown is not None else 2 * (LINES_A_SECOND + listener.left_out)
-        most = 400_000 if shown else 200_000
-        # What was in the pipe when it ended, and the chunk that was one too many.
-        assert most <= total <= most + 2 * 65_536 + 8_192
-
-    run(main())
+@each_loop
+async def test_who_prints_too_fast_has_to_wait(monkeypatch: pytest.MonkeyPatch, shown: bool) -> None:
+    monkeypatch.setattr(output, "PERIOD", 1_000.0)
+    monkeypatch.setattr(output, "READ_A_SECOND", 200_000 * (2 + output.LOOK_COST if shown else 1))
+    async with guarded() as guard:
+        listener = Listener()
+        listener.shown = [] if shown else None
+        ends = listener.open()
+        process = await spawn(guard, "yes", descriptors=ends)
+        for end in ends.values():
+            os.close(end)
+        await until(lambda: listener.pipes.is_waiting and _waits(process.pid), "it waits")
+        assert len(listener.lines) == LINES_A_SECOND
+        guard.signal(process, signal.SIGKILL)
+        await process.exit
+        listener.pipes.close()
+    total = len(listener.shown) * 2 if listener.shown is not None else 2 * (LINES_A_SECOND + listener.left_out)
+    most = 400_000 if shown else 200_000
+    # What was in the pipe when it ended, and the chunk that was one too many.
+    assert most <= total <= most + 2 * 65_536 + 8_192
 
 
 def _waits(pid: int) -> bool:
@@ -291,18 +283,16 @@ def _waits(pid: int) -> bool:
     return found is not None and found.state == "S"
 
 
-def test_who_had_to_wait_goes_on_in_the_next_second(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def main() -> None:
-        monkeypatch.setattr(output, "PERIOD", 0.02)
-        monkeypatch.setattr(output, "READ_A_SECOND", 100_000)
-        async with guarded() as guard:
-            listener = Listener()
-            ends = listener.open()
-            process = await spawn(guard, "sh", "-c", "yes | head -c 1000000", descriptors=ends)
-            for end in ends.values():
-                os.close(end)
-            assert (await process.exit).code == 0
-            listener.pipes.close()
-        assert listener.lines.count(("stdout", "y")) + listener.left_out == 500_000
-
-    run(main())
+@each_loop
+async def test_who_had_to_wait_goes_on_in_the_next_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output, "PERIOD", 0.02)
+    monkeypatch.setattr(output, "READ_A_SECOND", 100_000)
+    async with guarded() as guard:
+        listener = Listener()
+        ends = listener.open()
+        process = await spawn(guard, "sh", "-c", "yes | head -c 1000000", descriptors=ends)
+        for end in ends.values():
+            os.close(end)
+        assert (await process.exit).code == 0
+        listener.pipes.close()
+    assert listener.lines.count(("stdout", "y")) + listener.left_out == 500_000

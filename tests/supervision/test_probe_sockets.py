@@ -20,6 +20,8 @@ from tests.helpers.places import until
 from tests.helpers.processes import sockets
 from tests.supervision.stage import Printing, never
 
+pytestmark = pytest.mark.usefixtures("run")
+
 Run = Callable[[Coroutine[Any, Any, None]], None]
 Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -108,12 +110,9 @@ async def endless(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
         (b"", "the connection was closed without an answer"),
     ],
 )
-def test_the_status_of_the_answer_decides(run: Run, text: bytes, why: str) -> None:
-    async def body() -> None:
-        async with serving(saying(text)) as port:
-            assert await look_at(Alive(http=f"http://127.0.0.1:{port}/"), 30) == why
-
-    run(body())
+async def test_the_status_of_the_answer_decides(text: bytes, why: str) -> None:
+    async with serving(saying(text)) as port:
+        assert await look_at(Alive(http=f"http://127.0.0.1:{port}/"), 30) == why
 
 
 @pytest.mark.parametrize(
@@ -125,24 +124,21 @@ def test_the_status_of_the_answer_decides(run: Run, text: bytes, why: str) -> No
         ("http://me:a%3Ab@127.0.0.1:{}?x", "GET /?x HTTP/1.1", "127.0.0.1:{}"),
     ],
 )
-def test_what_is_asked_for(run: Run, url: str, line: str, host: str) -> None:
+async def test_what_is_asked_for(url: str, line: str, host: str) -> None:
     heads: list[list[str]] = []
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         heads.append((await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n"))
         writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
 
-    async def body() -> None:
-        async with serving(answer) as port:
-            assert await look_at(Ready(http=url.format(port)), 30) == ""
-        (head,) = heads
-        assert head[0] == line
-        assert f"Host: {host.format(port)}" in head
-        assert "Connection: close" in head
-        secret = [f"Authorization: Basic {base64.b64encode(b'me:a:b').decode()}"] if "me:" in url else []
-        assert [one for one in head if one.startswith("Authorization")] == secret
-
-    run(body())
+    async with serving(answer) as port:
+        assert await look_at(Ready(http=url.format(port)), 30) == ""
+    (head,) = heads
+    assert head[0] == line
+    assert f"Host: {host.format(port)}" in head
+    assert "Connection: close" in head
+    secret = [f"Authorization: Basic {base64.b64encode(b'me:a:b').decode()}"] if "me:" in url else []
+    assert [one for one in head if one.startswith("Authorization")] == secret
 
 
 def has_ipv6() -> bool:
@@ -155,115 +151,88 @@ def has_ipv6() -> bool:
 
 
 @pytest.mark.skipif(not has_ipv6(), reason="there is no IPv6 on this machine")
-def test_ipv6(run: Run) -> None:
+async def test_ipv6() -> None:
     heads: list[bytes] = []
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         heads.append(await reader.readuntil(b"\r\n\r\n"))
         writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
 
-    async def body() -> None:
-        async with serving(answer, "::1") as port:
-            assert await look_at(Alive(http=f"http://[::1]:{port}/"), 30) == ""
-            assert f"Host: [::1]:{port}\r\n".encode() in heads[0]
-            assert await look_at(Alive(tcp=f"[::1]:{port}"), 30) == ""
-
-    run(body())
+    async with serving(answer, "::1") as port:
+        assert await look_at(Alive(http=f"http://[::1]:{port}/"), 30) == ""
+        assert f"Host: [::1]:{port}\r\n".encode() in heads[0]
+        assert await look_at(Alive(tcp=f"[::1]:{port}"), 30) == ""
 
 
-def test_one_that_takes_the_connection_and_never_answers_is_not_well_by_http_but_by_tcp(run: Run) -> None:
-    async def body() -> None:
-        async with serving(silent) as port:
-            assert await look_at(Alive(http=f"http://127.0.0.1:{port}/"), 0.05) == "no answer within 0.05s"
-            assert await look_at(Alive(tcp=f"127.0.0.1:{port}"), 30) == ""
-
-    run(body())
+async def test_one_that_takes_the_connection_and_never_answers_is_not_well_by_http_but_by_tcp() -> None:
+    async with serving(silent) as port:
+        assert await look_at(Alive(http=f"http://127.0.0.1:{port}/"), 0.05) == "no answer within 0.05s"
+        assert await look_at(Alive(tcp=f"127.0.0.1:{port}"), 30) == ""
 
 
-def test_an_answer_without_end_is_cut_off_and_its_status_counts(run: Run) -> None:
-    async def body() -> None:
-        async with serving(endless) as port:
-            assert await look_at(Alive(http=f"http://127.0.0.1:{port}/"), 30) == ""
-
-    run(body())
+async def test_an_answer_without_end_is_cut_off_and_its_status_counts() -> None:
+    async with serving(endless) as port:
+        assert await look_at(Alive(http=f"http://127.0.0.1:{port}/"), 30) == ""
 
 
-def test_an_answer_that_stays_open_is_not_waited_for(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_answer_that_stays_open_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
         await reader.read()
 
-    async def body() -> None:
-        async with serving(answer) as port:
-            look = partial(look_at, Alive(http=f"http://127.0.0.1:{port}/"))
-            assert await look(30) == ""
-            # The limit is over before one gives up being polite, and the answer had come.
-            monkeypatch.setattr(probes, "POLITE", 1.1)
-            assert await look(1.0) == ""
-
-    run(body())
+    async with serving(answer) as port:
+        look = partial(look_at, Alive(http=f"http://127.0.0.1:{port}/"))
+        assert await look(30) == ""
+        # The limit is over before one gives up being polite, and the answer had come.
+        monkeypatch.setattr(probes, "POLITE", 1.1)
+        assert await look(1.0) == ""
 
 
-def test_a_connection_that_is_reset_is_told(run: Run) -> None:
+async def test_a_connection_that_is_reset_is_told() -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         # What was sent and is not read makes the system reset it.
         reader._transport.pause_reading()  # type: ignore[attr-defined]
         writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         writer.transport.abort()
 
-    async def body() -> None:
-        async with serving(answer) as port:
-            assert await look_at(Alive(http=f"http://127.0.0.1:{port}/"), 30) == "connection reset by peer"
-
-    run(body())
+    async with serving(answer) as port:
+        assert await look_at(Alive(http=f"http://127.0.0.1:{port}/"), 30) == "connection reset by peer"
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-def test_a_port_on_which_nobody_listens_refuses(run: Run, host: str) -> None:
-    async def body() -> None:
-        with socket.socket() as taken:
-            taken.bind(("127.0.0.1", 0))
-            port = taken.getsockname()[1]
-            assert await look_at(Alive(tcp=f"{host}:{port}"), 30) == "connection refused"
-            assert await look_at(Ready(http=f"http://{host}:{port}/"), 30) == "connection refused"
-
-    run(body())
+async def test_a_port_on_which_nobody_listens_refuses(host: str) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        assert await look_at(Alive(tcp=f"{host}:{port}"), 30) == "connection refused"
+        assert await look_at(Ready(http=f"http://{host}:{port}/"), 30) == "connection refused"
 
 
-def test_a_host_that_cannot_be_one_is_a_reason(run: Run) -> None:
-    async def body() -> None:
-        assert "idna" in await look_at(Alive(tcp="a..b:80"), 30)
-
-    run(body())
+async def test_a_host_that_cannot_be_one_is_a_reason() -> None:
+    assert "idna" in await look_at(Alive(tcp="a..b:80"), 30)
 
 
-def test_a_connection_to_itself_is_none(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def body() -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            place = free.getsockname()
-        # The system may choose this very port by chance; here it is told to.
-        monkeypatch.setattr(asyncio, "open_connection", functools.partial(asyncio.open_connection, local_addr=place))
-        assert await look_at(Alive(tcp=f"127.0.0.1:{place[1]}"), 30) == "connection refused"
-
-    run(body())
+async def test_a_connection_to_itself_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        place = free.getsockname()
+    # The system may choose this very port by chance; here it is told to.
+    monkeypatch.setattr(asyncio, "open_connection", functools.partial(asyncio.open_connection, local_addr=place))
+    assert await look_at(Alive(tcp=f"127.0.0.1:{place[1]}"), 30) == "connection refused"
 
 
-def test_without_a_free_descriptor_there_is_no_look(run: Run) -> None:
-    async def body() -> None:
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        look = partial(look_at, Alive(tcp="127.0.0.1:1"))
-        resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
-        try:
-            with pytest.raises(CannotLook, match="too many open files"):
-                await look(30)
-        finally:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-    run(body())
+async def test_without_a_free_descriptor_there_is_no_look() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    look = partial(look_at, Alive(tcp="127.0.0.1:1"))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+    try:
+        with pytest.raises(CannotLook, match="too many open files"):
+            await look(30)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_it_is_ready_once_it_listens_and_answers_well(run: Run) -> None:
+async def test_it_is_ready_once_it_listens_and_answers_well() -> None:
     asked: list[int] = []
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -271,23 +240,20 @@ def test_it_is_ready_once_it_listens_and_answers_well(run: Run) -> None:
         asked.append(1)
         writer.write(b"HTTP/1.1 %d Now\r\n\r\n" % (503 if len(asked) < 3 else 200))
 
-    async def body() -> None:
-        with socket.socket() as later:
-            later.bind(("127.0.0.1", 0))
-            port = later.getsockname()[1]
-            waiting = asyncio.ensure_future(ReadyProbe(Ready(http=f"http://127.0.0.1:{port}/"), Printing()).wait())
-            opened = asyncio.ensure_future(ReadyProbe(Ready(tcp=f"127.0.0.1:{port}"), Printing()).wait())
-            assert (await asyncio.wait([waiting, opened], timeout=0.1))[0] == set()
-            async with serving(answer, bound=later):
-                await waiting
-                await opened
-        assert len(asked) == 3
-
-    run(body())
+    with socket.socket() as later:
+        later.bind(("127.0.0.1", 0))
+        port = later.getsockname()[1]
+        waiting = asyncio.ensure_future(ReadyProbe(Ready(http=f"http://127.0.0.1:{port}/"), Printing()).wait())
+        opened = asyncio.ensure_future(ReadyProbe(Ready(tcp=f"127.0.0.1:{port}"), Printing()).wait())
+        assert (await asyncio.wait([waiting, opened], timeout=0.1))[0] == set()
+        async with serving(answer, bound=later):
+            await waiting
+            await opened
+    assert len(asked) == 3
 
 
 @pytest.mark.parametrize("kind", ["ready", "alive", "tries"])
-def test_cancelled_it_leaves_no_connection(run: Run, kind: str) -> None:
+async def test_cancelled_it_leaves_no_connection(kind: str) -> None:
     open_now: set[asyncio.StreamWriter] = set()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -295,25 +261,22 @@ def test_cancelled_it_leaves_no_connection(run: Run, kind: str) -> None:
         await reader.read()
         open_now.discard(writer)
 
-    async def body() -> None:
-        async with serving(answer) as port:
-            url = f"http://127.0.0.1:{port}/"
-            for turns in range(30 if kind == "tries" else 3):
-                work = (
-                    ReadyProbe(Ready(http=url), Printing()).wait()
-                    if kind != "alive"
-                    else until_unwell(Alive(http=url, every="1ms"), never)
-                )
-                task = asyncio.ensure_future(work)
-                if kind == "tries":
-                    # At every step of the way to a connection.
-                    for _ in range(turns):
-                        await asyncio.sleep(0)
-                else:
-                    await until(lambda: open_now, "it is connected")
-                task.cancel()
-                await asyncio.wait([task])
-                assert task.cancelled()
-                await until(lambda: not open_now, "the connection is gone")
-
-    run(body())
+    async with serving(answer) as port:
+        url = f"http://127.0.0.1:{port}/"
+        for turns in range(30 if kind == "tries" else 3):
+            work = (
+                ReadyProbe(Ready(http=url), Printing()).wait()
+                if kind != "alive"
+                else until_unwell(Alive(http=url, every="1ms"), never)
+            )
+            task = asyncio.ensure_future(work)
+            if kind == "tries":
+                # At every step of the way to a connection.
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+            else:
+                await until(lambda: open_now, "it is connected")
+            task.cancel()
+            await asyncio.wait([task])
+            assert task.cancelled()
+            await until(lambda: not open_now, "the connection is gone")

@@ -20,7 +20,7 @@ from interlock.supervision.process import ProcessInstance
 from interlock.supervision.spec import Process
 from tests.helpers.places import folder, until
 from tests.helpers.processes import alive, descriptors, look
-from tests.supervision.conftest import Run
+from tests.supervision.conftest import Run, each_loop
 from tests.supervision.programs import SLEEP, STUBBORN, descent, gone, guarded, kin_of
 
 __all__ = ["folder"]
@@ -62,159 +62,140 @@ async def ran(*command: str, **options: Any) -> list[str]:
 
 
 @pytest.mark.behaviour("SUP-10")
-def test_its_real_end_is_known(run: Run) -> None:
+@each_loop
+async def test_its_real_end_is_known() -> None:
     ends = {
         "exit 0": Exit(at=NOW, code=0),
         "exit 3": Exit(at=NOW, code=3),
         "exit 255": Exit(at=NOW, code=255),
         "kill -SEGV $$": Exit(at=NOW, signal=signal.SIGSEGV),
     }
-
-    async def main() -> None:
-        async with guarded() as guard:
-            for script, expected in ends.items():
-                child = Child(guard, "sh", "-c", script)
-                await child.instance.start()
-                assert await child.instance.ended == expected
-                assert not child.instance.forced
-
-    run(main())
-
-
-@pytest.mark.behaviour("SUP-10")
-def test_it_is_asked_to_end_first(run: Run) -> None:
-    async def main() -> None:
-        async with guarded() as guard:
-            script = "trap 'echo stopping; exit 4' TERM; echo ready; while :; do sleep 0.01; done"
+    async with guarded() as guard:
+        for script, expected in ends.items():
             child = Child(guard, "sh", "-c", script)
             await child.instance.start()
-            await child.prints("ready")
-            await child.instance.stop(30)
-            assert child.instance.ended.result() == Exit(at=NOW, code=4)
-            assert child.said == ["ready", "stopping"]
+            assert await child.instance.ended == expected
             assert not child.instance.forced
-            await child.instance.stop(30)
-
-    run(main())
 
 
 @pytest.mark.behaviour("SUP-10")
-def test_one_that_does_not_end_in_time_is_killed(run: Run) -> None:
-    async def main() -> None:
-        async with guarded() as guard:
-            child = Child(guard, *STUBBORN)
-            await child.instance.start()
-            await child.prints("ready")
-            await child.instance.stop(0.05)
-            assert child.instance.ended.result() == Exit(at=NOW, signal=signal.SIGKILL)
-            assert child.instance.forced
-
-    run(main())
+@each_loop
+async def test_it_is_asked_to_end_first() -> None:
+    async with guarded() as guard:
+        script = "trap 'echo stopping; exit 4' TERM; echo ready; while :; do sleep 0.01; done"
+        child = Child(guard, "sh", "-c", script)
+        await child.instance.start()
+        await child.prints("ready")
+        await child.instance.stop(30)
+        assert child.instance.ended.result() == Exit(at=NOW, code=4)
+        assert child.said == ["ready", "stopping"]
+        assert not child.instance.forced
+        await child.instance.stop(30)
 
 
 @pytest.mark.behaviour("SUP-10")
-def test_stopping_can_be_cut_short(run: Run) -> None:
-    async def main() -> None:
-        async with guarded() as guard:
-            child = Child(guard, *STUBBORN)
-            await child.instance.start()
-            await child.prints("ready")
-            stopping = asyncio.ensure_future(child.instance.stop(1000))
-            await asyncio.sleep(0)
-            child.instance.kill()
-            await stopping
-            assert child.instance.ended.result() == Exit(at=NOW, signal=signal.SIGKILL)
-            assert child.instance.forced
-
-    run(main())
+@each_loop
+async def test_one_that_does_not_end_in_time_is_killed() -> None:
+    async with guarded() as guard:
+        child = Child(guard, *STUBBORN)
+        await child.instance.start()
+        await child.prints("ready")
+        await child.instance.stop(0.05)
+        assert child.instance.ended.result() == Exit(at=NOW, signal=signal.SIGKILL)
+        assert child.instance.forced
 
 
-def test_one_that_is_killed_without_having_been_asked_was_not_forced(run: Run) -> None:
-    async def main() -> None:
-        async with guarded() as guard:
-            child = Child(guard, *SLEEP)
-            starting = asyncio.ensure_future(child.instance.start())
-            await asyncio.sleep(0)
-            child.instance.kill()
-            await starting
-            assert await child.instance.ended == Exit(at=NOW, signal=signal.SIGKILL)
-            child.instance.kill()
-            assert not child.instance.forced
+@pytest.mark.behaviour("SUP-10")
+@each_loop
+async def test_stopping_can_be_cut_short() -> None:
+    async with guarded() as guard:
+        child = Child(guard, *STUBBORN)
+        await child.instance.start()
+        await child.prints("ready")
+        stopping = asyncio.ensure_future(child.instance.stop(1000))
+        await asyncio.sleep(0)
+        child.instance.kill()
+        await stopping
+        assert child.instance.ended.result() == Exit(at=NOW, signal=signal.SIGKILL)
+        assert child.instance.forced
 
-    run(main())
+
+@each_loop
+async def test_one_that_is_killed_without_having_been_asked_was_not_forced() -> None:
+    async with guarded() as guard:
+        child = Child(guard, *SLEEP)
+        starting = asyncio.ensure_future(child.instance.start())
+        await asyncio.sleep(0)
+        child.instance.kill()
+        await starting
+        assert await child.instance.ended == Exit(at=NOW, signal=signal.SIGKILL)
+        child.instance.kill()
+        assert not child.instance.forced
 
 
 @pytest.mark.behaviour("SUP-10")
 @pytest.mark.parametrize("stubborn", [False, True])
-def test_everything_it_has_started_is_gone_when_it_was_stopped(run: Run, folder: Path, stubborn: bool) -> None:
-    async def main() -> None:
-        async with guarded() as guard:
-            command = descent(folder)
-            if stubborn:
-                # Ignored signals stay so in what is executed, and in all that starts.
-                command = ("sh", "-c", "trap '' TERM; exec \"$@\"", "sh", *command)
-            child = Child(guard, *command)
-            await child.instance.start()
-            pids = await kin_of(folder)
-            await child.instance.stop(0.05 if stubborn else 30)
-            assert gone(*pids)
-            assert child.instance.forced == stubborn
-
-    run(main())
+@each_loop
+async def test_everything_it_has_started_is_gone_when_it_was_stopped(folder: Path, stubborn: bool) -> None:
+    async with guarded() as guard:
+        command = descent(folder)
+        if stubborn:
+            # Ignored signals stay so in what is executed, and in all that starts.
+            command = ("sh", "-c", "trap '' TERM; exec \"$@\"", "sh", *command)
+        child = Child(guard, *command)
+        await child.instance.start()
+        pids = await kin_of(folder)
+        await child.instance.stop(0.05 if stubborn else 30)
+        assert gone(*pids)
+        assert child.instance.forced == stubborn
 
 
-def test_what_has_got_away_with_its_output_delays_nobody(run: Run, folder: Path) -> None:
-    async def main() -> None:
-        async with guarded() as guard:
-            guard.open()
-            # Without another one it could be told whose they are.
-            other = Child(guard, *SLEEP, capture=False)
-            await other.instance.start()
-            before = descriptors()
-            child = Child(guard, *descent(folder, "nameless"))
-            await child.instance.start()
-            nameless = await kin_of(folder, "nameless", "nameless-child")
-            await kin_of(folder)
-            await child.instance.stop(30)
-            assert all(map(alive, nameless))
-            assert descriptors() <= before
-        assert gone(*nameless)
-
-    run(main())
+@each_loop
+async def test_what_has_got_away_with_its_output_delays_nobody(folder: Path) -> None:
+    async with guarded() as guard:
+        guard.open()
+        # Without another one it could be told whose they are.
+        other = Child(guard, *SLEEP, capture=False)
+        await other.instance.start()
+        before = descriptors()
+        child = Child(guard, *descent(folder, "nameless"))
+        await child.instance.start()
+        nameless = await kin_of(folder, "nameless", "nameless-child")
+        await kin_of(folder)
+        await child.instance.stop(30)
+        assert all(map(alive, nameless))
+        assert descriptors() <= before
+    assert gone(*nameless)
 
 
-def test_when_the_guard_is_killed_it_has_failed(run: Run, folder: Path) -> None:
-    async def main() -> None:
-        async with guarded() as guard:
-            child = Child(guard, *descent(folder))
-            await child.instance.start()
-            pids = await kin_of(folder)
-            os.kill(guard.pid or 0, signal.SIGKILL)
-            ended = await child.instance.ended
-            assert ended == Exit(at=NOW, error="the guard process was killed by signal 9")
-            assert not ended.ok
-            assert gone(*pids)
-            again = Child(guard, "true")
-            await again.instance.start()
-            assert (await again.instance.ended).ok
-
-    run(main())
+@each_loop
+async def test_when_the_guard_is_killed_it_has_failed(folder: Path) -> None:
+    async with guarded() as guard:
+        child = Child(guard, *descent(folder))
+        await child.instance.start()
+        pids = await kin_of(folder)
+        os.kill(guard.pid or 0, signal.SIGKILL)
+        ended = await child.instance.ended
+        assert ended == Exit(at=NOW, error="the guard process was killed by signal 9")
+        assert not ended.ok
+        assert gone(*pids)
+        again = Child(guard, "true")
+        await again.instance.start()
+        assert (await again.instance.ended).ok
 
 
 @pytest.mark.behaviour("SUP-10")
-def test_two_hundred_are_started_and_stopped_and_nothing_is_left(run: Run) -> None:
-    async def main() -> None:
-        async with guarded() as guard:
-            children = [Child(guard, "sh", "-c", "echo ready; exec sleep 1000") for _ in range(200)]
-            await asyncio.gather(*(child.instance.start() for child in children))
-            for child in children:
-                await child.prints("ready")
-            await asyncio.gather(*(child.instance.stop(30) for child in children))
-            assert {child.instance.ended.result().signal for child in children} == {signal.SIGTERM}
-            assert gone(*(child.instance.pid or 0 for child in children))
-            assert len(descriptors(guard.pid or 0)) <= 8
-
-    run(main())
+@each_loop
+async def test_two_hundred_are_started_and_stopped_and_nothing_is_left() -> None:
+    async with guarded() as guard:
+        children = [Child(guard, "sh", "-c", "echo ready; exec sleep 1000") for _ in range(200)]
+        await asyncio.gather(*(child.instance.start() for child in children))
+        for child in children:
+            await child.prints("ready")
+        await asyncio.gather(*(child.instance.stop(30) for child in children))
+        assert {child.instance.ended.result().signal for child in children} == {signal.SIGTERM}
+        assert gone(*(child.instance.pid or 0 for child in children))
+        assert len(descriptors(guard.pid or 0)) <= 8
 
 
 # ── suspending ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -226,44 +207,39 @@ def _state(pid: int) -> str:
 
 
 @pytest.mark.behaviour("SUP-8")
-def test_it_is_suspended_with_what_it_started_and_resumed(run: Run, folder: Path) -> None:
-    async def main() -> None:
-        async with guarded() as guard:
-            child = Child(guard, *descent(folder))
-            await child.instance.start()
-            leader, member = await kin_of(folder, "leader", "group")
-            assert child.instance.can_suspend
-            await child.instance.suspend()
-            await until(lambda: _state(leader) == _state(member) == "T", "it is suspended")
-            await child.instance.resume()
-            await until(lambda: _state(leader) == _state(member) == "S", "it goes on")
-
-    run(main())
+@each_loop
+async def test_it_is_suspended_with_what_it_started_and_resumed(folder: Path) -> None:
+    async with guarded() as guard:
+        child = Child(guard, *descent(folder))
+        await child.instance.start()
+        leader, member = await kin_of(folder, "leader", "group")
+        assert child.instance.can_suspend
+        await child.instance.suspend()
+        await until(lambda: _state(leader) == _state(member) == "T", "it is suspended")
+        await child.instance.resume()
+        await until(lambda: _state(leader) == _state(member) == "S", "it goes on")
 
 
 @pytest.mark.behaviour("SUP-10")
-def test_one_that_is_suspended_can_be_stopped(run: Run) -> None:
-    async def main() -> None:
-        async with guarded() as guard:
-            program = (
-                "import os, signal; signal.signal(signal.SIGTERM, lambda *_: os._exit(6)); print('ready', flush=True)"
-            )
-            child = Child(guard, sys.executable, "-I", "-S", "-c", f"{program}\nwhile True: signal.pause()")
-            await child.instance.start()
-            await child.prints("ready")
-            await child.instance.suspend()
-            await until(lambda: _state(child.instance.pid or 0) == "T", "it is suspended")
-            await child.instance.stop(30)
-            assert child.instance.ended.result() == Exit(at=NOW, code=6)
-            assert not child.instance.forced
-
-    run(main())
+@each_loop
+async def test_one_that_is_suspended_can_be_stopped() -> None:
+    async with guarded() as guard:
+        program = "import os, signal; signal.signal(signal.SIGTERM, lambda *_: os._exit(6)); print('ready', flush=True)"
+        child = Child(guard, sys.executable, "-I", "-S", "-c", f"{program}\nwhile True: signal.pause()")
+        await child.instance.start()
+        await child.prints("ready")
+        await child.instance.suspend()
+        await until(lambda: _state(child.instance.pid or 0) == "T", "it is suspended")
+        await child.instance.stop(30)
+        assert child.instance.ended.result() == Exit(at=NOW, code=6)
+        assert not child.instance.forced
 
 
 # ── its beginning ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_why_it_cannot_be_started_is_said(run: Run, folder: Path) -> None:
+@each_loop
+async def test_why_it_cannot_be_started_is_said(folder: Path) -> None:
     script, plain = folder / "script", folder / "plain"
     script.write_text("#!/nosuch/interpreter\n")
     plain.write_text("echo\n")
@@ -295,17 +271,13 @@ def test_why_it_cannot_be_started_is_said(run: Run, folder: Path) -> None:
         ("command: 'utf-8' codec can't encode", {"command": ("true", "\ud800")}),
         ("has arguments, or variables, that are too long", {"command": ("true",), "env": {"NAME": "x" * 200_000}}),
     ]
-
-    async def main() -> None:
-        async with guarded() as guard:
-            for why, options in wrong:
-                child = Child(guard, make=options.pop("command"), **options)
-                with pytest.raises(CannotStart) as caught:
-                    await child.instance.start()
-                assert why in caught.value.why
-                assert "\n" not in caught.value.why
-
-    run(main())
+    async with guarded() as guard:
+        for why, options in wrong:
+            child = Child(guard, make=options.pop("command"), **options)
+            with pytest.raises(CannotStart) as caught:
+                await child.instance.start()
+            assert why in caught.value.why
+            assert "\n" not in caught.value.why
 
 
 def test_a_value_that_no_process_can_have_is_refused() -> None:
@@ -320,63 +292,55 @@ def test_a_value_that_no_process_can_have_is_refused() -> None:
             Process(**{"name": "child", "command": ("true",), **wrong})  # type: ignore[arg-type]
 
 
-def test_a_start_that_is_cancelled_leaves_nothing(run: Run, folder: Path) -> None:
-    async def main() -> None:
-        async with guarded() as guard:
-            guard.open()
-            for turns in range(4):
-                child = Child(guard, *descent(folder))
-                os.kill(guard.pid or 0, signal.SIGSTOP)
-                task = asyncio.ensure_future(child.instance.start())
-                for _ in range(turns):
-                    await asyncio.sleep(0)
-                task.cancel()
-                os.kill(guard.pid or 0, signal.SIGCONT)
-                await asyncio.wait([task], timeout=20)
-                assert task.cancelled()
-                assert not child.instance.ended.done()
-
-    run(main())
+@each_loop
+async def test_a_start_that_is_cancelled_leaves_nothing(folder: Path) -> None:
+    async with guarded() as guard:
+        guard.open()
+        for turns in range(4):
+            child = Child(guard, *descent(folder))
+            os.kill(guard.pid or 0, signal.SIGSTOP)
+            task = asyncio.ensure_future(child.instance.start())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            task.cancel()
+            os.kill(guard.pid or 0, signal.SIGCONT)
+            await asyncio.wait([task], timeout=20)
+            assert task.cancelled()
+            assert not child.instance.ended.done()
 
 
 @pytest.mark.behaviour("SUP-7")
-def test_it_is_told_who_it_is_and_how_its_last_life_ended(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def main() -> None:
-        monkeypatch.setenv("INHERITED", "from above")
-        monkeypatch.setenv("UNWANTED", "from above")
-        monkeypatch.setenv("INTERLOCK_PREV_SIGNAL", "11")
-        monkeypatch.setenv("INTERLOCK_PREV_EXIT", "12")
-        names = ("RESUME_ID", "PREV_EXIT", "PREV_SIGNAL")
-        script = " ".join([f"echo ${{INTERLOCK_{name}-none}};" for name in names])
-        script += "echo $INHERITED; echo ${UNWANTED-none}; echo $OWN"
-        env = {"UNWANTED": None, "OWN": "grüße", "INTERLOCK_RESUME_ID": "forged"}
-        ends = {("-1", "none"): None, ("3", "none"): Exit(at=1.0, code=3), ("-1", "9"): Exit(at=1.0, signal=9)}
-        for told, previous in ends.items():
-            found = await ran("sh", "-c", script, env=env, previous=previous)
-            assert found == ["the-id", *told, "from above", "none", "grüße"]
-
-    run(main())
+@each_loop
+async def test_it_is_told_who_it_is_and_how_its_last_life_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INHERITED", "from above")
+    monkeypatch.setenv("UNWANTED", "from above")
+    monkeypatch.setenv("INTERLOCK_PREV_SIGNAL", "11")
+    monkeypatch.setenv("INTERLOCK_PREV_EXIT", "12")
+    names = ("RESUME_ID", "PREV_EXIT", "PREV_SIGNAL")
+    script = " ".join([f"echo ${{INTERLOCK_{name}-none}};" for name in names])
+    script += "echo $INHERITED; echo ${UNWANTED-none}; echo $OWN"
+    env = {"UNWANTED": None, "OWN": "grüße", "INTERLOCK_RESUME_ID": "forged"}
+    ends = {("-1", "none"): None, ("3", "none"): Exit(at=1.0, code=3), ("-1", "9"): Exit(at=1.0, signal=9)}
+    for told, previous in ends.items():
+        found = await ran("sh", "-c", script, env=env, previous=previous)
+        assert found == ["the-id", *told, "from above", "none", "grüße"]
 
 
-def test_its_command_may_be_made_for_each_life(run: Run, folder: Path) -> None:
-    async def main() -> None:
-        made = lambda birth: ["sh", "-c", 'echo "$0 in $(pwd)"', birth.resume_id]  # noqa: E731
-        assert await ran(make=made, cwd=str(folder)) == [f"the-id in {folder}"]
-
-    run(main())
+@each_loop
+async def test_its_command_may_be_made_for_each_life(folder: Path) -> None:
+    made = lambda birth: ["sh", "-c", 'echo "$0 in $(pwd)"', birth.resume_id]  # noqa: E731
+    assert await ran(make=made, cwd=str(folder)) == [f"the-id in {folder}"]
 
 
-def test_limits_hold(run: Run) -> None:
-    async def main() -> None:
-        limits = Limits(files=50, memory=512 * 2**20, processes=5_000, cpu="2m")
-        script = "ulimit -n; ulimit -v; ulimit -t; grep 'Max processes' /proc/self/limits"
-        files, memory, cpu, processes = await ran("sh", "-c", script, limits=limits)
-        assert (files, memory, cpu) == ("50", str(512 * 2**10), "120")
-        assert processes.split()[2:4] == ["5000", "5000"]
-        program = "try: bytes(10**9)\nexcept MemoryError: print('refused')"
-        assert await ran(sys.executable, "-I", "-S", "-c", program, limits=Limits(memory=2**29)) == ["refused"]
-
-    run(main())
+@each_loop
+async def test_limits_hold() -> None:
+    limits = Limits(files=50, memory=512 * 2**20, processes=5_000, cpu="2m")
+    script = "ulimit -n; ulimit -v; ulimit -t; grep 'Max processes' /proc/self/limits"
+    files, memory, cpu, processes = await ran("sh", "-c", script, limits=limits)
+    assert (files, memory, cpu) == ("50", str(512 * 2**10), "120")
+    assert processes.split()[2:4] == ["5000", "5000"]
+    program = "try: bytes(10**9)\nexcept MemoryError: print('refused')"
+    assert await ran(sys.executable, "-I", "-S", "-c", program, limits=Limits(memory=2**29)) == ["refused"]
 
 
 def test_one_that_has_used_up_its_processor_time_is_killed() -> None:
@@ -389,78 +353,68 @@ def test_one_that_has_used_up_its_processor_time_is_killed() -> None:
     uvloop.run(asyncio.wait_for(main(), 60))
 
 
-def test_it_gets_the_descriptors_it_is_to_have(run: Run, folder: Path) -> None:
-    async def main() -> None:
-        with (folder / "file").open("w") as file:
-            number = file.fileno()
-            script = f"echo written > /proc/self/fd/{number}; echo printed"
-            assert await ran("sh", "-c", script, pass_fds=(number,)) == ["printed"]
-        assert (folder / "file").read_text() == "written\n"
-
-    run(main())
+@each_loop
+async def test_it_gets_the_descriptors_it_is_to_have(folder: Path) -> None:
+    with (folder / "file").open("w") as file:
+        number = file.fileno()
+        script = f"echo written > /proc/self/fd/{number}; echo printed"
+        assert await ran("sh", "-c", script, pass_fds=(number,)) == ["printed"]
+    assert (folder / "file").read_text() == "written\n"
 
 
 # ── its output ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_its_output_is_read_to_the_end_line_by_line(run: Run) -> None:
-    async def main() -> None:
-        async with guarded() as guard:
-            script = "printf 'one\\n\\377two\\r\\n'; printf 'wrong\\n' >&2; printf 'no end'"
-            child = Child(guard, "sh", "-c", script)
-            seen = list[str]()
-            child.instance.on_line = seen.append
+@each_loop
+async def test_its_output_is_read_to_the_end_line_by_line() -> None:
+    async with guarded() as guard:
+        script = "printf 'one\\n\\377two\\r\\n'; printf 'wrong\\n' >&2; printf 'no end'"
+        child = Child(guard, "sh", "-c", script)
+        seen = list[str]()
+        child.instance.on_line = seen.append
+        await child.instance.start()
+        await child.instance.ended
+        assert child.said == ["one", "\ufffdtwo", "no end"]
+        assert [line for line in child.lines if line[0] == "stderr"] == [("stderr", "wrong")]
+        assert sorted(seen) == sorted(line for _, line in child.lines)
+
+
+@each_loop
+async def test_what_it_prints_last_is_heard_before_its_end() -> None:
+    async with guarded() as guard:
+        for _ in range(10):
+            child = Child(guard, "sh", "-c", "seq 900; kill -9 $$")
             await child.instance.start()
             await child.instance.ended
-            assert child.said == ["one", "\ufffdtwo", "no end"]
-            assert [line for line in child.lines if line[0] == "stderr"] == [("stderr", "wrong")]
-            assert sorted(seen) == sorted(line for _, line in child.lines)
-
-    run(main())
+            assert child.said == [str(number) for number in range(1, 901)]
 
 
-def test_what_it_prints_last_is_heard_before_its_end(run: Run) -> None:
-    async def main() -> None:
-        async with guarded() as guard:
-            for _ in range(10):
-                child = Child(guard, "sh", "-c", "seq 900; kill -9 $$")
-                await child.instance.start()
-                await child.instance.ended
-                assert child.said == [str(number) for number in range(1, 901)]
-
-    run(main())
-
-
-def test_what_it_prints_while_it_is_not_read_is_heard_before_its_end(
-    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+@each_loop
+async def test_what_it_prints_while_it_is_not_read_is_heard_before_its_end(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def main() -> None:
-        monkeypatch.setattr(output, "READ_A_SECOND", 1)
-        monkeypatch.setattr(output, "PERIOD", 1_000.0)
-        async with guarded() as guard:
-            child = Child(guard, "sh", "-c", f"echo one; until test -e {folder}/go; do sleep 0.01; done; echo two")
-            await child.instance.start()
-            await child.prints("one")
-            (folder / "go").touch()
-            await child.instance.ended
-            assert child.said == ["one", "two"]
-
-    run(main())
+    monkeypatch.setattr(output, "READ_A_SECOND", 1)
+    monkeypatch.setattr(output, "PERIOD", 1_000.0)
+    async with guarded() as guard:
+        child = Child(guard, "sh", "-c", f"echo one; until test -e {folder}/go; do sleep 0.01; done; echo two")
+        await child.instance.start()
+        await child.prints("one")
+        (folder / "go").touch()
+        await child.instance.ended
+        assert child.said == ["one", "two"]
 
 
-def test_a_process_that_closes_its_output_lives_on(run: Run) -> None:
-    async def main() -> None:
-        async with guarded() as guard:
-            child = Child(guard, "sh", "-c", "echo bye; exec sleep 1000 >&- 2>&-")
-            guard.open()
-            before = descriptors()
-            await child.instance.start()
-            await until(lambda: descriptors() <= before, "the pipes are closed")
-            assert child.said == ["bye"]
-            assert not child.instance.ended.done()
-            await child.instance.stop(30)
-
-    run(main())
+@each_loop
+async def test_a_process_that_closes_its_output_lives_on() -> None:
+    async with guarded() as guard:
+        child = Child(guard, "sh", "-c", "echo bye; exec sleep 1000 >&- 2>&-")
+        guard.open()
+        before = descriptors()
+        await child.instance.start()
+        await until(lambda: descriptors() <= before, "the pipes are closed")
+        assert child.said == ["bye"]
+        assert not child.instance.ended.done()
+        await child.instance.stop(30)
 
 
 def test_output_that_is_not_captured_goes_where_the_supervisors_goes(

@@ -9,6 +9,8 @@ from interlock.supervision import Budget, OnExhausted, Restart, Strategy
 from interlock.supervision.restart import decide, status_after
 from tests.supervision.stage import Stage, running, virtually
 
+run_test = virtually
+
 # strategy   policy      ended  budget on_exhausted     decision
 TABLE = """
 one_for_one  always      well   left   stop_child       restart_child
@@ -149,7 +151,7 @@ FOLLOWS: dict[Decision, tuple[list[str], list[str]]] = {
     # One that is never restarted cannot spend its budget.
     [row for row in rows() if row[1] is not Restart.NEVER or row[3]],
 )
-def test_what_follows_in_a_tree(
+async def test_what_follows_in_a_tree(
     strategy: Strategy,
     policy: Restart,
     ended_well: bool,
@@ -157,29 +159,26 @@ def test_what_follows_in_a_tree(
     on_exhausted: OnExhausted,
     decision: Decision,
 ) -> None:
-    async def body() -> None:
-        stage = Stage()
-        budget = Budget(max_restarts=1, max_duration=60, on_exhausted=on_exhausted)
-        ended = stage.child("b", restart=policy, budget=budget)
-        async with running(stage.child("a"), ended, stage.child("c"), strategy=strategy) as tree:
-            if not within_budget:
-                await stage.crash("b")
-            stage.take()
-            await stage.end("b", code=0 if ended_well else 1)
-            happened, up = FOLLOWS[decision]
-            assert stage.take() == ["end b", *happened]
-            assert stage.names() == up
-            after = tree.child("b")
-            assert after.exhausted is isinstance(decision, OnExhausted)
-            if decision is None:
-                assert after.status is (Status.FINISHED if ended_well else Status.FAILED)
-            elif after.exhausted:
-                assert after.status is Status.FAILED
-            else:
-                assert after.status is Status.RUNNING
-            assert tree.status is (Status.FAILED if decision is OnExhausted.FAIL_SUPERVISOR else Status.RUNNING)
-
-    virtually(body)
+    stage = Stage()
+    budget = Budget(max_restarts=1, max_duration=60, on_exhausted=on_exhausted)
+    ended = stage.child("b", restart=policy, budget=budget)
+    async with running(stage.child("a"), ended, stage.child("c"), strategy=strategy) as tree:
+        if not within_budget:
+            await stage.crash("b")
+        stage.take()
+        await stage.end("b", code=0 if ended_well else 1)
+        happened, up = FOLLOWS[decision]
+        assert stage.take() == ["end b", *happened]
+        assert stage.names() == up
+        after = tree.child("b")
+        assert after.exhausted is isinstance(decision, OnExhausted)
+        if decision is None:
+            assert after.status is (Status.FINISHED if ended_well else Status.FAILED)
+        elif after.exhausted:
+            assert after.status is Status.FAILED
+        else:
+            assert after.status is Status.RUNNING
+        assert tree.status is (Status.FAILED if decision is OnExhausted.FAIL_SUPERVISOR else Status.RUNNING)
 
 
 @pytest.mark.behaviour("SUP-11")
