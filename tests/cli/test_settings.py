@@ -227,7 +227,7 @@ def test_tokens_that_are_none(entry: str, says: str) -> None:
 
 def test_two_tokens_of_one_name() -> None:
     entry = "{name: a, role: admin, env: X}"
-    assert refused(f"tokens:\n- {entry}\n- {entry}\n").startswith("interlock.yaml:3: tokens[1].name: 'a' is not ")
+    assert refused(f"tokens:\n- {entry}\n- {entry}\n").startswith("interlock.yaml:3: tokens[1].name: 'a' given twice")
 
 
 @pytest.mark.parametrize(

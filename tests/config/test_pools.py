@@ -34,7 +34,7 @@ def test_documents_declare_pools() -> None:
         ("kind: Pool\nid: gpu\n", ["a.yaml:1: topics: missing"]),
         ("kind: Pool\nid: gpu\ntopics: []\n", ["a.yaml:3: topics: [] is not"]),
         ("kind: Pool\nid: gpu\ntopics: train\n", ["a.yaml:3: topics: 'train' is not"]),
-        ("kind: Pool\nid: gpu\ntopics:\n- a\n- b\n- a\n", ["a.yaml:6: topics[2]: 'a' is not"]),
+        ("kind: Pool\nid: gpu\ntopics:\n- a\n- b\n- a\n", ["a.yaml:6: topics[2]: 'a' given twice; allowed once"]),
         ("kind: Pool\nid: a b\ntopics: [a]\n", ["a.yaml:2: id: 'a b' is not"]),
         ("kind: Pool\ntopics: [a]\n", ["a.yaml:1: id: missing"]),
         (GPU + "status: busy\n", ["a.yaml:4: status: 'busy' is not"]),
