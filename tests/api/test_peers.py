@@ -19,6 +19,8 @@ from tests.helpers.http import connect, head
 from tests.helpers.places import NOBODY, clean_folder
 from tests.helpers.server import Server, interlock
 
+pytestmark = pytest.mark.behaviour("SEC-1")
+
 RUNS = "/api/v1/runs"
 PROGRAM = {"run": {"process": ["true"]}}
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make sockets of another user")
@@ -49,7 +51,6 @@ def accepted(listens: str, connects: str) -> Iterator[tuple[socket.socket, socke
             yield client, server
 
 
-@pytest.mark.behaviour("SEC-1")
 @pytest.mark.parametrize(
     ("listens", "connects"),
     [
@@ -70,7 +71,6 @@ def test_the_owner_of_the_other_end(listens: str, connects: str) -> None:
         assert owner_of_peer(server) is not None
 
 
-@pytest.mark.behaviour("SEC-1")
 @pytest.mark.parametrize("abrupt", [False, True])
 def test_what_is_closed_belongs_to_nobody(abrupt: bool) -> None:
     """Not to root, as some kernels say of it, nor to whoever listens on the port it had."""
@@ -88,7 +88,6 @@ def test_what_is_closed_belongs_to_nobody(abrupt: bool) -> None:
             assert owner_of_peer(server) is None
 
 
-@pytest.mark.behaviour("SEC-1")
 @needs_root
 def test_own_are_the_user_of_the_process_and_root() -> None:
     assert (is_own(0), is_own(NOBODY), is_own(1234), is_own(None)) == (True, False, False, False)
@@ -96,7 +95,6 @@ def test_own_are_the_user_of_the_process_and_root() -> None:
         assert (is_own(0), is_own(NOBODY), is_own(1234), is_own(None)) == (True, True, False, False)
 
 
-@pytest.mark.behaviour("SEC-1")
 @pytest.mark.parametrize(("mapping", "own"), [("--map-root-user", "True"), ("--map-user=65534", "False")])
 def test_a_user_namespace_shows_all_strangers_under_one_id(mapping: str, own: str) -> None:
     """So who has that id itself cannot be told from them."""
@@ -119,7 +117,6 @@ def bare(request: pytest.FixtureRequest) -> Iterator[Server]:
         yield server
 
 
-@pytest.mark.behaviour("SEC-1")
 @needs_root
 def test_another_user_of_the_machine_is_refused(bare: Server) -> None:
     http = bare.http
@@ -137,7 +134,6 @@ def test_another_user_of_the_machine_is_refused(bare: Server) -> None:
     assert http.get("/api/v1/jobs/mine").status == 404
 
 
-@pytest.mark.behaviour("SEC-1")
 def test_the_same_user_needs_nothing(bare: Server) -> None:
     assert bare.http.ask("PUT", "/api/v1/jobs/own", PROGRAM).status in (200, 201)
     assert bare.http.post(RUNS, {"job": "echo"}).status == 201
@@ -148,7 +144,6 @@ def post(body: bytes) -> bytes:
     return head("POST", RUNS, **{"Content-Type": "application/json", "Content-Length": str(len(body))}) + body
 
 
-@pytest.mark.behaviour("SEC-1")
 @needs_root
 def test_a_request_whose_sender_is_gone_is_not_the_owners(folder: Path) -> None:
     with Server(folder, "--http", "127.0.0.1:0", "--workers", "0") as server:
@@ -168,7 +163,6 @@ def test_a_request_whose_sender_is_gone_is_not_the_owners(folder: Path) -> None:
         assert http.count() == 1
 
 
-@pytest.mark.behaviour("SEC-1")
 @needs_root
 def test_with_tokens_it_is_the_token_that_counts(folder: Path) -> None:
     guard(folder)

@@ -16,6 +16,8 @@ from tests.cli.test_check import Ended
 from tests.helpers.processes import wait_until
 from tests.helpers.server import Server, interlock
 
+pytestmark = pytest.mark.behaviour("POL-12")
+
 POLICY = """\
 kind: Policy
 id: main
@@ -56,7 +58,6 @@ def policy(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, 
     return call
 
 
-@pytest.mark.behaviour("POL-12")
 def test_cases(policy: Call) -> None:
     ended = policy("test", "policy.yaml")
     assert (ended.returncode, ended.stderr) == (0, "5 of 5 cases passed\n")
@@ -75,7 +76,6 @@ def test_cases(policy: Call) -> None:
     assert (ended.returncode, ended.stderr) == (0, "warning: the policy has no cases\n")
 
 
-@pytest.mark.behaviour("POL-12")
 def test_a_case_takes_what_it_leaves_out_from_its_job(policy: Call) -> None:
     Path("all.yaml").write_text("""\
 kind: Job
@@ -102,7 +102,6 @@ cases:
     assert policy("test", "all.yaml").stderr == "2 of 2 cases passed\n"
 
 
-@pytest.mark.behaviour("POL-12")
 def test_explanations_without_a_server(policy: Call) -> None:
     ended = policy("explain", "--job", "echo", "--label", "env=prod", "-p", "value=7", "policy.yaml")
     assert (ended.returncode, ended.stderr) == (0, "")
@@ -140,7 +139,6 @@ def test_wrong_usage(policy: Call, arguments: list[str], says: str) -> None:
     assert says in ended.stderr
 
 
-@pytest.mark.behaviour("POL-12")
 def test_recorded_runs(server: Server, tmp_path: Path) -> None:
     new, old = tmp_path / "policy.yaml", tmp_path / "old.yaml"
     new.write_text(POLICY.replace("max_requests: 2", "max_requests: 10000"))
@@ -172,7 +170,7 @@ def test_recorded_runs(server: Server, tmp_path: Path) -> None:
     assert "secrets in payloads are masked" in explained.stderr
 
 
-@pytest.mark.behaviour("POL-3", "POL-12")
+@pytest.mark.behaviour("POL-3")
 def test_the_start_doctor_and_reload_say_which_policy_is_in_force(folder: Path) -> None:
     nothing = "none; every run is allowed"
 

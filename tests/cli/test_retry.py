@@ -10,6 +10,8 @@ from interlock.error import BadValue, RunNotEnded
 from tests.cli.asking import ask, detail, printed, refused
 from tests.helpers.server import Server
 
+pytestmark = pytest.mark.behaviour("RUN-23")
+
 RUNS = "/api/v1/runs"
 
 
@@ -20,7 +22,6 @@ def ended(server: Server, *options: str) -> str:
     return run_id
 
 
-@pytest.mark.behaviour("RUN-23")
 def test_runs_by_name(server: Server) -> None:
     one, two = ended(server, "--session", "s", "--label", "by=ann"), ended(server)
     done = ask(server, "retry", one, two, "--reason", "once more")
@@ -39,7 +40,6 @@ def test_runs_by_name(server: Server) -> None:
     assert (again["retry_of"], again["id"] > new) == (new, True)
 
 
-@pytest.mark.behaviour("RUN-23")
 def test_bad_input(server: Server) -> None:
     live = ask(server, "submit", "echo", "--delay", "1d").stdout.strip()
     before = len(server.local.get(RUNS, limit=200).json["runs"])
@@ -59,7 +59,7 @@ def test_bad_input(server: Server) -> None:
     ask(server, "cancel", live)
 
 
-@pytest.mark.behaviour("RUN-25", "RUN-23")
+@pytest.mark.behaviour("RUN-25")
 def test_runs_by_filter(server: Server) -> None:
     old = [ended(server, "--session", "again", "--session-option", "debounce=0s") for _ in range(3)]
     refused(server, "retry", "--session", "again", exit_code=2, says="3 runs", code="usage")
@@ -78,7 +78,6 @@ def test_runs_by_filter(server: Server) -> None:
     assert by_state.stdout.split("\t")[1:] == ["3", "0", "finished\n"]
 
 
-@pytest.mark.behaviour("RUN-23")
 def test_over_http_a_key_makes_it_safe_to_repeat(server: Server) -> None:
     old = ended(server)
     answer = server.local.post(f"{RUNS}/{old}/retry", None, {"Idempotency-Key": "one"})
@@ -93,7 +92,6 @@ def test_over_http_a_key_makes_it_safe_to_repeat(server: Server) -> None:
     ask(server, "cancel", live)
 
 
-@pytest.mark.behaviour("RUN-23")
 def test_from_python(server: Server) -> None:
     old = ended(server)
     with Client(f"unix:{server.http_socket}") as client:

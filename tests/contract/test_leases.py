@@ -8,6 +8,8 @@ from interlock.error import LeaseLost
 from interlock.ports.leases import Lease
 from tests.contract.conftest import AnyStore
 
+pytestmark = pytest.mark.behaviour("LEA-1")
+
 NAME = "scheduler"
 
 
@@ -15,13 +17,11 @@ async def take(store: AnyStore, holder: str, token: str, now: float, ttl: float 
     return await store.acquire(NAME, holder, token, ttl, now)
 
 
-@pytest.mark.behaviour("LEA-1")
 async def test_a_lease_has_holder_token_end_and_epoch(store: AnyStore) -> None:
     lease = await take(store, "a", "t1", 1000.0)
     assert lease == Lease(name=NAME, holder="a", token="t1", epoch=1, ends_at=1010.0)
 
 
-@pytest.mark.behaviour("LEA-1")
 async def test_a_lease_that_runs_belongs_to_its_holder_until_exactly_its_end(store: AnyStore) -> None:
     first = await take(store, "a", "t1", 1000.0)
     assert first is not None
@@ -34,7 +34,6 @@ async def test_a_lease_that_runs_belongs_to_its_holder_until_exactly_its_end(sto
     assert second.ends_at == 1020.0
 
 
-@pytest.mark.behaviour("LEA-1")
 async def test_the_epoch_only_grows(store: AnyStore) -> None:
     epochs = []
     for number in range(5):
@@ -46,7 +45,6 @@ async def test_the_epoch_only_grows(store: AnyStore) -> None:
     assert epochs == sorted(set(epochs))
 
 
-@pytest.mark.behaviour("LEA-1")
 async def test_the_same_token_keeps_its_epoch(store: AnyStore) -> None:
     first = await take(store, "a", "t1", 1000.0)
     again = await take(store, "a", "t1", 1004.0)
@@ -58,7 +56,6 @@ async def test_the_same_token_keeps_its_epoch(store: AnyStore) -> None:
     assert (again.ends_at, after_its_end.ends_at) == (1014.0, 1110.0)
 
 
-@pytest.mark.behaviour("LEA-1")
 async def test_renewing_prolongs_and_keeps_the_epoch(store: AnyStore) -> None:
     lease = await take(store, "a", "t1", 1000.0)
     assert lease is not None
@@ -68,7 +65,6 @@ async def test_renewing_prolongs_and_keeps_the_epoch(store: AnyStore) -> None:
     assert await take(store, "b", "t2", 1013.0) is not None
 
 
-@pytest.mark.behaviour("LEA-1")
 async def test_a_lease_that_ran_out_can_be_renewed_as_long_as_nobody_took_it(store: AnyStore) -> None:
     lease = await take(store, "a", "t1", 1000.0)
     assert lease is not None
@@ -83,7 +79,6 @@ async def test_a_lease_that_ran_out_can_be_renewed_as_long_as_nobody_took_it(sto
     assert await take(store, "c", "t3", 5011.0) is None, "the failed renewal did not touch it"
 
 
-@pytest.mark.behaviour("LEA-1")
 @pytest.mark.parametrize(("token", "epoch"), [("forged", 1), ("t1", 2), ("t1", 0), ("", 1)])
 async def test_renewing_checks_token_and_epoch(store: AnyStore, token: str, epoch: int) -> None:
     await take(store, "a", "t1", 1000.0)
@@ -93,13 +88,11 @@ async def test_renewing_checks_token_and_epoch(store: AnyStore, token: str, epoc
     assert await take(store, "c", "t3", 1010.0) is not None
 
 
-@pytest.mark.behaviour("LEA-1")
 async def test_renewing_what_nobody_has_is_refused(store: AnyStore) -> None:
     with pytest.raises(LeaseLost, match="nobody"):
         await store.renew(Lease(name=NAME, holder="a", token="t", epoch=1, ends_at=9.0), 10.0, 5.0)
 
 
-@pytest.mark.behaviour("LEA-1")
 async def test_after_a_release_the_next_need_not_wait_and_the_last_is_out(store: AnyStore) -> None:
     first = await take(store, "a", "t1", 1000.0)
     assert first is not None
@@ -111,7 +104,6 @@ async def test_after_a_release_the_next_need_not_wait_and_the_last_is_out(store:
     assert second.epoch > first.epoch
 
 
-@pytest.mark.behaviour("LEA-1")
 async def test_a_released_lease_taken_by_the_same_token_has_a_greater_epoch(store: AnyStore) -> None:
     first = await take(store, "a", "t1", 1000.0)
     assert first is not None
@@ -121,7 +113,6 @@ async def test_a_released_lease_taken_by_the_same_token_has_a_greater_epoch(stor
     assert again.epoch > first.epoch
 
 
-@pytest.mark.behaviour("LEA-1")
 async def test_releasing_checks_the_token(store: AnyStore) -> None:
     first = await take(store, "a", "t1", 1000.0)
     assert first is not None
@@ -134,7 +125,6 @@ async def test_releasing_checks_the_token(store: AnyStore) -> None:
     assert (await store.renew(second, 10.0, 1012.0)).ends_at == 1022.0
 
 
-@pytest.mark.behaviour("LEA-1")
 async def test_leases_of_other_names_are_of_no_concern(store: AnyStore) -> None:
     await take(store, "a", "t1", 1000.0)
     other = await store.acquire("sweep", "b", "t2", 10.0, 1000.0)

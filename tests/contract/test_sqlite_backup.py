@@ -25,6 +25,8 @@ from tests.contract.conftest import AnyStore, run_with
 from tests.contract.samples import NAME, created, entry, make_run, take
 from tests.contract.test_sqlite_private import umask
 
+pytestmark = pytest.mark.behaviour("REC-7")
+
 
 def write(*run_ids: str, ended: bool = False) -> Callable[[AnyStore], Any]:
     async def body(store: AnyStore) -> int:
@@ -46,7 +48,6 @@ def runs_in(path: Path) -> dict[str, int]:
         return dict(connection.execute("SELECT id, fence FROM runs ORDER BY id"))
 
 
-@pytest.mark.behaviour("REC-7")
 def test_a_backup_has_what_was_stored_at_its_moment_and_is_for_its_owner(database: Path) -> None:
     target = database.with_name("copy.db")
 
@@ -68,7 +69,6 @@ def test_a_backup_has_what_was_stored_at_its_moment_and_is_for_its_owner(databas
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
 
 
-@pytest.mark.behaviour("REC-7")
 def test_a_backup_has_commits_that_are_only_in_the_log_of_a_killed_scheduler(database: Path) -> None:
     copied = database.with_name("killed")
     copied.mkdir()
@@ -83,7 +83,7 @@ def test_a_backup_has_commits_that_are_only_in_the_log_of_a_killed_scheduler(dat
     assert list(runs_in(copied / "copy.db")) == ["r1"]
 
 
-@pytest.mark.behaviour("REC-7", "RUN-17")
+@pytest.mark.behaviour("RUN-17")
 @pytest.mark.parametrize("end", ["", "-wal", "-shm", ".lock", " by a link"])
 def test_a_backup_never_takes_the_place_of_its_database(database: Path, end: str) -> None:
     target = Path(f"{database}{end}")
@@ -102,7 +102,6 @@ def test_a_backup_never_takes_the_place_of_its_database(database: Path, end: str
     assert list(runs_in(database)) == ["r1", "r2"]
 
 
-@pytest.mark.behaviour("REC-7")
 def test_what_cannot_be_backed_up_leaves_nothing(database: Path) -> None:
     run_with(SqliteStore(database), write("r1"))
     other = database.with_name("other.db")
@@ -115,7 +114,7 @@ def test_what_cannot_be_backed_up_leaves_nothing(database: Path) -> None:
     assert [path for path in database.parent.iterdir() if not path.name.endswith(("-wal", "-shm"))] == before
 
 
-@pytest.mark.behaviour("REC-7", "REC-8")
+@pytest.mark.behaviour("REC-8")
 @pytest.mark.parametrize("previous", ["there", "gone"])
 def test_a_restore_continues_behind_the_lost_time(database: Path, previous: str) -> None:
     copy = database.with_name("copy.db")
@@ -147,7 +146,6 @@ def test_a_restore_continues_behind_the_lost_time(database: Path, previous: str)
     run_with(SqliteStore(database), body)
 
 
-@pytest.mark.behaviour("REC-7")
 def test_a_second_restore_of_the_same_backup_goes_further(database: Path) -> None:
     copy = database.with_name("copy.db")
     run_with(SqliteStore(database), write("live"))
@@ -159,7 +157,6 @@ def test_a_second_restore_of_the_same_backup_goes_further(database: Path) -> Non
     assert runs_in(database)["live"] > fences["live"]
 
 
-@pytest.mark.behaviour("REC-7")
 def test_a_database_in_use_or_a_bad_backup_changes_nothing(database: Path) -> None:
     copy, damaged, foreign = (database.with_name(name) for name in ("copy.db", "damaged.db", "foreign.db"))
     run_with(SqliteStore(database), write("r1"))
@@ -225,7 +222,6 @@ def killed_at(line: int, work: Callable[[], object], *functions: str) -> bool:
     return os.waitpid(pid, 0)[1] == signal.SIGKILL
 
 
-@pytest.mark.behaviour("REC-7")
 def test_killed_at_any_line_of_its_first_start_a_store_starts_again(tmp_path: Path) -> None:
     line, path = 1, tmp_path / "1.db"
     start = partial(run_with, body=write("r1"))
@@ -237,7 +233,6 @@ def test_killed_at_any_line_of_its_first_start_a_store_starts_again(tmp_path: Pa
     assert line > 30
 
 
-@pytest.mark.behaviour("REC-7")
 def test_a_restore_that_is_killed_anywhere_can_be_made_again(database: Path) -> None:
     source = database.with_name("copy.db")
     run_with(SqliteStore(database), write("kept"))

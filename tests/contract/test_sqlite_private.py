@@ -19,6 +19,8 @@ from tests.contract.conftest import AnyStore, run_with
 from tests.contract.samples import NAME, created, make_run, take
 from tests.helpers.places import NOBODY
 
+pytestmark = pytest.mark.behaviour("SEC-4")
+
 ENDS = ["", "-wal", "-shm", "-journal", ".lock"]
 
 
@@ -47,7 +49,6 @@ def refused(database: Path, kind: type[InterlockError] = NotPrivate) -> str:
     return str(caught.value)
 
 
-@pytest.mark.behaviour("SEC-4")
 @pytest.mark.parametrize("links", [0, 1, 2])
 @pytest.mark.parametrize("mask", [0, 0o022, 0o777])
 def test_what_is_made_is_for_its_user_alone(tmp_path: Path, mask: int, links: int) -> None:
@@ -70,7 +71,6 @@ def test_what_is_made_is_for_its_user_alone(tmp_path: Path, mask: int, links: in
     assert mode(tmp_path / "a.sock") == 0o600
 
 
-@pytest.mark.behaviour("SEC-4")
 @pytest.mark.parametrize("bits", [0o620, 0o602, 0o666])
 @pytest.mark.parametrize("end", ENDS)
 def test_a_file_that_others_can_write_is_refused(database: Path, end: str, bits: int) -> None:
@@ -86,7 +86,6 @@ def test_a_file_that_others_can_write_is_refused(database: Path, end: str, bits:
             connect_reader(database)
 
 
-@pytest.mark.behaviour("SEC-4")
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a file to another user")
 @pytest.mark.parametrize("end", ENDS)
 def test_a_file_of_another_owner_is_refused(database: Path, end: str) -> None:
@@ -99,7 +98,6 @@ def test_a_file_of_another_owner_is_refused(database: Path, end: str) -> None:
     assert path.read_bytes() == before
 
 
-@pytest.mark.behaviour("SEC-4")
 def test_a_file_that_others_can_read_is_closed_to_them(database: Path, caplog: pytest.LogCaptureFixture) -> None:
     database.touch(0o644)
     database.chmod(0o644)
@@ -113,7 +111,6 @@ def test_a_file_that_others_can_read_is_closed_to_them(database: Path, caplog: p
     assert f"{database} could be read by other users; its mode is 600 now" in caplog.messages
 
 
-@pytest.mark.behaviour("SEC-4")
 def test_a_file_of_another_program_keeps_its_mode(database: Path) -> None:
     with closing(sqlite3.connect(database)) as other:
         other.execute("CREATE TABLE things (name)")
@@ -122,7 +119,6 @@ def test_a_file_of_another_program_keeps_its_mode(database: Path) -> None:
     assert mode(database) == 0o644
 
 
-@pytest.mark.behaviour("SEC-4")
 @pytest.mark.parametrize("is_there", [True, False])
 @pytest.mark.parametrize("end", ["-wal", "-shm", "-journal", ".lock"])
 def test_no_link_beside_the_database_is_followed(database: Path, end: str, is_there: bool) -> None:
@@ -134,7 +130,6 @@ def test_no_link_beside_the_database_is_followed(database: Path, end: str, is_th
     assert (target.read_text() if target.exists() else None) == ("precious" if is_there else None)
 
 
-@pytest.mark.behaviour("SEC-4")
 def test_a_lock_that_is_another_name_of_a_file_is_refused_and_the_file_unchanged(database: Path) -> None:
     target = database.parent / "target"
     target.write_text("precious")
@@ -143,7 +138,7 @@ def test_a_lock_that_is_another_name_of_a_file_is_refused_and_the_file_unchanged
     assert target.read_text() == "precious"
 
 
-@pytest.mark.behaviour("SEC-4", "LEA-2")
+@pytest.mark.behaviour("LEA-2")
 @pytest.mark.parametrize("name", ["first", "second"])
 def test_a_database_with_a_second_name_is_refused(database: Path, name: str) -> None:
     """Each name has a lock and a log of its own: two schedulers would write one file."""

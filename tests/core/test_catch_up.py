@@ -19,8 +19,9 @@ from tests.core.scheduling import (
     times,
 )
 
+pytestmark = pytest.mark.behaviour("TIM-9")
 
-@pytest.mark.behaviour("TIM-9")
+
 def test_of_a_sparse_schedule_everything_is_made_up_for_that_should_be() -> None:
     machine = machine_of(job(cron="0 0 * * *", catch_up="all", catch_up_window="30d", max_concurrent_runs=50))
     pass_time(machine, 10)
@@ -30,7 +31,6 @@ def test_of_a_sparse_schedule_everything_is_made_up_for_that_should_be() -> None
     assert times(machine, State.SKIPPED) == []
 
 
-@pytest.mark.behaviour("TIM-9")
 def test_after_a_long_stop_of_many_jobs_what_is_recorded_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("interlock.core.timetable.occurrences.MOST_RECORDED", 3000)
     jobs = [job(f"job{number}", cron="* * * * *") for number in range(50)]
@@ -83,7 +83,6 @@ def test_however_often_the_scheduler_is_away_no_more_than_one_occurrence_waits(c
         assert len(waiting) <= 1
 
 
-@pytest.mark.behaviour("TIM-9")
 @pytest.mark.parametrize(
     ("catch_up", "window", "most", "run", "skipped"),
     [
@@ -112,7 +111,6 @@ def test_missed_occurrences_are_made_up_for_as_the_job_says(
     assert times(machine, State.SUCCEEDED) == sorted([0, *run, 70, 80]), "and it goes on as before"
 
 
-@pytest.mark.behaviour("TIM-9")
 def test_all_that_is_made_up_for_runs_one_after_the_other_and_is_not_overtaken() -> None:
     machine = machine_of(job(every=10, catch_up="all", catch_up_window=100))
     pass_time(machine, 5)
@@ -126,7 +124,6 @@ def test_all_that_is_made_up_for_runs_one_after_the_other_and_is_not_overtaken()
     assert all(later - earlier >= 8 for earlier, later in pairwise(at for _, at in started[1:]))
 
 
-@pytest.mark.behaviour("TIM-9")
 def test_a_scheduler_that_stood_still_makes_up_for_it_too() -> None:
     machine = machine_of(job(every=10, catch_up="none"))
     pass_time(machine, 5)
@@ -135,7 +132,6 @@ def test_a_scheduler_that_stood_still_makes_up_for_it_too() -> None:
     assert machine.state_of(f"work:{int(START) + 30}") is State.DISPATCHED, "one second late is not missed"
 
 
-@pytest.mark.behaviour("TIM-9")
 def test_a_long_stop_is_recorded_in_bounded_passes_and_what_is_too_long_ago_in_one_run() -> None:
     machine = machine_of(job(every=1, catch_up="latest"))
     pass_time(machine, 1)
@@ -153,7 +149,6 @@ def test_a_long_stop_is_recorded_in_bounded_passes_and_what_is_too_long_ago_in_o
     assert machine.wall - START - 1 in times(machine, State.SUCCEEDED, State.DISPATCHED, State.RUNNING)
 
 
-@pytest.mark.behaviour("TIM-9")
 @pytest.mark.parametrize("every", [{"every": 60}, {"cron": "* * * * *"}])
 def test_nothing_stops_a_schedule_for_good(every: dict[str, Any]) -> None:
     machine = machine_of(job(**every))
@@ -167,7 +162,6 @@ def test_nothing_stops_a_schedule_for_good(every: dict[str, Any]) -> None:
     assert len([at for at in times(machine, State.SUCCEEDED) if at + START > before]) >= 2
 
 
-@pytest.mark.behaviour("TIM-9")
 def test_a_missed_at_is_recorded_or_made_up_for() -> None:
     for stop, state in ((50, State.SUCCEEDED), (500, State.SKIPPED)):
         machine = machine_of(job(at=START + 20, keep=True))

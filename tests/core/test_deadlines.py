@@ -16,6 +16,8 @@ from interlock.policy.policy import compile_policy
 from interlock.wire.message import Stop
 from tests.core.machine import START, Machine, retrying_job
 
+pytestmark = pytest.mark.behaviour("RUN-22")
+
 RETRY = Retry(max_retries=5, initial_delay=4, multiplier=1, jitter=0)
 
 
@@ -50,7 +52,6 @@ def waiting_in(state: State) -> tuple[Machine, str]:
     return machine, run_id
 
 
-@pytest.mark.behaviour("RUN-22")
 @pytest.mark.parametrize(
     "state",
     [
@@ -78,7 +79,6 @@ def test_a_deadline_that_passes_in_a_waiting_state_ends_the_run_as_timeout(state
     assert machine.dispatched() == dispatched, "it never starts after that"
 
 
-@pytest.mark.behaviour("RUN-22")
 def test_a_deadline_that_passed_before_the_submit_ends_the_run_at_once() -> None:
     machine = Machine()
     machine.worker_up()
@@ -87,7 +87,6 @@ def test_a_deadline_that_passed_before_the_submit_ends_the_run_at_once() -> None
     assert machine.dispatched() == []
 
 
-@pytest.mark.behaviour("RUN-22")
 def test_a_run_whose_due_time_and_deadline_passed_while_the_scheduler_was_away_ends_as_timeout() -> None:
     machine = Machine()
     run_id = machine.submit(at=START + 5, deadline_at=START + 10)
@@ -98,7 +97,6 @@ def test_a_run_whose_due_time_and_deadline_passed_while_the_scheduler_was_away_e
     assert machine.dispatched() == []
 
 
-@pytest.mark.behaviour("RUN-22")
 def test_the_jobs_deadline_counts_from_the_time_the_run_is_due() -> None:
     machine = Machine(Job(id="work", deadline=10))
     now, ahead = machine.submit(), machine.submit(at=START + 100)
@@ -110,7 +108,6 @@ def test_the_jobs_deadline_counts_from_the_time_the_run_is_due() -> None:
     assert machine.state_of(ahead) is State.TIMEOUT
 
 
-@pytest.mark.behaviour("RUN-22")
 @pytest.mark.parametrize("started", [False, True])
 def test_work_on_a_worker_is_asked_to_stop_at_its_deadline_and_ends_as_timeout(started: bool) -> None:
     machine = Machine(Job(id="work", retry=RETRY))
@@ -129,7 +126,6 @@ def test_work_on_a_worker_is_asked_to_stop_at_its_deadline_and_ends_as_timeout(s
     assert machine.run(run_id).outcome == "timeout"
 
 
-@pytest.mark.behaviour("RUN-22")
 def test_a_deadline_is_absolute_over_all_attempts() -> None:
     machine = Machine(Job(id="work", retry=RETRY))
     run_id = machine.running(deadline_at=START + 10)
@@ -141,7 +137,6 @@ def test_a_deadline_is_absolute_over_all_attempts() -> None:
     assert machine.messages(Stop) == [Stop(run_id, machine.run(run_id).fence, "timeout")]
 
 
-@pytest.mark.behaviour("RUN-22")
 @pytest.mark.parametrize("restarted", [False, True])
 def test_max_runtime_counts_from_the_first_start_over_all_attempts(restarted: bool) -> None:
     machine = Machine(Job(id="work", max_runtime=10, retry=RETRY))
@@ -161,7 +156,6 @@ def test_max_runtime_counts_from_the_first_start_over_all_attempts(restarted: bo
     assert machine.messages(Stop) == [Stop(run_id, machine.run(run_id).fence, "timeout")]
 
 
-@pytest.mark.behaviour("RUN-22")
 def test_max_runtime_that_passes_while_a_retry_waits_ends_the_run() -> None:
     machine = Machine(Job(id="work", max_runtime=3, retry=RETRY))
     run_id = machine.running()
@@ -172,7 +166,6 @@ def test_max_runtime_that_passes_while_a_retry_waits_ends_the_run() -> None:
     assert machine.state_of(run_id) is State.TIMEOUT
 
 
-@pytest.mark.behaviour("RUN-22")
 def test_max_runtime_per_attempt_begins_anew_with_each_attempt() -> None:
     machine = Machine(Job(id="work", max_runtime=10, max_runtime_per_attempt=True, retry=RETRY))
     run_id = machine.running()
@@ -188,7 +181,6 @@ def test_max_runtime_per_attempt_begins_anew_with_each_attempt() -> None:
     assert len(machine.messages(Stop)) == 2
 
 
-@pytest.mark.behaviour("RUN-22")
 def test_the_deadline_of_the_run_outranks_that_of_the_attempt() -> None:
     machine = Machine(Job(id="work", max_runtime=10, max_runtime_per_attempt=True, retry=RETRY))
     run_id = machine.running(deadline_at=START + 12)
@@ -199,7 +191,6 @@ def test_the_deadline_of_the_run_outranks_that_of_the_attempt() -> None:
     assert machine.state_of(run_id) is State.TIMEOUT
 
 
-@pytest.mark.behaviour("RUN-22")
 def test_the_last_attempt_that_ran_too_long_ends_the_run_as_timeout() -> None:
     machine = Machine(Job(id="work", max_runtime=10, max_runtime_per_attempt=True, executor=ExecutorKind.PROCESS))
     run_id = machine.running()
@@ -213,7 +204,7 @@ PER_ATTEMPT = Job(id="work", max_runtime=2.0, max_runtime_per_attempt=True, retr
 ALLOWED = Constraints(max_allowed_run_time=2.0)
 
 
-@pytest.mark.behaviour("RUN-22", "CON-5", "POL-4")
+@pytest.mark.behaviour("CON-5", "POL-4")
 @pytest.mark.parametrize(
     ("job", "limits", "deadline_in", "limit"),
     [
@@ -256,7 +247,6 @@ def test_a_timeout_names_its_limit_and_the_grace(
     assert violated == ["max_allowed_run_time"] * limit.startswith("max_allowed")
 
 
-@pytest.mark.behaviour("RUN-22")
 def test_a_runtime_that_passes_while_a_retry_waits_names_its_limit() -> None:
     machine = Machine(Job(id="work", max_runtime=3, retry=RETRY))
     run_id = machine.running()
@@ -265,7 +255,6 @@ def test_a_runtime_that_passes_while_a_retry_waits_names_its_limit() -> None:
     assert machine.history(run_id)[-1].reason == "max_runtime of 3s passed while retrying"
 
 
-@pytest.mark.behaviour("RUN-22")
 def test_a_success_that_comes_before_the_stop_took_effect_counts() -> None:
     machine = Machine()
     run_id = machine.running(deadline_at=START + 10)
@@ -274,7 +263,6 @@ def test_a_success_that_comes_before_the_stop_took_effect_counts() -> None:
     assert machine.state_of(run_id) is State.SUCCEEDED
 
 
-@pytest.mark.behaviour("RUN-22")
 @pytest.mark.parametrize("how", ["lost", "died", "gone"])
 def test_work_lost_after_its_deadline_ends_as_timeout(how: str) -> None:
     machine = Machine(Job(id="work", retry=RETRY))
@@ -301,7 +289,7 @@ def test_the_machine_says_when_it_wants_to_be_woken() -> None:
     assert machine.last.wake_at == START + 7
 
 
-@pytest.mark.behaviour("RUN-22", "RET-5")
+@pytest.mark.behaviour("RET-5")
 def test_an_attempt_that_had_to_be_killed_for_running_too_long_is_a_failure_and_no_crash() -> None:
     machine = Machine(retrying_job(1, max_runtime=10.0, max_runtime_per_attempt=True))
     run_id = machine.running()

@@ -25,6 +25,8 @@ from interlock.wire.new_run import NewRun, check_plain
 from tests.core.machine import Machine, specs
 from tests.core.plain_lane import PlainLane
 
+pytestmark = pytest.mark.behaviour("LAN-5")
+
 JOBS = [Job(id="work"), Job(id="other"), Job(id="own", executor=ExecutorKind.PROCESS)]
 
 
@@ -117,7 +119,6 @@ class LaneMachine(RuleBasedStateMachine):
             assert self.machine.state.lanes["main"].waiting == len(self.plain.waiting)
 
 
-@pytest.mark.behaviour("LAN-5")
 def test_the_lane_starts_the_runs_that_a_plain_list_would() -> None:
     run_state_machine_as_test(
         LaneMachine,
@@ -134,7 +135,6 @@ def starts(machine: Machine) -> list[str]:
     return begun
 
 
-@pytest.mark.behaviour("LAN-5")
 def test_a_higher_priority_goes_first_and_no_run_waits_for_ever() -> None:
     machine = Machine(lanes={"main": 1})
     machine.worker_up()
@@ -148,7 +148,6 @@ def test_a_higher_priority_goes_first_and_no_run_waits_for_ever() -> None:
     assert set(rest[:20]) <= set(others[1::2])
 
 
-@pytest.mark.behaviour("LAN-5")
 def test_tenants_take_turns_whatever_they_have_submitted() -> None:
     machine = Machine(lanes={"main": 1})
     machine.worker_up()
@@ -160,7 +159,6 @@ def test_tenants_take_turns_whatever_they_have_submitted() -> None:
     assert tenants[22:] == ["many"] * 88
 
 
-@pytest.mark.behaviour("LAN-5")
 @pytest.mark.parametrize("priority", ["", "high", "CRITICAL", "1"])
 def test_a_priority_that_does_not_exist_is_refused(priority: str) -> None:
     with pytest.raises(BadValue) as caught:

@@ -14,6 +14,8 @@ from interlock.wire.request import Accepted, ActOnRun
 from tests.core.machine import START, Machine, at_once, retrying_job
 from tests.helpers.lookups import known_keys
 
+pytestmark = pytest.mark.behaviour("RUN-6")
+
 KEY: dict[str, Any] = {"idempotency_key": "k", "unique": "while_live"}
 
 
@@ -22,7 +24,6 @@ def held_by(m: Machine) -> str | None:
     return None if known is None else known[0]
 
 
-@pytest.mark.behaviour("RUN-6")
 def test_while_its_run_lives_a_key_finds_it() -> None:
     m = Machine(retrying_job(1))
     run_id = m.submit(**KEY)
@@ -37,7 +38,6 @@ def test_while_its_run_lives_a_key_finds_it() -> None:
     assert m.submit(**KEY, tenant="blue") != run_id
 
 
-@pytest.mark.behaviour("RUN-6")
 @pytest.mark.parametrize("outcome", ["succeeded", "failed", "failed_fatal", "cancelled", "timeout"])
 def test_the_commit_that_ends_a_run_frees_its_key(outcome: str) -> None:
     m = Machine()
@@ -53,7 +53,6 @@ def test_the_commit_that_ends_a_run_frees_its_key(outcome: str) -> None:
     assert m.run(run_id).idempotency_key == "k", "the record keeps it"
 
 
-@pytest.mark.behaviour("RUN-6")
 def test_without_unique_a_key_outlasts_its_run() -> None:
     m = Machine()
     run_id = m.running(idempotency_key="k")
@@ -62,7 +61,6 @@ def test_without_unique_a_key_outlasts_its_run() -> None:
     assert m.submit(**KEY) == run_id, "the first submit decides"
 
 
-@pytest.mark.behaviour("RUN-6")
 def test_within_one_pass_the_order_decides() -> None:
     m = Machine()
     one, new = m.running(**KEY), NewRun("work", b"{}", **KEY)
@@ -72,7 +70,6 @@ def test_within_one_pass_the_order_decides() -> None:
     assert found["b"] == found["c"] == held_by(m) != one
 
 
-@pytest.mark.behaviour("RUN-6")
 def test_a_run_that_begins_and_ends_in_one_pass_leaves_its_key_free() -> None:
     m = Machine()
     first = m.submit(**KEY)
@@ -88,7 +85,6 @@ def test_a_run_that_begins_and_ends_in_one_pass_leaves_its_key_free() -> None:
     assert m.submit(**KEY) not in (first, second)
 
 
-@pytest.mark.behaviour("RUN-6")
 def test_an_occurrence_stays_taken_when_its_key_is_free() -> None:
     m = Machine()
     run_id = m.submit(**KEY, occurrence=START)

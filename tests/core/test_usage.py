@@ -13,6 +13,8 @@ from interlock.wire.session_request import ActOnSession
 from tests.core.machine import AT_ONCE, Machine
 from tests.core.test_redaction import context_of
 
+pytestmark = pytest.mark.behaviour("SES-8")
+
 LIMITS = CoreLimits(session_patterns=AT_ONCE)
 
 
@@ -27,7 +29,6 @@ def report(machine: Machine, run_id: str, tokens: int, window: int = 100) -> Non
     machine.step((str(run.worker_id), Usage(run_id, run.fence, tokens, window)))
 
 
-@pytest.mark.behaviour("SES-8")
 @pytest.mark.parametrize(
     ("tokens", "window", "starts"),
     [(59, 100, 3), (60, 100, 1), (600, 100, 1), (60, 0, 3), (0, 100, 3), (119_999, 200_000, 3), (120_000, 200_000, 1)],
@@ -44,7 +45,6 @@ def test_from_60_percent_on_a_session_starts_one_run_at_a_time(tokens: int, wind
         machine.finished(run_id)
 
 
-@pytest.mark.behaviour("SES-8")
 def test_running_ones_are_left_alone_and_the_rest_starts_when_the_usage_falls() -> None:
     machine = machine_with()
     first, second = machine.submit_many(2, session="a")
@@ -60,7 +60,6 @@ def test_running_ones_are_left_alone_and_the_rest_starts_when_the_usage_falls() 
     assert machine.dispatched() == [first, second, third, fourth]
 
 
-@pytest.mark.behaviour("SES-8")
 def test_runs_that_wait_in_their_lane_wait_in_their_session_again() -> None:
     machine = machine_with(lane=2)
     blocker = machine.submit(job_id="work")
@@ -80,7 +79,7 @@ def test_runs_that_wait_in_their_lane_wait_in_their_session_again() -> None:
     assert (lane.waiting, lane.holding, lane.dead, lane.moved) == (0, {}, 0, {})
 
 
-@pytest.mark.behaviour("SES-7", "SES-8")
+@pytest.mark.behaviour("SES-7")
 def test_a_reset_forgets_the_usage_and_runs_before_it_report_none() -> None:
     machine = machine_with()
     first = machine.submit(session="a")
@@ -91,14 +90,12 @@ def test_a_reset_forgets_the_usage_and_runs_before_it_report_none() -> None:
     assert machine.dispatched() == [first, *runs]
 
 
-@pytest.mark.behaviour("SES-8")
 def test_a_report_of_a_run_without_a_session_changes_nothing() -> None:
     machine = machine_with()
     report(machine, machine.submit(), 60)
     assert not [name for name in machine.store.memos if name.startswith("session:")]
 
 
-@pytest.mark.behaviour("SES-8")
 @pytest.mark.parametrize("field", ["tokens", "window"])
 @pytest.mark.parametrize("value", [-1, True, math.nan, math.inf, 10.0, "10", None, 2**53])
 def test_what_is_no_number_of_tokens_is_refused_in_the_handler(field: str, value: Any) -> None:

@@ -12,6 +12,8 @@ from interlock.wire.command import StartDraining, WorkerUp
 from interlock.wire.message import Leaving
 from tests.core.machine import WORK, Machine
 
+pytestmark = pytest.mark.behaviour("ROU-11")
+
 S = State
 UP = WorkerUp(
     "far", 8, 2, {WORK.id: WORK.code}, [], False, pool="gpu", capabilities=["cuda"], labels={"region": "eu"},
@@ -24,7 +26,6 @@ def written(machine: Machine) -> bool:
     return (Memo.kind, MEMO) in machine.last.batch.records
 
 
-@pytest.mark.behaviour("ROU-11")
 def test_the_snapshot_is_written_when_a_worker_joins_or_leaves_and_not_again() -> None:
     machine = Machine()
     assert not written(machine), "nobody has joined yet"
@@ -42,7 +43,6 @@ def test_the_snapshot_is_written_when_a_worker_joins_or_leaves_and_not_again() -
     assert machine.store.memos[MEMO] == b"[]"
 
 
-@pytest.mark.behaviour("ROU-11")
 def test_changes_within_five_seconds_share_a_snapshot() -> None:
     machine = Machine()
     machine.worker_up("one")
@@ -65,7 +65,6 @@ def test_a_stop_leaves_no_worker_that_has_left() -> None:
     assert machine.store.memos[MEMO] == b"[]"
 
 
-@pytest.mark.behaviour("ROU-11")
 def test_a_restarted_scheduler_expects_its_workers_and_fails_no_run_meanwhile() -> None:
     machine = Machine()
     machine.step(("", UP))
@@ -87,7 +86,6 @@ def test_a_restarted_scheduler_expects_its_workers_and_fails_no_run_meanwhile() 
     assert machine.warned == []
 
 
-@pytest.mark.behaviour("ROU-11")
 def test_a_hello_wins_over_the_snapshot_and_gets_the_work_at_once() -> None:
     machine = Machine()
     machine.worker_up("one", slots=1)
@@ -98,7 +96,6 @@ def test_a_hello_wins_over_the_snapshot_and_gets_the_work_at_once() -> None:
     assert machine.dispatched() == [first, second]
 
 
-@pytest.mark.behaviour("ROU-11")
 def test_a_worker_that_does_not_come_back_is_forgotten_after_the_silence() -> None:
     machine = Machine()
     machine.worker_up()
@@ -113,7 +110,6 @@ def test_a_worker_that_does_not_come_back_is_forgotten_after_the_silence() -> No
     assert machine.state.of(KeptWorkers).warm_until == 0.0
 
 
-@pytest.mark.behaviour("ROU-11")
 @pytest.mark.parametrize(
     "memo", [b"", b"[", b"\xff\xfe", b"{}", b'[{"slots": 3}]', b'[{"id": "one", "slots": "x"}]', b"[" * 100_000]
 )
@@ -134,7 +130,6 @@ def test_a_snapshot_that_cannot_be_read_means_a_cold_start_with_a_warning(memo: 
     assert len(machine.warned) == 1
 
 
-@pytest.mark.behaviour("ROU-11")
 def test_a_missing_snapshot_is_told_of_if_there_were_workers() -> None:
     machine = Machine()
     machine.restart()

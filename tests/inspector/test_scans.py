@@ -39,6 +39,8 @@ from tests.helpers.scanned import (
 )  # fmt: skip
 from tests.helpers.server import Server, interlock
 
+pytestmark = pytest.mark.behaviour("OUT-3")
+
 PASSWORD = "postgres://app:correct-horse-9@db/app"
 S = State
 
@@ -49,7 +51,7 @@ def server() -> Iterator[Server]:
         yield running
 
 
-@pytest.mark.behaviour("OUT-1", "OUT-2", "OUT-3", "OUT-4", "OUT-7")
+@pytest.mark.behaviour("OUT-1", "OUT-2", "OUT-4", "OUT-7")
 @pytest.mark.parametrize(
     ("value", "state", "result", "kinds"),
     [
@@ -79,7 +81,7 @@ def test_what_is_found(server: Server, value: Any, state: State, result: Any, ki
             assert record["phase"] == (2 if kinds else 1)
 
 
-@pytest.mark.behaviour("OUT-2", "OUT-3")
+@pytest.mark.behaviour("OUT-2")
 def test_scanners_that_misbehave_cost_one_result_its_scan(server: Server) -> None:
     texts = {"hang": "it took longer than 2s", "exit": "the process that scanned it ended",
              "leave": "the process that scanned it ended", "grow": "MemoryError in trap (scanning_jobs.py, line",
@@ -124,7 +126,6 @@ def test_scans_are_counted_and_their_lag_is_shown(server: Server) -> None:
         assert 0 < metric(http, "output_check_seconds_sum", phase="2") < 60
 
 
-@pytest.mark.behaviour("OUT-3")
 def test_a_policy_that_changes_during_a_scan_is_the_one_that_counts(folder: Path) -> None:
     with scanning(folder) as server, client_of(server) as client:
         run = say(client, "wait for Eagle")
@@ -137,7 +138,6 @@ def test_a_policy_that_changes_during_a_scan_is_the_one_that_counts(folder: Path
         assert record_of(client, run.id)["reason"] == "keyword found"
 
 
-@pytest.mark.behaviour("OUT-3")
 def test_results_wait_for_an_app_that_cannot_be_imported(folder: Path) -> None:
     (folder / "broken").touch()
     with scanning(folder, mode="closed") as server, client_of(server) as client:
@@ -153,7 +153,6 @@ def test_results_wait_for_an_app_that_cannot_be_imported(folder: Path) -> None:
         assert clean.result(30) == "fine"
 
 
-@pytest.mark.behaviour("OUT-3")
 async def test_a_policy_larger_than_a_command_line_can_be() -> None:
     words = [f"{number} {KEYWORD * 10}" for number in range(4000)]
     policy = OutputPolicy(scanners=(ScannerSpec(scanner=ScannerKind.KEYWORDS, words=tuple(words)),))
@@ -165,7 +164,6 @@ async def test_a_policy_larger_than_a_command_line_can_be() -> None:
         await pipe.close()
 
 
-@pytest.mark.behaviour("OUT-3")
 async def test_scanners_that_were_killed_while_idle_are_started_again_and_leave_out_no_result() -> None:
     policy = OutputPolicy(scanners=(ScannerSpec(scanner=ScannerKind.KEYWORDS, words=(KEYWORD,)),))
     pipe = ScanPipe(None, sys.path)
@@ -196,7 +194,6 @@ class Counting(MemoryStore):
         return await super().unscanned(run_ids)
 
 
-@pytest.mark.behaviour("OUT-3")
 async def test_a_flood_is_read_in_parts_also_in_memory(folder: Path) -> None:
     count = 10 * AT_ONCE + 1
     settings = Settings(database=":memory:", socket=str(folder / "s"), http="off", slots=8)
@@ -215,7 +212,6 @@ async def test_a_flood_is_read_in_parts_also_in_memory(folder: Path) -> None:
         await scheduler.stop()
 
 
-@pytest.mark.behaviour("OUT-3")
 def test_the_server_in_memory_scans_too(folder: Path) -> None:
     place = "--db", ":memory:", "--socket", str(folder / "interlock.db.sock")
     with scanning(folder, *place, "--http", "127.0.0.1:0") as server:

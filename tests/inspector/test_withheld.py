@@ -20,6 +20,8 @@ from tests.helpers.scanned import client_of, in_state, scanning
 from tests.helpers.scanning_jobs import app
 from tests.helpers.server import Server, interlock
 
+pytestmark = pytest.mark.behaviour("OUT-5")
+
 SECRET = "hunter2"
 RESULT = {"text": "Falcon hunter2-"}
 LARGE = {"times": 200}  # phase one withholds it
@@ -62,7 +64,6 @@ def withheld(server: Server, **payload: Any) -> str:
     return run_id
 
 
-@pytest.mark.behaviour("OUT-5")
 @pytest.mark.parametrize("payload", [{}, LARGE])
 def test_no_interface_shows_a_quarantined_result(server: Server, receiver: Receiver, payload: dict[str, Any]) -> None:
     run_id = withheld(server, **payload)
@@ -104,7 +105,6 @@ async def _over_the_socket(server: Server, run_id: str) -> dict[str, str]:
         return {"socket": "\n".join([*told, str(caught.value)])}
 
 
-@pytest.mark.behaviour("OUT-5")
 def test_who_waits_for_a_run_does_not_get_what_its_size_withholds(server: Server) -> None:
     answer = as_(server, "clerk").post("/api/v1/runs?wait=30s", {"job": "leak", "payload": LARGE})
     assert (answer.json["state"], answer.json["result"]) == ("output_quarantined", None)
@@ -115,7 +115,6 @@ def test_who_waits_for_a_run_does_not_get_what_its_size_withholds(server: Server
         assert SECRET not in done.stdout + done.stderr
 
 
-@pytest.mark.behaviour("OUT-5")
 def test_a_check_does_not_pass_on_a_quarantined_result(server: Server) -> None:
     clerk = as_(server, "clerk")
     run_id = clerk.submit("checked")
@@ -125,7 +124,7 @@ def test_a_check_does_not_pass_on_a_quarantined_result(server: Server) -> None:
     assert SECRET not in shown
 
 
-@pytest.mark.behaviour("OUT-5", "SEC-2")
+@pytest.mark.behaviour("SEC-2")
 def test_who_may_release_a_result(server: Server) -> None:
     run_id = withheld(server)
     path, body = f"/api/v1/runs/{run_id}/release-output", {"reason": "a false alarm"}
@@ -154,7 +153,7 @@ def test_who_may_release_a_result(server: Server) -> None:
     assert (answer.status, answer.code) == (409, "not_quarantined")
 
 
-@pytest.mark.behaviour("OUT-5", "OUT-7")
+@pytest.mark.behaviour("OUT-7")
 def test_a_released_result_is_handed_out(server: Server) -> None:
     run_id = withheld(server)
     done = interlock(server.folder, "release", run_id)
@@ -176,7 +175,6 @@ def test_a_released_result_is_handed_out(server: Server) -> None:
     assert as_(server, "judge").get(f"/api/v1/runs/{run_id}").json["attempt"] == 1
 
 
-@pytest.mark.behaviour("OUT-5")
 @pytest.mark.parametrize("kind", KINDS)
 def test_both_clients_release_a_result(server: Server, kind: str) -> None:
     run_id = withheld(server)

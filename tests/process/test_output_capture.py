@@ -17,6 +17,8 @@ from tests.helpers.places import run_async, until
 from tests.helpers.server import Server
 from tests.process.stage import Stage, executing
 
+pytestmark = pytest.mark.behaviour("EXE-7")
+
 JOBS = r"""
 import asyncio, concurrent.futures, gc, logging, multiprocessing, os, resource, signal, subprocess, sys, threading, time
 import warnings
@@ -213,13 +215,11 @@ for _ in threads: taken.acquire(timeout=10)
 """
 
 
-@pytest.mark.behaviour("EXE-7")
 def test_of_two_processes_forked_at_once_both_are_heard() -> None:
     done = subprocess.run([sys.executable, "-c", TWO_FORKS], capture_output=True, text=True, timeout=60, check=True)
     assert sorted(done.stdout.split()) == ["run0", "run1"], done.stderr
 
 
-@pytest.mark.behaviour("EXE-7")
 async def test_two_hundred_runs_at_once_each_with_its_own_lines(place: Path) -> None:
     async with executing() as stage:
         names = [MIXED[number % len(MIXED)] for number in range(200)]
@@ -240,7 +240,6 @@ async def test_two_hundred_runs_at_once_each_with_its_own_lines(place: Path) -> 
             assert sorted(numbers) == list(range(1, 26))
 
 
-@pytest.mark.behaviour("EXE-7")
 async def test_printed_text_becomes_lines(place: Path) -> None:
     async with executing() as stage:
         end, lines = await stage.run(speech("words"))
@@ -248,7 +247,6 @@ async def test_printed_text_becomes_lines(place: Path) -> None:
         assert lines == ["one", "two", "20%", "bytes \ufffd", "ab", "", "False", "before the end"]
 
 
-@pytest.mark.behaviour("EXE-7")
 async def test_records_have_level_logger_and_traceback_and_come_once(place: Path) -> None:
     async with executing() as stage:
         run_id = stage.begin(speech("records"))
@@ -264,14 +262,12 @@ async def test_records_have_level_logger_and_traceback_and_come_once(place: Path
         assert thread[-1][2] == "ZeroDivisionError: division by zero"
 
 
-@pytest.mark.behaviour("EXE-7")
 async def test_no_line_has_a_secret(place: Path) -> None:
     async with executing() as stage:
         _, lines = await stage.run(speech("secrets"), {"password": "open sesame"})
         assert [line.split(": ")[-1] for line in lines] == [f"it is {MASK}", f"it is {MASK}", MASK, MASK]
 
 
-@pytest.mark.behaviour("EXE-7")
 async def test_a_hundred_megabytes_are_cut_and_the_run_ends(place: Path) -> None:
     async with executing() as stage:
         end, lines = await stage.run(speech("hundred_megabytes"))
@@ -285,7 +281,6 @@ async def test_a_hundred_megabytes_are_cut_and_the_run_ends(place: Path) -> None
         assert len(line) < 8300
 
 
-@pytest.mark.behaviour("EXE-7")
 async def test_programs_and_descriptors_of_an_attempt_in_a_process_of_its_own(
     place: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -307,7 +302,6 @@ async def test_programs_and_descriptors_of_an_attempt_in_a_process_of_its_own(
         await until(lambda: "program" in capfd.readouterr().out, "it is where it always was")
 
 
-@pytest.mark.behaviour("EXE-7")
 @pytest.mark.parametrize(("name", "given", "expected"), [
     ("reentrant", {"tag": "a"}, {"x": 10_000, "made 199": 1, "child 160": 1}),
     ("interrupted", {}, {"line 2999": 1}),
@@ -332,7 +326,7 @@ def test_nothing_waits_for_itself(place: Path, name: str, given: dict[str, str],
     run_async(body())
 
 
-@pytest.mark.behaviour("EXE-7", "RUN-20")
+@pytest.mark.behaviour("RUN-20")
 def test_the_logger_of_a_line_everywhere_and_the_line_on_the_terminal(place: Path) -> None:
     (place / "jobs.yaml").write_text(FILES)
     with Server(place, "jobs.yaml", "--http", "local", "--echo", target=None) as server:

@@ -19,6 +19,8 @@ from tests.helpers.processes import alive, children_of, look
 from tests.process.stage import executing, program
 from tests.supervision.programs import KIN, all_gone, descent, kin_of
 
+pytestmark = pytest.mark.behaviour("EXE-2")
+
 PYTHON = (sys.executable, "-I", "-S", "-c")
 WAITS = "sleep 1000 & wait"
 READS = "import hashlib, sys; data = sys.stdin.buffer.read(); print(len(data), hashlib.sha1(data).hexdigest())"
@@ -31,7 +33,6 @@ NEWLINE = b"\n"
 # ── what it is given ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.behaviour("EXE-2")
 async def test_a_program_gets_its_arguments_as_they_are(folder: Path) -> None:
     async with executing() as stage:
         end, lines = await stage.run(program("echo", "$HOME", "; exit 3", "*", ""))
@@ -41,7 +42,6 @@ async def test_a_program_gets_its_arguments_as_they_are(folder: Path) -> None:
         assert lines == [f"2 in {folder}"]
 
 
-@pytest.mark.behaviour("EXE-2")
 async def test_the_environment_is_the_workers_and_the_jobs_and_says_which_run_it_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -72,7 +72,6 @@ async def test_the_environment_is_the_workers_and_the_jobs_and_says_which_run_it
         assert not {"TAKEN_AWAY", "NOTIFY_SOCKET"} & set(given)
 
 
-@pytest.mark.behaviour("EXE-2")
 async def test_the_payload_is_a_line_on_stdin_unless_it_is_not_wanted() -> None:
     async with executing() as stage:
         for given in (b"{}", b'{"text": "\\n \xc3\xa4", "n": 1.50}', LARGE):
@@ -82,7 +81,6 @@ async def test_the_payload_is_a_line_on_stdin_unless_it_is_not_wanted() -> None:
         assert (await stage.run(program("cat", stdin=False), {"a": 1}))[1] == []
 
 
-@pytest.mark.behaviour("EXE-2")
 async def test_a_payload_that_is_not_read_does_no_harm() -> None:
     async with executing() as stage:
         for work in (program("true"), program(*shell("exec <&-; echo done")), program("head", "-c", "1")):
@@ -93,7 +91,6 @@ async def test_a_payload_that_is_not_read_does_no_harm() -> None:
 # ── how it ends ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.behaviour("EXE-2")
 async def test_the_exit_code_decides_and_the_last_words_are_the_error() -> None:
     async with executing() as stage:
         for code in (1, 3, 255):
@@ -110,7 +107,6 @@ async def test_the_exit_code_decides_and_the_last_words_are_the_error() -> None:
         assert last == "ended with exit code 1: ZeroDivisionError: division by zero"
 
 
-@pytest.mark.behaviour("EXE-2")
 async def test_one_that_is_killed_from_outside() -> None:
     async with executing() as stage:
         run_id = stage.begin(program(*shell(f"echo $$; {WAITS}")))
@@ -124,7 +120,6 @@ async def test_one_that_is_killed_from_outside() -> None:
         assert (end.error, end.exit_code) == ("was killed by SIGSEGV", -signal.SIGSEGV)
 
 
-@pytest.mark.behaviour("EXE-2")
 @pytest.mark.parametrize("code", ["0", "7"])
 async def test_nothing_is_left_of_one_that_forks_and_has_daemons(folder: Path, code: str) -> None:
     async with executing() as stage:
@@ -133,7 +128,7 @@ async def test_nothing_is_left_of_one_that_forks_and_has_daemons(folder: Path, c
         all_gone(await kin_of(folder, *KIN))
 
 
-@pytest.mark.behaviour("EXE-2", "RUN-11")
+@pytest.mark.behaviour("RUN-11")
 async def test_one_that_is_asked_to_stop_gets_term_and_is_cancelled_however_it_ends() -> None:
     async with executing() as stage:
         for script, code in (("", -15), ("trap 'exit 0' TERM;", 0)):
@@ -143,7 +138,7 @@ async def test_one_that_is_asked_to_stop_gets_term_and_is_cancelled_however_it_e
             assert await stage.end(run_id) == m.Finished(run_id, 1, "cancelled", None, None, code)
 
 
-@pytest.mark.behaviour("EXE-2", "RUN-11")
+@pytest.mark.behaviour("RUN-11")
 async def test_one_that_is_suspended_or_ignores_term() -> None:
     async with executing() as stage:
         suspended = stage.begin(program(*shell("echo $$; exec sleep 1000")))
@@ -162,7 +157,7 @@ async def test_one_that_is_suspended_or_ignores_term() -> None:
         assert await stage.end(stubborn) == m.Finished(stubborn, 1, "cancelled", None, None, -9)
 
 
-@pytest.mark.behaviour("EXE-2", "RUN-10")
+@pytest.mark.behaviour("RUN-10")
 async def test_one_that_is_asked_to_stop_before_it_runs(folder: Path) -> None:
     async with executing() as stage:
         first = stage.begin(program("touch", str(folder / "first")))
@@ -181,7 +176,6 @@ async def test_one_that_is_asked_to_stop_before_it_runs(folder: Path) -> None:
             stage.kill(run_id)
 
 
-@pytest.mark.behaviour("EXE-2")
 async def test_what_runs_when_all_is_closed_is_said_to_be_lost() -> None:
     async with executing() as stage:
         run_id = stage.begin(program("sleep", "1000"))
@@ -190,7 +184,6 @@ async def test_what_runs_when_all_is_closed_is_said_to_be_lost() -> None:
     assert end == m.Lost(run_id, 1, "its process was killed by SIGKILL", -9)
 
 
-@pytest.mark.behaviour("EXE-2")
 async def test_a_guard_that_is_killed_takes_its_processes_along_and_there_is_another() -> None:
     async with executing() as stage:
         run_id = stage.begin(program(*shell(f"echo $$; {WAITS}")))
@@ -207,7 +200,6 @@ async def test_a_guard_that_is_killed_takes_its_processes_along_and_there_is_ano
 # ── what cannot be started ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.behaviour("EXE-2")
 async def test_what_cannot_be_started_says_why(folder: Path) -> None:
     (folder / "plain").write_text("text")
     (folder / "script").write_text("#!/nowhere/sh\n")
@@ -241,7 +233,6 @@ async def test_what_cannot_be_started_says_why(folder: Path) -> None:
 # ── limits ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.behaviour("EXE-2")
 async def test_memory_processor_time_and_files_are_limited() -> None:
     async with executing() as stage:
         burning = stage.begin(program(*PYTHON, "while True: pass", limits=Limits(cpu=1)))

@@ -9,12 +9,13 @@ from interlock.model.child_info import Status
 from interlock.supervision import Backoff, Budget, Group, OnExhausted, ServiceAction, Strategy
 from tests.supervision.stage import AFTER_1, Stage, at, cannot, now, quiet, running, status, supervisor, virtually
 
+pytestmark = pytest.mark.behaviour("SUP-6")
+
 run_test = virtually
 
 # Adding.
 
 
-@pytest.mark.behaviour("SUP-6")
 async def test_a_child_that_is_added_is_up_when_that_returns_and_has_its_place() -> None:
     stage = Stage()
     async with running(stage.child("a"), stage.child("c")) as tree:
@@ -29,7 +30,6 @@ async def test_a_child_that_is_added_is_up_when_that_returns_and_has_its_place()
     await tree.stop()
 
 
-@pytest.mark.behaviour("SUP-6")
 async def test_a_group_is_added_with_its_children_and_more_can_be_added_to_it() -> None:
     stage = Stage()
     async with running(stage.child("a")) as tree:
@@ -45,7 +45,6 @@ async def test_a_group_is_added_with_its_children_and_more_can_be_added_to_it() 
         assert stage.take() == ["stop d", "stop c", "stop b"]
 
 
-@pytest.mark.behaviour("SUP-6")
 async def test_a_child_that_fails_when_it_is_added_is_dealt_with_by_its_policy() -> None:
     stage = Stage()
     async with running() as tree:
@@ -57,7 +56,6 @@ async def test_a_child_that_fails_when_it_is_added_is_dealt_with_by_its_policy()
         assert (info.status, info.reason) == (Status.FAILED, "it does not want to")
 
 
-@pytest.mark.behaviour("SUP-6")
 async def test_a_child_that_is_added_to_one_that_does_not_run_waits_for_its_start() -> None:
     stage = Stage()
     tree = supervisor(stage.child("a", stop_takes=1))
@@ -76,7 +74,6 @@ async def test_a_child_that_is_added_to_one_that_does_not_run_waits_for_its_star
     await tree.stop()
 
 
-@pytest.mark.behaviour("SUP-6")
 async def test_a_name_that_is_taken_is_an_error_and_changes_nothing() -> None:
     stage = Stage()
     async with running(stage.child("a"), Group(name="g", children=[stage.child("b")])) as tree:
@@ -100,7 +97,6 @@ async def test_a_name_that_is_taken_is_an_error_and_changes_nothing() -> None:
         assert stage.take() == []
 
 
-@pytest.mark.behaviour("SUP-6")
 async def test_adding_goes_on_when_whoever_asked_for_it_is_cancelled() -> None:
     stage = Stage()
     async with running() as tree:
@@ -114,7 +110,6 @@ async def test_adding_goes_on_when_whoever_asked_for_it_is_cancelled() -> None:
 # Removing.
 
 
-@pytest.mark.behaviour("SUP-6")
 async def test_a_child_that_is_removed_is_stopped_and_unknown() -> None:
     stage = Stage()
     async with running(stage.child("a"), stage.child("b", stop_takes=1), stage.child("c")) as tree:
@@ -135,7 +130,6 @@ async def test_a_child_that_is_removed_is_stopped_and_unknown() -> None:
         assert stage.names() == ["a", "b", "c"]
 
 
-@pytest.mark.behaviour("SUP-6")
 async def test_a_child_that_is_removed_in_its_backoff_never_starts_again() -> None:
     stage = Stage()
     async with running(stage.child("a", backoff=AFTER_1)) as tree:
@@ -148,7 +142,6 @@ async def test_a_child_that_is_removed_in_its_backoff_never_starts_again() -> No
         assert stage.take() == []
 
 
-@pytest.mark.behaviour("SUP-6")
 async def test_a_child_that_is_removed_while_it_starts() -> None:
     stage = Stage()
     async with running(stage.child("a")) as tree:
@@ -161,7 +154,6 @@ async def test_a_child_that_is_removed_while_it_starts() -> None:
         assert [child.name for child in tree.children()] == ["a"]
 
 
-@pytest.mark.behaviour("SUP-6")
 async def test_a_child_that_is_removed_while_everything_starts_does_not_fail_the_start() -> None:
     stage = Stage()
     tree = supervisor(stage.child("a"), stage.child("b", start_takes=10), stage.child("c"), stage.child("d"))
@@ -174,7 +166,6 @@ async def test_a_child_that_is_removed_while_everything_starts_does_not_fail_the
     await tree.stop()
 
 
-@pytest.mark.behaviour("SUP-6")
 async def test_a_child_that_is_removed_by_two_or_by_one_who_does_not_wait() -> None:
     stage = Stage()
     async with running(stage.child("a", stop_takes=2)) as tree:
@@ -186,7 +177,6 @@ async def test_a_child_that_is_removed_by_two_or_by_one_who_does_not_wait() -> N
         assert now() == 2
 
 
-@pytest.mark.behaviour("SUP-6")
 async def test_a_child_that_is_removed_while_everything_stops() -> None:
     stage = Stage()
     tree = supervisor(stage.child("a", stop_takes=1), stage.child("b", stop_takes=1))
@@ -200,7 +190,6 @@ async def test_a_child_that_is_removed_while_everything_stops() -> None:
     await tree.stop()
 
 
-@pytest.mark.behaviour("SUP-6")
 async def test_a_child_of_a_group_is_removed_while_the_group_fails_and_does_not_come_back_with_it() -> None:
     stage = Stage()
     budget = Budget(max_restarts=1, on_exhausted=OnExhausted.FAIL_SUPERVISOR)
@@ -218,7 +207,7 @@ async def test_a_child_of_a_group_is_removed_while_the_group_fails_and_does_not_
 # Changing.
 
 
-@pytest.mark.behaviour("SUP-6", "SUP-7")
+@pytest.mark.behaviour("SUP-7")
 async def test_a_child_that_is_described_anew_is_started_again_under_its_resume_id() -> None:
     stage = Stage()
     async with running(stage.child("a", backoff=AFTER_1), stage.child("b")) as tree:
@@ -237,7 +226,6 @@ async def test_a_child_that_is_described_anew_is_started_again_under_its_resume_
         assert status(tree, "a") is Status.STOPPED
 
 
-@pytest.mark.behaviour("SUP-6")
 async def test_a_supervisor_takes_on_what_is_said_of_itself_and_its_children_do_not_notice() -> None:
     stage = Stage()
     async with running(Group(name="g", children=[stage.child("a"), stage.child("b", stop_takes=1)])) as tree:
@@ -255,7 +243,6 @@ async def test_a_supervisor_takes_on_what_is_said_of_itself_and_its_children_do_
     assert stage.take() == ["stop b", "stop a", "stopped b"]
 
 
-@pytest.mark.behaviour("SUP-6")
 async def test_a_change_of_what_does_not_run_waits_for_its_start() -> None:
     stage = Stage()
     tree = supervisor(stage.child("a"), Group(name="g", children=[stage.child("b")]))
@@ -273,7 +260,6 @@ async def test_a_change_of_what_does_not_run_waits_for_its_start() -> None:
     assert stage.names() == []
 
 
-@pytest.mark.behaviour("SUP-6")
 async def test_a_change_goes_on_when_whoever_asked_for_it_is_cancelled() -> None:
     stage = Stage()
     async with running(stage.child("a", stop_takes=2)) as tree:
@@ -318,7 +304,7 @@ async def test_the_order_of_children_can_be_arranged_at_any_time() -> None:
     assert stage.names() == []
 
 
-@pytest.mark.behaviour("SUP-6", "SUP-9")
+@pytest.mark.behaviour("SUP-9")
 @pytest.mark.parametrize("first", ["change", "restart"])
 async def test_what_is_removed_while_it_is_changed_or_restarted_is_gone(first: str) -> None:
     stage = Stage()
@@ -335,7 +321,7 @@ async def test_what_is_removed_while_it_is_changed_or_restarted_is_gone(first: s
     assert len(stage.part("a").lives) == 1
 
 
-@pytest.mark.behaviour("SUP-6", "SUP-9")
+@pytest.mark.behaviour("SUP-9")
 async def test_nothing_more_is_done_below_a_group_that_is_being_removed() -> None:
     stage = Stage()
     inner = Group(name="h", children=[stage.child("a", stop_takes=1)])
@@ -359,7 +345,6 @@ async def test_nothing_more_is_done_below_a_group_that_is_being_removed() -> Non
     assert [change.path for change in changes if change.after is None] == ["g/h/a", "g/h", "g"]
 
 
-@pytest.mark.behaviour("SUP-6")
 async def test_a_child_that_is_added_for_later_is_started_when_somebody_wants_it() -> None:
     stage = Stage()
     async with running(stage.child("a")) as tree:

@@ -14,6 +14,8 @@ from interlock.supervision.instance import Birth, Surroundings
 from interlock.supervision.process import ProcessInstance
 from tests.supervision.stage import AFTER_1, at, now, quiet, running, status, supervisor, virtually
 
+pytestmark = pytest.mark.behaviour("SUP-10")
+
 run_test = virtually
 
 
@@ -34,7 +36,7 @@ def child(run: Callable[..., Awaitable[Any]], **options: Any) -> Function:
     return Function(run=run, **given)
 
 
-@pytest.mark.behaviour("SUP-10", "SUP-11")
+@pytest.mark.behaviour("SUP-11")
 @pytest.mark.parametrize(
     ("error", "exit"),
     [
@@ -68,7 +70,6 @@ async def test_one_that_never_started_is_stopped_at_once() -> None:
     await at(0)
 
 
-@pytest.mark.behaviour("SUP-10")
 async def test_a_function_that_returns_has_finished() -> None:
     async def run() -> str:
         return "done"
@@ -79,7 +80,6 @@ async def test_a_function_that_returns_has_finished() -> None:
         assert status(tree, "a") is Status.FINISHED
 
 
-@pytest.mark.behaviour("SUP-10")
 async def test_what_is_no_async_function_is_a_failure() -> None:
     def run() -> None: ...
 
@@ -89,7 +89,7 @@ async def test_what_is_no_async_function_is_a_failure() -> None:
         assert "is not an async function" in tree.child("a").reason
 
 
-@pytest.mark.behaviour("SUP-10", "SUP-1")
+@pytest.mark.behaviour("SUP-1")
 async def test_one_that_announces_is_up_when_it_says_so() -> None:
     order: list[str] = []
 
@@ -131,7 +131,6 @@ async def test_one_that_is_not_ready_in_time_or_ends_before_could_not_be_started
     assert status(tree, "a") is Status.FAILED
 
 
-@pytest.mark.behaviour("SUP-10")
 async def test_one_that_is_stopped_before_it_is_ready() -> None:
     async def slow(context: ChildContext) -> None:
         try:
@@ -167,7 +166,7 @@ class Deaf:
                 self.cancelled += 1
 
 
-@pytest.mark.behaviour("SUP-10", "SUP-12")
+@pytest.mark.behaviour("SUP-12")
 async def test_one_that_ignores_being_cancelled_is_left_alone_at_its_limit() -> None:
     deaf: list[Deaf] = []
 
@@ -194,7 +193,6 @@ async def test_one_that_ignores_being_cancelled_is_left_alone_at_its_limit() -> 
         deaf[1].told.set()
 
 
-@pytest.mark.behaviour("SUP-10")
 async def test_a_function_that_ends_well_is_cancelled_once_though_it_is_killed_meanwhile() -> None:
     cleaned: list[str] = []
 
@@ -219,7 +217,6 @@ async def test_a_function_that_ends_well_is_cancelled_once_though_it_is_killed_m
     assert status(tree, "a") is Status.STOPPED
 
 
-@pytest.mark.behaviour("SUP-10")
 async def test_kill_waits_for_a_function_for_a_moment_only() -> None:
     deaf = Deaf()
     tree = supervisor(child(deaf, stop_timeout=1000))
@@ -232,7 +229,6 @@ async def test_kill_waits_for_a_function_for_a_moment_only() -> None:
     await quiet()
 
 
-@pytest.mark.behaviour("SUP-10")
 async def test_what_it_raises_while_it_is_stopped_does_not_matter() -> None:
     async def run() -> None:
         try:
@@ -246,7 +242,6 @@ async def test_what_it_raises_while_it_is_stopped_does_not_matter() -> None:
         assert info.last_exit == Exit(at=0, error="ValueError: on the way out")
 
 
-@pytest.mark.behaviour("SUP-10")
 async def test_a_function_that_goes_on_though_it_was_cancelled_is_not_started_beside_itself() -> None:
     lives: list[float] = []
     end = asyncio.Event()

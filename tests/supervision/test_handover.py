@@ -11,6 +11,8 @@ from interlock.ports.handover import Handover, MemoryHandover
 from interlock.supervision import Birth, ChildContext, Function, Group, ServiceAction
 from tests.supervision.stage import AFTER_1, AT_ONCE, Stage, at, now, quiet, running, status, supervisor, virtually
 
+pytestmark = pytest.mark.behaviour("SUP-7")
+
 run_test = virtually
 
 
@@ -40,7 +42,6 @@ class Recording(Handover):
         self.stage.note(word, path)
 
 
-@pytest.mark.behaviour("SUP-7")
 async def test_the_resume_id_lasts_over_restarts_and_the_last_exit_comes_with_it() -> None:
     stage = Stage()
     async with running(stage.child("a"), stage.child("b")):
@@ -57,7 +58,6 @@ async def test_the_resume_id_lasts_over_restarts_and_the_last_exit_comes_with_it
         assert stage.live("b").birth.resume_id != births[0].resume_id
 
 
-@pytest.mark.behaviour("SUP-7")
 async def test_a_function_is_told_the_same() -> None:
     told: list[tuple[str, int, int]] = []
 
@@ -75,7 +75,6 @@ async def test_a_function_is_told_the_same() -> None:
         assert len({one[0] for one in told}) == 1
 
 
-@pytest.mark.behaviour("SUP-7")
 async def test_the_resume_id_lasts_over_supervisors_that_share_a_handover() -> None:
     handover = MemoryHandover()
     births: list[Birth] = []
@@ -89,7 +88,6 @@ async def test_the_resume_id_lasts_over_supervisors_that_share_a_handover() -> N
     assert [birth.previous and birth.previous.code for birth in births] == [None, 0, 0]
 
 
-@pytest.mark.behaviour("SUP-7")
 async def test_an_end_that_nobody_saw_is_not_taken_for_the_one_before() -> None:
     handover = MemoryHandover()
     stage = Stage()
@@ -110,7 +108,6 @@ async def test_an_end_that_nobody_saw_is_not_taken_for_the_one_before() -> None:
     await tree.stop()
 
 
-@pytest.mark.behaviour("SUP-7")
 async def test_a_new_resume_id_is_stored_before_the_first_start_and_what_follows_is_not_waited_for() -> None:
     stage = Stage()
     async with running(stage.child("a"), handover=Recording(stage)):
@@ -124,7 +121,7 @@ async def test_a_new_resume_id_is_stored_before_the_first_start_and_what_follows
     await at(5)
 
 
-@pytest.mark.behaviour("SUP-7", "SUP-6")
+@pytest.mark.behaviour("SUP-6")
 async def test_removed_and_added_again_it_has_another_resume_id() -> None:
     stage = Stage()
     async with running(Group(name="g", children=[stage.child("a"), stage.child("b")]), stage.child("c")) as tree:
@@ -136,7 +133,7 @@ async def test_removed_and_added_again_it_has_another_resume_id() -> None:
         assert stage.live("a").birth.previous is None
 
 
-@pytest.mark.behaviour("SUP-7", "SUP-6")
+@pytest.mark.behaviour("SUP-6")
 async def test_everything_below_is_forgotten_before_a_name_can_be_taken_again() -> None:
     stage = Stage()
     group = Group(name="g", children=[stage.child("a"), stage.child("b")])
@@ -155,7 +152,7 @@ async def test_everything_below_is_forgotten_before_a_name_can_be_taken_again() 
     await at(now() + 2)
 
 
-@pytest.mark.behaviour("SUP-7", "SUP-6")
+@pytest.mark.behaviour("SUP-6")
 async def test_a_stop_of_everything_waits_until_what_was_removed_is_forgotten() -> None:
     stage = Stage()
     tree = supervisor(stage.child("a"), handover=Recording(stage))
@@ -168,7 +165,6 @@ async def test_a_stop_of_everything_waits_until_what_was_removed_is_forgotten() 
     await removing
 
 
-@pytest.mark.behaviour("SUP-7")
 async def test_one_that_is_stopped_before_it_was_started_keeps_what_it_had() -> None:
     """It was made, or not even that: the life before is still the last one."""
     stage = Stage()
@@ -212,7 +208,7 @@ class Broken(MemoryHandover):
         return await super().recall(path)
 
 
-@pytest.mark.behaviour("SUP-7", "SUP-11")
+@pytest.mark.behaviour("SUP-11")
 @pytest.mark.parametrize(
     ("fault", "reason"), [(OSError("disk"), "OSError: disk"), (asyncio.CancelledError(), "cancelled")]
 )
@@ -230,7 +226,7 @@ async def test_a_recall_that_fails_is_one_more_failure(fault: BaseException, rea
         await supervisor(stage.child("b"), handover=handover).start()
 
 
-@pytest.mark.behaviour("SUP-7", "SUP-11")
+@pytest.mark.behaviour("SUP-11")
 async def test_a_recall_that_never_answers_does_not_keep_anybody_from_stopping() -> None:
     stage = Stage()
     handover = Broken()
@@ -246,7 +242,7 @@ async def test_a_recall_that_never_answers_does_not_keep_anybody_from_stopping()
     assert now() == 1
 
 
-@pytest.mark.behaviour("SUP-7", "SUP-11")
+@pytest.mark.behaviour("SUP-11")
 async def test_an_end_that_cannot_be_kept_does_not_keep_it_from_being_started_again() -> None:
     stage = Stage()
     handover = Broken()

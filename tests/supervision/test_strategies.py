@@ -8,10 +8,11 @@ from interlock.model.child_info import Status
 from interlock.supervision import Backoff, Budget, Group, ServiceAction
 from tests.supervision.stage import AFTER_1, Stage, at, cannot, now, quiet, running, status, virtually
 
+pytestmark = pytest.mark.behaviour("SUP-2")
+
 run_test = virtually
 
 
-@pytest.mark.behaviour("SUP-2")
 async def test_one_for_all_stops_the_others_in_reverse_order_and_starts_all_in_order() -> None:
     stage = Stage()
     children = [stage.child(name, backoff=AFTER_1, start_takes=1, stop_takes=1) for name in "abcd"]
@@ -34,7 +35,6 @@ async def test_one_for_all_stops_the_others_in_reverse_order_and_starts_all_in_o
         assert [tree.child(name).restarts for name in "abcd"] == [1, 1, 1, 1]
 
 
-@pytest.mark.behaviour("SUP-2")
 async def test_rest_for_one_leaves_alone_those_that_were_started_before() -> None:
     stage = Stage()
     async with running(*[stage.child(name) for name in "abcd"], strategy="rest_for_one") as tree:
@@ -48,7 +48,7 @@ async def test_rest_for_one_leaves_alone_those_that_were_started_before() -> Non
         assert [tree.child(name).restarts for name in "abcd"] == [1, 1, 2, 3]
 
 
-@pytest.mark.behaviour("SUP-2", "SUP-3")
+@pytest.mark.behaviour("SUP-3")
 @pytest.mark.parametrize("strategy", ["one_for_all", "rest_for_one"])
 async def test_the_policy_of_the_child_that_ended_decides(strategy: str) -> None:
     stage = Stage()
@@ -66,7 +66,6 @@ async def test_the_policy_of_the_child_that_ended_decides(strategy: str) -> None
         assert stage.take() == ["end c", *(all_of_them if strategy == "one_for_all" else ["start c"])]
 
 
-@pytest.mark.behaviour("SUP-2")
 @pytest.mark.parametrize("strategy", ["one_for_all", "rest_for_one"])
 async def test_one_that_was_given_up_or_stopped_by_hand_is_not_started_with_the_others(strategy: str) -> None:
     stage = Stage()
@@ -83,7 +82,6 @@ async def test_one_that_was_given_up_or_stopped_by_hand_is_not_started_with_the_
         assert [status(tree, name) for name in "abcd"] == ["running", "failed", "stopped", "running"]
 
 
-@pytest.mark.behaviour("SUP-2")
 async def test_a_crash_while_the_others_are_stopped_makes_it_begin_again() -> None:
     stage = Stage()
     slow = Backoff(initial=10, jitter=0)
@@ -103,7 +101,6 @@ async def test_a_crash_while_the_others_are_stopped_makes_it_begin_again() -> No
         assert [tree.child(name).restarts for name in "abc"] == [1, 1, 1]
 
 
-@pytest.mark.behaviour("SUP-2")
 async def test_a_crash_while_the_others_are_started_makes_it_begin_again() -> None:
     stage = Stage()
     children = [stage.child("a"), stage.child("b", start_takes=2), stage.child("c")]
@@ -121,7 +118,7 @@ async def test_a_crash_while_the_others_are_started_makes_it_begin_again() -> No
         assert [tree.child(name).restarts for name in "abc"] == [2, 2, 1]
 
 
-@pytest.mark.behaviour("SUP-2", "SUP-5")
+@pytest.mark.behaviour("SUP-5")
 async def test_a_start_that_fails_while_all_are_restarted_counts_against_the_budget() -> None:
     stage = Stage()
     children = [stage.child("a"), stage.child("b", budget=Budget(max_restarts=3)), stage.child("c")]
@@ -135,7 +132,6 @@ async def test_a_start_that_fails_while_all_are_restarted_counts_against_the_bud
         assert tree.child("b").exhausted
 
 
-@pytest.mark.behaviour("SUP-2")
 async def test_two_crashes_at_the_same_instant_are_one_restart_after_the_longer_delay() -> None:
     stage = Stage()
     children = [stage.child("a", backoff=Backoff(initial=5, jitter=0)), stage.child("b", backoff=AFTER_1)]
@@ -150,7 +146,6 @@ async def test_two_crashes_at_the_same_instant_are_one_restart_after_the_longer_
         assert [tree.child(name).restarts for name in "abc"] == [1, 1, 1]
 
 
-@pytest.mark.behaviour("SUP-2")
 async def test_a_crash_during_the_first_start_waits_until_all_were_started() -> None:
     stage = Stage()
     children = [stage.child("a"), stage.child("b", start_takes=2), stage.child("c")]
@@ -169,7 +164,7 @@ async def test_a_crash_during_the_first_start_waits_until_all_were_started() -> 
         ]
 
 
-@pytest.mark.behaviour("SUP-2", "SUP-11")
+@pytest.mark.behaviour("SUP-11")
 @pytest.mark.parametrize("moment", [0.5, 1.5, 2.5, 3.5])
 async def test_stop_during_a_restart_of_all(moment: float) -> None:
     """While others are stopped, during the backoff, and while the first or the second is started."""
@@ -189,7 +184,7 @@ async def test_stop_during_a_restart_of_all(moment: float) -> None:
     assert stage.take() == []
 
 
-@pytest.mark.behaviour("SUP-2", "SUP-6")
+@pytest.mark.behaviour("SUP-6")
 @pytest.mark.parametrize("strategy", ["one_for_all", "rest_for_one"])
 async def test_the_one_that_ended_is_removed_during_the_backoff_and_the_others_come_back(strategy: str) -> None:
     stage = Stage()
@@ -203,7 +198,7 @@ async def test_the_one_that_ended_is_removed_during_the_backoff_and_the_others_c
         assert stage.names() == ["b", "c"]
 
 
-@pytest.mark.behaviour("SUP-2", "SUP-6")
+@pytest.mark.behaviour("SUP-6")
 async def test_one_that_is_added_during_a_restart_of_all_is_started_once() -> None:
     stage = Stage()
     children = [stage.child("a", backoff=AFTER_1), stage.child("b")]
@@ -216,7 +211,6 @@ async def test_one_that_is_added_during_a_restart_of_all_is_started_once() -> No
         assert status(tree, "c") is Status.RUNNING
 
 
-@pytest.mark.behaviour("SUP-2")
 async def test_one_that_is_stopped_by_hand_while_all_are_restarted_stays_down() -> None:
     stage = Stage()
     children = [stage.child("a", backoff=AFTER_1), stage.child("b", stop_takes=1), stage.child("c")]
@@ -231,7 +225,6 @@ async def test_one_that_is_stopped_by_hand_while_all_are_restarted_stays_down() 
         assert [status(tree, name) for name in "abc"] == ["running", "stopped", "stopped"]
 
 
-@pytest.mark.behaviour("SUP-2")
 async def test_one_that_is_started_by_hand_during_the_backoff_of_all_is_up_at_once() -> None:
     stage = Stage()
     children = [stage.child("a", backoff=AFTER_1), stage.child("b"), stage.child("c")]
@@ -244,7 +237,6 @@ async def test_one_that_is_started_by_hand_during_the_backoff_of_all_is_up_at_on
         assert stage.take() == ["start a", "start c"]
 
 
-@pytest.mark.behaviour("SUP-2")
 async def test_a_group_is_restarted_with_its_siblings_like_any_child() -> None:
     stage = Stage()
     group = Group(name="g", children=[stage.child("b"), stage.child("c")])

@@ -9,12 +9,13 @@ from interlock.model.child_info import Status
 from interlock.supervision import Backoff, Budget, Function, Group, OnExhausted, ServiceAction
 from tests.supervision.stage import AFTER_1, Stage, at, now, quiet, running, status, supervisor, virtually
 
+pytestmark = pytest.mark.behaviour("SUP-8")
+
 run_test = virtually
 
 SUSPEND, RESUME = ServiceAction.SUSPEND, ServiceAction.RESUME
 
 
-@pytest.mark.behaviour("SUP-8")
 async def test_those_that_can_are_suspended_in_reverse_order_and_resumed_in_order() -> None:
     stage = Stage()
     group = Group(name="g", children=[stage.child("b"), stage.child("c", can_suspend=False), stage.child("d")])
@@ -37,7 +38,6 @@ async def test_those_that_can_are_suspended_in_reverse_order_and_resumed_in_orde
         assert stage.take() == []
 
 
-@pytest.mark.behaviour("SUP-8")
 async def test_one_child_by_hand() -> None:
     stage = Stage()
     children = [stage.child("a"), stage.child("b", can_suspend=False), stage.child("c", restart="never")]
@@ -54,7 +54,6 @@ async def test_one_child_by_hand() -> None:
         assert status(tree) is Status.RUNNING
 
 
-@pytest.mark.behaviour("SUP-8")
 async def test_a_child_that_crashes_while_suspended_comes_back_suspended() -> None:
     stage = Stage()
     async with running(stage.child("a", backoff=AFTER_1), stage.child("b")) as tree:
@@ -74,7 +73,6 @@ async def test_a_child_that_crashes_while_suspended_comes_back_suspended() -> No
         assert status(tree, "a") is Status.RUNNING
 
 
-@pytest.mark.behaviour("SUP-8")
 @pytest.mark.parametrize("strategy", ["one_for_all", "rest_for_one"])
 async def test_all_that_are_restarted_together_come_back_suspended(strategy: str) -> None:
     stage = Stage()
@@ -93,7 +91,6 @@ async def test_all_that_are_restarted_together_come_back_suspended(strategy: str
         assert {info.status for info in tree.children()} == {Status.RUNNING}
 
 
-@pytest.mark.behaviour("SUP-8")
 async def test_a_group_that_fails_while_suspended_comes_back_suspended() -> None:
     stage = Stage()
     budget = Budget(max_restarts=1, on_exhausted=OnExhausted.FAIL_SUPERVISOR)
@@ -111,7 +108,6 @@ async def test_a_group_that_fails_while_suspended_comes_back_suspended() -> None
         assert [status(tree, path) for path in ("g", "g/a", "g/b", "g/c")] == ["running"] * 4
 
 
-@pytest.mark.behaviour("SUP-8")
 async def test_errors_are_joined_and_nobody_is_left_out() -> None:
     stage = Stage()
     group = Group(name="g", children=[stage.child("b"), stage.child("c")])
@@ -147,7 +143,6 @@ async def test_errors_are_joined_and_nobody_is_left_out() -> None:
         assert {status(tree, path) for path in ("a", "g", "g/b", "g/c", "d")} == {Status.RUNNING}
 
 
-@pytest.mark.behaviour("SUP-8")
 async def test_one_that_cannot_be_suspended_again_when_it_comes_back_has_failed() -> None:
     stage = Stage()
     async with running(stage.child("a", backoff=AFTER_1)) as tree:
@@ -164,7 +159,6 @@ async def test_one_that_cannot_be_suspended_again_when_it_comes_back_has_failed(
         assert status(tree, "a") is Status.SUSPENDED
 
 
-@pytest.mark.behaviour("SUP-8")
 async def test_suspended_while_it_starts_or_waits() -> None:
     stage = Stage()
     async with running(stage.child("a", backoff=AFTER_1)) as tree:
@@ -183,7 +177,6 @@ async def test_suspended_while_it_starts_or_waits() -> None:
         assert now() == 6
 
 
-@pytest.mark.behaviour("SUP-8")
 async def test_suspended_while_everything_starts() -> None:
     stage = Stage()
     tree = supervisor(stage.child("a"), stage.child("b", start_takes=2), stage.child("c"))
@@ -204,7 +197,6 @@ async def test_suspended_while_everything_starts() -> None:
     await tree.stop()
 
 
-@pytest.mark.behaviour("SUP-8")
 async def test_what_is_wanted_last_counts_when_suspending_takes_a_while() -> None:
     stage = Stage()
     async with running(stage.child("a", shift_takes=1)) as tree:
@@ -225,7 +217,6 @@ async def test_what_is_wanted_last_counts_when_suspending_takes_a_while() -> Non
         assert stage.take() == ["resume a"]
 
 
-@pytest.mark.behaviour("SUP-8")
 async def test_one_that_ends_while_it_is_being_suspended() -> None:
     stage = Stage()
     async with running(stage.child("a", shift_takes=1000)) as tree:
@@ -238,7 +229,6 @@ async def test_one_that_ends_while_it_is_being_suspended() -> None:
         assert status(tree, "a") is Status.SUSPENDED
 
 
-@pytest.mark.behaviour("SUP-8")
 @pytest.mark.parametrize("stop", ["child", "everything"])
 async def test_stopped_while_it_is_suspended_or_being_suspended(stop: str) -> None:
     stage = Stage()
@@ -258,7 +248,6 @@ async def test_stopped_while_it_is_suspended_or_being_suspended(stop: str) -> No
     assert stage.names() == []
 
 
-@pytest.mark.behaviour("SUP-8")
 async def test_started_by_hand_under_a_supervisor_that_is_suspended() -> None:
     stage = Stage()
     async with running(stage.child("a"), stage.child("b", backoff=Backoff(initial=0))) as tree:
@@ -271,7 +260,6 @@ async def test_started_by_hand_under_a_supervisor_that_is_suspended() -> None:
         assert {info.status for info in tree.children()} == {Status.RUNNING}
 
 
-@pytest.mark.behaviour("SUP-8")
 async def test_a_function_is_suspended_by_what_it_was_given_for_that() -> None:
     done: list[str] = []
 

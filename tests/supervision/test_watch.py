@@ -9,6 +9,8 @@ from interlock.model.child_info import Change, ChildInfo, Status
 from interlock.supervision import Group, ServiceAction, Supervisor, Watch
 from tests.supervision.stage import AFTER_1, Stage, at, cannot, quiet, running, supervisor, virtually
 
+pytestmark = pytest.mark.behaviour("SUP-9")
+
 run_test = virtually
 
 
@@ -23,7 +25,6 @@ async def rest(watch: Watch) -> list[Change]:
     return [change async for change in watch]
 
 
-@pytest.mark.behaviour("SUP-9")
 async def test_every_change_old_and_new_also_below() -> None:
     stage = Stage()
     group = Group(name="g", children=[stage.child("b", stop_takes=1)], strategy="one_for_all")  # type: ignore[arg-type]
@@ -64,7 +65,6 @@ async def test_every_change_old_and_new_also_below() -> None:
     assert all(one is None or one.children == [] for change in changes for one in (change.before, change.after))
 
 
-@pytest.mark.behaviour("SUP-9")
 async def test_what_is_added_was_nothing_before_and_what_is_removed_is_nothing_then() -> None:
     stage = Stage()
     async with running() as tree:
@@ -83,7 +83,6 @@ async def test_what_is_added_was_nothing_before_and_what_is_removed_is_nothing_t
     ]
 
 
-@pytest.mark.behaviour("SUP-9")
 async def test_nothing_is_sent_twice() -> None:
     stage = Stage()
     async with running(stage.child("a")) as tree:
@@ -95,7 +94,6 @@ async def test_nothing_is_sent_twice() -> None:
     assert steps(await rest(watch)) == [("a", "running", "stopping"), ("a", "stopping", "stopped")]
 
 
-@pytest.mark.behaviour("SUP-9")
 async def test_who_is_too_slow_loses_the_oldest_and_holds_nobody_up() -> None:
     stage = Stage()
     async with running(stage.child("a")) as tree:
@@ -108,7 +106,6 @@ async def test_who_is_too_slow_loses_the_oldest_and_holds_nobody_up() -> None:
     assert (slow.lost, quick.lost) == (len(everything) - 3, 0)
 
 
-@pytest.mark.behaviour("SUP-9")
 async def test_it_ends_with_the_tree_when_everything_was_told() -> None:
     stage = Stage()
     tree = supervisor(stage.child("a"))
@@ -126,7 +123,6 @@ async def test_it_ends_with_the_tree_when_everything_was_told() -> None:
     assert steps(await watching)[-1] == ("a", "starting", "failed")
 
 
-@pytest.mark.behaviour("SUP-9")
 async def test_one_that_is_closed_gets_nothing_more() -> None:
     stage = Stage()
     async with running(stage.child("a")) as tree:
@@ -141,7 +137,6 @@ async def test_one_that_is_closed_gets_nothing_more() -> None:
             await anext(watch)
 
 
-@pytest.mark.behaviour("SUP-9")
 async def test_several_may_take_from_one_and_be_cancelled() -> None:
     stage = Stage()
     async with running(stage.child("a")) as tree:
@@ -156,7 +151,6 @@ async def test_several_may_take_from_one_and_be_cancelled() -> None:
             await second
 
 
-@pytest.mark.behaviour("SUP-9")
 async def test_whoever_is_called_at_each_change_may_raise() -> None:
     stage = Stage()
     told: list[Change] = []
