@@ -10,8 +10,8 @@ import pytest
 from interlock.api.backend import Backend, forward
 from interlock.api.call import HttpHandler
 from interlock.interface import operations as op
-from interlock.interface.audit_operations import audit
 from interlock.interface.operation import API, Operation
+from interlock.interface.record_operations import audit
 from interlock.model.access import Permission
 from interlock.stores.memory import MemoryStore
 

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from interlock.core.decisions import Batch, Failed
 from interlock.error import UnknownDelivery
-from interlock.model.delivery import Delivery, Outgoing
+from interlock.model.delivery import Delivery, Outgoing, info_of
 from interlock.wire.delivery_request import Redeliver, ReportSent, Sent
 from interlock.wire.request import ValueAnswer
 from tests.core.machine import START, Machine, at_once
@@ -36,10 +36,9 @@ def sent(m: Machine, *results: Sent) -> None:
 def redeliver(m: Machine) -> Delivery:
     origin, report = m.step(("client", Redeliver(6, "d1"))).answers[-1]
     assert isinstance(report, ValueAnswer)
-    assert isinstance(report.value, Delivery)
     assert (origin, report.request) == ("client", 6)
-    assert stored(m) == report.value
-    return report.value
+    assert info_of(stored(m)) == report.value
+    return stored(m)
 
 
 @pytest.mark.behaviour("CON-7")
@@ -79,7 +78,8 @@ def test_asked_twice_in_one_pass_it_is_delivered_once_more() -> None:
     assert (stored(m).round, stored(m).tries, stored(m).give_up_at) == (2, 0, START + 100)
 
 
-def test_an_unknown_delivery_is_refused() -> None:
-    (_, answer) = machine().step(("client", Redeliver(6, "d2"))).answers[-1]
+@pytest.mark.parametrize("asked", [Redeliver(6, "d2"), Redeliver(6, "d1").by(only_tenant="other")])
+def test_an_unknown_delivery_is_refused(asked: Redeliver) -> None:
+    (_, answer) = machine().step(("client", asked)).answers[-1]
     assert isinstance(answer, Failed)
     assert isinstance(answer.error, UnknownDelivery)

@@ -35,7 +35,7 @@ class Backend:
             **JobHandlers(reader, connection, read_job).handlers,
             **LaneHandlers(connection).handlers,
             **ApprovalHandlers(reader, connection, self._runs).handlers,
-            **DeliveryHandlers(reader, connection).handlers,
+            **DeliveryHandlers(reader).handlers,
             **LetterHandlers(reader, connection, self._runs).handlers,
             **AuditReader(reader).handlers,
             **ServiceHandlers(reader, connection, self._feed).handlers,

@@ -1,4 +1,4 @@
-"""Operations on deliveries: read from the store; a redelivery goes to the scheduler."""
+"""Deliveries, read from the store."""
 
 from collections.abc import Awaitable
 from typing import Any
@@ -8,21 +8,16 @@ from msgspec.structs import replace
 from interlock.api.call import Handlers, HttpCall, handlers_of
 from interlock.api.cursors import DELIVERIES
 from interlock.api.listing import read_page
-from interlock.api.patience import ask
-from interlock.client.connection import Connection
 from interlock.error import UnknownDelivery
 from interlock.interface import queries as q
-from interlock.model.access import Caller
 from interlock.model.delivery import Delivery, DeliveryInfo, DeliveryPage, info_of
 from interlock.model.record import RecordFilter
 from interlock.ports.store import Reader, RecordRows
-from interlock.wire.delivery_request import Redeliver
 
 
 class DeliveryHandlers:
-    def __init__(self, reader: Reader, connection: Connection) -> None:
+    def __init__(self, reader: Reader) -> None:
         self._reader = reader
-        self._connection = connection
         self.handlers: Handlers = handlers_of(self)
 
     async def deliveries(self, call: HttpCall[q.DeliveriesQuery, None]) -> DeliveryPage:
@@ -36,15 +31,9 @@ class DeliveryHandlers:
         return DeliveryPage(deliveries=[info_of(delivery) for delivery in rows.records], next=following)
 
     async def delivery(self, call: HttpCall[Any, None]) -> DeliveryInfo:
-        return await self._delivery(call.path["delivery"], call.caller)
-
-    async def _delivery(self, delivery_id: str, caller: Caller) -> DeliveryInfo:
         """Return the delivery if the caller may see it; one of another tenant does not exist for them."""
+        delivery_id = call.path["delivery_id"]
         found = await self._reader.record(Delivery, delivery_id)
-        if found is None or not caller.sees(found.tenant):
+        if found is None or not call.caller.sees(found.tenant):
             raise UnknownDelivery(delivery_id)
         return info_of(found)
-
-    async def redeliver(self, call: HttpCall[Any, None]) -> DeliveryInfo:
-        delivery = await self._delivery(call.path["delivery"], call.caller)
-        return info_of(await ask(self._connection, Redeliver(0, delivery.id)))

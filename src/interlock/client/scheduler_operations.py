@@ -6,6 +6,7 @@ import msgspec
 
 from interlock.client.declared import Awaits, Sender, acts, sends
 from interlock.model.session_info import SessionInfo
+from interlock.wire.delivery_request import Redeliver
 from interlock.wire.lane_request import ActOnLane, AskLanes, AskTenants
 from interlock.wire.service_request import ActOnService, AskTree, Reload
 from interlock.wire.session_request import ActOnSession, AskSession, AskSessions
@@ -22,6 +23,7 @@ class SchedulerOperations(Sender):
     workers = sends(AskWorkers, lambda found: found.workers)
     worker = sends(AskWorker)
     act_on_worker = acts(ActOnWorker)
+    redeliver = sends(Redeliver)
     tree = sends(AskTree)
     act = acts(ActOnService)
     reload = sends(Reload)

@@ -7,7 +7,7 @@ from interlock.core.part import Part
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
 from interlock.error import UnknownDelivery
-from interlock.model.delivery import Delivery
+from interlock.model.delivery import Delivery, info_of
 from interlock.wire.delivery_request import Redeliver, ReportSent, Sent
 from interlock.wire.request import ValueAnswer
 
@@ -41,7 +41,7 @@ def redeliver(p: Pass, origin: str, command: Redeliver) -> None:
     """Begin a new round of tries, with as much time as the first had. A pending delivery keeps its tries and its end,
     and only gets its next try now."""
     found = p.record(Delivery, command.delivery_id)
-    if found is None:
+    if found is None or command.only_tenant not in (None, found.tenant):
         raise UnknownDelivery(command.delivery_id)
     again = replace(found, round=found.round + 1, next_at=p.now, seq=found.seq + 1)
     if found.ended_at is not None:
@@ -49,7 +49,7 @@ def redeliver(p: Pass, origin: str, command: Redeliver) -> None:
         again = replace(again, give_up_at=give_up_at, tries=0, ended_at=None, status=None, answer="", error="")
     p.keep(again)
     p.owed += 1
-    p.answers.append((origin, ValueAnswer(command.request, again)))
+    p.answers.append((origin, ValueAnswer(command.request, info_of(again))))
 
 
 OUTBOX = Part(

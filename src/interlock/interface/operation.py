@@ -1,7 +1,7 @@
 """The type of an HTTP operation: everything that the server, its description and the clients need to know of one."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
 from functools import cache
@@ -41,7 +41,7 @@ PATH_PARAMETERS = {
     "session": PathParameter(
         "The key of the session, up to 512 bytes of UTF-8; a slash in it is written `%2F`.", 512, ()
     ),
-    "delivery": PathParameter("The id of the delivery.", 64, (e.UnknownDelivery,)),
+    "delivery_id": PathParameter("The id of the delivery.", 64, (e.UnknownDelivery,)),
     "letter": PathParameter("The id of the dead letter.", 256, (e.UnknownLetter,)),
     "name": PathParameter("The name of the service or group.", 256, (e.UnknownChild,)),
 }
@@ -110,6 +110,13 @@ class Operation(Generic[A]):
     def parameters(self) -> list[str]:
         """The names of the path's parameters, in order."""
         return re.findall(r"\{(\w+)\}", self.path)
+
+
+def name_all(table: Mapping[str, object]) -> None:
+    """Give the operations of a module the names of their variables."""
+    for name, value in table.items():
+        if isinstance(value, Operation):
+            value.name = name
 
 
 CALLER = frozenset({"request", "action", "actor", "only_tenant", "parent"})

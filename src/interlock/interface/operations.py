@@ -5,26 +5,23 @@ from typing import Any, TypeVar
 from interlock import error as e
 from interlock.interface import bodies as b
 from interlock.interface import queries as q
-from interlock.interface.approval_operations import APPROVAL_OPERATIONS
-from interlock.interface.audit_operations import audit
-from interlock.interface.delivery_operations import DELIVERY_OPERATIONS
-from interlock.interface.letter_operations import LETTER_OPERATIONS
+from interlock.interface import record_operations as records
 from interlock.interface.new_run_body import NewRunBody, TriggerBody
-from interlock.interface.operation import API, Key, Operation, operations_of
+from interlock.interface.operation import API, Key, Operation, name_all, operations_of
 from interlock.interface.run_view import BulkInfo, History, LogPage, RunDetail, RunInfo, RunPage, ServiceLogPage
 from interlock.model.bulk import RunAction
 from interlock.model.child_info import ChildInfo
 from interlock.model.explanation import Explanation
 from interlock.model.job_info import Backfilled, FireTimes, JobInfo, JobLog, JobPage, Timetable
 from interlock.model.lane import LaneInfo
-from interlock.wire import lane_request, session_request, worker_request
+from interlock.wire import delivery_request, lane_request, session_request, worker_request
 from interlock.wire import request as r
 from interlock.wire.lane_request import CreateLane, SetLane
 from interlock.wire.operation import Order, Question, declared
 from interlock.wire.service_request import AskTree
 
 A = TypeVar("A")
-LOADED = lane_request, session_request, worker_request  # modules whose requests are operations
+LOADED = delivery_request, lane_request, session_request, worker_request  # modules whose requests are operations
 
 JOB = f"{API}/jobs/{{job_id}}"
 RUN = f"{API}/runs/{{run_id}}"
@@ -301,9 +298,7 @@ openapi = Operation("GET /openapi.json", "Show this description.", dict[str, Any
 DECLARED = {(kind, operation.action): operation for kind in declared() for operation in operations_of(kind)}
 """request and action → operation, of the requests that are operations as they are"""
 
-for _name, _value in list(vars().items()):
-    if isinstance(_value, Operation):
-        _value.name = _name
+name_all(vars())
 
 GROUPS: dict[str, list[Operation[Any]]] = {
     "runs": [submit, submit_many, runs, run, explanation, history, logs, *run_actions.values(), *bulk_actions.values(),
@@ -314,10 +309,11 @@ GROUPS: dict[str, list[Operation[Any]]] = {
     "tenants": [],
     "sessions": [],
     "workers": [],
-    "deliveries": [*DELIVERY_OPERATIONS],
-    "dead letters": [*LETTER_OPERATIONS],
-    "approvals": [*APPROVAL_OPERATIONS],
-    "audit": [audit],
+    "deliveries": [records.deliveries, records.delivery],
+    "dead letters": [records.letters, records.letter, records.replay, records.replay_many,
+                     records.drop_letter, records.drop_letters],
+    "approvals": [records.approvals, records.approval, records.approve, records.reject, records.release_output],
+    "audit": [records.audit],
     "services": [services, service, service_logs],
     "events": [events],
     "health": [healthz, readyz, metrics, openapi],

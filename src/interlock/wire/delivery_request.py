@@ -4,9 +4,9 @@ from typing import ClassVar
 
 import msgspec
 
-from interlock.model.access import Permission
-from interlock.model.delivery import Delivery, Outgoing
+from interlock.model.delivery import DeliveryInfo, Outgoing
 from interlock.wire.message import Count, Instant, Message
+from interlock.wire.operation import Http, Order
 from interlock.wire.request import ChangeRequest, Request
 
 
@@ -61,10 +61,11 @@ class ReportSent(ChangeRequest[None], frozen=True):
     results: list[Sent]
 
 
-class Redeliver(ChangeRequest[Delivery], frozen=True):
-    """Deliver again what was delivered or given up."""
+class Redeliver(Order[DeliveryInfo], frozen=True):
+    """Deliver again. The receiver gets the same body under the same `webhook-id`. A delivery that is pending is tried
+    at once."""
 
     delivery_id: str
 
-    permission: ClassVar = Permission.OPERATE
     once: ClassVar = True
+    http: ClassVar = Http("redeliver", "POST /deliveries/{delivery_id}/redeliver")

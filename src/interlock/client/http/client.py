@@ -135,7 +135,6 @@ class Client(BaseClient, Blocks, SchedulerOperations):
     sessions = blocking_iterator(Operations.sessions)
     deliveries = blocking_iterator(Operations.deliveries)
     delivery = blocking(Operations.delivery)
-    redeliver = blocking(Operations.redeliver)
     dead_letters = blocking_iterator(Operations.dead_letters)
     dead_letter_counts = blocking(Operations.dead_letter_counts)
     dead_letter = blocking(Operations.dead_letter)

@@ -15,12 +15,9 @@ from interlock.client.scheduler_operations import AwaitedOperations
 from interlock.error import BadValue, Forbidden, NotHere
 from interlock.fields import payload as payloads
 from interlock.fields.duration import Duration, seconds
-from interlock.interface import approval_operations as approval_table
-from interlock.interface import audit_operations as audit_table
-from interlock.interface import delivery_operations as delivery_table
-from interlock.interface import letter_operations as letter_table
 from interlock.interface import operations as table
 from interlock.interface import queries as q
+from interlock.interface import record_operations as records
 from interlock.interface.approval_view import ApprovalDetail, ApprovalInfo, ApprovalPage, ReleaseBody, ResolveBody
 from interlock.interface.bodies import BackfillBody, JobsBody, LaneBody, LaneChangeBody
 from interlock.interface.job_document import JobFields, document_of
@@ -144,30 +141,25 @@ class JobOperations(RunAccess, AwaitedOperations):
         """Yield webhooks that are owed or were sent, newest first: all that match the filter, or `limit` of them."""
         asked = {"run": run, "job": job, "tenant": tenant, "state": state, "id_prefix": id_prefix}
         query = filled(q.DeliveriesQuery, **asked, limit=page_size(limit))
-        return self._items(delivery_table.deliveries, query, lambda page: page.deliveries, limit)
+        return self._items(records.deliveries, query, lambda page: page.deliveries, limit)
 
     async def delivery(self, delivery_id: str) -> DeliveryInfo:
         """Return a delivery as it is now."""
-        return await self._call(delivery_table.delivery, delivery_id)
-
-    async def redeliver(self, delivery_id: str) -> DeliveryInfo:
-        """Deliver again what was delivered or given up; try a pending delivery at once. If the connection breaks, the
-        call is not repeated, because it may have happened."""
-        return await self._call(delivery_table.redeliver, delivery_id)
+        return await self._call(records.delivery, delivery_id)
 
     def dead_letters(self, *, limit: int | None = None, **asked: Unpack[LetterOptions]) -> AsyncIterator[LetterInfo]:
         """Yield dead letters, newest first: all that match the filter, or `limit` of them."""
         query = filled(q.LettersQuery, **_letters(asked), limit=page_size(limit))
-        return self._items(letter_table.letters, query, lambda page: page.letters, limit)
+        return self._items(records.letters, query, lambda page: page.letters, limit)
 
     async def dead_letter_counts(self, **asked: Unpack[LetterOptions]) -> dict[str, int]:
         """Return the number of dead letters that match the filter, by reason code."""
         query = filled(q.LettersQuery, **_letters(asked), limit=1)
-        return (await self._call(letter_table.letters, query=query)).counts or {}
+        return (await self._call(records.letters, query=query)).counts or {}
 
     async def dead_letter(self, letter_id: str) -> LetterDetail:
         """Return a dead letter with its run and the history. Its id is that of the run."""
-        return await self._call(letter_table.letter, letter_id)
+        return await self._call(records.letter, letter_id)
 
     async def replay(
         self, letter_id: str, payload: Mapping[str, Any] | None = None, reason: str = ""
@@ -176,7 +168,7 @@ class JobOperations(RunAccess, AwaitedOperations):
         name."""
         changes = None if payload is None else payloads.decode(payloads.encode(dict(payload), "payload"))
         body = filled(ReplayBody, reason=reason, payload=changes)
-        return self.handle((await self._call(letter_table.replay, letter_id, body=body, key=os.urandom(16).hex())).id)
+        return self.handle((await self._call(records.replay, letter_id, body=body, key=os.urandom(16).hex())).id)
 
     async def replay_many(
         self, reason: str = "", *, everything: bool = False, **asked: Unpack[LetterOptions]
@@ -184,18 +176,18 @@ class JobOperations(RunAccess, AwaitedOperations):
         """Replay the dead letters that match the filter and were not replayed, or all with `everything`. The request
         is durable when this returns; `bulk_progress` follows its execution on the server."""
         body = filled(LettersBody, reason=reason, everything=everything, **_letters(asked))
-        return await self._call(letter_table.replay_many, body=body, key=os.urandom(16).hex())
+        return await self._call(records.replay_many, body=body, key=os.urandom(16).hex())
 
     async def drop_dead_letter(self, letter_id: str) -> None:
         """Drop a dead letter. Its run is kept like any other."""
-        await self._call(letter_table.drop_letter, letter_id)
+        await self._call(records.drop_letter, letter_id)
 
     async def drop_dead_letters(self, *, everything: bool = False, **asked: Unpack[LetterOptions]) -> int:
         """Drop the dead letters that match the filter, or all with `everything`; return their number. They go 1,000 at
         a time: if this fails halfway, the others remain."""
         body, total, more = filled(LettersBody, everything=everything, **_letters(asked)), 0, True
         while more:
-            page = await self._call(letter_table.drop_letters, body=body)
+            page = await self._call(records.drop_letters, body=body)
             total, more = total + page.dropped, page.more
         return total
 
@@ -204,28 +196,28 @@ class JobOperations(RunAccess, AwaitedOperations):
     ) -> AsyncIterator[ApprovalInfo]:
         """Yield runs that wait for an approval, newest first: all that match the filter, or `limit` of them."""
         query = filled(q.ApprovalsQuery, job=job, tenant=tenant, limit=page_size(limit))
-        return self._items(approval_table.approvals, query, lambda page: page.approvals, limit)
+        return self._items(records.approvals, query, lambda page: page.approvals, limit)
 
     async def approval(self, run_id: str) -> ApprovalDetail:
         """Return what an approver needs to know about a run. `NoApproval` if none was asked for."""
-        return await self._call(approval_table.approval, run_id)
+        return await self._call(records.approval, run_id)
 
     async def approve(self, run_id: str, reason: str, seen: str | None = None) -> State:
         """Approve a run, so that it may start, and return its state. Pass `seen` of the approval that you looked at:
         if the request or the policy has changed since, this raises `StaleApproval`. If the connection breaks, the call
         is not repeated, because it may have happened."""
         body = filled(ResolveBody, reason=reason, seen=seen)
-        return (await self._call(approval_table.approve, run_id, body=body)).state
+        return (await self._call(records.approve, run_id, body=body)).state
 
     async def reject(self, run_id: str, reason: str) -> State:
         """End a run that waits for an approval as denied; return its state. Not repeated, like `approve`."""
-        return (await self._call(approval_table.reject, run_id, body=filled(ResolveBody, reason=reason))).state
+        return (await self._call(records.reject, run_id, body=filled(ResolveBody, reason=reason))).state
 
     async def release_output(self, run_id: str, reason: str) -> State:
         """Hand out the result of a run that is output_quarantined; return its state, which stays. `NotQuarantined` for
         any other run."""
         body = filled(ReleaseBody, reason=reason)
-        return (await self._call(approval_table.release_output, run_id, body=body)).state
+        return (await self._call(records.release_output, run_id, body=body)).state
 
     def audit(
         self,
@@ -241,13 +233,13 @@ class JobOperations(RunAccess, AwaitedOperations):
         moment = None if since is None else instant(since, "since")
         asked = {"kind": kind, "actor": actor, "tenant": tenant, "subject": subject, "since": moment}
         query = filled(q.AuditQuery, **asked, last=None if last is None else True, limit=PAGE if last is None else last)
-        return self._items(audit_table.audit, query, lambda page: page.entries)
+        return self._items(records.audit, query, lambda page: page.entries)
 
     async def verify_audit(self, head: str | None = None) -> AuditReport:
         """Read the whole audit and find entries that were altered, removed or reordered. `head`, the hash of an entry
         that you have kept elsewhere, shows whether the audit was rewritten or cut since. Needs every tenant."""
         chain, page = Chain(head), None
-        async for page in self._pages(audit_table.audit, q.AuditQuery(limit=q.AUDIT_PAGE)):
+        async for page in self._pages(records.audit, q.AuditQuery(limit=q.AUDIT_PAGE)):
             if page.head is None:
                 raise Forbidden("tenant: to verify the audit, use a token of all tenants")
             for entry in page.entries:
