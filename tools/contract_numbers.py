@@ -67,7 +67,7 @@ CHANGES = (
     Change("LIV-2", "config/settings.py", "Whole(1, 1000)\n    ] = 3", "Whole(1, 1000)\n    ] = 4"),
     Change("LIV-2", "core/state.py", "missed_heartbeats: int = 3", "missed_heartbeats: int = 4"),
     Change("POL-5", "core/policy/judge.py", "THROTTLED = 5.0", "THROTTLED = 6.0"),
-    Change("POL-8", "config/settings.py", "= (\n        86400.0", "= (\n        86399.0"),
+    Change("POL-8", "config/settings.py", "] = 86400.0", "] = 86399.0"),
     Change("POL-8", "core/state.py", "approval_timeout: float = 86_400.0", "approval_timeout: float = 86_401.0"),
     Change("POL-10", "wire/effect.py", "CALL = 2.0", "CALL = 3.0"),
     Change("POL-10", "policy_service/client.py", "failures=3", "failures=4"),
