@@ -32,7 +32,9 @@ class Bulks:
             if bulk.ended_at is not None and not bulk.wanted.states and bulk.id in self._meant:
                 for run_id in self._meant[bulk.id]:
                     run = self._disk.found(run_id)
-                    stopped = run is not None and (run.state in TERMINAL or run.stop in (CANCEL, TIMEOUT))
+                    stopped = run is not None and (
+                        run.state in TERMINAL or run.stop in (CANCEL, TIMEOUT) or run.closing is not None
+                    )
                     self._require(stopped, f"bulk request {bulk.id} has finished, and {run_id} is {run}")
                     self.reached += run is not None and self.asked_for(run)
 

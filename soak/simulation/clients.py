@@ -39,6 +39,7 @@ from soak.simulation.operators import Operators
 from soak.simulation.retriers import Retriers
 from soak.simulation.scenario import JOBS, LANES, SCHEDULED, WALL
 from soak.simulation.sessions import NAMES
+from soak.simulation.workflows import WorkflowClients
 
 _ENDS = (
     (e.SUCCEED, 40), (e.COMPLETE, 4), (e.FAIL, 16), (e.LATER, 4), (e.WRONG, 3), (e.GARBLED, 3), (e.FATAL, 4),
@@ -74,18 +75,18 @@ class Clients:
             for place in range(number, self._scenario.bulks, self._scenario.clients):
                 process.spawn(self._one_bulk(connection, f"bulk-{place}", rng.uniform(0, self._scenario.duration)))
 
-        if self._scenario.retries:
-            Retriers(self).start()
-        if self._scenario.lanes:
-            Operators(self).start()
-        if self._scenario.guards:
-            GuardClients(self).start()
-        if self._scenario.policy:
-            Approvers(self).start()
-        if self._scenario.routes:
-            Dispatchers(self).start()
-        if self._scenario.families:
-            Families(self).start()
+        others: dict[type[Any], bool | int] = {
+            Retriers: self._scenario.retries,
+            Operators: self._scenario.lanes,
+            GuardClients: self._scenario.guards,
+            Approvers: self._scenario.policy,
+            Dispatchers: self._scenario.routes,
+            Families: self._scenario.families,
+            WorkflowClients: self._scenario.workflows,
+        }
+        for kind, is_wanted in others.items():
+            if is_wanted:
+                kind(self).start()
 
     def wait_for(self, name: str, on: bool = True) -> None:
         """Note something that a client waits for, or no longer does."""

@@ -38,6 +38,7 @@ from soak.simulation.executor import SimulatedExecutor
 from soak.simulation.explanations import ExplainedPasses
 from soak.simulation.greedy import GreedyEngine
 from soak.simulation.guards import GUARDED_JOBS, ForgetfulReceivers, Receivers
+from soak.simulation.hasty import HastyEngine
 from soak.simulation.heedless import HeedlessEngine
 from soak.simulation.inbox import AnswerFaults, FaultyInbox
 from soak.simulation.invariants import Invariants
@@ -67,6 +68,7 @@ from soak.simulation.store import Disk, FaultyStore, StoreFaults, StoreSabotage
 from soak.simulation.sweeps import leads
 from soak.simulation.sweeps import watch as watch_sweeps
 from soak.simulation.trace import Trace
+from soak.simulation.workflows import WORKFLOW_JOBS
 
 
 class SimulatedClock(Clock):
@@ -191,6 +193,32 @@ class WallClockEngine(Engine):
         await super()._pass()
 
 
+def _engine_kind(sabotage: Sabotage) -> type[Engine]:
+    """Return the engine that a sabotage needs."""
+    kind: type[Engine] = FencelessEngine if sabotage.engine_ignores_fences else Engine
+    kind = ForgetfulEngine if sabotage.engine_forgets_times else kind
+    if sabotage.engine_applies_answers_twice or sabotage.engine_asks_once or sabotage.engine_forgets_unsent:
+        kind = CarelessEngine
+        CarelessEngine.sabotage = sabotage
+    forgets = (sabotage.engine_forgets_bulks, sabotage.engine_forgets_holds, sabotage.engine_forgets_turns)
+    if any(forgets) or sabotage.engine_forgets_usage or sabotage.engine_loses_runs or sabotage.engine_loses_timers:
+        kind = NegligentEngine
+        NegligentEngine.sabotage = sabotage
+    if sabotage.engine_ignores_delays or sabotage.engine_ignores_types:
+        kind = HeedlessEngine
+        HeedlessEngine.sabotage = sabotage
+    if sabotage.of_lanes:
+        kind = GreedyEngine
+        GreedyEngine.sabotage = sabotage
+    if sabotage.of_guards:
+        kind = CarelessGuards
+        CarelessGuards.sabotage = sabotage
+    if sabotage.of_workflows:
+        kind = HastyEngine
+        HastyEngine.sabotage = sabotage
+    return WallClockEngine if sabotage.engine_counts_wall_time else kind
+
+
 class Scheduler:
     """One start of the scheduler."""
 
@@ -265,25 +293,7 @@ class Cluster:
         rng = self.random(process.name)
         bad = {name: getattr(sabotage, f"store_{name}") for name in StoreSabotage.__struct_fields__}
         store = FaultyStore(self.disk, process, rng, self.store_faults, self.trace, StoreSabotage(**bad))
-        kind = FencelessEngine if sabotage.engine_ignores_fences else Engine
-        kind = ForgetfulEngine if sabotage.engine_forgets_times else kind
-        if sabotage.engine_applies_answers_twice or sabotage.engine_asks_once or sabotage.engine_forgets_unsent:
-            kind = CarelessEngine
-            CarelessEngine.sabotage = sabotage
-        forgets = (sabotage.engine_forgets_bulks, sabotage.engine_forgets_holds, sabotage.engine_forgets_turns)
-        if any(forgets) or sabotage.engine_forgets_usage or sabotage.engine_loses_runs or sabotage.engine_loses_timers:
-            kind = NegligentEngine
-            NegligentEngine.sabotage = sabotage
-        if sabotage.engine_ignores_delays or sabotage.engine_ignores_types:
-            kind = HeedlessEngine
-            HeedlessEngine.sabotage = sabotage
-        if sabotage.of_lanes:
-            kind = GreedyEngine
-            GreedyEngine.sabotage = sabotage
-        if sabotage.of_guards:
-            kind = CarelessGuards
-            CarelessGuards.sabotage = sabotage
-        kind = WallClockEngine if sabotage.engine_counts_wall_time else kind
+        kind = _engine_kind(sabotage)
         chance = self.random(f"{process.name}/answers")
         inbox = FaultyInbox(self._deliver, self.loop, chance, self.answer_faults, self.trace)
         self.explained = ExplainedPasses(self.invariants, self.random(f"{process.name}/explanations"), sabotage)
@@ -354,6 +364,7 @@ class Cluster:
     def _catalog(self) -> Catalog:
         jobs = jobs_of(self.starts, self.timetable, self.scenario.lanes)
         jobs += GUARDED_JOBS if self.scenario.guards else ()
+        jobs += WORKFLOW_JOBS if self.scenario.workflows else ()
         jobs += ROUTED_JOBS if self.scenario.routes else ()
         factor = 3 if self.sabotage.engine_forgets_limits else 1
         lanes = with_limits({name: limit * factor for name, limit in LANES.items()})

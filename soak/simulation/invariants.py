@@ -34,6 +34,7 @@ from soak.simulation.sessions import Sessions
 from soak.simulation.spans import Spans
 from soak.simulation.store import Disk
 from soak.simulation.trace import Trace
+from soak.simulation.workflows import Workflows
 
 _CONSTANT = Run.__struct_fields__[: Run.CONSTANT]
 
@@ -88,6 +89,7 @@ class Invariants(Ledger):
         self.policies = Policies(disk, self.lanes, self.check)
         self.routes = Routes(disk, self.lanes, self.check)
         self.scans = Scans(disk, self.check)
+        self.workflows = Workflows(disk, self.lanes, self.check)
         self._leader = ""
         disk.before_apply = self._before
         disk.after_apply = self._after
@@ -117,6 +119,7 @@ class Invariants(Ledger):
         self.bulks.before(batch)
         self.reruns.before(batch)
         self.lineages.before(batch)
+        self.workflows.before(batch)
         for row in batch.created:
             self.check(self.disk.found(row[0]) is None, f"run {row[0]} is created a second time")
 
@@ -153,6 +156,7 @@ class Invariants(Ledger):
         self.lineages.after(batch)
         self.policies.after(batch)
         self.routes.after(batch)
+        self.workflows.after(batch, touched)
         self.scans.after(touched | dict.fromkeys(line[0] for line in batch.logs.lines))
         self._check_keys(batch)
         self._check_letters(batch)
@@ -211,12 +215,19 @@ class Invariants(Ledger):
     def _check_end(self, run: Run) -> None:
         """The end a run came to must be one that something outside explains."""
         has_letter = self.disk.stored.get(DeadLetter, run.id) is not None
-        self.check(has_letter == (run.state in CODE_OF), f"{run.id} is {run.state}, and has a letter: {has_letter}")
+        self.check(
+            has_letter == (run.state in CODE_OF and not run.is_step),
+            f"{run.id} is {run.state}, and has a letter: {has_letter}",
+        )
         job = self._job(run)
         history = self._histories[run.id]
         last = self._fences.get((run.id, run.fence))
         executed = [execution for execution in self.executions if execution.run_id == run.id]
-        if self.guards.explains_end(run) or (run.state is State.FAILED and self.routes.explains_end(run)):
+        if (
+            self.guards.explains_end(run)
+            or self.workflows.explains_end(run)
+            or (run.state is State.FAILED and self.routes.explains_end(run))
+        ):
             return
         if run.state is State.SUCCEEDED or (run.state is State.OUTPUT_QUARANTINED and self.scans.mode is not None):
             self._check_mark(run, run.result)

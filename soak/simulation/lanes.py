@@ -123,6 +123,7 @@ class Lanes:
                 waits.clear()
             for entry in entries:
                 for other, wait in waits.items():
+                    wait.older += run.is_step and entry.after is State.SCHEDULED  # its place is that of its workflow
                     wait.starts += entry.after is State.DISPATCHED and other != run_id
                     wait.older += entry.before is State.DISPATCHED and entry.after is State.SCHEDULED
         self._check_bound()

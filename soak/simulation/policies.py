@@ -215,7 +215,7 @@ class Policies:
             if outcome == AuditKind.APPROVED:
                 self._require(move.actor != run.created_by, f"{run.id} is approved by {move.actor}, who submitted it")
             return outcome
-        elif move.after is State.DENIED:
+        elif move.after is State.DENIED and move.before is not State.UNDER_WAY:  # a workflow whose step is denied
             self._require(move.reason.startswith("denied by "), f"{run.id} is denied: {move.reason}")
             ruling = self._verdict(run, digest).ruling
             self._require(not digest or ruling is Ruling.DENY, f"{run.id} is denied, policy {digest} says {ruling}")

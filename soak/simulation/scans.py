@@ -109,6 +109,12 @@ class Scans:
             self._require(self.has_faults or not given_up, f"{run.id} does not wait for scanners that are at work")
         if shown is None and not lines:
             return
+        if run.previous is State.UNDER_WAY:
+            # The result of a workflow is made of results that were scanned.
+            children = (other for other in self._disk.runs_by_id.values() if other.parent == run.id)
+            unscanned = [other.id for other in children if status_of(other) is S.PENDING]
+            self._require(not unscanned, f"{run.id} has a result, and {unscanned} are unscanned")
+            return
         is_out = run.ended_at is not None and status in _OUT
         self._require(is_out, f"{run.id} ({run.state}, {status}) shows its result or log unscanned")
         self._require(status is not S.SKIPPED or self.mode is FailMode.OPEN, f"{run.id} is unscanned, and comes out")
@@ -127,7 +133,7 @@ class Scans:
 
     def told(self, report: RunReport) -> None:
         run = None if self.mode is None or report.result is None else self._disk.found(report.run_id)
-        if run is not None:
+        if run is not None and run.previous is not State.UNDER_WAY:
             self._require(status_of(run) in _OUT, f"a client was told the result of {run.id}, {status_of(run)}")
 
     def pending(self) -> list[Run]:
@@ -138,7 +144,7 @@ class Scans:
 
     def check_rest(self) -> None:
         for run in self._disk.runs_by_id.values() if self.mode is not None else ():
-            done = run.state in (State.SUCCEEDED, State.OUTPUT_QUARANTINED)
+            done = run.state in (State.SUCCEEDED, State.OUTPUT_QUARANTINED) and run.previous is not State.UNDER_WAY
             status, has_log = status_of(run), bool(self._disk.lines.get(run.id))
             known = status is not S.PENDING and (status is not None or not (done or has_log))
             self._require(known, f"{run.id} is {run.state}, and its output is {status}")

@@ -169,6 +169,10 @@ class Sabotage(msgspec.Struct, frozen=True, kw_only=True):
     route_forgets_parked: bool = False  # a worker that can take a run again wakes nobody
     route_counts_less: bool = False  # a tenant may have one run more than its limit
     route_gives_up_soon: bool = False  # after the first look for a worker
+    flow_forgets_record: bool = False  # of the steps that have ended, when it starts
+    flow_ends_early: bool = False  # a workflow that closes does not wait for its steps
+    flow_widens_window: bool = False  # one item more than may run at once
+    flow_wakes_early: bool = False  # steps that sleep
     inspector_is_silent: bool = False  # while it scans
     sender_forgets: bool = False  # says that a request was answered, and has not made it
     worker_begins_twice: bool = False
@@ -187,6 +191,10 @@ class Sabotage(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def of_routes(self) -> bool:
         return any(getattr(self, name) for name in self.__struct_fields__ if name.startswith("route_"))
+
+    @property
+    def of_workflows(self) -> bool:
+        return any(getattr(self, name) for name in self.__struct_fields__ if name.startswith("flow_"))
 
     @property
     def of_lanes(self) -> bool:
@@ -219,6 +227,7 @@ class Scenario(msgspec.Struct, kw_only=True):
     prunes: bool = False  # hardly any run that has ended is kept
     routes: bool = False  # there are pools, tenants with limits, and workers that are not alike
     families: bool = False  # the code of some attempts makes runs
+    workflows: bool = False
     scans: bool = False  # whatever comes out is scanned before the success of its run
     heartbeat: float = HEARTBEAT
     drought: bool = False  # for longer than a run waits for a worker, nobody takes the runs of some topics
@@ -253,6 +262,7 @@ def scenario_of(seed: int, faults: Faults | None = None) -> Scenario:
         routes=routes,
         families=seed % 8 == 5 and not routes,
         drought=drought,
+        workflows=seed % 9 == 7 and not routes and not drought,
         scans=seed % 11 == 8 and seed % 7 not in (2, 4) and not drought,
     )
     if routes:

@@ -322,6 +322,7 @@ def test_no_statement_of_a_reader_goes_through_a_whole_table(database: Path) -> 
                     "since",
                     "until",
                     "live",
+                    "is_step",
                     "parent",
                     "root",
                 ]

@@ -33,7 +33,7 @@ AT_ONCE = {"*": {"debounce": 0.0, "max_concurrent": 1000, "cap": 1000}}
 START = 1_000_000.0
 """wall time at which every machine begins; elapsed time begins at another value, so that mixing them up shows"""
 ELAPSED = 500.0
-FIRST = {State.PRERUN, State.PENDING, State.SKIPPED}
+FIRST = {State.PRERUN, State.PENDING, State.SKIPPED, State.UNDER_WAY}
 """states of a new run"""
 
 

@@ -26,7 +26,8 @@ CONTRACT = {
     "condition_running": "action_pending scheduled cancelled failed timeout",
     "action_pending": "action_running cancelled failed timeout",
     "action_running": "condition_pending scheduled skipped cancelled failed timeout",
-    "scheduled": "pending dispatched skipped cancelled failed timeout",
+    "scheduled": "pending dispatched under_way skipped cancelled failed timeout",
+    "under_way": "succeeded output_quarantined failed timeout cancelled denied",
     "dispatched": "starting running scheduled retrying cancelled failed timeout orphaned",
     "starting": "running retrying cancelled failed timeout orphaned",
     "running": "terminating retrying cancelled failed timeout orphaned",
@@ -85,7 +86,7 @@ def run_in(state: State) -> tuple[Pass, Run]:
 
 def test_the_table_knows_every_state_of_the_contract_and_no_other() -> None:
     assert {str(state) for state in State} == set(CONTRACT)
-    assert len(PAIRS) == 21 * 21
+    assert len(PAIRS) == 22 * 22
     assert set(ALLOWED) == set(State)
 
 

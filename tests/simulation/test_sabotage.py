@@ -73,12 +73,16 @@ RARE = {
         ("sender_forgets", Faults.only(), "never arrived|its hook has not agreed"),
         ("store_loses_audit", Faults.only(), "the audit is broken|and the audit has"),
         ("judge_keeps_verdicts", Faults(), "says deny|asks, approved|without a verdict of|starts with RunLimits"),
-        ("judge_reuses_approvals", Faults.only(), "asks, approved: ('"),
+        ("judge_reuses_approvals", Faults.only(), "asks, approved: ('|who submitted it"),
         ("judge_lets_own_approve", Faults.only(), "who submitted it"),
         ("judge_fails_open", Faults.only(), "starts without a verdict"),
         ("judge_ignores_expiry", Faults(), "s, it had 5s|the scheduler missed"),
         ("store_shows_held", Faults.only(), "unscanned"),
         ("inspector_is_silent", Faults.only(), "scanners that are at work"),
+        ("flow_forgets_record", DEATHS, "is created a second time|starts after its workflow"),
+        ("flow_ends_early", Faults.only(), "are not over|has no step under way"),
+        ("flow_widens_window", Faults.only(), "are live, 2 may be"),
+        ("flow_wakes_early", Faults.only(), "s of 2.0s"),
         ("route_ignores_tenants", Faults.only(), ", which is for "),
         ("route_ignores_labels", Faults.only(), ", which has no "),
         ("route_ignores_drain", Faults.only(), "leaves: True|drained: True"),
@@ -93,8 +97,11 @@ RARE = {
 def test_sabotage_is_noticed(sabotage: str, faults: Faults, noticed: str) -> None:
     of_policy = sabotage.startswith("judge_") or sabotage == "store_loses_audit"
     first = 2 if of_policy else 4 if sabotage.startswith("route_") else None
+    every = 7
+    if sabotage.startswith("flow_"):
+        first, every = 7, 9
     begin = RARE.get(sabotage, 0)
-    for seed in range(begin, begin + MOST_SEEDS) if first is None else range(first, 7 * MOST_SEEDS, 7):
+    for seed in range(begin, begin + MOST_SEEDS) if first is None else range(first, every * MOST_SEEDS, every):
         report = simulate(seed, faults, Sabotage(**{sabotage: True}))
         if report.violation is not None:
             assert any(one in report.violation for one in noticed.split("|")), report.violation

@@ -261,3 +261,16 @@ def test_a_jump_of_the_wall_clock_loses_no_attempt() -> None:
         report = simulation.run()
         assert report.violation is None, describe(report)
         assert attempts_taken_for_lost(simulation) == [], f"seed {seed}: no worker was silent"
+
+
+@pytest.mark.behaviour("WFL-1", "WFL-12")
+def test_workflows_come_to_every_end() -> None:
+    ended = closed = groups = 0
+    for seed in (7, 16, 34, 43):
+        simulation = Simulation(seed)
+        report = simulation.run()
+        assert report.violation is None, describe(report)
+        workflows = simulation.cluster.invariants.workflows
+        ended, closed, groups = ended + workflows.ended, closed + workflows.closed, groups + workflows.groups
+    assert ended > closed > 5
+    assert groups > 50

@@ -241,6 +241,8 @@ class RunHandlers:
     async def runs(self, call: HttpCall[q.RunsQuery, None]) -> v.RunPage:
         query = call.query
         wanted = msgspec.structs.replace(_filter(query), live=query.live, id_prefix=query.id_prefix)
+        if not (query.steps or query.parent or query.root or "@" in (query.id_prefix or "")):
+            wanted = msgspec.structs.replace(wanted, is_step=False)
 
         async def read(tenant: str | None, before: int | None) -> RunRows:
             async with self._listing:

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from interlock.config import job_documents, policy_documents, service_documents
+from interlock.config import job_documents, policy_documents, service_documents, workflow_documents
 from interlock.config.declarations import Declared, NamedDocument, check_names, spec_kind, tree_of
 from interlock.config.documents import Document, Faults, Spot, read
 from interlock.config.job_documents import missing_variables, unknown_jobs
@@ -27,12 +27,14 @@ KINDS: Mapping[str, tuple[Mapping[str, Field], Callable[[Document], Any]]] = {
     "Service": (service_documents.SERVICE_FIELDS, service_documents.read_service),
     "Group": (service_documents.GROUP_FIELDS, service_documents.read_group),
     "Job": (JOB_FIELDS, job_documents.read_document),
+    "Workflow": (workflow_documents.WORKFLOW_FIELDS, workflow_documents.read_workflow),
     "Lane": spec_kind("lane", LaneSpec),
     "Pool": spec_kind("pool", PoolSpec),
     "Tenant": spec_kind("tenant", TenantSpec, EVERYBODY),
     "Policy": (policy_documents.POLICY_FIELDS, policy_documents.read_policy),
 }
 """kind of document → its fields, and the function that reads it"""
+JOB_KINDS = ("Job", "Workflow")
 
 
 class FileJob(msgspec.Struct, frozen=True):
@@ -116,14 +118,18 @@ def build(
             of_kind[declaration.document.kind].append(declaration)
         elif declaration is not None:
             services.append(declaration)
-        if isinstance(declaration, Declared) or (declaration is not None and declaration.document.kind == "Job"):
+        if isinstance(declaration, Declared) or (declaration is not None and declaration.document.kind in JOB_KINDS):
             named.append((declaration.name, declaration.spot))
     check_names(named, faults)
     check_names(((declaration.name, declaration.spot) for declaration in of_kind["Lane"]), faults)
     every_lane = [*(lanes or ()), *(declaration.name for declaration in of_kind["Lane"])]
     known = None if lanes is None or faults.incomplete else list(dict.fromkeys(every_lane))
     jobs = [
-        (declaration.document, declaration.value) for declaration in of_kind["Job"] if declaration.value is not None
+        (declaration.document, declaration.value)
+        for declaration in found
+        if isinstance(declaration, NamedDocument)
+        and declaration.document.kind in JOB_KINDS
+        and declaration.value is not None
     ]
     for document, job in jobs:
         job_documents.check_time(document, job, now)
@@ -133,6 +139,7 @@ def build(
     for document, job in jobs if not faults.incomplete else ():
         for path, warning in unknown_jobs(job, every_job):
             faults.warn(document.spot(path), warning)
+    _check_workflows(jobs, app.definitions, known, faults)
     placed = [(Spot(definition.where), definition.job) for definition in app.definitions.values()]
     placed += [(document.spot("id"), job) for document, job in jobs]
     scanners = app.scanners if app.target else None
@@ -184,6 +191,29 @@ def _bound(document: Document, job: Job, definitions: Mapping[str, Definition]) 
         except InterlockError as error:
             document.refuse(getattr(error, "field", "payload"), str(error))
     return FileJob(job, str(document.spot("id")))
+
+
+def _check_workflows(
+    jobs: Sequence[tuple[Document, Job]],
+    definitions: Mapping[str, Definition],
+    lanes: Collection[str] | None,
+    faults: Faults,
+) -> None:
+    """Run the checks of workflows, and of ids, that look beyond one document."""
+
+    def misfit(job_id: str, names: Collection[str]) -> str | None:
+        return definitions[job_id].misfit(names) if job_id in definitions else None
+
+    known = {job_id: definition.job for job_id, definition in definitions.items()} | {job.id: job for _, job in jobs}
+    for document, job in jobs:
+        if (fault := workflow_documents.reserved(job.id)) is not None:
+            document.refuse("id", fault)
+        if job.workflow is not None and not faults.incomplete:
+            for path, rule in workflow_documents.unknown_names(job.workflow, known, lanes, misfit):
+                document.refuse(path, f"{path}: {rule}")
+    for definition in definitions.values():
+        if (fault := workflow_documents.reserved(definition.job.id)) is not None:
+            faults.add(Spot(definition.where), fault)
 
 
 def _lane_fault(job: Job, lanes: Collection[str] | None) -> str | None:

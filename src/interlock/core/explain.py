@@ -31,7 +31,7 @@ def explain(
     """Explain a run that has not ended, without the ids of other tenants' runs and workers if `tenant` is given."""
     reasons = [reason for explain in state.machine.explains for reason in explain(state, run, now)]
     workers: list[WorkerFit] = []
-    if waits_in_lane(state, run):
+    if waits_in_lane(state, run) and state.job_of(run).workflow is None:
         every = (worker for worker in dispatch.explain(state, run, faults) if _sees(state, tenant, worker.id))
         workers = sorted(every, key=lambda worker: not worker.fits)[:MOST_WORKERS]
         if not any(worker.fits for worker in workers):

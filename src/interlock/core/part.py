@@ -117,6 +117,8 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     """with the runs that have ended, before the next one enters: let others go on that waited for them"""
     waits: Mapping[State, Wait] = {}
     looks: Mapping[State, "Hook"] = {}  # what goes on if nothing but a look at the run is needed, after a restart too
+    stops: Mapping[State, Callable[["Pass", "Run", State, str, str], bool]] = {}
+    """state → what a cancel or the end of its time does to a run that does not end at once: end, reason, actor"""
     spans: Mapping[str, Callable[["Pass", "Run", str], None]] = {}  # field whose change voids a span → its end
     alarms: Mapping[str, Callable[["Pass", str, float], None]] = {}  # kind of a span of no run → its end
     records: tuple[type["Record"], ...] = ()  # kinds of stored resources that are loaded at a start
@@ -144,6 +146,7 @@ class Machine:
         self.appliers = self._merged("appliers")
         self.waits = dict.fromkeys(State, NO_WAIT) | self._merged("waits")
         self.looks = self._merged("looks")
+        self.stops = self._merged("stops")
         self.spans = self._merged("spans")
         self.alarms = self._merged("alarms")
         (

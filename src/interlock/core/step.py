@@ -30,6 +30,7 @@ from interlock.core.tenants.part import TENANTS
 from interlock.core.timers import TIMERS
 from interlock.core.timetable.part import SERIES, TIMETABLE
 from interlock.core.transition import Pass
+from interlock.core.workflows.part import WORKFLOWS
 from interlock.error import InterlockError, InvalidTransition
 from interlock.model.lane import LaneSpec
 from interlock.model.run import Now
@@ -42,7 +43,7 @@ NO_FACTS = Facts()
 
 PARTS = (
     JOBS, TIMETABLE, TIMERS, ENTRY, POLICY, BULK, GUARDS, SERIES, OUTPUT, LANES, SESSIONS, TENANTS, EFFECTS, ROUTING,
-    ATTEMPTS, LETTERS, OUTBOX, AUDITING, RECOVERY,
+    ATTEMPTS, LETTERS, OUTBOX, AUDITING, WORKFLOWS, RECOVERY,
 )  # fmt: skip
 MACHINE = Machine(PARTS)
 
@@ -84,9 +85,7 @@ def step(
     for fire in machine.fires:
         fire(p)
     p.settle()
-    while p.entering or p.leaving:
-        p.enter()
-        p.settle()
+    p.go_on()
     for close in machine.closes:
         close(p)
     state.sweep()

@@ -146,6 +146,12 @@ class Pass(Decisions, kw_only=True):
             if not self.leaving:
                 return
 
+    def go_on(self) -> None:
+        """Lead new runs through the entry until nothing follows from them."""
+        while self.entering or self.leaving:
+            self.enter()
+            self.settle()
+
     def note(self, run: Run, text: str) -> None:
         """Keep a note on a run, which may have ended. It is no transition, so the history stays as it is."""
         notes = (*self.marked.get(run.id, run).notes, Note(self.now, text[:LONGEST_NOTE]))

@@ -15,7 +15,16 @@ from interlock.ports.store import Lookup, Store
 from interlock.task_set import TaskSet
 from interlock.wire import delivery_request as d
 from interlock.wire.command import Answered
-from interlock.wire.effect import CallHook, CheckPolicy, Effect, ReadInputs, ReadPayload, ReadPrevious
+from interlock.wire.effect import (
+    CallHook,
+    CheckPolicy,
+    Effect,
+    ReadInputs,
+    ReadPayload,
+    ReadPrevious,
+    ReadRecord,
+    ReadResults,
+)
 from interlock.wire.request import ValueAnswer
 
 logger = logging.getLogger("interlock.engine")
@@ -157,8 +166,30 @@ async def read_previous(effects: Sequence[Effect], store: Store) -> Answers:
     return [(effect, found.previous.get(effect.run_id)) for effect in asked]
 
 
+async def read_records(effects: Sequence[Effect], store: Store) -> Answers:
+    found = await store.look_up(Lookup(steps=[effect.run_id for effect in effects]))
+    return [(effect, found.steps[effect.run_id]) for effect in effects]
+
+
+async def read_results(effects: Sequence[Effect], store: Store) -> Answers:
+    asked = [effect for effect in effects if isinstance(effect, ReadResults)]
+    runs = (await store.look_up(Lookup(runs={run_id for effect in asked for run_id in effect.ids}))).runs
+    answers: Answers = []
+    for effect in asked:
+        known = {run_id: runs[run_id] for run_id in effect.ids if run_id in runs}
+        values = {run_id: run.payload if run_id == effect.run_id else run.shown_result for run_id, run in known.items()}
+        answers.append((effect, {run_id: value for run_id, value in values.items() if value is not None}))
+    return answers
+
+
 Do = Callable[[Sequence[Effect], Store], Coroutine[Any, Any, Answers]]
-KINDS: dict[type[Effect], Do] = {ReadInputs: read_inputs, ReadPrevious: read_previous, ReadPayload: read_payloads}
+KINDS: dict[type[Effect], Do] = {
+    ReadInputs: read_inputs,
+    ReadPrevious: read_previous,
+    ReadPayload: read_payloads,
+    ReadRecord: read_records,
+    ReadResults: read_results,
+}
 
 
 class SenderLink:

@@ -33,7 +33,7 @@ class PathParameter(NamedTuple):
 
 
 PATH_PARAMETERS = {
-    "run_id": PathParameter("The id of the run.", 256, (e.UnknownRun, e.RunPruned)),
+    "run_id": PathParameter("The id of the run.", 1200, (e.UnknownRun, e.RunPruned)),
     "bulk_id": PathParameter("The id of the bulk request.", 256, (e.UnknownBulk,)),
     "job_id": PathParameter("The id of the job.", 128, (e.UnknownJob,), f"^{JOB_ID.pattern}$"),
     "lane": PathParameter("The name of the lane.", 64, (e.UnknownLane,), f"^{NAME.pattern}$"),

@@ -34,6 +34,9 @@ class RunsQuery(RunChoice, Query, frozen=True, kw_only=True):
     state: Annotated[list[State], doc("Only runs in this state; may be repeated.")] = []
     live: Annotated[bool | None, doc("`true`: only runs that have not ended; `false`: only runs that have.")] = None
     id_prefix: Annotated[FilterText | None, doc("Only runs whose id begins with this, the last 1,000 by id.")] = None
+    steps: Annotated[
+        bool, doc("Whether to list steps of workflows; with `parent`, `root` or the id of a step they always are.")
+    ] = False
     limit: Annotated[int, doc("Most runs to return.", ge=1, le=1000)] = 50
     cursor: Annotated[str | None, cursor_form("r[0-9]{1,18}")] = None
 

@@ -46,6 +46,7 @@ class ReasonKind(StrEnum):
     SENT = "sent"  # a worker has it, and has not begun it
     EXECUTING = "executing"
     STOPPING = "stopping"
+    STEPS = "steps"  # its steps have not ended
     WORKER_AWAY = "worker_away"  # its worker is not connected
     DELIVERY = "delivery"  # a webhook that it owes, or that was given up
     ENDED = "ended"

@@ -11,6 +11,7 @@ from interlock.model.guard import Decision, Violation
 from interlock.model.job import Priority
 from interlock.model.policy.output import OutputRecord, OutputStatus
 from interlock.model.policy.verdict import Ruling, RunLimits
+from interlock.model.state import State
 
 
 class Hold(msgspec.Struct, frozen=True):
@@ -129,6 +130,26 @@ def seen(judged: Judged) -> str:
     return "" if judged.approval is None else f"{judged.approval.request}:{judged.policy}"
 
 
+class StepFacet(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A step of a workflow."""
+
+    number: int  # in the order in which the steps of its workflow began
+    items: int | None = None  # of a group: number of items
+
+
+class Closing(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The decided end of a workflow whose steps still stop."""
+
+    state: State
+    reason: str
+    actor: str
+    keeps: str | None = None  # step that runs to its end: it follows the error
+
+
+class WorkflowFacet(msgspec.Struct, frozen=True, omit_defaults=True):
+    closing: Closing | None = None
+
+
 class Note(msgspec.Struct, frozen=True):
     """A remark on a run that is not a transition, such as a failed try to place it."""
 
@@ -160,6 +181,8 @@ class Facets(msgspec.Struct, frozen=True, omit_defaults=True):
     behind: tuple[str, ...] | None = None  # who submitted the runs that this one comes from
     above: tuple[str, ...] | None = None  # runs between its root and its parent, the nearest last
     cascade: bool | None = None  # whether it is cancelled with all runs that it makes
+    step: StepFacet | None = None
+    workflow: WorkflowFacet | None = None
     policy: Judged | None = None
     allowed: Allowed | None = None
     output: OutputRecord | None = None

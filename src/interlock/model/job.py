@@ -16,7 +16,6 @@ from interlock.fields.field_types import (
     NAME_RULE,
     Choice,
     FieldPath,
-    Number,
     Rate,
     Span,
     Text,
@@ -28,13 +27,14 @@ from interlock.fields.field_types import (
 from interlock.fields.field_types import NAME as SHORT_NAME
 from interlock.fields.interning import shared
 from interlock.model import guard
-from interlock.model.failure import ExceptionTypes
 from interlock.model.labels import LABELS
 from interlock.model.lane import CRON, MAIN
 from interlock.model.record import Record
+from interlock.model.retry import Retry as Retry
 from interlock.model.schedule.schedule import Schedule
 from interlock.model.session import SOME_OPTIONS
 from interlock.model.work import WORK_FIELDS, JobRun, Work
+from interlock.model.workflow import Workflow
 
 JOB_ID = re.compile(JOB_NAME)
 NAME = re.compile(SHORT_NAME)
@@ -42,11 +42,9 @@ LONGEST_VALUE = 128  # bytes of a value that a limit counts; a longer one counts
 RETRIES_OF_SCHEDULED = 3  # retries of a run of a job with a schedule other than `once`, unless the job says otherwise
 
 if TYPE_CHECKING:
-    Exceptions = Sequence[type[BaseException] | str]  # as you may give them
-    Tags = Sequence[str]
+    Tags = Sequence[str]  # as you may give them
 else:
-    Exceptions = tuple[str, ...]  # as they are kept
-    Tags = tuple[str, ...]
+    Tags = tuple[str, ...]  # as they are kept
 
 TAGS = Texts(
     Word(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,63}", "a name of letters, digits and '_-.:/', up to 64 long"),
@@ -78,35 +76,6 @@ SENSITIVITY = Choice(*Sensitivity, make=Sensitivity)
 
 RANKS = {priority: rank for rank, priority in enumerate(Priority)}
 """place of each priority in the order of a lane"""
-
-
-class Retry(Checked, frozen=True, kw_only=True):
-    """How often and after which delays a failed run is tried again; delays in seconds."""
-
-    where: ClassVar[str] = "retry"
-
-    max_retries: Annotated[
-        int | None, doc("Number of retries; default 3 with `every`, `cron` or `at`, 0 otherwise."), Whole(0)
-    ] = None
-    initial_delay: Annotated[float | str, doc("First delay."), Span()] = 2.0
-    multiplier: Annotated[float, doc("Factor from each delay to the next."), Number(1, 1000)] = 2.0
-    max_delay: Annotated[float | str, doc("Longest delay."), Span()] = 30.0
-    jitter: Annotated[float, doc("Share by which each delay is randomly longer or shorter."), Number(0, 1)] = 0.25
-
-    on: Annotated[Exceptions, doc("Exceptions that are retried; by default all."), ExceptionTypes()] = ()
-    never: Annotated[Exceptions, doc("Exceptions that are not retried, whatever `on` says."), ExceptionTypes()] = ()
-
-    def delay(self, retry: int, spread: float) -> float:
-        """Seconds before retry number `retry` (0 is the first); `spread` from -1 to 1 places it within the jitter."""
-        initial, longest = float(self.initial_delay), float(self.max_delay)
-        # The power of a large count overflows a float long after the cap has been reached.
-        factor = self.multiplier ** min(retry, 100)
-        return max(0.0, min(initial * factor, longest) * (1 + self.jitter * spread))
-
-    def covers(self, types: Iterable[str]) -> bool:
-        """Return whether a failure with these types is retried."""
-        found = set(types)
-        return found.isdisjoint(self.never) and not (self.on and found.isdisjoint(self.on))
 
 
 class KeyLimit(Checked, frozen=True, kw_only=True, gc=False):
@@ -214,7 +183,8 @@ class Job(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     ] = ()
     on_success: Annotated[guard.Actions, doc("Actions after a run has succeeded."), guard.ACTIONS] = ()
     on_late: Annotated[guard.Actions, doc("Actions when a run exceeds `max_expected_run_time`."), guard.ACTIONS] = ()
-    work: Work | None = None  # None for a function of the app under the same id
+    work: Work | None = None  # None for a function of the app under the same id, and for a workflow
+    workflow: Workflow | None = None
     code: str = ""  # digest of the code of an app's function
     version: str = ""
 
@@ -225,6 +195,8 @@ class Job(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False):
             if value is not None:
                 self.put(field, shared(value))
         self._check_guards()
+        if self.workflow is not None:
+            self._check_workflow()
         if not self.version:
             content = msgspec.json.encode(self)
             self.put("version", hashlib.blake2b(content, digest_size=8).hexdigest())
@@ -248,6 +220,18 @@ class Job(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False):
             )
         if self.on_late and constraints.max_expected_run_time is None:
             raise BadUse("on_late", "needs constraints.max_expected_run_time")
+
+    def _check_workflow(self) -> None:
+        """Refuse what a run without a worker cannot have."""
+        given = {
+            "retry": self.retry != Retry(),
+            "limit": self.limit is not None,
+            "constraints.post_run_hook": self.constraints.post_run_hook is not None,
+            "max_runtime_per_attempt": self.max_runtime_per_attempt,
+        }
+        for name, is_given in given.items():
+            if is_given:
+                raise BadUse(name, "a workflow has none; give it to a step, or to the job of a step")
 
     @property
     def function_of(self) -> str | None:

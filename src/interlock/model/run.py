@@ -11,6 +11,7 @@ from interlock.model.facets import (
     NOT_GUARDED,
     PLAIN_SESSION,
     Allowed,
+    Closing,
     Facets,
     Guarded,
     Judged,
@@ -155,6 +156,15 @@ class Run(msgspec.Struct, gc=False):
     def is_under(self, run_id: str) -> bool:
         """Return whether it is this run, or was made by it, directly or not."""
         return run_id in (self.id, self.parent, self.root) or run_id in self.above
+
+    @property
+    def is_step(self) -> bool:
+        return self.facets is not None and self.facets.step is not None
+
+    @property
+    def closing(self) -> Closing | None:
+        """The decided end of a workflow whose steps still stop."""
+        return None if self.facets is None or self.facets.workflow is None else self.facets.workflow.closing
 
     @property
     def is_deferred(self) -> bool:
@@ -341,6 +351,7 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     letters: LetterFilter | None = None  # ended runs with such a dead letter, and no others
     parent: str | None = None  # run that made it
     root: str | None = None  # run at the top of its tree
+    is_step: bool | None = None  # whether a workflow made it as a step
     under: str | None = None  # this run, and all runs that it has made, directly or not; in memory only
 
     @property
@@ -365,6 +376,7 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
             and (self.until is None or run.created_at < self.until)
             and self.created_by in (None, run.created_by)
             and self.live in (None, run.ended_at is None)
+            and self.is_step in (None, "@" in run.id)
             and self.parent in (None, run.parent)
             and self.root in (None, run.root)
             and (self.under is None or run.is_under(self.under))

@@ -12,6 +12,7 @@ class State(StrEnum):
     ACTION_PENDING = "action_pending"  # a constraint was violated, about to act
     ACTION_RUNNING = "action_running"  # acting on the violation
     SCHEDULED = "scheduled"  # cleared; waits for a slot and a worker
+    UNDER_WAY = "under_way"  # a workflow whose steps run, or a step that waits for a time; no slot, no worker
     DISPATCHED = "dispatched"  # handed to one worker under a fence
     STARTING = "starting"  # the worker creates what will execute it
     RUNNING = "running"  # the work executes
@@ -43,7 +44,8 @@ _ALLOWED: dict[State, set[State]] = {
     S.CONDITION_RUNNING: {S.ACTION_PENDING, S.SCHEDULED, *_STOPS},
     S.ACTION_PENDING: {S.ACTION_RUNNING, *_STOPS},
     S.ACTION_RUNNING: {S.CONDITION_PENDING, S.SCHEDULED, S.SKIPPED, *_STOPS},
-    S.SCHEDULED: {S.PENDING, S.DISPATCHED, S.SKIPPED, *_STOPS},
+    S.SCHEDULED: {S.PENDING, S.DISPATCHED, S.UNDER_WAY, S.SKIPPED, *_STOPS},
+    S.UNDER_WAY: {S.SUCCEEDED, S.OUTPUT_QUARANTINED, S.DENIED, *_STOPS},
     S.DISPATCHED: {S.STARTING, S.RUNNING, S.SCHEDULED, S.RETRYING, S.ORPHANED, *_STOPS},
     S.STARTING: {S.RUNNING, S.RETRYING, S.ORPHANED, *_STOPS},
     S.RUNNING: {S.TERMINATING, S.RETRYING, S.ORPHANED, *_STOPS},

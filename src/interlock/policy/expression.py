@@ -120,7 +120,7 @@ def compiled(text: str) -> Callable[["RequestFacts"], bool]:
     try:
         program = environment.compile(text)
     except RuntimeError as error:
-        raise BadExpression(_brief(str(error))) from None
+        raise BadExpression(brief_error(str(error))) from None
     kind = program.return_type().name()
     if kind not in _RESULTS:
         raise BadExpression(f"is of type {kind.lower()}, not bool")
@@ -132,13 +132,15 @@ def compiled(text: str) -> Callable[["RequestFacts"], bool]:
         except RecursionError:
             raise TooCostly("the payload is nested too deep") from None
         except RuntimeError as error:
-            raise _failure(str(error), text) from None
+            raise failure_of(str(error), text) from None
         except (ArithmeticError, TypeError, ValueError) as error:
             raise Unevaluated(f"the payload cannot be read ({type(error).__name__})") from None
         kind, value = found.type().name(), found.value()
         if kind == "BOOL":
             return bool(value)
-        raise _failure(str(value), text) if kind == "ERROR" else Unevaluated(f"it is of type {kind.lower()}, not bool")
+        raise (
+            failure_of(str(value), text) if kind == "ERROR" else Unevaluated(f"it is of type {kind.lower()}, not bool")
+        )
 
     return evaluate
 
@@ -183,29 +185,29 @@ class RequestFacts:
             data = msgspec.json.encode({name: self._fields[name] for name in fields if name in self._fields})
             payload = msgspec.json.decode(data)
         if _LARGE_NUMBER.search(data):
-            payload = _within_range(payload)
+            payload = within_range(payload)
         values: dict[str, Any] = {name: getattr(request, name) or "" for name in _TEXTS}
         values |= {name: list(getattr(request, name)) for name in _LISTS}
         values |= {"labels": request.labels, "payload": payload, "payload_size": len(request.payload)}
         return _environment().Activation(values | {"secrets": request.secrets})
 
 
-def _within_range(value: Any) -> Any:
+def within_range(value: Any) -> Any:
     """Return JSON values with whole numbers that CEL cannot hold as floats."""
     if isinstance(value, dict):
-        return {name: _within_range(item) for name, item in value.items()}
+        return {name: within_range(item) for name, item in value.items()}
     if isinstance(value, list):
-        return [_within_range(item) for item in value]
+        return [within_range(item) for item in value]
     return float(value) if type(value) is int and not -(2**63) <= value < 2**63 else value
 
 
-def _brief(message: str) -> str:
+def brief_error(message: str) -> str:
     """Return the first line of an error of the library, without its codes."""
     found = re.search(r"<input>:\d+:(\d+): (.*)", message)
     return f"{found[2]} (column {found[1]})" if found else message.splitlines()[0]
 
 
-def _failure(message: str, text: str) -> Unevaluated | TooCostly:
+def failure_of(message: str, text: str) -> Unevaluated | TooCostly:
     """Say why there is no answer, without values of the payload: a name only if the expression itself has it."""
     what, _, rest = re.sub(r"^[A-Z_]+: | \[[A-Z_]+\]$", "", message).partition(":")
     named, what = rest.strip(), what.strip()

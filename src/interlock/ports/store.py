@@ -15,6 +15,7 @@ from msgspec.json import decode
 
 from interlock.core.decisions import Batch
 from interlock.core.facts import Snapshot as Snapshot
+from interlock.core.workflows.flow import EndedStep
 from interlock.model.audit import AuditEntry, AuditFilter, AuditHead
 from interlock.model.child_info import Change
 from interlock.model.guard import ViolationEvent
@@ -66,6 +67,7 @@ class Lookup(msgspec.Struct, frozen=True, kw_only=True):
     inputs: Collection[str] = ()  # runs
     states: Collection[str] = ()  # runs
     previous: Collection[str] = ()  # runs
+    steps: Collection[str] = ()  # workflows
     digests: Collection[str] = ()  # runs, pruned ones too
     pruned: Collection[str] = ()  # runs
     keys: Collection[tuple[str, str]] = ()  # tenants and idempotency keys
@@ -85,6 +87,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     previous: dict[str, tuple[str, State, bool]] = {}
     """the last run of the same job and tenant created before that has begun, or is due and has not ended: its id, its
     state, and whether it has ended"""
+    steps: dict[str, list[EndedStep]] = {}  # ended runs that a workflow made, in the order of their creation
     digests: dict[str, bytes] = {}  # of runs that had a key or were an occurrence
     pruned: dict[str, str] = {}  # tenants of pruned runs whose key or occurrence is kept
     keys: dict[tuple[str, str], tuple[str, bytes]] = {}  # run id and digest

@@ -222,6 +222,7 @@ class MemoryStore(port.Store, Leases):
             inputs={run_id: self._inputs(runs[run_id]) for run_id in wanted.inputs if run_id in runs},
             states={run_id: runs[run_id].state for run_id in wanted.states if run_id in runs},
             previous={run_id: found for run_id, found in previous.items() if found is not None},
+            steps={parent: looks.ended_steps(every, parent) for parent in wanted.steps},
             digests={run_id: submitted[run_id].digest for run_id in wanted.digests if run_id in submitted},
             pruned={
                 run_id: submitted[run_id].tenant for run_id in wanted.pruned if run_id in submitted.keys() - runs.keys()
@@ -273,11 +274,12 @@ class MemoryStore(port.Store, Leases):
 
     async def _prune_runs(self, limits: port.PruneLimits) -> port.Pruned:
         found = self._prunable(limits)
-        gone = {run.id for run in found[: limits.runs]}
-        for run in found[: limits.runs]:
+        wanted = {run.id for run in found[: limits.runs]}
+        gone = {run_id: run for run_id, run in self.runs_by_id.items() if run_id.partition("@")[0] in wanted}
+        for run in gone.values():
             self._forget(run)
         if gone:
-            self.stored.forget_runs(gone)
+            self.stored.forget_runs(set(gone))
             self._numbered = [numbered for numbered in self._numbered if numbered[1].id not in gone]
             self._events = [
                 event for event in self._events if isinstance(event, port.ServiceEntry) or event.run_id not in gone

@@ -7,6 +7,7 @@ from operator import attrgetter
 import msgspec
 from msgspec.structs import replace
 
+from interlock.core.workflows.flow import EndedStep
 from interlock.model.run import CATCH_UP, SCHEDULE, Run
 from interlock.model.session_info import SessionEvent
 from interlock.model.state import State
@@ -69,7 +70,7 @@ def prunable(runs: Sequence[Run], kept: set[str], limits: port.PruneLimits) -> l
     found: set[str] = set()
     others: list[Run] = []
     for run, ended_at in ended:
-        if run.origin in (SCHEDULE, CATCH_UP) and run.created_at >= limits.occurrences_before:
+        if "@" in run.id or (run.origin in (SCHEDULE, CATCH_UP) and run.created_at >= limits.occurrences_before):
             kept.add(run.id)
         if run.id not in kept and (left[run.job_id] > limits.most or ended_at < limits.ended_before):
             found.add(run.id)
@@ -90,6 +91,10 @@ def previous_run(runs: Iterable[Run], run: Run) -> tuple[str, State, bool] | Non
         if (other.job_id, other.tenant) == (run.job_id, run.tenant) and is_due:
             previous = other
     return None if previous is None else (previous.id, previous.state, previous.ended_at is not None)
+
+
+def ended_steps(runs: Iterable[Run], parent: str) -> list[EndedStep]:
+    return [EndedStep.of(run) for run in runs if run.parent == parent and run.ended_at is not None]
 
 
 def latest_times(runs: Iterable[Run], job_ids: Collection[str], after: float) -> dict[str, float]:

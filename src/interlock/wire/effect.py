@@ -34,6 +34,16 @@ class ReadPayload(Effect, frozen=True, gc=False):
     """Read the payload of a run that is to be judged. The answer has it."""
 
 
+class ReadRecord(Effect, frozen=True, gc=False):
+    """Read the ended steps of a workflow. The answer has an `EndedStep` for each."""
+
+
+class ReadResults(Effect, frozen=True, gc=False):
+    """Read the payload of a workflow and results of its steps. The answer has them by id."""
+
+    ids: tuple[str, ...]  # steps, and the workflow itself for its payload
+
+
 class CheckPolicy(Effect, frozen=True, gc=False):
     """Ask the remote policy. The answer has the requests, and their verdicts or a text that says why there are none."""
 

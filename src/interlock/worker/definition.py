@@ -5,7 +5,7 @@ import inspect
 import re
 import sys
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -164,6 +164,15 @@ class Definition:
             self._read(payload)
         except Exception as error:
             raise BadPayload(self.job.id, self._problem(payload, error, secret_names)) from error
+
+    def misfit(self, names: Collection[str]) -> str | None:
+        """Return why the handler cannot be called with arguments of these names, whatever their values; or None."""
+        fields = msgspec.structs.fields(self._type)
+        for name in sorted(names):
+            if not self._open and name not in self._names:
+                return f"job {self.job.id!r} takes no argument {name!r}"
+        missing = [field.name for field in fields if field.required and field.name not in names]
+        return f"job {self.job.id!r} needs argument {missing[0]!r}" if missing else None
 
     def mark(self, payload: bytes) -> bytes:
         """Mark each text that the handler takes as a secret, in a payload that has been checked."""

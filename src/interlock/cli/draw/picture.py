@@ -7,14 +7,15 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from interlock.cli.draw.format import COLOURS, LEVELS, ago, clock, exact, local
-from interlock.cli.draw.listing import COUNT, LENGTH, Column, Form, Listing
+from interlock.cli.draw.format import COLOURS, LEVELS, ago, clock, exact, local, took, why
+from interlock.cli.draw.listing import COUNT, LENGTH, PIPE, SCREEN, Column, Form, Listing
+from interlock.cli.draw.run_tree import Branch, branches
 from interlock.cli.draw.tables import json_text, on_one_line, plain, tabbed
 from interlock.cli.look.approvals import verdict_facts
 from interlock.cli.look.deliveries import COLOURS as DELIVERY_COLOURS
 from interlock.cli.look.deliveries import DELIVERIES, outcome
 from interlock.fields.safe_text import safe
-from interlock.interface.run_view import HistoryEntry, LogLine, RunDetail, ServiceLine
+from interlock.interface.run_view import HistoryEntry, LogLine, RunDetail, RunInfo, ServiceLine
 from interlock.model.approval import VerdictInfo, verdict_of
 from interlock.model.delivery import DeliveryInfo
 from interlock.model.facets import Allowed, Judged
@@ -37,6 +38,7 @@ class Picture(NamedTuple):
     logs: list[LogLine]
     deliveries: list[DeliveryInfo]  # oldest first
     waits_for: str = ""  # why no worker takes it
+    steps: list[RunInfo] = []  # of a workflow, newest first
 
     @property
     def violations(self) -> list[dict[str, Any]]:
@@ -152,6 +154,28 @@ FINDINGS = Listing[Finding](
 )
 
 
+def _step_name(step: RunInfo) -> str:
+    name = step.id.rpartition("@")[2]
+    return name.rpartition(".")[2] if "." in name else name
+
+
+STEPS = Listing[RunInfo](
+    "steps",
+    "",
+    Column("step", _step_name, on=SCREEN),
+    Column("step", "id", on=PIPE),
+    Column("job", "job_id"),
+    Column("state", colours=COLOURS),
+    Column("took", lambda step: took(step, time.time()), LENGTH),
+    Column("what", why, gives_way=True),
+)
+
+
+def _tree(picture: Picture) -> list[tuple[str, Branch]]:
+    """Return the steps in the order in which they began, each below its own workflow or group."""
+    return list(branches([*picture.steps, picture.run]))[1:] if picture.steps else []
+
+
 def lines_of(picture: Picture) -> Iterator[str]:
     """Yield uncut lines with tabs for programs: fields, then states, then the rest."""
     run = picture.run
@@ -166,6 +190,7 @@ def lines_of(picture: Picture) -> Iterator[str]:
     for entry, _, seconds in stays(picture.history, time.time()):
         lasted = "" if seconds is None else f"{seconds:.3f}"
         yield tabbed("state", entry.after, exact(entry.at), lasted, entry.attempt, entry.reason)
+    yield from (f"step\t{STEPS.line(branch.run)}" for _, branch in _tree(picture))
     yield from (tabbed("note", exact(note["at"]), note["text"]) for note in picture.notes)
     yield from (
         tabbed("violation", violation["constraint"], exact(violation["at"]), violation["message"])
@@ -202,6 +227,8 @@ def drawing(picture: Picture) -> Any:
     if run.progress is not None and run.state not in TERMINAL:
         parts.append(ProgressBar(total=100, completed=run.progress.percent, width=BAR))
     parts += [Text(""), _timeline(picture.history, now)]
+    if tree := _tree(picture):
+        parts += _titled("steps", [STEPS.table([branch.run for _, branch in tree], now, [lead for lead, _ in tree])])
     parts += _titled("notes", [_remark(note["at"], "", note["text"]) for note in picture.notes[-LAST_NOTES:]])
     violations = [
         _remark(violation["at"], f"{safe(violation['constraint'])} ", violation["message"])

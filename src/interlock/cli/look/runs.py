@@ -79,6 +79,7 @@ def command(
     live: Annotated[
         bool | None, switch("Only runs that have not ended, or only runs that have.", "--live/--ended")
     ] = None,
+    steps: Annotated[bool, switch("List steps of workflows too; --parent and --root always do.", "--steps")] = False,
     limit: Annotated[int | None, option("NUMBER", f"Most runs to list; {LISTED}, or {LOGGED} with --output.")] = None,
     watch: Annotated[bool, switch("Keep showing changes until Ctrl-C.", "--watch")] = False,
     tree: Annotated[bool, switch("Show each run below the one that made it.", "--tree")] = False,
@@ -90,7 +91,7 @@ def command(
     Piped: id, job, state, attempt, created, started, ended, tenant, lane, session and reason, separated by tabs. With
     `--output`: id, state, origin, due, started, ended, exit code and reason, and below them each printed line after a
     tab. With `--tree`, each line begins with the number of runs above it that are listed, and a tab."""
-    asked["live"] = live
+    asked["live"], asked["steps"] = live, steps
     if tree and (watch or output):
         raise WrongUsage("--tree: cannot be combined with --watch or --output")
     if output:
@@ -124,7 +125,7 @@ def _family(client: Client, asked: dict[str, Any], limit: int) -> list[RunInfo]:
 
 def _print_log(flags: Flags, asked: dict[str, Any], limit: int, watch: bool, json: bool) -> None:
     others = {name: value for name, value in asked.items() if name != "job"}
-    if asked["job"] is None or watch or any(value not in (None, ()) for value in others.values()):
+    if asked["job"] is None or watch or any(value not in (None, (), False) for value in others.values()):
         raise WrongUsage("--output: needs --job, and takes no other filter and no --watch")
     with client_of(flags) as client:
         runs = client.job_log(asked["job"], limit)

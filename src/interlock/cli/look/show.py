@@ -12,7 +12,10 @@ from interlock.cli.shared.server import RunArgument, client_of, run_of
 from interlock.client.http.client import Client
 from interlock.error import InterlockError, RunEnded, WaitTimeout
 from interlock.fields.duration import seconds
+from interlock.interface.run_view import RunInfo
 from interlock.model.state import TERMINAL, State
+
+MOST_STEPS = 1000
 
 
 @takes(*FINDING)
@@ -23,8 +26,8 @@ def command(
     wait: Annotated[str | None, option("[=DURATION]", "Wait for the run to end first, at most this long.")] = None,
     json: JsonOption = False,
 ) -> None:
-    """Show a run: its facts, the timeline of its states, notes, violated constraints, webhooks, error, result and last
-    log lines.
+    """Show a run: its facts, the timeline of its states, its steps, notes, violated constraints, webhooks, error,
+    result and last log lines.
 
     With `--wait`, the exit code says whether it succeeded."""
     limit = seconds(wait, "--wait") if wait else None
@@ -48,7 +51,10 @@ def _picture(client: Client, run_id: str) -> Picture:
     run = client.get(run_id)
     waits_for = _worker_fault(client) if run.state in (State.SCHEDULED, State.DISPATCHED) else ""
     deliveries = list(client.deliveries(run=run_id))[::-1]
-    return Picture(run, client.history(run_id), client.logs(run_id), deliveries, waits_for)
+    steps: list[RunInfo] = []
+    if run.attempt == 0 and run.started_at is not None:  # a workflow: only these start without an attempt
+        steps = list(client.runs(id_prefix=f"{run_id}@", limit=MOST_STEPS))
+    return Picture(run, client.history(run_id), client.logs(run_id), deliveries, waits_for, steps)
 
 
 def _worker_fault(client: Client) -> str:

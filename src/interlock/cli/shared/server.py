@@ -78,12 +78,16 @@ def at_least_one(field: str, number: int | None) -> None:
 
 
 def run_of(client: Client, given: str) -> str:
-    """Return the id of the named run; the name is an id, or a beginning that no other run has."""
+    """Return the id of the named run; the name is an id, or a beginning that no other run has. The name
+    of a step begins with that of its workflow."""
     if given in LATEST:
         newest = next(iter(client.runs(limit=1)), None)
         if newest is None:
             raise UnknownRun(given)
         return newest.id
+    if "@" in given:
+        workflow, _, step = given.partition("@")
+        return f"{run_of(client, workflow)}@{step}"
     found = [run.id for run in client.runs(id_prefix=given, limit=MOST_NAMED + 1)] if given else []
     if given in found or not found:  # an unknown id is reported when it is used
         return given

@@ -73,6 +73,7 @@ class RunListOptions(BulkFilter, total=False):
 
     live: bool | None
     id_prefix: str | None
+    steps: bool
     limit: int | None
 
 

@@ -324,6 +324,8 @@ def cancel_run(p: Pass, run: Run, reason: str, actor: str) -> bool:
     in this pass and not left its session yet."""
     if run.ended_at is not None:
         return False
+    if (stop := p.state.machine.stops.get(run.state)) is not None:
+        return bool(stop(p, run, State.CANCELLED, reason, actor))
     if run.state not in ON_WORKER:
         run.outcome, run.result = Outcome.CANCELLED, None
         p.move(run, State.CANCELLED, reason, actor)

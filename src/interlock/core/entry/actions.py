@@ -106,7 +106,9 @@ def overrun(p: Pass, run: Run, kind: str) -> None:
 
 
 def _time_out(p: Pass, run: Run, why: str) -> None:
-    if run.state not in ON_WORKER:
+    if (stop := p.state.machine.stops.get(run.state)) is not None:
+        stop(p, run, State.TIMEOUT, why, "scheduler")
+    elif run.state not in ON_WORKER:
         run.outcome = Outcome.TIMEOUT
         p.move(run, State.TIMEOUT, f"{why} while {run.state}")
     elif run.stop in (None, settle.ATTEMPT_TIMEOUT):

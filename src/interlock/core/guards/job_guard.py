@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from interlock.core.transition import Pass
 
 ACTION = "action"  # name in `asked` of the run that an action has called
-_PASSED = HOLDS_SLOT | {State.SCHEDULED, State.RETRYING}
+_PASSED = HOLDS_SLOT | {State.SCHEDULED, State.UNDER_WAY, State.RETRYING}
 
 
 class JobGuard(msgspec.Struct, eq=False):

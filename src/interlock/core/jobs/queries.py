@@ -53,7 +53,7 @@ def _info(job: Job, state: SchedulerState) -> JobInfo:
     return JobInfo(
         id=job.id,
         source=state.of(DeclaredJobs).sources.get(job.id, PUT),
-        kind=(job.work or BaseWork).kind,
+        kind="workflow" if job.workflow is not None else (job.work or BaseWork).kind,
         command=None if job.work is None else str(job.work),
         lane=job.lanes[job.schedule is None],
         priority=job.priority,

@@ -104,6 +104,7 @@ def _merge(main: Lane, gone: Lane) -> None:
     main.dead += gone.dead
     main.waiting += gone.waiting
     main.has_apart |= gone.has_apart
+    main.has_workflow |= gone.has_workflow
     for line_key, line in gone.lines.items():
         own = main.lines.get(line_key) or main.open(line_key)
         own.waiting += line.waiting

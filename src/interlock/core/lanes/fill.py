@@ -8,12 +8,13 @@ from operator import itemgetter
 from interlock.core.lanes import gates
 from interlock.core.lanes.gate import LANE_RATE, RateGate, limit_names
 from interlock.core.lanes.gates import gates_of
-from interlock.core.lanes.lane import Entry, Head, Lane, Line, RouteKey, SlotKind
+from interlock.core.lanes.lane import NOWHERE, Entry, Head, Lane, Line, RouteKey, SlotKind
 from interlock.core.routing.dispatch import dispatch, keys_of, line_key, park, route_key, unpark
-from interlock.core.routing.roster import PREFERRED_WORKER
+from interlock.core.routing.roster import PREFERRED_WORKER, Demand
 from interlock.core.sessions.session import Sessions
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
+from interlock.core.workflows.flow import Flows
 from interlock.model.explanation import MOST_NAMED, Reason, ReasonKind, counted_runs
 from interlock.model.lane import LaneStatus
 from interlock.model.run import Now, Run
@@ -25,9 +26,11 @@ MOST_LOOKS = 2 * MOST_AHEAD
 
 
 def enqueue(state: SchedulerState, run: Run, order: int | None = None) -> None:
-    """Let a run wait in its lane: as the last one, or at the place it had before its worker gave it back."""
-    arrival = state.arrival() if order is None else order
-    state.lanes.mark_startable(run.lane).add(*keys_of(state, run), arrival, run)
+    """Let a run wait in its lane: as the last one, at the place it had before its worker gave it back, or as a step at
+    the place of its workflow."""
+    if order is None:
+        order = state.arrival() if run.parent is None else state.of(Flows).order(state, run)
+    state.lanes.mark_startable(run.lane).add(*keys_of(state, run), order, run)
 
 
 def fill(p: Pass) -> None:
@@ -40,7 +43,11 @@ def fill(p: Pass) -> None:
         tries = gates.let_queues_try(p)
         tries = unpark(p) or tries
         _fill_lanes(p)
-        if not tries and not p.state.roster.open:
+        if p.state.of(Flows).starting:
+            # Workflows have started: their first steps may start as well.
+            p.settle()
+            p.go_on()
+        elif not tries and not p.state.roster.open:
             return
 
 
@@ -50,8 +57,7 @@ def _fill_lanes(p: Pass) -> None:
         _offer(state, lane)
     state.lanes.startable.clear()
     left = []
-    has_room = state.roster.has_room
-    while offers := [heap for apart, heap in enumerate(state.lanes.offers) if heap and has_room(ROOMS[apart], p.rng)]:
+    while offers := [heap for room, heap in enumerate(state.lanes.offers) if heap and _has_room(p, room)]:
         offer = heappop(min(offers))
         lane = state.lanes[offer[2]]
         if offer == lane.offer:
@@ -62,18 +68,23 @@ def _fill_lanes(p: Pass) -> None:
         _offer(state, lane)
 
 
+def _has_room(p: Pass, wanted: int) -> bool:
+    """Return whether a run of a lane with this `wanted_room` may start, as far as workers go."""
+    return wanted == len(ROOMS) or p.state.roster.has_room(ROOMS[wanted], p.rng)
+
+
 def _offer(state: SchedulerState, lane: Lane) -> None:
     """Put a lane that has a free slot and a waiting run among those that a worker may serve."""
     lane.sweep()
     line = lane.next_line() if lane.has_slot else None
-    offer = None if line is None else (len(lane.holding) / lane.limit, line.heads[0][0], lane.name, lane.has_apart)
+    offer = None if line is None else (len(lane.holding) / lane.limit, line.heads[0][0], lane.name, lane.wanted_room)
     before, lane.offer = lane.offer, offer
     if offer is not None and offer != before:
-        heap = state.lanes.offers[lane.has_apart]
+        heap = state.lanes.offers[lane.wanted_room]
         heappush(heap, offer)
         if len(heap) > 100 + 4 * len(state.lanes):  # most are stale
             offers = (other.offer for other in state.lanes.values())
-            heap[:] = sorted(offer for offer in offers if offer is not None and offer[3] == lane.has_apart)
+            heap[:] = sorted(offer for offer in offers if offer is not None and offer[3] == lane.wanted_room)
 
 
 def _fill_lane(p: Pass, lane: Lane) -> bool:
@@ -92,7 +103,7 @@ def _fill_lane(p: Pass, lane: Lane) -> bool:
             lane.count(line, started, started)
             if rate is not None:
                 rate.take(p, started)
-        elif not p.state.roster.has_room(ROOMS[lane.has_apart], p.rng):
+        elif not _has_room(p, lane.wanted_room):
             break
     for line, head in aside:
         lane.add_head(line, head)
@@ -106,7 +117,7 @@ def _hand_out(p: Pass, lane: Lane, line: Line, most: int, aside: list[tuple[Line
     _, key = heappop(line.heads)
     until = line.heads[0][0] if line.heads else None
     queue, started, roster = line.queues[key], 0, p.state.roster
-    demand = roster.demand_of(key, line.key[1], p.rng)
+    demand = None if key[0] == NOWHERE else roster.demand_of(key, line.key[1], p.rng)
     passing = gates_of(p.state, queue[0][1], key) if key[2] else ()
     while True:
         order, run = queue[0]
@@ -117,25 +128,37 @@ def _hand_out(p: Pass, lane: Lane, line: Line, most: int, aside: list[tuple[Line
             if not gate.room(p.elapsed):
                 gate.park(p, lane, line, key, order)
                 return started
-        # No part of the key: anybody can prefer a worker that nobody knows.
-        preferred = "" if run.facets is None else run.labels.get(PREFERRED_WORKER, "")
-        worker = roster.pick(demand, key[1], p.rng, preferred)
-        if worker is None:
-            lack = roster.lack(demand)
-            if lack is None and not roster.has_room(ROOMS[lane.has_apart], p.rng):
-                aside.append((line, (order, key)))  # all are busy: the next in turn gets the first free slot
-            else:
-                park(p, demand, lack, lane, line, (order, key), run)
-            return started
-        if demand.tries:
+        worker = None
+        if demand is not None:
+            # No part of the key: anybody can prefer a worker that nobody knows.
+            preferred = "" if run.facets is None else run.labels.get(PREFERRED_WORKER, "")
+            worker = roster.pick(demand, key[1], p.rng, preferred)
+            if worker is None:
+                _set_aside(p, demand, lane, line, (order, key), run, aside)
+                return started
             demand.tries.clear()
         queue.popleft()
         for gate in passing:
             gate.take(p)
-        dispatch(p, run, worker, key[1], order)
+        if worker is not None:
+            dispatch(p, run, worker, key[1], order)
+        else:
+            p.move(run, State.UNDER_WAY, "started")
+            p.state.of(Flows).starting.append((run, order))
         started += 1
         if not lane.drop_dead(line, key, queue):
             return started
+
+
+def _set_aside(
+    p: Pass, demand: Demand, lane: Lane, line: Line, head: Head, run: Run, aside: list[tuple[Line, Head]]
+) -> None:
+    """Let a queue wait whose first run no worker takes now."""
+    lack = p.state.roster.lack(demand)
+    if lack is None and not p.state.roster.has_room(ROOMS[lane.has_apart], p.rng):
+        aside.append((line, head))  # all are busy: the next in turn gets the first free slot
+    else:
+        park(p, demand, lack, lane, line, head, run)
 
 
 def waits_in_lane(state: SchedulerState, run: Run) -> bool:

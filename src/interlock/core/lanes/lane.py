@@ -34,13 +34,14 @@ class SlotKind(IntEnum):
 
 SHARED = SlotKind.SHARED  # the kind of most runs, under a plain name as their states in `model/state.py`
 
+NOWHERE = "@"  # in place of the job in the key of workflows, which have no worker
 Requirements = tuple[str, tuple[str, ...], tuple[tuple[str, str], ...], str]
 """what a run demands of its worker: topic, capabilities, labels and preferred pool"""
 RouteKey = tuple[str, SlotKind, tuple[str, ...], Requirements]
 """job id, room, names of gates and needs: runs with equal keys can go to the same workers at the same time"""
 LineKey = tuple[int, str]  # priority and tenant
 Entry = tuple[int, Run]  # order of arrival, and the run
-Offer = tuple[float, int, str, bool]  # used share of a lane's limit, order of its first run, name, `has_apart`
+Offer = tuple[float, int, str, int]  # used share of a lane's limit, order of its first run, name, `wanted_room`
 Head = tuple[int, RouteKey]  # order of the first entry of a queue, and the key of the queue
 
 
@@ -71,11 +72,17 @@ class Lane(msgspec.Struct, eq=False):
     waiting: int = 0
     dead: int = 0  # entries of runs that no longer wait; they stay until met or swept
     has_apart: bool = False  # whether a run may wait that needs its own process
+    has_workflow: bool = False  # whether a workflow may wait
     offer: Offer | None = None  # its place among the lanes that can start a run
     moved: dict[str, int] = {}  # returned run → its current order; its other entries are dead
     recent: float = 0.0  # starts that count, as of the latest one
     latest: float = 0.0  # elapsed time of the latest start
     earliest: float | None = None  # elapsed time of the first start
+
+    @property
+    def wanted_room(self) -> int:
+        """Return which places its runs may need: 0 in shared processes, 1 in any, 2 perhaps none."""
+        return 2 if self.has_workflow else self.has_apart
 
     @property
     def has_slot(self) -> bool:
@@ -88,11 +95,11 @@ class Lane(msgspec.Struct, eq=False):
         queue = line.queues.get(key)
         if queue is None:
             queue = line.queues[key] = deque()
-            self.has_apart = self.has_apart or key[1] is not SlotKind.SHARED
-        if not queue or order <= queue[0][0]:
+            self._note_room(key)
+        if not queue or order < queue[0][0]:
             queue.appendleft((order, run))
             self.add_head(line, (order, key))
-        elif queue[-1][0] < order:
+        elif queue[-1][0] <= order:
             queue.append((order, run))
         else:
             queue.insert(next(index for index, entry in enumerate(queue) if entry[0] > order), (order, run))
@@ -100,6 +107,10 @@ class Lane(msgspec.Struct, eq=False):
         self.waiting += 1
         if run.id in self.moved:
             self.moved[run.id] = order
+
+    def _note_room(self, key: RouteKey) -> None:
+        self.has_apart = self.has_apart or key[1] is not SlotKind.SHARED
+        self.has_workflow = self.has_workflow or key[0] == NOWHERE
 
     def open(self, key: LineKey) -> Line:
         """Add a line."""
@@ -131,7 +142,7 @@ class Lane(msgspec.Struct, eq=False):
         for entry in alive:
             line.queues.setdefault(key_of(entry[1]), deque()).append(entry)
         for key, queue in line.queues.items():
-            self.has_apart = self.has_apart or key[1] is not SlotKind.SHARED
+            self._note_room(key)
             self.add_head(line, (queue[0][0], key))
 
     def waits(self, entry: Entry) -> bool:
@@ -157,6 +168,7 @@ class Lane(msgspec.Struct, eq=False):
             self.dead -= sum(map(len, line.queues.values()))
             del self.lines[line.key]
             self.has_apart = self.has_apart and bool(self.lines)
+            self.has_workflow = self.has_workflow and bool(self.lines)
 
     def queues(self) -> Iterator[deque[Entry]]:
         for line in self.lines.values():
@@ -239,8 +251,8 @@ class Lanes(dict[str, Lane]):
         self.declared = declared
         self.memos: dict[str, LaneMemo] = {}
         self.startable: dict[str, Lane] = {}  # those that may be able to start a run since the last look
-        # Two heaps of those that can; the second has those with `has_apart`.
-        self.offers: tuple[list[Offer], list[Offer]] = [], []
+        # Heaps of those that can, by `wanted_room`.
+        self.offers: tuple[list[Offer], ...] = [], [], []
         self.draining: set[str] = set()
         self.settle()
 

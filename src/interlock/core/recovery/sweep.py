@@ -22,6 +22,8 @@ from interlock.core.policy.judge_state import Judging
 from interlock.core.recovery import rebuild
 from interlock.core.state import ATTEMPT_RUNTIME, RUNTIME, WAIT, SchedulerState
 from interlock.core.transition import Pass
+from interlock.core.workflows import machine as workflows
+from interlock.core.workflows.flow import Flows
 from interlock.model.run import Now, Run
 from interlock.model.state import ON_WORKER, State
 from interlock.wire.command import Sweep
@@ -113,7 +115,8 @@ def _is_past(coming: PendingMoves, run: Run, kind: str) -> bool:
 
 def _is_ending(run: Run) -> bool:
     """Return whether the work is done, or its worker was asked to stop it."""
-    return run.state is State.TERMINATING or (run.state in ON_WORKER and run.stop is not None)
+    is_stopping = run.closing is not None or (run.state in ON_WORKER and run.stop is not None)
+    return run.state is State.TERMINATING or is_stopping
 
 
 def _is_idle(coming: PendingMoves, run: Run) -> bool:
@@ -137,6 +140,20 @@ def _has_waited(coming: PendingMoves, run: Run) -> bool:
     if not is_wait or run.due_at is None or run.due_at >= coming.late:
         return False
     return (run.id, WAIT, run.seq) not in coming.spans and run.id not in coming.looks
+
+
+def _has_no_step(coming: PendingMoves, run: Run) -> bool:
+    if run.state is not State.UNDER_WAY or run.due_at is not None or run.changed_at >= coming.too_old:
+        return False
+    flow = coming.state.of(Flows).get(run.id)
+    has_step = flow is not None and any(flow.id_of(name) in coming.state.runs for name in flow.live)
+    return not has_step and (run.id, run.seq) not in coming.effects and run.id not in coming.looks
+
+
+def _find_steps(p: Pass, run: Run) -> None:
+    if run.id not in p.state.of(Flows):
+        workflows.place(p.state, run, Now(p.now, p.elapsed))
+    workflows.look_again(p, run)
 
 
 def _approve(p: Pass, run: Run) -> None:
@@ -167,6 +184,7 @@ SYMPTOMS = (
     _Way("its attempt took too long", _attempt_runs_too_long, lambda p, run: overrun(p, run, ATTEMPT_RUNTIME)),
     _Way("waits for nothing", _is_idle, lambda p, run: p.entering.append(run)),
     _Way("approved and not moving", _is_approved, _approve),
+    _Way("has no step under way", _has_no_step, _find_steps),
     _Way("past the end of its wait", _has_waited, timers.end_wait),
 )
 _CURES = {way.why: way.cure for way in SYMPTOMS}

@@ -7,7 +7,7 @@ from math import inf
 from interlock.core.effects import ask
 from interlock.core.entry.lineage import proof_of
 from interlock.core.lanes.gate import gate_names, session_rate
-from interlock.core.lanes.lane import SHARED, Head, Lane, Line, LineKey, Requirements, RouteKey, SlotKind
+from interlock.core.lanes.lane import NOWHERE, SHARED, Head, Lane, Line, LineKey, Requirements, RouteKey, SlotKind
 from interlock.core.letters.letter import give_up
 from interlock.core.routing import roster
 from interlock.core.routing.warm_start import KeptWorkers
@@ -25,6 +25,7 @@ from interlock.wire.effect import ReadInputs
 from interlock.wire.message import Dispatch
 
 MOST_KEYS = 10_000
+NO_NEEDS: Requirements = ("", (), (), "")
 
 
 def route_key(state: SchedulerState, run: Run) -> RouteKey:
@@ -35,6 +36,8 @@ def route_key(state: SchedulerState, run: Run) -> RouteKey:
         gates = (session_rate(run.tenant, run.session), *gates)
     if (tenant := state.of(Tenants).get(run.tenant)) is not None:
         gates = (*gates, *tenant.gate_names)
+    if job.workflow is not None:
+        return NOWHERE, SlotKind.SHARED, gates, NO_NEEDS
     worker_of = run.job_id
     if job.work is not None:
         worker_of = job.work.function_of or roster.ANYWHERE

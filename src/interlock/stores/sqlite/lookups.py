@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from interlock.core.workflows.flow import EndedStep
 from interlock.model.facets import Facets
 from interlock.model.job import read_job
 from interlock.model.run import Run
@@ -71,5 +72,8 @@ def look_up(wanted: Lookup, connection: sqlite3.Connection) -> Found:
         for run_id, inputs in found.get("inputs", {}).items():
             further = connection.execute(QUERIES["get_further_payloads"], (run_id,)).fetchall()
             found["inputs"][run_id] = msgspec.structs.replace(inputs, further=tuple(map(_FIRST, further)))
+        for run_id in wanted.steps:
+            rows = connection.execute(QUERIES["get_steps"], (run_id,))
+            found.setdefault("steps", {})[run_id] = [EndedStep.of(read_run(row)) for row in rows]
         records = [((kind.kind, id), read_record(kind, id, connection)) for kind, id in wanted.records]
     return Found(**found, records={key: record for key, record in records if record is not None})

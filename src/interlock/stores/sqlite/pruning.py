@@ -125,8 +125,11 @@ def prune_keys(numbers: Sequence[int], connection: sqlite3.Connection) -> int:
 
 
 def prune(numbers: Sequence[int], connection: sqlite3.Connection) -> int:
+    """Delete these runs; workflows with all their steps."""
     unreached = _unreached(connection)  # of a retry that may have begun after the search
     values = {"numbers": _json([number for number in numbers if number >= unreached])}
+    if steps := [row[0] for row in connection.execute(QUERIES["find_steps"], values)]:
+        values = {"numbers": _json([*msgspec.json.decode(values["numbers"]), *steps])}
     for name in PARTS:
         deleted = connection.execute(QUERIES[name], values).rowcount
     return deleted

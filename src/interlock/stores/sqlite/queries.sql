@@ -25,7 +25,7 @@ AND (:lane IS NULL OR lane = :lane)
 AND (:created_by IS NULL OR created_by = :created_by)
 AND (:since IS NULL OR created_at >= :since)
 AND (:until IS NULL OR created_at < :until)
-AND (:live IS NULL OR (ended_at IS NULL) = :live)
+AND CASE WHEN :is_step = (instr(id, '@') = 0) THEN false ELSE :live IS NULL OR (ended_at IS NULL) = :live END
 ORDER BY number DESC LIMIT :limit;
 
 -- name: find_floor_of_all
@@ -225,6 +225,9 @@ WHERE runs.id = ? AND others.tenant = runs.tenant
 AND (others.started_at IS NOT NULL OR (others.ended_at IS NULL AND others.state <> 'prerun'))
 ORDER BY others.number DESC LIMIT 1;
 
+-- name: get_steps
+SELECT {all_columns} FROM runs INDEXED BY runs_of_parent WHERE parent = ? AND ended_at IS NOT NULL ORDER BY number;
+
 -- name: insert_job
 INSERT INTO job_versions (version, job_id, definition) VALUES (?, ?, ?) ON CONFLICT DO NOTHING;
 
@@ -305,12 +308,18 @@ SELECT number, 1 + (SELECT count(*) FROM history INDEXED BY history_of_run WHERE
 FROM runs WHERE number IN (SELECT value FROM json_each(:numbers)) ORDER BY number;
 
 -- name: may_go
-runs.number >= :unreached
+runs.number >= :unreached AND instr(runs.id, '@') = 0
 AND (runs.created_at < :occurrences_before OR runs.origin IS NULL OR runs.origin NOT IN ('schedule', 'catch_up'))
 AND NOT EXISTS (SELECT 1 FROM records INDEXED BY records_of_run WHERE records.run = runs.id AND holds)
 
 -- name: prune_history
 DELETE FROM history WHERE run_id IN ({pruned_ids});
+
+-- A workflow is the only kind of run that starts without an attempt.
+-- name: find_steps
+SELECT steps.number FROM runs CROSS JOIN runs AS steps INDEXED BY sqlite_autoindex_runs_1
+ON steps.id > runs.id || '@' AND steps.id < runs.id || 'A'
+WHERE runs.number IN (SELECT value FROM json_each(:numbers)) AND runs.attempt = 0 AND runs.started_at IS NOT NULL;
 
 -- name: prune_logs
 DELETE FROM logs WHERE run_id IN ({pruned_ids});

@@ -1,0 +1,1 @@
+"""Workflows: runs whose steps are runs."""

@@ -1,0 +1,82 @@
+"""The memory of workflows: for each one under way its live steps, and the ends of the others."""
+
+import msgspec
+
+from interlock.core.state import SchedulerState
+from interlock.model.job import Job
+from interlock.model.run import Run
+from interlock.model.state import State
+from interlock.model.workflow import GROUP, SLEEP, WorkflowStep
+
+SMALL_RESULT = 256  # bytes of a result that is kept in memory
+MOST_VARIANTS = 10_000
+DONE = frozenset({State.SUCCEEDED, State.SKIPPED})
+BUILT_IN = {job_id: Job(id=job_id) for job_id in (SLEEP, GROUP)}
+
+
+class StepEnd(msgspec.Struct, frozen=True, gc=False):
+    state: State
+    result: bytes | None = None  # None also if only the store has it
+    is_stored: bool = False  # whether only the store has the result
+    error: str = ""
+
+    @property
+    def is_done(self) -> bool:
+        return self.state in DONE
+
+
+class EndedStep(msgspec.Struct, frozen=True):
+    """A step that has ended, as the store has it."""
+
+    run_id: str
+    state: State
+    result: bytes | None  # None if it is withheld, or above `SMALL_RESULT`
+    has_result: bool
+    error: str
+    is_unscanned: bool
+
+    @classmethod
+    def of(cls, run: Run) -> "EndedStep":
+        result = run.shown_result
+        is_small = result is not None and len(result) <= SMALL_RESULT
+        error = "" if run.state is State.SUCCEEDED else run.error or run.reason
+        return cls(run.id, run.state, result if is_small else None, result is not None, error, run.is_unscanned)
+
+
+class Flow(msgspec.Struct, eq=False):
+    """A workflow under way, or a group: the items of one step."""
+
+    run: Run
+    order: int  # its place among the waiting runs, for its steps
+    step: WorkflowStep | None = None  # of a group
+    is_known: bool = True  # whether `ended` is complete; the store has the rest after a restart
+    live: dict[str, None] = {}  # names of the steps that have not ended, or whose results are not scanned yet
+    ended: dict[str, StepEnd] = {}
+    read: dict[str, bytes] = {}  # results above `SMALL_RESULT`, and the payload under an empty name; for one pass
+    items: list[bytes] | None = None  # arguments of the items of a group
+    failed_item: str | None = None
+
+    def id_of(self, name: str) -> str:
+        return f"{self.run.id}{'@' if self.step is None else '.'}{name}"
+
+    def name_of(self, run_id: str) -> str:
+        return run_id[len(self.run.id) + 1 :]
+
+    def owns(self, run_id: str) -> bool:
+        return run_id.startswith(self.id_of(""))
+
+
+class Flows(dict[str, Flow]):
+    """By run, for every workflow and group under way."""
+
+    def __init__(self) -> None:
+        self.starting: list[tuple[Run, int]] = []  # workflows that their lane lets start, and their places in it
+        self.moved: list[Run] = []  # steps, workflows and groups that have ended, and their flows have yet to hear
+        self.touched: dict[str, None] = {}  # flows that may go on
+        self.unscanned: dict[str, str] = {}  # step that has succeeded and is not scanned → its flow
+        self.variants: dict[tuple[str, str, str], Job] = {}  # versions of workflow and job, step → job of the step
+
+    def order(self, state: SchedulerState, run: Run) -> int:
+        """Return the place of a new run among those that wait: a step has that of its workflow."""
+        flow = self.get(run.parent or "") if run.is_step else None
+        return state.arrival() if flow is None else flow.order

@@ -1,0 +1,83 @@
+"""The author of a workflow that is a graph: what follows from the steps that have ended. Pure."""
+
+from collections.abc import Collection, Iterator, Mapping
+
+import msgspec
+
+from interlock.core.workflows.flow import StepEnd
+from interlock.model.workflow import Then, Workflow
+
+
+class Orders(msgspec.Struct, frozen=True):
+    """What a workflow does next."""
+
+    start: list[str] = []
+    failed: str | None = None  # step whose error ends the workflow
+    is_done: bool = False
+
+
+def orders(workflow: Workflow, live: Collection[str], ended: Mapping[str, StepEnd]) -> Orders:
+    known = {*live, *ended}
+    failed = [step for step in workflow.steps if step.id in ended and not ended[step.id].is_done]
+    start = [step.on_error.step for step in failed if step.on_error.step is not None]
+    for step in failed:
+        if step.on_error.then is Then.FAIL:
+            return Orders([name for name in (step.on_error.step,) if name is not None and name not in known], step.id)
+    start = [name for name in dict.fromkeys(start) if name not in known]
+    waiting = [(name, needs) for name, needs in workflow.needs.items() if name not in known]
+    start += [name for name, needs in waiting if all(_is_over(workflow, need, ended) for need in needs)]
+    return Orders(start, is_done=not live and not start and not waiting)
+
+
+def _is_over(workflow: Workflow, name: str, ended: Mapping[str, StepEnd]) -> bool:
+    """Return whether the steps that need this one may start. Its error, if any, does not end the workflow."""
+    end = ended.get(name)
+    after = None if end is None or end.is_done else workflow.by_id[name].on_error.step
+    return end is not None and (after is None or after in ended)
+
+
+def before(workflow: Workflow) -> dict[str, set[str]]:
+    """Return for each step those that have always ended when it starts. The graph has no cycle."""
+    found: dict[str, set[str]] = {}
+
+    def of(name: str) -> set[str]:
+        if name not in found:
+            found[name] = set()
+            if name in workflow.handlers:
+                ways = [{step, *of(step)} for step in workflow.handlers[name]]
+                found[name] = set.intersection(*ways)
+            else:
+                found[name] = {step for need in workflow.needs[name] for step in (need, *of(need))}
+        return found[name]
+
+    for step in workflow.steps:
+        of(step.id)
+    return found
+
+
+def cycle_of(workflow: Workflow) -> list[str]:
+    """Return the steps of a cycle, the first one also last; empty if there is none."""
+    state: dict[str, bool] = {}  # step → whether all below it is known to be without a cycle
+
+    def visit(name: str, way: list[str]) -> list[str]:
+        if name in way:
+            return [*way[way.index(name) :], name]
+        if state.get(name):
+            return []
+        for need in workflow.needs.get(name, ()):
+            if found := visit(need, [*way, name]):
+                return found
+        state[name] = True
+        return []
+
+    return next(filter(None, (visit(step.id, []) for step in workflow.steps)), [])
+
+
+def unreachable(workflow: Workflow) -> Iterator[str]:
+    """Yield the steps that can never start: each follows only the errors of others like it."""
+    reached = set(workflow.needs)
+    while more := {
+        name for name, steps in workflow.handlers.items() if name not in reached and not reached.isdisjoint(steps)
+    }:
+        reached |= more
+    yield from (step.id for step in workflow.steps if step.id not in reached)

@@ -1,0 +1,330 @@
+"""The machine of workflows: carry out what the graph orders, close, and end.
+
+First the end is decided: the run is *closing*. Then its live steps are cancelled, and have really stopped. Then its
+state changes. Nothing starts after closing but the step that follows the error.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from interlock.core import output
+from interlock.core.attempts.settle import cancel_run, runtimes
+from interlock.core.effects import PendingEffects, ask
+from interlock.core.part import for_special_runs
+from interlock.core.state import LATE, SchedulerState
+from interlock.core.transition import Pass
+from interlock.core.workflows.flow import SMALL_RESULT, EndedStep, Flow, Flows, StepEnd
+from interlock.core.workflows.graph import orders
+from interlock.core.workflows.start import make_run, start
+from interlock.core.workflows.values import INPUT, NoValue, Scope, Unread, references
+from interlock.error import InterlockError
+from interlock.fields import payload
+from interlock.fields.duration import checked
+from interlock.fields.template import expressions
+from interlock.model.facets import Closing, StepFacet, WorkflowFacet
+from interlock.model.failure import Outcome
+from interlock.model.run import Now, Run
+from interlock.model.state import State
+from interlock.model.workflow import GROUP, MOST_LEVELS, OnError, Then, Workflow
+from interlock.wire.effect import ReadRecord, ReadResults
+
+LONGEST_ERROR = 500  # characters of a step's error that its workflow repeats
+SCAN_LOOK = 5.0  # seconds between looks at results that are not scanned
+_OUTCOMES = {State.CANCELLED: Outcome.CANCELLED, State.TIMEOUT: Outcome.TIMEOUT}
+_GOES_ON = OnError(then=Then.CONTINUE)
+
+
+def _begin(p: Pass, run: Run, order: int) -> None:
+    """Start a workflow: its lane and session let it."""
+    run.started_at = p.now
+    job = p.state.job_of(run)
+    for kind, longest in runtimes(job, run):
+        p.state.set_span(p.elapsed + longest, run, kind)
+    if (expected := job.constraints.max_expected_run_time) is not None:
+        p.state.set_span(p.elapsed + checked(expected), run, LATE)
+    flows = p.state.of(Flows)
+    flow = flows[run.id] = Flow(run, order)
+    flows.touched[run.id] = None
+    if run.id.count("@") >= MOST_LEVELS:
+        _close(p, flow, State.FAILED, f"workflows are nested more than {MOST_LEVELS} levels deep")
+
+
+@for_special_runs
+def note_step(p: Pass, run: Run) -> None:
+    if run.is_step and run.previous is not State.UNDER_WAY:
+        p.state.of(Flows).moved.append(run)
+
+
+def note_end(p: Pass, run: Run) -> None:
+    p.state.of(Flows).moved.append(run)
+
+
+def settle(p: Pass, leaving: list[Run]) -> None:
+    """Let workflows go on whose steps have ended, or which have got what they waited for."""
+    flows = p.state.of(Flows)
+    while flows.starting:
+        _begin(p, *flows.starting.pop(0))
+    if flows.unscanned:
+        _note_scans(p, flows)
+    if flows.moved:
+        moved, flows.moved = flows.moved, []
+        for run in moved:
+            flows.pop(run.id, None)
+            flow = flows.get(run.parent or "")
+            if flow is not None and flow.owns(run.id):
+                _note_end(flows, flow, run)
+    while flows.touched:
+        touched, flows.touched = flows.touched, {}
+        for run_id in touched:
+            if (flow := flows.get(run_id)) is not None and run_id in p.state.runs:
+                _proceed(p, flow)
+                flow.read.clear()
+
+
+def _note_scans(p: Pass, flows: Flows) -> None:
+    for run_id in list(flows.unscanned):
+        run = p.marked.get(run_id) or p.changed.get(run_id)
+        if run is not None and not run.is_unscanned:
+            del flows.unscanned[run_id]
+            flows.moved.append(run)
+
+
+def _note_end(flows: Flows, flow: Flow, run: Run) -> None:
+    if run.state is State.SUCCEEDED and run.is_unscanned:
+        flows.unscanned[run.id] = flow.run.id
+        return
+    result, name = run.shown_result, flow.name_of(run.id)
+    if result is not None and len(result) > SMALL_RESULT:
+        flow.read[name] = result
+    _add(flow, name, run.state, result, "" if run.state is State.SUCCEEDED else run.error or run.reason)
+    flows.touched[flow.run.id] = None
+
+
+def _add(flow: Flow, name: str, state: State, result: bytes | None, error: str, is_stored: bool = False) -> None:
+    if result is not None and len(result) > SMALL_RESULT:
+        result, is_stored = None, True
+    flow.live.pop(name, None)
+    end = flow.ended[name] = StepEnd(state, result, is_stored, error[:LONGEST_ERROR])
+    if flow.step is not None and not end.is_done and flow.failed_item is None:
+        flow.failed_item = name
+
+
+def _proceed(p: Pass, flow: Flow) -> None:
+    if flow.run.closing is not None:
+        _end_if_stopped(p, flow, flow.run.closing)
+    elif not flow.is_known:
+        _ask(p, ReadRecord(flow.run.id, flow.run.seq))
+    elif flow.step is None:
+        workflow = p.state.job_of(flow.run).workflow
+        assert workflow is not None
+        _follow_graph(p, flow, workflow)
+    else:
+        _follow_group(p, flow)
+
+
+def _ask(p: Pass, effect: ReadRecord | ReadResults) -> None:
+    if effect not in p.state.of(PendingEffects).pending:
+        ask(p, effect)
+
+
+def _follow_graph(p: Pass, flow: Flow, workflow: Workflow) -> None:
+    scope, unread = Scope(flow), set[str]()
+    found = orders(workflow, flow.live, flow.ended)
+    for name in found.start:
+        step = workflow.by_id[name]
+        try:
+            start(p, flow, step, scope)
+        except Unread:
+            unread |= references(text for _, text in step.expressions())
+    if found.failed is not None and not unread:
+        end = flow.ended[found.failed]
+        state = State.DENIED if end.state is State.DENIED else State.FAILED
+        keeps = workflow.by_id[found.failed].on_error.step
+        _close(p, flow, state, f"step {found.failed!r}: {end.state}", error=_told(found.failed, end), keeps=keeps)
+    elif found.is_done:
+        try:
+            _succeed(p, flow, payload.encode(scope.fill(workflow.result, "result"), "result"))
+        except Unread:
+            unread |= references(text for _, text in expressions(workflow.result))
+        except (NoValue, InterlockError) as error:
+            _close(p, flow, State.FAILED, "has no result", error=str(error))
+    _ask_results(p, flow, unread)
+
+
+def _ask_results(p: Pass, flow: Flow, names: Iterable[str]) -> None:
+    """Read results, and the payload, that only the store has."""
+    stored = [name for name in names if (name == INPUT or (name in flow.ended and flow.ended[name].is_stored))]
+    if stored:
+        ids = sorted(flow.id_of(name) if name else flow.run.id for name in stored)
+        _ask(p, ReadResults(flow.run.id, flow.run.seq, tuple(ids)))
+
+
+def _told(name: str, end: StepEnd) -> str:
+    return f"step {name!r} {'was ' * (end.state in (State.DENIED, State.CANCELLED))}{end.state}: {end.error}"
+
+
+def _follow_group(p: Pass, flow: Flow) -> None:
+    step, facet = flow.step, flow.run.facets and flow.run.facets.step
+    assert step is not None
+    assert isinstance(facet, StepFacet)
+    count = facet.items or 0
+    if flow.failed_item is not None and step.on_error != _GOES_ON:
+        end = flow.ended[flow.failed_item]
+        state = State.DENIED if end.state is State.DENIED else State.FAILED
+        _close(p, flow, state, f"item {flow.failed_item}: {end.state}", error=_told(flow.failed_item, end))
+        return
+    made = len(flow.live) + len(flow.ended)
+    if made < count and flow.items is None:
+        content = flow.read.get(INPUT) or flow.run.payload
+        if content is None:
+            _ask_results(p, flow, [INPUT])
+            return
+        flow.items = [bytes(item) for item in msgspec.json.decode(content, type=list[msgspec.Raw])]
+    while made < count and len(flow.live) < step.max_parallel:
+        assert flow.items is not None
+        try:
+            make_run(p, flow, step, str(made), msgspec.json.decode(flow.items[made]))
+        except InterlockError as error:
+            _close(p, flow, State.FAILED, f"item {made} could not start", error=str(error))
+            return
+        made += 1
+    if made == count and not flow.live:
+        _end_group(p, flow, count)
+
+
+def _end_group(p: Pass, flow: Flow, count: int) -> None:
+    """Join the results of all items; that of an item without one is null."""
+    ends = [(str(index), flow.ended[str(index)]) for index in range(count)]
+    unread = [name for name, end in ends if end.is_stored and name not in flow.read]
+    if unread:
+        _ask_results(p, flow, (name for name, end in ends if end.is_stored))
+        return
+    result = b"[%s]" % b",".join(flow.read.get(name) or end.result or b"null" for name, end in ends)
+    if len(result) > payload.LIMIT:
+        text = f"result: the items give {len(result):,} bytes; at most {payload.LIMIT:,} are allowed"
+        _close(p, flow, State.FAILED, "has no result", error=text)
+    else:
+        _succeed(p, flow, result)
+
+
+def _succeed(p: Pass, flow: Flow, result: bytes) -> None:
+    run = flow.run
+    run.result, run.outcome = result, Outcome.SUCCEEDED
+    if not output.withhold(p, run, None):
+        p.move(run, State.SUCCEEDED, "done")
+
+
+def stop(p: Pass, run: Run, state: State, reason: str, actor: str) -> bool:
+    """Cancel or time out a run under way: a workflow closes, and a step that waits for a time ends."""
+    flow = p.state.of(Flows).get(run.id)
+    if flow is not None:
+        return _close(p, flow, state, reason, actor)
+    run.outcome = _OUTCOMES[state]
+    p.move(run, state, reason, actor)
+    return True
+
+
+def _close(
+    p: Pass,
+    flow: Flow,
+    state: State,
+    reason: str,
+    actor: str = "scheduler",
+    error: str | None = None,
+    keeps: str | None = None,
+) -> bool:
+    """Decide the end of a workflow, and cancel its live steps but the one that follows the error."""
+    run, flows = flow.run, p.state.of(Flows)
+    flows.touched[run.id] = None
+    if run.closing is not None:
+        return False
+    p.set_facet(run, workflow=WorkflowFacet(Closing(state, reason, actor, keeps)))
+    run.error = error
+    for name in [name for name in flow.live if name != keeps]:
+        step = p.state.runs.get(flow.id_of(name))
+        if step is None:
+            flows.unscanned.pop(flow.id_of(name), None)
+            del flow.live[name]
+        else:
+            cancel_run(p, step, f"its workflow ends: {reason}", actor)
+    return True
+
+
+def _end_if_stopped(p: Pass, flow: Flow, closing: Closing) -> None:
+    if not any(flow.id_of(name) in p.state.runs for name in flow.live):
+        flow.run.outcome = _OUTCOMES.get(closing.state, Outcome.FAILED)
+        p.move(flow.run, closing.state, closing.reason, closing.actor)
+
+
+def wake(p: Pass, run: Run) -> None:
+    """End a sleep."""
+    run.outcome = Outcome.SUCCEEDED
+    p.move(run, State.SUCCEEDED, "time passed")
+
+
+def sleeps_for_span(run: Run) -> bool:
+    return run.delay is not None
+
+
+def look(p: Pass, run: Run) -> None:
+    """Let a run under way go on if it can, after a restart too."""
+    flows = p.state.of(Flows)
+    flow = flows.get(run.id)
+    if flow is None:
+        if run.due_at is not None and run.due_at <= p.now and not p.state.machine.waits_for_span(run):
+            wake(p, run)
+        return
+    if any(flow.id_of(name) in flows.unscanned for name in flow.live):
+        flow.is_known = False
+    flows.touched[run.id] = None
+
+
+def look_again(p: Pass, run: Run) -> None:
+    """Read the record of a workflow again, because nothing moves it."""
+    flow = p.state.of(Flows).get(run.id)
+    if flow is not None:
+        flow.is_known = False
+        look(p, run)
+
+
+def record_read(p: Pass, run: Run, answer: list[EndedStep]) -> None:
+    flows = p.state.of(Flows)
+    flow = flows[run.id]
+    flow.is_known = True
+    for end in answer:
+        name = flow.name_of(end.run_id)
+        if not flow.owns(end.run_id) or "@" in name or name in flow.ended:
+            continue
+        if end.state is State.SUCCEEDED and end.is_unscanned:
+            flow.live[name] = None
+            flows.unscanned[end.run_id] = run.id
+            p.state.set_timer(p.now + SCAN_LOOK, run)  # the scan may have been reported meanwhile
+            continue
+        flows.unscanned.pop(end.run_id, None)
+        _add(flow, name, end.state, end.result, end.error, end.has_result and end.result is None)
+    flows.touched[run.id] = None
+
+
+def results_read(p: Pass, run: Run, answer: dict[str, bytes]) -> None:
+    flows = p.state.of(Flows)
+    flow = flows[run.id]
+    flow.read.update({flow.name_of(run_id): value for run_id, value in answer.items()})
+    flows.touched[run.id] = None
+
+
+def place(state: SchedulerState, run: Run, now: Now) -> None:
+    """Know a stored run again: as a workflow whose record is to be read, and as a step of one."""
+    flows = state.of(Flows)
+    above = flows.get(run.parent or "") if run.is_step else None
+    if above is not None:
+        above.live[above.name_of(run.id)] = None
+    if run.state is not State.UNDER_WAY:
+        return
+    order = state.arrival() if above is None else above.order
+    if run.job_id == GROUP and above is not None:
+        workflow = state.job_of(above.run).workflow
+        assert workflow is not None
+        flows[run.id] = Flow(run, order, workflow.by_id[above.name_of(run.id)], is_known=False)
+    elif state.job_of(run).workflow is not None:
+        flows[run.id] = Flow(run, order, is_known=False)

@@ -1,0 +1,110 @@
+"""The values of a workflow: what `${…}` stands for when a step starts."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from interlock.core.workflows.flow import Flow
+from interlock.error import InterlockError
+from interlock.fields.template import Path, fill, path_of
+from interlock.policy.expression import Unevaluated
+from interlock.policy.value_expression import ROOTS, compiled_value, roots_in, steps_in
+
+STEP_VALUES = ("result", "state", "error")
+INPUT = ""  # the payload of the workflow, among the names of its steps
+
+
+class NoValue(Exception):
+    """A template of a step has no value."""
+
+
+class Unread(Exception):
+    """A value is only in the store."""
+
+
+def references(expressions: Iterable[str]) -> set[str]:
+    """Return the steps that expressions name, and `INPUT` if they name the payload."""
+    found: set[str] = set()
+    for text in expressions:
+        path = path_of(text)
+        if path is None:
+            found |= steps_in(text) | ({INPUT} if "input" in roots_in(text) else set())
+        elif path[0] == "input":
+            found.add(INPUT)
+        elif path[0] == "steps" and len(path) > 1:
+            found.add(str(path[1]))
+    return found
+
+
+class Scope:
+    """The values that the expressions of a workflow see now."""
+
+    def __init__(self, flow: Flow) -> None:
+        self._flow = flow
+        self._decoded: dict[str, Any] = {}
+        self.item: dict[str, Any] = {}  # `item` and `index`, for one item of a group
+
+    def fill(self, value: Any, field: str) -> Any:
+        """Return a template with its values; raise `NoValue`, or `Unread`."""
+        try:
+            return fill(value, self._evaluate)
+        except (NoValue, Unevaluated) as error:
+            raise NoValue(f"{field}: {error}") from None
+
+    def _evaluate(self, expression: str) -> Any:
+        path = path_of(expression)
+        if path is not None:
+            return self._follow(path, expression)
+        try:
+            roots = {name: self._root(name, expression) for name in roots_in(expression)}
+            return compiled_value(expression)(roots)
+        except (Unevaluated, InterlockError) as error:
+            raise NoValue(f"${{{expression}}} has no value: {error}") from None
+
+    def _root(self, name: str, expression: str) -> Any:
+        if name == "input":
+            return self._read(INPUT)
+        if name == "steps":
+            named = (step for step in steps_in(expression) if step in self._flow.ended)
+            return {step: {value: self._of_step(step, value) for value in STEP_VALUES} for step in named}
+        if name == "run":
+            return {"id": self._flow.run.id, "tenant": self._flow.run.tenant}
+        return self.item.get(name)
+
+    def _follow(self, path: Path, expression: str) -> Any:
+        value: Any
+        rest = path[1:]
+        if path[0] == "steps":
+            if len(path) < 3 or path[1] not in self._flow.ended or path[2] not in STEP_VALUES:
+                raise NoValue(f"${{{expression}}} has no value: use steps.STEP.result, .state or .error")
+            value, rest = self._of_step(str(path[1]), str(path[2])), path[3:]
+        elif path[0] in ROOTS:
+            value = self._root(str(path[0]), expression)
+        else:
+            raise NoValue(f"${{{expression}}} has no value: it begins with none of {', '.join(ROOTS)}")
+        for part in rest:
+            try:
+                value = value[part]
+            except (KeyError, IndexError, TypeError):
+                raise NoValue(f"${{{expression}}} has no value: there is no {part!r}") from None
+        return value
+
+    def _of_step(self, name: str, value: str) -> Any:
+        end = self._flow.ended[name]
+        if value == "result":
+            return self._read(name)
+        return str(end.state) if value == "state" else end.error or None
+
+    def _read(self, name: str) -> Any:
+        if name not in self._decoded:
+            flow = self._flow
+            found = flow.read.get(name)
+            if found is None and name == INPUT:
+                found = flow.run.payload
+            elif found is None:
+                found = flow.ended[name].result
+            if found is None and (name == INPUT or flow.ended[name].is_stored):
+                raise Unread
+            self._decoded[name] = None if found is None else msgspec.json.decode(found)
+        return self._decoded[name]

@@ -1,0 +1,160 @@
+"""A workflow: a graph of steps. It is part of its job, so a live run keeps the graph that it began with."""
+
+from collections.abc import Iterator
+from enum import StrEnum
+from functools import cached_property
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+
+from interlock.fields.field import Checked, Field, Nested, Several, doc, settable
+from interlock.fields.field_types import JOB_NAME, NAME_RULE, Choice, FieldPath, Kind, Schema, Span, Texts, Whole, Word
+from interlock.fields.field_types import NAME as SHORT_NAME
+from interlock.fields.template import Arguments, Condition, Items, Template, expressions
+from interlock.model.retry import Retry
+from interlock.model.work import JobRun
+
+MOST_STEPS = 200
+MOST_ITEMS = 1000
+MOST_LEVELS = 16
+STEP_NAME = r"[A-Za-z_][A-Za-z0-9_]{0,63}"
+STEP_RULE = "a name of letters, digits and '_', up to 64 long"
+BUILT_IN = "interlock."  # prefix of the ids of built-in jobs
+SLEEP, GROUP = BUILT_IN + "sleep", BUILT_IN + "group"
+_KINDS = ("job", "run", "workflow", "sleep", "until")
+
+
+class Then(StrEnum):
+    FAIL = "fail"
+    CONTINUE = "continue"
+
+
+class OnError(Checked, frozen=True, kw_only=True, omit_defaults=True):
+    """What follows a step that did not succeed."""
+
+    step: Annotated[str | None, doc("Step that runs then, and only then."), Word(STEP_NAME, STEP_RULE)] = None
+    then: Annotated[
+        Then, doc("`fail` the workflow, or `continue` as if the step were done."), Choice(*Then, make=Then)
+    ] = Then.FAIL
+
+
+class _When(Kind):
+    """An instant, checked when the step starts if it is an expression."""
+
+    def check(self, value: Any, place: FieldPath) -> Any:
+        from interlock.model.schedule.schedule import instant  # its module needs fields that this one gives
+
+        return value if isinstance(value, float) else instant(value, str(place))
+
+    def schema(self) -> Schema:
+        return {"type": ["string", "number"]}
+
+
+class WorkflowStep(Checked, frozen=True, kw_only=True, omit_defaults=True, rename={"with_": "with", "if_": "if"}):
+    """A step of a workflow: exactly one of `job`, `run`, `workflow`, `sleep` and `until`."""
+
+    one_of: ClassVar[tuple[str, ...]] = _KINDS
+
+    id: Annotated[str, doc("Name of the step."), Word(STEP_NAME, STEP_RULE)]
+    job: Annotated[str | None, doc("Job to run."), Word(JOB_NAME, NAME_RULE.format(128))] = None
+    run: Annotated[JobRun | None, doc("What it does, without a job of its own.")] = None
+    workflow: Annotated[str | None, doc("Workflow to run."), Word(JOB_NAME, NAME_RULE.format(128))] = None
+    sleep: Annotated[
+        float | str | None, doc("Time to wait."), Template(Span(), "a duration, or one expression in `${…}`")
+    ] = None
+    until: Annotated[
+        float | str | None, doc("Instant to wait for."), Template(_When(), "a time, or one expression in `${…}`")
+    ] = None
+    with_: Annotated[dict[str, Any] | None, doc("Arguments; `${…}` stands for a value."), Arguments()] = None
+    needs: Annotated[
+        tuple[str, ...] | None,
+        doc("Steps that must be done first; by default the step before."),
+        Texts(Word(STEP_NAME, STEP_RULE), expected="a list of steps", make=tuple),
+    ] = None
+    if_: Annotated[
+        str | bool | None,
+        doc("Condition; if it is false the step is skipped, and counts as done."),
+        Condition(expected="true, false or one expression in `${…}`"),
+    ] = None
+    for_each: Annotated[
+        Any,
+        doc("List, or an expression for one: the step runs once for each `${item}`, numbered by `${index}`."),
+        Items(expected="a list, or one expression in `${…}`"),
+    ] = None
+    max_parallel: Annotated[int, doc("Items that run at once."), Whole(1, MOST_ITEMS)] = 100
+    retry: Annotated[Retry | None, doc("Retries of the step, instead of those of its job.")] = None
+    timeout: Annotated[float | None, doc("Time within which the step must end."), Span(positive=True)] = None
+    lane: Annotated[
+        str | None, doc("Lane of the step, instead of that of its job."), Word(SHORT_NAME, NAME_RULE.format(64))
+    ] = None
+    on_error: Annotated[
+        OnError,
+        doc("What follows if it does not succeed: `fail`, `continue`, or a `step` `then` one of these."),
+        Nested(OnError, text_for="then"),
+    ] = OnError()
+
+    @property
+    def kind(self) -> str:
+        return next(kind for kind in _KINDS if getattr(self, kind) is not None)
+
+    @property
+    def waits(self) -> bool:
+        """Whether it only waits for a time."""
+        return self.sleep is not None or self.until is not None
+
+    def expressions(self) -> Iterator[tuple[str, str]]:
+        """Yield its expressions, each with the path of its field."""
+        for name in ("if_", "for_each", "sleep", "until", "with_"):
+            yield from expressions(getattr(self, name), name.rstrip("_"))
+
+
+class NestedStep(Nested):
+    """A step, whose fields `with` and `if` are words of Python."""
+
+    def __init__(self) -> None:
+        super().__init__(WorkflowStep)
+
+    @property
+    def fields(self) -> dict[str, Field]:
+        return {
+            name.rstrip("_"): msgspec.structs.replace(field, name=name.rstrip("_"))
+            for name, field in settable(WorkflowStep).items()
+        }
+
+    def _made(self, fields: dict[str, Any], place: FieldPath) -> Checked:
+        return super()._made({f"{name}_" if name in ("with", "if") else name: fields[name] for name in fields}, place)
+
+
+class Workflow(Checked, frozen=True, kw_only=True, omit_defaults=True, dict=True):
+    """The steps of a workflow, and its result."""
+
+    steps: Annotated[
+        tuple[WorkflowStep, ...],
+        doc("The steps, in order; each needs the one before unless it has `needs`."),
+        Several(NestedStep(), MOST_STEPS),
+    ]
+    result: Annotated[Any, doc("Result of the workflow; `${…}` stands for a value."), Template()] = None
+
+    @cached_property
+    def by_id(self) -> dict[str, WorkflowStep]:
+        return {step.id: step for step in self.steps}
+
+    @cached_property
+    def handlers(self) -> dict[str, list[str]]:
+        """Step that runs after an error → the steps whose error it follows."""
+        found: dict[str, list[str]] = {}
+        for step in self.steps:
+            if step.on_error.step is not None:
+                found.setdefault(step.on_error.step, []).append(step.id)
+        return found
+
+    @cached_property
+    def needs(self) -> dict[str, tuple[str, ...]]:
+        """Step → the steps that must be done before; without the steps that run after an error."""
+        found: dict[str, tuple[str, ...]] = {}
+        before: tuple[str, ...] = ()
+        for step in self.steps:
+            if step.id not in self.handlers:
+                found[step.id] = before if step.needs is None else step.needs
+                before = (step.id,)
+        return found

@@ -1,0 +1,107 @@
+"""Workflows in documents: every fault is told, with its line."""
+
+import pytest
+
+import interlock as il
+from interlock.config.documents import Faults, read
+from interlock.config.sources import FromApp, build, load
+from interlock.error import BadConfig
+from interlock.model.workflow import Then
+from tests.config.writing import put
+
+JOBS = "kind: Job\nid: work\nrun: {shell: cat}\n---\n"
+FLOW = JOBS + "kind: Workflow\nid: flow\nsteps:\n"
+"""what a test adds begins on line 8"""
+
+
+def fault_of(text: str) -> str:
+    with pytest.raises(BadConfig) as caught:
+        load([put(text)])
+    return str(caught.value)
+
+
+def test_a_workflow_is_read() -> None:
+    steps = """\
+- {id: a, job: work, with: {url: "${input.url}"}, timeout: 5m}
+- {id: b, job: work, for_each: "${steps.a.result.all}", max_parallel: 3, with: {one: "${item}"}, on_error: continue}
+- {id: c, run: {shell: date}, if: "${size(steps.b.result) > 1}", on_error: {step: d, then: continue}}
+- {id: nap, sleep: 2h}
+- {id: d, job: work}
+result: "${steps.c.result}"
+schedule: {every: 1h}
+deadline: 1d
+"""
+    jobs = [one.job for one in load([put(FLOW + steps)]).jobs]
+    workflow = jobs[1].workflow
+    assert workflow is not None
+    a, b, c, nap, d = workflow.steps
+    assert (a.timeout, b.max_parallel, b.on_error.then, c.on_error.step) == (300.0, 3, Then.CONTINUE, "d")
+    assert (nap.sleep, d.job, jobs[1].deadline) == (7200.0, "work", 86400.0)
+    assert workflow.needs == {"a": (), "b": ("a",), "c": ("b",), "nap": ("c",)}
+
+
+@pytest.mark.behaviour("WFL-1", "WFL-13", "TIM-12")
+@pytest.mark.parametrize(
+    ("steps", "says"),
+    [
+        ("- {id: a, job: wrk}", ":8: steps[0].job: 'wrk' is not declared; did you mean 'work'?"),
+        ("- {id: a, workflow: work}", ":8: steps[0].workflow: 'work' is a job; write job: work"),
+        ("- {id: a, job: flow}", ":8: steps[0].job: 'flow' is a workflow; write workflow: flow"),
+        ("- {id: a, job: work}\n- {id: a, job: work}", ":9: steps[1].id: 'a' is the id of steps[0] too"),
+        ("- {id: 'a@b', job: work}", ":8: steps[0].id: 'a@b' is not a name of letters"),
+        ("- {id: a, job: work, sleep: 1s}", ":8: steps[0]: "),
+        ("- {id: a, job: work, needs: [b]}", ":8: steps[0].needs[0]: 'b' is not a step"),
+        (
+            "- {id: a, job: work, needs: [b]}\n- {id: b, job: work, needs: [a]}",
+            ":8: steps[0].needs: 'a' needs 'b' needs 'a'; a cycle never starts",
+        ),
+        ("- {id: a, job: work, on_error: {step: b}}", ":8: steps[0].on_error.step: 'b' is not a step"),
+        (
+            "- {id: a, job: work, on_error: {step: b}}\n- {id: b, job: work, on_error: {step: a}}",
+            ":8: steps[0]: 'a' can never start",
+        ),
+        (
+            "- {id: a, job: work, with: {x: '${steps.b.result}'}}\n- {id: b, job: work}",
+            ":8: steps[0].with.x: ${steps.b.result} is used before step 'b' has ended; add it to needs",
+        ),
+        ("- {id: a, job: work, with: {x: '${steps.z.result}'}}", ":8: steps[0].with.x: ${steps.z.result}: 'z' is not"),
+        ("- {id: a, job: work, with: {x: '${item}'}}", ":8: steps[0].with.x: ${item}: item and index are known only"),
+        ("- {id: a, job: work, if: '${1 +}'}", ":8: steps[0].if: ${1 +}: Syntax error"),
+        ("- {id: a, job: work, with: {x: '${input.a'}}", "an expression and a closing `}`"),
+        ("- {id: a, sleep: soon}", ":8: steps[0].sleep: 'soon' is not a duration"),
+        ("- {id: a, sleep: 1s, retry: {max_retries: 2}}", ":8: steps[0].retry: a step with sleep has none"),
+        ("- {id: a, job: work}\nretry: {max_retries: 2}", ":9: retry: unknown field"),
+        ("- {id: a, job: work, approve: yes}", ":8: steps[0].approve: unknown field"),
+        ("- {id: a, job: work, compensate: {job: work}}", ":8: steps[0].compensate: unknown field"),
+        ("- {id: a, job: work}\nconstraints: {post_run_hook: {url: 'http://x'}}", "post_run_hook: a workflow has none"),
+        (
+            "\n".join(f"- {{id: s{index}, job: work}}" for index in range(201)),
+            ":7: steps: 201 given; at most 200 are allowed",
+        ),
+    ],
+)
+def test_a_fault_names_its_line_and_field(steps: str, says: str) -> None:
+    assert says in fault_of(FLOW + steps)
+
+
+def test_an_id_of_a_built_in_job_is_refused() -> None:
+    text = "kind: Job\nid: interlock.sleep\nrun: {shell: cat}\n"
+    assert ":2: id: 'interlock.sleep' begins with 'interlock.'" in fault_of(text)
+
+
+def test_arguments_that_a_function_does_not_take() -> None:
+    app = il.App()
+
+    @app.job("encode")
+    def encode(chunk: str, quality: int = 1) -> str:
+        return chunk
+
+    def check(arguments: str) -> str:
+        text = f"kind: Workflow\nid: flow\nsteps:\n- {{id: a, job: encode, with: {arguments}}}\n"
+        faults = Faults()
+        with pytest.raises(BadConfig) as caught:
+            build(read([put(text)], faults), faults, FromApp(definitions=app.definitions))
+        return str(caught.value)
+
+    assert "a.yaml:4: steps[0].with: job 'encode' takes no argument 'chnk'" in check("{chnk: x}")
+    assert "a.yaml:4: steps[0].with: job 'encode' needs argument 'chunk'" in check("{quality: 2}")

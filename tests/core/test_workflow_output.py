@@ -1,0 +1,80 @@
+"""Workflows under a policy: for whom a step is judged, and results that are withheld."""
+
+import pytest
+
+from interlock.model.policy.document import Rule
+from interlock.model.policy.output import OutputRule, Scanned
+from interlock.model.policy.scanner import OutputAction
+from interlock.model.policy.verdict import Ruling
+from interlock.model.state import State
+from tests.core import policies
+from tests.core.flows import FlowMachine, flow, step
+from tests.core.test_output import FOUND, SECRETS, policy, report, rule
+
+TWO = flow(step("a"), step("b", with_={"got": "${steps.a.result}"}), result="${steps.b.result}")
+SCANNED = policy(scanners=(SECRETS,))
+
+
+@pytest.mark.behaviour("OUT-5", "WFL-14")
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_result_that_is_withheld_after_success_reaches_no_later_step(restarts: bool) -> None:
+    machine = FlowMachine(TWO, policy=SCANNED)
+    run_id = machine.begin()
+    machine.done(f"{run_id}@a", "secret")
+    assert machine.live(run_id) == []
+    if restarts:
+        machine.restart()
+    machine.advance(10)
+    assert f"{run_id}@b" not in machine.store.runs_by_id
+    report(machine, Scanned(f"{run_id}@a", OutputAction.QUARANTINE, FOUND, len(FOUND)))
+    assert machine.state_of(f"{run_id}@a") is State.OUTPUT_QUARANTINED
+    assert machine.state_of(run_id) is State.FAILED
+    assert f"{run_id}@b" not in machine.store.runs_by_id
+
+
+@pytest.mark.behaviour("OUT-5")
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_result_is_handed_on_once_it_is_scanned(restarts: bool) -> None:
+    machine = FlowMachine(TWO, policy=SCANNED)
+    run_id = machine.begin()
+    machine.done(f"{run_id}@a", "fine")
+    if restarts:
+        machine.restart()
+        machine.worker_up()
+    report(machine, Scanned(f"{run_id}@a", OutputAction.ALLOW))
+    assert machine.payload_of(f"{run_id}@b") == {"got": "fine"}
+
+
+def test_a_cancel_does_not_wait_for_a_scan() -> None:
+    machine = FlowMachine(TWO, policy=SCANNED)
+    run_id = machine.begin()
+    machine.done(f"{run_id}@a", "fine")
+    machine.cancel(run_id)
+    assert machine.state_of(run_id) is State.CANCELLED
+
+
+@pytest.mark.behaviour("WFL-14")
+def test_a_result_that_a_rule_withholds_is_a_failed_step() -> None:
+    machine = FlowMachine(TWO, policy=policy(rule(topics=("work",))))
+    run_id = machine.begin()
+    machine.done(f"{run_id}@a", "secret")
+    assert machine.state_of(f"{run_id}@a") is State.OUTPUT_QUARANTINED
+    assert (machine.state_of(run_id), machine.result_of(run_id)) == (State.FAILED, None)
+
+
+def test_the_result_of_a_workflow_is_withheld_by_a_rule() -> None:
+    withheld = OutputRule(id="r1", match=rule(topics=("flow",)).match, decision=OutputAction.QUARANTINE, reason="no")
+    machine = FlowMachine(TWO, policy=policy(withheld))
+    run_id = machine.begin()
+    machine.done(f"{run_id}@a", 1)
+    machine.done(f"{run_id}@b", 2)
+    assert machine.state_of(run_id) is State.OUTPUT_QUARANTINED
+
+
+@pytest.mark.behaviour("WFL-14", "WFL-2")
+def test_a_step_is_judged_for_whoever_submitted_its_workflow() -> None:
+    denied = Rule(id="r1", when="actor == 'client' && job == 'work'", decision=Ruling.DENY, reason="no")
+    machine = FlowMachine(TWO, policy=policies.policy(denied, default=Ruling.ALLOW))
+    run_id = machine.begin()
+    assert machine.state_of(f"{run_id}@a") is State.DENIED
+    assert machine.state_of(run_id) is State.DENIED

@@ -1,0 +1,438 @@
+"""Workflows in the core: a run that waits for its steps, which are runs."""
+
+from typing import Any
+
+import pytest
+
+from interlock.core.effects import PendingEffects
+from interlock.core.explain import explain
+from interlock.core.workflows.flow import Flows
+from interlock.model.bulk import RunAction
+from interlock.model.job import Job, Retry
+from interlock.model.letter import DeadLetter
+from interlock.model.state import State
+from interlock.model.work import JobRun
+from interlock.model.workflow import OnError, Then
+from interlock.wire.message import Stop
+from tests.core.flows import FlowMachine, flow, step
+
+CONTINUE = OnError(then=Then.CONTINUE)
+MEDIA = flow(
+    step("probe", job="probe", with_={"url": "${input.url}"}),
+    step(
+        "encode", job="encode", for_each="${steps.probe.result.chunks}", max_parallel=2, with_={"chunk": "${item}"},
+        on_error=OnError(step="clean"),
+    ),
+    step("join", job="join", with_={"parts": "${steps.encode.result}"}),
+    step("clean", job="clean", with_={"path": "${steps.probe.result.path}"}),
+    result={"file": "${steps.join.result}"},
+)  # fmt: skip
+PROBED = {"chunks": ["a", "b", "c"], "path": "/tmp/x"}
+
+
+def chain(**fields: Any) -> Job:
+    return flow(step("a"), step("b", with_={"text": "got ${steps.a.result.n} of ${input.all}"}), **fields)
+
+
+@pytest.mark.behaviour("WFL-1", "RUN-5", "RUN-26")
+def test_each_step_is_a_run_whose_id_begins_with_that_of_its_workflow() -> None:
+    machine = FlowMachine(chain(result="${steps.b.result}"))
+    run_id = machine.begin({"all": 5})
+    assert machine.path(run_id) == [State.PENDING, State.SCHEDULED, State.UNDER_WAY]
+    first = machine.run(f"{run_id}@a")
+    assert (first.parent, first.root, first.created_by) == (run_id, run_id, f"run {run_id}")
+    assert first.submitters == ("client",)
+    machine.done(first.id, {"n": 3})
+    assert machine.payload_of(f"{run_id}@b") == {"text": "got 3 of 5"}
+    machine.done(f"{run_id}@b", "fine")
+    assert (machine.state_of(run_id), machine.result_of(run_id)) == (State.SUCCEEDED, "fine")
+
+
+@pytest.mark.behaviour("WFL-1")
+def test_the_pass_that_ends_a_step_starts_the_next() -> None:
+    machine = FlowMachine(chain())
+    run_id = machine.begin({"all": 5})
+    decisions = machine.finished(f"{run_id}@a", result=b'{"n": 1}')
+    assert {run.id for run in decisions.changed.values()} == {f"{run_id}@a", f"{run_id}@b"}
+    assert machine.state_of(f"{run_id}@b") is State.DISPATCHED
+
+
+def test_the_media_pipeline() -> None:
+    machine = FlowMachine(MEDIA)
+    run_id = machine.begin({"url": "x"})
+    results: dict[str, Any] = {"probe": PROBED, "join": "movie"}
+    assert machine.play(run_id, lambda name: results.get(name, name.upper())) is State.SUCCEEDED
+    assert machine.payload_of(f"{run_id}@join") == {"parts": ["ENCODE.0", "ENCODE.1", "ENCODE.2"]}
+    assert machine.result_of(run_id) == {"file": "movie"}
+
+
+@pytest.mark.behaviour("WFL-2")
+def test_a_failed_item_ends_its_group_once_the_others_have_stopped_then_the_step_for_errors_runs() -> None:
+    machine = FlowMachine(MEDIA)
+    run_id = machine.begin({"url": "x"})
+    machine.done(f"{run_id}@probe", PROBED)
+    assert machine.live(run_id) == ["encode", "encode.0", "encode.1"]
+    machine.fail(f"{run_id}@encode.1")
+    assert [message.run_id for message in machine.messages(Stop)] == [f"{run_id}@encode.0"]
+    assert machine.live(run_id) == ["encode", "encode.0"]
+    machine.done(f"{run_id}@encode.0", outcome="cancelled")
+    assert machine.live(run_id) == ["clean"]
+    assert machine.payload_of(f"{run_id}@clean") == {"path": "/tmp/x"}
+    machine.done(f"{run_id}@clean")
+    run = machine.run(run_id)
+    assert (run.state, run.reason) == (State.FAILED, "step 'encode': failed")
+    assert run.error == "step 'encode' failed: step '1' failed: boom"
+
+
+def test_a_group_keeps_its_window() -> None:
+    machine = FlowMachine(flow(step("all", for_each=list(range(7)), max_parallel=3, with_={"n": "${item}"})))
+    run_id = machine.begin()
+    seen = 0
+    while run_id in machine.state.runs:
+        live = [name for name in machine.live(run_id) if name != "all"]
+        assert len(live) == min(3, 7 - seen)
+        machine.done(f"{run_id}@{live[0]}", seen)
+        seen += 1
+    assert machine.result_of(f"{run_id}@all") == list(range(7))
+
+
+def test_a_group_that_goes_on_has_null_for_a_failed_item() -> None:
+    machine = FlowMachine(flow(step("all", for_each=[1, 2, 3], on_error=CONTINUE), result="${steps.all.result}"))
+    run_id = machine.begin()
+    machine.fail(f"{run_id}@all.1")
+    machine.done(f"{run_id}@all.0", 1)
+    machine.done(f"{run_id}@all.2", 3)
+    assert machine.result_of(run_id) == [1, None, 3]
+
+
+def test_a_group_of_nothing_succeeds() -> None:
+    machine = FlowMachine(flow(step("all", for_each="${input.items}"), result="${steps.all.result}"))
+    run_id = machine.begin({"items": []})
+    assert (machine.state_of(run_id), machine.result_of(run_id)) == (State.SUCCEEDED, [])
+
+
+@pytest.mark.behaviour("WFL-2", "WFL-13")
+@pytest.mark.parametrize(
+    ("items", "error"),
+    [
+        ([0] * 1001, "for_each: 1,001 items; at most 1,000 are allowed"),
+        ({"a": 1}, "for_each: the value is a mapping; it must be a list"),
+    ],
+)
+def test_a_list_that_no_group_can_have(items: object, error: str) -> None:
+    machine = FlowMachine(flow(step("all", for_each="${input.items}")))
+    run_id = machine.begin({"items": items})
+    assert machine.run(f"{run_id}@all").error == error
+    assert machine.state_of(run_id) is State.FAILED
+
+
+@pytest.mark.behaviour("WFL-2")
+def test_a_thousand_items_and_a_hundred_at_once() -> None:
+    machine = FlowMachine(flow(step("all", for_each="${input.items}")), lanes={"main": 1000})
+    machine.worker_up("two", slots=1000)
+    run_id = machine.begin({"items": [0] * 1000})
+    assert len(machine.live(run_id)) == 101
+    assert machine.play(run_id, lambda name: 1) is State.SUCCEEDED
+
+
+@pytest.mark.behaviour("WFL-2")
+def test_a_failed_step_cancels_its_siblings_and_ends_the_workflow_after_them() -> None:
+    machine = FlowMachine(flow(step("a", needs=()), step("b", needs=()), step("c", needs=("a", "b"))))
+    run_id = machine.begin()
+    machine.fail(f"{run_id}@a")
+    assert machine.live(run_id) == ["b"]
+    assert machine.state_of(run_id) is State.UNDER_WAY
+    machine.done(f"{run_id}@b", outcome="cancelled")
+    assert machine.state_of(run_id) is State.FAILED
+    assert f"{run_id}@c" not in machine.store.runs_by_id
+
+
+def test_an_error_that_the_workflow_goes_on_after() -> None:
+    last = step("c", if_="${steps.a.state == 'failed'}", with_={"why": "${steps.a.error}", "none": "${steps.a.result}"})
+    after = step("after")
+    machine = FlowMachine(flow(step("a", on_error=OnError(step="after", then=Then.CONTINUE)), last, after))
+    run_id = machine.begin()
+    machine.fail(f"{run_id}@a")
+    assert machine.live(run_id) == ["after"]
+    machine.done(f"{run_id}@after")
+    assert machine.payload_of(f"{run_id}@c") == {"why": "boom", "none": None}
+    machine.done(f"{run_id}@c")
+    assert machine.state_of(run_id) is State.SUCCEEDED
+
+
+@pytest.mark.behaviour("WFL-1")
+def test_a_step_whose_condition_is_false_is_skipped_and_counts_as_done() -> None:
+    machine = FlowMachine(flow(step("a", if_="${input.wanted}"), step("b"), result="${steps.a.state}"))
+    run_id = machine.begin({"wanted": False})
+    assert machine.path(f"{run_id}@a") == [State.PRERUN, State.SKIPPED]
+    machine.done(f"{run_id}@b")
+    assert machine.result_of(run_id) == "skipped"
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"with_": {"x": "${input.no}"}}, "with: ${input.no} has no value: there is no 'no'"),
+        ({"with_": {"x": "${input.a + 'x'}"}}, "with: ${input.a + 'x'} has no value: "),
+        ({"if_": "${input.a}"}, "if: the value is a number; it must be true or false"),
+        ({"job": "gone"}, "job: 'gone' is not defined"),
+        ({"sleep": "${input.text}"}, "sleep: 'soon' is not a duration"),
+        ({"until": "${input.text}"}, "until: 'soon' is not a time"),
+    ],
+)
+def test_a_step_that_cannot_start_has_failed(fields: dict[str, Any], error: str) -> None:
+    machine = FlowMachine(flow(step("a", **fields)))
+    run_id = machine.begin({"a": 1, "text": "soon"})
+    assert error in str(machine.run(f"{run_id}@a").error)
+    assert machine.state_of(run_id) is State.FAILED
+
+
+@pytest.mark.behaviour("WFL-2")
+def test_a_step_has_retries_of_its_own_and_a_lane() -> None:
+    retry = Retry(max_retries=1, initial_delay=5.0, jitter=0)
+    machine = FlowMachine(flow(step("a", retry=retry, lane="team"), step("b", run=JobRun(shell="true"))))
+    run_id = machine.begin()
+    assert machine.run(f"{run_id}@a").lane == "team"
+    machine.finished(f"{run_id}@a", "failed")
+    assert machine.state_of(f"{run_id}@a") is State.RETRYING
+    machine.advance(5.0)
+    machine.restart()
+    machine.worker_up()
+    machine.done(f"{run_id}@a")
+    assert machine.run(f"{run_id}@b").job_id == "flow.b"
+
+
+@pytest.mark.behaviour("WFL-3")
+def test_delays_keep_their_time_over_a_restart_and_do_not_overwrite_each_other() -> None:
+    steps = step("short", sleep="1h", needs=()), step("long", sleep="30d", needs=()), step("a", needs=("short",))
+    machine = FlowMachine(flow(*steps))
+    run_id = machine.begin()
+    assert machine.path(f"{run_id}@short") == [State.UNDER_WAY]
+    machine.advance(3599)
+    machine.restart()
+    assert machine.live(run_id) == ["long", "short"]
+    machine.advance(1)
+    assert machine.live(run_id) == ["a", "long"]
+    machine.wall, machine.elapsed = machine.wall + 40 * 86400, machine.elapsed + 40 * 86400
+    machine.restart()
+    assert machine.live(run_id) == ["a"]
+
+
+@pytest.mark.behaviour("WFL-3")
+def test_a_step_sleeps_until_an_instant() -> None:
+    machine = FlowMachine(flow(step("a", until="${input.at}")))
+    run_id = machine.begin({"at": machine.wall + 100})
+    machine.advance(99.9)
+    assert machine.live(run_id) == ["a"]
+    assert "sleeps" in explain(machine.state, machine.run(f"{run_id}@a"), machine.now).sentence
+    machine.advance(0.1)
+    assert machine.state_of(run_id) is State.SUCCEEDED
+
+
+@pytest.mark.behaviour("WFL-1")
+@pytest.mark.parametrize("size", [10, 5000])
+def test_after_a_restart_no_ended_step_runs_again(size: int) -> None:
+    machine = FlowMachine(flow(step("a"), step("b"), step("c", with_={"a": "${steps.a.result}", "in": "${input}"})))
+    run_id = machine.begin({"text": "i" * size})
+    machine.done(f"{run_id}@a", "r" * size)
+    machine.restart()
+    machine.worker_up()
+    machine.done(f"{run_id}@b")
+    assert machine.payload_of(f"{run_id}@c") == {"a": "r" * size, "in": {"text": "i" * size}}
+    machine.restart()
+    machine.worker_up()
+    machine.done(f"{run_id}@c")
+    assert machine.state_of(run_id) is State.SUCCEEDED
+    assert [name for name in machine.dispatched() if name.endswith("@a")] == [f"{run_id}@a"]
+
+
+def test_a_group_goes_on_after_a_restart() -> None:
+    items = [{"n": index, "fill": "x" * 100} for index in range(6)]
+    machine = FlowMachine(flow(step("all", for_each=items, max_parallel=2, with_={"item": "${item}"})))
+    run_id = machine.begin()
+    machine.done(f"{run_id}@all.0", "y" * 300)
+    machine.restart()
+    machine.worker_up()
+    assert machine.play(run_id, lambda name: name) is State.SUCCEEDED
+    assert machine.result_of(f"{run_id}@all") == ["y" * 300, *(f"all.{index}" for index in range(1, 6))]
+    assert machine.payload_of(f"{run_id}@all.5") == {"item": items[5]}
+
+
+@pytest.mark.behaviour("WFL-1")
+def test_a_sub_workflow_is_a_step() -> None:
+    inner = flow(step("x", with_={"n": "${input.n}"}), id="inner", result="${steps.x.result}")
+    machine = FlowMachine(flow(step("a", workflow="inner", with_={"n": 4}), result="${steps.a.result}"), inner)
+    run_id = machine.begin()
+    assert machine.live(run_id) == ["a", "a@x"]
+    assert machine.run(f"{run_id}@a@x").root == run_id
+    machine.done(f"{run_id}@a@x", 7)
+    assert machine.result_of(run_id) == 7
+
+
+@pytest.mark.behaviour("WFL-13")
+def test_at_most_16_levels() -> None:
+    machine = FlowMachine(flow(step("a", workflow="flow")))
+    run_id = machine.begin()
+    deepest = max(machine.store.runs_by_id, key=len)
+    assert deepest == run_id + "@a" * 16
+    assert machine.run(deepest).reason == "workflows are nested more than 16 levels deep"
+    assert machine.state_of(run_id) is State.FAILED
+
+
+@pytest.mark.behaviour("WFL-8")
+def test_a_lane_of_one_slot_with_workflow_sub_workflow_and_steps_in_it() -> None:
+    inner = flow(step("x"), step("y"), id="inner", lane="one")
+    jobs = Job(id="one-work", lane="one"), inner
+    machine = FlowMachine(
+        flow(step("a", job="one-work"), step("b", workflow="inner"), lane="one"), *jobs, lanes={"one": 1, "main": 1}
+    )
+    runs = [machine.begin() for _ in range(3)]
+    for run_id in runs:
+        assert machine.play(run_id, lambda name: 1) is State.SUCCEEDED
+
+
+@pytest.mark.behaviour("WFL-8")
+def test_a_workflow_needs_no_worker_and_waits_only_for_its_lane() -> None:
+    machine = FlowMachine(flow(step("a", sleep="1s"), lane="team"), lanes={"team": 1, "main": 1})
+    machine.worker_down()
+    run_id = machine.begin()
+    assert machine.state_of(run_id) is State.UNDER_WAY
+    machine.advance(1)
+    assert machine.state_of(run_id) is State.SUCCEEDED
+
+
+def test_the_older_workflow_finishes_first() -> None:
+    machine = FlowMachine(flow(step("a"), step("b")), lanes={"main": 1})
+    first, second = machine.begin(), machine.begin()
+    machine.done(f"{first}@a")
+    assert machine.dispatched()[-1] == f"{first}@b"
+    machine.done(f"{first}@b")
+    assert machine.dispatched()[-1] == f"{second}@a"
+
+
+@pytest.mark.behaviour("RUN-10", "WFL-12")
+def test_cancel_stops_the_steps_first_and_waits_until_they_have_stopped() -> None:
+    machine = FlowMachine(MEDIA)
+    run_id = machine.begin({"url": "x"})
+    machine.done(f"{run_id}@probe", PROBED)
+    machine.started(f"{run_id}@encode.0")
+    machine.cancel(run_id)
+    assert machine.state_of(run_id) is State.UNDER_WAY
+    machine.cancel(run_id)
+    assert {message.run_id for message in machine.messages(Stop)} == {f"{run_id}@encode.0", f"{run_id}@encode.1"}
+    reason = explain(machine.state, machine.run(run_id), machine.now).sentence
+    assert "is to end as cancelled (asked to), and waits until encode (under_way) stops" in reason
+    machine.restart()
+    machine.step(("", machine.define()))
+    machine.worker_up(held=[machine.held(f"{run_id}@encode.{index}") for index in (0, 1)])
+    machine.done(f"{run_id}@encode.0", outcome="cancelled")
+    assert machine.live(run_id) == ["encode", "encode.1"]
+    machine.done(f"{run_id}@encode.1", "late")
+    assert (machine.state_of(run_id), machine.run(run_id).reason) == (State.CANCELLED, "asked to")
+    assert machine.state_of(f"{run_id}@encode") is State.CANCELLED
+    assert f"{run_id}@join" not in machine.store.runs_by_id
+
+
+@pytest.mark.behaviour("WFL-12", "RUN-22")
+def test_a_deadline_closes_a_workflow() -> None:
+    machine = FlowMachine(flow(step("a"), step("b"), deadline=10.0))
+    run_id = machine.begin()
+    machine.advance(10)
+    assert machine.state_of(run_id) is State.UNDER_WAY
+    machine.done(f"{run_id}@a", outcome="cancelled")
+    assert machine.path(run_id)[-2:] == [State.UNDER_WAY, State.TIMEOUT]
+    assert f"{run_id}@b" not in machine.store.runs_by_id
+
+
+def test_a_longest_run_time_closes_a_workflow_and_a_time_limit_a_step() -> None:
+    machine = FlowMachine(flow(step("a", timeout=2.0, sleep="1h", on_error=CONTINUE), step("b"), max_runtime=5.0))
+    run_id = machine.begin()
+    machine.advance(2)
+    assert machine.state_of(f"{run_id}@a") is State.TIMEOUT
+    assert machine.live(run_id) == ["b"]
+    machine.advance(3)
+    machine.done(f"{run_id}@b", outcome="cancelled")
+    assert machine.state_of(run_id) is State.TIMEOUT
+
+
+@pytest.mark.behaviour("REC-4")
+def test_a_failed_step_has_no_dead_letter_but_its_workflow_has() -> None:
+    machine = FlowMachine(chain())
+    run_id = machine.begin({"all": 1})
+    machine.fail(f"{run_id}@a", "no disk")
+    (letter,) = machine.store.stored.all(DeadLetter).values()
+    assert (letter.id, letter.error) == (run_id, "step 'a' failed: no disk")
+
+
+@pytest.mark.behaviour("RUN-21")
+def test_explain_names_the_steps_that_a_workflow_waits_for() -> None:
+    machine = FlowMachine(MEDIA)
+    run_id = machine.begin({"url": "x"})
+    explanation = explain(machine.state, machine.run(run_id), machine.now)
+    assert explanation.reasons[0].holders == [f"{run_id}@probe"]
+    assert "waits for step probe (dispatched)" in explanation.sentence
+
+
+@pytest.mark.behaviour("WFL-11")
+def test_a_live_run_keeps_the_graph_that_it_began_with() -> None:
+    machine = FlowMachine(flow(step("a"), step("b")))
+    run_id = machine.begin()
+    machine.jobs[0] = flow(step("z"))
+    machine.step(("", machine.define()))
+    machine.restart()
+    machine.worker_up()
+    machine.done(f"{run_id}@a")
+    assert machine.live(run_id) == ["b"]
+
+
+def test_a_hold_or_a_cancel_of_a_step() -> None:
+    machine = FlowMachine(flow(step("a", sleep="1h"), step("b")))
+    run_id = machine.begin()
+    machine.act(RunAction.CANCEL, f"{run_id}@a")
+    assert (machine.state_of(f"{run_id}@a"), machine.state_of(run_id)) == (State.CANCELLED, State.FAILED)
+
+
+@pytest.mark.behaviour("RUN-22")
+def test_a_lost_answer_is_asked_for_again() -> None:
+    machine = FlowMachine(
+        flow(step("a"), step("b", with_={"a": "${steps.a.result}"}), step("c", with_={"a": "${steps.a.result}"}))
+    )
+    run_id = machine.begin()
+    machine.done(f"{run_id}@a", "r" * 1000)
+    machine.holds_answers = True
+    machine.done(f"{run_id}@b")
+    assert machine.state.of(PendingEffects).pending
+    machine.answers.clear()
+    machine.holds_answers = False
+    machine.advance(5.1)
+    assert machine.live(run_id) == ["c"]
+    assert machine.state.of(Flows)[run_id].read == {}
+
+
+@pytest.mark.behaviour("WFL-1", "REC-6")
+@pytest.mark.parametrize("fails", [False, True])
+def test_killed_after_every_commit_it_comes_to_the_same_end_with_the_same_steps(fails: bool) -> None:
+    def play(killed_after: int) -> tuple[State, Any, list[str]]:
+        machine = FlowMachine(MEDIA)
+        run_id = machine.begin({"url": "x" * 300})
+        passes = 0
+        while run_id in machine.state.runs:
+            passes += 1
+            if passes == killed_after:
+                machine.restart()
+                held = [machine.held(run.id) for run in machine.state.runs.values() if run.worker_id is not None]
+                machine.worker_up(held=held)
+            executing = sorted(run.id for run in machine.state.runs.values() if run.worker_id is not None)
+            name = executing[-1].partition("@")[2]
+            if machine.run(executing[-1]).stop is not None:
+                machine.done(executing[-1], outcome="cancelled")
+            elif fails and name == "encode.1":
+                machine.fail(executing[-1])
+            else:
+                machine.done(executing[-1], PROBED if name == "probe" else name * 100)
+        return machine.state_of(run_id), machine.result_of(run_id), machine.dispatched()
+
+    undisturbed = play(0)
+    assert undisturbed[0] is (State.FAILED if fails else State.SUCCEEDED)
+    for number in range(1, 8):
+        assert play(number) == undisturbed
