@@ -105,8 +105,8 @@ def build(
     now: float | None = None,
     lanes: Collection[str] | None = None,
 ) -> Loaded:
-    """Read documents together with the app; raise earlier faults with new ones. With `now`, a job due only before it is
-    a fault; with `lanes`, so is a job or tenant with a lane that is neither among them nor declared."""
+    """Read documents together with the app; raise earlier faults with new ones. With `now`, a job whose only time has
+    passed is a fault. With `lanes`, a lane of a job or tenant that is neither among them nor declared is a fault."""
     services = [service_documents.with_command(service, app.target) for service in app.services]
     named = [(job_id, Spot(declaration.where)) for job_id, declaration in app.definitions.items()]
     named += [(service.name, service.spot) for service in services]

@@ -150,7 +150,7 @@ def waits_for_scan(run: Run) -> bool:
 
 
 def scan_first(p: Pass, run: Run) -> bool:
-    """Keep a run that has done its work until its output is scanned, if its policy wants that."""
+    """If the policy scans before success, keep a run that has done its work until its output is scanned."""
     if not holds_back(p, run):
         return False
     if p.state.of(Scans).position is None:

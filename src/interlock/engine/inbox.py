@@ -77,7 +77,8 @@ class Inbox:
         self.wake()
 
     def is_behind(self, name: str, share: float = 1.0) -> bool:
-        """Return whether waiting commands, or those of one client, exceed this share of a limit, so that it waits."""
+        """Return whether all waiting commands, or those of one client, exceed this share of a limit; then the client
+        has to wait."""
         own = self.runs_of.get(name, 0)
         return own > MOST_OF_ONE * share or self.weight > MOST_WAITING * share or self.bytes > MOST_BYTES * share
 

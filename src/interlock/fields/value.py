@@ -47,7 +47,7 @@ def plain(value: Any, where: str, secrets: bool = True) -> Any:
 
 
 def _plain_one(value: Any) -> Any:
-    """Convert a value of a type that msgspec does not know to one that it does."""
+    """Convert a value that msgspec does not know into one that it knows."""
     if isinstance(value, PurePath):
         return str(value)
     if _is_model(type(value)):

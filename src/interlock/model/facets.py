@@ -55,7 +55,7 @@ PLAIN_SESSION = SessionFacet()
 class Collected(msgspec.Struct, frozen=True):
     """The payloads of other runs that this run got, after its own."""
 
-    payloads: int  # one that came twice, because its run was retried twice, counts twice and is handed over once
+    payloads: int  # a payload that came twice, because its run was retried twice, counts twice; it is handed over once
     bytes: int
 
 

@@ -8,7 +8,7 @@ import msgspec
 class Columns(NamedTuple):
     """The fields by which a store finds records."""
 
-    seq: int = 0  # a record replaces the stored one if its own is higher, or 0
+    seq: int = 0  # a record with a higher number, or with 0, replaces the stored one
     tenant: str = ""
     job: str = ""
     run: str | None = None  # the run that takes the record along when it is pruned
@@ -16,8 +16,8 @@ class Columns(NamedTuple):
     state: str = ""
     at: float = 0.0
     due_at: float | None = None  # time of the next thing to do; None if nothing is left to do
-    queue: str = ""  # by which due records are found
-    order: str | None = None  # of the records with the same one and a `due_at`, only the first is due
+    queue: str = ""  # name under which due records are found
+    order: str | None = None  # among records with the same order and a `due_at`, only the first is due
 
 
 class Record(msgspec.Struct, frozen=True):

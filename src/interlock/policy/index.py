@@ -85,7 +85,7 @@ class _Values:
         return found
 
     def places_of_any(self, values: Sequence[str]) -> int:
-        """Return the rules that name one of these values, which are no globs, or that have no condition."""
+        """Return the rules that name one of these plain values (not globs), or that have no condition."""
         found = self._free
         for value in values:
             found |= self._exact.get(value, 0)

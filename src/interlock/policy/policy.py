@@ -59,7 +59,7 @@ class CompiledRule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Policy:
-    """Rules that are ready to judge. It remembers nothing of requests but which rules fit a value."""
+    """Rules that are ready to judge. Of requests it remembers only which rules fit a value."""
 
     def __init__(self, document: PolicyDocument) -> None:
         self.document = document

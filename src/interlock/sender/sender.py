@@ -128,7 +128,8 @@ class Sender(Endpoint):
         return self._offset + now.elapsed
 
     def _is_over(self, delivery: Delivery, delay: float) -> bool:
-        """Return whether a delivery has had its time, by a clock that was not set ahead while it was owed."""
+        """Return whether the time of a delivery is over. Time by which the clock was set ahead while it was owed does
+        not count."""
         time = self._clock.now().wall + delay
         return time - sum(step for at, step in self._steps if at >= delivery.created_at) > delivery.give_up_at
 
@@ -154,8 +155,8 @@ class Sender(Endpoint):
         self._begin()
 
     async def _see_past_clock(self) -> None:
-        """Learn from the store what the clock has shown: a later next try than its delay explains was written before
-        the clock was set back."""
+        """Learn from the store the highest time that the clock has shown: a next try that is later than its delay
+        explains was written before the clock was set back."""
         async for delivery in every_record(self._reader, Delivery, RecordFilter(is_due=True)):
             written = delivery.next_at - _delay(delivery.tries) * (1 + SPREAD)
             self._offset = max(self._offset, written - self._clock.now().elapsed)

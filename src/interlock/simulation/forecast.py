@@ -76,7 +76,7 @@ async def _rehearse(jobs: list[Job], plan: Plan, record: ForecastRecord) -> None
 
 
 def _store(jobs: Sequence[Job], plan: Plan, record: ForecastRecord) -> RecordingStore:
-    """Make a store that already knows the cron jobs, so that one due at the very start fires."""
+    """Make a store that already knows the cron jobs, so that a job due at the very start fires."""
     remembered = {job.id for job in jobs if job.constraints.require_previous_success}
     store, before = RecordingStore(record.note, remembered), plan.start - 1e-6
     for job in jobs:

@@ -23,8 +23,8 @@ _JOB, _NOMINAL, _LANE = (_FIELDS.index(name) for name in ("job_id", "scheduled_a
 
 
 class RecordingStore(MemoryStore):
-    """Passes on every batch and drops runs that have ended: a forecast may have millions. Of jobs to be `remembered` it
-    keeps the last that had begun, which the next run needs."""
+    """Passes on every batch and drops runs that have ended: a forecast may have millions. For jobs in `remembered` it
+    keeps the last run that has begun, which the next run needs."""
 
     def __init__(self, note: Callable[[Batch], None], remembered: Set[str] = frozenset()) -> None:
         super().__init__()

@@ -18,7 +18,7 @@ from interlock.task_set import TaskSet
 
 
 class Supervisor(Instance):
-    """Itself one life of a child after the other, if it has a supervisor above it."""
+    """Below another supervisor it is itself a child, and each of its starts is one life."""
 
     can_suspend = True
 

@@ -168,7 +168,7 @@ class Context:
 
     @property
     def parent(self) -> str | None:
-        """Id of the run that made this one: its code submitted it, its action caused it, or this one runs it again."""
+        """Id of the run that made this one, by its code, an action or a retry."""
         return self._dispatch.parent
 
     @property

@@ -250,7 +250,7 @@ class Host(Endpoint):
             held.due = self._clock.now().elapsed + dispatch.hold
 
     def _begin_offered(self) -> None:
-        """Begin the attempts that may begin, now that everything that arrived with them is known."""
+        """Begin the attempts that may begin. Everything that arrived together with them has been read."""
         if not self._offers.taken:
             return
         now = self._clock.now().elapsed

@@ -55,7 +55,7 @@ class Offers:
 
     def heartbeat(self, every: Iterable[HeldAttempt], now: float) -> Heartbeat:
         """Return a heartbeat that names every attempt without an outcome. Its time is later than that of the previous
-        one, so that nobody takes an answer to that one for an answer to this."""
+        heartbeat, so that answers to the two cannot be confused."""
         self._last = max(now, nextafter(self._last, inf))
         named = [held for held in every if held.outcome is None]
         for held in named:

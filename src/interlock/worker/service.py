@@ -22,7 +22,7 @@ STOPS = (signal.SIGTERM, signal.SIGINT)
 
 
 class ServiceOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The function: one that an app has under this name, or one given by its own name."""
+    """The function of a service: declared by an app under this name, or given by its own name in `function`."""
 
     name: str
     app: str = ""
@@ -106,7 +106,7 @@ def _function_of(options: ServiceOptions) -> Callable[..., Any]:
 
 
 async def _run_async(call: Callable[[], Coroutine[Any, Any, Any]]) -> int:
-    """Run it until TERM cancels it, so that it can clean up; a second one ends it at once."""
+    """Run the function until TERM cancels it, so that it can clean up; a second TERM ends it at once."""
     loop = asyncio.get_running_loop()
     task = asyncio.current_task()
     assert task is not None
@@ -133,7 +133,8 @@ async def _run_async(call: Callable[[], Coroutine[Any, Any, Any]]) -> int:
 
 
 def _run_plain(call: Callable[[], Any]) -> int:
-    """Run it until TERM raises SystemExit in it, so that `finally` and `with` run; a second one ends it at once."""
+    """Run the function until TERM raises SystemExit in it, so that `finally` and `with` run; a second TERM ends it at
+    once."""
 
     def stop(_number: int, _frame: FrameType | None) -> NoReturn:
         for number in STOPS:

@@ -42,8 +42,8 @@ def draw(client: Client, look: Callable[[], tuple[Any, bool]], **asked: Unpack[E
 def follow(
     client: Client, look: Callable[[], dict[str, tuple[Any, str]]], gone: str, **asked: Unpack[EventOptions]
 ) -> None:
-    """Print the lines that `look` returns by name, each beside what to compare: a line again after each change of that,
-    and `gone` after the name of one that has gone."""
+    """Print the lines that `look` returns by name, each with a value to compare. Print a line again when its value
+    changes, and its name with `gone` when it disappears."""
     known: dict[str, Any] = {}
     look()  # without a server this raises
     for found in looks(client, look, **asked):

@@ -335,7 +335,7 @@ class JobOperations(RunAccess, AwaitedOperations):
 
 
 def page_size(limit: int | None, most: int = PAGE) -> int:
-    """Return how many items to ask for at once, if this is the number that is wanted."""
+    """Return the size of the pages to ask for, given the number of wanted items."""
     if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
         raise BadValue("limit", limit, "a whole number of 1 or more")
     return min(most, limit or most)

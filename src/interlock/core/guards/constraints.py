@@ -308,7 +308,7 @@ def give_up_place(p: Pass, run: Run) -> None:
 
 
 def _answer_caller(p: Pass, run: Run) -> None:
-    """Answer the run that has called this one, and end those that this one has called."""
+    """Answer the run that called this run, and end the runs that this run called."""
     for run_id in run.guarded.asked.values():
         if (called := p.state.runs.get(run_id)) is not None:
             cancel_run(p, called, f"run {run.id}, which called it, has ended", "scheduler")

@@ -55,7 +55,8 @@ def session_rate(tenant: str, session: str) -> str:
 
 
 def limit_names(run: Run) -> list[str]:
-    """Return the limits that a run counts for: that of its job for a value, and that of the rule that allowed it."""
+    """Return the limits that a run counts for: of its job for the value of an argument, and of the rule of the policy
+    that allowed it."""
     facets = run.facets
     if facets is None:
         return []

@@ -43,8 +43,8 @@ def rebuild(
 
 
 def adopt(state: SchedulerState, stored: Run, now: Now, memo: Callable[[str], bytes | None]) -> Run:
-    """Take one stored run into a state that does not have it, and return it: as its lane or session still has it, or
-    as it is stored."""
+    """Add a stored run that the state does not have, and return it: as its lane or session still has it, or as it is
+    stored."""
     run = _left_behind(state, stored)
     if run is not None and run.seq == stored.seq:
         state.runs[run.id] = run

@@ -69,7 +69,7 @@ class Session(msgspec.Struct, eq=False):
         return [run for run in self.active.values() if run.ended_at is None]
 
     def collecting(self, elapsed: float) -> Run | None:
-        """Return the waiting run that one which arrives now would join."""
+        """Return the waiting run that a new arrival would join."""
         run = self.collector
         return run if run is not None and run.state is State.SCHEDULED and elapsed < self.window else None
 
@@ -143,8 +143,8 @@ MOST_COLLECTED = 16 * LIMIT  # bytes of the payloads that a run collects: they g
 
 
 def collapse(p: Pass, into: Run, run: Run) -> bool:
-    """End a scheduled run as skipped, and give its payloads to another that waits. Change nothing and return False
-    if that one has been dispatched, is of another job, is another case for the policy, or has no room for them."""
+    """End a scheduled run as skipped, and give its payloads to another that waits. Change nothing and return False if
+    that one has been dispatched, is of another job, is judged differently by the policy, or has no room for them."""
     own = Collected(1, LIMIT if run.payload is None else len(run.payload))
     before = [run.facets.collected for run in (into, run) if run.facets is not None]
     parts = [own, *filter(None, before)]

@@ -96,7 +96,7 @@ def _is_stale(p: Pass, session: Session, run: Run, facet: SessionFacet) -> bool:
 
 
 def _arrive(p: Pass, session: Session, run: Run, facet: SessionFacet) -> None:
-    """Let a run wait as the last of its session, or join it to the one before. Another may give way to it."""
+    """Let a run wait as the last of its session, or join it to the run before. Another run may give way to it."""
     if facet.options:
         note(p, session, override={**(session.memo.override or {}), **facet.options})
     options = options_of(p.state, session.name, session.memo, p.state.job_of(run), facet.options)

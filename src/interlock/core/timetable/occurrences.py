@@ -106,7 +106,7 @@ def _id_for(p: Pass, entry: TimetableEntry) -> str | None:
         return run_id
     # An `at` job put again for the same instant runs again, even if its run was cancelled.
     free = (State.SKIPPED, State.CANCELLED) if entry.schedule.at is not None else (State.SKIPPED,)
-    # A clock that is set again and again makes a time come, and its run be skipped, as often.
+    # Whenever the clock is set back, a time may come again, and its run may be skipped again.
     for turn in count():
         candidate = _id_of_turn(run_id, turn)
         state = p.state_of(candidate)
@@ -300,7 +300,7 @@ def _chosen(p: Pass, entry: TimetableEntry, oldest: float, before: float) -> lis
 
 
 def _skip_unrecorded(p: Pass, entry: TimetableEntry, before: float, chosen: list[float]) -> None:
-    """Record with one run all missed occurrences that are too many to record one by one."""
+    """Record in one run the missed occurrences that are too many to record one by one."""
     if entry.next is None or entry.next >= before or p.state.timetable.created >= MOST_A_PASS:
         return
     most = MOST_MISSED if p.state.timetable.recorded < MOST_RECORDED else 1

@@ -88,8 +88,8 @@ UNEQUAL = "it runs on behalf of several submitters, for whom the policy has diff
 
 
 def strictest(verdicts: Sequence[Verdict]) -> Verdict:
-    """Return the strictest of the verdicts on one run, each for one of its submitters: it has no right that one of them
-    lacks. Deny it if each demands other limits."""
+    """Return the strictest of the verdicts on one run, each for one of its submitters: the run may do only what each of
+    its submitters may do. Deny it if each demands other limits."""
     found = max(verdicts, key=lambda verdict: STRICTNESS.index(verdict.ruling))
     is_final = found.ruling in (Ruling.DENY, Ruling.THROTTLE)
     if not is_final and any(verdict.limits not in (None, found.limits) for verdict in verdicts):

@@ -289,7 +289,7 @@ def read_audit_end(connection: sqlite3.Connection) -> AuditHead:
 
 
 def _audit_entry(row: Row) -> AuditEntry:
-    """Return an entry as it is stored. One that cannot be read has no hash, so that a verification names it."""
+    """Return an entry as it is stored. An entry that cannot be read gets no hash, so that a verification names it."""
     values = dict(zip(AUDIT_COLUMNS, row, strict=True))
     try:
         return msgspec.convert(values | {"detail": msgspec.json.decode(values["detail"])}, AuditEntry)
