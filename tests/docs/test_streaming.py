@@ -15,6 +15,9 @@ ANSWER = "You asked: What is a fence? Let me think about it."
 def test_the_example_streams_an_answer(folder: Path) -> None:
     assert put_files(STREAMING, folder) == ["agent.py", "ask.py", "test_agent.py"]
     ask, curl = (block.text for block in of_language(STREAMING, "sh"))
+    # On a busy machine the server may take longer to start than the client waits for it.
+    ready = "until curl -s --unix-socket interlock.db.http http://localhost/readyz; do sleep 0.1; done"
+    ask = ask.replace("&\n", f"&\n{ready}\n")
     read = curl.rstrip().replace("RUN", "$(interlock runs | cut -f1 | tail -n1)")
     tested = "python -m pytest -q -p no:cacheprovider -p no:schemathesis test_agent.py"
     said = run_shell(
