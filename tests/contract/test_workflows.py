@@ -8,7 +8,7 @@ from interlock.core.workflows.flow import EndedStep
 from interlock.model.run import Run
 from interlock.model.state import State
 from interlock.ports.store import Lookup, PruneLimits, RunFilter
-from tests.contract.conftest import AnyStore, WithStore
+from tests.contract.conftest import AnyStore
 from tests.contract.samples import make_run, take
 from tests.contract.test_pruning import put
 
@@ -27,49 +27,40 @@ def step(run_id: str, **fields: Any) -> Run:
 
 
 @pytest.mark.behaviour("WFL-1")
-def test_the_record_of_a_workflow_is_its_ended_steps(with_store: WithStore) -> None:
-    async def work(store: AnyStore) -> None:
-        await take(store)
-        live = {"state": State.UNDER_WAY, "ended_at": None}
-        await put(
-            store, flow("f", **live), step("f@a", result=b"1"), step("f@b", result=b'"%s"' % (b"x" * 255)),
-            step("f@c", state=State.FAILED, error="boom"), step("f@d", **live), step("f@d@e", result=b"2"),
-        )  # fmt: skip
-        found = (await store.look_up(Lookup(steps=["f", "gone"]))).steps
-        assert found == {
-            "f": [
-                EndedStep("f@a", State.SUCCEEDED, b"1", True, "", False),
-                EndedStep("f@b", State.SUCCEEDED, None, True, "", False),
-                EndedStep("f@c", State.FAILED, None, False, "boom", False),
-            ],
-            "gone": [],
-        }
-
-    with_store(work)
+async def test_the_record_of_a_workflow_is_its_ended_steps(store: AnyStore) -> None:
+    await take(store)
+    live = {"state": State.UNDER_WAY, "ended_at": None}
+    await put(
+        store, flow("f", **live), step("f@a", result=b"1"), step("f@b", result=b'"%s"' % (b"x" * 255)),
+        step("f@c", state=State.FAILED, error="boom"), step("f@d", **live), step("f@d@e", result=b"2"),
+    )  # fmt: skip
+    found = (await store.look_up(Lookup(steps=["f", "gone"]))).steps
+    assert found == {
+        "f": [
+            EndedStep("f@a", State.SUCCEEDED, b"1", True, "", False),
+            EndedStep("f@b", State.SUCCEEDED, None, True, "", False),
+            EndedStep("f@c", State.FAILED, None, False, "boom", False),
+        ],
+        "gone": [],
+    }
 
 
-def test_steps_are_listed_when_they_are_asked_for(with_store: WithStore) -> None:
-    async def work(store: AnyStore) -> None:
-        await take(store)
-        await put(store, flow("f"), step("f@a"), make_run("plain"))
-        for is_step, names in ((None, ["plain", "f@a", "f"]), (False, ["plain", "f"]), (True, ["f@a"])):
-            rows = await store.runs(RunFilter(is_step=is_step), None, 10)
-            assert [run.id for run in rows.runs] == names
-
-    with_store(work)
+async def test_steps_are_listed_when_they_are_asked_for(store: AnyStore) -> None:
+    await take(store)
+    await put(store, flow("f"), step("f@a"), make_run("plain"))
+    for is_step, names in ((None, ["plain", "f@a", "f"]), (False, ["plain", "f"]), (True, ["f@a"])):
+        rows = await store.runs(RunFilter(is_step=is_step), None, 10)
+        assert [run.id for run in rows.runs] == names
 
 
-def test_a_workflow_is_deleted_with_its_steps_and_no_step_without_it(with_store: WithStore) -> None:
-    async def work(store: AnyStore) -> None:
-        await take(store)
-        live = {"state": State.UNDER_WAY, "ended_at": None}
-        await put(
-            store, flow("f"), step("f@a"), step("f@a@b"), flow("g", **live), step("g@a"), step("g@c"),
-            make_run("last", created_at=900.0),
-        )  # fmt: skip
-        pruned = await store.prune(OLD)
-        assert (pruned.runs, pruned.more) == (3, False)
-        rows = await store.runs(RunFilter(), None, 10)
-        assert sorted(run.id for run in rows.runs) == ["g", "g@a", "g@c", "last"]
-
-    with_store(work)
+async def test_a_workflow_is_deleted_with_its_steps_and_no_step_without_it(store: AnyStore) -> None:
+    await take(store)
+    live = {"state": State.UNDER_WAY, "ended_at": None}
+    await put(
+        store, flow("f"), step("f@a"), step("f@a@b"), flow("g", **live), step("g@a"), step("g@c"),
+        make_run("last", created_at=900.0),
+    )  # fmt: skip
+    pruned = await store.prune(OLD)
+    assert (pruned.runs, pruned.more) == (3, False)
+    rows = await store.runs(RunFilter(), None, 10)
+    assert sorted(run.id for run in rows.runs) == ["g", "g@a", "g@c", "last"]
