@@ -131,8 +131,8 @@ class Workflows:
 
     def explains_end(self, run: Run) -> bool:
         """Whether a run ended because of the workflow that it is, or belongs to; other checks know nothing of that."""
-        if run.job_id in (SLEEP, GROUP) or self._job(run).workflow is not None:
-            return run.previous is State.UNDER_WAY or run.state is State.SKIPPED
+        if run.previous is State.UNDER_WAY:
+            return True
         above = self._disk.found(run.parent or "") if run.is_step else None
         if above is None:
             return False
