@@ -37,7 +37,7 @@ def asked(server: Server, **payload: object) -> str:
 def test_runs_that_wait_are_listed(server: Server) -> None:
     assert ask(server, "approvals").stdout == ""
     assert drawn(server, "approvals") == ["no run waits for an approval"]
-    first, second = asked(server), asked(server)
+    first, second = asked(server), asked(server, value=7)
     rows = [line.split("\t") for line in ask(server, "approvals").stdout.splitlines()]
     assert [row[:4] + row[6:] for row in rows] == [
         [run_id, ASKS, "money", "local", "default", "money moves"] for run_id in (second, first)
@@ -48,8 +48,10 @@ def test_runs_that_wait_are_listed(server: Server) -> None:
     cut = ask(server, "approvals", "-n", "1")
     assert (cut.stdout.count("\n"), cut.stderr) == (1, "the newest 1; for more, use --limit\n")
     lines = drawn(server, "approvals")
-    assert lines[0].split() == ["run", "job", "rule", "asked", "by", "waits", "expires", "in"]
-    assert lines[1].startswith(f"{second}  {ASKS}  money  local ")
+    assert lines[0].split() == ["run", "job", "rule", "asked", "by", "waits", "expires", "in", "payload"]
+    short, *cells = lines[1].split()
+    assert (second.startswith(short), len(short) <= 16, cells[:3]) == (True, True, [ASKS, "money", "local"])
+    assert lines[1].endswith('{"value":7}')
     assert max(map(len, lines)) <= 80
     for run_id in (first, second):
         assert ann(server, "reject", run_id, "--reason", "tidy up").stdout == f"{run_id}\tdenied\n"

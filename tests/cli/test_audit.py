@@ -52,7 +52,7 @@ def test_a_table_fits_80_columns(server: Server) -> None:
     assert lines[1].split()[2:5] == ["verdict", "clerk", "red-run"]
     assert "red; rule: no-prod" in lines[1]
     assert max(map(len, lines)) <= 80
-    assert drawn(server, "audit", "--job", "none") == ["no entries"]
+    assert drawn(server, "audit", "--job", "none") == ["no entries of the audit match"]
 
 
 @pytest.mark.behaviour("SEC-7")

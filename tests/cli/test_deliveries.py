@@ -45,7 +45,7 @@ def test_a_table_fits_80_columns_and_a_wide_one_has_the_runs(server: Server) -> 
     assert "  red-run   127.0.0.1:1/in  pending: answered 500, try 8 in " in wide[1]
     assert wide[2].endswith("failed: answered 503, 3 tries")
     assert wide[3].endswith("delivered: 200, 3 tries")
-    assert drawn(server, "deliveries", "--job", "none") == ["no deliveries"]
+    assert drawn(server, "deliveries", "--job", "none") == ["no webhooks are owed or were sent"]
 
 
 def test_one_delivery_is_shown_with_its_whole_answer(server: Server) -> None:

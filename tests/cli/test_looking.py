@@ -77,12 +77,14 @@ def test_a_table_that_fits(server: Server) -> None:
     for width in (60, 80, 200):
         drawn = in_a_terminal(server.folder, "runs", "--session", "table", COLUMNS=str(width), NO_COLOR="1")
         plain = Terminal.plain(drawn)
-        assert run_id in plain
+        short = plain.splitlines()[1].split()[0]
+        assert (run_id.startswith(short), len(short) <= 16) == (True, True)
+        assert printed(server, "show", short, "--json")["run"]["id"] == run_id
         assert max(len(line) for line in plain.splitlines()) <= width
     narrow = Terminal.plain(in_a_terminal(server.folder, "runs", "--session", "table", COLUMNS="40", NO_COLOR="1"))
     assert " prerun " in narrow
-    assert run_id[:6] in narrow
     assert max(len(line) for line in narrow.splitlines()) <= 40
+    assert "the run has logged nothing" in in_a_terminal(server.folder, "logs", run_id)
     nothing = in_a_terminal(server.folder, "runs", "--session", "none")
     assert "no runs" in nothing
 
@@ -98,7 +100,7 @@ def test_a_live_table(server: Server) -> None:
     with Terminal(server.folder, "runs", "--watch", "--session", "watched") as terminal:
         terminal.wait_for("no runs")
         run_id = held(server, "watched", "hold", "--session", "watched")
-        terminal.wait_for(run_id, "running")
+        terminal.wait_for(run_id[:8], "running")
         tell_to_go(server.folder, "watched")
         terminal.wait_for("succeeded")
         terminal.enter("\x03")

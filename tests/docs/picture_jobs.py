@@ -38,3 +38,8 @@ def thumbnails(photos: int) -> int:
 @app.job("import.csv")
 async def read(file: str) -> None:
     raise il.Fatal(f"{file}: line 17 has 3 columns, 4 are expected")
+
+
+@app.job("payment")
+def pay(to: str, cents: int) -> str:
+    return f"paid {cents} cents to {to}"

@@ -4,14 +4,18 @@ import re
 
 import pytest
 
-from tests.docs.screens import DOCUMENT, SIZES
+from tests.docs.screens import DOCUMENT, LISTED, SIZES
 
-SCREEN = re.compile(r"(\d+) × (\d+):\n\n```text\n\$ interlock (\w+).*\n((?:.*\n)*?)```\n")
+SCREEN = re.compile(r"(\d+) × (\d+):\n\n```text\n\$ interlock (.*)\n((?:.*\n)*?)```\n")
 
 
-@pytest.mark.parametrize("command", ["up", "runs", "show", "tree", "timetable"])
+@pytest.mark.parametrize("command", ["up", "up -A jobs:app declared.yaml", *LISTED])
 def test_every_screen_is_there_and_fits(command: str) -> None:
-    found = [(int(columns), int(lines), text) for columns, lines, name, text in _screens() if name == command]
+    found = [
+        (int(columns), int(lines), text)
+        for columns, lines, shown, text in _screens()
+        if shown == command or (command in LISTED and shown.startswith(f"{command} "))
+    ]
     assert [(columns, lines) for columns, lines, _ in found] == list(SIZES)
     for columns, lines, text in found:
         shown = text.splitlines()

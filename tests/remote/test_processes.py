@@ -3,6 +3,7 @@
 import asyncio
 import json
 import random
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,8 @@ def test_a_worker_elsewhere_executes_runs(site: Site) -> None:
     try:
         run_async(body())
         assert worker.stop() == 0
-        assert worker.said == ""
+        connected = rf"worker-\d+-\S+ is connected to {site.address}: pool default, 64 slots\n"
+        assert re.fullmatch(connected, worker.said)
     finally:
         worker.kill()
     assert f"workers {site.address}" in site.server.said

@@ -161,6 +161,12 @@ class Scheduler:
         return self._target is not None or any(job.work is not None for job in known)
 
     @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to run: no app, no job and no service."""
+        known = (*self.engine.present.catalog.jobs, *self.engine.state.jobs, *self.tree.child(SERVICES).children)
+        return self._target is None and not known
+
+    @property
     def has_schedules(self) -> bool:
         """Whether any declared job has a schedule."""
         return any(job.schedule is not None for job in self.engine.present.catalog.jobs)

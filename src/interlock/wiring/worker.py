@@ -4,8 +4,9 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from math import inf
 
 import msgspec
@@ -56,9 +57,12 @@ class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
         config.check(self)
 
 
-async def run_worker(options: WorkerOptions, elsewhere: Bus | None = None) -> None:
+async def run_worker(
+    options: WorkerOptions, elsewhere: Bus | None = None, on_welcome: Callable[[str], None] = lambda worker_id: None
+) -> None:
     """Run a worker until TERM; raise if there is no scheduler, or the app cannot be loaded. `elsewhere` leads to a
-    scheduler on another machine, which may come later."""
+    scheduler on another machine, which may come later. `on_welcome` gets the worker's id whenever a scheduler has
+    accepted it."""
     bus = open_bus(options.socket) if elsewhere is None else elsewhere
     if elsewhere is None:
         os.environ["INTERLOCK_SOCKET"] = options.socket
@@ -102,7 +106,8 @@ async def run_worker(options: WorkerOptions, elsewhere: Bus | None = None) -> No
                 logger.error("worker %s cannot start", options.name, exc_info=error)
             await _tell_fault(elsewhere is None, bus, settings, error)
             raise
-        host = Host(bus, router, functions.jobs, settings, SystemClock(), LoadMeter().measure)
+        welcomed = partial(on_welcome, settings.worker_id)
+        host = Host(bus, router, functions.jobs, settings, SystemClock(), LoadMeter().measure, welcomed)
         _stop_on_signals(host, options.drain)
         await host.run()
     finally:

@@ -62,14 +62,17 @@ class Host(Endpoint):
         settings: HostSettings,
         clock: Clock | None = None,
         measure: Callable[[], m.Load] = m.Load,
+        on_welcome: Callable[[], None] = lambda: None,
     ) -> None:
-        """`jobs` are those of the app, with the digests of their code; `measure` says how busy the machine is."""
+        """`jobs` are those of the app, with the digests of their code; `measure` says how busy the machine is;
+        `on_welcome` is called after each time that a scheduler has accepted it."""
         self._bus = bus
         self._executor = executor
         self._jobs = dict(jobs)
         self._settings = settings
         self._clock = clock if clock is not None else LoopClock()
         self._measure = measure
+        self._on_welcome = on_welcome
         self._unanswered = 0  # loads sent since the last message of the scheduler
         self._skew = 0.0  # the scheduler's wall clock minus this one, if that matters
         self._early = EarlyAttempts(self._clock, self._begin)
@@ -229,6 +232,7 @@ class Host(Endpoint):
         self._offers.begin(message, self._introduced)
         self._beating.set()
         self._ask()
+        self._on_welcome()
 
     def _send(self, messages: Sequence[m.Message]) -> None:
         if self._peer is not None:

@@ -1,12 +1,14 @@
 """`interlock dlq list`."""
 
 import sys
+from functools import partial
 from typing import Annotated, Any
 
 from interlock.cli.act.letters import LETTERS, takes_letters
 from interlock.cli.draw.tables import out
 from interlock.cli.shared.options import FINDING, Flags, JsonOption, option, switch, takes
 from interlock.cli.shared.server import client_of
+from interlock.cli.shared.short_ids import with_short_ids
 
 
 @takes(*FINDING)
@@ -27,6 +29,7 @@ def command(
         asked["replayed"] = replayed
     with client_of(flags) as client:
         counts = client.dead_letter_counts(**asked)
-        LETTERS.show(json, client.dead_letters(**asked, limit=limit + 1), limit, {"counts": counts})
+        found = client.dead_letters(**asked, limit=limit + 1)
+        LETTERS.show(json, found, limit, {"counts": counts}, on_screen=partial(with_short_ids, client))
     if counts and sys.stdout.isatty() and not json:
         out(", ".join(f"{number:,} {code}" for code, number in sorted(counts.items())))

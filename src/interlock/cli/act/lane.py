@@ -6,9 +6,10 @@ from interlock.cli.draw.tables import present
 from interlock.cli.look.lanes import LANES
 from interlock.cli.shared import completion
 from interlock.cli.shared.options import FINDING, Flags, JsonOption, argument, option, takes
+from interlock.cli.shared.output import check_choice
 from interlock.cli.shared.server import client_of
-from interlock.error import BadUse, BadValue, MissingField
-from interlock.fields.field_types import FieldPath, did_you_mean
+from interlock.error import BadUse, MissingField
+from interlock.fields.field_types import FieldPath
 from interlock.model.lane import LIMIT, LaneAction, LaneOptions
 
 CREATE, SET = "create", "set"
@@ -21,11 +22,7 @@ def command(
     flags: Flags,
     action: Annotated[
         str,
-        argument(
-            "ACTION",
-            "One of create, set, pause, resume and drain.",
-            lambda incomplete: [action for action in ACTIONS if action.startswith(incomplete)],
-        ),
+        argument("ACTION", "One of create, set, pause, resume and drain.", completion.of(*ACTIONS)),
     ],
     name: Annotated[str, argument("NAME", "Name of the lane.", completion.lanes)],
     limit: Annotated[str | None, option("NUMBER", "Runs that may execute in it at once.")] = None,
@@ -40,8 +37,7 @@ def command(
     nothing. Setting a value back to the declared one removes the override.
 
     Piped: a line like that of `interlock lanes`."""
-    if action not in ACTIONS:
-        raise BadValue("action", action, f"one of {', '.join(ACTIONS)}{did_you_mean(action, ACTIONS)}")
+    check_choice("action", action, ACTIONS)
     values = LaneOptions()
     if limit is not None:
         values["limit"] = LIMIT.read(limit, FieldPath("--limit"))

@@ -9,11 +9,9 @@ from interlock.cli.draw.format import last_line
 from interlock.cli.draw.listing import AGE, PIPE, SCREEN, Column, Listing, piped
 from interlock.cli.shared import completion, server
 from interlock.cli.shared.options import argument, option, widened
-from interlock.cli.shared.output import WrongUsage
+from interlock.cli.shared.output import WrongUsage, check_choice
 from interlock.cli.shared.server import run_of
 from interlock.client.http.client import Client
-from interlock.error import BadValue
-from interlock.fields.field_types import did_you_mean
 from interlock.interface.letter_view import LetterInfo
 from interlock.model.letter import LetterCode
 
@@ -37,7 +35,7 @@ def _error(letter: LetterInfo) -> str:
 
 LETTERS = Listing[LetterInfo](
     "letters",
-    "no dead letters",
+    "there are no dead letters",
     Column("letter", "id"),
     Column("age", "at", AGE),
     Column("code", colours=dict.fromkeys(LetterCode, "red")),
@@ -53,8 +51,7 @@ def takes_letters(function: Callable[..., None]) -> Callable[..., None]:
 
     def read(given: dict[str, Any]) -> dict[str, Any]:
         code, now = given["code"], time.time()
-        if code not in (None, *LetterCode):
-            raise BadValue("--code", code, f"one of {', '.join(LetterCode)}{did_you_mean(code, LetterCode)}")
+        check_choice("--code", code, LetterCode)
         for name in ("since", "before"):
             if given[name] is not None:
                 given[name] = server.since(given[name], f"--{name}", now)

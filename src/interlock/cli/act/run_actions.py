@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from interlock.cli.draw.format import counted
 from interlock.cli.draw.tables import each, present, report_each
-from interlock.cli.look.runs import takes_filter
+from interlock.cli.look.runs import find_relatives, takes_filter
 from interlock.cli.shared import completion
 from interlock.cli.shared.options import FINDING, Flags, JsonOption, argument, option, switch, takes, widened
 from interlock.cli.shared.output import WrongUsage, ask
@@ -46,6 +46,7 @@ def command_of(action: RunAction) -> Callable[..., None]:
             if runs:
                 _act(client, action, runs, reason, json, **more)
                 return
+            find_relatives(client, asked)
             if request is None:
                 matching = client.runs(**_reached(action, asked), limit=MOST_COUNTED + 1)
                 if not yes and not confirmed(action, "run", matching):

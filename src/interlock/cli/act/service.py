@@ -7,10 +7,8 @@ from interlock.cli.draw.children import CHILDREN, sentence_of
 from interlock.cli.draw.tables import present
 from interlock.cli.shared import completion
 from interlock.cli.shared.options import FINDING, Flags, JsonOption, argument, takes
-from interlock.cli.shared.output import NotUp
+from interlock.cli.shared.output import NotUp, check_choice
 from interlock.cli.shared.server import client_of
-from interlock.error import BadValue
-from interlock.fields.field_types import did_you_mean
 from interlock.model.child_info import UP, ServiceAction, Status
 
 
@@ -19,11 +17,7 @@ def command(
     flags: Flags,
     action: Annotated[
         str,
-        argument(
-            "ACTION",
-            "One of start, stop, restart, suspend and resume.",
-            lambda incomplete: [one for one in map(str, ServiceAction) if one.startswith(incomplete)],
-        ),
+        argument("ACTION", "One of start, stop, restart, suspend and resume.", completion.of(*ServiceAction)),
     ],
     name: Annotated[str, argument("NAME", "Name of a service, a group or a worker.", completion.services)],
     json: JsonOption = False,
@@ -32,8 +26,7 @@ def command(
 
     Return when that is done. After a start, the exit code says whether the service is up. Piped: a line like that of
     `interlock tree`."""
-    if action not in (known := list(map(str, ServiceAction))):
-        raise BadValue("action", action, f"one of {', '.join(known)}{did_you_mean(action, known)}")
+    check_choice("action", action, ServiceAction)
     with client_of(flags) as client:
         child = client.act(name, action)
     present(json, lambda: child, lambda: [CHILDREN.line(child)], lambda: sentence_of(child, time.time()))

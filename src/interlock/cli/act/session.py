@@ -7,9 +7,8 @@ from interlock.cli.draw.tables import present
 from interlock.cli.look.sessions import SESSIONS, key_text
 from interlock.cli.shared import completion
 from interlock.cli.shared.options import FINDING, Flags, JsonOption, argument, option, takes
+from interlock.cli.shared.output import check_choice
 from interlock.cli.shared.server import client_of
-from interlock.error import BadValue
-from interlock.fields.field_types import did_you_mean
 from interlock.model.session import SessionAction
 from interlock.wire.session_request import ActOnSession
 
@@ -40,11 +39,7 @@ def command(
     flags: Flags,
     action: Annotated[
         str,
-        argument(
-            "ACTION",
-            "One of stop, stopall, reset, pause and resume.",
-            lambda incomplete: [str(one) for one in SessionAction if one.startswith(incomplete)],
-        ),
+        argument("ACTION", "One of stop, stopall, reset, pause and resume.", completion.of(*SessionAction)),
     ],
     key: KeyArgument,
     tenant: TenantOption = None,
@@ -56,8 +51,7 @@ def command(
     `stopall` and `reset` are short forms.
 
     Piped: `true` or `false`, whether there was anything to act on, then a line like that of `interlock sessions`."""
-    if action not in set(SessionAction):
-        raise BadValue("action", action, f"one of {', '.join(SessionAction)}{did_you_mean(action, SessionAction)}")
+    check_choice("action", action, SessionAction)
     _act(flags, SessionAction(action), key, tenant, json)
 
 

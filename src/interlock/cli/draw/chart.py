@@ -3,13 +3,18 @@
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from datetime import tzinfo
+from math import ceil
+
+from msgspec.structs import replace
 
 from interlock.cli.draw.axis import ticks
 from interlock.cli.draw.format import span
-from interlock.cli.draw.zones import ClockChange, clock_changes, zone_name
+from interlock.cli.draw.zones import DAY, ClockChange, clock_changes, wall, zone_name
 from interlock.model.job_info import JobTimes, Timetable
 
 LEAST_WIDTH = 40
+SPANS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 14400, 21600, 43200, DAY, 2 * DAY)
+"""possible seconds of a column"""
 ROOM = 8  # least number of characters from one mark of the axis to the next
 LEVELS = {1: "·", 2: "▂", 4: "▄", 8: "▆", 16: "█"}  # least number of fires in a column → its mark
 FURTHER = "…"  # mark of the part of a row whose fire times are unknown
@@ -23,17 +28,29 @@ def chart(timetable: Timetable, width: int, zone: tzinfo | None = None) -> Itera
     last = max(len(text) for text in ("fires", *counts))
     names = min(width // 3, max(len(text) for text in ("job", *(one.job_id for one in timetable.jobs))))
     room = width - names - last - 4
+    seconds, start, room = _columns(timetable, zone, room)
+    timetable = replace(timetable, now=start, until=start + seconds * room)
     changes = clock_changes(timetable.now, timetable.until, zone)
     yield f"{'job':{names}}  {_axis(timetable, room, zone, changes)}  {'fires':>{last}}"
     for job, count in zip(timetable.jobs, counts, strict=True):
         name = job.job_id if len(job.job_id) <= names else f"{job.job_id[: names - 1]}…"
         yield f"{name:{names}}  {_row(job, timetable, room, changes)}  {count:>{last}}"
     legend = " ".join(f"{mark}{count}" for count, mark in LEVELS.items())
-    notes = [f"{span((timetable.until - timetable.now) / room)} a column: {legend}+", f"times in {zone_name(zone)}"]
+    notes = [f"{span(seconds)} a column: {legend}+", f"times in {zone_name(zone)}"]
     notes += [f"{CHANGE} {change}" for change in changes]
     if any(one.more for one in timetable.jobs):
         notes.append(f"{FURTHER} further fires, not listed")
     yield from (note[:width] for note in notes)
+
+
+def _columns(timetable: Timetable, zone: tzinfo | None, room: int) -> tuple[int, float, int]:
+    """Return the seconds of a column, the start of the first and the number of columns: round ones, as many as fit."""
+    midnight = wall(timetable.now, zone).replace(hour=0, minute=0, second=0, microsecond=0).timestamp()
+    for seconds in SPANS:
+        start = timetable.now - (timetable.now - midnight) % seconds
+        if (count := ceil((timetable.until - start) / seconds)) <= room:
+            break
+    return seconds, start, count
 
 
 def _axis(timetable: Timetable, room: int, zone: tzinfo | None, changes: Sequence[ClockChange]) -> str:

@@ -85,8 +85,16 @@ class Listing(Generic[T]):
     def _record(self, item: T) -> dict[str, Any]:
         return {column.title: column.piped(item) for column in self._piped}
 
-    def show(self, json: bool, items: Iterable[T], most: int | None = None, more: Mapping[str, Any] = {}) -> None:
-        """Print at most `most` items, and say if there are others. `more` are further fields in JSON."""
+    def show(
+        self,
+        json: bool,
+        items: Iterable[T],
+        most: int | None = None,
+        more: Mapping[str, Any] = {},
+        on_screen: Callable[[list[T]], Sequence[Any]] = list,
+    ) -> None:
+        """Print at most `most` items, and say if there are others. `more` are further fields in JSON; `on_screen`
+        returns what a terminal shows of the items."""
         if most is not None and most < 1:
             raise BadValue("--limit", most, "1 or more")
         left = iter(items)
@@ -95,7 +103,7 @@ class Listing(Generic[T]):
             json,
             lambda: {**more, self.name: list(map(self._record, shown) if self._records else shown)},
             lambda: map(self.line, shown),
-            lambda: self.table(list(shown)),
+            lambda: self.table(on_screen(list(shown))),
         )
         if most is not None and next(left, None) is not None:
             say(f"the {self.first} {most:,}; for more, use --limit")

@@ -10,7 +10,7 @@ import msgspec
 from interlock.cli.draw.format import COLOURS, LEVELS, ago, clock, exact, local, took, why
 from interlock.cli.draw.listing import COUNT, LENGTH, PIPE, SCREEN, Column, Form, Listing
 from interlock.cli.draw.run_tree import Branch, branches
-from interlock.cli.draw.tables import json_text, on_one_line, plain, tabbed
+from interlock.cli.draw.tables import console, json_text, on_one_line, plain, tabbed
 from interlock.cli.look.approvals import verdict_facts
 from interlock.cli.look.deliveries import COLOURS as DELIVERY_COLOURS
 from interlock.cli.look.deliveries import DELIVERIES, outcome
@@ -23,7 +23,8 @@ from interlock.model.policy.output import Finding, OutputRecord, OutputStatus
 from interlock.model.session import SOME_OPTIONS
 from interlock.model.state import TERMINAL, State
 
-BAR = 30  # characters of the timeline's bar
+BAR, SHORT_BAR = 30, 16  # characters of the timeline's bar, in a narrow terminal too
+NARROW = 100
 LAST_LINES = 10
 APART = ("failure", "policy", "allowed", "output", "notes")  # facets with a form of their own
 LAST_NOTES = 10
@@ -60,12 +61,12 @@ class Stay(NamedTuple):
     start: float  # seconds since the first state began
     seconds: float | None  # length; None for a final state
 
-    def bar(self, total: float) -> str:
+    def bar(self, total: float, size: int) -> str:
         """Return its bar in the timeline: at least one character, so that a short state is visible."""
         if self.seconds is None or total <= 0:
             return ""
-        begin = min(int(self.start / total * BAR), BAR - 1)
-        return " " * begin + "█" * min(max(1, round(self.seconds / total * BAR)), BAR - begin)
+        begin = min(int(self.start / total * size), size - 1)
+        return " " * begin + "█" * min(max(1, round(self.seconds / total * size)), size - begin)
 
 
 def stays(history: list[HistoryEntry], now: float) -> list[Stay]:
@@ -209,6 +210,18 @@ def _has_result(run: RunDetail) -> bool:
     return run.state is State.SUCCEEDED or (record is not None and record.released_at is not None)
 
 
+def scrolling(picture: Picture) -> Any:
+    """Return the drawing; if it is longer than the screen, its end says again which run it is and how it stands."""
+    from rich.console import Group
+    from rich.text import Text
+
+    drawn, screen, run = drawing(picture), console(), picture.run
+    if len(screen.render_lines(drawn)) < screen.height - 1:
+        return drawn
+    state = (run.state.value, COLOURS.get(run.state, ""))
+    return Group(drawn, Text.assemble("\n", (run.id, "bold"), f"  {plain(run.job_id)}  ", state))
+
+
 def drawing(picture: Picture) -> Any:
     from rich.console import Group
     from rich.progress_bar import ProgressBar
@@ -254,9 +267,13 @@ def drawing(picture: Picture) -> Any:
 def _timeline(history: list[HistoryEntry], now: float) -> Any:
     from rich.text import Text
 
-    found = stays(history, now)
+    after = [entry.after for entry in history[1:]]
+    pairs = zip(stays(history, now), [*after, None], strict=False)
+    # That a run which succeeds has its process ended first says nothing about it.
+    found = [stay for stay, to in pairs if (stay.entry.after, to) != (State.TERMINATING, State.SUCCEEDED)]
+    size = BAR if console().width >= NARROW else SHORT_BAR
     total = max((stay.start + (stay.seconds or 0.0) for stay in found), default=0.0)
-    bar = Form(lambda stay, _: Text(stay.bar(total), COLOURS.get(stay.entry.after, "")))
+    bar = Form(lambda stay, _: Text(stay.bar(total, size), COLOURS.get(stay.entry.after, "")))
     return Listing[Stay](
         "history",
         "",

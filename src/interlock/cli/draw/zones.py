@@ -16,9 +16,8 @@ from interlock.model.schedule.schedule import Schedule
 from interlock.model.schedule.zone import zone_of
 
 DAY = 86400
-ZoneOption = Annotated[
-    str | None, option("ZONE", "Time zone of the printed times. Default: the job's, if there is one job.", "--tz")
-]
+ZONE_HELP = "Time zone of the printed times. Default: the one that all schedules share, else local."
+ZoneOption = Annotated[str | None, option("ZONE", ZONE_HELP, "--tz")]
 
 
 class ClockChange(NamedTuple):
@@ -46,11 +45,11 @@ def named_zone(tz: str) -> tzinfo:
 
 
 def zone_for(tz: str | None, schedules: Iterable[Schedule | None]) -> tzinfo | None:
-    """Return the one zone to print times in: the named one, else that of a single job, else the local zone."""
+    """Return the one zone to print times in: the named one, else the one that all schedules share, else the local one.
+    An interval has no zone."""
     if tz is None:
-        found = list(schedules)
-        only = found[0] if len(found) == 1 else None
-        tz = None if only is None or (only.cron is None and only.tz is None) else only.zone
+        found = {one.zone for one in schedules if one is not None and not (one.cron is None and one.tz is None)}
+        tz = found.pop() if len(found) == 1 else None
     return None if tz is None else named_zone(tz)
 
 

@@ -1,29 +1,40 @@
 """`interlock approvals`, and verdicts and approvals in words."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Annotated, Any
 
+import msgspec
+
 from interlock.cli.draw.format import counted, span
-from interlock.cli.draw.listing import AGE, AHEAD, Column, Listing, piped
+from interlock.cli.draw.listing import AGE, AHEAD, JSON, SCREEN, Column, Listing, piped
 from interlock.cli.draw.tables import json_text, on_one_line
 from interlock.cli.shared import completion
 from interlock.cli.shared.options import FINDING, Flags, JsonOption, option, takes
 from interlock.cli.shared.server import client_of
+from interlock.cli.shared.short_ids import with_short_ids
+from interlock.client.http.client import Client
 from interlock.fields.duration import brief
 from interlock.interface.approval_view import ApprovalDetail, ApprovalInfo
 from interlock.model.approval import VerdictInfo
 
 MOST_KINDS = 10  # kinds of runs that `recent` names
 
+
+class ApprovalOnScreen(ApprovalInfo, frozen=True, kw_only=True):
+    payload: Any
+
+
 APPROVALS = Listing[ApprovalInfo](
     "approvals",
     "no run waits for an approval",
     Column("run", "run_id"),
     Column("job", "job_id"),
-    Column("rule", gives_way=True),
+    Column("rule", spare=1),
     Column("asked by", "created_by"),
     Column("waits", "asked_at", AGE),
     Column("expires in", "expires_at", AHEAD),
+    Column("payload", on=SCREEN, form=JSON, gives_way=True),
     *piped("tenant", "reason"),
 )
 
@@ -41,7 +52,16 @@ def command(
     Piped: run, job, rule, submitter, time of the question, time at which it expires, tenant and reason, separated by
     tabs."""
     with client_of(flags) as client:
-        APPROVALS.show(json, client.approvals(job=job, tenant=tenant, limit=limit + 1), limit)
+        found = client.approvals(job=job, tenant=tenant, limit=limit + 1)
+        APPROVALS.show(json, found, limit, on_screen=partial(_with_payloads, client))
+
+
+def _with_payloads(client: Client, approvals: list[ApprovalInfo]) -> list[ApprovalOnScreen]:
+    found = [
+        ApprovalOnScreen(**msgspec.structs.asdict(approval), payload=client.get(approval.run_id).payload)
+        for approval in approvals
+    ]
+    return with_short_ids(client, found, "run_id")
 
 
 def facts(one: ApprovalDetail, now: float) -> Iterator[str]:

@@ -12,17 +12,15 @@ from interlock.cli.draw.listing import AGE, JSON, NUMBER, PIPE, SCREEN, Column, 
 from interlock.cli.draw.tables import json_text, out, present, tabbed
 from interlock.cli.shared import completion, server
 from interlock.cli.shared.options import FINDING, Flags, JsonOption, argument, option, switch, takes
-from interlock.cli.shared.output import AuditBroken
+from interlock.cli.shared.output import AuditBroken, check_choice
 from interlock.cli.shared.server import at_least_one, client_of, run_of
 from interlock.error import BadUse, BadValue, shown
-from interlock.fields.field_types import did_you_mean
 from interlock.fields.json_form import decode
 from interlock.interface.queries import AUDIT_PAGE
 from interlock.model.audit import AuditEntry, AuditKind, verify
 
 VERIFY, EXPORT = "verify", "export"
 ACTIONS = (VERIFY, EXPORT)
-KINDS = [str(kind) for kind in AuditKind]
 STANDARD = "-"  # stands for standard output or input
 MOST_NAMED = 20  # faults that are printed
 
@@ -37,7 +35,7 @@ def _what(entry: AuditEntry) -> str:
 
 ENTRIES = Listing[AuditEntry](
     "entries",
-    "no entries",
+    "no entries of the audit match",
     Column("entry", "number", NUMBER),
     Column("age", "at", AGE),
     Column("kind"),
@@ -59,19 +57,14 @@ def command(
         argument(
             "ACTION",
             "'verify' finds entries that were altered, removed or reordered; 'export' writes all entries.",
-            lambda incomplete: [action for action in ACTIONS if action.startswith(incomplete)],
+            completion.of(*ACTIONS),
         ),
     ] = None,
     file: Annotated[
         str | None, argument("FILE", "File to export to, or to verify; - for standard output or input.")
     ] = None,
     kind: Annotated[
-        str | None,
-        option(
-            "KIND",
-            "Only entries of this kind.",
-            autocompletion=lambda incomplete: [kind for kind in KINDS if kind.startswith(incomplete)],
-        ),
+        str | None, option("KIND", "Only entries of this kind.", autocompletion=completion.of(*AuditKind))
     ] = None,
     actor: Annotated[str | None, option("TEXT", "Only entries of this actor.")] = None,
     tenant: Annotated[str | None, option("TEXT", "Only entries of this tenant.")] = None,
@@ -91,8 +84,7 @@ def command(
     Piped: number, time, kind, actor, tenant, subject, count, detail as JSON and hash, separated by tabs."""
     asked = {"kind": kind, "actor": actor, "tenant": tenant, "run": run, "job": job, "since": since}
     given = [f"--{name}" for name, value in asked.items() if value is not None]
-    if action is not None and action not in ACTIONS:
-        raise BadValue("action", action, f"one of {', '.join(ACTIONS)}{did_you_mean(action, ACTIONS)}")
+    check_choice("action", action, ACTIONS)
     if action is not None and given:
         raise BadUse(given[0], f"cannot be combined with {action}, which takes all entries")
     if action != VERIFY and head is not None:
@@ -109,8 +101,7 @@ def _list(flags: Flags, asked: dict[str, Any], limit: int, jsonl: bool, json: bo
     at_least_one("--limit", limit)
     if limit > AUDIT_PAGE:
         raise BadValue("--limit", limit, f"a number of at most {AUDIT_PAGE:,}; --jsonl prints all")
-    if asked["kind"] not in (None, *KINDS):
-        raise BadValue("--kind", asked["kind"], f"one of {', '.join(KINDS)}{did_you_mean(asked['kind'], KINDS)}")
+    check_choice("--kind", asked["kind"], AuditKind)
     run, job, since = asked.pop("run"), asked.pop("job"), asked["since"]
     if run is not None and job is not None:
         raise BadUse("--run", "cannot be combined with --job")

@@ -8,10 +8,10 @@ from interlock.cli.draw.listing import AGE, PIPE, SCREEN, TIME, Column, Form, Li
 from interlock.cli.draw.tables import plain, present
 from interlock.cli.shared import completion
 from interlock.cli.shared.options import FINDING, Flags, JsonOption, argument, option, takes
+from interlock.cli.shared.output import check_choice
 from interlock.cli.shared.server import client_of, run_of
 from interlock.client.http.client import Client
 from interlock.error import Ambiguous, BadValue, UnknownDelivery
-from interlock.fields.field_types import did_you_mean
 from interlock.fields.safe_text import safe
 from interlock.model.delivery import DeliveryInfo, DeliveryState
 
@@ -37,7 +37,7 @@ def _outcome(delivery: DeliveryInfo, now: float) -> Any:
 
 DELIVERIES = Listing[DeliveryInfo](
     "deliveries",
-    "no deliveries",
+    "no webhooks are owed or were sent",
     Column("delivery", "id", Form(lambda text, _: text[:SHORT])),
     Column("age", "created_at", AGE, SCREEN),
     *piped("state"),
@@ -70,9 +70,7 @@ def command(
 
     Piped: id, state, event, job, run, tenant, target, created, tries, next try, end, status and error, separated by
     tabs."""
-    if state is not None and state not in list(DeliveryState):
-        expected = f"one of {', '.join(DeliveryState)}{did_you_mean(state, DeliveryState)}"
-        raise BadValue("--state", state, expected)
+    check_choice("--state", state, DeliveryState)
     with client_of(flags) as client:
         if delivery is not None:
             one = delivery_of(client, delivery)

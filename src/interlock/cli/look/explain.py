@@ -13,6 +13,7 @@ from interlock.cli.shared.options import FINDING, Flags, JsonOption, takes
 from interlock.cli.shared.server import RunArgument, client_of, run_of
 from interlock.fields.safe_text import safe
 from interlock.model.explanation import Explanation, Reason
+from interlock.model.state import State
 
 
 @takes(*FINDING)
@@ -46,29 +47,35 @@ def drawing(found: Explanation, now: float) -> Any:
 
     rows: list[tuple[str, str]] = []
     for reason in found.reasons:
-        rows += [(reason.kind if not at else "", plain(line)) for at, line in enumerate(details_of(reason, now))]
-    for worker in found.workers:
-        fits = "takes the run" if worker.fits else "passed over"
-        rows.append(("worker", plain(f"{worker.id}: {fits}{', ' if worker.text else ''}{worker.text}")))
-    if found.next_at is not None:
+        rows += [(reason.kind, line) for line in details_of(reason, found.sentence, now)]
+    rows += [("worker", f"{worker.id}: {'takes the run' if worker.fits else worker.text}") for worker in found.workers]
+    if found.next_at is not None and found.next_at not in [reason.at for reason in found.reasons]:
         rows.append(("next_at", f"{when(found.next_at, now)} ({ago(found.next_at, now)})"))
-    if found.estimate_at is not None and found.estimate_at != found.next_at:
+    if found.estimate_at not in (None, found.next_at):
         rows.append(("estimate_at", f"about {when(found.estimate_at, now)} ({ago(found.estimate_at, now)})"))
-    for name, text in verdict_facts(found.verdict, lambda at: "" if at is None else ago(at, now)):
-        rows.append((name, plain(text)))
-    rows += [("note", f"{ago(note.at, now)}: {plain(note.text)}") for note in found.notes[-LAST_NOTES:]]
-    for name in ("reason", "actor", "outcome", "error", "exit_code", "attempts", "failures", "crashes"):
-        if (value := getattr(found.end, name, None)) not in (None, "", 0):
-            rows.append((name, plain(value)))
+    verdict = verdict_facts(found.verdict, lambda at: "" if at is None else ago(at, now))
+    is_asked = found.state is State.APPROVAL_REQUIRED  # then the reason has it all, except for limits
+    rows += [(name, text) for name, text in verdict if name == "limits" or not is_asked]
+    rows += [("note", f"{ago(note.at, now)}: {note.text}") for note in found.notes[-LAST_NOTES:]]
+    if (end := found.end) is not None:
+        rows += [("reason", end.reason), ("actor", end.actor), ("error", end.error or "")]
+        rows += [("exit_code", str(end.exit_code))] if end.exit_code else []
+        rows += [("attempts", f"{end.attempts} ({end.failures} failed, {end.crashes} crashed)")] * (end.attempts > 1)
+    told, shown = found.sentence, list[tuple[str, str]]()
+    for name, text in rows:
+        if text and text not in told:
+            shown.append((name if name not in dict(shown[-1:]) else "", plain(text)))
+            told += f"\n{text}"
     state = Text.assemble((found.run_id, "bold"), "  ", str(found.state))
-    return Group(state, Text(safe(found.sentence)), Text(""), facts(rows))
+    return Group(state, Text(safe(found.sentence)), *([Text(""), facts(shown)] if shown else []))
 
 
-def details_of(reason: Reason, now: float) -> Iterator[str]:
-    place = "" if reason.place is None else f"place {reason.place:,}"
+def details_of(reason: Reason, sentence: str, now: float) -> Iterator[str]:
+    """Yield what is known of a reason beyond the sentence."""
     until = "" if reason.at is None else f"at {when(reason.at, now)} ({ago(reason.at, now)})"
     since = "" if reason.since is None else f"since {when(reason.since, now)} ({ago(reason.since, now)})"
-    yield ", ".join(filter(None, (reason.name, place, until, since))) or reason.text
+    name = "" if reason.name is None or reason.name in sentence else reason.name
+    yield ", ".join(filter(None, (name, until, since)))
     for title, ids in (("ahead", reason.ahead), ("held by", reason.holders), ("run", reason.runs)):
-        if ids:
-            yield f"{title}: {', '.join(ids)}"
+        if others := [run_id for run_id in ids if run_id not in sentence]:
+            yield f"{title}: {', '.join(others)}"

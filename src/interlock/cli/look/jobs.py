@@ -26,6 +26,12 @@ def next_fire(job: JobInfo, now: float) -> str:
     return "" if job.next_at is None else f"{when(job.next_at, now)} ({ago(job.next_at, now)})"
 
 
+def _next(job: JobInfo, now: float) -> Any:
+    from rich.text import Text
+
+    return Text("paused", "yellow") if job.paused else "" if job.next_at is None else when(job.next_at, now)
+
+
 def _last(run: LastRun, now: float) -> Any:
     from rich.text import Text
 
@@ -34,10 +40,11 @@ def _last(run: LastRun, now: float) -> Any:
 
 JOBS = Listing[JobInfo](
     "jobs",
-    "no jobs",
+    "no jobs are declared; interlock init writes a project with some",
     Column("job", "id"),
     Column("schedule", "schedule_text", gives_way=True),
-    Column("next", lambda job: job, Form(next_fire, lambda job: exact(job.next_at))),
+    Column("next", lambda job: job, Form(_next, lambda job: exact(job.next_at))),
+    Column("fires", "next_at", Form(lambda at, now: ago(at, now)), SCREEN, spare=1),
     Column("last run", "last_run", Form(_last, lambda run: str(run.state))),
     Column("live", form=COUNT),
     Column("other code", lambda job: f"on {', '.join(job.other_code)}" if job.other_code else None, on=SCREEN),

@@ -15,6 +15,7 @@ from interlock.cli.shared.options import FINDING, Flags, JsonOption, argument, o
 from interlock.cli.shared.server import LATEST, RUN_HELP, client_of, run_of
 from interlock.client.http.client import Client
 from interlock.error import Forbidden, UnknownChild, UnknownRun, rebuild
+from interlock.error_lines import say
 from interlock.fields.safe_text import safe
 from interlock.interface.run_view import HelloEvent, LogEvent, LogLine, ServiceLine
 
@@ -69,10 +70,17 @@ def _print_line(line: LogLine | ServiceLine, json: bool, drawn: Callable[[], Any
 
 
 def _print_service(client: Client, name: str, follow: bool, tail: int | None, json: bool) -> None:
+    line = None
     for line in client.service_logs(name, follow=follow, last=tail):
         _print_line(line, json, partial(service_text, name, line), (line.stream,))
         if follow:
             sys.stdout.flush()
+    _say_if_nothing(line is None, json, "the service has printed nothing")
+
+
+def _say_if_nothing(is_empty: bool, json: bool, text: str) -> None:
+    if is_empty and sys.stdout.isatty() and not json:
+        say(text)
 
 
 class RunPrinter:
@@ -98,6 +106,10 @@ class RunPrinter:
                 shown[line] -= 1
             else:
                 self.show(line)
+
+    def finish(self, lines: list[LogLine]) -> None:
+        self.show_new(lines)
+        _say_if_nothing(not self._shown, self._json, "the run has logged nothing")
 
 
 def _print_stream(client: Client, run_id: str, json: bool) -> None:
@@ -136,4 +148,4 @@ def _print_run(client: Client, run_id: str, follow: bool, printer: RunPrinter) -
             else:
                 printer.show(line)
         sys.stdout.flush()
-    printer.show_new(client.logs(run_id))
+    printer.finish(client.logs(run_id))

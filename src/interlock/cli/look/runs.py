@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any
 
 from interlock.cli.draw.event_watch import draw
@@ -13,7 +14,8 @@ from interlock.cli.draw.tables import console, out, present, print_json
 from interlock.cli.shared import completion, server
 from interlock.cli.shared.options import FINDING, Flags, JsonOption, option, switch, takes, widened
 from interlock.cli.shared.output import WrongUsage
-from interlock.cli.shared.server import at_least_one, client_of
+from interlock.cli.shared.server import at_least_one, client_of, run_of
+from interlock.cli.shared.short_ids import with_short_ids
 from interlock.client.http.client import Client
 from interlock.error import BadValue, ConnectionLost, NotRunning
 from interlock.fields.field_types import did_you_mean
@@ -40,7 +42,7 @@ def _what(run: RunInfo) -> str:
 
 RUNS = Listing[RunInfo](
     "runs",
-    "no runs",
+    "no runs match; to make one: interlock submit JOB",
     Column("run", "id"),
     Column("job", "job_id"),
     Column("state", colours=COLOURS),
@@ -100,6 +102,7 @@ def command(
     most = LISTED if limit is None else limit
     at_least_one("--limit", most)
     with client_of(flags) as client:
+        find_relatives(client, asked)
         if watch and sys.stdout.isatty() and not json:
             _draw(client, asked, most)
         elif watch:
@@ -110,10 +113,20 @@ def command(
                 json,
                 lambda: {"runs": [branch for _, branch in found]},
                 lambda: (f"{branch.depth}\t{RUNS.line(branch.run)}" for _, branch in found),
-                lambda: RUNS.table([branch.run for _, branch in found], leads=[lead for lead, _ in found]),
+                lambda: RUNS.table(
+                    with_short_ids(client, [branch.run for _, branch in found]), leads=[lead for lead, _ in found]
+                ),
             )
         else:
-            RUNS.show(json, client.runs(**asked, limit=most + 1), most)
+            shorten = partial(with_short_ids, client)
+            RUNS.show(json, client.runs(**asked, limit=most + 1), most, on_screen=shorten)
+
+
+def find_relatives(client: Client, asked: dict[str, Any]) -> None:
+    """Replace the beginnings of ids in a filter by the ids."""
+    for name in ("parent", "root"):
+        if asked.get(name):
+            asked[name] = run_of(client, asked[name])
 
 
 def _family(client: Client, asked: dict[str, Any], limit: int) -> list[RunInfo]:
@@ -129,13 +142,18 @@ def _print_log(flags: Flags, asked: dict[str, Any], limit: int, watch: bool, jso
         raise WrongUsage("--output: needs --job, and takes no other filter and no --watch")
     with client_of(flags) as client:
         runs = client.job_log(asked["job"], limit)
-    print_json({"runs": runs}) if json else print_log(runs)
+    if json:
+        print_json({"runs": runs})
+    elif not runs and sys.stdout.isatty():
+        out(RUNS.empty)
+    else:
+        print_log(runs)
 
 
 def _draw(client: Client, asked: dict[str, Any], limit: int) -> None:
     def look() -> tuple[Any, bool]:
         most = min(limit, max(1, console().height - 2))
-        return RUNS.table(list(client.runs(**asked, limit=most))), False
+        return RUNS.table(with_short_ids(client, list(client.runs(**asked, limit=most)))), False
 
     draw(client, look, types=("run", "progress"), job=asked["job"], tenant=asked["tenant"])
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from interlock.cli.draw.children import everybody
 from interlock.cli.draw.event_watch import draw, looks
-from interlock.cli.draw.picture import Picture, drawing, lines_of
+from interlock.cli.draw.picture import Picture, drawing, lines_of, scrolling
 from interlock.cli.draw.tables import present
 from interlock.cli.shared.options import FINDING, Flags, JsonOption, option, switch, takes
 from interlock.cli.shared.server import RunArgument, client_of, run_of
@@ -42,7 +42,7 @@ def command(
         except (RunEnded, WaitTimeout) as error:
             failure = error
         picture = _picture(client, run_id)
-        present(json, picture._asdict, lambda: lines_of(picture), lambda: drawing(picture))
+        present(json, picture._asdict, lambda: lines_of(picture), lambda: scrolling(picture))
         if failure is not None:
             raise failure
 

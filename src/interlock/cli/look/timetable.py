@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from interlock.cli.draw.chart import LEAST_WIDTH, chart
 from interlock.cli.draw.format import counted, exact
 from interlock.cli.draw.tables import console, out, print_json
-from interlock.cli.draw.zones import named_zone
+from interlock.cli.draw.zones import ZoneOption, zone_for
 from interlock.cli.shared.options import FINDING, Flags, JsonOption, option, takes
 from interlock.cli.shared.server import client_of
 from interlock.error import BadValue
@@ -35,7 +35,7 @@ def command(
         ),
     ] = None,
     width: Annotated[int | None, option("NUMBER", "Draw a chart of this many characters, even when piped.")] = None,
-    tz: Annotated[str | None, option("ZONE", "Time zone of the chart. Default: local.", "--tz")] = None,
+    tz: ZoneOption = None,
     json: JsonOption = False,
 ) -> None:
     """Draw the fires of the next hours: a row for each job, time from left to right.
@@ -50,10 +50,11 @@ def command(
         raise BadValue("--width", width, f"{LEAST_WIDTH} or more")
     if limit is not None and not 1 <= limit <= most:
         raise BadValue("--limit", limit, f"a number from 1 to {most:,}")
-    zone = None if tz is None else named_zone(tz)
     rows = limit or max(5, console().height - AROUND)
     with client_of(flags) as client:
         found = client.timetable(length, rows if is_chart else MOST)
+        schedules = [client.job(job.job_id).schedule for job in found.jobs] if is_chart and tz is None else []
+    zone = zone_for(tz, schedules)
     if not is_chart:
         print_fires(found, limit or PIPED, json)
     elif not found.jobs:

@@ -11,11 +11,10 @@ from interlock.cli.draw.listing import LENGTH, PIPE, SCREEN, Column, Form, Listi
 from interlock.cli.draw.tables import console, each, json_text, report_each
 from interlock.cli.shared import completion
 from interlock.cli.shared.options import FINDING, Flags, JsonOption, argument, option, switch, takes
-from interlock.cli.shared.output import WrongUsage
+from interlock.cli.shared.output import WrongUsage, check_choice
 from interlock.cli.shared.server import client_of
 from interlock.client.http.client import Client
 from interlock.error import Ambiguous, BadValue, UnknownWorker
-from interlock.fields.field_types import did_you_mean
 from interlock.model.pool import WorkerAction, WorkerInfo, WorkerState
 
 COLOURS = {
@@ -33,11 +32,20 @@ def _labels(worker: WorkerInfo) -> list[str]:
     return [f"{name}={value}" for name, value in worker.labels.items()]
 
 
+def _link(worker: WorkerInfo) -> str | None:
+    """Say how a worker on another machine is connected; its id begins with the name of its token."""
+    token, colon, _ = worker.id.partition(":")
+    if not colon or worker.state is WorkerState.AWAY:
+        return None
+    return f"remote, token {token}"
+
+
 WORKERS = Listing[WorkerInfo](
     "workers",
-    "no workers",
+    "no workers are connected",
     Column("worker", "id"),
     Column("pool"),
+    Column("connected", _link, on=SCREEN, spare=1),
     *piped("region"),
     Column("state", colours=COLOURS),
     Column("runs", lambda worker: f"{worker.active}/{worker.slots}", on=SCREEN),
@@ -59,11 +67,7 @@ def command(
     flags: Flags,
     action: Annotated[
         str | None,
-        argument(
-            "[drain|resume|remove]",
-            "Action on the workers named after it.",
-            lambda incomplete: [one for one in map(str, WorkerAction) if one.startswith(incomplete)],
-        ),
+        argument("[drain|resume|remove]", "Action on the workers named after it.", completion.of(*WorkerAction)),
     ] = None,
     named: Annotated[
         list[str] | None, argument("[WORKER]...", "Ids of workers, or their beginnings.", completion.workers)
@@ -80,8 +84,7 @@ def command(
 
     Piped: id, pool, region, state, runs, slots, CPU, memory and GPU in percent, seconds since the last sign of life,
     seconds by which its clock is ahead, capabilities, labels and tenants, separated by tabs."""
-    if action is not None and action not in (words := list(map(str, WorkerAction))):
-        raise BadValue("action", action, f"one of {', '.join(words)}{did_you_mean(action, words)}")
+    check_choice("action", action, WorkerAction)
     if action is not None and (pool is not None or watch):
         raise WrongUsage(f"--pool and --watch cannot be combined with {action}: name the workers")
     with client_of(flags) as client:

@@ -18,6 +18,8 @@ from interlock.cli.draw import children
 from interlock.cli.draw.format import COLOURS, ago, span
 from interlock.cli.draw.listing import COUNT, LENGTH, NUMBER, Column, Listing
 from interlock.cli.draw.tables import console, full_screen, plain
+from interlock.cli.run.next_steps import how_to_begin
+from interlock.cli.shared.short_ids import short_id
 from interlock.core.attempts.silence import Silence
 from interlock.core.policy.judge_state import Judging
 from interlock.core.routing.workers import state_of
@@ -33,8 +35,14 @@ REFRESH = 0.25
 MOST_HELD = 1000  # lines of standard error kept for the end
 MOST_COUNTED = 50_000  # live runs counted by job
 LEAST_HEIGHT = 20  # rows of a terminal with room for the commands to try
-_KINDS = {State.RUNNING: "running", State.DISPATCHED: "running", State.RETRYING: "retrying"}
-_COUNTS = ("waiting", "running", "retrying", "succeeded", "failed", "other")
+HINTS = 30.0  # seconds for which it shows them
+_KINDS = {
+    State.APPROVAL_REQUIRED: "to approve",
+    State.RUNNING: "running",
+    State.DISPATCHED: "running",
+    State.RETRYING: "retrying",
+}
+_COUNTS = ("to approve", "waiting", "running", "retrying", "succeeded", "failed", "other")
 
 
 class HeldErrors:
@@ -111,7 +119,7 @@ SLOT_LINES = Listing[SlotLine](
 ENDED_LINES = Listing[Run](
     "runs",
     "",
-    Column("ended last", "id"),
+    Column("ended last", lambda run: short_id(run.id)),
     Column("job", "job_id"),
     Column("state", colours=COLOURS),
     Column("attempts", "attempt", COUNT),
@@ -150,9 +158,15 @@ async def show_live(scheduler: Scheduler, steps: Sequence[str], errors: HeldErro
                 rate = 0.7 * rate + 0.3 * latest if rate else latest
             before, at = done, now
             lines = [plain(line.decode(errors="replace")) for line in errors.lines or ()]
-            head = _head(scheduler, rate, now - started)
-            live.update(_view(screen, head, steps, _sections(scheduler, screen.height), lines), refresh=True)
+            head = _head(scheduler, rate, now - started, screen.width)
+            top = hints(scheduler.is_empty, steps, now - started)
+            live.update(_view(screen, head, top, _sections(scheduler, screen.height), lines), refresh=True)
             await asyncio.sleep(REFRESH)
+
+
+def hints(is_empty: bool, steps: Sequence[str], uptime: float) -> Sequence[str]:
+    """Return the lines below the first one: commands to try for a while, or how to begin while nothing is to run."""
+    return how_to_begin() if is_empty else steps if uptime < HINTS else ()
 
 
 def summary(scheduler: Scheduler) -> str:
@@ -193,25 +207,26 @@ def _shares(wanted: Sequence[int], room: int) -> list[int]:
     return shares
 
 
-def _head(scheduler: Scheduler, rate: float, uptime: float) -> Text:
+def _head(scheduler: Scheduler, rate: float, uptime: float, width: int) -> Text:
+    """Return the first line: as many figures as it has room for, those first that need a person."""
     engine, workers = scheduler.engine, scheduler.workers
     count, restarts = sum(worker.status in UP for worker in workers), sum(worker.restarts for worker in workers)
-    return Text.assemble(
-        ("interlock ", "bold"),
-        f"up {span(uptime)} · {rate:,.0f} ended/s · {engine.metrics.submitted:,} submitted · ",
-        f"{len(engine.state.runs):,} live · {count:,} worker{'s' * (count != 1)}",
-        f" ({restarts} restarted)" if restarts else "",
-        (f" · {len(engine.state.of(Judging).awaiting_approval):,} to approve", "yellow")
-        if engine.state.of(Judging).awaiting_approval
-        else "",
-        (" · store unavailable", "bold red") if not engine.present.available else "",
-        f" · {engine.metrics.commits:,} commits",
-        f" · {engine.state.of(Silence).stale_messages:,} stale messages"
-        if engine.state.of(Silence).stale_messages
-        else "",
-        no_wrap=True,
-        overflow="ellipsis",
-    )
+    waiting, stale = len(engine.state.of(Judging).awaiting_approval), engine.state.of(Silence).stale_messages
+    figures = [
+        ("store unavailable", "bold red", not engine.present.available),
+        (f"{waiting:,} to approve", "yellow", waiting),
+        (f"{len(engine.state.runs):,} live", "", True),
+        (f"{count:,} worker{'s' * (count != 1)}" + (f" ({restarts} restarted)" if restarts else ""), "", True),
+        (f"{rate:,.0f} ended/s", "", True),
+        (f"{engine.metrics.submitted:,} submitted", "", True),
+        (f"{engine.metrics.commits:,} commits", "", True),
+        (f"{stale:,} stale messages", "", stale),
+    ]
+    head = Text.assemble(("interlock ", "bold"), f"up {span(uptime)}", no_wrap=True, overflow="ellipsis")
+    for text, style, is_shown in figures:
+        if is_shown and len(head) + 3 + len(text) <= width:
+            head.append(" · ").append(text, style)
+    return head
 
 
 def _sections(scheduler: Scheduler, most: int) -> list[Section]:
@@ -224,14 +239,16 @@ def _sections(scheduler: Scheduler, most: int) -> list[Section]:
 
 
 def _jobs(scheduler: Scheduler, most: int, now: float) -> Section:
-    """Return jobs with live runs first, then scheduled ones by next fire time, then those that ran before."""
+    """Return jobs that need a person first, then those with live runs, then scheduled ones by next fire time, then
+    those that ran before."""
     state, ended = scheduler.engine.state, scheduler.engine.metrics.by_job
     live: dict[str, Counter[str]] = {}
     for run in islice(state.runs.values(), MOST_COUNTED):
         live.setdefault(run.job_id, Counter())[_KINDS.get(run.state, "waiting")] += 1
     next_at = dict(islice(_soonest(state.timetable), most))
     lines = []
-    for job_id in islice(dict.fromkeys(chain(sorted(live), next_at, sorted(ended))), most):
+    first = sorted(live, key=lambda job_id: (not live[job_id]["to approve"], job_id))
+    for job_id in islice(dict.fromkeys(chain(first, next_at, sorted(ended))), most):
         counts = live.get(job_id, Counter())
         for name, count in ended.get(job_id, {}).items():
             counts[name if name in _COUNTS else "other"] += count

@@ -35,6 +35,16 @@ def next_steps(
     return [f"{url or _short(settings.http_socket_path())} · in another terminal, in this folder, try", *steps]
 
 
+def how_to_begin() -> list[str]:
+    us = _as_called()
+    return [
+        "nothing to run yet: stop it with Ctrl-C, and begin with one of these",
+        f"{us} init FOLDER         write a small project that runs",
+        f"{us} up -A MODULE:APP    run the jobs of an app",
+        f"{us} up FILE.yaml        run the jobs and services of a file",
+    ]
+
+
 def _as_called() -> str:
     """Return the command as the user called it."""
     path = Path(sys.argv[0])

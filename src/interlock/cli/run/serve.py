@@ -15,7 +15,7 @@ from interlock.cli.check.doctor_checks import settings_file
 from interlock.cli.draw.format import policy_line, reload_line
 from interlock.cli.draw.tables import console
 from interlock.cli.run.live import HeldErrors, show_live, summary
-from interlock.cli.run.next_steps import next_steps
+from interlock.cli.run.next_steps import how_to_begin, next_steps
 from interlock.cli.shared.output import mute
 from interlock.client.submission import submit
 from interlock.config import Resolved
@@ -145,6 +145,8 @@ async def _serve(
     workers = f", workers {scheduler.elsewhere}" if scheduler.elsewhere else ""
     _say(f"interlock: {scheduler.settings.database}, socket {scheduler.settings.socket_path()}{workers}{where}")
     _say(policy_line(scheduler.engine.present.catalog.policy))
+    if scheduler.is_empty and errors is None:
+        _say("\n  ".join(how_to_begin()))
     display = None if errors is None else loop.create_task(show_live(scheduler, steps(), errors))
     ended = loop.create_task(scheduler.wait())
     waiting = loop.create_task(asked.wait())

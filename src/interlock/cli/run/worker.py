@@ -18,6 +18,7 @@ def command(flags: Flags, name: Annotated[str, option("TEXT", "First part of the
     INTERLOCK_WORKER_TOKEN or in a file."""
     from interlock import runtime
     from interlock.error import BadValue
+    from interlock.error_lines import say
     from interlock.fields.field import copy_fields
     from interlock.log_lines import log_to_stderr
     from interlock.model.job import NAME
@@ -33,4 +34,10 @@ def command(flags: Flags, name: Annotated[str, option("TEXT", "First part of the
     # Tokens are for the scheduler, not for handlers.
     for variable in (WORKER_TOKEN, *(token.env for token in settings.tokens if token.env is not None)):
         os.environ.pop(variable, None)
-    runtime.run(run_worker(options, bus_to_scheduler(resolved.client)))
+    where = resolved.client.connect
+
+    def welcomed(worker_id: str) -> None:
+        if where is not None:
+            say(f"{worker_id} is connected to {where}: pool {options.pool}, {options.slots} slots")
+
+    runtime.run(run_worker(options, bus_to_scheduler(resolved.client), welcomed))

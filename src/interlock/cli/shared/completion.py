@@ -50,6 +50,11 @@ def states(incomplete: str) -> list[str]:
     return [str(state) for state in POSSIBLE if state.startswith(incomplete)]
 
 
+def of(*words: str) -> Callable[[str], list[str]]:
+    """Return the completion of fixed words."""
+    return lambda incomplete: [str(word) for word in words if word.startswith(incomplete)]
+
+
 def _ask(ctx: typer.Context, incomplete: str, find: Callable[[Client], Iterable[tuple[str, str]]]) -> Completions:
     logging.disable()
     given: dict[str, Any] = ctx.params

@@ -2,8 +2,10 @@
 
 import os
 import sys
+from collections.abc import Iterable
 
-from interlock.error import BadInput, ExitCode, InterlockError
+from interlock.error import BadInput, BadValue, ExitCode, InterlockError
+from interlock.fields.field_types import did_you_mean
 
 
 class WrongUsage(BadInput, code="usage"):
@@ -16,6 +18,13 @@ class NotUp(InterlockError, code="service_not_up", exit_code=ExitCode.NOT_SUCCEE
 
 class AuditBroken(InterlockError, code="audit_broken"):
     """An entry of the audit was altered, removed or reordered."""
+
+
+def check_choice(field: str, value: str | None, known: Iterable[str]) -> None:
+    """Refuse a value that is none of the known ones; None is not given."""
+    words = [str(word) for word in known]
+    if value is not None and value not in words:
+        raise BadValue(field, value, f"one of {', '.join(words)}{did_you_mean(value, words)}")
 
 
 def mute(descriptor: int) -> None:
