@@ -8,7 +8,7 @@ from unittest.mock import patch
 from interlock.core import step
 from interlock.core.decisions import Decisions
 from interlock.core.lanes.gate import LimitGate
-from interlock.core.routing import dispatch as routing
+from interlock.core.routing import roster
 from interlock.core.routing.roster import DemandKey, Roster, Worker, WorkerGroup
 from interlock.core.tenants.tenant import Tenant
 from interlock.model.explanation import Obstacle
@@ -24,7 +24,7 @@ def careless_routing_step(sabotage: Sabotage) -> Callable[..., Decisions]:
         "route_ignores_drain": patch.object(Worker, "takes_work", property(lambda self: self.connected)),
         "route_forgets_parked": patch.object(Roster, "_offer", _wake_nobody),
         "route_counts_less": patch.object(LimitGate, "room", _one_more),
-        "route_gives_up_soon": patch.object(routing, "MOST_TRIES", 1),
+        "route_gives_up_soon": patch.object(roster, "MOST_TRIES", 1),
     }
     chosen = next(change for name, change in exchanged.items() if getattr(sabotage, name))
 

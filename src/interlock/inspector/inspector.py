@@ -160,13 +160,12 @@ class Inspector:
     async def _scan(self, plan: ScanPlan, unscanned: list[Unscanned]) -> list[Scanned]:
         """Scan results and logs, and give the scheduler a sign of life meanwhile."""
         assert plan.policy is not None
-        parts = await asyncio.to_thread(parts_of, unscanned)  # logs may be long
-        scanning = asyncio.ensure_future(self._pipe.scan(plan.policy, parts))
+        scanning = asyncio.ensure_future(self._pipe.scan(plan.policy, parts_of(unscanned)))
         try:
             while not (await asyncio.wait([scanning], timeout=SIGN))[0]:
                 if self._pipe.is_ready:
                     await self._connection.ask(ReportScans(0, plan.position, plan.digest, []))
-            return await asyncio.to_thread(join_scans, unscanned, scanning.result())
+            return join_scans(unscanned, scanning.result())
         finally:
             if not scanning.done():
                 # The answers to come would be taken for those of the next results.
