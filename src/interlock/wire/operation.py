@@ -1,7 +1,7 @@
 """Requests that are operations as they are: route, OpenAPI, clients and reference are made from the class.
 
-Fields that the route names are parameters of the path. The others are those of the query, or of the body where the
-operation changes something. The docstring is the text: the summary, one sentence, and then the description.
+Fields that the route names are parameters of the path, the others those of the query. An operation with a body is still
+declared in `interface/`. The docstring is the text: the summary, one sentence, and then the description.
 """
 
 from collections.abc import Iterator, Mapping
