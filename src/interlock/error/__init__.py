@@ -5,4 +5,5 @@ from interlock.error.base import *  # noqa: F403 - one place to import errors fr
 from interlock.error.http import *  # noqa: F403 - as above
 from interlock.error.service import *  # noqa: F403 - as above
 from interlock.error.storage import *  # noqa: F403 - as above
+from interlock.error.value import *  # noqa: F403 - as above
 from interlock.error.work import *  # noqa: F403 - as above

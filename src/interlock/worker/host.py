@@ -66,13 +66,11 @@ class Host(Endpoint):
     ) -> None:
         """`jobs` are those of the app, with the digests of their code; `measure` says how busy the machine is;
         `on_welcome` is called after each time that a scheduler has accepted it."""
-        self._bus = bus
-        self._executor = executor
+        self._bus, self._executor = bus, executor
         self._jobs = dict(jobs)
         self._settings = settings
         self._clock = clock if clock is not None else LoopClock()
-        self._measure = measure
-        self._on_welcome = on_welcome
+        self._measure, self._on_welcome = measure, on_welcome
         self._unanswered = 0  # loads sent since the last message of the scheduler
         self._skew = 0.0  # the scheduler's wall clock minus this one, if that matters
         self._early = EarlyAttempts(self._clock, self._begin)
