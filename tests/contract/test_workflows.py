@@ -8,6 +8,7 @@ from interlock.core.workflows.flow import EndedStep
 from interlock.model.run import Run
 from interlock.model.state import State
 from interlock.ports.store import Lookup, PruneLimits, RunFilter
+from interlock.stores.sqlite.store import SqliteStore
 from tests.contract.conftest import AnyStore
 from tests.contract.samples import make_run, take
 from tests.contract.test_pruning import put
@@ -64,3 +65,12 @@ async def test_a_workflow_is_deleted_with_its_steps_and_no_step_without_it(store
     assert (pruned.runs, pruned.more) == (3, False)
     rows = await store.runs(RunFilter(), None, 10)
     assert sorted(run.id for run in rows.runs) == ["g", "g@a", "g@c", "last"]
+
+
+async def test_the_newest_run_stays_with_its_workflow(store: AnyStore) -> None:
+    """A store that numbers runs counts on from it; one in memory does not."""
+    await take(store)
+    await put(store, flow("f"), step("f@a"))
+    await store.prune(OLD)
+    kept = [run.id for run in (await store.runs(RunFilter(), None, 10)).runs]
+    assert kept == (["f@a", "f"] if isinstance(store, SqliteStore) else [])

@@ -10,10 +10,13 @@ from interlock.core.workflows.flow import Flows
 from interlock.model.bulk import RunAction
 from interlock.model.job import Job, Retry
 from interlock.model.letter import DeadLetter
+from interlock.model.run import RunFilter
 from interlock.model.state import State
+from interlock.model.tenant import TenantSpec
 from interlock.model.work import JobRun
 from interlock.model.workflow import OnError, Then
 from interlock.wire.message import Stop
+from interlock.wire.request import StartBulk
 from tests.core.flows import FlowMachine, flow, step
 
 CONTINUE = OnError(then=Then.CONTINUE)
@@ -436,3 +439,64 @@ def test_killed_after_every_commit_it_comes_to_the_same_end_with_the_same_steps(
     assert undisturbed[0] is (State.FAILED if fails else State.SUCCEEDED)
     for number in range(1, 8):
         assert play(number) == undisturbed
+
+
+@pytest.mark.behaviour("WFL-12", "RUN-10", "RUN-22")
+@pytest.mark.parametrize("by", ["cancel", "deadline"])
+def test_a_closing_workflow_does_not_wait_for_its_step_for_errors_if_it_is_to_end(by: str) -> None:
+    clean = step("clean", sleep=600.0)
+    machine = FlowMachine(flow(step("a", on_error=OnError(step="clean")), clean, deadline=10.0))
+    run_id = machine.begin()
+    machine.fail(f"{run_id}@a")
+    assert machine.live(run_id) == ["clean"]
+    if by == "cancel":
+        machine.cancel(run_id)
+    else:
+        machine.advance(10)
+    assert (machine.state_of(run_id), machine.state_of(f"{run_id}@clean")) == (State.FAILED, State.CANCELLED)
+
+
+@pytest.mark.behaviour("RUN-25")
+def test_a_retry_of_many_leaves_steps_to_their_workflow() -> None:
+    machine = FlowMachine(flow(step("a")))
+    run_id = machine.begin()
+    machine.fail(f"{run_id}@a")
+    machine.step(("client", StartBulk(3, "again", RunAction.RETRY, RunFilter(), "again", "ann")))
+    machine.step()
+    again = [run for run in machine.store.runs_by_id.values() if run.id not in (run_id, f"{run_id}@a")]
+    assert [run.job_id for run in again] == ["flow", "work"]
+    assert again[1].id == f"{again[0].id}@a"
+
+
+@pytest.mark.behaviour("SEC-5")
+def test_a_secret_stays_one_in_the_values_of_a_workflow() -> None:
+    whole = step("a", with_={"token": "${input.token}", "cel": "${'x' + input.token}"})
+    longer = step("b", with_={"header": "Bearer ${input.token}"}, on_error=CONTINUE)
+    machine = FlowMachine(flow(whole, longer, step("c", sleep="${input.token}"), result="${input}"))
+    run_id = machine.begin({"token": {"$secret": "hunter2"}})
+    assert machine.payload_of(f"{run_id}@a") == {"token": {"$secret": "hunter2"}, "cel": "x•••"}
+    machine.done(f"{run_id}@a")
+    assert "a secret cannot be a part of a longer text" in str(machine.run(f"{run_id}@b").error)
+    assert "hunter2" not in str(machine.run(f"{run_id}@c").error)
+    machine = FlowMachine(flow(step("a"), result="${input}"))
+    run_id = machine.begin({"token": {"$secret": "hunter2"}})
+    machine.done(f"{run_id}@a")
+    run = machine.run(run_id)
+    assert (run.state, run.result, "hunter2" in str(run.error)) == (State.FAILED, None, False)
+
+
+def test_items_of_two_workflows_have_the_options_of_their_own_step() -> None:
+    def of(id: str, lane: str) -> Job:
+        return flow(step("all", for_each=[1], lane=lane), id=id)
+
+    machine = FlowMachine(of("flow", "team"), of("other", "subagent"))
+    runs = [machine.submit(id) for id in ("flow", "other")]
+    assert [machine.run(f"{run_id}@all.0").lane for run_id in runs] == ["team", "subagent"]
+
+
+@pytest.mark.behaviour("RUN-26", "WFL-14")
+def test_a_step_gets_no_lane_that_its_tenant_may_not_use() -> None:
+    machine = FlowMachine(flow(step("a", lane="team")), tenants={"acme": TenantSpec(lanes=("main",))})
+    run_id = machine.begin(tenant="acme")
+    assert machine.run(f"{run_id}@a").error == "lane: 'team' is not a lane of tenant 'acme'; use one of main"
+    assert machine.state_of(run_id) is State.FAILED

@@ -12,6 +12,7 @@ import msgspec
 from interlock.error import BadValue
 from interlock.fields import payload
 from interlock.fields.field_types import FieldPath, Kind, Schema
+from interlock.fields.secret import BadSecret, Secret
 
 _PART = re.compile(r"""\$\$\{|\$\{((?:[^{}"']|"[^"]*"|'[^']*'|\{[^{}]*\})*)\}|\$\{""")
 _PATH = re.compile(r"""([A-Za-z_]\w*)((?:\.[A-Za-z_]\w*|\[(?:\d{1,9}|"[^"\\]*"|'[^'\\]*')\])*)""")
@@ -63,6 +64,8 @@ def fill(value: Any, evaluate: Callable[[str], Any]) -> Any:
         if part[1] is None:
             return "${"
         found = evaluate(part[1].strip())
+        if type(found) is Secret:
+            raise BadSecret(f"{part[0]}: a secret cannot be a part of a longer text; pass it as a value of its own")
         return found if isinstance(found, str) else msgspec.json.encode(found).decode()
 
     return _PART.sub(text_of, value)

@@ -45,6 +45,8 @@ def needs_next_page(state: SchedulerState, needs: Needs) -> None:
 
 def _need(state: SchedulerState, needs: Needs, bulk_id: str, wanted: RunFilter, before: int | None) -> None:
     ended = replace(wanted, states=wanted.states or UNSUCCESSFUL, live=False)
+    if wanted.parent is None and wanted.root is None:
+        ended = replace(ended, is_step=False)  # a workflow that is retried runs its steps again
     needs.pages[bulk_id] = (ended, before, min(PAGE, state.limits.bulk_runs))
 
 

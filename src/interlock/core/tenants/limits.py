@@ -68,15 +68,25 @@ def check_tenants(p: Pass, wanted: Iterable[tuple[str, str]], *, submitted: bool
         if tenant is not None:
             found[name] = tenant
             counts[name] += 1
-            if tenant.spec.lanes and lane not in tenant.spec.lanes:
-                allowed = ", ".join(tenant.spec.lanes)
-                raise Forbidden(f"lane: {lane!r} is not a lane of tenant {name!r}; use one of {allowed}")
+            _check_lane(tenant, lane)
     for name, count in counts.items():
         _check_room(p, found[name], count, submitted)
     for name, count in counts.items():
         tenant = found[name]
         if submitted and tenant.refuses and (gate := tenant.rate_gate(p.state.gates)) is not None:
             gate.take(p, count)
+
+
+def check_lane(p: Pass, name: str, lane: str) -> None:
+    """Refuse a run in a lane that its tenant may not use."""
+    if (tenant := p.state.of(Tenants).find(name)) is not None:
+        _check_lane(tenant, lane)
+
+
+def _check_lane(tenant: Tenant, lane: str) -> None:
+    if tenant.spec.lanes and lane not in tenant.spec.lanes:
+        allowed = ", ".join(tenant.spec.lanes)
+        raise Forbidden(f"lane: {lane!r} is not a lane of tenant {tenant.id!r}; use one of {allowed}")
 
 
 def _check_room(p: Pass, tenant: Tenant, count: int, submitted: bool) -> None:

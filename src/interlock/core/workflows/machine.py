@@ -144,7 +144,7 @@ def _follow_graph(p: Pass, flow: Flow, workflow: Workflow) -> None:
         _close(p, flow, state, f"step {found.failed!r}: {end.state}", error=_told(found.failed, end), keeps=keeps)
     elif found.is_done:
         try:
-            _succeed(p, flow, payload.encode(scope.fill(workflow.result, "result"), "result"))
+            _succeed(p, flow, payload.encode_result(scope.fill(workflow.result, "result")))
         except Unread:
             unread |= references(text for _, text in expressions(workflow.result))
         except (NoValue, InterlockError) as error:
@@ -234,11 +234,13 @@ def _close(
     error: str | None = None,
     keeps: str | None = None,
 ) -> bool:
-    """Decide the end of a workflow, and cancel its live steps but the one that follows the error."""
+    """Decide the end of a workflow, and cancel its live steps but the one that follows the error. If the end is decided
+    already, cancel that one too."""
     run, flows = flow.run, p.state.of(Flows)
     flows.touched[run.id] = None
-    if run.closing is not None:
-        return False
+    if (closing := run.closing) is not None:
+        kept = p.state.runs.get(flow.id_of(closing.keeps)) if closing.keeps else None
+        return kept is not None and cancel_run(p, kept, reason, actor)
     p.set_facet(run, workflow=WorkflowFacet(Closing(state, reason, actor, keeps)))
     run.error = error
     for name in [name for name in flow.live if name != keeps]:

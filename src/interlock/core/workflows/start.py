@@ -7,6 +7,7 @@ import msgspec
 from interlock.core.entry.admission import lane_of
 from interlock.core.entry.lineage import place as put_under
 from interlock.core.state import WAIT
+from interlock.core.tenants.limits import check_lane
 from interlock.core.transition import Pass
 from interlock.core.workflows.flow import BUILT_IN, MOST_VARIANTS, Flow, Flows
 from interlock.core.workflows.values import NoValue, Scope
@@ -90,6 +91,7 @@ def _start_group(p: Pass, flow: Flow, step: WorkflowStep, scope: Scope) -> None:
 def make_run(p: Pass, flow: Flow, step: WorkflowStep, name: str, arguments: dict[str, Any]) -> None:
     """Make the run of a step, or of an item of a group; raise `InterlockError`."""
     job = job_for(p, flow, step)
+    check_lane(p, flow.run.tenant, lane_of(p, job.lane or MAIN)[0])
     given = {**(job.payload or {}), **arguments}
     for secret in job.secrets:
         if isinstance(given.get(secret), str):
@@ -99,13 +101,14 @@ def make_run(p: Pass, flow: Flow, step: WorkflowStep, name: str, arguments: dict
 
 def job_for(p: Pass, flow: Flow, step: WorkflowStep) -> Job:
     """Return the job that a step runs, with the step's own options; raise `UnknownJob`."""
-    version, own = flow.run.job_version, step.retry or step.lane
+    above = flow.run if flow.step is None else p.state.runs[str(flow.run.parent)]  # the workflow, above a group too
+    version, own = above.job_version, step.retry or step.lane
     if step.run is None:
         job = p.state.job(step.job or step.workflow or "")
         if not own:
             return job
     else:
-        job = p.state.versions[version] if flow.step is None else p.state.versions[_above(p, flow).job_version]
+        job = p.state.versions[version]
     flows = p.state.of(Flows)
     key = version, job.version, step.id
     found = flows.variants.get(key)
@@ -120,11 +123,6 @@ def job_for(p: Pass, flow: Flow, step: WorkflowStep) -> Job:
             flows.variants.clear()
         flows.variants[key] = found
     return found
-
-
-def _above(p: Pass, flow: Flow) -> Run:
-    """Return the run of the workflow that a group is part of."""
-    return p.state.runs[str(flow.run.parent)]
 
 
 def _make_ended(p: Pass, flow: Flow, step: WorkflowStep, state: State, reason: str, error: str | None = None) -> None:

@@ -7,6 +7,7 @@ import msgspec
 
 from interlock.core.workflows.flow import Flow
 from interlock.error import InterlockError
+from interlock.fields.secret import MASK, Secret, from_json
 from interlock.fields.template import Path, fill, path_of
 from interlock.policy.expression import Unevaluated
 from interlock.policy.value_expression import ROOTS, compiled_value, roots_in, steps_in
@@ -58,7 +59,7 @@ class Scope:
             return self._follow(path, expression)
         try:
             roots = {name: self._root(name, expression) for name in roots_in(expression)}
-            return compiled_value(expression)(roots)
+            return compiled_value(expression)(_masked(roots))
         except (Unevaluated, InterlockError) as error:
             raise NoValue(f"${{{expression}}} has no value: {error}") from None
 
@@ -106,5 +107,14 @@ class Scope:
                 found = flow.ended[name].result
             if found is None and (name == INPUT or flow.ended[name].is_stored):
                 raise Unread
-            self._decoded[name] = None if found is None else msgspec.json.decode(found)
+            self._decoded[name] = None if found is None else from_json(msgspec.json.decode(found))
         return self._decoded[name]
+
+
+def _masked(value: Any) -> Any:
+    """Return a value without its secrets, as CEL sees it."""
+    if type(value) is dict:
+        return {name: _masked(item) for name, item in value.items()}
+    if type(value) is list:
+        return [_masked(item) for item in value]
+    return MASK if type(value) is Secret else value

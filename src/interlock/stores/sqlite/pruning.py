@@ -58,6 +58,8 @@ def _find(limits: PruneLimits, first: int, last: int, counted: Counted, connecti
     """Return the numbers of all such runs, or more than one call deletes."""
     owner = connection.execute(QUERIES["get_number_at"], {"position": read_position(connection)}).fetchone()
     stays = {last} if owner is None else {last, owner[0]}
+    # A workflow is pruned with its steps.
+    stays |= {row[0] for row in connection.execute(QUERIES["find_roots"], {"numbers": _json(sorted(stays))})}
     enough = limits.runs + 1 + len(stays)
     unreached = _unreached(connection)
 

@@ -321,6 +321,10 @@ SELECT steps.number FROM runs CROSS JOIN runs AS steps INDEXED BY sqlite_autoind
 ON steps.id > runs.id || '@' AND steps.id < runs.id || 'A'
 WHERE runs.number IN (SELECT value FROM json_each(:numbers)) AND runs.attempt = 0 AND runs.started_at IS NOT NULL;
 
+-- name: find_roots
+SELECT roots.number FROM runs JOIN runs AS roots ON roots.id = substr(runs.id, 1, instr(runs.id, '@') - 1)
+WHERE runs.number IN (SELECT value FROM json_each(:numbers)) AND instr(runs.id, '@') > 0;
+
 -- name: prune_logs
 DELETE FROM logs WHERE run_id IN ({pruned_ids});
 
