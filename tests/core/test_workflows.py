@@ -500,3 +500,14 @@ def test_a_step_gets_no_lane_that_its_tenant_may_not_use() -> None:
     run_id = machine.begin(tenant="acme")
     assert machine.run(f"{run_id}@a").error == "lane: 'team' is not a lane of tenant 'acme'; use one of main"
     assert machine.state_of(run_id) is State.FAILED
+
+
+@pytest.mark.behaviour("SES-4")
+def test_workflows_of_a_session_do_not_collapse() -> None:
+    machine = FlowMachine(flow(step("a", with_={"n": "${input.n}"})))
+    runs = [machine.begin({"n": number}, session="s") for number in (1, 2)]
+    machine.advance(0.8)
+    machine.done(f"{runs[0]}@a")
+    machine.done(f"{runs[1]}@a")
+    assert [machine.state_of(run_id) for run_id in runs] == [State.SUCCEEDED] * 2
+    assert [machine.payload_of(f"{run_id}@a") for run_id in runs] == [{"n": 1}, {"n": 2}]

@@ -77,7 +77,7 @@ def stays_held(p: Pass, run: Run) -> bool:
 def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
     """Explain a hold: the run does not start before somebody releases it."""
     hold = None if run.facets is None else run.facets.hold
-    if hold is not None and run.state not in HOLDS_SLOT:
+    if hold is not None and run.state not in HOLDS_SLOT and run.state is not State.UNDER_WAY:
         text = f"is held by {hold.by} until it is released"
         yield Reason(kind=ReasonKind.HELD, text=text, name=hold.by, since=hold.at)
 

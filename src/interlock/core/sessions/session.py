@@ -144,14 +144,15 @@ MOST_COLLECTED = 16 * LIMIT  # bytes of the payloads that a run collects: they g
 
 def collapse(p: Pass, into: Run, run: Run) -> bool:
     """End a scheduled run as skipped, and give its payloads to another that waits. Change nothing and return False if
-    that one has been dispatched, is of another job, is judged differently by the policy, or has no room for them."""
+    that one has been dispatched, is of another job, is judged differently by the policy, or has no room for them.
+    Workflows do not collapse: a step reads one payload."""
     own = Collected(1, LIMIT if run.payload is None else len(run.payload))
     before = [run.facets.collected for run in (into, run) if run.facets is not None]
     parts = [own, *filter(None, before)]
     total = Collected(sum(part.payloads for part in parts), sum(part.bytes for part in parts))
     if into.state in HOLDS_SLOT or into.job_id != run.job_id or total.bytes > MOST_COLLECTED:
         return False
-    if is_judged(p.state) and not _are_alike(into, run):
+    if p.state.job_of(run).workflow is not None or (is_judged(p.state) and not _are_alike(into, run)):
         return False
     p.move(run, State.SKIPPED, f"debounced into {into.id}")
     p.set_facet(run, collapsed_into=CollapsedInto(into.id))
