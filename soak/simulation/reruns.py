@@ -32,7 +32,7 @@ class Reruns:
     def before(self, batch: Batch) -> None:
         for bulk in batch.of(BulkRequest):
             if bulk.action is RunAction.RETRY and bulk.id not in self._meant:
-                wanted = replace(bulk.wanted, states=bulk.wanted.states or UNSUCCESSFUL)
+                wanted = replace(bulk.wanted, states=bulk.wanted.states or UNSUCCESSFUL, is_step=False)
                 fits = [run for run in self._disk.runs_by_id.values() if wanted.fits(run) and run.job_id in _KEPT]
                 self._meant[bulk.id] = [run.id for run in fits]
 
