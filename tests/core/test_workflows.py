@@ -511,3 +511,24 @@ def test_workflows_of_a_session_do_not_collapse() -> None:
     machine.done(f"{runs[1]}@a")
     assert [machine.state_of(run_id) for run_id in runs] == [State.SUCCEEDED] * 2
     assert [machine.payload_of(f"{run_id}@a") for run_id in runs] == [{"n": 1}, {"n": 2}]
+
+
+@pytest.mark.behaviour("WFL-1")
+def test_a_record_that_was_read_before_another_recovery_does_not_count() -> None:
+    machine = FlowMachine(flow(step("a"), step("b")))
+    run_id = machine.begin()
+    machine.holds_answers = True
+    machine.recover()
+    stale = list(machine.answers)  # `a` had not ended yet
+    assert stale
+    machine.advance(1)
+    machine.worker_up(held=[machine.held(f"{run_id}@a")])
+    machine.done(f"{run_id}@a")
+    machine.recover()
+    machine.answers = stale
+    machine.holds_answers = False
+    machine.advance(1)
+    assert f"{run_id}@a" not in machine.state.runs
+    machine.worker_up()
+    machine.advance(10)
+    assert machine.live(run_id) == ["b"]

@@ -37,6 +37,8 @@ class ReadPayload(Effect, frozen=True, gc=False):
 class ReadRecord(Effect, frozen=True, gc=False):
     """Read the ended steps of a workflow. The answer has an `EndedStep` for each."""
 
+    placed: float = 0.0  # of the `Flow`: what was read before another recovery may lack later ends
+
 
 class ReadResults(Effect, frozen=True, gc=False):
     """Read the payload of a workflow and results of its steps. The answer has them by id."""

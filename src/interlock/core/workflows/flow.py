@@ -55,6 +55,7 @@ class Flow(msgspec.Struct, eq=False):
     read: dict[str, bytes] = {}  # results above `SMALL_RESULT`, and the payload under an empty name; for one pass
     items: list[bytes] | None = None  # arguments of the items of a group
     failed_item: str | None = None
+    placed: float = 0.0  # elapsed time of the start or the recovery that has found it in the store
 
     def id_of(self, name: str) -> str:
         return f"{self.run.id}{'@' if self.step is None else '.'}{name}"

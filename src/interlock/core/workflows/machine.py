@@ -114,7 +114,7 @@ def _proceed(p: Pass, flow: Flow) -> None:
     if flow.run.closing is not None:
         _end_if_stopped(p, flow, flow.run.closing)
     elif not flow.is_known:
-        _ask(p, ReadRecord(flow.run.id, flow.run.seq))
+        _ask(p, ReadRecord(flow.run.id, flow.run.seq, flow.placed))
     elif flow.step is None:
         workflow = p.state.job_of(flow.run).workflow
         assert workflow is not None
@@ -327,6 +327,6 @@ def place(state: SchedulerState, run: Run, now: Now) -> None:
     if run.job_id == GROUP and above is not None:
         workflow = state.job_of(above.run).workflow
         assert workflow is not None
-        flows[run.id] = Flow(run, order, workflow.by_id[above.name_of(run.id)], is_known=False)
+        flows[run.id] = Flow(run, order, workflow.by_id[above.name_of(run.id)], is_known=False, placed=now.elapsed)
     elif state.job_of(run).workflow is not None:
-        flows[run.id] = Flow(run, order, is_known=False)
+        flows[run.id] = Flow(run, order, is_known=False, placed=now.elapsed)
