@@ -173,16 +173,19 @@ def test_together_with_an_app(folder: Path) -> None:
     ("files", "options", "zone", "hour"),
     [
         (["one.yaml"], [], "Europe/Paris", "02:00"),
-        (["one.yaml", "two.yaml"], [], "Asia/Tokyo", None),
+        (["one.yaml", "two.yaml"], [], "Europe/Paris", "02:00"),
+        (["one.yaml", "two.yaml", "third.yaml"], [], "Asia/Tokyo", None),
         (["one.yaml", "two.yaml"], ["--tz", "Europe/Paris"], "Europe/Paris", "02:00"),
     ],
 )
 def test_a_terminal_shows_one_zone_and_names_it(
     folder: Path, files: list[str], options: list[str], zone: str, hour: str | None
 ) -> None:
-    """The zone asked for, else that of a single job, else the local one."""
+    """The zone asked for, else the one that all schedules with a zone share, else the local one."""
     (folder / "one.yaml").write_text(GOOD.partition("---")[0])
     (folder / "two.yaml").write_text(GOOD.split("---\n")[1])
+    other = "kind: Job\nid: other\nrun: {shell: x}\nschedule: {cron: 0 3 * * *, tz: America/New_York}\n"
+    (folder / "third.yaml").write_text(other)
     drawn = in_a_terminal(folder, "check", *files, *options, TZ="Asia/Tokyo", COLUMNS="120").splitlines()
     assert (drawn[0].count(f"next ({zone})"), "".join(drawn).count(zone)) == (1, 1 + (zone == "Europe/Paris"))
     assert "cron 0 2 * * * Europe/Paris" in drawn[1]

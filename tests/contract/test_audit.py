@@ -107,7 +107,7 @@ async def test_pages_have_what_matches_every_field(
 
 async def test_a_call_looks_at_a_bounded_number(store: AnyStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(port, "MOST_LOOKED_AT", 4)
-    monkeypatch.setattr("interlock.stores.memory_audit.MOST_LOOKED_AT", 4)
+    monkeypatch.setattr("interlock.stores.memory_records.MOST_LOOKED_AT", 4)
     await put(store, chain(30))
     page = await store.audit(0, 10, AuditFilter(tenant="red"))
     assert (page.entries, page.next) == ([], 4)

@@ -59,11 +59,11 @@ def test_each_kind(fields: dict[str, Any], kind: str, told: str, identity: str) 
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({}, "schedule: [] is not"),
-        ({"once": False}, "schedule: [] is not"),
-        ({"wait": 5}, "schedule: [] is not"),
-        ({"cron": "* * * * *", "every": 60}, "schedule: ['every', 'cron'] is not"),
-        ({"once": True, "at": 0}, "schedule: ['once', 'at'] is not"),
+        ({}, "schedule: is empty; give exactly one of once, at, every, cron"),
+        ({"once": False}, "schedule: is empty; give exactly one of once, at, every, cron"),
+        ({"wait": 5}, "schedule: is empty; give exactly one of once, at, every, cron"),
+        ({"cron": "* * * * *", "every": 60}, "schedule: every and cron are given together; "),
+        ({"once": True, "at": 0}, "schedule: once and at are given together; "),
         ({"every": 60, "wait": 60}, "schedule.wait: '1m' is not"),
         ({"every": "1m", "wait": "60s"}, "schedule.wait: '1m' is not"),
         ({"every": "90s", "wait": "2m"}, "schedule.wait: '2m' is not"),
@@ -106,7 +106,7 @@ def test_each_kind(fields: dict[str, Any], kind: str, told: str, identity: str) 
         ({"every": 60, "wait": 10**400}, "schedule.wait: <int, too long to show> is not"),
         ({"cron": 5}, "schedule.cron: 5 is not"),
         ({"cron": ""}, "schedule.cron: '' is not"),
-        ({"cron": "0 0 31 2 *"}, "schedule.cron: '0 0 31 2 *' is not"),
+        ({"cron": "0 0 31 2 *"}, "schedule.cron: '0 0 31 2 *' never fires: "),
     ],
 )  # fmt: skip
 def test_what_is_refused(fields: dict[str, Any], message: str) -> None:
@@ -182,7 +182,7 @@ def test_anything_as_the_time_is_a_schedule_or_refused(kind: str, value: object)
         told = str(error)
     else:
         return
-    assert told.startswith("schedule: [] is" if value is None else f"schedule.{kind}: ")
+    assert told.startswith("schedule: is empty" if value is None else f"schedule.{kind}: ")
 
 
 class NoZone(tzinfo):

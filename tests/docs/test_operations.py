@@ -59,7 +59,9 @@ def test_every_yaml_block_of_every_document_is_valid(folder: Path, monkeypatch: 
             monkeypatch.setenv(variable, "https://example.com")
         for number, block in enumerate(of_language(str(document.relative_to(ROOT)), "yaml")):
             place = folder / f"{document.stem}-{number}.yaml"
-            place.write_text(block.text)
+            used = sorted(set(re.findall(r"\bjob: ([\w.]+)", block.text))) if "kind: Workflow" in block.text else []
+            stubs = (f"---\nkind: Job\nid: {job}\nrun: {{shell: x}}\n" for job in used)
+            place.write_text("".join([block.text, *stubs]))
             if re.search(r"^kind:", block.text, re.M):
                 found = load([str(place)])
                 declared = (found.children, found.jobs, found.lanes, found.pools, found.tenants)

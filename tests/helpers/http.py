@@ -239,9 +239,10 @@ class EventStream:
         if self.status != 200:
             raise AssertionError(f"{self.status}: {raw.file.read(int(self.headers['content-length'])).decode()}")
         self._text = b""
+        self.position = -1
         hello = self.next()
         assert hello.name == "hello", hello
-        self.position: int = position_of(hello.data["cursor"])
+        self.position = position_of(hello.data["cursor"])
         """from where on everything is told"""
         assert hello.id == self.position
 
@@ -256,7 +257,8 @@ class EventStream:
                 continue
             self._text = rest
             fields = dict(line.split(": ", 1) for line in block.decode().splitlines() if not line.startswith(":"))
-            if "event" in fields:
+            # A stream of one run says hello again when the stored events are out.
+            if "event" in fields and (fields["event"] != "hello" or self.position < 0):
                 number = fields.get("id")
                 return Told(
                     None if number is None else position_of(number), fields["event"], json.loads(fields["data"])
