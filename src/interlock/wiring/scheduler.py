@@ -158,7 +158,7 @@ class Scheduler:
     def _has_work(self) -> bool:
         """Whether workers have anything to do."""
         known = (*self.engine.present.catalog.jobs, *self.engine.state.jobs.values())
-        return self._target is not None or any(job.work is not None for job in known)
+        return self._target is not None or any(job.work is not None or job.workflow is not None for job in known)
 
     @property
     def is_empty(self) -> bool:
