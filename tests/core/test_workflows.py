@@ -1,5 +1,6 @@
 """Workflows in the core: a run that waits for its steps, which are runs."""
 
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -127,6 +128,16 @@ def test_a_list_that_no_group_can_have(items: object, error: str) -> None:
     run_id = machine.begin({"items": items})
     assert machine.run(f"{run_id}@all").error == error
     assert machine.state_of(run_id) is State.FAILED
+
+
+def test_a_group_that_is_too_large_is_refused_before_all_of_it_is_made() -> None:
+    machine = FlowMachine(flow(step("all", for_each="${input.items}", with_={"text": "x${input.big}"})))
+    tracemalloc.start()
+    run_id = machine.begin({"items": [0] * 1000, "big": "y" * 100_000})
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert str(machine.run(f"{run_id}@all").error).startswith("for_each: 1,")
+    assert peak < 30_000_000
 
 
 @pytest.mark.behaviour("WFL-2")

@@ -16,7 +16,8 @@ from interlock.core.state import LATE, SchedulerState
 from interlock.core.transition import Pass
 from interlock.core.workflows.flow import SMALL_RESULT, EndedStep, Flow, Flows, StepEnd
 from interlock.core.workflows.graph import orders
-from interlock.core.workflows.start import make_run, start
+from interlock.core.workflows.start import job_for, start
+from interlock.core.workflows.steps import run_job
 from interlock.core.workflows.values import INPUT, NoValue, Scope, Unread, references
 from interlock.error import InterlockError
 from interlock.fields import payload
@@ -47,7 +48,7 @@ def _begin(p: Pass, run: Run, order: int) -> None:
     flow = flows[run.id] = Flow(run, order)
     flows.touched[run.id] = None
     if run.id.count("@") >= MOST_LEVELS:
-        _close(p, flow, State.FAILED, f"workflows are nested more than {MOST_LEVELS} levels deep")
+        close(p, flow, State.FAILED, f"workflows are nested more than {MOST_LEVELS} levels deep")
 
 
 @for_special_runs
@@ -141,14 +142,14 @@ def _follow_graph(p: Pass, flow: Flow, workflow: Workflow) -> None:
         end = flow.ended[found.failed]
         state = State.DENIED if end.state is State.DENIED else State.FAILED
         keeps = workflow.by_id[found.failed].on_error.step
-        _close(p, flow, state, f"step {found.failed!r}: {end.state}", error=_told(found.failed, end), keeps=keeps)
+        close(p, flow, state, f"step {found.failed!r}: {end.state}", error=_told(found.failed, end), keeps=keeps)
     elif found.is_done:
         try:
-            _succeed(p, flow, payload.encode_result(scope.fill(workflow.result, "result")))
+            succeed(p, flow, payload.encode_result(scope.fill(workflow.result, "result")))
         except Unread:
             unread |= references(text for _, text in expressions(workflow.result))
         except (NoValue, InterlockError) as error:
-            _close(p, flow, State.FAILED, "has no result", error=str(error))
+            close(p, flow, State.FAILED, "has no result", error=str(error))
     _ask_results(p, flow, unread)
 
 
@@ -172,7 +173,7 @@ def _follow_group(p: Pass, flow: Flow) -> None:
     if flow.failed_item is not None and step.on_error != _GOES_ON:
         end = flow.ended[flow.failed_item]
         state = State.DENIED if end.state is State.DENIED else State.FAILED
-        _close(p, flow, state, f"item {flow.failed_item}: {end.state}", error=_told(flow.failed_item, end))
+        close(p, flow, state, f"item {flow.failed_item}: {end.state}", error=_told(flow.failed_item, end))
         return
     made = len(flow.live) + len(flow.ended)
     if made < count and flow.items is None:
@@ -184,9 +185,9 @@ def _follow_group(p: Pass, flow: Flow) -> None:
     while made < count and len(flow.live) < step.max_parallel:
         assert flow.items is not None
         try:
-            make_run(p, flow, step, str(made), msgspec.json.decode(flow.items[made]))
+            run_job(p, flow, str(made), job_for(p, flow, step), msgspec.json.decode(flow.items[made]))
         except InterlockError as error:
-            _close(p, flow, State.FAILED, f"item {made} could not start", error=str(error))
+            close(p, flow, State.FAILED, f"item {made} could not start", error=str(error))
             return
         made += 1
     if made == count and not flow.live:
@@ -203,12 +204,12 @@ def _end_group(p: Pass, flow: Flow, count: int) -> None:
     result = b"[%s]" % b",".join(flow.read.get(name) or end.result or b"null" for name, end in ends)
     if len(result) > payload.LIMIT:
         text = f"result: the items give {len(result):,} bytes; at most {payload.LIMIT:,} are allowed"
-        _close(p, flow, State.FAILED, "has no result", error=text)
+        close(p, flow, State.FAILED, "has no result", error=text)
     else:
-        _succeed(p, flow, result)
+        succeed(p, flow, result)
 
 
-def _succeed(p: Pass, flow: Flow, result: bytes) -> None:
+def succeed(p: Pass, flow: Flow, result: bytes) -> None:
     run = flow.run
     run.result, run.outcome = result, Outcome.SUCCEEDED
     if not output.withhold(p, run, None):
@@ -219,13 +220,13 @@ def stop(p: Pass, run: Run, state: State, reason: str, actor: str) -> bool:
     """Cancel or time out a run under way: a workflow closes, and a step that waits for a time ends."""
     flow = p.state.of(Flows).get(run.id)
     if flow is not None:
-        return _close(p, flow, state, reason, actor)
+        return close(p, flow, state, reason, actor)
     run.outcome = _OUTCOMES[state]
     p.move(run, state, reason, actor)
     return True
 
 
-def _close(
+def close(
     p: Pass,
     flow: Flow,
     state: State,

@@ -1,0 +1,140 @@
+"""Carry out orders: each makes a run below its workflow. The values are given; where they come from is the author's."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from interlock.core.entry.admission import lane_of
+from interlock.core.entry.lineage import place as put_under
+from interlock.core.state import WAIT
+from interlock.core.tenants.limits import check_lane
+from interlock.core.transition import Pass
+from interlock.core.workflows.flow import BUILT_IN, Flow, Flows
+from interlock.error import PayloadTooLarge, TooMany
+from interlock.fields import payload
+from interlock.fields.secret import Secret
+from interlock.model.facets import Facets, StepFacet
+from interlock.model.failure import Outcome
+from interlock.model.job import Job
+from interlock.model.lane import MAIN
+from interlock.model.run import Run, name_of_run
+from interlock.model.state import PENDING, State
+from interlock.model.workflow import GROUP, MOST_ITEMS, SLEEP, WorkflowStep
+
+
+class StepOptions(msgspec.Struct, frozen=True):
+    """What any step may have."""
+
+    timeout: float | None = None
+
+
+NO_OPTIONS = StepOptions()
+
+
+def run_job(
+    p: Pass, flow: Flow, name: str, job: Job, arguments: dict[str, Any], options: StepOptions = NO_OPTIONS
+) -> Run:
+    """Run a job or a workflow as a step, or as an item of a group; raise `InterlockError`."""
+    check_lane(p, flow.run.tenant, lane_of(p, job.lane or MAIN)[0])
+    given = {**(job.payload or {}), **arguments}
+    for secret in job.secrets:
+        if isinstance(given.get(secret), str):
+            given[secret] = Secret(given[secret])
+    return _new(p, flow, name, job, payload.encode(given, "with"), PENDING, "step", options)
+
+
+def sleep(p: Pass, flow: Flow, name: str, delay: float, options: StepOptions = NO_OPTIONS) -> Run:
+    run = _new(p, flow, name, BUILT_IN[SLEEP], payload.EMPTY, State.UNDER_WAY, "sleeps", options, delay)
+    run.due_at = p.now + delay
+    p.state.set_span(p.elapsed + delay, run, WAIT)
+    return run
+
+
+def sleep_until(p: Pass, flow: Flow, name: str, due_at: float, options: StepOptions = NO_OPTIONS) -> Run:
+    run = _new(p, flow, name, BUILT_IN[SLEEP], payload.EMPTY, State.UNDER_WAY, "sleeps", options)
+    run.due_at = due_at
+    p.state.set_timer(due_at, run)
+    return run
+
+
+def run_group(
+    p: Pass, flow: Flow, name: str, step: WorkflowStep, arguments: Iterable[dict[str, Any]], options: StepOptions
+) -> Run:
+    """Run the items of a step, `max_parallel` at once. The payload of the group has the arguments of all of them, so
+    that each can start by itself; raise `InterlockError`."""
+    items: list[bytes] = []
+    size = 2
+    for item in arguments:
+        items.append(payload.encode(item, "with"))
+        size += len(items[-1]) + 1
+        if size > payload.LIMIT:
+            raise PayloadTooLarge("for_each", size, payload.LIMIT)
+        if len(items) > MOST_ITEMS:
+            raise TooMany("for_each", len(items), MOST_ITEMS)
+    content, reason = b"[%s]" % b",".join(items), f"runs {len(items):,} items"
+    run = _new(p, flow, name, BUILT_IN[GROUP], content, State.UNDER_WAY, reason, options, items=len(items))
+    flows = p.state.of(Flows)
+    flows[run.id] = Flow(run, flow.order, step, items=items)
+    flows.touched[run.id] = None
+    return run
+
+
+def make_ended(p: Pass, flow: Flow, name: str, job: Job, state: State, reason: str, error: str | None = None) -> Run:
+    """Make the run of a step that ends before it begins."""
+    run = _new(p, flow, name, job, payload.EMPTY, State.PRERUN, "step", NO_OPTIONS)
+    if state is State.FAILED:
+        run.outcome, run.error = Outcome.FAILED_FATAL, error
+    p.move(run, state, reason)
+    return run
+
+
+def _new(
+    p: Pass,
+    flow: Flow,
+    name: str,
+    job: Job,
+    content: bytes,
+    state: State,
+    reason: str,
+    options: StepOptions,
+    delay: float | None = None,
+    items: int | None = None,
+) -> Run:
+    above, now = flow.run, p.now
+    if job.version not in p.state.versions:
+        p.state.versions[job.version] = job
+        p.batch.jobs.append(job)
+    limits = [limit for limit in (job.deadline, options.timeout) if limit is not None]
+    deadline = now + min(limits) if limits else None
+    lane, warning = lane_of(p, job.lane or MAIN)
+    number = len(flow.ended) + len(flow.live)
+    flow.live[name] = None
+    run = Run(
+        flow.id_of(name),
+        job.id,
+        above.tenant,
+        None,
+        None,
+        now,
+        now,
+        content,
+        delay,
+        name_of_run(above.id),
+        deadline,
+        job.version,
+        lane,
+        state,
+        None,
+        warning or reason,
+        "scheduler",
+        now,
+        facets=Facets(labels=job.with_labels(None), step=StepFacet(number, items)),
+    )
+    if state is State.UNDER_WAY:
+        run.started_at = now
+    p.begin(run)
+    put_under(p, run, above)
+    if deadline is not None:
+        p.state.set_timer(deadline, run)
+    return run
