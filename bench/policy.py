@@ -9,7 +9,7 @@ from typing import Any
 from interlock.bench.report import ReportRow, say
 from interlock.model.policy.document import Match, PolicyDocument, Rule
 from interlock.model.policy.verdict import PolicyRequest, Ruling
-from interlock.policy.policy import Policy, compile_policy
+from interlock.policy.policy import Policy
 
 SIZES = (10, 100, 1_000, 10_000)
 REQUESTS = 20_000
@@ -43,7 +43,7 @@ def policy_of(size: int) -> Policy:
         lambda n: Match(topics=[f"a{n % 7}.*"], actors=[f"user{n}*"]),
     )
     rules = tuple(Rule(id=f"r{n}", match=matches[n % len(matches)](n), decision=Ruling.ALLOW) for n in range(size))
-    return compile_policy(PolicyDocument(id="bench", rules=rules))
+    return Policy(PolicyDocument(id="bench", rules=rules))
 
 
 def verdict_cost(policy: Policy, size: int) -> float:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from interlock.model.policy.output import Finding
 from interlock.model.policy.scanner import ScannerKind, ScannerSpec
-from interlock.policy.scan import compile_scanners
+from interlock.policy.scan import Scanners
 from tests.policy.corpus import PERSONAL_DATA, PHRASES, SECRETS, look_alikes, samples
 
 DOCUMENT = Path("docs/output-policy.md")
@@ -18,7 +18,7 @@ END = "<!-- Up to here. -->"
 
 K = ScannerKind
 SCANNERS = {K.SECRETS: list(SECRETS), K.PERSONAL_DATA: list(PERSONAL_DATA), K.PROMPT_INJECTION: list(PHRASES)}
-ALL = compile_scanners(ScannerSpec(scanner=one) for one in SCANNERS)
+ALL = Scanners(ScannerSpec(scanner=one) for one in SCANNERS)
 
 
 def rates() -> tuple[Counter[str], Counter[str], Counter[str], int]:

@@ -24,7 +24,7 @@ from interlock.model.policy.document import Match, PolicyDocument, Rule, Velocit
 from interlock.model.policy.verdict import NO_LIMITS, PolicyRequest, Ruling, RunLimits, Verdict
 from interlock.model.run import Run, Transition
 from interlock.model.state import HOLDS_SLOT, State
-from interlock.policy.policy import compile_policy, request_hash
+from interlock.policy.policy import Policy, request_hash
 from interlock.policy.velocity import Windows
 from interlock.wire.approval_request import Resolve
 from interlock.wire.request import StateReport
@@ -96,7 +96,7 @@ _DOCUMENTS = (
     ),
 )
 _STRICTNESS = (Ruling.ALLOW, Ruling.CONSTRAIN, Ruling.THROTTLE, Ruling.ASK, Ruling.DENY)
-POLICIES = tuple(compile_policy(one) for one in _DOCUMENTS)
+POLICIES = tuple(Policy(one) for one in _DOCUMENTS)
 BY_DIGEST = {one.digest: one for one in POLICIES}
 
 

@@ -21,7 +21,7 @@ from interlock.model.policy.scanner import OutputAction, ScannerKind, ScannerSpe
 from interlock.model.policy.verdict import Ruling
 from interlock.model.run import Run
 from interlock.model.state import State
-from interlock.policy.policy import Policy, compile_policy
+from interlock.policy.policy import Policy
 from interlock.ports.store import EventFilter, StoredEvent
 from interlock.wire.request import RunReport
 from soak.simulation.loop import VirtualLoop
@@ -39,7 +39,7 @@ _OUT = (S.CLEAN, S.REDACTED, S.SKIPPED)
 def _policy(fail_mode: FailMode, scan: ScanTime) -> Policy:
     output = OutputPolicy(scanners=(ScannerSpec(scanner=ScannerKind.SECRETS),), scan=scan)
     document = PolicyDocument(id="scans", default_decision=Ruling.ALLOW, output=output, output_fail_mode=fail_mode)
-    return compile_policy(document)
+    return Policy(document)
 
 
 SCANNING = {mode: _policy(mode, ScanTime.BEFORE) for mode in FailMode}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from interlock.config import Resolved, Settings, Token, resolve
-from interlock.config.file import LARGEST
+from interlock.config.plain_yaml import LARGEST
 from interlock.config.settings import DEFAULTS, SETTINGS, variable_of
 from interlock.error import InterlockError
 from interlock.model.access import Caller, Grant, Role

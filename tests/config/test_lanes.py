@@ -20,7 +20,7 @@ def test_a_document_declares_a_lane_for_every_file() -> None:
     loaded = load(paths, lanes=["main"])
     assert loaded.lanes == {"reports": LaneSpec(limit=5)}
     assert loaded.jobs[0].job.lane == "reports"
-    assert loaded.counted() == "1 job, 0 services, 0 groups and 1 lane"
+    assert loaded.summary() == "1 job, 0 services, 0 groups and 1 lane"
     with pytest.raises(BadConfig, match=r"^a.yaml:4: lane: 'reports' is not declared"):
         load(paths[:1], lanes=["main"])
 

@@ -60,7 +60,7 @@ cases:
     assert rule.velocity.window == 60.0
     assert rule.limits is not None
     assert (rule.limits.max_runtime, rule.limits.max_output) == (300.0, 1_000_000)
-    assert loaded.counted() == "0 jobs, 0 services, 0 groups, 0 lanes and a policy of 2 rules"
+    assert loaded.summary() == "0 jobs, 0 services, 0 groups, 0 lanes and a policy of 2 rules"
     assert load([]).policy is None
 
 

@@ -24,7 +24,7 @@ def test_documents_declare_pools() -> None:
         "gpu": PoolSpec(topics=("train.*",), offers=("cuda",), requires=("Cuda",), status=PoolStatus.DRAINING),
         "all": PoolSpec(topics=("*", "train.*")),
     }
-    assert loaded.counted() == "1 job, 0 services, 0 groups, 0 lanes and 2 pools"
+    assert loaded.summary() == "1 job, 0 services, 0 groups, 0 lanes and 2 pools"
 
 
 @pytest.mark.behaviour("ROU-1")

@@ -23,7 +23,7 @@ def test_a_document_declares_a_tenant() -> None:
         labels={"team": "data"},
     )  # fmt: skip
     assert loaded.tenants == {"acme": acme, "other": TenantSpec()}
-    assert loaded.counted() == "0 jobs, 0 services, 0 groups, 1 lane and 2 tenants"
+    assert loaded.summary() == "0 jobs, 0 services, 0 groups, 1 lane and 2 tenants"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from interlock.model.policy.output import Finding, OutputPolicy, Scanned
 from interlock.model.policy.scanner import OutputAction, ScannerKind, ScannerSpec
 from interlock.model.policy.verdict import Ruling
 from interlock.model.state import State
-from interlock.policy.policy import compile_policy
+from interlock.policy.policy import Policy
 from interlock.ports.store import EventFilter
 from interlock.wire import message as m
 from interlock.wire import request as r
@@ -40,7 +40,7 @@ async def _finished(bench: Bench, worker: Link) -> str:
 @pytest.mark.behaviour("RUN-4", "RUN-2", "RUN-3")
 async def test_a_success_is_quarantined_after_its_end_and_once(store: AnyStore) -> None:
     bench = Bench(cast(SlowStore, store))
-    bench.engine.present.catalog.policy = compile_policy(SCANS)
+    bench.engine.present.catalog.policy = Policy(SCANS)
     await bench.start()
     worker = bench.worker("w")
     run_id = await _finished(bench, worker)
@@ -49,7 +49,7 @@ async def test_a_success_is_quarantined_after_its_end_and_once(store: AnyStore) 
     position = await store.position()
     found = [Scanned(one, OutputAction.QUARANTINE, FOUND, 1) for one in (run_id, "unknown")]
     for _ in range(2):
-        bench.engine.inbox.post("scanner", ReportScans(1, 100, compile_policy(SCANS).digest, found))
+        bench.engine.inbox.post("scanner", ReportScans(1, 100, Policy(SCANS).digest, found))
     await until(lambda: bool(bench.client.of(r.News)))
     bench.client.say(r.ActOnRun(51, RunAction.CANCEL, run_id, "too late"))
     bench.client.say(r.AskHistory(52, run_id))

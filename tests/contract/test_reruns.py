@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from interlock.core.decisions import Batch, KeyChanges
 from interlock.model.bulk import BulkRequest, RunAction
-from interlock.model.facets import Facets, RetriedAs, RetryOf, Unique
+from interlock.model.facets import Facets, OtherRun, Unique
 from interlock.model.state import State
 from interlock.ports.store import RunFilter
 from tests.contract.conftest import AnyStore, WithStore
@@ -58,7 +58,7 @@ async def test_a_refused_commit_frees_no_key(store: AnyStore) -> None:
 @pytest.mark.behaviour("RUN-23")
 def test_new_facets_of_an_ended_run_leave_its_other_fields(with_store: WithStore) -> None:
     ended = make_run("r1", state=State.FAILED, ended_at=1001.0, error="no", result=b"1", payload=b'{"a":1}')
-    marked = Facets(labels={"a": "b"}, retried_as=RetriedAs(run_id="r2"))
+    marked = Facets(labels={"a": "b"}, retried_as=OtherRun(run_id="r2"))
 
     async def fill(store: AnyStore) -> None:
         lease = await take(store)
@@ -66,7 +66,7 @@ def test_new_facets_of_an_ended_run_leave_its_other_fields(with_store: WithStore
         # As a retry reads it from a list, without payload and result.
         listed = (await store.runs(RunFilter(live=False), None, 10)).runs[0]
         batch = updated(replace(listed, facets=marked), group="facets")
-        batch.created = created(make_run("r2", facets=Facets(retry_of=RetryOf(run_id="r1")))).created
+        batch.created = created(make_run("r2", facets=Facets(retry_of=OtherRun(run_id="r1")))).created
         await store.commit(batch, NAME, lease.epoch)
         await store.commit(updated(make_run("pruned"), group="facets"), NAME, lease.epoch)
 
@@ -74,7 +74,7 @@ def test_new_facets_of_an_ended_run_leave_its_other_fields(with_store: WithStore
         assert await store.run("r1") == replace(ended, facets=marked)
         new = await store.run("r2")
         assert new is not None
-        assert new.facets == Facets(retry_of=RetryOf(run_id="r1"))
+        assert new.facets == Facets(retry_of=OtherRun(run_id="r1"))
         assert await store.run("pruned") is None
 
     with_store(fill)

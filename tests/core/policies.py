@@ -13,7 +13,7 @@ from interlock.model.job import Job
 from interlock.model.policy.document import Match, PolicyDocument, Rule
 from interlock.model.policy.verdict import Ruling, RunLimits, Verdict
 from interlock.model.state import State
-from interlock.policy.policy import Policy, compile_policy
+from interlock.policy.policy import Policy
 from interlock.wire.approval_request import Resolve
 from tests.core.machine import AT_ONCE, Machine, at_once
 from tests.core.scheduling import LIMITS
@@ -26,7 +26,7 @@ SMALL = RunLimits(max_runtime=5, max_retries=1, max_output=10, max_concurrent=1,
 
 
 def policy(*rules: Rule, default: Ruling = Ruling.DENY, **fields: Any) -> Policy:
-    return compile_policy(PolicyDocument(id="test", default_decision=default, rules=rules, **fields))
+    return Policy(PolicyDocument(id="test", default_decision=default, rules=rules, **fields))
 
 
 def rule(decision: Ruling = Ruling.ASK, id: str = "r1", reason: str = "because", **fields: Any) -> Rule:

@@ -26,7 +26,7 @@ from interlock.model.policy.verdict import Ruling
 from interlock.model.record import Memo
 from interlock.model.schedule.schedule import Schedule
 from interlock.model.work import ProcessWork
-from interlock.policy.policy import compile_policy
+from interlock.policy.policy import Policy
 from interlock.wire.audit_request import NoteRefusals, Refusal
 from interlock.wire.command import Define, NoteTokens, Put
 from interlock.wire.request import DropJob, SetPaused, ValueAnswer
@@ -267,9 +267,7 @@ def assert_each_follows(changes: list[tuple[str, str, str]]) -> None:
 def test_each_change_of_the_policy_and_of_jobs_is_an_entry_by_whoever_made_it() -> None:
     """Only refusals are summed: seven changes within a minute, some of them back and forth, are seven entries."""
     m = Machine(WORK)
-    policies = [
-        compile_policy(PolicyDocument(id="p", default_decision=Ruling(one))) for one in ("allow", "deny", "allow")
-    ]
+    policies = [Policy(PolicyDocument(id="p", default_decision=Ruling(one))) for one in ("allow", "deny", "allow")]
     for number, policy in enumerate((*policies, None, *policies)):
         changed = replace(WORK, lane=("main", "team")[number % 2], version="")
         m.step(("", Define(number + 1, [changed], f"token-{number}", policy=policy)))

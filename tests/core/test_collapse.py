@@ -12,7 +12,7 @@ from interlock.core.transition import Pass
 from interlock.error import InvalidTransition
 from interlock.fields.payload import LIMIT
 from interlock.model.bulk import RunAction
-from interlock.model.facets import CollapsedInto, Collected, Facets
+from interlock.model.facets import Collected, Facets, OtherRun
 from interlock.model.job import Job
 from interlock.model.run import RunFilter
 from interlock.model.state import State
@@ -50,7 +50,7 @@ def test_they_end_as_skipped_and_name_the_run_that_goes_on() -> None:
     machine, (first, *others) = collapsed(b'{"n":1}', b'{"n":2}')
     for run_id in others:
         run = machine.run(run_id)
-        assert (run.state, run.facets) == (State.SKIPPED, Facets(collapsed_into=CollapsedInto(first)))
+        assert (run.state, run.facets) == (State.SKIPPED, Facets(collapsed_into=OtherRun(first)))
         assert run.reason == f"debounced into {first}"
         assert machine.path(run_id) == [State.PENDING, State.SCHEDULED, State.SKIPPED]
     assert machine.run(first).facets == Facets(collected=Collected(2, 14))

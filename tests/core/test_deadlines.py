@@ -12,7 +12,7 @@ from interlock.model.letter import DeadLetter
 from interlock.model.policy.document import PolicyDocument, Rule
 from interlock.model.policy.verdict import Ruling, RunLimits
 from interlock.model.state import State
-from interlock.policy.policy import compile_policy
+from interlock.policy.policy import Policy
 from interlock.wire.message import Stop
 from tests.core.machine import START, Machine, retrying_job
 
@@ -225,7 +225,7 @@ def test_a_timeout_names_its_limit_and_the_grace(
     policy = None
     if limits is not None:
         rule = Rule(id="limited", decision=Ruling.CONSTRAIN, limits=RunLimits(max_runtime=limits))
-        policy = compile_policy(PolicyDocument(id="test", rules=(rule,)))
+        policy = Policy(PolicyDocument(id="test", rules=(rule,)))
     machine = Machine(job, policy=policy)
     run_id = machine.running(deadline_at=None if deadline_in is None else START + deadline_in)
     at(machine, START + (7200 if "2h" in limit else 2))

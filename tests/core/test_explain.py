@@ -22,7 +22,7 @@ from interlock.core.step import NO_FACTS, Command, step
 from interlock.model.bulk import RunAction
 from interlock.model.explanation import Explanation, Obstacle, Reason, explain_end
 from interlock.model.explanation import ReasonKind as K
-from interlock.model.facets import Facets, RetriedAs
+from interlock.model.facets import Facets, OtherRun
 from interlock.model.job import ExecutorKind, Job, KeyLimit
 from interlock.model.lane import LaneAction, LaneSpec
 from interlock.model.run import Now, RunFilter
@@ -423,7 +423,7 @@ def test_a_run_that_has_ended_is_explained_from_its_record(
 def test_an_ended_run_names_the_one_that_runs_it_again() -> None:
     machine = made()
     run = machine.store.runs_by_id[_ended(machine, State.FAILED)]
-    run.facets = Facets(retried_as=RetriedAs("next"))
+    run.facets = Facets(retried_as=OtherRun("next"))
     assert [(one.kind, one.runs) for one in explain_end(run).reasons[1:]] == [(K.RETRIED, ["next"])]
 
 

@@ -17,7 +17,7 @@ from interlock.model.policy.output import FailMode, Finding, OutputMatch, Output
 from interlock.model.policy.scanner import OutputAction, ScannerKind, ScannerSpec
 from interlock.model.policy.verdict import Ruling
 from interlock.model.state import State
-from interlock.policy.policy import Policy, compile_policy
+from interlock.policy.policy import Policy
 from interlock.wire.approval_request import ReleaseOutput
 from interlock.wire.message import LogLine
 from interlock.wire.output_request import ReportScans
@@ -34,7 +34,7 @@ TOKEN = "hunter2-and-more"
 def policy(*rules: OutputRule, fail_mode: FailMode = FailMode.OPEN, **fields: Any) -> Policy:
     output = OutputPolicy(rules=rules, **fields)
     document = PolicyDocument(id="test", default_decision=Ruling.ALLOW, output=output, output_fail_mode=fail_mode)
-    return compile_policy(document)
+    return Policy(document)
 
 
 def rule(decision: A = A.QUARANTINE, **match: Any) -> OutputRule:

@@ -14,7 +14,7 @@ from interlock.core.state import CoreLimits
 from interlock.core.step import Command
 from interlock.error import InterlockError, UnknownJob
 from interlock.model.bulk import BulkRequest, RunAction
-from interlock.model.facets import Facets, RetriedAs, RetryOf, SessionFacet
+from interlock.model.facets import Facets, OtherRun, SessionFacet
 from interlock.model.job import Job, Priority
 from interlock.model.run import RETRY, RunFilter
 from interlock.model.state import State
@@ -75,14 +75,14 @@ def test_a_new_run_has_what_the_old_one_had_and_names_it(end: Callable[..., str]
     assert new.id > old
     assert (new.job_id, new.payload, new.tenant, new.lane, new.session) == ("work", b'{"a":1}', "blue", "team", "s")
     kept = Facets(labels={"by": "ann"}, priority=Priority.BATCH, session=SessionFacet({"cap": 2}, place=1))
-    assert new.facets == replace(kept, retry_of=RetryOf(run_id=old), behind=("client",))
+    assert new.facets == replace(kept, retry_of=OtherRun(run_id=old), behind=("client",))
     first = m.history(new.id)[0]
     assert (first.after, first.reason, first.actor, new.origin) == (State.PENDING, "try again", "ann", RETRY)
     stored = m.store.runs_by_id[old]
     assert (stored.state, stored.result, m.path(old)) == before
     assert stored.facets is not None
     marks = msgspec.structs.replace(stored.facets, session=None)
-    assert marks == replace(kept, session=marks.session, retried_as=RetriedAs(run_id=new.id))
+    assert marks == replace(kept, session=marks.session, retried_as=OtherRun(run_id=new.id))
 
 
 @pytest.mark.behaviour("RUN-23")
@@ -151,7 +151,7 @@ def test_a_repeated_request_finds_the_run_of_the_first() -> None:
     assert retry(m, other, "k1") != new, "a key belongs to one run"
     third, fourth = retry(m, old), retry(m, old)
     assert third != fourth, "without a key each request is another"
-    assert m.store.runs_by_id[old].facets == Facets(retried_as=RetriedAs(run_id=fourth))
+    assert m.store.runs_by_id[old].facets == Facets(retried_as=OtherRun(run_id=fourth))
 
 
 def test_a_run_is_retried_in_the_pass_that_ends_it() -> None:
@@ -162,7 +162,7 @@ def test_a_run_is_retried_in_the_pass_that_ends_it() -> None:
     new = next(one.run_id for _, one in answers if isinstance(one, StateReport))
     assert m.store.runs_by_id[new].payload == b'{"large":"payload"}'
     stored = m.store.runs_by_id[old]
-    assert (stored.state, stored.facets) == (State.FAILED, Facets(retried_as=RetriedAs(run_id=new)))
+    assert (stored.state, stored.facets) == (State.FAILED, Facets(retried_as=OtherRun(run_id=new)))
 
 
 def test_a_draining_scheduler_retries_nothing() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from interlock.config.sources import load
 from interlock.model.policy.scanner import ScannerKind, ScannerSpec
-from interlock.policy.scan import compile_scanners
+from interlock.policy.scan import Scanners
 from tests.docs.blocks import ROOT, of_language
 from tools.scan_rates import DOCUMENT, document
 
@@ -28,7 +28,7 @@ def test_the_scanner_of_one_s_own_works() -> None:
     made: dict[str, Any] = {}
     exec(block.text, made)
     specs = [ScannerSpec(scanner="python", name="names", action="redact")]
-    found = compile_scanners(specs, made["app"].scanners).scan(b'{"by": "Ada"}')
+    found = Scanners(specs, made["app"].scanners).scan(b'{"by": "Ada"}')
     assert found.redacted == b'{"by": "[redacted:name]"}'
 
 

@@ -6,7 +6,7 @@ import pytest
 from interlock.inspector.inspector import LOG, join_scans, parts_of
 from interlock.model.policy.output import Scanned
 from interlock.model.policy.scanner import OutputAction, ScannerKind, ScannerSpec
-from interlock.policy.scan import compile_scanners
+from interlock.policy.scan import Scanners
 from interlock.ports.store import Unscanned
 
 A = OutputAction
@@ -58,7 +58,7 @@ def test_the_strictest_decision_counts(
 def test_levels_and_loggers_are_scanned_too(action: A, decision: A) -> None:
     """A name cannot be redacted."""
     of = Unscanned("r1", None, LINES, ["info", "about.Falcon"])
-    scanners = compile_scanners([ScannerSpec(scanner=ScannerKind.KEYWORDS, words=("Falcon",), action=action)])
+    scanners = Scanners([ScannerSpec(scanner=ScannerKind.KEYWORDS, words=("Falcon",), action=action)])
     ((name, content),) = parts_of([of]).items()
     scan = scanners.scan(content)
     (found,) = join_scans([of], {name: Scanned(name, scan.decision, scan.findings, 1, scan.redacted)})

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from interlock.model.policy.document import Case, Match, PolicyDocument, Rule, TenantLists, ToolFilter, Velocity
 from interlock.model.policy.verdict import PolicyRequest, Ruling
 from interlock.policy.explain import explain
-from interlock.policy.policy import compile_policy, request_hash
+from interlock.policy.policy import Policy, request_hash
 from tests.policy.test_rules import REQUEST, policy_of, request
 
 
@@ -80,9 +80,9 @@ def test_the_digest_of_a_policy_changes_with_everything_but_its_cases() -> None:
     rule = Rule(id="a", decision=Ruling.ALLOW)
     document = PolicyDocument(id="p", rules=(rule,))
     case = Case(name="c", job="a", expect=Ruling.ALLOW)
-    digest = compile_policy(document).digest
+    digest = Policy(document).digest
     assert len(digest) == 16
-    assert compile_policy(replace(document, cases=(case,))).digest == digest
+    assert Policy(replace(document, cases=(case,))).digest == digest
     others = [
         replace(document, id="q"),
         replace(document, default_decision=Ruling.ALLOW),
@@ -92,7 +92,7 @@ def test_the_digest_of_a_policy_changes_with_everything_but_its_cases() -> None:
         replace(document, tools=ToolFilter(allow_tools=("a",))),
         replace(document, tenants={"a": TenantLists()}),
     ]
-    assert len({digest, *(compile_policy(one).digest for one in others)}) == len(others) + 1
+    assert len({digest, *(Policy(one).digest for one in others)}) == len(others) + 1
 
 
 def test_the_hash_of_a_request_covers_every_field_and_no_order() -> None:

@@ -11,7 +11,7 @@ from interlock.model.policy.document import PolicyDocument, Rule
 from interlock.model.policy.verdict import PolicyRequest, Ruling, Verdict
 from interlock.policy import expression
 from interlock.policy.expression import BadExpression, compiled
-from interlock.policy.policy import compile_policy
+from interlock.policy.policy import Policy
 from tests.policy.test_rules import judged as judge
 
 REQUEST: dict[str, Any] = {
@@ -22,7 +22,7 @@ REQUEST: dict[str, Any] = {
 
 
 def judged(when: str, payload: Any = None, **more: Any) -> Verdict:
-    policy = compile_policy(PolicyDocument(id="p", rules=(Rule(id="a", when=when, decision=Ruling.ALLOW),)))
+    policy = Policy(PolicyDocument(id="p", rules=(Rule(id="a", when=when, decision=Ruling.ALLOW),)))
     data = more.pop("data", None) or msgspec.json.encode({} if payload is None else payload)
     return judge(policy, PolicyRequest(**REQUEST | {"payload": data} | more))
 
@@ -120,7 +120,7 @@ def test_notes_come_with_the_verdict_of_a_later_rule() -> None:
         Rule(id="b", when="payload.other > 1", decision=Ruling.DENY),
         Rule(id="c", decision=Ruling.ALLOW),
     )
-    verdict = compile_policy(PolicyDocument(id="p", rules=rules)).judge(PolicyRequest(job="a", topic="a"), None, 0.0)
+    verdict = Policy(PolicyDocument(id="p", rules=rules)).judge(PolicyRequest(job="a", topic="a"), None, 0.0)
     assert (verdict.ruling, verdict.rule, len(verdict.notes)) == (Ruling.ALLOW, "c", 2)
 
 
@@ -161,7 +161,7 @@ SUM = "its cost and that of the rules before it would exceed 10,000,000"
 def test_a_request_whose_expression_would_hold_up_the_scheduler_is_denied(when: str, payload: Any, says: str) -> None:
     rules = Rule(id="a", when=when, decision=Ruling.DENY), Rule(id="b", decision=Ruling.ALLOW)
     data = msgspec.json.encode(payload)
-    verdict = judge(compile_policy(PolicyDocument(id="p", rules=rules)), PolicyRequest(**REQUEST | {"payload": data}))
+    verdict = judge(Policy(PolicyDocument(id="p", rules=rules)), PolicyRequest(**REQUEST | {"payload": data}))
     assert (verdict.ruling, verdict.rule) == (Ruling.DENY, "a")
     assert verdict.reason.startswith(f"its expression could not be evaluated: {says}")
 
@@ -187,7 +187,7 @@ def test_the_rules_of_one_verdict_share_a_bound() -> None:
         Rule(id=f"r{place}", when=f"payload.xs.exists(x, x == {place + 2})", decision=Ruling.DENY)
         for place in range(1000)
     )
-    policy = compile_policy(PolicyDocument(id="p", rules=(*rules, Rule(id="last", decision=Ruling.ALLOW))))
+    policy = Policy(PolicyDocument(id="p", rules=(*rules, Rule(id="last", decision=Ruling.ALLOW))))
     few, many = (PolicyRequest(job="a", topic="a", payload=b'{"xs":[%b1]}' % (b"1," * n)) for n in (10, 2000))
     assert judge(policy, few).rule == "last"
     assert judge(policy, many).ruling is Ruling.DENY
@@ -201,6 +201,6 @@ def test_without_the_library_only_expressions_are_refused(monkeypatch: pytest.Mo
     try:
         with pytest.raises(MissingLibrary, match=r"pip install 'interlock\[policy\]'"):
             compiled("tenant == 'a'")
-        compile_policy(PolicyDocument(id="p", rules=(Rule(id="a", decision=Ruling.ALLOW),)))
+        Policy(PolicyDocument(id="p", rules=(Rule(id="a", decision=Ruling.ALLOW),)))
     finally:
         expression._environment.cache_clear()

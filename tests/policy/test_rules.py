@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from interlock.error import BadUse, MissingField
 from interlock.model.policy.document import TOOL_LABELS, Match, PolicyDocument, Rule, TenantLists, ToolFilter
 from interlock.model.policy.verdict import PolicyRequest, Ruling, RunLimits, Verdict
-from interlock.policy.policy import Policy, compile_policy
+from interlock.policy.policy import Policy
 
 REQUEST: dict[str, Any] = {
     "job": "pay", "topic": "billing.pay", "tenant": "acme", "actor": "ann@example.com", "priority": "batch",
@@ -24,7 +24,7 @@ def request(**more: Any) -> PolicyRequest:
 
 
 def policy_of(*rules: Rule, **more: Any) -> Policy:
-    return compile_policy(PolicyDocument(id="p", rules=rules, **more))
+    return Policy(PolicyDocument(id="p", rules=rules, **more))
 
 
 def judged(policy: Policy, asked: PolicyRequest | None = None) -> Verdict:

@@ -9,16 +9,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from interlock.model.policy.scanner import OutputAction, ScannerSpec
-from interlock.policy.scan import Scanners, compile_scanners, redact_secrets
+from interlock.policy.scan import Scanners, redact_secrets
 from interlock.policy.scan.document import read, unescaped
 from interlock.policy.scan.personal_data import personal_data
 from interlock.policy.scan.prompt_injection import prompt_injection
 from interlock.policy.scan.secrets import secrets
 from tests.policy.corpus import look_alikes, samples
 
-REDACT = compile_scanners(
-    ScannerSpec(scanner=one, action="redact") for one in ("secrets", "personal_data", "prompt_injection")
-)
+REDACT = Scanners(ScannerSpec(scanner=one, action="redact") for one in ("secrets", "personal_data", "prompt_injection"))
 SAMPLES = list(samples())
 
 
@@ -93,7 +91,7 @@ def test_positions_are_characters() -> None:
 
 
 def test_a_finding_that_cannot_be_redacted_quarantines() -> None:
-    scan = compile_scanners([ScannerSpec(scanner="regex", patterns=["[a-z]+"], action="redact")]).scan(b'["abc"]')
+    scan = Scanners([ScannerSpec(scanner="regex", patterns=["[a-z]+"], action="redact")]).scan(b'["abc"]')
     assert (scan.decision, scan.redacted) == (OutputAction.QUARANTINE, None)
     assert [one.kind for one in scan.findings] == ["regex", "not_redactable"]
 

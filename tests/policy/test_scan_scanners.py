@@ -7,7 +7,7 @@ import pytest
 
 from interlock.error import BadUse
 from interlock.model.policy.scanner import OutputAction, ScannerSpec
-from interlock.policy.scan import Scan, compile_scanners, scanners
+from interlock.policy.scan import Scan, Scanners, scanners
 from interlock.policy.scan.document import MOST_VALUES
 from tests.policy.corpus import samples
 from tools.scan_rates import rates, table
@@ -17,7 +17,7 @@ A = OutputAction
 
 def scan(content: Any, content_type: str = "application/json", **fields: Any) -> Scan:
     raw = content if isinstance(content, bytes) else json.dumps(content).encode()
-    return compile_scanners([ScannerSpec(**fields)]).scan(raw, content_type)
+    return Scanners([ScannerSpec(**fields)]).scan(raw, content_type)
 
 
 def kinds(content: Any, **fields: Any) -> list[str]:
@@ -159,7 +159,7 @@ def test_a_function_of_ones_own() -> None:
 
     def run(name: str, content: Any) -> Scan:
         spec = ScannerSpec(scanner="python", name=name, action="redact")
-        return compile_scanners([spec], own).scan(json.dumps(content).encode())
+        return Scanners([spec], own).scan(json.dumps(content).encode())
 
     assert run("all", ["x", "y", 5]).redacted == b'["[redacted:all]", "y", 5]'
     part = run("part", ["äöü"])
@@ -181,7 +181,7 @@ def test_a_function_of_ones_own() -> None:
 )
 def test_the_strictest_action_of_the_findings_decides(actions: list[Any], decision: OutputAction) -> None:
     specs = [ScannerSpec(scanner="keywords", words=[f"w{at}"], action=one) for at, one in enumerate(actions)]
-    every = compile_scanners([*specs, ScannerSpec(scanner="keywords", words=["absent"], action="deny")])
+    every = Scanners([*specs, ScannerSpec(scanner="keywords", words=["absent"], action="deny")])
     result = every.scan(b'["w0 w1 w2 w3"]')
     assert (result.decision, len(result.findings)) == (decision, len(actions))
     assert (result.redacted is not None) == (decision is A.REDACT)
@@ -190,14 +190,14 @@ def test_the_strictest_action_of_the_findings_decides(actions: list[Any], decisi
 def test_only_findings_to_redact_are_redacted() -> None:
     specs = [ScannerSpec(scanner="keywords", words=["one"], action="allow")]
     specs += [ScannerSpec(scanner="keywords", words=["two"], action="redact")]
-    assert compile_scanners(specs).scan(b'["one two"]').redacted == b'["one [redacted:keyword]"]'
+    assert Scanners(specs).scan(b'["one two"]').redacted == b'["one [redacted:keyword]"]'
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[]", b"null", b'""', b"\x00", b"\xff\xfe", b"[1", b'{"a":}', b"]"])
 def test_odd_content_is_clean(content: bytes) -> None:
     every: tuple[Any, ...] = ("secrets", "personal_data", "prompt_injection")
     specs = [*(ScannerSpec(scanner=one) for one in every), ScannerSpec(scanner="regex", patterns=["never"])]
-    assert compile_scanners(specs).scan(content, "") == Scan()
+    assert Scanners(specs).scan(content, "") == Scan()
 
 
 def test_depth_costs_no_stack() -> None:
@@ -241,7 +241,7 @@ HOSTILE = (
 
 @pytest.mark.parametrize("part", HOSTILE)
 def test_hostile_content_ends(part: str) -> None:
-    every = compile_scanners(
+    every = Scanners(
         ScannerSpec(scanner=one, action="redact") for one in ("secrets", "personal_data", "prompt_injection")
     )
     text = part * (200_000 // len(part))

@@ -12,7 +12,7 @@ from interlock.error import BadConfig, InterlockError, MissingLibrary
 from interlock.fields.field import Nested, Several
 from interlock.fields.field_types import NotAccepted
 from interlock.model.policy.scanner import OutputAction, ScannerKind, ScannerSpec, load_re2
-from interlock.policy.scan import compile_scanners
+from interlock.policy.scan import Scanners
 
 FIELD = Several(Nested(ScannerSpec, "scanner"))
 
@@ -116,7 +116,7 @@ def test_a_fault_of_a_document_names_its_place(text: str, message: str, tmp_path
 
 def test_an_unknown_function_is_an_error_at_load() -> None:
     with pytest.raises(InterlockError, match=r"'our' is not the name of a function .*; did you mean 'ours'"):
-        compile_scanners([ScannerSpec(scanner="python", name="our")], {"ours": lambda text: None})
+        Scanners([ScannerSpec(scanner="python", name="our")], {"ours": lambda text: None})
 
 
 def test_without_the_library_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

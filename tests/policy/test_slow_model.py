@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from interlock.model.policy.document import TOOL_LABELS, Match, PolicyDocument, Rule, TenantLists, ToolFilter, Velocity
 from interlock.model.policy.verdict import PolicyRequest, Ruling
-from interlock.policy.policy import compile_policy
+from interlock.policy.policy import Policy
 from interlock.policy.velocity import Windows
 from tests.policy.test_rules import LIMITS
 
@@ -128,7 +128,7 @@ def test_the_index_gives_the_verdict_of_a_walk_from_the_top(
     document = PolicyDocument(
         id="p", rules=rules_of(bodies), default_decision=Ruling(default), tenants=lists, tools=tools
     )
-    policy, slow, windows, now = compile_policy(document), SlowPolicy(document), Windows(), 0.0
+    policy, slow, windows, now = Policy(document), SlowPolicy(document), Windows(), 0.0
     for request, later in asked:
         now += later
         verdict = policy.judge(request, windows, now)
@@ -144,8 +144,8 @@ def test_a_list_or_a_filter_never_loosens_a_verdict(
     bodies: Any, lists: TenantLists, tools: ToolFilter | None, request: PolicyRequest
 ) -> None:
     rules = rules_of(bodies)
-    plain = compile_policy(PolicyDocument(id="p", rules=rules))
-    strict = compile_policy(PolicyDocument(id="p", rules=rules, tenants={request.tenant: lists}, tools=tools))
+    plain = Policy(PolicyDocument(id="p", rules=rules))
+    strict = Policy(PolicyDocument(id="p", rules=rules, tenants={request.tenant: lists}, tools=tools))
     before, after = (replace(one.judge(request, Windows(), 0.0), policy="") for one in (plain, strict))
     assert after == before or after.ruling is Ruling.DENY
     assert STRICTNESS[after.ruling] >= STRICTNESS[before.ruling]

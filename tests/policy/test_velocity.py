@@ -6,7 +6,7 @@ import pytest
 
 from interlock.model.policy.document import Match, PolicyDocument, Rule, Velocity
 from interlock.model.policy.verdict import PolicyRequest, Ruling
-from interlock.policy.policy import Policy, compile_policy
+from interlock.policy.policy import Policy
 from interlock.policy.velocity import Windows
 
 
@@ -15,7 +15,7 @@ def limited(key: str = "", most: int = 2, **more: Any) -> Policy:
         Rule(id="fast", velocity=Velocity(max_requests=most, window="10s", key=key), decision=Ruling.THROTTLE, **more),
         Rule(id="rest", decision=Ruling.ALLOW),
     )
-    return compile_policy(PolicyDocument(id="p", rules=rules))
+    return Policy(PolicyDocument(id="p", rules=rules))
 
 
 def request(**more: Any) -> PolicyRequest:

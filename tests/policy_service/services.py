@@ -11,7 +11,7 @@ import grpc
 
 from interlock.model.policy.document import Match, PolicyDocument, Rule
 from interlock.model.policy.verdict import PolicyRequest, Ruling
-from interlock.policy.policy import Policy, compile_policy
+from interlock.policy.policy import Policy
 from interlock.policy_service import policy_pb2 as wire
 from interlock.policy_service.access import Access
 from interlock.policy_service.client import RemotePolicy
@@ -26,7 +26,7 @@ Reply = Callable[[wire.Frame], Any]
 def allowing(*topics: str) -> Policy:
     """Return a policy that allows these topics and denies the rest."""
     rules = (Rule(id="some", match=Match(topics=topics), decision=Ruling.ALLOW),)
-    return compile_policy(PolicyDocument(id="test", rules=rules))
+    return Policy(PolicyDocument(id="test", rules=rules))
 
 
 @asynccontextmanager

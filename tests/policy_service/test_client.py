@@ -15,7 +15,7 @@ from interlock.error import InterlockError, PolicyClosed, PolicyUnavailable
 from interlock.model.policy.document import Match, PolicyDocument, Rule, Velocity
 from interlock.model.policy.verdict import PolicyRequest, Ruling, RunLimits, Verdict
 from interlock.model.run import Now
-from interlock.policy.policy import compile_policy
+from interlock.policy.policy import Policy
 from interlock.policy.velocity import Windows
 from interlock.policy_service import policy_pb2 as wire
 from interlock.policy_service.access import Access
@@ -70,7 +70,7 @@ DOCUMENT = PolicyDocument(
 
 @pytest.mark.behaviour("POL-9")
 def test_the_service_answers_like_the_policy_in_the_process() -> None:
-    policy = compile_policy(DOCUMENT)
+    policy = Policy(DOCUMENT)
     asked = requests(100)
     windows = Windows()
     expected = [policy.judge(one, windows, 0.0) for one in asked]

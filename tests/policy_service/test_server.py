@@ -23,7 +23,7 @@ from interlock.model.policy.document import PolicyDocument
 from interlock.model.policy.output import OutputMatch, OutputPolicy, OutputRule
 from interlock.model.policy.scanner import OutputAction, ScannerSpec
 from interlock.model.policy.verdict import PolicyRequest, Ruling, RunLimits, Verdict
-from interlock.policy.policy import compile_policy
+from interlock.policy.policy import Policy
 from interlock.policy_service import policy_pb2 as wire
 from interlock.policy_service import prepare_grpc
 from interlock.policy_service.access import Access
@@ -139,9 +139,7 @@ NO_OUTPUT = PolicyDocument(id="none")
 def test_results_are_judged_by_metadata_and_content(
     document: PolicyDocument | OutputPolicy, asked: dict[str, Any], decision: str, rest: dict[str, Any]
 ) -> None:
-    policy = compile_policy(
-        document if isinstance(document, PolicyDocument) else PolicyDocument(id="o", output=document)
-    )
+    policy = Policy(document if isinstance(document, PolicyDocument) else PolicyDocument(id="o", output=document))
 
     async def body() -> Any:
         async with served(policy) as (_, address), grpc.aio.insecure_channel(address) as channel:
@@ -160,7 +158,7 @@ def test_a_scanner_of_an_app_is_not_in_the_service() -> None:
     output = OutputPolicy(scanners=(ScannerSpec(scanner="python", name="own"),))
 
     async def body() -> None:
-        policy = compile_policy(PolicyDocument(id="o", output=output))
+        policy = Policy(PolicyDocument(id="o", output=output))
         async with served(policy) as (_, address), grpc.aio.insecure_channel(address) as channel:
             stub = PolicyServiceStub(channel)
             assert (await stub.CheckOutput(wire.Output(size=1))).decision == wire.OUTPUT_DECISION_ALLOW

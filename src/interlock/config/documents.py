@@ -7,8 +7,7 @@ from typing import Any
 
 import msgspec
 
-from interlock.config.file import DEFAULT_NAME
-from interlock.config.plain_yaml import parts_of, read_text
+from interlock.config.plain_yaml import SETTINGS_NAME, parts_of, read_text
 from interlock.error import BadConfig, BadValue, shown
 from interlock.fields.field_types import FieldPath
 
@@ -155,7 +154,7 @@ def files_of(path: str, faults: Faults) -> Iterator[str]:
 
 def _is_read(name: str) -> bool:
     """Leave out hidden files, which editors leave behind, and the settings file, which may be in the folder."""
-    return name.endswith(ENDINGS) and not name.startswith(".") and name != DEFAULT_NAME
+    return name.endswith(ENDINGS) and not name.startswith(".") and name != SETTINGS_NAME
 
 
 def _read_file(file: str, faults: Faults) -> Iterator[Document]:

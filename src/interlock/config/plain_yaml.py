@@ -10,6 +10,7 @@ import msgspec
 
 from interlock.error import BadConfig, shown, without_value
 
+SETTINGS_NAME = "interlock.yaml"
 LARGEST = 1_000_000
 DEEPEST = 20
 LONGEST_NAME = 300  # characters of a path; every value has its whole path in memory

@@ -11,7 +11,7 @@ from interlock.model.job import Job
 from interlock.model.policy.document import PolicyDocument
 from interlock.policy.expression import BadExpression, compiled
 from interlock.policy.glob import matcher
-from interlock.policy.policy import Policy, compile_policy
+from interlock.policy.policy import Policy
 
 POLICY_FIELDS = settable(PolicyDocument)
 
@@ -23,7 +23,7 @@ def read_policy(document: Document) -> Policy:
         document.refuse(path, f"{path}: {fault}")
     if faults:
         raise NotAccepted
-    return compile_policy(found)
+    return Policy(found)
 
 
 def _repeated_ids(policy: PolicyDocument, document: Document) -> Iterator[tuple[str, str]]:

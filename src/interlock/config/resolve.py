@@ -3,13 +3,12 @@
 import os
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from interlock.config import file
 from interlock.config import settings as s
+from interlock.config.plain_yaml import SETTINGS_NAME, parts_of, read_text
 from interlock.core.state import DEFAULT_LANES
 from interlock.error import BadConfig, shown
 from interlock.fields.field_types import FieldPath, Optional, did_you_mean
@@ -31,6 +30,14 @@ FOREIGN = {
 """variables of other programs that people carry over and Interlock does not read, each with its own setting"""
 
 DEFAULT = "default"
+
+
+class File(msgspec.Struct, frozen=True):
+    """The values of a settings file, and the line of each."""
+
+    name: str
+    values: dict[str, Any]
+    lines: dict[str, int]  # path of a field → its line: `slots`, `lanes.main`, `tokens[0].role`
 
 
 class Resolved(msgspec.Struct, frozen=True):
@@ -59,7 +66,7 @@ def resolve(
     return _resolve(given, environment, _file(config, environment))
 
 
-def _resolve(given: Mapping[str, Any], environment: Mapping[str, str], found: file.File | None) -> Resolved:
+def _resolve(given: Mapping[str, Any], environment: Mapping[str, str], found: File | None) -> Resolved:
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
     for name, setting in (s.SETTINGS | s.CLIENT_SETTINGS).items():
@@ -86,13 +93,26 @@ def _resolve(given: Mapping[str, Any], environment: Mapping[str, str], found: fi
     )
 
 
-def _file(config: str | None, environment: Mapping[str, str]) -> file.File | None:
+def read_settings(name: str) -> File:
+    """Read a file with one document of plain YAML."""
+    parts = parts_of(read_text(name, name), name)
+    first = next(parts, None)
+    if first is None:
+        return File(name, {}, {})
+    if not isinstance(first.value, dict):
+        raise BadConfig(f"{name}:{first.lines['']}: settings are written as 'name: value'")
+    if (second := next(parts, None)) is not None:
+        raise BadConfig(f"{name}:{second.begins}: a second document ('---'); a settings file has one")
+    return File(name, first.value, first.lines)
+
+
+def _file(config: str | None, environment: Mapping[str, str]) -> File | None:
     name = config if config is not None else environment.get(CONFIG_VARIABLE) or None
     if name is None:
-        if not os.path.lexists(file.DEFAULT_NAME):
+        if not os.path.lexists(SETTINGS_NAME):
             return None
-        name = file.DEFAULT_NAME
-    found = file.read(Path(name), name)
+        name = SETTINGS_NAME
+    found = read_settings(name)
     for key in found.values:
         if key not in s.SETTINGS:
             hint = did_you_mean(s.setting_of(key), s.SETTINGS)
@@ -101,7 +121,7 @@ def _file(config: str | None, environment: Mapping[str, str]) -> file.File | Non
 
 
 def _one(
-    name: str, setting: s.Setting, flags: Mapping[str, Any], environment: Mapping[str, str], found: file.File | None
+    name: str, setting: s.Setting, flags: Mapping[str, Any], environment: Mapping[str, str], found: File | None
 ) -> tuple[Any, str]:
     variable = setting.variable if environment.get(setting.variable) else s.variable_of(name)
     if name in flags:
@@ -120,13 +140,13 @@ def _one(
     return s.DEFAULTS[name], DEFAULT
 
 
-def _lanes(flags: list[str], environment: Mapping[str, str], found: file.File | None) -> Iterator[tuple[str, str, int]]:
+def _lanes(flags: list[str], environment: Mapping[str, str], found: File | None) -> Iterator[tuple[str, str, int]]:
     """Return every lane with its source, the weakest source first."""
     for lane, limit in DEFAULT_LANES.items():
         yield DEFAULT, lane, limit
     if found is not None and found.values.get("lanes") is not None:
         place = FieldPath("lanes", found.name, found.lines)
-        for lane, limit in s.LaneSettings().check(found.values["lanes"], place).items():
+        for lane, limit in s.LANES.check(found.values["lanes"], place).items():
             yield place.at(lane).source(), lane, limit
     for lane, limit in s.from_environment(environment).items():
         yield s.LANE_PREFIX + lane.upper(), lane, limit

@@ -11,7 +11,7 @@ from interlock.config.tokens import SECRET, Token, Tokens
 from interlock.core.state import DEFAULT_LANES
 from interlock.error import BadValue
 from interlock.fields.field import doc, fields_of
-from interlock.fields.field_types import Choice, FieldPath, Kind, Schema, Size, Span, Text, Texts, Whole
+from interlock.fields.field_types import Choice, FieldPath, Kind, Schema, Size, Span, Table, Text, Texts, Whole
 from interlock.fields.secret import SECRET_NAMES
 from interlock.fields.sockets import beside, http_socket, scheduler_socket
 from interlock.model.job import NAME
@@ -22,31 +22,8 @@ from interlock.model.session import SessionPatterns
 LANE_PREFIX = "INTERLOCK_LANE_"
 
 
-class LaneSettings(Kind):
-    """Names of lanes and their limits."""
-
-    metavar = "NAME=LIMIT"
-
-    def check(self, value: Any, place: FieldPath) -> dict[str, int]:
-        if not isinstance(value, dict):
-            raise BadValue(str(place), value, "a mapping of lanes to their limits")
-        return {self.name(name, place): LIMIT.check(limit, place.at(name)) for name, limit in value.items()}
-
-    @staticmethod
-    def name(name: object, place: FieldPath) -> str:
-        if not isinstance(name, str) or not NAME.fullmatch(name):
-            raise BadValue(str(place), name, "a lane's name")
-        return name
-
-    def schema(self) -> Schema:
-        return {
-            "type": "object",
-            "propertyNames": {"pattern": f"^{NAME.pattern}$"},
-            "additionalProperties": LIMIT.schema(),
-        }
-
-    def show(self, value: dict[str, int]) -> str:
-        return ", ".join(f"{name} {limit}" for name, limit in value.items())
+LANE_NAME = Text(NAME.pattern, "a lane's name")
+LANES = Table(LIMIT, "a mapping of lanes to their limits", LANE_NAME, "NAME=LIMIT")
 
 
 def lanes(environment: Mapping[str, str], declared: Mapping[str, LaneSpec] = {}) -> dict[str, LaneSpec]:
@@ -59,7 +36,7 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, int]:
     for name, value in sorted(environment.items()):
         if name.startswith(LANE_PREFIX):
             place = FieldPath(name)
-            lane = LaneSettings.name(name.removeprefix(LANE_PREFIX).lower(), place)
+            lane = LANE_NAME.check(name.removeprefix(LANE_PREFIX).lower(), place)
             found[lane] = LIMIT.read(value, place)
     return found
 
@@ -70,7 +47,7 @@ def from_flags(flags: Sequence[str]) -> dict[str, int]:
         name, separator, value = flag.partition("=")
         if not separator:
             raise BadValue("--lane", flag, "of the form NAME=LIMIT")
-        found[LaneSettings.name(name, FieldPath("--lane"))] = LIMIT.read(value, FieldPath(f"--lane {name}"))
+        found[LANE_NAME.check(name, FieldPath("--lane"))] = LIMIT.read(value, FieldPath(f"--lane {name}"))
     return found
 
 
@@ -171,9 +148,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         Given(flag="--capability"),
     ] = []
     lanes: Annotated[
-        dict[str, int] | None, doc("Runs that may execute in a lane at once."), LaneSettings(),
-        Given(flag="--lane"),
-    ] = None  # fmt: skip
+        dict[str, int] | None, doc("Runs that may execute in a lane at once."), LANES, Given(flag="--lane")
+    ] = None
     """override the defaults and INTERLOCK_LANE_<NAME>"""
     sessions: Annotated[
         dict[str, dict[str, Any]],

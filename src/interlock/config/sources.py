@@ -14,6 +14,7 @@ from interlock.engine.catalog import CatalogEntry, any_object, bind
 from interlock.error import BadValue, InterlockError, shown
 from interlock.fields.field import Field
 from interlock.fields.field_types import NotAccepted, did_you_mean
+from interlock.fields.safe_text import counted
 from interlock.model.job import JOB_FIELDS, Job, check_lane
 from interlock.model.lane import LaneSpec
 from interlock.model.pool import PoolSpec
@@ -58,14 +59,14 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
         """Return the catalog entries of the jobs of the files."""
         return [CatalogEntry(job.job, any_object(job.job.id), None, job.source) for job in self.jobs]
 
-    def counted(self, more_jobs: int = 0) -> str:
+    def summary(self, more_jobs: int = 0) -> str:
         kinds = list(_are_groups(self.children))
         jobs, services, groups = len(self.jobs) + more_jobs, kinds.count(False), kinds.count(True)
         counts = (jobs, "job"), (services, "service"), (groups, "group"), (len(self.lanes), "lane")
         optional = (len(self.pools), "pool"), (len(self.tenants), "tenant")
-        parts = [_count(*count) for count in (*counts, *(count for count in optional if count[0]))]
+        parts = [counted(*count) for count in (*counts, *(count for count in optional if count[0]))]
         if self.policy is not None:
-            parts.append(f"a policy of {_count(len(self.policy.rules), 'rule')}")
+            parts.append(f"a policy of {counted(len(self.policy.rules), 'rule')}")
         return f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
@@ -254,7 +255,3 @@ def _are_groups(children: Iterable[Child]) -> Iterator[bool]:
         yield isinstance(child, Group)
         if isinstance(child, Group):
             yield from _are_groups(child.children)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'s' * (number != 1)}"

@@ -27,38 +27,33 @@ class BadUse(BadValue):
         self.field, self.value = field, value
 
 
-class Ambiguous(BadValue):
+class Ambiguous(BadUse):
     """Several ids begin as given."""
 
     def __init__(self, field: str, value: str, ids: Sequence[str], most: int = 5) -> None:
         listed = ", ".join(ids[:most]) + (" and others" if len(ids) > most else "")
-        InterlockError.__init__(self, f"{field}: {shown(value)} is ambiguous: it begins {listed}; give more of the id")
-        self.field, self.value = field, value
+        super().__init__(field, f"{shown(value)} is ambiguous: it begins {listed}; give more of the id", value)
 
 
-class TooMany(BadValue):
+class TooMany(BadUse):
     """More were given than are allowed."""
 
     def __init__(self, field: str, count: int, most: int, advice: str = "") -> None:
-        limit = f"at most {most:,} are allowed"
-        InterlockError.__init__(self, f"{field}: {count:,} given; {limit}{advice and f'; {advice}'}")
-        self.field, self.value = field, count
+        super().__init__(field, f"{count:,} given; at most {most:,} are allowed{advice and f'; {advice}'}", count)
 
 
-class Repeated(BadValue):
+class Repeated(BadUse):
     """A value, or a field, was given twice."""
 
     def __init__(self, field: str, value: object, advice: str = "allowed once") -> None:
-        InterlockError.__init__(self, f"{field}: {shown(value)} given twice; {advice}")
-        self.field, self.value = field, value
+        super().__init__(field, f"{shown(value)} given twice; {advice}", value)
 
 
-class NotHere(BadValue):
+class NotHere(BadUse):
     """A value is valid elsewhere, but not allowed here."""
 
     def __init__(self, field: str, value: object, where: str, advice: str) -> None:
-        InterlockError.__init__(self, f"{field}: {shown(value)} is not allowed {where}; {advice}")
-        self.field, self.value = field, value
+        super().__init__(field, f"{shown(value)} is not allowed {where}; {advice}", value)
 
 
 class BadDuration(BadInput, code="bad_duration"):

@@ -22,6 +22,7 @@ from interlock.fields.field_types import (
     NotAccepted,
     Optional,
     Schema,
+    Table,
     Truth,
     check_all,
     did_you_mean,
@@ -70,6 +71,13 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
 
     def put(self, name: str, value: object) -> None:
         msgspec.structs.force_setattr(self, name, value)
+
+
+def refuse_others(struct: Checked, kind: str, known: tuple[str, ...], word: str, always: tuple[str, ...]) -> None:
+    """Refuse the fields, other than those that every kind has, that structs of this kind do not have."""
+    for name, field in fields_of(type(struct)).items():
+        if name not in (*always, *known) and getattr(struct, name) != field.default:
+            raise BadUse(name, f"is not {word} of {kind}, which has {', '.join(known) or 'none'}")
 
 
 def copy_fields(kind: type[S], source: object, /, **own: Any) -> S:
@@ -137,22 +145,6 @@ class Several(Kind):
     def schema(self) -> Schema:
         one = self.each.schema()
         return {"anyOf": [*one.get("anyOf", [one]), {"type": "array", "items": one, "maxItems": self.most}]}
-
-
-class Named(Kind):
-    """A mapping of names to structs."""
-
-    def __init__(self, each: Nested) -> None:
-        self.each = each
-
-    def check(self, value: Any, place: FieldPath) -> dict[str, Any]:
-        if not isinstance(value, dict):
-            raise BadValue(str(place), value, "a mapping of names")
-        found = check_all((place.at(name), self.each, one) for name, one in value.items())
-        return dict(zip(value, found, strict=True))
-
-    def schema(self) -> Schema:
-        return {"type": "object", "additionalProperties": self.each.schema()}
 
 
 class Some(Nested):
@@ -275,7 +267,7 @@ def definitions(fields: Iterable[Field]) -> dict[str, Schema]:
     found: dict[str, Schema] = {}
     for field in fields:
         kind = field.kind.kind if isinstance(field.kind, Optional) else field.kind
-        kind = kind.each if isinstance(kind, Several | Named) else kind
+        kind = kind.each if isinstance(kind, Several | Table) else kind
         if isinstance(kind, Nested):
             below = kind.fields.values()
             schema = object_schema(below, kind.struct.one_of)

@@ -375,6 +375,31 @@ class Texts(Kind):
         return ", ".join(value)
 
 
+class Table(Kind):
+    """A mapping of names to values of one kind."""
+
+    def __init__(
+        self, each: Kind, expected: str = "a mapping of names", name: Text | None = None, metavar: str = "TEXT"
+    ) -> None:
+        self.each, self.expected, self.name, self.metavar = each, expected, name, metavar
+
+    def check(self, value: Any, place: FieldPath) -> dict[str, Any]:
+        if not isinstance(value, Mapping):
+            raise BadValue(str(place), value, self.expected)
+        if self.name is not None:
+            for name in value:
+                self.name.check(name, place)
+        found = check_all((place.at(name), self.each, item) for name, item in value.items())
+        return dict(zip(value, found, strict=True))
+
+    def schema(self) -> Schema:
+        names = {} if self.name is None else {"propertyNames": {"pattern": self.name.schema()["pattern"]}}
+        return {"type": "object", **names, "additionalProperties": self.each.schema()}
+
+    def show(self, value: dict[str, Any]) -> str:
+        return ", ".join(f"{name} {self.each.show(item)}" for name, item in value.items())
+
+
 class Command(Texts):
     """A program and its arguments."""
 

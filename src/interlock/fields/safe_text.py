@@ -1,4 +1,10 @@
-"""Text that is safe to print: control characters are escaped."""
+"""Text for people: counts, and control characters escaped."""
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: 1 run, 2,000 runs."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
 
 _DIRECTIONS = {
     number: f"\\u{number:04x}" for number in (0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))

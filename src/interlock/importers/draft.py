@@ -16,11 +16,13 @@ from interlock.config.documents import Faults, parse
 from interlock.config.plain_yaml import scalar
 from interlock.config.sources import build
 from interlock.error import BadConfig
+from interlock.fields.field_types import Span
 
 LONGEST = 300  # characters of the original text in a comment
 WIDTH = 110  # of the comments at the top
 NO_RETRY = {"max_retries": 0}  # a scheduled job has three by default; no foreign scheduler retries
 FOREVER = "36500d"
+duration = Span().show
 
 
 class CannotCarry(Exception):
@@ -66,14 +68,6 @@ class Imported(msgspec.Struct, frozen=True):
 
     drafts: Sequence[Draft]
     notes: Sequence[str]  # on all of them
-
-
-def duration(seconds: float) -> str | float:
-    """Return a duration as people write it."""
-    for unit, name in ((86400, "d"), (3600, "h"), (60, "m"), (1, "s")):
-        if seconds and seconds % unit == 0:
-            return f"{seconds // unit:.0f}{name}"
-    return seconds
 
 
 def write(title: str, imported: Imported, folder: str, now: float) -> tuple[str, int]:

@@ -14,7 +14,7 @@ from interlock.inspector.scan_pipe import ScanOptions, framed
 from interlock.log_lines import print_as_json
 from interlock.model.policy.output import MOST_KEPT, Scanned
 from interlock.model.policy.scanner import OutputAction
-from interlock.policy.scan import Scanners, compile_scanners
+from interlock.policy.scan import Scanners
 from interlock.worker.app_loader import load_app
 from interlock.worker.limits import end_with_parent, limit_memory, prefer_for_oom
 
@@ -36,7 +36,7 @@ def main() -> None:
         print_as_json()
     sys.path[:] = options.path
     own = {} if options.app is None else load_app(options.app).scanners
-    scanners = compile_scanners(options.policy.scanners, own)
+    scanners = Scanners(options.policy.scanners, own)
     limit_memory(MOST_MEMORY)
     _write(answers, b"")
     while frame := _read(given):

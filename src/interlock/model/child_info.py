@@ -1,6 +1,7 @@
 """Views of supervised children: status, last exit and place in the tree."""
 
 import signal as signals
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated
 
@@ -78,6 +79,12 @@ class ChildInfo(msgspec.Struct, frozen=True, kw_only=True):
     traceback: Annotated[str, doc("Traceback of the app of a worker that cannot start.")] = ""
     strategy: Annotated[str | None, doc("Of a supervisor: `one_for_one`, `one_for_all` or `rest_for_one`.")] = None
     children: Annotated[list["ChildInfo"], doc("Of a supervisor: its children, in the order in which they start.")] = []
+
+    def everybody(self) -> "Iterator[ChildInfo]":
+        """Yield the child and everything below it, parents first."""
+        yield self
+        for child in self.children:
+            yield from child.everybody()
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):

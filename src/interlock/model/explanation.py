@@ -160,10 +160,6 @@ def with_deliveries(found: Explanation, deliveries: Iterable[Delivery], now: flo
     return msgspec.structs.replace(found, reasons=[*found.reasons, *owed], sentence=found.sentence + more)
 
 
-def counted_runs(number: int) -> str:
-    return f"{number:,} run{'s' * (number != 1)}"
-
-
 def explain_end(run: Run) -> Explanation:
     """Explain a stored run that has ended."""
     error = (run.error or "").strip().splitlines()[-1:]

@@ -27,15 +27,7 @@ class Unique(msgspec.Struct, frozen=True):
     while_live: bool = True
 
 
-class RetryOf(msgspec.Struct, frozen=True):
-    """The ended run that this one runs again."""
-
-    run_id: str
-
-
-class RetriedAs(msgspec.Struct, frozen=True):
-    """The latest run that runs this one again."""
-
+class OtherRun(msgspec.Struct, frozen=True):
     run_id: str
 
 
@@ -57,12 +49,6 @@ class Collected(msgspec.Struct, frozen=True):
 
     payloads: int  # a payload that came twice, because its run was retried twice, counts twice; it is handed over once
     bytes: int
-
-
-class CollapsedInto(msgspec.Struct, frozen=True):
-    """The run that got the payload of this one."""
-
-    run_id: str
 
 
 class Guarded(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -171,11 +157,11 @@ class Facets(msgspec.Struct, frozen=True, omit_defaults=True):
     priority: Priority | None = None  # if it is not the job's
     session: SessionFacet | None = None
     limit_value: str | None = None  # value that the limit of its job counts
-    retry_of: RetryOf | None = None
-    retried_as: RetriedAs | None = None
+    retry_of: OtherRun | None = None  # ended run that this one runs again
+    retried_as: OtherRun | None = None  # latest run that runs this one again
     failure: Failure | None = None
     collected: Collected | None = None
-    collapsed_into: CollapsedInto | None = None
+    collapsed_into: OtherRun | None = None  # run that got the payload of this one
     constraints: Guarded | None = None
     caused_by: CausedBy | None = None
     behind: tuple[str, ...] | None = None  # who submitted the runs that this one comes from

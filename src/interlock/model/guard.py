@@ -12,7 +12,7 @@ import msgspec
 from interlock.error import BadUse, BadValue, MissingField, NotHere
 from interlock.fields import payload
 from interlock.fields.duration import Duration, checked
-from interlock.fields.field import Checked, Nested, Several, doc, fields_of
+from interlock.fields.field import Checked, Nested, Several, doc, refuse_others
 from interlock.fields.field_types import JOB_NAME, NAME_RULE, FieldPath, Kind, Schema, Span, Text, Texts, Whole, Word
 from interlock.fields.json_form import Time
 
@@ -246,11 +246,7 @@ INFORM = (A.WEBHOOK, A.TRIGGER_JOB, A.CALL)
 
 
 def check_parameters(action: "Decision | Action") -> None:
-    """Refuse parameters that the action does not have."""
-    known = PARAMETERS[ActionKind(action.action)]
-    for name, field in fields_of(type(action)).items():
-        if name != "action" and name not in known and getattr(action, name) != field.default:
-            raise BadUse(name, f"is not a parameter of {action.action}, which has {', '.join(known) or 'none'}")
+    refuse_others(action, action.action, PARAMETERS[ActionKind(action.action)], "a parameter", ("action",))
 
 
 class Decision(Checked, frozen=True, kw_only=True, omit_defaults=True):

@@ -25,7 +25,6 @@ from interlock.fields.field_types import (
     did_you_mean,
 )
 from interlock.fields.field_types import NAME as SHORT_NAME
-from interlock.fields.interning import shared
 from interlock.model import guard
 from interlock.model.labels import LABELS
 from interlock.model.lane import CRON, MAIN
@@ -121,6 +120,18 @@ def key_limit(given: KeyLimitFields) -> KeyLimit:
     return KeyLimit(**found)
 
 
+_MOST_SHARED = 10_000
+_same: dict[tuple[type, bytes], Any] = {}
+
+
+def _shared(value: msgspec.Struct) -> Any:
+    """Return the first value equal to this one, if it is remembered: one object for all."""
+    key = (type(value), msgspec.msgpack.encode(value))
+    if len(_same) < _MOST_SHARED:
+        return _same.setdefault(key, value)
+    return _same.get(key, value)
+
+
 class Job(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A definition as the scheduler knows it; `version` changes whenever anything else in it does. The fields with a
     description are those of a document `kind: Job` and of a body over HTTP."""
@@ -193,7 +204,7 @@ class Job(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False):
         for field in ("schedule", "work"):
             value = getattr(self, field)
             if value is not None:
-                self.put(field, shared(value))
+                self.put(field, _shared(value))
         self._check_guards()
         if self.workflow is not None:
             self._check_workflow()

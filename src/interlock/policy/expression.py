@@ -43,12 +43,26 @@ class TooCostly(Exception):
     """An expression was not evaluated, or not to its end, because that would hold up all other work."""
 
 
-@cache
-def _environment() -> Any:
+def load_cel(field: str) -> Any:
+    """Import the library; `field` needs it."""
     try:
         from cel_expr_python import cel  # type: ignore[import-untyped] # its types lie beside a compiled module
     except ImportError as error:
-        raise MissingLibrary("when", "cel-expr-python", "policy") from error
+        raise MissingLibrary(field, "cel-expr-python", "policy") from error
+    return cel
+
+
+def program_of(environment: Any, text: str) -> Any:
+    """Compile an expression; raise `BadExpression`."""
+    try:
+        return environment.compile(text)
+    except RuntimeError as error:
+        raise BadExpression(brief_error(str(error))) from None
+
+
+@cache
+def _environment() -> Any:
+    cel = load_cel("when")
     kind, text = cel.Type, cel.Type.STRING
     variables = dict.fromkeys(_TEXTS, text) | dict.fromkeys(_LISTS, kind.List(text)) | {"labels": kind.Map(text, text)}
     variables |= {"payload": kind.DYN, "payload_size": kind.INT, "secrets": kind.BOOL}
@@ -116,11 +130,7 @@ def _check_pattern(pattern: str | None) -> None:
 @lru_cache(MOST_RULES)
 def compiled(text: str) -> Callable[["RequestFacts"], bool]:
     """Compile an expression; raise `BadExpression`."""
-    environment = _environment()
-    try:
-        program = environment.compile(text)
-    except RuntimeError as error:
-        raise BadExpression(brief_error(str(error))) from None
+    program = program_of(_environment(), text)
     kind = program.return_type().name()
     if kind not in _RESULTS:
         raise BadExpression(f"is of type {kind.lower()}, not bool")

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from interlock.model.policy.output import OutputMatch, OutputPolicy, OutputRule
 from interlock.model.policy.scanner import OutputAction
 from interlock.policy.glob import matcher
-from interlock.policy.scan import compile_scanners, redact_secrets
+from interlock.policy.scan import Scanners, redact_secrets
 
 KEY_BEGINS, KEY_ENDS = "-----BEGIN ", "-----END "
 KEY_LINE = "[redacted:private_key]"
@@ -32,33 +32,22 @@ class CompiledOutputPolicy:
         # So that a fault, or a missing library, is found as the policy is loaded.
         redact_secrets("")
         if document.scanners:
-            compile_scanners(document.scanners, {str(scanner.name): lambda _: None for scanner in document.scanners})
-        self._rules = [(rule, _tests(rule.match)) for rule in document.rules]
+            Scanners(document.scanners, {str(scanner.name): lambda _: None for scanner in document.scanners})
 
     def judge(self, result: Metadata) -> OutputRule | None:
         """Return the rule that withholds a result, if any."""
-        for rule, tests in self._rules:
-            if all(test(result) for test in tests):
-                return None if rule.decision is OutputAction.ALLOW else rule
-        return None
+        decided = next((rule for rule in self.document.rules if _fits(rule.match, result)), None)
+        return None if decided is None or decided.decision is OutputAction.ALLOW else decided
 
 
-def _tests(match: OutputMatch) -> list[Callable[[Metadata], object]]:
-    found: list[Callable[[Metadata], object]] = []
-    if match.topics:
-        fits_topic = matcher(match.topics)
-        found.append(lambda metadata: fits_topic(metadata.topic))
-    if match.tenants:
-        fits_tenant = matcher(match.tenants)
-        found.append(lambda metadata: fits_tenant(metadata.tenant))
-    if match.sensitivity:
-        found.append(lambda metadata: metadata.sensitivity in match.sensitivity)
-    if match.over is not None:
-        over = match.over
-        found.append(lambda metadata: metadata.size > over)
-    if match.exit_code is not None:
-        found.append(lambda metadata: metadata.exit_code == match.exit_code)
-    return found
+def _fits(match: OutputMatch, result: Metadata) -> object:
+    return (
+        (not match.topics or matcher(match.topics)(result.topic))
+        and (not match.tenants or matcher(match.tenants)(result.tenant))
+        and (not match.sensitivity or result.sensitivity in match.sensitivity)
+        and (match.over is None or result.size > match.over)
+        and match.exit_code in (None, result.exit_code)
+    )
 
 
 def redact_line(text: str, of_key: int) -> tuple[str, int]:

@@ -17,10 +17,6 @@ from interlock.policy.output import CompiledOutputPolicy
 from interlock.policy.velocity import Once, Windows
 
 
-def policy_digest(document: PolicyDocument) -> str:
-    return _digest(msgspec.structs.replace(document, cases=()), 8)
-
-
 def request_hash(request: PolicyRequest) -> str:
     """Return a hash over every field. Payloads with the same values have the same hash, in whatever order they are
     written."""
@@ -62,9 +58,10 @@ class Policy:
     """Rules that are ready to judge. Of requests it remembers only which rules fit a value."""
 
     def __init__(self, document: PolicyDocument) -> None:
+        """Raise `BadExpression`."""
         self.document = document
         self.id = document.id
-        self.digest = policy_digest(document)
+        self.digest = _digest(msgspec.structs.replace(document, cases=()), 8)
         self.rules = [_compiled(rule, self.digest) for rule in document.rules]
         self.needs_payload = any(
             rule.when is not None or rule.rule.match.payload_over is not None or rule.rule.match.secrets is not None
@@ -137,11 +134,6 @@ class Policy:
 
 
 OF_RULE = "tools of the rule"
-
-
-def compile_policy(document: PolicyDocument) -> Policy:
-    """Make a policy ready to judge; raise `BadExpression`."""
-    return Policy(document)
 
 
 def refused_by(

@@ -7,15 +7,15 @@ from typing import Any
 
 import msgspec
 
-from interlock.error import MissingLibrary
 from interlock.policy.expression import (
     MOST_COST,
     MOST_READ,
     PREPARED,
     BadExpression,
     Unevaluated,
-    brief_error,
     failure_of,
+    load_cel,
+    program_of,
     within_range,
 )
 from interlock.policy.syntax import SyntaxNode, parse
@@ -27,10 +27,7 @@ _REFERENCE = re.compile(r"""(?<![\w.])steps\b(?:\.([A-Za-z_]\w*)|\[["']([^"']*)[
 
 @cache
 def _environment() -> Any:
-    try:
-        from cel_expr_python import cel  # type: ignore[import-untyped] # its types lie beside a compiled module
-    except ImportError as error:
-        raise MissingLibrary("steps", "cel-expr-python", "policy") from error
+    cel = load_cel("steps")
     return cel.NewEnv(variables=dict.fromkeys(ROOTS, cel.Type.DYN))
 
 
@@ -50,10 +47,7 @@ def compiled_value(text: str) -> Callable[[Mapping[str, Any]], Any]:
     """Compile an expression; raise `BadExpression`. Called with the values of its roots, it returns JSON, or raises
     `Unevaluated`."""
     environment = _environment()
-    try:
-        program = environment.compile(text)
-    except RuntimeError as error:
-        raise BadExpression(brief_error(str(error))) from None
+    program = program_of(environment, text)
     _check_cost(parse(program.serialize()))
 
     def evaluate(values: Mapping[str, Any]) -> Any:

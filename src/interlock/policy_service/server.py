@@ -10,7 +10,7 @@ from grpc_reflection.v1alpha import reflection
 
 from interlock.error import CannotListen, InterlockError
 from interlock.policy.policy import Policy
-from interlock.policy.scan import Scan, compile_scanners
+from interlock.policy.scan import Scan, Scanners
 from interlock.policy.scan.detector import CLEAN
 from interlock.policy.velocity import Windows
 from interlock.policy_service import policy_pb2 as wire
@@ -94,4 +94,4 @@ class PolicyServer:
         return to_verdict(self.policy.judge(from_request(request), windows, self._clock.now().elapsed))
 
 
-_scanners = lru_cache(maxsize=1)(compile_scanners)  # raises for a scanner in Python: only an app has it
+_scanners = lru_cache(maxsize=1)(Scanners)  # raises for a scanner in Python: only an app has it

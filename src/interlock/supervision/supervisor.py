@@ -4,9 +4,9 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Container, Sequence
-from difflib import get_close_matches
 
 from interlock.error import BadValue, CannotStart, DuplicateChild, UnknownChild, WrongStatus
+from interlock.fields.field_types import did_you_mean
 from interlock.model.child_info import OVER, UP, Change, ChildInfo, Exit, ServiceAction, Status
 from interlock.ports.handover import Handover, MemoryHandover
 from interlock.supervision.child import ChildRunner
@@ -362,8 +362,7 @@ class Supervisor(Instance):
     def _find(self, path: str) -> ChildRunner:
         children = {child.path: child for child in self.all_below()}
         if path not in children:
-            close = get_close_matches(path, children, 1)
-            raise UnknownChild(path, f"; did you mean {close[0]!r}?" if close else "")
+            raise UnknownChild(path, did_you_mean(path, children))
         return children[path]
 
     def _supervisor(self, path: str) -> "Supervisor":

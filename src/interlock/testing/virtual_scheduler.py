@@ -22,7 +22,7 @@ from interlock.client.stream import chunks_of
 from interlock.client.submission import Call, call_of, result_type_of, submit
 from interlock.config.declarations import Declared
 from interlock.config.documents import Faults, from_values, read
-from interlock.config.settings import LaneSettings
+from interlock.config.settings import LANES
 from interlock.config.sources import Loaded, build, declared_by
 from interlock.core.state import DEFAULT_LANES
 from interlock.engine.catalog import Catalog, CatalogEntry
@@ -142,7 +142,7 @@ class VirtualScheduler:
         self._store = MemoryStore()
         self._elapsed = 0.0
         try:
-            limits = LaneSettings().check(dict(lanes), FieldPath("lanes"))
+            limits = LANES.check(dict(lanes), FieldPath("lanes"))
             patterns = SessionPatterns().check(dict(sessions), FieldPath("sessions"))
             self._run(self._begin(_loaded(app, files, policy, tenants), schedules, slots, limits, patterns))
         except BaseException:

@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from difflib import get_close_matches
 from typing import Any
 
 import msgspec
@@ -12,6 +11,7 @@ from msgspec.structs import replace
 
 from interlock.config.sources import Loaded
 from interlock.error import InterlockError, UnknownChild, WrongStatus
+from interlock.fields.field_types import did_you_mean
 from interlock.model.child_info import OVER, UP, ChildInfo, Kept, ServiceAction, Status
 from interlock.model.exposition import Family
 from interlock.model.reload_report import Difference, Reloaded
@@ -176,11 +176,11 @@ class Services(TreeOperations):
 
     def _path_of(self, name: str) -> str:
         """Return the path of a service, group or worker, given its name or path."""
-        found = [child for above in (WORKERS, SERVICES) for child in _all_below(self._tree.child(above))]
+        above = (self._tree.child(WORKERS), self._tree.child(SERVICES))
+        found = [child for group in above for child in group.everybody() if child is not group]
         known = {child.name: child.path for child in found} | {child.path: child.path for child in found}
         if name not in known:
-            close = get_close_matches(name, [child.name for child in found], 1)
-            raise UnknownChild(name, f"; did you mean {close[0]!r}?" if close else "")
+            raise UnknownChild(name, did_you_mean(name, [child.name for child in found]))
         return known[name]
 
     @asynccontextmanager
@@ -344,11 +344,5 @@ def _members(placed: Placed) -> dict[str, list[str]]:
     return found
 
 
-def _all_below(info: ChildInfo) -> Iterator[ChildInfo]:
-    for child in info.children:
-        yield child
-        yield from _all_below(child)
-
-
 def _leaves(info: ChildInfo) -> Iterator[ChildInfo]:
-    return (child for child in _all_below(info) if child.strategy is None)
+    return (child for child in info.everybody() if child.strategy is None)

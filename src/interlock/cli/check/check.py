@@ -81,7 +81,7 @@ def command(
     if jobs:
         listing.show(False, jobs)
     if loaded is not None:
-        say(f"fine: {loaded.counted(len(app.definitions))}")
+        say(f"fine: {loaded.summary(len(app.definitions))}")
 
 
 def next_fire(job: Job, now: float) -> float | None:

@@ -304,5 +304,5 @@ def _declared(settings: Settings, app: FromApp | None) -> Iterator[DoctorFinding
     for warning in loaded.warnings:
         yield warn("declared", warning, "fix it, or keep it if you meant it")
     unasked = "no fault in the files; the app could not be checked"
-    yield ok("declared", unasked if faults.incomplete else loaded.counted(len(app.definitions)))
+    yield ok("declared", unasked if faults.incomplete else loaded.summary(len(app.definitions)))
     yield ok("policy", policy_line(loaded.policy).removeprefix("policy: "))

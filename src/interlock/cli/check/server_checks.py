@@ -8,7 +8,6 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
 from interlock.cli.check.doctor_checks import DoctorFinding, fail, judge, ok, warn
-from interlock.cli.draw.children import everybody
 from interlock.cli.shared.options import Flags
 from interlock.client.http.client import Client
 from interlock.config import Resolved, Settings
@@ -105,7 +104,7 @@ def _is_ours(host: str, port: int) -> bool:
 def _children(tree: ChildInfo) -> Iterator[DoctorFinding]:
     """Check that every worker can start its processes, and that the sender and the inspector are up."""
     for group in ("workers", "sending"):
-        children = [one for one in everybody(tree) if one.path.startswith(f"{group}/")]
+        children = [one for one in tree.everybody() if one.path.startswith(f"{group}/")]
         down = [child for child in children if child.reason and (child.traceback or child.status not in UP)]
         faults = [f"{one.name}: {one.reason}" for one in down]
         detail = "; ".join(faults) or f"{len(children)} in the tree"

@@ -21,13 +21,6 @@ ENDED = 32  # characters of the last exit; piped output has all
 LIVES = UP | {Status.STARTING, Status.STOPPING}
 
 
-def everybody(top: ChildInfo) -> Iterator[ChildInfo]:
-    """Yield the child and everything below it, parents first."""
-    yield top
-    for child in top.children:
-        yield from everybody(child)
-
-
 def sentence_of(child: ChildInfo, now: float) -> str:
     parts = [child.status.value]
     if child.status in LIVES:
@@ -88,7 +81,7 @@ def drawing(top: ChildInfo, now: float) -> Any:
     from rich.console import Group
     from rich.text import Text
 
-    found = [child for child in everybody(top) if child.traceback]
+    found = [child for child in top.everybody() if child.traceback]
     tracebacks = [Text(safe(f"\n{child.path}: {child.reason}\n{child.traceback}"), style="red") for child in found]
     leads, children = zip(*_branches(top, "", ""), strict=True)
     return Group(CHILDREN.table(children, now, leads), *tracebacks)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, tzinfo
 from interlock.cli.draw.tables import console, out, plain, tabbed
 from interlock.fields.duration import span as span
 from interlock.fields.json_form import rfc3339
+from interlock.fields.safe_text import counted as counted
 from interlock.fields.safe_text import safe
 from interlock.interface.run_view import RunInfo
 from interlock.model.job_info import LoggedRun
@@ -24,11 +25,6 @@ COLOURS = {
 
 MOST_NAMES = 10  # names of one kind in one line
 LEVELS = {"DEBUG": "dim", "WARNING": "yellow", "ERROR": "red", "CRITICAL": "bold red"}
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun: 1 run, 2,000 runs."""
-    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def ago(at: float, now: float) -> str:
@@ -100,7 +96,7 @@ def policy_line(policy: Policy | None) -> str:
     """Say which policy decides."""
     if policy is None:
         return "policy: none; every run is allowed"
-    rules = f"{len(policy.rules):,} rule{'s' * (len(policy.rules) != 1)}"
+    rules = counted(len(policy.rules), "rule")
     return f"policy: {policy.id} ({policy.digest}), {rules}; {policy.default.ruling} if none matches"
 
 

@@ -3,7 +3,6 @@
 import sys
 from typing import Annotated, Any
 
-from interlock.cli.draw.children import everybody
 from interlock.cli.draw.event_watch import draw, looks
 from interlock.cli.draw.picture import Picture, drawing, lines_of, scrolling
 from interlock.cli.draw.tables import present
@@ -60,7 +59,7 @@ def _picture(client: Client, run_id: str) -> Picture:
 def _worker_fault(client: Client) -> str:
     """Say why workers are not up, which is why a run may wait; empty if all are."""
     try:
-        workers = [one for one in everybody(client.tree()) if one.path.startswith("workers/")]
+        workers = [one for one in client.tree().everybody() if one.path.startswith("workers/")]
     except InterlockError:  # this user may not see the tree
         return ""
     faults = [f"{worker.name}: {worker.reason}" for worker in workers if worker.reason]

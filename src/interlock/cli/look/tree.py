@@ -4,7 +4,7 @@ import sys
 import time
 from typing import Annotated, Any
 
-from interlock.cli.draw.children import CHILDREN, drawing, everybody
+from interlock.cli.draw.children import CHILDREN, drawing
 from interlock.cli.draw.event_watch import draw, follow
 from interlock.cli.draw.tables import json_text, present
 from interlock.cli.shared.options import FINDING, Flags, JsonOption, switch, takes
@@ -32,10 +32,10 @@ def command(
         elif watch:
             draw(client, look, types=("service",))
         else:
-            present(json, client.tree, lambda: map(CHILDREN.line, everybody(client.tree())), lambda: look()[0])
+            present(json, client.tree, lambda: map(CHILDREN.line, client.tree().everybody()), lambda: look()[0])
 
 
 def _lines(top: ChildInfo, json: bool) -> dict[str, tuple[str, str]]:
     """Return a line for each child; in JSON, one for the whole tree."""
-    found = {"": json_text(top)} if json else {child.path: CHILDREN.line(child) for child in everybody(top)}
+    found = {"": json_text(top)} if json else {child.path: CHILDREN.line(child) for child in top.everybody()}
     return {path: (line, line) for path, line in found.items()}

@@ -15,7 +15,7 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from interlock.cli.draw import children
-from interlock.cli.draw.format import COLOURS, ago, span
+from interlock.cli.draw.format import COLOURS, ago, counted, span
 from interlock.cli.draw.listing import COUNT, LENGTH, NUMBER, Column, Listing
 from interlock.cli.draw.tables import console, full_screen, plain
 from interlock.cli.run.next_steps import how_to_begin
@@ -216,7 +216,7 @@ def _head(scheduler: Scheduler, rate: float, uptime: float, width: int) -> Text:
         ("store unavailable", "bold red", not engine.present.available),
         (f"{waiting:,} to approve", "yellow", waiting),
         (f"{len(engine.state.runs):,} live", "", True),
-        (f"{count:,} worker{'s' * (count != 1)}" + (f" ({restarts} restarted)" if restarts else ""), "", True),
+        (counted(count, "worker") + (f" ({restarts} restarted)" if restarts else ""), "", True),
         (f"{rate:,.0f} ended/s", "", True),
         (f"{engine.metrics.submitted:,} submitted", "", True),
         (f"{engine.metrics.commits:,} commits", "", True),

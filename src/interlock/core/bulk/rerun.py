@@ -21,7 +21,7 @@ from interlock.error import Draining, Forbidden, RunNotEnded, RunPruned, TenantL
 from interlock.fields import payload
 from interlock.model.access import OWNER
 from interlock.model.bulk import BulkRequest, RunAction
-from interlock.model.facets import Facets, RetriedAs, RetryOf
+from interlock.model.facets import Facets, OtherRun
 from interlock.model.labels import BYPASSED
 from interlock.model.letter import DeadLetter
 from interlock.model.run import CALL_KEY, RETRY, UNSUCCESSFUL, Run, RunFilter
@@ -127,7 +127,7 @@ def _run_again(
     p: Pass, old: Run, new: NewRun, reason: str, actor: str, changed: bool = False, behind: tuple[str, ...] = ()
 ) -> Run:
     digest = None if new.idempotency_key is None else payload.digest(new.job_id, new.payload)
-    again = create_run(p, new, digest, actor, reason, RetryOf(run_id=old.id))
+    again = create_run(p, new, digest, actor, reason, OtherRun(run_id=old.id))
     lineage.place(p, again, old, behind)
     if old.facets is not None and old.facets.collected is not None and not changed:
         p.set_facet(again, collected=old.facets.collected)
@@ -135,5 +135,5 @@ def _run_again(
     p.reruns += 1
     if (letter := p.record(DeadLetter, old.id)) is not None:
         p.keep(replace(letter, replayed_as=again.id, seq=letter.seq + 1))
-    p.mark(old, retried_as=RetriedAs(run_id=again.id))
+    p.mark(old, retried_as=OtherRun(run_id=again.id))
     return again

@@ -19,7 +19,7 @@ from interlock.core.tenants.tenant import Tenants
 from interlock.core.transition import Pass
 from interlock.error import Draining, Forbidden, IdempotencyConflict
 from interlock.fields import payload
-from interlock.model.facets import Facets, RetryOf, SessionFacet, Unique
+from interlock.model.facets import Facets, OtherRun, SessionFacet, Unique
 from interlock.model.job import Job, Priority
 from interlock.model.lane import MAIN
 from interlock.model.record import Memo
@@ -138,7 +138,7 @@ def _existing(p: Pass, new: NewRun) -> str | None:
 
 
 def create_run(
-    p: Pass, new: NewRun, digest: bytes | None, actor: str, why: str = "submitted", retry_of: RetryOf | None = None
+    p: Pass, new: NewRun, digest: bytes | None, actor: str, why: str = "submitted", retry_of: OtherRun | None = None
 ) -> Run:
     """Create one run that was checked. It has a digest if it has a key or an occurrence."""
     job, now = p.state.jobs[new.job_id], p.now
@@ -192,7 +192,7 @@ def create_run(
     return run
 
 
-def _facets(new: NewRun, job: Job, retry_of: RetryOf | None) -> Facets | None:
+def _facets(new: NewRun, job: Job, retry_of: OtherRun | None) -> Facets | None:
     labels = job.with_labels(new.labels) if job.labels else new.labels
     session = SessionFacet(new.session_options, new.stamp) if new.session_options or new.stamp is not None else None
     if not (labels or new.unique or new.priority or session or retry_of):

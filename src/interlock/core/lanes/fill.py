@@ -15,7 +15,8 @@ from interlock.core.sessions.session import Sessions
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
 from interlock.core.workflows.flow import Flows
-from interlock.model.explanation import MOST_NAMED, Reason, ReasonKind, counted_runs
+from interlock.fields.safe_text import counted
+from interlock.model.explanation import MOST_NAMED, Reason, ReasonKind
 from interlock.model.lane import LaneStatus
 from interlock.model.run import Now, Run
 from interlock.model.state import HOLDS_SLOT, State
@@ -186,7 +187,7 @@ def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
     ahead, first = _ahead(lane, lane.lines[line_key(state, run)], run, route_key(state, run))
     if ahead:
         least = "at least " if ahead == MOST_AHEAD else ""
-        text = f"has {least}{counted_runs(ahead)} ahead of it in lane {lane.name}"
+        text = f"has {least}{counted(ahead, 'run')} ahead of it in lane {lane.name}"
         yield Reason(kind=ReasonKind.LANE_TURN, text=text, name=lane.name, place=ahead + 1, ahead=first)
 
 

@@ -12,7 +12,7 @@ from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
 from interlock.fields.field import copy_fields
 from interlock.fields.payload import LIMIT
-from interlock.model.facets import CollapsedInto, Collected, Facets
+from interlock.model.facets import Collected, Facets, OtherRun
 from interlock.model.labels import BYPASSED
 from interlock.model.lane import shown_rate
 from interlock.model.run import Run
@@ -155,7 +155,7 @@ def collapse(p: Pass, into: Run, run: Run) -> bool:
     if p.state.job_of(run).workflow is not None or (is_judged(p.state) and not _are_alike(into, run)):
         return False
     p.move(run, State.SKIPPED, f"debounced into {into.id}")
-    p.set_facet(run, collapsed_into=CollapsedInto(into.id))
+    p.set_facet(run, collapsed_into=OtherRun(into.id))
     value = None if run.facets is None else run.facets.limit_value  # of the last payload, as the arguments
     p.set_facet(into, collected=total, limit_value=value)
     p.batch.inputs.copied.append((into.id, run.id, True))

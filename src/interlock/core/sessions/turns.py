@@ -23,7 +23,8 @@ from interlock.core.state import WAIT, SchedulerState
 from interlock.core.transition import Pass
 from interlock.error import QueueFull
 from interlock.fields.duration import span
-from interlock.model.explanation import MOST_NAMED, Reason, ReasonKind, counted_runs
+from interlock.fields.safe_text import counted
+from interlock.model.explanation import MOST_NAMED, Reason, ReasonKind
 from interlock.model.facets import SessionFacet
 from interlock.model.job import Job
 from interlock.model.run import Now, Run
@@ -193,7 +194,7 @@ def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
         used, window = session.memo.usage
         most = session.room + len(session.active)
         narrow = f" because {used:,} of {window:,} are used" if most < session.most else ""
-        behind = f", {counted_runs(place - 1)} ahead of it" if place > 1 else ""
+        behind = f", {counted(place - 1, 'run')} ahead of it" if place > 1 else ""
         yield Reason(
             kind=ReasonKind.SESSION_TURN,
             text=f"waits for its turn in session {session.name}: {len(session.active):,} active, {most:,} allowed"

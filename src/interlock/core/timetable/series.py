@@ -10,7 +10,8 @@ from interlock.core.jobs.declared import DeclaredJobs
 from interlock.core.state import SchedulerState
 from interlock.core.timetable.table import Series, TimetableEntry, series_key, series_of
 from interlock.core.transition import Pass
-from interlock.model.explanation import MOST_NAMED, Reason, ReasonKind, counted_runs
+from interlock.fields.safe_text import counted
+from interlock.model.explanation import MOST_NAMED, Reason, ReasonKind
 from interlock.model.job import StoredJob
 from interlock.model.run import CATCH_UP, SCHEDULE, Now, Run, parallel_of
 from interlock.model.schedule.schedule import CatchUp
@@ -135,7 +136,7 @@ def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
         return
     waiting = [other.id for other in series.waiting if other.state is State.PRERUN]
     place = waiting.index(run.id) + 1
-    behind = f", {counted_runs(place - 1)} ahead of it" if place > 1 else ""
+    behind = f", {counted(place - 1, 'run')} ahead of it" if place > 1 else ""
     yield Reason(
         kind=ReasonKind.OVERLAP,
         text=f"waits until an earlier run of job {run.job_id} ends: {len(series.live):,} live, "

@@ -2,9 +2,9 @@
 
 from typing import Annotated, Any
 
-from interlock.error import BadUse, BadValue, MissingField
+from interlock.error import BadUse, MissingField
 from interlock.fields import field_types as kinds
-from interlock.fields.field import Checked, Named, Nested, Several, doc
+from interlock.fields.field import Checked, Nested, Several, doc
 from interlock.model.guard import ACTIONS, Action, AnyTime, Names, Payload, check_actions
 from interlock.model.job import TAGS, Priority
 from interlock.model.policy.output import GLOBS, FailMode, OutputPolicy
@@ -20,18 +20,7 @@ TOOL_LABELS = {"servers": "mcp.server", "tools": "mcp.tool", "resources": "mcp.r
 ID = kinds.Word(kinds.JOB_NAME, kinds.NAME_RULE.format(128))
 LINE = kinds.Word(r"[^\x00-\x1f]{1,500}", "one line of up to 500 characters")
 FACT = kinds.Word(r"[^\x00-\x1f]{0,500}", "one line of up to 500 characters")
-
-
-class Pairs(kinds.Kind):
-    """A mapping of names to texts."""
-
-    def check(self, value: Any, place: kinds.FieldPath) -> dict[str, str]:
-        if not isinstance(value, dict):
-            raise BadValue(str(place), value, "a mapping of labels to their values")
-        return {name: FACT.check(fact, place.at(name)) for name, fact in value.items()}
-
-    def schema(self) -> kinds.Schema:
-        return {"type": "object", "additionalProperties": FACT.schema()}
+FACTS = kinds.Table(FACT, "a mapping of labels to their values")
 
 
 class Default(kinds.Choice):
@@ -74,7 +63,7 @@ class Match(Checked, frozen=True, kw_only=True, omit_defaults=True):
     capabilities: Annotated[Names, doc("Capabilities; the job must have one of them."), TAGS] = ()
     risk_tags: Annotated[Names, doc("Risk tags; the job must have one of them."), TAGS] = ()
     requires: Annotated[Names, doc("Requirements; the job must have all of them."), TAGS] = ()
-    labels: Annotated[dict[str, str], doc("Labels; the run must have all, each with a value that fits."), Pairs()] = {}
+    labels: Annotated[dict[str, str], doc("Labels; the run must have all, each with a value that fits."), FACTS] = {}
     actors: Annotated[Names, doc("Submitters; one must fit."), GLOBS] = ()
     priority: Annotated[
         Names, doc("Priorities; one must be that of the job."),
@@ -139,7 +128,7 @@ class Case(Checked, frozen=True, kw_only=True, omit_defaults=True):
     capabilities: Annotated[Names | None, doc("Capabilities of the job."), TAGS] = None
     risk_tags: Annotated[Names | None, doc("Risk tags of the job."), TAGS] = None
     requires: Annotated[Names | None, doc("Requirements of the job."), TAGS] = None
-    labels: Annotated[dict[str, str], doc("Labels of the run."), Pairs()] = {}
+    labels: Annotated[dict[str, str], doc("Labels of the run."), FACTS] = {}
     payload: Annotated[dict[str, Any] | None, doc("Arguments."), Payload()] = None
     secrets: Annotated[bool, doc("Whether the payload has secrets, even if none can be seen in it.")] = False
     times: Annotated[
@@ -158,7 +147,9 @@ class PolicyDocument(Checked, frozen=True, kw_only=True, omit_defaults=True):
         Default(*(ruling for ruling in Ruling if ruling is not Ruling.CONSTRAIN), make=Ruling),
     ] = Ruling.DENY  # fmt: skip
     tenants: Annotated[
-        dict[str, TenantLists], doc("Lists of each tenant, which make verdicts stricter."), Named(Nested(TenantLists))
+        dict[str, TenantLists],
+        doc("Lists of each tenant, which make verdicts stricter."),
+        kinds.Table(Nested(TenantLists)),
     ] = {}
     tools: Annotated[ToolFilter | None, doc("Filter of everybody's tool calls, which makes verdicts stricter.")] = None
     rules: Annotated[

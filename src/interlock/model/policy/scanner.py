@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from interlock.error import BadUse, MissingField, MissingLibrary, NotHere, shown
-from interlock.fields.field import Checked, doc, fields_of
+from interlock.fields.field import Checked, doc, refuse_others
 from interlock.fields.field_types import NAME, NAME_RULE, Choice, FieldPath, Size, Text, Texts, Word
 
 LONGEST_PATTERN = 2000
@@ -156,10 +156,7 @@ class ScannerSpec(Checked, frozen=True, kw_only=True, omit_defaults=True):
 
     def check(self) -> None:
         kind = ScannerKind(self.scanner)
-        known = OPTIONS[kind]
-        for name, field in fields_of(ScannerSpec).items():
-            if name not in ("scanner", "action", *known) and getattr(self, name) != field.default:
-                raise BadUse(name, f"is not an option of {kind}, which has {', '.join(known) or 'none'}")
+        refuse_others(self, kind, OPTIONS[kind], "an option", ("scanner", "action"))
         if (needed := REQUIRED.get(kind)) is not None and not getattr(self, needed):
             raise MissingField(needed)
         if kind is K.CONTENT_TYPE and not self.allow and not self.deny:

@@ -7,7 +7,7 @@ Scanners.scan ─► prefilter over the raw bytes ─ nothing ─► clean
 """
 
 from interlock.policy.scan.detector import Finding, Scan
-from interlock.policy.scan.scanners import OwnScanner, Scanners, compile_scanners
+from interlock.policy.scan.scanners import OwnScanner, Scanners
 from interlock.policy.scan.secrets import redact_secrets
 
-__all__ = ["Finding", "OwnScanner", "Scan", "Scanners", "compile_scanners", "redact_secrets"]
+__all__ = ["Finding", "OwnScanner", "Scan", "Scanners", "redact_secrets"]

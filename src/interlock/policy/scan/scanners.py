@@ -47,13 +47,11 @@ class _ValueHit(NamedTuple):
     kind: str
 
 
-def compile_scanners(specs: Iterable[ScannerSpec], own: Mapping[str, OwnScanner] | None = None) -> "Scanners":
-    """Compile scanners once, for many scans. `own` has the functions that the scanner `python` may name."""
-    return Scanners(specs, own or {})
-
-
 class Scanners:
-    def __init__(self, specs: Iterable[ScannerSpec], own: Mapping[str, OwnScanner]) -> None:
+    """Scanners that are compiled once, for many scans."""
+
+    def __init__(self, specs: Iterable[ScannerSpec], own: Mapping[str, OwnScanner] = {}) -> None:
+        """`own` has the functions that the scanner `python` may name."""
         every = list(specs)
         self._outside = [
             scanner for scanner in every if scanner.scanner in (ScannerKind.SIZE, ScannerKind.CONTENT_TYPE)

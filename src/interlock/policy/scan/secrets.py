@@ -38,21 +38,22 @@ def _ends(data: bytes, start: int, end: int) -> int:
     return 0 if data[end : end + 1] and data[end] in _LOOSE else end
 
 
-def _is_jwt(data: bytes, start: int, end: int) -> int:
+def _first_part(data: bytes, start: int) -> bytes:
+    """Return the part before the first dot, which is in base 64; empty if it is not."""
     head = data[start : data.index(b".", start)]
     try:
-        return end if b'"alg"' in urlsafe_b64decode(head + b"=" * (-len(head) % 4)) else 0
+        return urlsafe_b64decode(head + b"=" * (-len(head) % 4))
     except ValueError:
-        return 0
+        return b""
+
+
+def _is_jwt(data: bytes, start: int, end: int) -> int:
+    return end if b'"alg"' in _first_part(data, start) else 0
 
 
 def _is_bot_token(data: bytes, start: int, end: int) -> int:
-    """The first part of a Discord token is the id of its user, in base 64."""
-    head = data[start : data.index(b".", start)]
-    try:
-        return end if urlsafe_b64decode(head + b"=" * (-len(head) % 4)).isdigit() else 0
-    except ValueError:
-        return 0
+    """The first part of a Discord token is the id of its user."""
+    return end if _first_part(data, start).isdigit() else 0
 
 
 # Values after a telling name.
