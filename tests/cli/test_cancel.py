@@ -81,7 +81,8 @@ def test_a_program_with_all_runs_that_it_has_made(server: Server) -> None:
         wait_until(lambda: not list(client.runs(root=agent.id, live=True)), "those that it made are cancelled too")
         assert {run.state for run in client.runs(root=agent.id)} == {"cancelled"}
         assert client.cancel(agent.id, cascade=True) == "cancelled"
-    refused(server, "cancel", "--all", "--cascade", exit_code=2, says="--cascade", code="usage")
+    for option in ("--cascade", "--compensate"):
+        refused(server, "cancel", "--all", option, exit_code=2, says=option, code="usage")
     refused(server, "runs", "--tree", "--watch", exit_code=2, says="--tree", code="usage")
 
 

@@ -72,7 +72,13 @@ deadline: 1d
         ("- {id: a, sleep: 1s, retry: {max_retries: 2}}", ":8: steps[0].retry: a step with sleep has none"),
         ("- {id: a, job: work}\nretry: {max_retries: 2}", ":9: retry: unknown field"),
         ("- {id: a, job: work, approve: yes}", ":8: steps[0].approve: unknown field"),
-        ("- {id: a, job: work, compensate: {job: work}}", ":8: steps[0].compensate: unknown field"),
+        ("- {id: a, job: work, compensate: wrk}", ":8: steps[0].compensate.job: 'wrk' is not declared; did you mean"),
+        ("- {id: a, sleep: 1s, compensate: work}", ":8: steps[0].compensate: a step with sleep has none"),
+        (
+            "- {id: a, job: work, compensate: {job: work, with: {x: '${steps.a.result}'}}}",
+            ":8: steps[0].compensate.with.x: ${steps.a.result}: steps is not known in a compensation; use input or",
+        ),
+        ("- {id: a, job: work, with: {x: '${result}'}}", ":8: steps[0].with.x: ${result} begins with none of input"),
         ("- {id: a, job: work}\nconstraints: {post_run_hook: {url: 'http://x'}}", "post_run_hook: a workflow has none"),
         (
             "\n".join(f"- {{id: s{index}, job: work}}" for index in range(201)),
@@ -87,6 +93,37 @@ def test_a_fault_names_its_line_and_field(steps: str, says: str) -> None:
 def test_an_id_of_a_built_in_job_is_refused() -> None:
     text = "kind: Job\nid: interlock.sleep\nrun: {shell: cat}\n"
     assert ":2: id: 'interlock.sleep' begins with 'interlock.'" in fault_of(text)
+
+
+@pytest.mark.behaviour("WFL-6")
+def test_a_compensation_with_capabilities_that_its_step_lacks() -> None:
+    jobs = "kind: Job\nid: refund\ncapabilities: [money]\nrun: {shell: cat}\n---\n"
+    steps = "- {id: a, job: work, compensate: refund}"
+    assert ":13: steps[0].compensate: 'refund' has capabilities that its step lacks: money" in fault_of(
+        jobs + FLOW + steps
+    )
+
+
+def test_arguments_that_a_compensation_does_not_take() -> None:
+    app = il.App()
+
+    @app.job("charge")
+    def charge(cents: int) -> str:
+        return str(cents)
+
+    @app.job("refund")
+    def refund(result: str) -> None: ...
+
+    def check(compensate: str) -> str:
+        step = f"{{id: a, job: charge, with: {{cents: 1}}, compensate: {compensate}}}"
+        faults = Faults()
+        with pytest.raises(BadConfig) as caught:
+            build(read([put(f"kind: Workflow\nid: flow\nsteps:\n- {step}\n")], faults), faults,
+                  FromApp(definitions=app.definitions))  # fmt: skip
+        return str(caught.value)
+
+    assert "a.yaml:4: steps[0].compensate: job 'refund' takes no argument 'cents'" in check("refund")
+    assert "a.yaml:4: steps[0].compensate: job 'refund' needs argument 'result'" in check("{job: refund, with: {}}")
 
 
 def test_arguments_that_a_function_does_not_take() -> None:

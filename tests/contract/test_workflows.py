@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 
 from interlock.core.workflows.flow import EndedStep
+from interlock.model.facets import Facets, StepFacet
 from interlock.model.run import Run
 from interlock.model.state import State
+from interlock.model.workflow import Undo
 from interlock.ports.store import Lookup, PruneLimits, RunFilter
 from interlock.stores.sqlite.store import SqliteStore
 from tests.contract.conftest import AnyStore
@@ -44,6 +46,21 @@ async def test_the_record_of_a_workflow_is_its_ended_steps(store: AnyStore) -> N
         ],
         "gone": [],
     }
+
+
+@pytest.mark.behaviour("WFL-4", "WFL-5")
+async def test_a_saga_is_the_completed_steps_and_items_without_a_compensation(store: AnyStore) -> None:
+    def undoable(run_id: str, completed: int | None) -> Run:
+        return step(run_id, facets=Facets(step=StepFacet(0, undo=Undo("release"), completed=completed)))
+
+    await take(store)
+    await put(
+        store, flow("f", state=State.UNDER_WAY, ended_at=None), undoable("f@a", 9), undoable("f@b", 3),
+        undoable("f@c", None), step("f@d"), undoable("f@e.1", 7), undoable("f@g", 8), step("f@comp-g"),
+        undoable("f@h@i", 10), flow("g", facets=Facets(step=StepFacet(0, completed=1))),
+    )  # fmt: skip
+    found = (await store.look_up(Lookup(sagas=["f", "gone"]))).sagas
+    assert found == {"f": ["f@b", "f@e.1", "f@a"], "gone": []}
 
 
 async def test_steps_are_listed_when_they_are_asked_for(store: AnyStore) -> None:

@@ -17,7 +17,7 @@ EXAMPLE = ROOT / "examples/media.yaml"
 
 
 def test_the_example_is_the_one_of_the_document(folder: Path) -> None:
-    (block,) = of_language(WORKFLOWS, "yaml")
+    block, *_ = of_language(WORKFLOWS, "yaml")
     steps = block.text.partition("\n")[2]
     assert steps in EXAMPLE.read_text()
 

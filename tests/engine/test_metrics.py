@@ -12,6 +12,7 @@ from interlock.circuit import Circuit
 from interlock.core.decisions import Decisions
 from interlock.core.state import CoreLimits
 from interlock.core.step import Command
+from interlock.core.workflows.saga import SAGAS
 from interlock.engine.metrics import MOST_JOBS, OTHERS, SECONDS, Histogram, Metrics
 from interlock.error import LeaseLost, StoreUnavailable, TenantLimit
 from interlock.model.exposition import Family, exposition
@@ -24,6 +25,7 @@ from interlock.model.pool import PoolSpec
 from interlock.model.schedule.schedule import Schedule
 from interlock.model.state import TERMINAL, State
 from interlock.model.tenant import TenantSpec
+from interlock.model.workflow import Compensate, Workflow, WorkflowStep
 from interlock.policy_service.client import CIRCUIT
 from interlock.wire.command import Define, WorkerUp
 from interlock.wire.message import Load, LogLine
@@ -324,6 +326,26 @@ def test_verdicts_are_counted_by_a_bounded_number_of_topics() -> None:
     assert machine.value("approvals_waiting") == 0
 
 
+@pytest.mark.behaviour("OBS-1", "WFL-5")
+def test_sagas_are_counted() -> None:
+    steps = (WorkflowStep(id=name, job="work", compensate=Compensate(job="undo")) for name in ("a", "b", "c"))
+    machine = Counted(Job(id="flow", workflow=Workflow(steps=tuple(steps))), Job(id="work"), Job(id="undo"))
+    machine.worker_up()
+    run_id = machine.submit("flow")
+    machine.finished(f"{run_id}@a")
+    machine.finished(f"{run_id}@b")
+    machine.finished(f"{run_id}@c", "failed_fatal")
+    assert machine.value("saga_active") == 1
+    machine.advance(2)
+    machine.finished(f"{run_id}@comp-b", "failed_fatal")
+    machine.finished(f"{run_id}@comp-a")
+    counted = {name: machine.value(f"saga_{name}_total") for name in SAGAS}
+    assert counted == {
+        "recorded": 2, "rollbacks": 1, "compensations_dispatched": 2, "compensations_failed": 1, "unreadable": 0,
+    }  # fmt: skip
+    assert (machine.value("saga_active"), machine.value("saga_duration_seconds_sum")) == (0, 2)
+
+
 CONTRACT = """
 runs_received_total topic
 runs_dispatched_total topic
@@ -352,6 +374,15 @@ leases_lost_total
 lease_waits_total
 stale_messages_total
 replays_total
+saga_recorded_total
+saga_rollbacks_total
+saga_compensations_dispatched_total
+saga_compensations_failed_total
+saga_unreadable_total
+saga_active
+saga_duration_seconds_count
+saga_duration_seconds_sum
+saga_duration_seconds_bucket le
 output_checked_total phase topic
 output_quarantined_total phase topic
 output_skipped_total phase topic

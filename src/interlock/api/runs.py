@@ -127,7 +127,7 @@ class RunHandlers:
         key = call.key or "" if action is RunAction.RETRY else ""
         message = r.ActOnRun(0, action, run_id, call.body.reason, call.caller.name, key, call.parent)
         if isinstance(call.body, CancelBody):
-            message = msgspec.structs.replace(message, cascade=call.body.cascade)
+            message = msgspec.structs.replace(message, cascade=call.body.cascade, compensate=call.body.compensate)
         report = await ask(self._connection, message)
         return ActedOn(id=report.run_id, state=report.state)
 

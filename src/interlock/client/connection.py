@@ -126,8 +126,11 @@ class Connection(Endpoint, RunAccess):
                 wait.cancel()
             await asyncio.gather(*waits, return_exceptions=True)
 
-    async def act_on_run(self, action: RunAction, run_id: str, reason: str, cascade: bool = False) -> State:
-        return (await self.ask(r.ActOnRun(0, action, run_id, reason, cascade=cascade))).state
+    async def act_on_run(
+        self, action: RunAction, run_id: str, reason: str, cascade: bool = False, compensate: bool = False
+    ) -> State:
+        request = r.ActOnRun(0, action, run_id, reason, cascade=cascade, compensate=compensate)
+        return (await self.ask(request)).state
 
     async def retry(self, run_id: str, reason: str = "") -> RunHandle[Any]:
         request = r.ActOnRun(0, RunAction.RETRY, run_id, reason, key=os.urandom(16).hex(), parent=present_claim())

@@ -56,9 +56,11 @@ class RunAccess(ABC):
         """Yield the end of each run as it comes, once for each id."""
 
     @abstractmethod
-    async def act_on_run(self, action: RunAction, run_id: str, reason: str, cascade: bool = False) -> State:
+    async def act_on_run(
+        self, action: RunAction, run_id: str, reason: str, cascade: bool = False, compensate: bool = False
+    ) -> State:
         """Act on the run, unless it has ended, and return its state. With `cascade`, also cancel the runs that it
-        has made."""
+        has made; with `compensate`, let a workflow undo its steps."""
 
     @abstractmethod
     async def retry(self, run_id: str, reason: str = "") -> "RunHandle[Any]":
@@ -131,10 +133,10 @@ class RunHandle(Generic[T]):
             return known
         return await self._access.ending(self.id, limit)
 
-    async def cancel(self, reason: str = "", *, cascade: bool = False) -> State:
+    async def cancel(self, reason: str = "", *, cascade: bool = False, compensate: bool = False) -> State:
         """Ask the run to stop, and return its state. A run that executes ends later: `wait` for it. With `cascade`,
-        also stop the runs that it has made, directly or not."""
-        return await self._access.act_on_run(RunAction.CANCEL, self.id, reason, cascade)
+        also stop the runs that it has made, directly or not; with `compensate`, a workflow undoes its steps."""
+        return await self._access.act_on_run(RunAction.CANCEL, self.id, reason, cascade, compensate)
 
     async def hold(self, reason: str = "") -> State:
         """Keep the run from starting until it is released. A run that executes continues."""

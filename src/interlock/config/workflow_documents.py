@@ -48,8 +48,22 @@ def unknown_names(
                 yield f"steps[{index}].{kind}", f"{shown(name)} is a {right}; write {right}: {name}"
             elif fault := misfit(name, {*(job.payload or {}), *(step.with_ or {})}):
                 yield f"steps[{index}].{'with' if step.with_ else 'job'}", fault
+        if step.compensate is not None:
+            undo = step.compensate.job
+            given = {*(step.with_ or {}), "result"} if step.compensate.with_ is None else {*step.compensate.with_}
+            if undo not in jobs:
+                yield f"steps[{index}].compensate.job", f"{shown(undo)} is not declared{did_you_mean(undo, jobs)}"
+            elif fault := _undo_fault(jobs, name, undo) or misfit(undo, {*(jobs[undo].payload or {}), *given}):
+                yield f"steps[{index}].compensate", fault
         if lanes is not None and step.lane is not None and step.lane not in lanes:
             yield f"steps[{index}].lane", f"{shown(step.lane)} is not declared{did_you_mean(step.lane, lanes)}"
+
+
+def _undo_fault(jobs: Mapping[str, Job], name: str | None, undo: str) -> str | None:
+    """Return why this job cannot undo a step of that one."""
+    own = jobs[name].capabilities if name is not None and name in jobs else ()
+    added = ", ".join(sorted(set(jobs[undo].capabilities) - set(own)))
+    return f"{shown(undo)} has capabilities that its step lacks: {added}" if added else None
 
 
 def reserved(job_id: Any) -> str | None:

@@ -24,6 +24,7 @@ from interlock.wire.effect import (
     ReadPrevious,
     ReadRecord,
     ReadResults,
+    ReadSaga,
 )
 from interlock.wire.request import ValueAnswer
 
@@ -182,6 +183,14 @@ async def read_results(effects: Sequence[Effect], store: Store) -> Answers:
     return answers
 
 
+async def read_sagas(effects: Sequence[Effect], store: Store) -> Answers:
+    asked = [effect for effect in effects if isinstance(effect, ReadSaga)]
+    found = (await store.look_up(Lookup(sagas=[effect.run_id for effect in asked if not effect.step]))).sagas
+    left = {effect: [effect.step] if effect.step else found[effect.run_id] for effect in asked}
+    runs = (await store.look_up(Lookup(runs={steps[-1] for steps in left.values() if steps}))).runs
+    return [(effect, (steps, runs.get(steps[-1]) if steps else None)) for effect, steps in left.items()]
+
+
 Do = Callable[[Sequence[Effect], Store], Coroutine[Any, Any, Answers]]
 KINDS: dict[type[Effect], Do] = {
     ReadInputs: read_inputs,
@@ -189,6 +198,7 @@ KINDS: dict[type[Effect], Do] = {
     ReadPayload: read_payloads,
     ReadRecord: read_records,
     ReadResults: read_results,
+    ReadSaga: read_sagas,
 }
 
 

@@ -23,6 +23,8 @@ from interlock.core.state import CoreLimits, SchedulerState
 from interlock.core.step import new_state
 from interlock.core.tenants.limits import runs_of
 from interlock.core.tenants.tenant import Tenants
+from interlock.core.workflows.flow import Flows
+from interlock.core.workflows.saga import SAGAS
 from interlock.error import InterlockError, LeaseLost, StaleEpoch
 from interlock.model.exposition import Family
 from interlock.model.letter import DeadLetter
@@ -85,6 +87,7 @@ class Metrics:
         self._output: dict[str, Histogram] = defaultdict(lambda: Histogram(SECONDS))  # phase → seconds of its checks
         self._durations: dict[str, Histogram] = defaultdict(lambda: Histogram(SECONDS))
         self._commit_seconds = Histogram(SECONDS)
+        self._rollbacks = Histogram(SECONDS)
         self._commit_rows = Histogram(ROWS)
         self._replays = 0
         self.ended_total = 0
@@ -155,7 +158,7 @@ class Metrics:
         self._counts["lacks"].update(decisions.lacks)
         self._counts["letters"].update(str(letter.code) for letter in batch.of(DeadLetter) if letter.seq == 1)
         self._replays += decisions.reruns
-        if decisions.violations or decisions.owed or decisions.sent:
+        if decisions.violations or decisions.owed or decisions.sent or decisions.sagas or decisions.rolled_back:
             self._add_guards(decisions)
         found = decisions.rulings or decisions.bypassed or decisions.quarantined
         if found or decisions.scans or decisions.scans_skipped:
@@ -181,6 +184,9 @@ class Metrics:
         self._results["skipped"].update(self._by_topic(decisions.scans_skipped, "2"))
 
     def _add_guards(self, decisions: Decisions) -> None:
+        self._counts["sagas"].update(decisions.sagas)
+        for seconds in decisions.rolled_back:
+            self._rollbacks.add(seconds)
         for _, violation in decisions.violations:
             self._counts["violated"][violation.constraint.partition(" ")[0]] += 1
         self._counts["deliveries"]["owed"] += decisions.owed
@@ -266,6 +272,7 @@ class Metrics:
         lanes, entries = state.lanes, state.timetable.entries.values()
         states = Counter(run.state for run in state.runs.values())
         live = {str(value): states[value] for value in State if value not in TERMINAL}
+        undoing = sum(flow.saga is not None for flow in state.of(Flows).values())
         stale = self._stale_before + state.of(Silence).stale_messages
         dropped, scanned = self._dropped_before + state.of(Logs).dropped, state.of(Scans).position
         behind = 0 if scanned is None else max(0, position - scanned)
@@ -274,6 +281,8 @@ class Metrics:
             ("counter", "runs_pruned_total", "Runs that were pruned.", self._pruned),
             ("gauge", "pruning_behind_seconds", "Time since pruning last kept up; 0 while it does.", self._behind),
             ("counter", "replays_total", "Ended runs that were run again, from dead letters or not.", self._replays),
+            *(("counter", f"saga_{name}_total", text, counts["sagas"][name]) for name, text in SAGAS.items()),
+            ("gauge", "saga_active", "Workflows that undo their steps.", undoing),
             ("counter", "constraints_checked_total", "Constraints that ended runs have checked.",
              counts["guards"]["checked"]),
             ("counter", "actions_total", "Actions on violations that ended runs have carried out.",
@@ -352,6 +361,7 @@ class Metrics:
              self._output),
             ("dispatch_latency_seconds", "From a run's due time to its first dispatch.", "topic", self._latency),
             ("schedule_lag_seconds", "From an occurrence's time to the first line of its work.", "", {"": self._lag}),
+            ("saga_duration_seconds", "Time from a decided end to the end of its rollback.", "", {"": self._rollbacks}),
             ("commit_duration_seconds", "Duration of a commit.", "", {"": self._commit_seconds}),
             ("commit_rows", "Rows in a commit.", "", {"": self._commit_rows}),
             ("run_duration_seconds", "From a run's first start to its end.", "job", self._durations),

@@ -34,6 +34,7 @@ class CancelBody(ReasonBody, frozen=True, kw_only=True):
     cascade: Annotated[
         bool, doc("`true`: also cancel the runs that it made, directly or not. None of them makes further runs.")
     ] = False
+    compensate: Annotated[bool, doc("`true`: a workflow undoes its steps before it ends.")] = False
 
 
 class RunChoice(Body, frozen=True, kw_only=True):

@@ -12,6 +12,7 @@ from interlock.model.job import Priority
 from interlock.model.policy.output import OutputRecord, OutputStatus
 from interlock.model.policy.verdict import Ruling, RunLimits
 from interlock.model.state import State
+from interlock.model.workflow import Undo
 
 
 class Hold(msgspec.Struct, frozen=True):
@@ -121,6 +122,8 @@ class StepFacet(msgspec.Struct, frozen=True, omit_defaults=True):
 
     number: int  # in the order in which the steps of its workflow began
     items: int | None = None  # of a group: number of items
+    undo: Undo | None = None
+    completed: int | None = None  # of a succeeded step with `undo`: its place in the order of completion
 
 
 class Closing(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -130,6 +133,8 @@ class Closing(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: str
     actor: str
     keeps: str | None = None  # step that runs to its end: it follows the error
+    compensate: bool = False  # whether the steps that have succeeded are undone
+    at: Time = 0.0
 
 
 class WorkflowFacet(msgspec.Struct, frozen=True, omit_defaults=True):

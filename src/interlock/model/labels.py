@@ -7,6 +7,7 @@ from interlock.error import BadValue, NotHere, Repeated, TooMany
 from interlock.fields.field_types import NAME, NAME_RULE, FieldPath, Kind, Schema, Word
 
 BYPASSED = "safety_bypassed"  # label of a run that started without a verdict; nobody else may set it
+SAGA_LABELS = ("saga_compensation", "is_compensation", "saga_workflow_id")  # of a run that undoes a step
 MOST_LABELS, LONGEST_LABEL = 16, 256
 _NAME = Word(NAME, NAME_RULE.format(64))
 _TEXT = Word(rf"[\s\S]{{0,{LONGEST_LABEL}}}", f"a text of up to {LONGEST_LABEL} characters")

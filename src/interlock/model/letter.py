@@ -25,6 +25,7 @@ class LetterCode(StrEnum):
     NO_WORKERS = "no_workers"  # no worker could take it
     POOL_OVERLOADED = "pool_overloaded"  # every worker was overloaded for too long
     DISPATCH_FAILED = "dispatch_failed"  # handed out 50 times, and never begun
+    SAGA_UNMARSHAL_FAILED = "saga_unmarshal_failed"  # a compensation that could not be made
     POISON = "poison"  # a message of a worker that cannot be read
 
 

@@ -30,6 +30,7 @@ TRIGGER = "trigger"  # a client triggered it
 RETRY = "retry"  # a client ran an ended run again
 _BACKFILL = "backfill:"
 _RUN = "run "
+COMPENSATION = "@comp-"  # in the ids of runs that undo a step; no name of a step has a hyphen
 CALL_KEY = "call-"  # prefix of the idempotency keys that clients make up, to repeat one call safely
 
 
@@ -160,6 +161,11 @@ class Run(msgspec.Struct, gc=False):
     @property
     def is_step(self) -> bool:
         return self.facets is not None and self.facets.step is not None
+
+    @property
+    def is_compensation(self) -> bool:
+        """Whether it undoes a step, or is a part of that."""
+        return self.is_step and COMPENSATION in self.id
 
     @property
     def closing(self) -> Closing | None:

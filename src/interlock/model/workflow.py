@@ -11,6 +11,7 @@ from interlock.fields.field import Checked, Field, Nested, Several, doc, settabl
 from interlock.fields.field_types import JOB_NAME, NAME_RULE, Choice, FieldPath, Kind, Schema, Span, Texts, Whole, Word
 from interlock.fields.field_types import NAME as SHORT_NAME
 from interlock.fields.template import Arguments, Condition, Items, Template, expressions
+from interlock.model.labels import LABELS
 from interlock.model.retry import Retry
 from interlock.model.work import JobRun
 
@@ -48,6 +49,43 @@ class _When(Kind):
 
     def schema(self) -> Schema:
         return {"type": ["string", "number"]}
+
+
+class Undo(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The compensation of a step: the job that undoes it once it has succeeded."""
+
+    job: str
+    arguments: dict[str, Any] | None = None  # templates of `input` and `result`; by default all of both, by name
+    labels: dict[str, str] | None = None
+    deadline: float | None = None
+    capabilities: tuple[str, ...] = ()  # of the step: its compensation has no others
+
+
+class Compensate(Checked, frozen=True, kw_only=True, omit_defaults=True, rename={"with_": "with"}):
+    """The job that undoes a step, if the step has succeeded and the workflow does not."""
+
+    job: Annotated[str, doc("Job to run."), Word(JOB_NAME, NAME_RULE.format(128))]
+    with_: Annotated[
+        dict[str, Any] | None,
+        doc("Arguments, of `${input}`, those of the step, and `${result}`; by default all of them and `result`."),
+        Arguments(),
+    ] = None
+    labels: Annotated[dict[str, str] | None, doc("Labels of its run."), LABELS] = None
+    deadline: Annotated[float | None, doc("Time within which it must end."), Span(positive=True)] = None
+
+
+class NestedWords(Nested):
+    """A struct with the fields `with` and `if`, which are words of Python."""
+
+    @property
+    def fields(self) -> dict[str, Field]:
+        return {
+            name.rstrip("_"): msgspec.structs.replace(field, name=name.rstrip("_"))
+            for name, field in settable(self.struct).items()
+        }
+
+    def _made(self, fields: dict[str, Any], place: FieldPath) -> Checked:
+        return super()._made({f"{name}_" if name in ("with", "if") else name: fields[name] for name in fields}, place)
 
 
 class WorkflowStep(Checked, frozen=True, kw_only=True, omit_defaults=True, rename={"with_": "with", "if_": "if"}):
@@ -92,6 +130,9 @@ class WorkflowStep(Checked, frozen=True, kw_only=True, omit_defaults=True, renam
         doc("What follows if it does not succeed: `fail`, `continue`, or a `step` `then` one of these."),
         Nested(OnError, text_for="then"),
     ] = OnError()
+    compensate: Annotated[
+        Compensate | None, doc("The job that undoes the step."), NestedWords(Compensate, text_for="job")
+    ] = None
 
     @property
     def kind(self) -> str:
@@ -102,27 +143,15 @@ class WorkflowStep(Checked, frozen=True, kw_only=True, omit_defaults=True, renam
         """Whether it only waits for a time."""
         return self.sleep is not None or self.until is not None
 
+    @property
+    def undo(self) -> Undo | None:
+        found = self.compensate
+        return None if found is None else Undo(found.job, found.with_, found.labels, found.deadline)
+
     def expressions(self) -> Iterator[tuple[str, str]]:
         """Yield its expressions, each with the path of its field."""
         for name in ("if_", "for_each", "sleep", "until", "with_"):
             yield from expressions(getattr(self, name), name.rstrip("_"))
-
-
-class NestedStep(Nested):
-    """A step, whose fields `with` and `if` are words of Python."""
-
-    def __init__(self) -> None:
-        super().__init__(WorkflowStep)
-
-    @property
-    def fields(self) -> dict[str, Field]:
-        return {
-            name.rstrip("_"): msgspec.structs.replace(field, name=name.rstrip("_"))
-            for name, field in settable(WorkflowStep).items()
-        }
-
-    def _made(self, fields: dict[str, Any], place: FieldPath) -> Checked:
-        return super()._made({f"{name}_" if name in ("with", "if") else name: fields[name] for name in fields}, place)
 
 
 class Workflow(Checked, frozen=True, kw_only=True, omit_defaults=True, dict=True):
@@ -131,7 +160,7 @@ class Workflow(Checked, frozen=True, kw_only=True, omit_defaults=True, dict=True
     steps: Annotated[
         tuple[WorkflowStep, ...],
         doc("The steps, in order; each needs the one before unless it has `needs`."),
-        Several(NestedStep(), MOST_STEPS),
+        Several(NestedWords(WorkflowStep), MOST_STEPS),
     ]
     result: Annotated[Any, doc("Result of the workflow; `${…}` stands for a value."), Template()] = None
 

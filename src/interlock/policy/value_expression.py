@@ -20,7 +20,7 @@ from interlock.policy.expression import (
 )
 from interlock.policy.syntax import SyntaxNode, parse
 
-ROOTS = ("input", "steps", "item", "index", "run")
+ROOTS = ("input", "steps", "item", "index", "run", "result")
 MOST_COMPILED = 10_000
 _REFERENCE = re.compile(r"""(?<![\w.])steps\b(?:\.([A-Za-z_]\w*)|\[["']([^"']*)["']\])?""")
 

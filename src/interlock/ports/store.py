@@ -68,6 +68,7 @@ class Lookup(msgspec.Struct, frozen=True, kw_only=True):
     states: Collection[str] = ()  # runs
     previous: Collection[str] = ()  # runs
     steps: Collection[str] = ()  # workflows
+    sagas: Collection[str] = ()  # workflows
     digests: Collection[str] = ()  # runs, pruned ones too
     pruned: Collection[str] = ()  # runs
     keys: Collection[tuple[str, str]] = ()  # tenants and idempotency keys
@@ -88,6 +89,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     """the last run of the same job and tenant created before that has begun, or is due and has not ended: its id, its
     state, and whether it has ended"""
     steps: dict[str, list[EndedStep]] = {}  # ended runs that a workflow made, in the order of their creation
+    sagas: dict[str, list[str]] = {}  # steps and items that a workflow has yet to undo, the last completed one last
     digests: dict[str, bytes] = {}  # of runs that had a key or were an occurrence
     pruned: dict[str, str] = {}  # tenants of pruned runs whose key or occurrence is kept
     keys: dict[tuple[str, str], tuple[str, bytes]] = {}  # run id and digest

@@ -223,6 +223,7 @@ class MemoryStore(port.Store, Leases):
             states={run_id: runs[run_id].state for run_id in wanted.states if run_id in runs},
             previous={run_id: found for run_id, found in previous.items() if found is not None},
             steps={parent: looks.ended_steps(every, parent) for parent in wanted.steps},
+            sagas={above: looks.saga(every, above) for above in wanted.sagas},
             digests={run_id: submitted[run_id].digest for run_id in wanted.digests if run_id in submitted},
             pruned={
                 run_id: submitted[run_id].tenant for run_id in wanted.pruned if run_id in submitted.keys() - runs.keys()

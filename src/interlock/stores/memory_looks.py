@@ -7,7 +7,7 @@ from operator import attrgetter
 import msgspec
 from msgspec.structs import replace
 
-from interlock.core.workflows.flow import EndedStep
+from interlock.core.workflows.flow import EndedStep, left_to_undo
 from interlock.model.run import CATCH_UP, SCHEDULE, Run
 from interlock.model.session_info import SessionEvent
 from interlock.model.state import State
@@ -95,6 +95,11 @@ def previous_run(runs: Iterable[Run], run: Run) -> tuple[str, State, bool] | Non
 
 def ended_steps(runs: Iterable[Run], parent: str) -> list[EndedStep]:
     return [EndedStep.of(run) for run in runs if run.parent == parent and run.ended_at is not None]
+
+
+def saga(runs: Iterable[Run], above: str) -> list[str]:
+    below = f"{above}@"
+    return left_to_undo(above, ((run.id, run.facets) for run in runs if run.id.startswith(below)))
 
 
 def latest_times(runs: Iterable[Run], job_ids: Collection[str], after: float) -> dict[str, float]:

@@ -46,6 +46,14 @@ class ReadResults(Effect, frozen=True, gc=False):
     ids: tuple[str, ...]  # steps, and the workflow itself for its payload
 
 
+class ReadSaga(Effect, frozen=True, gc=False):
+    """Read what a workflow has yet to undo. The answer has the ids of these steps, the last completed one last, and
+    that one itself."""
+
+    placed: float = 0.0  # of the `Flow`, as in `ReadRecord`
+    step: str = ""  # the step to read, if the ids are known
+
+
 class CheckPolicy(Effect, frozen=True, gc=False):
     """Ask the remote policy. The answer has the requests, and their verdicts or a text that says why there are none."""
 

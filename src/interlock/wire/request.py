@@ -159,6 +159,7 @@ class ActOnRun(ChangeRequest[StateReport], frozen=True):
     key: str = ""  # makes a retry safe to repeat; the other actions are so by themselves
     parent: str = ""  # claim of the attempt whose code asks for it
     cascade: bool = False  # whether to cancel the runs that it has made, too
+    compensate: bool = False  # whether a workflow that is cancelled undoes its steps
 
     permission: ClassVar = Permission.CANCEL
 

@@ -24,6 +24,7 @@ from interlock.fields.environment import Environment
 from interlock.fields.field_types import Command, FieldPath
 from interlock.fields.secret import Secret, from_json, is_marked, matcher
 from interlock.model.failure import Outcome
+from interlock.model.labels import SAGA_LABELS
 from interlock.model.policy.verdict import RunLimits
 from interlock.model.work import ProcessWork
 from interlock.ports.clock import elapsed
@@ -304,6 +305,7 @@ def _variables(dispatch: m.Dispatch) -> dict[str, str]:
         "INTERLOCK_TENANT": dispatch.tenant,
         VARIABLE: str(Claim(dispatch.proof, dispatch.fence, dispatch.tenant, dispatch.run_id)),
     }
+    found |= {name: (dispatch.labels or {})[name] for name in SAGA_LABELS if name in (dispatch.labels or {})}
     if dispatch.scheduled_at:
         scheduled_at = datetime.fromtimestamp(dispatch.scheduled_at, UTC)
         found["INTERLOCK_SCHEDULED_AT"] = scheduled_at.isoformat().replace("+00:00", "Z")

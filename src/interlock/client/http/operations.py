@@ -192,20 +192,25 @@ class Operations(JobOperations):
                 if not left:
                     return
 
-    async def act_on_run(self, action: RunAction | str, run_id: str, reason: str = "", cascade: bool = False) -> State:
+    async def act_on_run(
+        self, action: RunAction | str, run_id: str, reason: str = "", cascade: bool = False, compensate: bool = False
+    ) -> State:
         """Cancel, hold, release or retry a run, and return its state; after a retry, that of the new run. With
-        `cascade`, also cancel the runs that it has made."""
-        return (await self._act_on_run(RunAction(action), run_id, reason, cascade)).state
+        `cascade`, also cancel the runs that it has made; with `compensate`, let a workflow undo its steps."""
+        return (await self._act_on_run(RunAction(action), run_id, reason, cascade, compensate)).state
 
-    async def _act_on_run(self, action: RunAction, run_id: str, reason: str, cascade: bool = False) -> ActedOn:
-        body = filled(CancelBody, reason=reason, cascade=True) if cascade else filled(ReasonBody, reason=reason)
+    async def _act_on_run(
+        self, action: RunAction, run_id: str, reason: str, cascade: bool = False, compensate: bool = False
+    ) -> ActedOn:
+        more = {name: True for name, wanted in (("cascade", cascade), ("compensate", compensate)) if wanted}
+        body = filled(CancelBody, reason=reason, **more) if more else filled(ReasonBody, reason=reason)
         key = os.urandom(16).hex() if action is RunAction.RETRY else None
         return await self._call(table.run_actions[action], run_id, body=body, key=key)
 
-    async def cancel(self, run_id: str, reason: str = "", *, cascade: bool = False) -> State:
+    async def cancel(self, run_id: str, reason: str = "", *, cascade: bool = False, compensate: bool = False) -> State:
         """Ask a run to stop, and return its state. A run that executes ends later. With `cascade`, also stop the runs
-        that it has made, directly or not."""
-        return await self.act_on_run(RunAction.CANCEL, run_id, reason, cascade)
+        that it has made, directly or not; with `compensate`, a workflow undoes its steps."""
+        return await self.act_on_run(RunAction.CANCEL, run_id, reason, cascade, compensate)
 
     async def hold(self, run_id: str, reason: str = "") -> State:
         """Keep a waiting run from starting until it is released."""

@@ -14,7 +14,8 @@ from interlock.core.part import for_special_runs
 from interlock.core.sessions.session import Sessions
 from interlock.core.state import ATTEMPT_RUNTIME, SchedulerState
 from interlock.core.transition import Pass
-from interlock.error import RunPruned, UnknownRun
+from interlock.core.workflows import machine as workflows
+from interlock.error import BadUse, RunPruned, UnknownRun
 from interlock.fields.duration import checked, span
 from interlock.model.bulk import RunAction
 from interlock.model.explanation import Reason, ReasonKind
@@ -41,8 +42,13 @@ def act(p: Pass, origin: str, command: ActOnRun) -> None:
     if command.action is RunAction.RETRY:
         rerun.retry_one(p, origin, command, run)
         return
-    if run.ended_at is None:
-        ACTIONS[command.action](p, run, command.reason or command.action.done, command.actor or origin)
+    if command.compensate and run.ended_at is None and p.state.job_of(run).workflow is None:
+        raise BadUse("compensate", f"run {run.id!r} is not a workflow, and has nothing to undo; leave it out")
+    reason, actor = command.reason or command.action.done, command.actor or origin
+    if run.ended_at is None and command.compensate:
+        workflows.cancel(p, run, reason, actor, compensate=True)
+    elif run.ended_at is None:
+        ACTIONS[command.action](p, run, reason, actor)
     p.answers.append((origin, StateReport(command.request, run.id, run.state)))
 
 

@@ -7,8 +7,8 @@ from interlock.model.state import State
 
 
 def write_letter(p: Pass, run: Run, code: LetterCode | None = None) -> None:
-    """Write the letter of a run. A step has none of its own: its workflow has."""
-    if run.is_step:
+    """Write the letter of a run. A step has none of its own: its workflow has. A compensation has one."""
+    if run.is_step and not run.is_compensation:
         return
     error = (run.error or run.reason)[:LONGEST_ERROR]
     p.keep(DeadLetter(run.id, p.now, code or CODE_OF[run.state], error, run.job_id, run.tenant))

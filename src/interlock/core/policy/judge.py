@@ -186,9 +186,10 @@ def policy_answered(p: Pass, run: Run, answer: tuple[Sequence[PolicyRequest], Se
 
 
 def _unanswered(p: Pass, run: Run, request: PolicyRequest, why: str) -> bool:
-    """Let a run pass without a verdict if the settings say so, but not while the scheduler stops; else ask later."""
+    """Let a run pass without a verdict if the settings say so, or if it undoes a step, but not while the scheduler
+    stops; else ask later."""
     p.unavailable.append(request.topic)
-    if p.state.limits.policy_fails_open and not p.state.draining:
+    if (p.state.limits.policy_fails_open or run.is_compensation) and not p.state.draining:
         p.set_facet(run, labels={**run.labels, BYPASSED: "true"}, policy=None, allowed=None)
         p.warnings.append(f"run {run.id} starts without a verdict: {why}")
         _audit(p, run, AuditKind.BYPASSED, why=why, topic=request.topic)

@@ -57,7 +57,8 @@ def _faults_of_names(workflow: Workflow) -> Iterator[Fault]:
 def _misplaced(step: WorkflowStep) -> Iterator[Fault]:
     """Yield the fields that this kind of step does not have."""
     if step.waits:
-        given = {"with": step.with_, "for_each": step.for_each, "retry": step.retry, "lane": step.lane}
+        given = {"with": step.with_, "for_each": step.for_each, "retry": step.retry, "lane": step.lane,
+                 "compensate": step.compensate}  # fmt: skip
         yield from ((name, f"a step with {step.kind} has none") for name, value in given.items() if value is not None)
     if step.workflow is not None and step.retry is not None:
         yield "retry", "a workflow is not retried; give it to its steps"
@@ -72,8 +73,17 @@ def _faults_of_values(workflow: Workflow) -> Iterator[Fault]:
             in_item = step.for_each is not None and place.startswith("with")
             for rule in _faults_of(text, workflow, earlier[step.id], in_item):
                 yield f"steps[{index}].{place}", rule
+        for place, text in expressions(step.compensate and step.compensate.with_, "compensate.with"):
+            if wrong := _roots(text) - {"input", "result"}:
+                rule = f"${{{text}}}: {', '.join(sorted(wrong))} is not known in a compensation; use input or result"
+                yield f"steps[{index}].{place}", rule
     for place, text in expressions(workflow.result, "result"):
         yield from ((place, rule) for rule in _faults_of(text, workflow, set(workflow.needs), False))
+
+
+def _roots(text: str) -> set[str]:
+    path = path_of(text)
+    return {str(path[0])} if path is not None else roots_in(text)
 
 
 def _faults_of(text: str, workflow: Workflow, earlier: set[str], in_item: bool) -> Iterator[str]:
@@ -84,9 +94,9 @@ def _faults_of(text: str, workflow: Workflow, earlier: set[str], in_item: bool) 
         except InterlockError as error:
             yield f"{written}: {error}"
             return
-    roots = roots_in(text) if path is None else {path[0]}
-    if path is not None and path[0] not in ROOTS:
-        yield f"{written} begins with none of {', '.join(ROOTS)}"
+    roots, known = _roots(text), [root for root in ROOTS if root != "result"]
+    if "result" in roots or (path is not None and path[0] not in ROOTS):
+        yield f"{written} begins with none of {', '.join(known)}"
     if not in_item and roots & {"item", "index"}:
         yield f"{written}: item and index are known only in `with` of a step with for_each"
     for name in sorted(references([text]) - {INPUT}):

@@ -1,15 +1,20 @@
 """The memory of workflows: for each one under way its live steps, and the ends of the others."""
 
+from collections.abc import Iterable
+
 import msgspec
 
 from interlock.core.state import SchedulerState
+from interlock.model.facets import Facets
 from interlock.model.job import Job
-from interlock.model.run import Run
+from interlock.model.run import COMPENSATION, Run
 from interlock.model.state import State
 from interlock.model.workflow import GROUP, SLEEP, WorkflowStep
 
 SMALL_RESULT = 256  # bytes of a result that is kept in memory
+SCAN_LOOK = 5.0  # seconds between looks at results that are not scanned
 MOST_VARIANTS = 10_000
+UNDO = COMPENSATION[1:]  # prefix of the names of compensations
 DONE = frozenset({State.SUCCEEDED, State.SKIPPED})
 BUILT_IN = {job_id: Job(id=job_id) for job_id in (SLEEP, GROUP)}
 
@@ -43,6 +48,18 @@ class EndedStep(msgspec.Struct, frozen=True):
         return cls(run.id, run.state, result if is_small else None, result is not None, error, run.is_unscanned)
 
 
+def left_to_undo(run_id: str, runs: Iterable[tuple[str, Facets | None]]) -> list[str]:
+    """Return the steps and items that a workflow has yet to undo, the last completed one last, of the runs below it."""
+    steps = {id[len(run_id) + 1 :]: None if facets is None else facets.step for id, facets in runs}
+    begun = {name.removeprefix(UNDO) for name in steps if name.startswith(UNDO)}
+    left = {
+        name: step.completed
+        for name, step in steps.items()
+        if step is not None and step.completed is not None and "@" not in name and name not in begun
+    }
+    return [f"{run_id}@{name}" for name in sorted(left, key=left.__getitem__)]
+
+
 class Flow(msgspec.Struct, eq=False):
     """A workflow under way, or a group: the items of one step."""
 
@@ -55,6 +72,8 @@ class Flow(msgspec.Struct, eq=False):
     read: dict[str, bytes] = {}  # results above `SMALL_RESULT`, and the payload under an empty name; for one pass
     items: list[bytes] | None = None  # arguments of the items of a group
     failed_item: str | None = None
+    saga: list[str] | None = None  # steps yet to undo, the last completed one last; None before they are read
+    may_undo: bool = False  # whether a step may have a compensation
     placed: float = 0.0  # elapsed time of the start or the recovery that has found it in the store
 
     def id_of(self, name: str) -> str:

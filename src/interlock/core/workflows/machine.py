@@ -7,6 +7,7 @@ state changes. Nothing starts after closing but the step that follows the error.
 from collections.abc import Iterable
 
 import msgspec
+from msgspec.structs import replace
 
 from interlock.core import output
 from interlock.core.attempts.settle import cancel_run, runtimes
@@ -14,10 +15,11 @@ from interlock.core.effects import PendingEffects, ask
 from interlock.core.part import for_special_runs
 from interlock.core.state import LATE, SchedulerState
 from interlock.core.transition import Pass
-from interlock.core.workflows.flow import SMALL_RESULT, EndedStep, Flow, Flows, StepEnd
+from interlock.core.workflows import saga
+from interlock.core.workflows.flow import SCAN_LOOK, SMALL_RESULT, EndedStep, Flow, Flows, StepEnd
 from interlock.core.workflows.graph import orders
 from interlock.core.workflows.start import job_for, start
-from interlock.core.workflows.steps import run_job
+from interlock.core.workflows.steps import StepOptions, run_job
 from interlock.core.workflows.values import INPUT, NoValue, Scope, Unread, references
 from interlock.error import InterlockError
 from interlock.fields import payload
@@ -31,8 +33,8 @@ from interlock.model.workflow import GROUP, MOST_LEVELS, OnError, Then, Workflow
 from interlock.wire.effect import ReadRecord, ReadResults
 
 LONGEST_ERROR = 500  # characters of a step's error that its workflow repeats
-SCAN_LOOK = 5.0  # seconds between looks at results that are not scanned
 _OUTCOMES = {State.CANCELLED: Outcome.CANCELLED, State.TIMEOUT: Outcome.TIMEOUT}
+_ROLLS_BACK = (State.FAILED, State.TIMEOUT, State.DENIED)
 _GOES_ON = OnError(then=Then.CONTINUE)
 
 
@@ -54,11 +56,13 @@ def _begin(p: Pass, run: Run, order: int) -> None:
 @for_special_runs
 def note_step(p: Pass, run: Run) -> None:
     if run.is_step and run.previous is not State.UNDER_WAY:
-        p.state.of(Flows).moved.append(run)
+        note_end(p, run)
 
 
 def note_end(p: Pass, run: Run) -> None:
     p.state.of(Flows).moved.append(run)
+    if run.is_step:
+        saga.record(p, run)
 
 
 def settle(p: Pass, leaving: list[Run]) -> None:
@@ -185,7 +189,8 @@ def _follow_group(p: Pass, flow: Flow) -> None:
     while made < count and len(flow.live) < step.max_parallel:
         assert flow.items is not None
         try:
-            run_job(p, flow, str(made), job_for(p, flow, step), msgspec.json.decode(flow.items[made]))
+            arguments = msgspec.json.decode(flow.items[made])
+            run_job(p, flow, str(made), job_for(p, flow, step), arguments, StepOptions(undo=step.undo))
         except InterlockError as error:
             close(p, flow, State.FAILED, f"item {made} could not start", error=str(error))
             return
@@ -234,15 +239,19 @@ def close(
     actor: str = "scheduler",
     error: str | None = None,
     keeps: str | None = None,
+    compensate: bool = False,
 ) -> bool:
     """Decide the end of a workflow, and cancel its live steps but the one that follows the error. If the end is decided
-    already, cancel that one too."""
+    already, cancel that one too; a rollback goes on."""
     run, flows = flow.run, p.state.of(Flows)
     flows.touched[run.id] = None
     if (closing := run.closing) is not None:
+        if compensate and not closing.compensate:
+            p.set_facet(run, workflow=WorkflowFacet(replace(closing, compensate=True)))
         kept = p.state.runs.get(flow.id_of(closing.keeps)) if closing.keeps else None
         return kept is not None and cancel_run(p, kept, reason, actor)
-    p.set_facet(run, workflow=WorkflowFacet(Closing(state, reason, actor, keeps)))
+    compensate = compensate or state in _ROLLS_BACK
+    p.set_facet(run, workflow=WorkflowFacet(Closing(state, reason, actor, keeps, compensate, p.now)))
     run.error = error
     for name in [name for name in flow.live if name != keeps]:
         step = p.state.runs.get(flow.id_of(name))
@@ -250,12 +259,21 @@ def close(
             flows.unscanned.pop(flow.id_of(name), None)
             del flow.live[name]
         else:
-            cancel_run(p, step, f"its workflow ends: {reason}", actor)
+            cancel(p, step, f"its workflow ends: {reason}", actor, compensate)
     return True
 
 
+def cancel(p: Pass, run: Run, reason: str, actor: str, compensate: bool) -> bool:
+    """Cancel a run; with `compensate`, let a workflow undo its steps."""
+    flow = p.state.of(Flows).get(run.id)
+    if flow is None or not compensate:
+        return cancel_run(p, run, reason, actor)
+    return close(p, flow, State.CANCELLED, reason, actor, compensate=True)
+
+
 def _end_if_stopped(p: Pass, flow: Flow, closing: Closing) -> None:
-    if not any(flow.id_of(name) in p.state.runs for name in flow.live):
+    is_over = not any(flow.id_of(name) in p.state.runs for name in flow.live)
+    if is_over and (not closing.compensate or saga.roll_back(p, flow)):
         flow.run.outcome = _OUTCOMES.get(closing.state, Outcome.FAILED)
         p.move(flow.run, closing.state, closing.reason, closing.actor)
 
@@ -329,5 +347,6 @@ def place(state: SchedulerState, run: Run, now: Now) -> None:
         workflow = state.job_of(above.run).workflow
         assert workflow is not None
         flows[run.id] = Flow(run, order, workflow.by_id[above.name_of(run.id)], is_known=False, placed=now.elapsed)
-    elif state.job_of(run).workflow is not None:
-        flows[run.id] = Flow(run, order, is_known=False, placed=now.elapsed)
+    elif (workflow := state.job_of(run).workflow) is not None:
+        undoes = any(step.compensate is not None for step in workflow.steps)
+        flows[run.id] = Flow(run, order, is_known=False, placed=now.elapsed, may_undo=undoes)

@@ -5,13 +5,13 @@ from itertools import islice
 
 from interlock.core.part import Part, Wait, ends, leaves
 from interlock.core.state import SchedulerState
-from interlock.core.workflows import machine
+from interlock.core.workflows import machine, saga
 from interlock.core.workflows.flow import Flows
 from interlock.fields.duration import span
 from interlock.model.explanation import MOST_NAMED, Reason, ReasonKind
 from interlock.model.run import Now, Run
 from interlock.model.state import State
-from interlock.wire.effect import ReadRecord, ReadResults
+from interlock.wire.effect import ReadRecord, ReadResults, ReadSaga
 
 
 def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
@@ -28,7 +28,10 @@ def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
     holders = [flow.id_of(name) for name in islice(flow.live, MOST_NAMED)]
     named = ", ".join(f"{name} ({_state(state, flow.id_of(name))})" for name in islice(flow.live, MOST_NAMED))
     more = f" and {len(flow.live) - MOST_NAMED:,} more" if len(flow.live) > MOST_NAMED else ""
-    if run.closing is not None:
+    if run.closing is not None and flow.saga is not None:
+        end = f"is to end as {run.closing.state} ({run.closing.reason})"
+        text = f"{end}, and undoes its steps: {named or 'nothing'} now, {len(flow.saga):,} left"
+    elif run.closing is not None:
         text = (
             f"is to end as {run.closing.state} ({run.closing.reason}), and waits until {named or 'nothing'}{more} stops"
         )
@@ -46,7 +49,7 @@ def _state(state: SchedulerState, run_id: str) -> str:
 WORKFLOWS = Part(
     name="workflows",
     slices=(Flows,),
-    appliers={ReadRecord: machine.record_read, ReadResults: machine.results_read},
+    appliers={ReadRecord: machine.record_read, ReadResults: machine.results_read, ReadSaga: saga.saga_read},
     on=((ends, machine.note_step), (leaves(State.UNDER_WAY), machine.note_end)),
     settles=(machine.settle,),
     stops={State.UNDER_WAY: machine.stop},

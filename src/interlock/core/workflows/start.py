@@ -21,7 +21,7 @@ _EVERY_SPAN = Span()
 
 def start(p: Pass, flow: Flow, step: WorkflowStep, scope: Scope) -> None:
     """Start a step. A step whose values cannot be made is a failed run. Raise `Unread`."""
-    options = StepOptions(step.timeout)
+    options = StepOptions(step.timeout, step.undo)
     try:
         if step.if_ is not None and not _is_wanted(step, scope):
             make_ended(p, flow, step.id, _named_job(p, flow, step), State.SKIPPED, "its condition is false")
@@ -32,7 +32,7 @@ def start(p: Pass, flow: Flow, step: WorkflowStep, scope: Scope) -> None:
             sleep_until(p, flow, step.id, instant(scope.fill(step.until, "until"), "until"), options)
         elif step.for_each is not None:
             job_for(p, flow, step)
-            run_group(p, flow, step.id, step, _arguments(step, scope), options)
+            run_group(p, flow, step.id, step, _arguments(step, scope), StepOptions(step.timeout))
         else:
             arguments = scope.fill(step.with_ or {}, "with")
             run_job(p, flow, step.id, job_for(p, flow, step), arguments, options)

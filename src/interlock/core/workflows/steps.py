@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from interlock.core.entry.admission import lane_of
 from interlock.core.entry.lineage import place as put_under
@@ -11,22 +12,26 @@ from interlock.core.state import WAIT
 from interlock.core.tenants.limits import check_lane
 from interlock.core.transition import Pass
 from interlock.core.workflows.flow import BUILT_IN, Flow, Flows
-from interlock.error import PayloadTooLarge, TooMany
+from interlock.error import Forbidden, PayloadTooLarge, TooMany
 from interlock.fields import payload
 from interlock.fields.secret import Secret
 from interlock.model.facets import Facets, StepFacet
 from interlock.model.failure import Outcome
-from interlock.model.job import Job
+from interlock.model.job import Job, Priority
 from interlock.model.lane import MAIN
 from interlock.model.run import Run, name_of_run
 from interlock.model.state import PENDING, State
-from interlock.model.workflow import GROUP, MOST_ITEMS, SLEEP, WorkflowStep
+from interlock.model.workflow import GROUP, MOST_ITEMS, SLEEP, Undo, WorkflowStep
 
 
 class StepOptions(msgspec.Struct, frozen=True):
     """What any step may have."""
 
     timeout: float | None = None
+    undo: Undo | None = None
+    key: str | None = None  # idempotency key of its run; its id is unique anyway
+    priority: Priority | None = None
+    labels: dict[str, str] | None = None
 
 
 NO_OPTIONS = StepOptions()
@@ -41,7 +46,18 @@ def run_job(
     for secret in job.secrets:
         if isinstance(given.get(secret), str):
             given[secret] = Secret(given[secret])
+    if options.undo is not None:
+        options = replace(options, undo=_checked_undo(p, flow, job, options.undo))
     return _new(p, flow, name, job, payload.encode(given, "with"), PENDING, "step", options)
+
+
+def _checked_undo(p: Pass, flow: Flow, job: Job, undo: Undo) -> Undo | None:
+    """Return the compensation of a step of this job; a compensation has none."""
+    if flow.run.is_compensation:
+        return None
+    if added := sorted(set(p.state.job(undo.job).capabilities) - set(job.capabilities)):
+        raise Forbidden(f"compensate: job {undo.job!r} has capabilities that its step lacks: {', '.join(added)}")
+    return replace(undo, capabilities=job.capabilities)
 
 
 def sleep(p: Pass, flow: Flow, name: str, delay: float, options: StepOptions = NO_OPTIONS) -> Run:
@@ -74,6 +90,7 @@ def run_group(
             raise TooMany("for_each", len(items), MOST_ITEMS)
     content, reason = b"[%s]" % b",".join(items), f"runs {len(items):,} items"
     run = _new(p, flow, name, BUILT_IN[GROUP], content, State.UNDER_WAY, reason, options, items=len(items))
+    flow.may_undo = flow.may_undo or step.compensate is not None
     flows = p.state.of(Flows)
     flows[run.id] = Flow(run, flow.order, step, items=items)
     flows.touched[run.id] = None
@@ -110,12 +127,13 @@ def _new(
     lane, warning = lane_of(p, job.lane or MAIN)
     number = len(flow.ended) + len(flow.live)
     flow.live[name] = None
+    flow.may_undo = flow.may_undo or options.undo is not None
     run = Run(
         flow.id_of(name),
         job.id,
         above.tenant,
         None,
-        None,
+        options.key,
         now,
         now,
         content,
@@ -129,7 +147,11 @@ def _new(
         warning or reason,
         "scheduler",
         now,
-        facets=Facets(labels=job.with_labels(None), step=StepFacet(number, items)),
+        facets=Facets(
+            labels=job.with_labels(options.labels),
+            priority=options.priority,
+            step=StepFacet(number, items, options.undo),
+        ),
     )
     if state is State.UNDER_WAY:
         run.started_at = now

@@ -9,6 +9,8 @@ from interlock.core.workflows.flow import Flow
 from interlock.error import InterlockError
 from interlock.fields.secret import MASK, Secret, from_json
 from interlock.fields.template import Path, fill, path_of
+from interlock.model.run import Run
+from interlock.model.state import State
 from interlock.policy.expression import Unevaluated
 from interlock.policy.value_expression import ROOTS, compiled_value, roots_in, steps_in
 
@@ -57,11 +59,7 @@ class Scope:
         path = path_of(expression)
         if path is not None:
             return self._follow(path, expression)
-        try:
-            roots = {name: self._root(name, expression) for name in roots_in(expression)}
-            return compiled_value(expression)(_masked(roots))
-        except (Unevaluated, InterlockError) as error:
-            raise NoValue(f"${{{expression}}} has no value: {error}") from None
+        return _calculated(expression, {name: self._root(name, expression) for name in roots_in(expression)})
 
     def _root(self, name: str, expression: str) -> Any:
         if name == "input":
@@ -80,16 +78,11 @@ class Scope:
             if len(path) < 3 or path[1] not in self._flow.ended or path[2] not in STEP_VALUES:
                 raise NoValue(f"${{{expression}}} has no value: use steps.STEP.result, .state or .error")
             value, rest = self._of_step(str(path[1]), str(path[2])), path[3:]
-        elif path[0] in ROOTS:
+        elif path[0] in ROOTS and path[0] != "result":
             value = self._root(str(path[0]), expression)
         else:
             raise NoValue(f"${{{expression}}} has no value: it begins with none of {', '.join(ROOTS)}")
-        for part in rest:
-            try:
-                value = value[part]
-            except (KeyError, IndexError, TypeError):
-                raise NoValue(f"${{{expression}}} has no value: there is no {part!r}") from None
-        return value
+        return _walked(value, rest, expression)
 
     def _of_step(self, name: str, value: str) -> Any:
         end = self._flow.ended[name]
@@ -109,6 +102,51 @@ class Scope:
                 raise Unread
             self._decoded[name] = None if found is None else from_json(msgspec.json.decode(found))
         return self._decoded[name]
+
+
+class UndoScope:
+    """The values that the arguments of a compensation see: those of its step, and the result."""
+
+    def __init__(self, given: dict[str, Any], step: Run) -> None:
+        self._given, self._step = given, step
+
+    def arguments(self, templates: dict[str, Any] | None) -> dict[str, Any]:
+        """Return the arguments of the compensation; raise `NoValue`."""
+        if templates is None:
+            return {**self._given, "result": self._root("result")}
+        found: dict[str, Any] = fill(templates, self._evaluate)
+        return found
+
+    def _root(self, name: str) -> Any:
+        if name == "input":
+            return self._given
+        if name != "result":
+            raise NoValue(f"${{{name}}} has no value in a compensation: use input or result")
+        if self._step.state is State.OUTPUT_QUARANTINED and self._step.shown_result is None:
+            raise NoValue("result: the output policy withholds it")
+        return from_json(msgspec.json.decode(self._step.shown_result or b"null"))
+
+    def _evaluate(self, expression: str) -> Any:
+        path = path_of(expression)
+        if path is None:
+            return _calculated(expression, {name: self._root(name) for name in roots_in(expression)})
+        return _walked(self._root(str(path[0])), path[1:], expression)
+
+
+def _walked(value: Any, rest: Path, expression: str) -> Any:
+    for part in rest:
+        try:
+            value = value[part]
+        except (KeyError, IndexError, TypeError):
+            raise NoValue(f"${{{expression}}} has no value: there is no {part!r}") from None
+    return value
+
+
+def _calculated(expression: str, roots: dict[str, Any]) -> Any:
+    try:
+        return compiled_value(expression)(_masked(roots))
+    except (Unevaluated, InterlockError) as error:
+        raise NoValue(f"${{{expression}}} has no value: {error}") from None
 
 
 def _masked(value: Any) -> Any:

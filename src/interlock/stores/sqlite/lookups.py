@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from interlock.core.workflows.flow import EndedStep
+from interlock.core.workflows.flow import EndedStep, left_to_undo
 from interlock.model.facets import Facets
 from interlock.model.job import read_job
 from interlock.model.run import Run
@@ -75,5 +75,9 @@ def look_up(wanted: Lookup, connection: sqlite3.Connection) -> Found:
         for run_id in wanted.steps:
             rows = connection.execute(QUERIES["get_steps"], (run_id,))
             found.setdefault("steps", {})[run_id] = [EndedStep.of(read_run(row)) for row in rows]
+        for run_id in wanted.sagas:
+            rows = connection.execute(QUERIES["get_saga"], (run_id,))
+            known = ((id, None if facets is None else facets_decoder.decode(facets)) for id, facets in rows)
+            found.setdefault("sagas", {})[run_id] = left_to_undo(run_id, known)
         records = [((kind.kind, id), read_record(kind, id, connection)) for kind, id in wanted.records]
     return Found(**found, records={key: record for key, record in records if record is not None})

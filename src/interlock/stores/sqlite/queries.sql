@@ -228,6 +228,10 @@ ORDER BY others.number DESC LIMIT 1;
 -- name: get_steps
 SELECT {all_columns} FROM runs INDEXED BY runs_of_parent WHERE parent = ? AND ended_at IS NOT NULL ORDER BY number;
 
+-- name: get_saga
+SELECT id, facets FROM runs INDEXED BY sqlite_autoindex_runs_1
+WHERE id > ?1 || '@' AND id < ?1 || 'A' AND instr(substr(id, length(?1) + 2), '@') = 0;
+
 -- name: insert_job
 INSERT INTO job_versions (version, job_id, definition) VALUES (?, ?, ?) ON CONFLICT DO NOTHING;
 
