@@ -170,21 +170,6 @@ def test_a_stream_of_what_does_not_exist_is_silent(http: Http) -> None:
 # ── resuming ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_resuming_at_every_position(http: Http) -> None:
-    """Wherever a reader was interrupted: what follows is told once, in order, the same as to everybody."""
-    with http.events() as stream:
-        ids = [http.submit("chatter", {"lines": 3}, session="resume") for _ in range(5)]
-        live = stored(stream.until(ends(ids)))
-    start = stream.position
-    for place in range(len(live) + 1):
-        position = start if place == 0 else live[place - 1].id
-        rest = live[place:]
-        for query in ({}, {"after": position}):
-            with http.events(position if not query else None, **query) as resumed:
-                assert resumed.position == position
-                assert [resumed.next() for _ in rest] == rest
-
-
 def test_the_header_goes_before_the_parameter(http: Http) -> None:
     """A browser repeats the address that it was given, and adds how far it is."""
     with http.events() as stream:
@@ -192,25 +177,6 @@ def test_the_header_goes_before_the_parameter(http: Http) -> None:
         told = stored(stream.until(ends([run_id])))
     with http.events(last=told[-2].id, after=0) as resumed:
         assert resumed.next() == told[-1]
-
-
-def test_resuming_with_filters(http: Http) -> None:
-    with http.events() as stream:
-        start = stream.position
-    ids = [http.submit("chatter", {"lines": 3}, tenant=tenant) for tenant in ("cut-1", "cut-2") * 3]
-    for run_id in ids:
-        http.ended(run_id)
-    with http.events(after=start) as stream:
-        whole = stored(stream.until(ends(ids)))
-    cases: list[tuple[dict[str, Any], list[Told]]] = [
-        ({"tenant": "cut-1"}, [one for one in whole if one.data["tenant"] == "cut-1"]),
-        ({"run": ids[1]}, [one for one in whole if one.data["run_id"] == ids[1]]),
-        ({"type": "log"}, [one for one in whole if one.name == "log"]),
-        ({"type": "log", "tenant": "cut-2"}, [o for o in whole if o.name == "log" and o.data["tenant"] == "cut-2"]),
-    ]
-    for query, wanted in cases:
-        with http.events(after=start, **query) as resumed:
-            assert [resumed.next() for _ in wanted] == wanted
 
 
 def test_resuming_while_it_goes_on(server: Server) -> None:
@@ -351,14 +317,3 @@ def read_what_is_left(stream: EventStream) -> list[Told]:
             found.append(stream.next())
     except (EOFError, ConnectionResetError, ValueError):
         return found
-
-
-def test_many_readers_with_different_wishes(server: Server) -> None:
-    http = server.http
-    with ExitStack() as stack:
-        ids = [http.submit("echo", {"value": number}, delay="200ms") for number in range(60)]
-        streams = {run_id: stack.enter_context(http.events(run=run_id, after=0)) for run_id in ids}
-        for run_id, stream in streams.items():
-            told = stream.until(ends([run_id]))
-            assert {one.data["run_id"] for one in told} == {run_id}
-            assert told[-1].data["state"] == "succeeded"

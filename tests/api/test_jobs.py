@@ -13,7 +13,7 @@ from tests.api.conftest import sound
 from tests.helpers.http import Http, path_with, seconds_of
 from tests.helpers.places import clean_folder
 from tests.helpers.processes import wait_until
-from tests.helpers.scheduled import IDS, declare_jobs
+from tests.helpers.scheduled import declare_jobs
 from tests.helpers.server import Server
 
 JOBS = "/api/v1/jobs"
@@ -59,25 +59,6 @@ def times(http: Http, path: str, **query: object) -> list[float]:
 
 
 # ── looking ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.behaviour("TIM-12")
-def test_jobs_are_listed_in_the_order_of_their_declaration(http: Http) -> None:
-    found, cursor = [], None
-    while True:
-        query = {"limit": 7} if cursor is None else {"limit": 7, "cursor": cursor}
-        page = http.get(path_with(JOBS, query)).json
-        found += page["jobs"]
-        cursor = page["next"]
-        if cursor is None:
-            break
-        assert len(page["jobs"]) == 7
-    ids = [one["id"] for one in found]
-    assert len(set(ids)) == len(ids)
-    assert [one for one in ids if one in IDS] == IDS
-    sources = {one["id"]: one["source"] for one in found}
-    assert sources["echo"] == "python"
-    assert sources["nightly"].endswith("jobs.yaml:2")
 
 
 def test_a_job_as_it_stands(http: Http) -> None:
@@ -240,32 +221,6 @@ def test_a_submit_without_a_payload_has_the_jobs_own(http: Http) -> None:
 
 
 # ── pause ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def occurrences(http: Http, job_id: str, since: float) -> list[dict[str, Any]]:
-    """Those that are due from then on and have ended, the newest first."""
-    return [run for run in http.runs(job=job_id, live="false") if seconds_of(run["scheduled_at"]) >= since]
-
-
-@pytest.mark.behaviour("TIM-10")
-def test_a_paused_job_does_not_fire(http: Http) -> None:
-    wait_until(lambda: job(http, "pulse")["last_run"] is not None, "it fires")
-    paused = act(http, "pulse", "pause")
-    began = time.time()
-    assert (paused["paused"], paused["next_at"]) == (True, None)
-    assert act(http, "pulse", "pause")["paused"], "pausing twice is no error"
-    assert "pulse" not in [one["job_id"] for one in http.get("/api/v1/timetable").json["jobs"]]
-    assert act(http, "pulse", "trigger", wait="30s")["state"] == "succeeded", "it can be triggered still"
-    wait_until(lambda: occurrences(http, "beat", began + 1), "the other one fires on")
-    missed = occurrences(http, "pulse", began + 0.1)
-    assert {(run["state"], run["reason"]) for run in missed if run["origin"] != "trigger"} <= {("skipped", "paused")}
-    resumed = act(http, "pulse", "resume")
-    again = time.time()
-    assert (resumed["paused"], seconds_of(resumed["next_at"]) > began) == (False, True)
-    wait_until(lambda: any(run["state"] == "succeeded" for run in occurrences(http, "pulse", again)), "it fires again")
-    caught = [run for run in occurrences(http, "pulse", began + 0.1) if seconds_of(run["scheduled_at"]) < again - 1]
-    assert {run["state"] for run in caught if run["origin"] != "trigger"} <= {"skipped"}, "nothing is caught up"
-    assert act(http, "pulse", "resume")["paused"] is False, "resuming what is not paused changes nothing"
 
 
 @pytest.mark.behaviour("TIM-10")

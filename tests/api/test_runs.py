@@ -10,8 +10,8 @@ import pytest
 
 from tests.api.conftest import sound
 from tests.helpers.http import Http, Raw, head, seconds_of
-from tests.helpers.places import lines_of, tell_to_go
-from tests.helpers.processes import alive, wait_until
+from tests.helpers.places import tell_to_go
+from tests.helpers.processes import wait_until
 from tests.helpers.server import Server
 
 RUNS = "/api/v1/runs"
@@ -185,57 +185,7 @@ def test_a_run_that_waits_is_cancelled(http: Http) -> None:
     assert states(http, run_id) == ["prerun", "cancelled"]
 
 
-@pytest.mark.behaviour("RUN-10")
-@pytest.mark.parametrize(("job", "state"), [("echo", "succeeded"), ("fail", "failed")])
-def test_a_cancel_of_a_run_that_has_ended_returns_its_state(http: Http, job: str, state: str) -> None:
-    run_id = http.submit(job)
-    http.ended(run_id)
-    before = http.get(f"{RUNS}/{run_id}").body
-    assert http.post(f"{RUNS}/{run_id}/cancel").json == {"id": run_id, "state": state}
-    assert http.get(f"{RUNS}/{run_id}").body == before
-
-
-@pytest.mark.behaviour("RUN-10", "RUN-11")
-@pytest.mark.parametrize("job", ["hold", "hold.thread", "hold.process"])
-def test_a_run_that_runs_is_asked_to_stop(server: Server, job: str) -> None:
-    http, name = server.http, f"stop-{job}"
-    run_id = http.submit(job, {"folder": str(server.folder), "name": name})
-    wait_for_state(http, run_id, "running")
-    answer = http.post(f"{RUNS}/{run_id}/cancel", {"reason": "enough"})
-    assert answer.status == 200
-    assert answer.json["state"] in ("running", "terminating")
-    http.post(f"{RUNS}/{run_id}/cancel", {"reason": "really"})
-    run = http.ended(run_id)
-    assert (run["state"], run["stop_reason"]) == ("cancelled", "enough")
-    assert lines_of(server.folder / f"{name}.stopped") == ["1 cancel"]
-    assert not (server.folder / f"{name}.ended").exists()
-    assert states(http, run_id).count("cancelled") == 1
-
-
-@pytest.mark.behaviour("RUN-11")
-def test_work_that_does_not_stop_is_killed_with_what_it_started(server: Server) -> None:
-    http = server.http
-    run_id = http.submit("stubborn", {"folder": str(server.folder)})
-    wait_until(lambda: lines_of(server.folder / "stubborn.started"), "it has begun")
-    (pids,) = lines_of(server.folder / "stubborn.started")
-    http.post(f"{RUNS}/{run_id}/cancel")
-    assert http.ended(run_id)["state"] == "cancelled"
-    wait_until(lambda: not any(alive(int(pid)) for pid in pids.split()), "nothing of it is left")
-
-
 # ── history, logs, progress ─────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_the_history_of_a_run(http: Http) -> None:
-    run_id = http.submit("flaky", {"failures": 1})
-    run = http.ended(run_id)
-    entries = http.get(f"{RUNS}/{run_id}/history").json["entries"]
-    assert [entry["seq"] for entry in entries] == list(range(1, run["internals"]["seq"] + 1))
-    assert [entry["before"] for entry in entries] == [None, *(entry["after"] for entry in entries[:-1])]
-    assert [entry["after"] for entry in entries].count("running") == 2
-    assert len({entry["id"] for entry in entries}) == len(entries)
-    assert [entry["at"] for entry in entries] == sorted(entry["at"] for entry in entries)
-    assert http.get(f"{RUNS}/{run_id}/history").json["entries"] == entries
 
 
 @pytest.mark.behaviour("RUN-20")
@@ -257,19 +207,6 @@ def test_logs_in_pages(http: Http) -> None:
                 break
             cursor = {"cursor": page["next"]}
         assert found == whole["lines"]
-
-
-@pytest.mark.behaviour("RUN-20")
-def test_progress_and_logs_of_a_run_under_way(server: Server) -> None:
-    http = server.http
-    run_id = http.submit("progress", {"folder": str(server.folder), "name": "seen-live"})
-    wait_until(lambda: detail(http, run_id)["progress"], "its progress is known")
-    assert detail(http, run_id)["progress"] == {"percent": 42.0, "text": "under way"}
-    wait_until(lambda: http.get(f"{RUNS}/{run_id}/logs").json["lines"], "its line is stored")
-    (line,) = http.get(f"{RUNS}/{run_id}/logs").json["lines"]
-    assert (line["level"], line["text"]) == ("warning", "a line")
-    tell_to_go(server.folder, "seen-live")
-    assert http.ended(run_id)["progress"] == {"percent": 42.0, "text": "under way"}
 
 
 # ── probes and trouble ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -355,25 +292,6 @@ def test_a_server_that_stops_answers_those_who_wait(folder: Path, number: signal
             assert raw.ended()
             assert stream.raw.ended()
     assert "Traceback" not in server.said, server.said
-
-
-@pytest.mark.behaviour("OBS-4", "RUN-17")
-def test_nothing_is_forgotten_over_a_crash(folder: Path) -> None:
-    """Everything that HTTP told before a kill -9 it tells after the restart."""
-    server = Server(folder, "--http", "local")
-    with server:
-        http = server.local
-        done = http.submit("chatter", {"lines": 5})
-        http.ended(done)
-        later = http.submit("echo", {"value": "later"}, delay="1h", session="kept")
-        paths = [f"{RUNS}/{done}/history", f"{RUNS}/{done}/logs", f"{RUNS}/{later}/history", f"{RUNS}?session=kept"]
-        before = [http.get(path).body for path in paths]
-        accepted = http.submit("echo", {"value": "just in time"})
-        server.kill()
-        server.start()
-        assert [http.get(path).body for path in paths] == before
-        assert http.ended(accepted)["result"] == "just in time"
-        assert {run["id"] for run in http.runs()} == {done, later, accepted}
 
 
 def test_a_crash_just_after_the_start_leaves_no_gateway_behind(folder: Path) -> None:

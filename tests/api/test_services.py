@@ -175,19 +175,6 @@ def test_what_a_service_prints_is_kept(kept: Server, http: Http) -> None:
     assert page(http, "talk", last="true", limit=3)["next"] == cursor
 
 
-def test_pages_leave_nothing_out_and_repeat_nothing(http: Http) -> None:
-    whole = page(http, "talk")["lines"]
-    assert whole[0]["stream"] == "status"
-    assert "hello" in [line["text"] for line in whole]
-    found: list[dict[str, Any]] = []
-    more = page(http, "talk", limit=2)
-    while more["lines"]:
-        assert len(more["lines"]) <= 2
-        found += more["lines"]
-        more = page(http, "talk", limit=2, cursor=more["next"])
-    assert found[: len(whole)] == whole
-
-
 def test_what_happens_to_a_service_is_in_its_log(http: Http) -> None:
     cursor = page(http, "steady", last="true", limit=1)["next"]
     act(http, "restart", "steady")

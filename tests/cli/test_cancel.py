@@ -33,15 +33,6 @@ def test_runs_by_name(server: Server) -> None:
     assert printed(server, "cancel", "latest", "--json") == {"runs": [{"id": three, "state": "cancelled"}]}
 
 
-@pytest.mark.behaviour("RUN-11")
-def test_running_work(server: Server) -> None:
-    run_id = ask(server, "submit", "hold", "-p", f"folder={server.folder}", "-p", "name=never").stdout.strip()
-    wait_until(lambda: detail(server, run_id)["state"] == "running", "it runs")
-    assert ask(server, "cancel", run_id).stdout == f"{run_id}\trunning\n"
-    ended = ask(server, "show", run_id, "--wait")
-    assert ended.stderr == f"error: run {run_id} ended as cancelled: cancelled [run_not_succeeded]\n"
-
-
 AGENT = """
 import time
 import interlock as il

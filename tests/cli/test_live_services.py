@@ -1,14 +1,12 @@
 """The commands about services against a server that keeps some up."""
 
-import itertools
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.cli.asking import ask, printed, refused
-from tests.cli.conftest import served, serving
+from tests.cli.conftest import served
 from tests.cli.terminal import Terminal
 from tests.helpers.processes import wait_until
 from tests.helpers.server import Command, Server
@@ -114,34 +112,6 @@ def test_the_last_lines_of_a_service(kept: Server) -> None:
     assert ["stdout", "hello"] in whole
     assert whole[0][0] == "status"
     refused(kept, "logs", "tlak", exit_code=3, says="did you mean 'talk'?", code="unknown_run")
-
-
-@pytest.mark.behaviour("SUP-7")
-def test_a_service_is_followed_over_a_crash_of_the_server(folder: Path) -> None:
-    server = serving(folder, str(declare(folder)), "--workers", "0", "--drain", "0s")
-    command = Command(folder, "interlock.cli", "logs", "-f", "talk", "--tail", "0", name="followed")
-    try:
-        wait_until(lambda: "hello" in ask(server, "logs", "talk").stdout, "it runs")
-        command.begin()
-
-        numbers = itertools.count()
-
-        def told() -> bool:
-            say(folder, f"before {next(numbers)}\n")
-            return command.said != ""
-
-        wait_until(told, "it is told what comes")
-        server.kill()
-        server.start()
-        wait_until(lambda: "\thello\n" in command.said, "the next life is told as well")
-        say(folder, "after\n")
-        wait_until(lambda: "\tafter\n" in command.said, "and what it says")
-        assert command.stop() == 130
-        lines, whole = command.said.splitlines(), ask(server, "logs", "talk").stdout.splitlines()
-        assert lines == whole[whole.index(lines[0]) :], "each line is told once"
-    finally:
-        command.kill()
-        server.stop()
 
 
 def test_the_last_lines_of_a_run(kept: Server) -> None:

@@ -378,18 +378,3 @@ def test_log_lines_in_a_terminal(server: Server) -> None:
     assert "\x1b[33mWARNING" in drawn
     assert "a line" in drawn
     assert interlock(server.folder, "logs", run_id).stdout.split("\t")[1:] == ["1", "warning", "a line\n"]
-
-
-def test_what_was_seen_is_there_after_a_restart(folder: Path) -> None:
-    server = serving(folder)
-    ask(server, "submit", "flaky", "-p", "failures=1", "--wait")
-    before = [ask(server, *command).stdout for command in (["runs"], ["show", "-", "--json"], ["logs", "-"])]
-    server.kill()
-    server = serving(folder)
-    try:
-        server.wait_for_strays()
-        assert [
-            ask(server, *command).stdout for command in (["runs"], ["show", "-", "--json"], ["logs", "-"])
-        ] == before
-    finally:
-        server.stop()

@@ -10,12 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.asking import ask, detail, printed, refused
-from tests.cli.conftest import serving
 from tests.cli.terminal import Terminal
 from tests.helpers.http import seconds_of
-from tests.helpers.places import lines_of, tell_to_go
-from tests.helpers.processes import wait_until
-from tests.helpers.server import Command, Server, environment, interlock
+from tests.helpers.server import Server, environment, interlock
 
 
 def test_the_id_alone_is_printed(server: Server) -> None:
@@ -115,21 +112,6 @@ def test_what_is_wrong_with_a_payload_is_said_without_it(server: Server) -> None
         assert "hunter2" not in ask(server, "submit", "echo", *given).stderr
 
 
-def test_large_payloads_are_spread_over_batches(server: Server) -> None:
-    text = "\n".join(f'{{"value": "{str(number) * 400_000}"}}' for number in range(10, 40))
-    assert len(piped(server, text, "submit", "echo", "--many", "--payload", "-", "--delay", "1d")) == 30
-
-
-@pytest.mark.behaviour("RUN-6")
-def test_a_key_finds_the_same_run(server: Server) -> None:
-    first = ask(server, "submit", "echo", "--key", "once", "-p", "value=1").stdout
-    assert ask(server, "submit", "echo", "--key", "once", "-p", "value=1").stdout == first
-    refused(
-        server, "submit", "echo", "--key", "once", "-p", "value=2",
-        exit_code=1, says="was used for run", code="idempotency_conflict",
-    )  # fmt: skip
-
-
 def test_everything_a_run_may_be_given(server: Server) -> None:
     before = time.time()
     options = ["--lane", "team", "--session", "s1", "--tenant", "acme", "--delay", "1h", "--deadline", "2h"]
@@ -216,25 +198,6 @@ def test_ctrl_c_while_waiting_leaves_the_run_alone(server: Server) -> None:
         assert terminal.ended() == 130
         assert "Traceback" not in terminal.text
     assert ask(server, "runs", "--session", "left").stdout.split("\t")[2] == "prerun"
-
-
-@pytest.mark.behaviour("RUN-17")
-def test_waiting_survives_a_crash_of_the_server(folder: Path) -> None:
-    server = serving(folder)
-    arguments = ("submit", "hold", "-p", f"folder={folder}", "-p", "name=work", "--wait")
-    waiting = Command(folder, "interlock.cli", *arguments, name="submit")
-    waiting.begin()
-    try:
-        wait_until(lambda: lines_of(folder / "work.started"), "it runs")
-        server.kill()
-        server = serving(folder)
-        tell_to_go(folder, "work")
-        assert waiting.ended() == 0
-        assert int(waiting.said) >= 1
-        server.wait_for_strays()
-    finally:
-        waiting.kill()
-        server.stop()
 
 
 def test_many_of_which_one_fails(server: Server) -> None:

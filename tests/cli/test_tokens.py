@@ -59,25 +59,9 @@ def test_doctor_tries_the_token(guarded: Server, elsewhere: Path) -> None:
         assert checks["server: store"] == "ok"
 
 
-def test_a_role_that_may_not(guarded: Server, elsewhere: Path) -> None:
-    assert interlock(elsewhere, "runs", "--url", guarded.url, "--token", VIEWER).returncode == 0
-    ended = interlock(elsewhere, "submit", "echo", "--url", guarded.url, INTERLOCK_TOKEN=VIEWER)
-    assert ended.stderr.endswith(" [forbidden]\n")
-    assert (ended.stdout, ended.returncode) == ("", 6)
-
-
 def test_a_role_that_may(guarded: Server, elsewhere: Path) -> None:
     arguments = ("submit", "echo", "-p", "value=1", "--wait", "--url", guarded.url)
     assert interlock(elsewhere, *arguments, INTERLOCK_TOKEN=OPERATOR).stdout == "1\n"
-
-
-def test_the_run_of_another_tenant_looks_like_none(guarded: Server, elsewhere: Path) -> None:
-    url = ("--url", guarded.url)
-    run_id = interlock(elsewhere, "submit", "echo", "--tenant", "acme", *url, INTERLOCK_TOKEN=OPERATOR).stdout.strip()
-    assert interlock(elsewhere, "show", run_id, *url, INTERLOCK_TOKEN=OPERATOR).returncode == 0
-    ended = interlock(elsewhere, "show", run_id, *url, INTERLOCK_TOKEN=VIEWER)
-    assert ended.stderr == f"error: run: '{run_id}' does not exist [unknown_run]\n"
-    assert ended.returncode == 3
 
 
 def test_the_owner_needs_none_on_the_socket(guarded: Server) -> None:
@@ -124,9 +108,3 @@ def test_settings_that_somebody_else_decides_on_are_refused(
     assert ended.returncode == 2
     assert (f"interlock.yaml {refusal}" in ended.stderr) == (refusal is not None)
     assert ended.stderr.endswith(" [bad_config]\n" if refusal else " [cannot_import]\n")
-
-
-def test_an_open_address_needs_tokens(elsewhere: Path) -> None:
-    ended = interlock(elsewhere, "up", "-A", JOBS, "--http", "0.0.0.0:0")
-    assert ended.stderr.endswith(" [tokens_needed]\n")
-    assert (ended.stderr.count("\n"), ended.returncode) == (1, 2)

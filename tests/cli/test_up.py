@@ -21,7 +21,7 @@ from tests.cli.terminal import Terminal
 from tests.helpers.jobs import app
 from tests.helpers.places import lines_of, run_async, tell_to_go, until
 from tests.helpers.processes import processes_of, wait_until
-from tests.helpers.server import Command, Server, interlock
+from tests.helpers.server import Server, interlock
 
 
 def hold_one(server: Server, job: str = "hold") -> str:
@@ -267,30 +267,3 @@ def test_no_line_of_a_traceback_looks_like_one_of_the_log() -> None:
     assert first.endswith("error   it broke")
     assert all(line.startswith("  ") for line in others)
     assert others[-1] == "  \\x1b[2J12:00:00.000 error   forged"
-
-
-def test_a_worker_beside_the_scheduler(folder: Path) -> None:
-    with Server(folder, "--workers", "0") as server:
-        worker = Command(
-            folder, "interlock.cli", "worker", "-A", "tests.helpers.jobs:app", "--socket", str(server.socket),
-            name="worker",
-        )  # fmt: skip
-        worker.begin()
-
-        async def body() -> None:
-            async with app.connected(str(server.socket)):
-                run = await app.submit("echo", {"value": 5})
-                assert await run.result(30) == 5
-                assert ((await run.info()).worker_id or "").startswith(f"worker-{worker.pid}-")
-
-        run_async(body())
-        assert worker.stop() == 0
-        assert worker.said == ""
-
-
-@pytest.mark.parametrize("command", [[], ["up"], ["worker"], ["bench"]])
-def test_help(folder: Path, command: list[str]) -> None:
-    ended = interlock(folder, *command, "--help")
-    assert ended.returncode == 0
-    assert "Usage" in ended.stdout
-    assert ended.stderr == ""

@@ -4,7 +4,6 @@ import asyncio
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -17,11 +16,8 @@ import pytest
 import interlock as il
 from interlock.client.http.exchange import FailedExchange
 from interlock.config.job_documents import read_job
-from interlock.core.state import DEFAULT_LANES
 from interlock.interface.job_document import JobFields, document_of
 from interlock.model.job import JOB_FIELDS
-from interlock.model.lane import LaneAction
-from interlock.model.pool import WorkerAction
 from interlock.model.run import CALL_KEY
 from interlock.model.schedule.schedule import Schedule
 from tests.client.faces import KINDS, Face, face
@@ -144,81 +140,6 @@ def test_jobs_and_their_times(client: Face) -> None:
     rows = {one.job_id: one.times for one in timetable.jobs}
     assert rows["nightly"][0] == nightly.next_at
     assert timetable.until - timetable.now == pytest.approx(2 * 86400, abs=5)
-
-
-@pytest.mark.behaviour("LAN-6")
-def test_lanes(client: Face) -> None:
-    found = {one.id: one.limit for one in client("lanes")}
-    assert {name: found[name] for name in DEFAULT_LANES} == DEFAULT_LANES
-
-
-@pytest.mark.behaviour("LAN-2", "LAN-7")
-def test_lanes_at_run_time(client: Face) -> None:
-    made = client("create_lane", "gpu", 2, rate="10/s", burst=3)
-    assert (made.limit, made.rate, made.burst, made.declared) == (2, "10/s", 3, None)
-    changed = client("set_lane", "gpu", limit=5, rate=None)
-    assert (changed.limit, changed.rate, changed.burst) == (5, None, 3)
-    for action, status in (("pause", "paused"), ("drain", "draining"), (LaneAction.RESUME, "open")):
-        assert client("act_on_lane", "gpu", action).status == status
-    client("set_lane", "gpu", limit=2, rate="10/s")
-    for method, arguments, error in (
-        ("set_lane", ("gpuu",), il.UnknownLane),
-        ("act_on_lane", ("gpu", "stop"), il.BadValue),
-        ("create_lane", ("x", 0), il.BadValue),
-        ("create_lane", ("x", 1, "0/s"), TypeError),
-    ):
-        with pytest.raises(error):
-            client(method, *arguments)
-    with pytest.raises(TypeError, match="'limits'"):
-        client("set_lane", "gpu", limits=5)
-
-
-@pytest.mark.behaviour("ROU-10")
-def test_workers(client: Face) -> None:
-    wait_until(lambda: client("workers", "default"), "the worker has joined")
-    (found,) = client("workers", "default")
-    assert (client("workers", pool="none"), client("worker", found.id).id) == ([], found.id)
-    for action, drained in (("drain", True), (WorkerAction.RESUME, False)):
-        assert client("act_on_worker", found.id, action).drained is drained
-    for arguments, error in ((("w1x", "drain"), il.UnknownWorker), ((found.id, "stop"), il.BadValue)):
-        with pytest.raises(error):
-            client("act_on_worker", *arguments)
-
-
-@pytest.mark.behaviour("TIM-11")
-@pytest.mark.behaviour("TIM-16")
-def test_a_trigger_and_its_log(client: Face) -> None:
-    own = client("trigger", "manual")
-    assert own("wait", "30s") is il.State.SUCCEEDED
-    assert (own("info").payload, own("info").origin) == ({"own": 3}, "trigger")
-    given = client("trigger", "manual", {"a": 1}, session="s")
-    assert given("wait", "30s") is il.State.SUCCEEDED
-    newest, before = client("job_log", "manual", limit=2)
-    assert (newest.id, newest.output, newest.cut) == (given.id, '{"a":1}', False)
-    assert (before.id, before.output, before.origin) == (own.id, '{"own":3}', "trigger")
-    assert client("trigger", "echo", {"value": 4})("result", "30s") == 4
-
-
-@pytest.mark.behaviour("TIM-10")
-def test_a_job_is_paused_and_resumed(client: Face) -> None:
-    assert (client("pause", "nightly").paused, client("job", "nightly").next_at) == (True, None)
-    resumed = client("resume", "nightly")
-    assert (resumed.paused, resumed.next_at) == (False, client("next_times", "nightly", 1)[0])
-
-
-@pytest.mark.behaviour("TIM-11")
-def test_a_range_is_made_up_for(client: Face) -> None:
-    # Both clients have hours of their own, so that each creates something.
-    ago = 20 if "AsyncClient" in repr(client) else 10
-    start = datetime.fromtimestamp((time.time() // HOUR - ago) * HOUR, UTC)
-    found = client("backfill", "hourly", start, start + timedelta(hours=2), max_parallel=2, payload={"a": 1})
-    assert (len(found.created), found.existing) == (2, [])
-    for run_id in found.created:
-        run = client("handle", run_id)
-        assert run("wait", "30s") is il.State.SUCCEEDED
-        assert (run("info").payload, run("info").origin) == ({"a": 1}, "backfill")
-    again = client("backfill", "hourly", start.timestamp(), start.timestamp() + 2 * HOUR)
-    assert (again.created, again.existing) == ([], found.created)
 
 
 @pytest.mark.behaviour("TIM-12")

@@ -9,13 +9,11 @@ import pytest
 import interlock as il
 from interlock.client.http.exchange import FailedExchange, HttpRequest, Response
 from interlock.interface.run_view import ServiceLine, ServiceLogPage
-from interlock.model.child_info import ChildInfo, Exit, ServiceAction, Status
-from interlock.model.reload_report import Difference, Reloaded
+from interlock.model.child_info import ChildInfo, Exit, Status
 from tests.client.faces import KINDS, face
-from tests.client.faulty import Faulty, Reply, answer
+from tests.client.faulty import Faulty, Reply
 from tests.client.scripted import Clock, Pause, Played, Tell, answered, policy
 from tests.helpers.places import clean_folder
-from tests.helpers.processes import wait_until
 from tests.helpers.server import Server
 from tests.helpers.services import declare, say
 
@@ -187,27 +185,6 @@ def test_a_number_of_lines_that_is_none(last: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_both_clients_do_the_same(kind: str) -> None:
-    reloaded = Reloaded(jobs=Difference(added=["tick"]), services=Difference(changed=["web"]))
-    replies = [SHOP, {"services": [WEB]}, WEB, WEB, ServiceLogPage(lines=LINES, next="s4"), reloaded]
-    with Faulty(*(Reply(answer(one)) for one in replies)) as server, face(kind, server.url) as client:
-        assert client("tree") == SHOP
-        assert client("services") == [WEB]
-        assert client("service", "web") == WEB
-        assert client("act", "web", "restart") == WEB
-        assert list(client("service_logs", "web")) == LINES
-        assert client("reload") == reloaded
-    assert [(one.method, one.path) for one in server.asked] == [
-        ("GET", "/api/v1/tree"),
-        ("GET", "/api/v1/services"),
-        ("GET", "/api/v1/services/web"),
-        ("POST", "/api/v1/services/web/restart"),
-        ("GET", "/api/v1/services/web/logs?limit=100&last=true"),
-        ("POST", "/api/v1/reload"),
-    ]
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_an_action_whose_answer_is_lost_is_asked_for_once(kind: str) -> None:
     with Faulty(Reply(then="close")) as server, face(kind, server.url) as client:
         with pytest.raises(il.InterlockError) as caught:
@@ -225,26 +202,6 @@ def kept() -> Iterator[Server]:
         options = (str(declare(place)), "--http", "local", "--workers", "0", "--drain", "0s")
         with Server(place, *options) as server:
             yield server
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_services_are_looked_at_and_acted_on(kind: str, kept: Server) -> None:
-    with face(kind, f"unix:{kept.http_socket}") as client:
-        wait_until(lambda: len(client("services")) == 4, "all of them are there")
-        assert [one.path for one in client("services")] == [
-            "services/shop", "services/shop/talk", "services/steady", "services/broken",
-        ]  # fmt: skip
-        parts = {one.name: one for one in client("tree").children}
-        assert [one.name for one in parts["services"].children] == ["shop", "steady", "broken"]
-        stopped = client("act", "steady", ServiceAction.STOP)
-        assert (stopped.status, stopped.pid) == (Status.STOPPED, None)
-        started = client("act", "steady", "start")
-        assert started.status is Status.RUNNING
-        assert client("service", "steady").pid == started.pid
-        assert set(client("reload").services.unchanged) == {"shop", "talk", "steady", "broken"}
-        with pytest.raises(il.InterlockError, match="did you mean 'steady'") as caught:
-            client("act", "staedy", "stop")
-        assert caught.value.code == "unknown_child"
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -370,26 +370,6 @@ async def deadline(ctx: il.Context) -> float | None:
     return ctx.deadline
 
 
-@app.job("limited", max_runtime="300ms", grace="200ms", retry=QUICK)
-async def limited(ctx: il.Context, folder: str) -> None:
-    append(Path(folder) / "limited", str(ctx.attempt))
-    await asyncio.sleep(600)
-
-
-@app.job("limited.attempt", max_runtime="300ms", max_runtime_per_attempt=True, grace="200ms", retry=QUICK)
-async def limited_attempt(ctx: il.Context, folder: str) -> int:
-    append(Path(folder) / "limited", str(ctx.attempt))
-    if ctx.attempt < 3:
-        await asyncio.sleep(600)
-    return ctx.attempt
-
-
-@app.job("resubmit")
-async def resubmit(value: int) -> str:
-    """A job that submits another from inside its worker."""
-    return (await app.submit("echo", {"value": value})).id
-
-
 # ── what goes wrong in odd ways ─────────────────────────────────────────────────────────────────────────────────────
 
 

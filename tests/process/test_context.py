@@ -73,47 +73,12 @@ async def test_a_handler_knows_its_deadline(server: Server) -> None:
 
 
 @pytest.mark.behaviour("RUN-22")
-async def test_max_runtime_is_over_all_attempts(server: Server, folder: Path) -> None:
-    async with app.connected(str(server.socket)):
-        run = await app.submit("limited", {"folder": str(folder)})
-        assert await run.wait(30) is S.TIMEOUT
-        info = await run.info()
-        assert (info.attempt, info.outcome) == (1, "timeout")
-        assert lines_of(folder / "limited") == ["1"]
-
-
-@pytest.mark.behaviour("RUN-22")
-async def test_max_runtime_per_attempt_leaves_the_next_one_its_own(server: Server, folder: Path) -> None:
-    async with app.connected(str(server.socket)):
-        run = await app.submit("limited.attempt", {"folder": str(folder)})
-        assert await run.result(30) == 3
-        assert lines_of(folder / "limited") == ["1", "2", "3"]
-        assert (await run.info()).failures == 2
-
-
-@pytest.mark.behaviour("RUN-22")
 async def test_a_deadline_ends_running_work(server: Server, folder: Path) -> None:
     async with app.connected(str(server.socket)):
         run = await app.submit("hold", {"folder": str(folder), "name": "work"}, deadline="3s")
         await until(lambda: lines_of(folder / "work.started"), "it has started")
         assert await run.wait(30) is S.TIMEOUT
         assert lines_of(folder / "work.stopped") == ["1 timeout"]
-
-
-@pytest.mark.behaviour("RUN-22")
-async def test_a_deadline_passes_where_a_run_waits(folder: Path) -> None:
-    async with app.running(str(folder / "interlock.db"), lanes={"main": 1}):
-        holder = await app.submit("hold", {"folder": str(folder), "name": "holder"})
-        await until(lambda: lines_of(folder / "holder.started"), "the lane is full")
-        waiting = await app.submit("hold", {"folder": str(folder), "name": "waiting"}, deadline="200ms")
-        assert await waiting.wait(30) is S.TIMEOUT
-        assert (await waiting.info()).attempt == 0
-        tell_to_go(folder, "holder")
-        await holder.result(30)
-        failing = await app.submit("flaky.slow", {"folder": str(folder)}, deadline="3s")
-        assert await failing.wait(30) is S.TIMEOUT
-        assert (await failing.info()).reason == "deadline passed while retrying"
-        assert len(lines_of(folder / "attempts")) == 1
 
 
 async def test_waiting_for_a_result_can_be_given_up(server: Server, folder: Path) -> None:

@@ -15,31 +15,6 @@ from tests.helpers.processes import processes_of
 from tests.helpers.server import environment
 
 
-def test_what_is_left_goes_on_at_the_next_start(folder: Path) -> None:
-    database = str(folder / "interlock.db")
-
-    async def first() -> str:
-        async with app.running(database, drain="100ms"):
-            run = await app.submit("hold", {"folder": str(folder), "name": "work"})
-            await until(lambda: lines_of(folder / "work.started"), "it has started")
-            await until_running(run)
-        return run.id
-
-    async def second(run_id: str) -> None:
-        tell_to_go(folder, "work")
-        async with app.running(database):
-            run = await app.handle(run_id)
-            assert await run.result(30) == 2
-            info = await run.info()
-            assert (info.crashes, info.failures) == (0, 0)
-
-    run_id = run_async(first())
-    assert lines_of(folder / "work.stopped") == ["1 shutdown"]
-    assert processes_of(folder) == []
-    assert sorted(path.name for path in folder.glob("interlock.db*")) == ["interlock.db", "interlock.db.lock"]
-    run_async(second(run_id))
-
-
 async def test_a_program_that_blocks_does_not_stop_the_scheduler(folder: Path) -> None:
     async with app.running(str(folder / "interlock.db")):
         runs = await app.submit_many([("count", {"folder": str(folder)})] * 10)

@@ -9,7 +9,6 @@ import pytest
 from interlock.config import Settings
 from interlock.error import InterlockError, RunEnded
 from interlock.model.state import State
-from interlock.wiring.connection import connect
 from interlock.wiring.scheduler import Scheduler
 from tests.helpers.jobs import app
 from tests.helpers.places import until, until_running, until_true
@@ -169,11 +168,6 @@ async def test_a_socket_path_that_is_too_long_is_known_before_anything_starts(fo
             await scheduler.start()
     finally:
         os.chdir(before)
-
-
-async def test_connecting_to_nobody_says_how_to_start_one(folder: Path) -> None:
-    with pytest.raises(Exception, match="interlock up"):
-        await connect(folder / "nobody")
 
 
 async def test_texts_that_cannot_travel_are_refused_where_they_are_given(server: Server) -> None:

@@ -1,6 +1,7 @@
 """What a handler does, and what becomes of its run."""
 
 import os
+import time
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 
 import interlock as il
+from interlock.model.state import ALLOWED
 from soak.simulation.history import replay
 from tests.helpers.jobs import app
 from tests.helpers.places import lines_of, tell_to_go, until
@@ -40,18 +42,42 @@ async def test_a_process_job_has_a_process_of_its_own(server: Server, folder: Pa
         await shared.result(30)
 
 
-@pytest.mark.parametrize("job", ["fail", "fail.thread"])
-async def test_a_failure_keeps_its_traceback(server: Server, job: str) -> None:
+@pytest.mark.behaviour("RUN-3", "RET-1", "RET-2", "RET-5", "EXE-1", "EXE-5")
+@pytest.mark.parametrize(
+    ("job", "payload", "end", "attempts", "failures", "outcome", "says"),
+    [
+        ("echo", {"value": 1}, S.SUCCEEDED, 1, 0, "succeeded", None),
+        ("fail", {"text": "this went wrong"}, S.FAILED, 1, 1, "failed", "RuntimeError: this went wrong"),
+        ("fail.thread", {"text": "this went wrong"}, S.FAILED, 1, 1, "failed", "RuntimeError: this went wrong"),
+        ("flaky", {"failures": 99}, S.FAILED, 4, 4, "failed", "RuntimeError: attempt 4"),
+        ("fatal", {}, S.FAILED, 1, 1, "failed_fatal", "never again"),
+        ("unjson", {}, S.FAILED, 1, 1, "failed_fatal", "is not JSON"),
+        ("exit.hard", {"code": 7}, S.ORPHANED, 1, 0, None, "exit code 7"),
+    ],
+)
+async def test_an_end_its_figures_its_error_and_its_history(
+    server: Server, job: str, payload: dict[str, Any], end: S, attempts: int, failures: int, outcome: str, says: str
+) -> None:
     async with app.connected(str(server.socket)):
-        run = await app.submit(job, {"text": "this went wrong"})
-        with pytest.raises(il.RunEnded, match="failed: RuntimeError: this went wrong"):
-            await run.result(30)
-        info = await run.info()
-        assert info.state is S.FAILED
-        assert info.outcome == "failed"
+        before = time.time()
+        run = await app.submit(job, payload)
+        assert await run.wait(30) is end
+        history, info = await run.history(), await run.info()
+    assert (info.attempt, info.failures, info.outcome) == (attempts, failures, outcome)
+    assert (info.crashes, info.exit_code) == ((1, 7) if end is S.ORPHANED else (0, None))
+    assert (info.error is None) if says is None else (says in (info.error or ""))
+    if job.startswith("fail"):
         assert info.error is not None
         assert info.error.startswith("Traceback")
         assert "tests/helpers/jobs.py" in info.error
+    assert replay(history) is info.state is end
+    assert [entry.seq for entry in history] == list(range(1, info.internals.seq + 1))
+    assert all(entry.reason and entry.actor for entry in history)
+    times = [before - 0.001, *(entry.at for entry in history)]
+    assert times == sorted(times)
+    assert all(entry.after in ALLOWED[entry.before] for entry in history if entry.before is not None)
+    last = history[-1]
+    assert (info.previous, info.reason, info.actor, info.changed_at) == (last.before, last.reason, last.actor, last.at)
 
 
 @pytest.mark.behaviour("RUN-3", "RET-1")
@@ -68,33 +94,6 @@ async def test_a_retry_goes_through_the_entry_again(server: Server) -> None:
         assert waits == pytest.approx([max(0.02, waits[0]), max(0.04, waits[1])])
 
 
-@pytest.mark.behaviour("RET-1")
-async def test_retries_run_out(server: Server) -> None:
-    async with app.connected(str(server.socket)):
-        run = await app.submit("flaky", {"failures": 99})
-        assert await run.wait(30) is S.FAILED
-        info = await run.info()
-        assert (info.attempt, info.failures, info.crashes) == (4, 4, 0)
-
-
-@pytest.mark.behaviour("RET-2", "EXE-5")
-async def test_fatal_is_not_retried(server: Server) -> None:
-    async with app.connected(str(server.socket)):
-        run = await app.submit("fatal")
-        with pytest.raises(il.RunEnded, match="never again"):
-            await run.result(30)
-        info = await run.info()
-        assert (info.state, info.attempt, info.outcome) == (S.FAILED, 1, "failed_fatal")
-
-
-async def test_a_result_that_is_not_json_fails_for_good(server: Server) -> None:
-    async with app.connected(str(server.socket)):
-        run = await app.submit("unjson")
-        with pytest.raises(il.RunEnded, match="is not JSON"):
-            await run.result(30)
-        assert (await run.info()).attempt == 1
-
-
 @pytest.mark.behaviour("EXE-1")
 @pytest.mark.parametrize("job", ["exit", "exit.thread"])
 async def test_system_exit_is_a_failure_with_its_code(server: Server, folder: Path, job: str) -> None:
@@ -107,17 +106,6 @@ async def test_system_exit_is_a_failure_with_its_code(server: Server, folder: Pa
         assert (info.exit_code, info.crashes) == (3, 0)
         tell_to_go(folder, "neighbour")
         assert await neighbour.result(30) == 1
-
-
-@pytest.mark.behaviour("EXE-1", "RET-5")
-async def test_a_process_that_ends_under_its_run_is_a_crash(server: Server) -> None:
-    async with app.connected(str(server.socket)):
-        run = await app.submit("exit.hard", {"code": 7})
-        assert await run.wait(30) is S.ORPHANED
-        info = await run.info()
-        assert (info.exit_code, info.crashes, info.failures) == (7, 1, 0)
-        assert info.error is not None
-        assert "exit code 7" in info.error
 
 
 @pytest.mark.behaviour("EXE-1")
@@ -164,14 +152,6 @@ async def test_one_that_eats_its_memory_fails_alone(folder: Path) -> None:
         tell_to_go(folder, "neighbour")
         assert await neighbour.result(30) == 1
         assert await (await app.submit("eat.memory", {"megabytes": 1})).result(30) == 1024 * 1024
-
-
-async def test_a_job_can_submit_another(server: Server) -> None:
-    async with app.connected(str(server.socket)):
-        first = await app.submit("resubmit", {"value": 5})
-        run_id = await first.result(30)
-        assert run_id > first.id
-        assert await (await app.handle(run_id)).result(30) == 5
 
 
 def test_the_scheduler_runs_no_handlers(server: Server) -> None:

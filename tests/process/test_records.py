@@ -5,15 +5,12 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import interlock as il
-from interlock.model.state import ALLOWED
-from soak.simulation.history import replay
 from tests.helpers.jobs import app
 from tests.helpers.places import lines_of, run_async, tell_to_go, until, until_true
 from tests.helpers.processes import wait_until
@@ -44,34 +41,6 @@ Dying()
 say_error("refused", "bad_config")
 raise RuntimeError("at last")
 """
-
-
-@pytest.mark.behaviour("RUN-3")
-@pytest.mark.parametrize(
-    ("job", "payload", "end"),
-    [
-        ("echo", {"value": 1}, S.SUCCEEDED),
-        ("flaky", {"failures": 99}, S.FAILED),
-        ("fatal", {}, S.FAILED),
-        ("exit.hard", {"code": 1}, S.ORPHANED),
-    ],
-)
-async def test_a_history_replays_to_the_state(server: Server, job: str, payload: dict[str, Any], end: il.State) -> None:
-    async with app.connected(str(server.socket)):
-        before = time.time()
-        run = await app.submit(job, payload)
-        assert await run.wait(30) is end
-        history, info = await run.history(), await run.info()
-        assert replay(history) is info.state is end
-        assert [entry.seq for entry in history] == list(range(1, info.internals.seq + 1))
-        assert all(entry.reason and entry.actor for entry in history)
-        times = [before - 0.001, *(entry.at for entry in history)]
-        assert times == sorted(times)
-        assert all(entry.after in ALLOWED[entry.before] for entry in history if entry.before is not None)
-        last = history[-1]
-        assert (info.previous, info.reason, info.actor, info.changed_at) == (
-            last.before, last.reason, last.actor, last.at,
-        )  # fmt: skip
 
 
 @pytest.mark.behaviour("RUN-18")

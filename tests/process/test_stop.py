@@ -86,18 +86,6 @@ async def test_cancel_where_a_run_waits(folder: Path) -> None:
         assert not lines_of(folder / "later.started")
 
 
-@pytest.mark.behaviour("RET-3")
-async def test_a_retry_waits_without_a_slot(folder: Path) -> None:
-    async with app.running(str(folder / "interlock.db"), lanes={"main": 1}):
-        failing = await app.submit("flaky.slow", {"folder": str(folder)})
-        await until(lambda: lines_of(folder / "attempts"), "it has started")
-        assert await (await app.submit("echo", {"value": 1})).result(30) == 1
-        assert await failing.state() is S.RETRYING
-        assert await failing.result(30) == 2
-        states = [entry.after for entry in await failing.history()]
-        assert states[states.index(S.RETRYING) + 1] is S.PENDING
-
-
 async def test_an_unknown_run_is_named(server: Server) -> None:
     async with app.connected(str(server.socket)):
         nobody = await app.handle("nobody")
