@@ -12,6 +12,8 @@ from tests.helpers.http import Http, path_with
 from tests.helpers.processes import wait_until
 from tests.helpers.server import Server
 
+pytestmark = pytest.mark.behaviour("SEC-7")
+
 AUDIT = "/api/v1/audit"
 
 
@@ -32,7 +34,6 @@ def subjects(http: Http, **query: object) -> list[str]:
     return [one["subject"] for one in entries(http, **query)]
 
 
-@pytest.mark.behaviour("SEC-7")
 def test_a_start_with_other_tokens_and_jobs_is_in_it(own: Server) -> None:
     changed = {one["kind"]: one for one in entries(as_(own, "boss")) if one["actor"] == "scheduler"}
     tokens, jobs = changed["tokens_changed"], changed["job_changed"]
@@ -51,7 +52,6 @@ def test_a_list_begins_anywhere_and_shows_the_chain(own: Server) -> None:
     assert as_(own, "judge").get(AUDIT).json["head"] is None, "of all tenants together"
 
 
-@pytest.mark.behaviour("SEC-7")
 def test_refused_tokens_are_in_it_and_repetitions_only_raise_a_count(own: Server) -> None:
     boss, wrong = as_(own, "boss"), own.http.with_token("unknown-0123456789")
     for _ in range(20):
@@ -72,7 +72,6 @@ def test_refused_tokens_are_in_it_and_repetitions_only_raise_a_count(own: Server
     assert sorted(refused()) == expected, "one entry each; the rest of the minute is counted"
 
 
-@pytest.mark.behaviour("SEC-7")
 def test_changes_of_jobs_are_in_it(own: Server) -> None:
     boss = as_(own, "boss")
     job = {"schedule": {"every": "1h"}, "run": {"process": ["true"]}}

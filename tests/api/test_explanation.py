@@ -17,6 +17,8 @@ from tests.helpers.places import tell_to_go
 from tests.helpers.processes import wait_until
 from tests.helpers.server import Server
 
+pytestmark = pytest.mark.behaviour("RUN-21")
+
 RUNS = "/api/v1/runs"
 
 
@@ -24,7 +26,6 @@ def explained(http: Http, run_id: str) -> Answer:
     return http.get(f"{RUNS}/{run_id}/explanation")
 
 
-@pytest.mark.behaviour("RUN-21")
 def test_from_a_delay_to_its_end(server: Server) -> None:
     http = server.http
     run_id = http.submit("echo", {"value": 1}, delay="1h")
@@ -38,7 +39,6 @@ def test_from_a_delay_to_its_end(server: Server) -> None:
     assert (found["end"]["reason"], found["end"]["outcome"], found["end"]["attempts"]) == ("not needed", "cancelled", 0)
 
 
-@pytest.mark.behaviour("RUN-21")
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_session_in_both_clients_and_on_handles(server: Server, folder: Path, kind: str) -> None:
     options: il.SessionFields = {"debounce": 0}
@@ -76,7 +76,7 @@ def test_a_run_that_no_worker_takes_names_each(server: Server) -> None:
     http.post(f"{RUNS}/{run_id}/cancel")
 
 
-@pytest.mark.behaviour("SEC-2", "RUN-21")
+@pytest.mark.behaviour("SEC-2")
 def test_a_token_of_one_tenant_sees_no_ids_of_workers(guarded: Server, folder: Path) -> None:
     boss, red = as_(guarded, "boss"), as_(guarded, "guest")
     wait_until(lambda: boss.get("/api/v1/workers").json["workers"], "a worker has joined")
@@ -105,7 +105,6 @@ def test_bad_input(server: Server, guarded: Server) -> None:
 # ── the command ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.behaviour("RUN-21")
 def test_the_command(server: Server) -> None:
     runs = [server.http.submit("echo", {"value": 1}, delay="1h") for _ in range(2)]
     ended = ask(server, "explain", runs[0])

@@ -13,6 +13,8 @@ from tests.helpers.dead import POISON, bury
 from tests.helpers.http import Http, path_with
 from tests.helpers.server import Server
 
+pytestmark = pytest.mark.behaviour("REC-4")
+
 LETTERS = "/api/v1/dead-letters"
 
 
@@ -28,7 +30,6 @@ def listed(http: Http, **query: object) -> list[str]:
     return [one["id"] for one in answer.json["letters"]]
 
 
-@pytest.mark.behaviour("REC-4")
 def test_a_letter_is_shown_with_its_request_error_and_history(own: Server) -> None:
     shown: dict[str, Any] = as_(own, "boss").get(f"{LETTERS}/red-one").json
     assert shown.pop("at").endswith("Z")
@@ -61,7 +62,6 @@ def test_a_token_counts_and_acts_on_the_letters_of_its_tenant(own: Server) -> No
     assert guest.post(f"{LETTERS}/drop", {"all": True}).code == "forbidden"
 
 
-@pytest.mark.behaviour("REC-4")
 def test_a_replay_is_a_new_run_with_the_same_or_other_arguments(own: Server) -> None:
     clerk = as_(own, "clerk")
     same, edited = (
@@ -95,7 +95,6 @@ def test_what_cannot_be_replayed_or_dropped(own: Server, path: str, body: Any, s
     assert (refused.status, refused.code) == (status, code)
 
 
-@pytest.mark.behaviour("REC-4")
 def test_many_are_replayed_by_a_filter(own: Server) -> None:
     clerk = as_(own, "clerk")
     bulk = clerk.post(f"{LETTERS}/replay", {"code": "timeout"})
@@ -107,7 +106,6 @@ def test_many_are_replayed_by_a_filter(own: Server) -> None:
     assert listed(clerk, code="timeout", replayed="false") == []
 
 
-@pytest.mark.behaviour("REC-4")
 def test_letters_are_dropped_and_their_runs_stay(own: Server) -> None:
     boss, chief = as_(own, "boss"), as_(own, "chief")
     assert boss.ask("DELETE", f"{LETTERS}/{POISON}").json == {"dropped": 1, "more": False}

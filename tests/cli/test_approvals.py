@@ -12,6 +12,8 @@ from tests.helpers.judged import ASKS, DENIED, LIMITED, write_policy
 from tests.helpers.places import clean_folder
 from tests.helpers.server import Server, interlock
 
+pytestmark = pytest.mark.behaviour("POL-8")
+
 TOKEN = "approver-0123456789abcdef"
 SETTINGS = f"tokens:\n  - {{name: ann, role: approver, tenant: '*', token: {TOKEN}}}\n"
 
@@ -33,7 +35,6 @@ def asked(server: Server, **payload: object) -> str:
     return server.local.submit(ASKS, payload)
 
 
-@pytest.mark.behaviour("POL-8")
 def test_runs_that_wait_are_listed(server: Server) -> None:
     assert ask(server, "approvals").stdout == ""
     assert drawn(server, "approvals") == ["no run waits for an approval"]
@@ -57,7 +58,7 @@ def test_runs_that_wait_are_listed(server: Server) -> None:
         assert ann(server, "reject", run_id, "--reason", "tidy up").stdout == f"{run_id}\tdenied\n"
 
 
-@pytest.mark.behaviour("POL-8", "RUN-21")
+@pytest.mark.behaviour("RUN-21")
 def test_a_run_is_approved_as_it_was_shown(server: Server) -> None:
     server.local.ended(server.local.submit("echo"))
     payload, labels = {"value": {"api_key": "swordfish", "amount": 5}}, {"note": "a\nasked by      ann"}
@@ -85,7 +86,6 @@ def test_a_run_is_approved_as_it_was_shown(server: Server) -> None:
     assert again.stderr.endswith("was answered by ann; it is succeeded [already_resolved]\n")
 
 
-@pytest.mark.behaviour("POL-8")
 def test_a_terminal_is_asked_first(server: Server) -> None:
     assert ann(server, "reject", "latest", "-r", "x").stderr == (
         "error: run: 'latest' does not exist: no run waits for an approval [unknown_run]\n"
@@ -126,7 +126,6 @@ def test_denied_rejected_and_limited_runs(server: Server) -> None:
     )
 
 
-@pytest.mark.behaviour("POL-8")
 def test_wrong_commands_are_refused(server: Server) -> None:
     run_id = asked(server)
     own = ask(server, "approve", run_id, "--reason", "mine", "--yes")

@@ -9,6 +9,8 @@ from tests.cli.conftest import served
 from tests.helpers.owed import DELIVERED, FAILED, OTHER, PENDING, URL, owe
 from tests.helpers.server import Server
 
+pytestmark = pytest.mark.behaviour("CON-7")
+
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
@@ -16,7 +18,6 @@ def server() -> Iterator[Server]:
         yield server
 
 
-@pytest.mark.behaviour("CON-7")
 def test_deliveries_as_rows_and_as_json(server: Server) -> None:
     found = rows(server, "deliveries")
     assert [row[:7] + row[8:9] + row[11:] for row in found] == [
@@ -58,7 +59,6 @@ def test_one_delivery_is_shown_with_its_whole_answer(server: Server) -> None:
     assert rows(server, "deliveries", DELIVERED)[0][0] == DELIVERED
 
 
-@pytest.mark.behaviour("CON-7")
 def test_a_run_is_shown_with_its_violations_and_deliveries(server: Server) -> None:
     found = [row for row in rows(server, "show", "red-run") if row[0] in ("violation", "delivery", "constraints")]
     assert found[0] == ["constraints", "checked 2, violated 1"]
@@ -76,7 +76,6 @@ def test_a_run_is_shown_with_its_violations_and_deliveries(server: Server) -> No
     assert not {"violations", "deliveries"} & set(drawn(server, "show", run_id))
 
 
-@pytest.mark.behaviour("CON-7")
 def test_deliveries_are_repeated(server: Server) -> None:
     again = rows(server, "redeliver", OTHER[:8], DELIVERED)
     assert [(row[0], row[1], row[8]) for row in again] == [(OTHER, "pending", "7"), (DELIVERED, "pending", "0")]

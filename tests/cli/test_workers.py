@@ -14,6 +14,8 @@ from tests.docs.blocks import of_language
 from tests.helpers.processes import wait_until
 from tests.helpers.server import Command, Server
 
+pytestmark = pytest.mark.behaviour("ROU-10")
+
 
 @pytest.fixture(scope="module")
 def own() -> Iterator[Server]:
@@ -37,7 +39,6 @@ def rows(server: Server, *arguments: str) -> list[list[str]]:
     return [line.split("\t") for line in ended.stdout.splitlines()]
 
 
-@pytest.mark.behaviour("ROU-10")
 def test_workers_as_rows_as_json_and_as_a_table(own: Server) -> None:
     found = rows(own)
     assert [row[:3] + row[4:6] for row in found] == [[one, "default", "", "0", "3"] for one in ids(own)]
@@ -53,7 +54,6 @@ def test_workers_as_rows_as_json_and_as_a_table(own: Server) -> None:
     assert "no workers" in in_a_terminal(own.folder, "workers", "--pool", "gpu")
 
 
-@pytest.mark.behaviour("ROU-10")
 def test_workers_are_drained_and_resumed_by_name_or_beginning(own: Server) -> None:
     first, second = ids(own)
     assert [row[3] for row in rows(own, "drain", "w1", second)] == ["draining", "draining"]
@@ -124,7 +124,6 @@ def test_watching_through_a_pipe(own: Server, form: list[str]) -> None:
         assert {line.split("\t")[0] for line in lines if "draining" in line} == {ids(own)[1]}
 
 
-@pytest.mark.behaviour("ROU-10")
 def test_a_worker_is_removed_and_another_takes_its_place(own: Server) -> None:
     first, second = ids(own)
     shown = in_a_terminal(own.folder, "workers", "remove", "w1")
@@ -133,7 +132,6 @@ def test_a_worker_is_removed_and_another_takes_its_place(own: Server) -> None:
     assert second in ids(own)
 
 
-@pytest.mark.behaviour("ROU-10")
 def test_the_commands_of_the_document(own: Server) -> None:
     first, second = ids(own)
     block = next(one for one in of_language("docs/workers.md", "sh") if "interlock workers drain" in one.text)

@@ -9,12 +9,13 @@ from interlock.model.pool import PoolSpec, PoolStatus, check_member
 from interlock.worker.definition import Definition
 from tests.config.writing import put, refused
 
+pytestmark = pytest.mark.behaviour("ROU-1")
+
 GPU = "kind: Pool\nid: gpu\ntopics: [train.*]\n"
 JOB = "---\nkind: Job\nid: {0}\nrequires: [CUDA]\nrun: {{process: [dump]}}\n"
 NEITHER = "neither the pool offers nor a declared job requires"
 
 
-@pytest.mark.behaviour("ROU-1")
 def test_documents_declare_pools() -> None:
     text = (
         GPU + "offers: [cuda]\nrequires: [Cuda]\nstatus: draining\n---\nkind: Pool\nid: all\ntopics: ['*', train.*]\n"
@@ -27,7 +28,6 @@ def test_documents_declare_pools() -> None:
     assert loaded.summary() == "1 job, 0 services, 0 groups, 0 lanes and 2 pools"
 
 
-@pytest.mark.behaviour("ROU-1")
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -49,7 +49,7 @@ def test_a_faulty_pool_is_refused(text: str, says: list[str]) -> None:
     assert refused("a.yaml") == says
 
 
-@pytest.mark.behaviour("ROU-1", "ROU-2")
+@pytest.mark.behaviour("ROU-2")
 @pytest.mark.parametrize(
     ("text", "warnings"),
     [
@@ -81,7 +81,6 @@ def test_pools_and_jobs_that_miss_each_other_are_doubtful(text: str, warnings: l
         assert [line for line in str(caught.value).splitlines() if line.startswith("a.yaml")] == warnings
 
 
-@pytest.mark.behaviour("ROU-1")
 def test_jobs_of_an_app_are_looked_at_too() -> None:
     jobs = {"report": Definition(Job(id="report"), lambda: None)}
     (warning,) = load([put(GPU)], FromApp(target="jobs:app", definitions=jobs)).warnings

@@ -19,6 +19,8 @@ from tests.contract.conftest import AnyStore, WithStore, run_with
 from tests.contract.samples import ENTRIES, NAME, take
 from tests.helpers.records import Changes, changes
 
+pytestmark = pytest.mark.behaviour("SEC-7")
+
 FIRST, SECOND = ENTRIES
 KINDS = AuditKind.VERDICT, AuditKind.APPROVED, AuditKind.TOKEN_REFUSED
 
@@ -52,7 +54,6 @@ async def listed(store: AnyStore | SqliteReader, limit: int, wanted: AuditFilter
     return found
 
 
-@pytest.mark.behaviour("SEC-7")
 def test_entries_are_stored_whole_and_found_after_a_restart(with_store: WithStore) -> None:
     async def fill(store: AnyStore) -> None:
         assert await store.audit(0, 10) == port.AuditRows([], None, AuditHead())
@@ -69,7 +70,6 @@ def test_entries_are_stored_whole_and_found_after_a_restart(with_store: WithStor
     with_store(again)
 
 
-@pytest.mark.behaviour("SEC-7")
 async def test_what_is_stored_stays_as_it_is(store: AnyStore) -> None:
     await put(store, [FIRST, SECOND])
     await put(store, [FIRST, SECOND])
@@ -122,14 +122,12 @@ def file(database: Path) -> Path:
     return database
 
 
-@pytest.mark.behaviour("SEC-7")
 @pytest.mark.parametrize("change", ["UPDATE audit SET actor = 'x'", "DELETE FROM audit WHERE number = 5"])
 def test_the_table_refuses_changes(file: Path, change: str) -> None:
     with closing(sqlite3.connect(file)) as connection, pytest.raises(sqlite3.IntegrityError, match="append-only"):
         connection.execute(change)
 
 
-@pytest.mark.behaviour("SEC-7")
 @pytest.mark.parametrize(
     ("change", "faults"),
     [

@@ -11,6 +11,8 @@ from tests.contract.conftest import AnyStore, WithStore
 from tests.contract.samples import BULK, NAME, created, make_run, take, updated
 from tests.helpers.records import changes
 
+pytestmark = pytest.mark.behaviour("RUN-25")
+
 
 async def bulks(store: AnyStore) -> list[tuple[BulkRequest, int]]:
     """The requests, each with the number of live runs that are left to it."""
@@ -18,7 +20,6 @@ async def bulks(store: AnyStore) -> list[tuple[BulkRequest, int]]:
     return [(bulk, snapshot.reaches[bulk.id]) for bulk in snapshot.of(BulkRequest)]
 
 
-@pytest.mark.behaviour("RUN-25")
 def test_a_request_is_for_the_runs_that_were_stored_before_it(with_store: WithStore) -> None:
     async def fill(store: AnyStore) -> None:
         lease = await take(store)
@@ -46,7 +47,6 @@ def test_a_request_is_for_the_runs_that_were_stored_before_it(with_store: WithSt
     with_store(again)
 
 
-@pytest.mark.behaviour("RUN-25")
 async def test_a_request_goes_on_behind_the_last_run_it_looked_at(store: AnyStore) -> None:
     lease = await take(store)
     await store.commit(created(*(make_run(f"r{number}") for number in range(5))), NAME, lease.epoch)
@@ -58,7 +58,6 @@ async def test_a_request_goes_on_behind_the_last_run_it_looked_at(store: AnyStor
             assert await bulks(store) == [(bulk, left)]
 
 
-@pytest.mark.behaviour("RUN-25")
 async def test_the_last_run_that_a_request_looked_at_stays_until_the_request_has_ended(store: AnyStore) -> None:
     lease = await take(store)
     batch = created(*(make_run(f"r{number}", state=State.FAILED, ended_at=1.0) for number in range(3)))

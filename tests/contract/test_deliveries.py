@@ -25,6 +25,8 @@ from tests.contract.samples import DELIVERY, NAME, SENT, TRIED, created, entry, 
 from tests.helpers.lookups import states
 from tests.helpers.records import changes
 
+pytestmark = pytest.mark.behaviour("CON-7")
+
 ALL = RecordFilter()
 
 
@@ -59,7 +61,6 @@ async def due(store: AnyStore, now: float = 1e9, host: str = "one.test", limit: 
     return [one.id for one in await store.due(Delivery, host, now, limit)]
 
 
-@pytest.mark.behaviour("CON-7")
 def test_a_delivery_is_stored_whole_with_or_without_history(with_store: WithStore) -> None:
     secret = replace(DELIVERY.request, url=None, url_env="HOOK", secret_env=None, token_env=None, body=b"\x00\xff")
     second = owing("d2", request=secret, host="$HOOK", give_up_at=3000.5)
@@ -93,7 +94,6 @@ async def test_a_batch_of_deliveries_alone_needs_no_position(store: AnyStore) ->
     assert await due(store) == ["d1"]
 
 
-@pytest.mark.behaviour("CON-7")
 async def test_a_result_changes_a_pending_delivery_of_its_round_once(store: AnyStore) -> None:
     await put(store, owing("d1"), owing("d2"))
     for seq in (2, 3):
@@ -116,7 +116,6 @@ async def test_a_result_changes_a_pending_delivery_of_its_round_once(store: AnyS
     assert await listed(store, RecordFilter(state=DeliveryState.PENDING)) == ["d2"]
 
 
-@pytest.mark.behaviour("CON-7")
 async def test_a_redelivery_begins_a_new_round(store: AnyStore) -> None:
     failed = sent("d1", tries=7, ended_at=1500.0)
     await put(store, owing("d1"), owing("d2"), results=(failed,))
@@ -134,7 +133,6 @@ async def test_a_redelivery_begins_a_new_round(store: AnyStore) -> None:
     ] == ["d1"]
 
 
-@pytest.mark.behaviour("CON-7")
 async def test_what_is_owed_to_each_host_and_when(store: AnyStore) -> None:
     assert await store.due_times(Delivery) == {}
     await put(
@@ -156,7 +154,6 @@ async def test_what_is_owed_to_each_host_and_when(store: AnyStore) -> None:
     assert await due(store, host="a") == ["a2", "a3", "a1", "tie"]
 
 
-@pytest.mark.behaviour("CON-7")
 async def test_deliveries_of_one_order_go_one_after_the_other(store: AnyStore) -> None:
     first = [owing(f"x{number}", order="x", next_at=1000.0 - number) for number in range(3)]
     await put(store, *first, owing("y0", order="y", next_at=1001.0), owing("free", next_at=1002.0))
@@ -222,7 +219,7 @@ def test_a_page_looks_at_so_many_and_no_more(database: Path, monkeypatch: pytest
     run_with(SqliteStore(database), body)
 
 
-@pytest.mark.behaviour("CON-7", "TIM-16")
+@pytest.mark.behaviour("TIM-16")
 async def test_a_run_stays_while_it_owes_a_delivery_and_takes_its_deliveries_along(store: AnyStore) -> None:
     lease = await take(store)
     runs = [make_run(f"r{n}", state=State.FAILED, created_at=900.0, ended_at=1001.0) for n in range(3)]
@@ -242,7 +239,6 @@ async def test_a_run_stays_while_it_owes_a_delivery_and_takes_its_deliveries_alo
     assert await store.due_times(Delivery) == {}
 
 
-@pytest.mark.behaviour("CON-7")
 async def test_a_refused_commit_stores_no_delivery_and_no_result(store: AnyStore) -> None:
     await put(store, DELIVERY)
     lease = await take(store)

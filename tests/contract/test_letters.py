@@ -15,6 +15,8 @@ from tests.contract.samples import LETTER, NAME, POISON, created, make_run, take
 from tests.helpers.pruning import prune_records
 from tests.helpers.records import changes
 
+pytestmark = pytest.mark.behaviour("REC-4")
+
 ALL = LetterFilter()
 FOUR = [
     replace(LETTER, id="a", at=1.0, code=LetterCode.FAILED),
@@ -41,7 +43,6 @@ async def listed(store: AnyStore, wanted: LetterFilter = ALL, limit: int = 2) ->
     return found
 
 
-@pytest.mark.behaviour("REC-4")
 async def test_letters_come_newest_first_and_match_the_filter(store: AnyStore) -> None:
     assert await store.records(DeadLetter, limit=5) == await store.records(DeadLetter, before=0, limit=5)
     await put(store, *FOUR)
@@ -68,7 +69,6 @@ async def test_letters_come_newest_first_and_match_the_filter(store: AnyStore) -
     assert await store.record(DeadLetter, "unknown") is None
 
 
-@pytest.mark.behaviour("REC-4")
 async def test_a_batch_that_is_stored_again_changes_nothing(store: AnyStore) -> None:
     for _ in range(2):  # a batch may be stored again
         await put(store, *FOUR)
@@ -81,7 +81,6 @@ async def test_a_batch_that_is_stored_again_changes_nothing(store: AnyStore) -> 
     assert len(await listed(store)) == 3
 
 
-@pytest.mark.behaviour("REC-4")
 async def test_old_and_surplus_letters_are_pruned_and_then_their_runs(store: AnyStore) -> None:
     lease = await take(store)
     runs = [make_run(one.id, state=State.FAILED, ended_at=1.0) for one in FOUR[:3]]

@@ -34,8 +34,9 @@ from tests.core.policies import (
     rule,
 )
 
+pytestmark = pytest.mark.behaviour("POL-8")
 
-@pytest.mark.behaviour("POL-8")
+
 def test_an_approval_lets_a_run_start_once() -> None:
     machine = judged_by(ASKS)
     run_id = machine.submit()
@@ -49,7 +50,6 @@ def test_an_approval_lets_a_run_start_once() -> None:
     assert [one.actor for one in audited(machine, "self_approval")] == ["client"]
 
 
-@pytest.mark.behaviour("POL-8")
 def test_a_rejection_denies_the_run() -> None:
     machine = judged_by(ASKS)
     run_id = machine.submit()
@@ -60,7 +60,6 @@ def test_a_rejection_denies_the_run() -> None:
     assert resolve(machine, machine.submit(tenant="x"), approve=False) == "denied"
 
 
-@pytest.mark.behaviour("POL-8")
 @pytest.mark.parametrize("restarts", [False, True])
 def test_an_approval_expires_after_a_day(restarts: bool) -> None:
     machine = judged_by(ASKS)
@@ -76,7 +75,6 @@ def test_an_approval_expires_after_a_day(restarts: bool) -> None:
     assert [one.subject for one in audited(machine, "approval_expired")] == [run_id]
 
 
-@pytest.mark.behaviour("POL-8")
 def test_an_approval_is_too_late_at_the_instant_at_which_it_expires() -> None:
     """Even if it arrives together with the end of the wait, after the scheduler was away."""
     machine = judged_by(ASKS)
@@ -88,7 +86,6 @@ def test_an_approval_is_too_late_at_the_instant_at_which_it_expires() -> None:
     assert machine.dispatched() == []
 
 
-@pytest.mark.behaviour("POL-8")
 def test_an_approval_of_something_else_is_stale() -> None:
     machine = judged_by(ASKS)
     run_id = machine.submit()
@@ -104,7 +101,6 @@ def test_an_approval_of_something_else_is_stale() -> None:
     assert resolve(machine, run_id, seen=seen(judged)) == "pending"
 
 
-@pytest.mark.behaviour("POL-8")
 def test_an_approval_counts_for_the_retries_of_its_run_until_the_policy_changes() -> None:
     machine = judged_by(ASKS, retrying_job(5))
     run_id = machine.submit()
@@ -136,7 +132,6 @@ def winner(order: Sequence[str], late: bool) -> State:
     return found if found is S.DISPATCHED else S.DENIED
 
 
-@pytest.mark.behaviour("POL-8")
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("size", range(1, len(RACES) + 1))
 def test_an_approval_that_races_has_one_outcome(size: int, late: bool) -> None:
@@ -203,7 +198,6 @@ def test_an_approval_is_announced_by_webhook() -> None:
     assert (owed.run_id, owed.event) == (run_id, "run.approval_required")
 
 
-@pytest.mark.behaviour("POL-8")
 @pytest.mark.parametrize("way", ["backfill", "retry", "trigger"])
 def test_nobody_approves_what_runs_on_their_behalf(way: str) -> None:
     """Whichever way it came about: a backfill, a retry by somebody else, a job that their own run triggered."""

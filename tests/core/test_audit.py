@@ -32,6 +32,8 @@ from interlock.wire.command import Define, NoteTokens, Put
 from interlock.wire.request import DropJob, SetPaused, ValueAnswer
 from tests.core.machine import START, WORK, Machine, at_once
 
+pytestmark = pytest.mark.behaviour("SEC-7")
+
 REFUSED = AuditKind.TOKEN_REFUSED
 
 
@@ -67,7 +69,6 @@ class Auditor(Machine):
         return [one.text for one in verify(page.entries, page.head).faults]
 
 
-@pytest.mark.behaviour("SEC-7")
 def test_each_entry_carries_the_hash_of_the_one_before() -> None:
     m = Auditor()
     m.write(
@@ -84,7 +85,6 @@ def test_each_entry_carries_the_hash_of_the_one_before() -> None:
     assert m.verified() == []
 
 
-@pytest.mark.behaviour("SEC-7")
 def test_a_restart_continues_the_chain() -> None:
     m = Auditor()
     m.write(lambda p: p.audit(AuditKind.APPROVED, "ann", "blue", "r1"))
@@ -125,7 +125,6 @@ def test_long_texts_are_cut() -> None:
 # ── repeated refusals ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.behaviour("SEC-7")
 def test_repeated_refusals_are_one_entry_and_the_sum_of_a_minute() -> None:
     m = Auditor()
     m.refuse("no-prod", "r1")
@@ -157,7 +156,6 @@ def test_the_minute_wakes_the_scheduler() -> None:
     assert m.step().wake_at == START + 60
 
 
-@pytest.mark.behaviour("SEC-7")
 @pytest.mark.parametrize("down", [0, 30, 300], ids="{}s".format)
 def test_counts_outlast_a_restart(down: float) -> None:
     m = Auditor()
@@ -185,7 +183,6 @@ def test_a_clock_that_was_set_back_delays_a_sum_by_a_minute_at_most() -> None:
     assert m.new == [("r1", 1), ("r2", 1)]
 
 
-@pytest.mark.behaviour("SEC-7")
 def test_beyond_a_thousand_keys_refusals_of_a_kind_share_a_count() -> None:
     m = Auditor()
     for number in range(audit.MOST_COUNTED + 50):
@@ -220,7 +217,6 @@ def digests(m: Machine, kind: AuditKind) -> list[tuple[str, str, str]]:
     return [(one.actor, one.detail["before"], one.detail["after"]) for one in entries if one.kind is kind]
 
 
-@pytest.mark.behaviour("SEC-7")
 def test_other_declared_jobs_are_noticed_at_a_start_and_named_at_a_reload() -> None:
     m = Machine(WORK)
     first = [("scheduler", "declared jobs", {"action": "declared", "jobs": 1})]
@@ -241,7 +237,6 @@ def test_other_declared_jobs_are_noticed_at_a_start_and_named_at_a_reload() -> N
     assert changes(m)[-1][2]["removed"] == 25
 
 
-@pytest.mark.behaviour("SEC-7")
 def test_jobs_that_are_put_and_deleted_are_audited_with_the_change_and_refused_ones_are_not() -> None:
     m = Machine()
     made, start = Job(id="made", work=ProcessWork(command=("true",))), len(changes(m))
@@ -263,7 +258,6 @@ def assert_each_follows(changes: list[tuple[str, str, str]]) -> None:
     assert [after for _, _, after in changes[:-1]] == [before for _, before, _ in changes[1:]]
 
 
-@pytest.mark.behaviour("SEC-7")
 def test_each_change_of_the_policy_and_of_jobs_is_an_entry_by_whoever_made_it() -> None:
     """Only refusals are summed: seven changes within a minute, some of them back and forth, are seven entries."""
     m = Machine(WORK)
@@ -283,7 +277,6 @@ def test_each_change_of_the_policy_and_of_jobs_is_an_entry_by_whoever_made_it() 
     assert_each_follows(jobs)
 
 
-@pytest.mark.behaviour("SEC-7")
 def test_a_job_that_is_put_is_audited_with_its_versions() -> None:
     m = Machine()
     made = Job(id="made", work=ProcessWork(command=("true",)))
@@ -294,7 +287,6 @@ def test_a_job_that_is_put_is_audited_with_its_versions() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.behaviour("SEC-7")
 def test_other_tokens_are_noticed_at_a_start() -> None:
     m = Auditor()
     m.step(("", NoteTokens({})))
@@ -311,7 +303,6 @@ def test_other_tokens_are_noticed_at_a_start() -> None:
     ]
 
 
-@pytest.mark.behaviour("SEC-7")
 def test_refused_tokens_are_counted_by_reason_actor_and_tenant() -> None:
     m = Auditor()
     one, other = Refusal("unauthorized", "10.0.0.1", "", "GET /a", 3), Refusal("forbidden", "ann", "red", "GET /b", 1)
@@ -323,7 +314,6 @@ def test_refused_tokens_are_counted_by_reason_actor_and_tenant() -> None:
     assert m.entries[-1].detail["reason"] == "unauthorized"
 
 
-@pytest.mark.behaviour("SEC-7")
 def test_a_plain_run_adds_nothing() -> None:
     m = Auditor()
     m.worker_up()
@@ -389,7 +379,6 @@ def test_the_hash_is_that_of_json_that_any_program_can_write(found: dict[str, An
     assert hashlib.sha256(text.encode()).hexdigest() == expected
 
 
-@pytest.mark.behaviour("SEC-7")
 @given(chains, st.data())
 def test_an_altered_entry_is_named(entries: list[AuditEntry], data: st.DataObject) -> None:
     place = data.draw(st.integers(0, len(entries) - 1))
@@ -408,7 +397,6 @@ def test_an_altered_entry_is_named(entries: list[AuditEntry], data: st.DataObjec
         assert min(found) >= place, "no entry before it is blamed, but the one that it follows"
 
 
-@pytest.mark.behaviour("SEC-7")
 @given(chains, st.data())
 def test_removed_and_reordered_entries_are_named(entries: list[AuditEntry], data: st.DataObject) -> None:
     place, head = data.draw(st.integers(0, len(entries) - 1)), head_of(entries)
@@ -424,7 +412,6 @@ def test_removed_and_reordered_entries_are_named(entries: list[AuditEntry], data
     assert {one + 1, other + 1} <= set(named(renumbered, head))
 
 
-@pytest.mark.behaviour("SEC-7")
 @given(chains, fields)
 def test_a_rewritten_chain_is_found_by_a_hash_that_was_kept(entries: list[AuditEntry], new: dict[str, Any]) -> None:
     kept = entries[0].hash

@@ -18,6 +18,8 @@ from interlock.error import BadValue
 from interlock.model.schedule.cron import Cron, NeverAgain, cron_of
 from interlock.model.schedule.schedule import Schedule
 
+pytestmark = pytest.mark.behaviour("TIM-1")
+
 START = datetime(2026, 1, 1, tzinfo=UTC)  # a Thursday
 ZONES = ["UTC", "Europe/Paris", "Australia/Lord_Howe", "Pacific/Apia", "America/St_Johns", "Asia/Kathmandu"]
 SIZES = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7))
@@ -52,7 +54,6 @@ def after(expression: str, start: datetime = START, tz: str = "UTC") -> str:
     return datetime.fromtimestamp(Cron(expression, tz).after(start.timestamp()), UTC).strftime("%Y-%m-%d %H:%M")
 
 
-@pytest.mark.behaviour("TIM-1")
 @pytest.mark.parametrize(
     ("expression", "expected"),
     [
@@ -124,7 +125,7 @@ def test_what_can_never_fire_is_refused(expression: str) -> None:
     assert (refused.value.field, refused.value.value) == ("schedule.cron", expression)
 
 
-@pytest.mark.behaviour("TIM-1", "TIM-8")
+@pytest.mark.behaviour("TIM-8")
 @pytest.mark.parametrize(
     ("expression", "trouble"),
     [
@@ -143,7 +144,6 @@ def test_a_wrong_field_is_named_with_what_it_takes(expression: str, trouble: str
     assert trouble in str(refused.value)
 
 
-@pytest.mark.behaviour("TIM-1")
 @pytest.mark.parametrize(
     "minute",
     [
@@ -156,7 +156,6 @@ def test_minutes_that_are_none(minute: str) -> None:
         Cron(f"{minute} * * * *", "UTC")
 
 
-@pytest.mark.behaviour("TIM-1")
 @pytest.mark.parametrize(
     ("field", "part"),
     [
@@ -175,7 +174,6 @@ def test_days_and_months_that_are_none(field: int, part: str) -> None:
     assert f"its {name} {part!r} cannot be read" in str(refused.value)
 
 
-@pytest.mark.behaviour("TIM-1")
 @pytest.mark.parametrize(
     ("expression", "count"),
     [
@@ -194,7 +192,6 @@ def test_an_expression_has_five_fields(expression: str, count: str) -> None:
     assert count in str(refused.value)
 
 
-@pytest.mark.behaviour("TIM-1")
 def test_an_endless_expression_is_not_even_read() -> None:
     with pytest.raises(BadValue) as refused:
         Cron("0," * 1_000_000 + "0 * * * *", "UTC")
@@ -205,7 +202,6 @@ def test_an_endless_expression_is_not_even_read() -> None:
     assert after(" ".join(every_value)) == "2026-01-01 00:01"
 
 
-@pytest.mark.behaviour("TIM-1")
 @given(
     st.text(max_size=40)
     | st.text("0123456789*/-,#LWJANMOabc ", max_size=40)
@@ -222,7 +218,6 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     assert refused == ("schedule.cron", text)
 
 
-@pytest.mark.behaviour("TIM-1")
 @pytest.mark.parametrize(
     ("nickname", "expression"),
     [
@@ -247,7 +242,6 @@ def test_a_nickname_fires_as_its_five_fields_do(nickname: str, expression: str, 
     assert Schedule(cron=nickname).warnings == []
 
 
-@pytest.mark.behaviour("TIM-1")
 @pytest.mark.parametrize("expression", [None, 5, True, [], {}, b"* * * * *", math.nan])
 def test_what_is_no_text_is_refused(expression: Any) -> None:
     for make in (Cron, cron_of):
@@ -255,7 +249,6 @@ def test_what_is_no_text_is_refused(expression: Any) -> None:
             make(expression, "UTC")
 
 
-@pytest.mark.behaviour("TIM-1")
 @pytest.mark.parametrize(
     "tz",
     [
@@ -291,7 +284,6 @@ def test_the_next_time_is_later_and_there_is_none_between(
     assert cron.after(found) > found
 
 
-@pytest.mark.behaviour("TIM-1")
 @given(
     expressions,
     st.sampled_from(ZONES),
@@ -310,7 +302,6 @@ def test_what_was_asked_before_changes_no_answer(
         assert shared.after(asked[place]) == right[place]
 
 
-@pytest.mark.behaviour("TIM-1")
 def test_threads_share_an_expression() -> None:
     shared, pace = cron_of("*/5 * * * *", "UTC"), sys.getswitchinterval()
     assert cron_of("*/5 * * * *", "UTC") is shared
@@ -328,7 +319,7 @@ def test_threads_share_an_expression() -> None:
         assert answers == [300.0 * (thread + step % 2 + 1) for step in range(5000)]
 
 
-@pytest.mark.behaviour("TIM-1", "TIM-8")
+@pytest.mark.behaviour("TIM-8")
 @given(expressions, st.integers(0, 4_000_000_000))
 def test_in_utc_it_is_what_another_reader_of_cron_says(expression: str, instant: int) -> None:
     try:
@@ -383,7 +374,6 @@ def test_a_day_that_is_lost_or_an_hour_that_comes_twice_does_not_take_long() -> 
     assert time.process_time() - begun < 0.1
 
 
-@pytest.mark.behaviour("TIM-1")
 @pytest.mark.parametrize("instant", [math.inf, -math.inf, math.nan, 1e300, 253_402_300_799.0])
 @pytest.mark.parametrize("tz", ["UTC", "Europe/Paris"])
 def test_where_the_calendar_ends_there_is_no_next_time(instant: float, tz: str) -> None:

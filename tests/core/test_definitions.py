@@ -11,10 +11,11 @@ from interlock.wire.message import Dispatch
 from tests.core.machine import START, WORK, Machine
 from tests.core.scheduling import machine_of
 
+pytestmark = pytest.mark.behaviour("RUN-14")
+
 CHANGED = Job(id="work", lane="cron", retry=Retry(max_retries=1, jitter=0), max_crashes=9)
 
 
-@pytest.mark.behaviour("RUN-14")
 def test_a_run_in_prerun_adopts_the_change_and_says_which_version_it_has() -> None:
     machine = Machine()
     run_id = machine.submit(at=START + 10)
@@ -32,7 +33,6 @@ def test_a_run_in_prerun_adopts_the_change_and_says_which_version_it_has() -> No
     assert machine.state_of(run_id) is State.RETRYING, "it is retried as the new definition says"
 
 
-@pytest.mark.behaviour("RUN-14")
 @pytest.mark.parametrize("restarted", [False, True])
 def test_a_run_that_has_left_prerun_keeps_its_version_and_the_change_is_refused_with_a_warning(restarted: bool) -> None:
     machine = Machine()
@@ -56,7 +56,6 @@ def test_a_run_that_has_left_prerun_keeps_its_version_and_the_change_is_refused_
     assert {run.job_version for run in machine.state.runs.values()} == {CHANGED.version}
 
 
-@pytest.mark.behaviour("RUN-14")
 def test_a_lane_given_at_the_submit_outlives_the_change() -> None:
     machine = Machine()
     run_id = machine.submit(at=START + 10, lane="team")
@@ -64,7 +63,6 @@ def test_a_lane_given_at_the_submit_outlives_the_change() -> None:
     assert machine.run(run_id).lane == "team"
 
 
-@pytest.mark.behaviour("RUN-14")
 def test_an_unchanged_definition_writes_nothing() -> None:
     machine = Machine()
     machine.submit(at=START + 10)
@@ -101,7 +99,6 @@ def test_a_version_changes_with_anything_in_the_definition_and_with_nothing_else
     assert len({WORK.version, *(job.version for job in others)}) == 10
 
 
-@pytest.mark.behaviour("RUN-14")
 def test_a_changed_deadline_is_adopted_unless_the_submit_gave_its_own() -> None:
     machine = Machine(Job(id="work", deadline=60.0))
     adopting = machine.submit(at=START + 100)

@@ -37,6 +37,8 @@ from interlock.wire.session_request import ActOnSession
 from soak.simulation.explanations import Explanations
 from tests.core.machine import START, Machine, retrying_job
 
+pytestmark = pytest.mark.behaviour("RUN-21")
+
 PATTERNS: dict[str, dict[str, Any]] = {
     "chat": {"debounce": 0.0, "cap": 100},
     "slow": {"debounce": 0.8},
@@ -213,7 +215,6 @@ WAITS: list[tuple[Callable[[Machine], str], list[K], float | None]] = [
 ]
 
 
-@pytest.mark.behaviour("RUN-21")
 @pytest.mark.parametrize(("arrange", "expected", "next_at"), WAITS)
 def test_each_stage_explains_what_it_holds(
     arrange: Callable[[Machine], str], expected: list[K], next_at: float | None
@@ -226,7 +227,6 @@ def test_each_stage_explains_what_it_holds(
     assert found.next_at == (None if next_at is None else pytest.approx(START + next_at))
 
 
-@pytest.mark.behaviour("RUN-21")
 def test_a_session_names_the_active_run_and_those_ahead() -> None:
     machine = made()
     first, second, third = machine.submit_many(3, session="chat")
@@ -237,7 +237,6 @@ def test_a_session_names_the_active_run_and_those_ahead() -> None:
     assert kinds(asked(machine, second)) == [K.HELD]
 
 
-@pytest.mark.behaviour("RUN-21")
 @pytest.mark.parametrize("seed", range(20))
 def test_a_lane_tells_the_order_in_which_its_runs_start(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("interlock.core.lanes.lane.AGEING", 1_000_000)
@@ -295,7 +294,6 @@ def test_a_worker_that_fits_is_shown_however_many_do_not() -> None:
     assert K.NO_WORKER not in [reason.kind for reason in found.reasons]
 
 
-@pytest.mark.behaviour("RUN-21")
 def test_each_worker_that_was_passed_over_and_why() -> None:
     machine = made(slots=0)
     machine.step(("", WorkerUp("strange", 5, 1, {"another": ""}, [], False)))
@@ -354,7 +352,6 @@ def test_a_place_beyond_the_count_is_said_as_a_bound(monkeypatch: pytest.MonkeyP
     assert only(asked(machine, runs[39]), K.LANE_TURN).place == 21
 
 
-@pytest.mark.behaviour("RUN-21")
 def test_an_estimate_follows_the_pace_of_the_lane() -> None:
     machine = made({"main": 1})
     runs = machine.submit_many(100)
@@ -393,7 +390,6 @@ def _ended(machine: Machine, state: State) -> str:
     return run_id
 
 
-@pytest.mark.behaviour("RUN-21")
 @pytest.mark.parametrize(
     ("state", "outcome", "error"),
     [
@@ -513,7 +509,7 @@ class ExplainMachine(RuleBasedStateMachine):
         self.bring_worker()
 
 
-@pytest.mark.behaviour("RUN-21", "ROU-8")
+@pytest.mark.behaviour("ROU-8")
 def test_a_run_behind_the_limit_of_its_tenant_starts_as_soon_as_there_is_none() -> None:
     explained = ExplainMachine()
     explained.begin(1)
@@ -527,7 +523,6 @@ def test_a_run_behind_the_limit_of_its_tenant_starts_as_soon_as_there_is_none() 
             explained.machine.finished(run_id)
 
 
-@pytest.mark.behaviour("RUN-21")
 def test_an_explanation_never_contradicts_what_then_happens() -> None:
     run_state_machine_as_test(
         ExplainMachine,

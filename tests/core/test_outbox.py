@@ -11,6 +11,8 @@ from interlock.wire.request import ValueAnswer
 from tests.core.machine import START, Machine, at_once
 from tests.helpers.records import changes
 
+pytestmark = pytest.mark.behaviour("CON-7")
+
 REQUEST = Outgoing("http://a.test/in", None, None, None, 1.0, "application/json", b"{}")
 OWED = Delivery("d1", "r1", "work", "default", "run.failed", "a.test", None, START - 50, START + 50, REQUEST)
 TRIED = Sent("d1", 0, 3, START + 7, None, 503, "busy", "answered 503")
@@ -41,7 +43,6 @@ def redeliver(m: Machine) -> Delivery:
     return stored(m)
 
 
-@pytest.mark.behaviour("CON-7")
 def test_results_are_stored_and_then_answered() -> None:
     m = machine()
     sent(m, TRIED)
@@ -51,7 +52,6 @@ def test_results_are_stored_and_then_answered() -> None:
     assert stored(m).ended_at == START + 8
 
 
-@pytest.mark.behaviour("CON-7")
 def test_what_has_ended_is_owed_again_with_as_much_time_as_at_first() -> None:
     m = machine()
     sent(m, replace(TRIED, ended_at=START + 8))
@@ -61,7 +61,6 @@ def test_what_has_ended_is_owed_again_with_as_much_time_as_at_first() -> None:
     assert stored(m).ended_at is None, "a result of the round before counts no more"
 
 
-@pytest.mark.behaviour("CON-7")
 def test_what_is_pending_is_tried_now_and_keeps_the_rest() -> None:
     m = machine()
     sent(m, TRIED)

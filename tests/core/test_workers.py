@@ -16,6 +16,8 @@ from interlock.wire.request import Request, ValueAnswer
 from interlock.wire.worker_request import ActOnWorker, AskPools, AskWorker, AskWorkers
 from tests.core.machine import Machine, at_once
 
+pytestmark = pytest.mark.behaviour("ROU-10")
+
 DRAIN, RESUME, REMOVE = WorkerAction
 
 
@@ -46,7 +48,6 @@ def join(machine: Machine, worker_id: str, slots: int = 1, **fields: Any) -> Non
     machine.step(("", WorkerUp(worker_id, slots, 1, {"work": ""}, [], False, **fields)))
 
 
-@pytest.mark.behaviour("ROU-10")
 def test_a_worker_is_shown_as_it_announced_itself() -> None:
     machine = Machine()
     labels = {"region": "eu", "node.kind": "big"}
@@ -115,7 +116,6 @@ def test_a_worker_of_a_pool_that_is_not_active_is_draining() -> None:
         assert (shown(machine).state, shown(machine).drained) == (state, False)
 
 
-@pytest.mark.behaviour("ROU-10")
 def test_a_drained_worker_keeps_its_runs_and_gets_nothing_until_it_is_resumed() -> None:
     machine = Machine()
     machine.worker_up("one")
@@ -138,7 +138,6 @@ AGAIN: dict[str, Callable[[Machine], object]] = {
 }
 
 
-@pytest.mark.behaviour("ROU-10")
 @pytest.mark.parametrize("again", AGAIN.values(), ids=AGAIN)
 def test_a_drain_lasts(again: Callable[[Machine], object]) -> None:
     machine = Machine()
@@ -169,7 +168,6 @@ def test_a_drained_worker_that_has_ended_is_forgotten(dead: bool) -> None:
     assert listed(machine) == []
 
 
-@pytest.mark.behaviour("ROU-10")
 def test_a_connected_worker_that_is_removed_finishes_and_leaves() -> None:
     machine = Machine()
     machine.worker_up("one")
@@ -186,7 +184,6 @@ def test_a_connected_worker_that_is_removed_finishes_and_leaves() -> None:
     )  # fmt: skip
 
 
-@pytest.mark.behaviour("ROU-10")
 def test_a_worker_that_is_away_is_removed_with_its_runs() -> None:
     machine = Machine()
     machine.worker_up("one")
@@ -199,7 +196,6 @@ def test_a_worker_that_is_away_is_removed_with_its_runs() -> None:
     assert "crash 1: worker one was removed by ann" in [entry.reason for entry in machine.history(run_id)]
 
 
-@pytest.mark.behaviour("ROU-10")
 def test_a_drain_ends_with_the_removal_of_its_absent_worker_even_if_that_returns_in_the_same_pass() -> None:
     machine = Machine()
     machine.worker_up()
@@ -229,7 +225,6 @@ def test_the_audit_has_each_change_once() -> None:
     assert found == [("worker_changed", "ann", "one", action) for action in (DRAIN, RESUME, REMOVE)]
 
 
-@pytest.mark.behaviour("ROU-10")
 def test_a_worker_that_is_removed_leaves_though_its_link_broke() -> None:
     machine = Machine()
     run_id = machine.running()
@@ -242,7 +237,6 @@ def test_a_worker_that_is_removed_leaves_though_its_link_broke() -> None:
     assert machine.state_of(second) is State.SCHEDULED
 
 
-@pytest.mark.behaviour("ROU-10")
 def test_a_worker_can_be_silent_again() -> None:
     machine = Machine()
     machine.worker_up()

@@ -9,6 +9,8 @@ from interlock.wire import message as m
 from interlock.wire import request as r
 from tests.engine.bench import Bench, SlowStore, on_virtual_time, until
 
+pytestmark = pytest.mark.behaviour("RUN-25")
+
 run_test = on_virtual_time
 
 RUNS = 60
@@ -30,7 +32,6 @@ def stored(store: SlowStore) -> BulkRequest:
     return store.stored.all(BulkRequest)["b1"]
 
 
-@pytest.mark.behaviour("RUN-25")
 async def test_others_have_their_turn_while_a_request_is_under_way() -> None:
     store = SlowStore()
     bench = await begun(store)
@@ -47,7 +48,6 @@ async def test_others_have_their_turn_while_a_request_is_under_way() -> None:
     await bench.stop()
 
 
-@pytest.mark.behaviour("RUN-25")
 async def test_a_stop_does_not_wait_for_a_request_and_the_next_start_finishes_it() -> None:
     store = SlowStore()
     bench = await begun(store)
@@ -63,7 +63,6 @@ async def test_a_stop_does_not_wait_for_a_request_and_the_next_start_finishes_it
     await again.stop()
 
 
-@pytest.mark.behaviour("RUN-25")
 async def test_a_store_that_fails_in_between_loses_no_request() -> None:
     store = SlowStore()
     bench = await begun(store)

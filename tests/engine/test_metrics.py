@@ -34,6 +34,8 @@ from tests.core.test_output import SECRETS, report, succeeded
 from tests.core.test_output import policy as output_policy
 from tests.core.test_output import rule as output_rule
 
+pytestmark = pytest.mark.behaviour("OBS-1")
+
 Labels = frozenset[tuple[str, str]]
 
 
@@ -72,7 +74,6 @@ def samples_of(text: str) -> Iterator[tuple[str, Labels, float]]:
             yield sample.name, frozenset(sample.labels.items()), sample.value
 
 
-@pytest.mark.behaviour("OBS-1")
 def test_the_life_of_runs_is_counted_by_job_and_end() -> None:
     machine = Counted(Job(id="work"), Job(id="other"))
     machine.worker_up()
@@ -94,7 +95,6 @@ def test_the_life_of_runs_is_counted_by_job_and_end() -> None:
     assert [run.id for run in machine.metrics.recent] == [first, second, third]
 
 
-@pytest.mark.behaviour("OBS-1")
 def test_retries_and_crashes_are_told_apart() -> None:
     machine = Counted(retrying_job(2, max_crashes=2))
     machine.worker_up()
@@ -114,7 +114,6 @@ def test_retries_and_crashes_are_told_apart() -> None:
     assert machine.value("dispatch_latency_seconds_count", topic="work") == 1
 
 
-@pytest.mark.behaviour("OBS-1")
 def test_how_long_runs_wait_and_take_is_measured() -> None:
     machine = Counted(Job(id="work"))
     run_id = machine.submit()
@@ -160,7 +159,6 @@ def test_commits_are_measured_and_a_pass_without_one_is_not() -> None:
     assert machine.value("commit_rows_sum") >= 2
 
 
-@pytest.mark.behaviour("OBS-1")
 def test_what_is_there_now_is_read_from_the_state() -> None:
     machine = Counted(Job(id="work"), main=1, team=2)
     machine.running()
@@ -181,7 +179,6 @@ def test_what_is_there_now_is_read_from_the_state() -> None:
     assert machine.value("workers") == 0
 
 
-@pytest.mark.behaviour("OBS-1")
 def test_workers_are_counted_by_pool() -> None:
     machine = Counted(Job(id="work"))
     pools = {name: PoolSpec(topics=("*",), offers=("*",)) for name in ("gpu", "cpu")}
@@ -202,7 +199,6 @@ def test_workers_are_counted_by_pool() -> None:
     assert ("interlock_pool_slots", frozenset({("pool", "cpu")})) not in machine.read()
 
 
-@pytest.mark.behaviour("OBS-1")
 def test_looks_for_a_worker_in_vain_are_counted_by_reason() -> None:
     machine = Counted(Job(id="work"))
     machine.submit()
@@ -211,7 +207,6 @@ def test_looks_for_a_worker_in_vain_are_counted_by_reason() -> None:
     assert machine.value("dispatch_waits_total", reason="no_workers") == 3
 
 
-@pytest.mark.behaviour("OBS-1")
 def test_what_is_counted_in_the_state_is_not_lost_with_it() -> None:
     machine = Counted(Job(id="work"))
     run = machine.run(machine.running())
@@ -232,7 +227,6 @@ def test_what_is_counted_in_the_state_is_not_lost_with_it() -> None:
     assert machine.value("runs_received_total", topic="work") == 1
 
 
-@pytest.mark.behaviour("OBS-1")
 def test_no_label_is_the_id_of_a_run_or_a_worker() -> None:
     machine = Counted(Job(id="work"))
     machine.worker_up("worker-1-abcd")
@@ -249,7 +243,6 @@ def test_no_label_is_the_id_of_a_run_or_a_worker() -> None:
     assert names == {"job", "topic", "status", "state", "lane", "pool", "le"}
 
 
-@pytest.mark.behaviour("OBS-1")
 def test_declared_tenants_are_counted_and_no_others() -> None:
     machine = Counted(Job(id="work"))
     machine.tenants = {"a": TenantSpec(max_running=1, max_waiting=1)}
@@ -310,7 +303,7 @@ def test_a_help_text_may_have_line_breaks_and_backslashes() -> None:
     assert exposition([]) == ""
 
 
-@pytest.mark.behaviour("OBS-1", "POL-11")
+@pytest.mark.behaviour("POL-11")
 def test_verdicts_are_counted_by_a_bounded_number_of_topics() -> None:
     machine = Counted(Job(id="work"))
     decisions = machine.step()
@@ -406,7 +399,7 @@ def scanned_machine() -> Counted:
     return machine
 
 
-@pytest.mark.behaviour("OBS-1", "OUT-2")
+@pytest.mark.behaviour("OUT-2")
 def test_results_are_counted_by_topic_and_phase() -> None:
     machine = scanned_machine()
     topic = {"topic": "mail.send"}
@@ -420,7 +413,7 @@ def test_results_are_counted_by_topic_and_phase() -> None:
     assert machine.value("output_checked_total", **topic, phase="2") == 2, "a report that is repeated counts nothing"
 
 
-@pytest.mark.behaviour("OBS-1", "POL-10")
+@pytest.mark.behaviour("POL-10")
 def test_the_metrics_of_the_contract_have_these_names_and_labels() -> None:
     """Where a family has no sample yet, this test makes one."""
     one = Constraints(max_concurrent_runs=1)
@@ -456,7 +449,6 @@ def test_the_metrics_of_the_contract_have_these_names_and_labels() -> None:
     assert machine.value("runs_completed_total", topic="guarded", status="skipped") == 1
 
 
-@pytest.mark.behaviour("OBS-1")
 def test_the_lag_of_a_schedule_counts_to_the_first_line_of_the_work() -> None:
     machine = Counted(Job(id="work", schedule=Schedule(every=60)))
     machine.worker_up()

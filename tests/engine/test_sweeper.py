@@ -14,6 +14,8 @@ from interlock.wire import message as m
 from interlock.wire import request as r
 from tests.engine.bench import Bench, SlowStore, on_virtual_time, pass_time, running, until
 
+pytestmark = pytest.mark.behaviour("REC-1")
+
 EVERY = 30.0
 
 
@@ -56,7 +58,7 @@ def value(bench: Bench, name: str) -> dict[str, float]:
     return {next(iter(labels.values())): value for _, labels, value in samples}
 
 
-@pytest.mark.behaviour("REC-1", "REC-2", "REC-3", "OBS-1")
+@pytest.mark.behaviour("REC-2", "REC-3", "OBS-1")
 def test_a_lost_run_is_found_within_a_period_counted_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def body(bench: Bench, store: ReadStore) -> None:
         bench.submit()
@@ -77,7 +79,6 @@ def test_a_lost_run_is_found_within_a_period_counted_and_logged(caplog: pytest.L
     ]
 
 
-@pytest.mark.behaviour("REC-1")
 def test_a_sweep_begins_at_the_start_and_every_30_seconds() -> None:
     async def body(bench: Bench, store: ReadStore) -> None:
         await until(lambda: len(store.pages) == 4, 91.0)
@@ -96,7 +97,6 @@ class EndlessStore(ReadStore):
         return RunRows([], (before or 0) + 1)
 
 
-@pytest.mark.behaviour("REC-1")
 def test_a_sweep_reads_100_pages_of_200_runs_and_the_next_one_continues() -> None:
     async def body(bench: Bench, store: ReadStore) -> None:
         await until(lambda: len(store.pages) == 300, 70.0)
@@ -142,7 +142,6 @@ def test_a_scheduler_without_its_lease_does_not_sweep() -> None:
     with_sweeps(body)
 
 
-@pytest.mark.behaviour("REC-1")
 def test_the_interval_of_sweeps_is_a_setting() -> None:
     async def body(bench: Bench, store: ReadStore) -> None:
         await pass_time(11.0)

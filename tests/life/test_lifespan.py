@@ -13,6 +13,8 @@ from interlock.model.state import State
 from tests.helpers.processes import wait_until
 from tests.life.place import Place
 
+pytestmark = pytest.mark.behaviour("EXE-8")
+
 APP = """
 import asyncio, os, pathlib, time
 import interlock as il
@@ -106,7 +108,6 @@ def notes(place: Place, what: str) -> list[int]:
     return [int(line.split()[1]) for line in lines if line.startswith(what)]
 
 
-@pytest.mark.behaviour("EXE-8")
 def test_every_process_has_a_life_of_its_own(folder: Path) -> None:
     place = place_in(folder, "--processes", "1")
     with place:
@@ -122,7 +123,7 @@ def test_every_process_has_a_life_of_its_own(folder: Path) -> None:
     assert Counter(notes(place, "leave")) == Counter(notes(place, "enter"))
 
 
-@pytest.mark.behaviour("EXE-7", "EXE-8")
+@pytest.mark.behaviour("EXE-7")
 def test_the_output_of_a_lifespan_belongs_to_no_attempt(folder: Path) -> None:
     """Even in a thread that an attempt started, which has not ended yet."""
     place = Place(folder, {"jobs.py": TALKATIVE})
@@ -135,7 +136,6 @@ def test_the_output_of_a_lifespan_belongs_to_no_attempt(folder: Path) -> None:
     assert place.server.said.count("of the life") == 1
 
 
-@pytest.mark.behaviour("EXE-8")
 def test_a_process_that_dies_is_replaced_by_one_with_a_new_life(folder: Path) -> None:
     place = place_in(folder)
     with place:
@@ -147,7 +147,6 @@ def test_a_process_that_dies_is_replaced_by_one_with_a_new_life(folder: Path) ->
     assert notes(place, "leave") == [after[0]]
 
 
-@pytest.mark.behaviour("EXE-8")
 @pytest.mark.parametrize(
     ("how", "told", "where"),
     [
@@ -176,7 +175,6 @@ def test_a_failing_start_is_shown_and_tried_again(folder: Path, how: str, told: 
         assert (place.worker()["reason"], place.worker()["traceback"]) == ("", "")
 
 
-@pytest.mark.behaviour("EXE-8")
 @pytest.mark.parametrize(("how", "told"), [("raise", "no database"), ("die", "exit code 9")])
 def test_a_later_process_that_cannot_start_returns_its_attempt_uncounted(folder: Path, how: str, told: str) -> None:
     place = place_in(folder)
@@ -197,7 +195,6 @@ def test_a_later_process_that_cannot_start_returns_its_attempt_uncounted(folder:
         wait_until(lambda: place.worker()["reason"] == "", "the fault is gone from the tree")
 
 
-@pytest.mark.behaviour("EXE-8")
 def test_a_bad_end_is_logged_and_harms_nothing(folder: Path) -> None:
     place = place_in(folder)
     with place:
@@ -208,7 +205,6 @@ def test_a_bad_end_is_logged_and_harms_nothing(folder: Path) -> None:
     assert len(notes(place, "leave")) == 1
 
 
-@pytest.mark.behaviour("EXE-8")
 def test_a_worker_that_is_ended_while_its_lifespan_hangs_leaves_nothing(folder: Path) -> None:
     place = place_in(folder)
     (folder / "block").touch()

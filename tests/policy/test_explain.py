@@ -11,8 +11,9 @@ from interlock.policy.explain import explain
 from interlock.policy.policy import Policy, request_hash
 from tests.policy.test_rules import REQUEST, policy_of, request
 
+pytestmark = pytest.mark.behaviour("POL-12")
 
-@pytest.mark.behaviour("POL-12")
+
 @pytest.mark.parametrize(
     ("match", "says"),
     [
@@ -38,14 +39,13 @@ def test_each_condition_that_fails_is_named_with_its_values(match: dict[str, Any
     assert (second.place, second.decides, second.text) == ("b", True, "matches: allow")
 
 
-@pytest.mark.behaviour("POL-12", "RUN-26")
+@pytest.mark.behaviour("RUN-26")
 def test_of_several_submitters_the_one_who_may_do_least_is_explained() -> None:
     policy = policy_of(Rule(id="a", match=Match(actors=["bob"]), decision=Ruling.DENY), default_decision=Ruling.ALLOW)
     (step,) = explain(policy, request(behind=("carl", "bob")))
     assert (step.place, step.decides, step.text) == ("a", True, "matches: deny")
 
 
-@pytest.mark.behaviour("POL-12")
 def test_an_expression_that_costs_too_much_decides() -> None:
     policy = policy_of(Rule(id="a", when="payload.a == ''", decision=Ruling.ASK), Rule(id="b", decision=Ruling.ALLOW))
     (step,) = explain(policy, request(payload=b'{"a":"%b"}' % (b"x" * 40_000)))
@@ -56,7 +56,6 @@ def test_an_expression_that_costs_too_much_decides() -> None:
     )
 
 
-@pytest.mark.behaviour("POL-12")
 def test_expressions_velocities_the_default_lists_and_filters() -> None:
     policy = policy_of(
         Rule(id="a", when="payload.amount > 100", decision=Ruling.DENY),

@@ -14,6 +14,8 @@ from interlock.policy.expression import BadExpression, compiled
 from interlock.policy.policy import Policy
 from tests.policy.test_rules import judged as judge
 
+pytestmark = pytest.mark.behaviour("POL-2")
+
 REQUEST: dict[str, Any] = {
     "job": "pay", "topic": "billing.pay", "tenant": "acme", "actor": "ann", "priority": "batch", "lane": "main",
     "session": "s", "capabilities": ("network",), "risk_tags": ("pii",), "requires": ("gpu",),
@@ -27,7 +29,6 @@ def judged(when: str, payload: Any = None, **more: Any) -> Verdict:
     return judge(policy, PolicyRequest(**REQUEST | {"payload": data} | more))
 
 
-@pytest.mark.behaviour("POL-2")
 @pytest.mark.parametrize(
     "when",
     [
@@ -62,7 +63,6 @@ def test_a_run_without_a_session_has_an_empty_one() -> None:
     assert judged("session == ''", session=None).rule == "a"
 
 
-@pytest.mark.behaviour("POL-2")
 @pytest.mark.parametrize(
     ("when", "says"),
     [
@@ -94,7 +94,6 @@ def test_text_that_looks_like_a_loop_is_none() -> None:
     assert judged("payload.xs.all(x, x != '.all(payload)')", {"xs": ["a"]}).rule == "a"
 
 
-@pytest.mark.behaviour("POL-2")
 @pytest.mark.parametrize(
     ("when", "payload", "says"),
     [
@@ -113,7 +112,6 @@ def test_no_answer_is_no_match_and_is_noted_without_values(when: str, payload: A
     assert "hunter2" not in verdict.notes[0]
 
 
-@pytest.mark.behaviour("POL-2")
 def test_notes_come_with_the_verdict_of_a_later_rule() -> None:
     rules = (
         Rule(id="a", when="payload.amount > 1", decision=Ruling.DENY),
@@ -142,7 +140,6 @@ def test_payloads_that_are_hard_to_read(data: bytes, says: str) -> None:
 SUM = "its cost and that of the rules before it would exceed 10,000,000"
 
 
-@pytest.mark.behaviour("POL-2")
 @pytest.mark.parametrize(
     ("when", "payload", "says"),
     [
@@ -166,7 +163,6 @@ def test_a_request_whose_expression_would_hold_up_the_scheduler_is_denied(when: 
     assert verdict.reason.startswith(f"its expression could not be evaluated: {says}")
 
 
-@pytest.mark.behaviour("POL-2")
 @pytest.mark.parametrize(
     "when",
     [
@@ -181,7 +177,6 @@ def test_only_the_fields_that_an_expression_reads_count(when: str) -> None:
     assert (verdict.ruling, verdict.rule, verdict.notes) == (Ruling.ALLOW, "a", ())
 
 
-@pytest.mark.behaviour("POL-2")
 def test_the_rules_of_one_verdict_share_a_bound() -> None:
     rules = tuple(
         Rule(id=f"r{place}", when=f"payload.xs.exists(x, x == {place + 2})", decision=Ruling.DENY)

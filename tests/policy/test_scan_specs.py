@@ -14,6 +14,8 @@ from interlock.fields.field_types import NotAccepted
 from interlock.model.policy.scanner import OutputAction, ScannerKind, ScannerSpec, load_re2
 from interlock.policy.scan import Scanners
 
+pytestmark = pytest.mark.behaviour("OUT-4")
+
 FIELD = Several(Nested(ScannerSpec, "scanner"))
 
 
@@ -30,7 +32,6 @@ def loaded(text: str, folder: Path) -> tuple[ScannerSpec, ...]:
     return found
 
 
-@pytest.mark.behaviour("OUT-4")
 def test_every_field_is_read(tmp_path: Path) -> None:
     text = """\
 kind: Policy
@@ -89,7 +90,6 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.behaviour("OUT-4")
 @pytest.mark.parametrize(("fields", "message"), FAULTS, ids=[str(one)[:60] for one, _ in FAULTS])
 def test_a_fault_names_field_and_value(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(InterlockError) as caught:
@@ -97,7 +97,6 @@ def test_a_fault_names_field_and_value(fields: dict[str, Any], message: str) -> 
     assert message in str(caught.value)
 
 
-@pytest.mark.behaviour("OUT-4")
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -9,6 +9,8 @@ from interlock.model.policy.verdict import PolicyRequest, Ruling
 from interlock.policy.policy import Policy
 from interlock.policy.velocity import Windows
 
+pytestmark = pytest.mark.behaviour("POL-5")
+
 
 def limited(key: str = "", most: int = 2, **more: Any) -> Policy:
     rules = (
@@ -22,7 +24,6 @@ def request(**more: Any) -> PolicyRequest:
     return PolicyRequest(**{"job": "a", "topic": "a"} | more)
 
 
-@pytest.mark.behaviour("POL-5")
 def test_the_rule_fires_beyond_the_rate_and_not_after_the_window() -> None:
     policy, windows = limited(), Windows()
     times = [(0.0, "rest"), (4.0, "rest"), (4.0, "fast"), (9.999, "fast"), (10.0, "rest"), (10.0, "fast"),
@@ -31,7 +32,6 @@ def test_the_rule_fires_beyond_the_rate_and_not_after_the_window() -> None:
     assert [(at, policy.judge(request(), windows, at).rule) for at, _ in times] == times
 
 
-@pytest.mark.behaviour("POL-5")
 @pytest.mark.parametrize(
     ("key", "same", "other"),
     [
@@ -53,7 +53,6 @@ def test_each_key(key: str, same: dict[str, Any], other: dict[str, Any] | None) 
         assert policy.judge(request(**other), windows, 0.0).rule == "fast"
 
 
-@pytest.mark.behaviour("POL-5")
 def test_only_requests_that_meet_the_other_conditions_count() -> None:
     policy, windows = limited(match=Match(tenants=["x"]), when="payload.n > 1"), Windows()
     for asked in (request(), request(tenant="x", payload=b'{"n":1}'), request(tenant="x")):

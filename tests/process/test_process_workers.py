@@ -14,10 +14,12 @@ from tests.helpers.processes import alive, children_of
 from tests.process.stage import dispatch, program
 from tests.supervision.programs import KIN, all_gone, descent, kin_of
 
+pytestmark = pytest.mark.behaviour("EXE-2")
+
 STUBBORN = program(*shell("trap '' TERM; echo $$; while :; do sleep 1000; done"))
 
 
-@pytest.mark.behaviour("EXE-2", "RUN-11")
+@pytest.mark.behaviour("RUN-11")
 async def test_one_that_ignores_term_is_killed_after_its_grace(folder: Path) -> None:
     async with worker_of(folder) as (script, worker, _):
         hello = script.heard[0]
@@ -34,7 +36,6 @@ async def test_one_that_ignores_term_is_killed_after_its_grace(folder: Path) -> 
         assert len(children_of(worker.pid)) == 1, "its guard"
 
 
-@pytest.mark.behaviour("EXE-2")
 async def test_one_that_prints_a_hundred_megabytes(folder: Path) -> None:
     text = "0123456789" * 100
     flood = program(*shell(f"echo {text} >&2; yes {text} | head -c 100000000"))
@@ -63,7 +64,7 @@ def peak(pid: int) -> int:
     return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:")) * 1024
 
 
-@pytest.mark.behaviour("EXE-2", "LIV-4")
+@pytest.mark.behaviour("LIV-4")
 async def test_it_runs_on_without_a_scheduler_and_the_next_one_hears_of_it(folder: Path) -> None:
     async with worker_of(folder) as (script, _, _):
         work = program(*shell('echo $$; while [ ! -e "$1" ]; do sleep 0.01; done; echo more'), "sh", str(folder / "go"))
@@ -80,7 +81,6 @@ async def test_it_runs_on_without_a_scheduler_and_the_next_one_hears_of_it(folde
         assert [text for _, text in sorted({(one.number, one.text) for one in lines(script, "run")})][1:] == ["more"]
 
 
-@pytest.mark.behaviour("EXE-2")
 async def test_nothing_outlives_a_worker_that_is_killed(folder: Path) -> None:
     (folder / "kin").mkdir()
     async with worker_of(folder) as (script, worker, _):
@@ -92,7 +92,6 @@ async def test_nothing_outlives_a_worker_that_is_killed(folder: Path) -> None:
         all_gone(pids)
 
 
-@pytest.mark.behaviour("EXE-2")
 async def test_a_worker_that_is_stopped_gives_back_what_it_runs(folder: Path) -> None:
     async with worker_of(folder, "--drain", "50ms") as (script, worker, _):
         polite = program(*shell("trap 'exit 0' TERM; echo $$; sleep 1000 & wait"))

@@ -14,6 +14,8 @@ from tests.helpers.places import run_async, until
 from tests.helpers.processes import wait_until
 from tests.services.keeper import Keeper
 
+pytestmark = pytest.mark.behaviour("TIM-14")
+
 EVERY = 0.02
 
 
@@ -43,7 +45,6 @@ class Reader:
             assert task.cancelled()
 
 
-@pytest.mark.behaviour("TIM-14")
 def test_whatever_changes_is_read_once(folder: Path) -> None:
     place, single = folder / "all", folder / "single.yaml"
     place.mkdir()
@@ -70,7 +71,6 @@ def test_whatever_changes_is_read_once(folder: Path) -> None:
     assert len(reader.read) == 6
 
 
-@pytest.mark.behaviour("TIM-14")
 def test_a_faulty_file_is_read_once_and_what_is_not_its_fault_is_tried_again(folder: Path) -> None:
     file = folder / "a.yaml"
     file.write_text("1")
@@ -91,7 +91,6 @@ def test_a_faulty_file_is_read_once_and_what_is_not_its_fault_is_tried_again(fol
     assert reader.read == [["22"], ["333"], ["333"], ["333"], ["4444"]]
 
 
-@pytest.mark.behaviour("TIM-14")
 def test_a_server_that_watches_its_files(folder: Path) -> None:
     keeper = Keeper(folder, "--watch", target=None)
     with keeper:

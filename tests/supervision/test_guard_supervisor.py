@@ -26,6 +26,8 @@ from tests.supervision.programs import (
     spawn,
 )
 
+pytestmark = pytest.mark.behaviour("SUP-10")
+
 __all__ = ["folder"]
 
 
@@ -92,7 +94,6 @@ class Owner:
         self.process.wait()
 
 
-@pytest.mark.behaviour("SUP-10")
 @pytest.mark.parametrize("whole_group", [False, True], ids=["owner", "group"])
 def test_nothing_survives_when_the_supervisor_is_killed(folder: Path, whole_group: bool) -> None:
     owner = Owner(folder)
@@ -121,7 +122,6 @@ def test_a_copy_of_the_supervisor_keeps_nothing_alive(folder: Path) -> None:
         owner.close(folder)
 
 
-@pytest.mark.behaviour("SUP-10")
 @pytest.mark.parametrize("options", [("stops",), ("stops", "forks")])
 def test_what_it_was_asked_last_is_remembered_though_it_had_not_listened(folder: Path, options: list[str]) -> None:
     owner = Owner(folder, *options)
@@ -135,7 +135,6 @@ def test_what_it_was_asked_last_is_remembered_though_it_had_not_listened(folder:
         owner.close(folder)
 
 
-@pytest.mark.behaviour("SUP-10")
 def test_it_closes_in_order_though_it_had_not_listened_while_its_supervisor_lived(folder: Path) -> None:
     owner = Owner(folder, "outliving", "closes")
     try:
@@ -176,7 +175,6 @@ async def test_the_guard_and_other_children_hold_no_end_of_a_pipe() -> None:
             os.close(reader)
 
 
-@pytest.mark.behaviour("SUP-10")
 @each_loop
 async def test_a_supervisor_below_another_one_leaves_nothing_either(folder: Path) -> None:
     async with guarded() as guard:
@@ -189,7 +187,6 @@ async def test_a_supervisor_below_another_one_leaves_nothing_either(folder: Path
         assert gone(told["guard"], *told["pids"], *told["survivors"])
 
 
-@pytest.mark.behaviour("SUP-10")
 def test_children_die_with_the_guard_though_nobody_is_there_to_kill_them(folder: Path) -> None:
     owner = Owner(folder)
     try:
