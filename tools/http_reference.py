@@ -21,7 +21,7 @@ INSIDE = {
     "TriggerBody", "BackfillBody", "JobsBody", "Defined", "FireTimes", "BulkBody", "RunAction",
     "Priority", "LaneStatus", "OverLimit", "ReasonKind", "Obstacle",
     "Mode", "Drop", "SessionAction", "ActedOnSession", "DeliveryState", "Sensitivity", "WorkerState", "PoolStatus",
-    "LetterCode", "Dropped",
+    "LetterCode", "Dropped", "WorkflowStatus",
 }  # fmt: skip
 """types described where they are used"""
 WORDS = {
@@ -44,6 +44,7 @@ WORDS = {
     "WorkerState": "A worker's `state`",
     "PoolStatus": "A pool's `status`",
     "LetterCode": "A dead letter's `code`",
+    "WorkflowStatus": "A workflow run's `status`",
 }
 """types with a few values"""
 BASES = {

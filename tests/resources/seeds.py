@@ -24,6 +24,14 @@ run: {process: ["true"]}
 kind: Job
 id: manual
 run: {process: ["true"]}
+---
+kind: Workflow
+id: naps
+steps: [{id: nap, sleep: 1h}]
+---
+kind: Workflow
+id: outer
+steps: [{id: inner, workflow: naps}]
 """
 JOBS = ["nightly", "manual"]
 
@@ -33,6 +41,7 @@ class Seeds(NamedTuple):
 
     runs: dict[str, list[str]]
     approvals: dict[str, list[str]]
+    workflows: dict[str, list[str]]
     worker: str
     middle: str
     """when the newest run of red was created"""
@@ -58,6 +67,10 @@ def seed(server: Server) -> Seeds:
         ("red", ASKS, {}), ("red", ASKS, {}), ("red", ASKS, {}), ("blue", "count", {"folder": "/nowhere"}),
     ):  # fmt: skip
         approvals[tenant].insert(0, boss.submit(job, payload, tenant=tenant))
+    workflows: dict[str, list[str]] = {"red": [], "blue": []}
+    for tenant, job in (("red", "naps"), ("red", "naps"), ("blue", "naps"), ("red", "outer")):
+        workflows[tenant].insert(0, boss.submit(job, tenant=tenant))
+    wait_until(lambda: len(boss.get("/api/v1/workflows?steps=true").json["workflows"]) == 5, "the workflows have begun")
     workers: list[str] = []
 
     def joined() -> bool:
@@ -66,4 +79,4 @@ def seed(server: Server) -> Seeds:
 
     wait_until(joined, "the worker has joined")
     middle = boss.get(f"/api/v1/runs/{runs['red'][0]}").json["created_at"]
-    return Seeds(runs, approvals, workers[0], middle)
+    return Seeds(runs, approvals, workflows, workers[0], middle)

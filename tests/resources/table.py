@@ -27,6 +27,7 @@ def resources(seeds: Seeds) -> dict[str, Resource]:
     return {
         "runs": runs(seeds),
         "jobs": jobs(),
+        "workflows": workflows(seeds),
         "approvals": approvals(seeds),
         "audit": audit(),
         "deliveries": deliveries(),
@@ -41,7 +42,7 @@ def resources(seeds: Seeds) -> dict[str, Resource]:
 
 
 NAMES = [
-    *("runs", "jobs", "approvals", "audit", "deliveries", "letters"),
+    *("runs", "jobs", "workflows", "approvals", "audit", "deliveries", "letters"),
     *("sessions", "lanes", "workers", "pools", "tenants", "services"),
 ]
 
@@ -93,12 +94,45 @@ def runs(seeds: Seeds) -> Resource:
         acts=[
             Act(("GET", path, None), ("get", "{}"), ("show", "{}")),
             Act(("GET", f"{path}/history", None), ("history", "{}")),
+            Act(("GET", f"{path}/steps", None), ("steps", "{}")),
             Act(("GET", f"{path}/explanation", None), ("explain", "{}"), ("explain", "{}")),
             Act(("GET", f"{path}/logs", None), ("logs", "{}"), ("logs", "{}")),
             *(
                 Act(("POST", f"{path}/{action}", {}), (action, "{}"), (action, "{}"), CANNOT_OPERATE)
                 for action in ("cancel", "hold", "release", "retry")
             ),
+        ],
+    )
+
+
+def workflows(seeds: Seeds) -> Resource:
+    red, blue = seeds.workflows["red"], seeds.workflows["blue"]
+    outer, *naps = red
+    return Resource(
+        path="/api/v1/workflows",
+        rows="workflows",
+        key="run_id",
+        call="workflows",
+        command=("workflows",),
+        seed=seeds.workflows,
+        order=[outer, *blue, *naps],
+        filters=[
+            Filter({"job": "outer"}, [outer]),
+            Filter({"tenant": "blue"}, blue),
+            Filter({"tenant": "blue", "job": "outer"}, []),
+            Filter({"status": "halted"}, []),
+            Filter({"status": "waiting"}, [outer, *blue, *naps]),
+            Filter(
+                {"job": "naps", "steps": "true"},
+                [*blue, *naps],
+                ("--job", "naps", "--steps"),
+                {"job": "naps", "steps": True},
+            ),
+        ],
+        bad=[
+            *bad_pages("r1", "run"),
+            Filter({"cursor": "w"}, ["bad_cursor"], (), {}),
+            Filter({"status": "odd"}, ["bad_value"]),
         ],
     )
 

@@ -5,7 +5,8 @@ import re
 from interlock.error import BadCursor, BadValue
 
 FORM = "{kind}[0-9]{{1,18}}"
-RUNS, LOGS, SERVICE_LOGS, EVENTS, DELIVERIES, AUDIT, APPROVALS, LETTERS = "r", "l", "s", "e", "d", "a", "p", "x"
+RUNS, STEPS, LOGS, SERVICE_LOGS, EVENTS = "r", "t", "l", "s", "e"
+DELIVERIES, AUDIT, APPROVALS, LETTERS = "d", "a", "p", "x"
 """kinds of lists with cursors"""
 START = "start"  # cursor before the first event
 JOBS = "j"

@@ -11,7 +11,7 @@ import msgspec
 
 from interlock import error as e
 from interlock.api.call import Handlers, HttpCall, Reply, handlers_of, moment_of, seconds_of
-from interlock.api.cursors import LOGS, RUNS, cursor_of, read_cursor
+from interlock.api.cursors import LOGS, RUNS, STEPS, cursor_of, read_cursor
 from interlock.api.listing import read_page
 from interlock.api.patience import ask
 from interlock.client.connection import Connection
@@ -23,6 +23,7 @@ from interlock.interface import run_view as v
 from interlock.interface.bodies import ActedOn, BatchBody, BulkBody, CancelBody, ReasonBody, SubmittedBatch
 from interlock.interface.new_run_body import NewRunBody, TriggerBody
 from interlock.interface.run_builder import check_size, new_run
+from interlock.interface.step_view import StepGraph, StepPage
 from interlock.model.access import EVERY_TENANT, Caller
 from interlock.model.bulk import BulkRequest, RunAction
 from interlock.model.delivery import Delivery
@@ -31,6 +32,7 @@ from interlock.model.facets import ProgressInfo
 from interlock.model.record import RecordFilter
 from interlock.model.run import TRIGGER, Run, stats_of
 from interlock.model.state import TERMINAL
+from interlock.model.workflow import Workflow
 from interlock.ports.store import Lookup, Reader, RunFilter, RunRows
 from interlock.task_set import TaskSet
 from interlock.wire import request as r
@@ -40,6 +42,7 @@ from interlock.wire.new_run import RunOptions
 
 MOST_SUBMITTING = 64 * 1024 * 1024  # bytes of payloads that may wait for the scheduler's answer
 LISTINGS = 2  # lists read at once: each may look at many runs, and other reads must not wait behind them
+MOST_LISTED = 1000  # runs of a page that is read from the store
 MOST_SECRETS = 10_000  # versions of jobs whose secret arguments are remembered
 OPTIONS = tuple(RunOptions.__annotations__.keys() & set(NewRunBody.__struct_fields__))
 
@@ -252,6 +255,31 @@ class RunHandlers:
 
         rows, following = await read_page(call, RUNS, RunRows([], None), read)
         return v.RunPage(runs=[v.info_of(run, cut=True) for run in rows.runs], next=following)
+
+    async def steps(self, call: HttpCall[q.StepsQuery, None]) -> StepPage:
+        limit, run = call.query.limit, await self.find(call.path["run_id"], call.caller)
+        begin = read_cursor(STEPS, call.query.cursor) or 0
+        found, workflow = await self._steps_of(run.id), await self._workflow_of(run)
+        return StepPage(
+            steps=[v.info_of(step, cut=True) for step in found[begin : begin + limit]],
+            graph=None if workflow is None else StepGraph.of(workflow),
+            next=cursor_of(STEPS, begin + limit) if len(found) > begin + limit else None,
+        )
+
+    async def _workflow_of(self, run: Run) -> Workflow | None:
+        job = (await self._reader.look_up(Lookup(versions=[run.job_version]))).versions.get(run.job_version)
+        return None if job is None else job.workflow
+
+    async def _steps_of(self, run_id: str) -> list[Run]:
+        """Return the steps of a run in the order in which they began; the store lists the newest first."""
+        found, before = [], None
+        wanted = RunFilter(parent=run_id, is_step=True)
+        while True:
+            async with self._listing:
+                rows = await self._reader.runs(wanted, before, MOST_LISTED)
+            found += [step for step in rows.runs if step.id.startswith((f"{run_id}@", f"{run_id}."))]
+            if (before := rows.next) is None:
+                return found[::-1]
 
     async def bulk(self, call: HttpCall[Any, None]) -> v.BulkInfo:
         bulk_id = call.path["bulk_id"]

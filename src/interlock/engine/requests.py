@@ -15,6 +15,7 @@ from interlock.core.policy.judge_state import Judging
 from interlock.core.routing import workers
 from interlock.core.sessions.session import Session, Sessions, memo_name, read_memo, session_info
 from interlock.core.state import SchedulerState
+from interlock.core.workflows import queries as workflow_queries
 from interlock.engine import catalog
 from interlock.engine.effects import SenderLink
 from interlock.engine.present import Present
@@ -39,6 +40,7 @@ from interlock.wire.operation import Question
 from interlock.wire.output_request import AskScanPlan, ScanPlan
 from interlock.wire.service_request import ActOnService, AskTree, Reload
 from interlock.wire.session_request import AskSession
+from interlock.wire.workflow_request import AskWorkflows
 
 logger = logging.getLogger("interlock.links")
 
@@ -339,6 +341,10 @@ def _workers(requests: Requests, name: str, question: Question[Any]) -> Message:
     return workers.ANSWERS[type(question)](question, requests.present.state, requests.present.elapsed())
 
 
+def _workflows(requests: Requests, name: str, question: AskWorkflows) -> Message:
+    return workflow_queries.page(question, requests.present.state, requests.present.clock.now())
+
+
 def _progress(requests: Requests, name: str, question: r.AskProgress) -> Message:
     return r.ValueAnswer(question.request, requests.present.state.of(Logs).progress.get(question.run_id))
 
@@ -381,6 +387,7 @@ ROUTES: dict[type[Message], Route] = {
     AskSession: (JOBS, _session),
     **dict.fromkeys(job_queries.ANSWERS, (JOBS, _query)),
     **dict.fromkeys(workers.ANSWERS, (JOBS, _workers)),
+    AskWorkflows: (JOBS, _workflows),
     r.AskStatus: (NOTHING, lambda requests, _, message: requests.present.status(message.request)),
     r.AskProgress: (NOTHING, _progress),
     r.AskMetrics: (NOTHING, _metrics),

@@ -9,19 +9,21 @@ from interlock.interface import record_operations as records
 from interlock.interface.new_run_body import NewRunBody, TriggerBody
 from interlock.interface.operation import API, Key, Operation, name_all, operations_of
 from interlock.interface.run_view import BulkInfo, History, LogPage, RunDetail, RunInfo, RunPage, ServiceLogPage
+from interlock.interface.step_view import StepPage
 from interlock.model.bulk import RunAction
 from interlock.model.child_info import ChildInfo
 from interlock.model.explanation import Explanation
 from interlock.model.job_info import Backfilled, FireTimes, JobInfo, JobLog, JobPage, Timetable
 from interlock.model.lane import LaneInfo
-from interlock.wire import delivery_request, lane_request, session_request, worker_request
+from interlock.wire import delivery_request, lane_request, session_request, worker_request, workflow_request
 from interlock.wire import request as r
 from interlock.wire.lane_request import CreateLane, SetLane
 from interlock.wire.operation import Order, Question, declared
 from interlock.wire.service_request import AskTree
 
 A = TypeVar("A")
-LOADED = delivery_request, lane_request, session_request, worker_request  # modules whose requests are operations
+LOADED = delivery_request, lane_request, session_request, worker_request, workflow_request
+"""modules whose requests are operations"""
 
 JOB = f"{API}/jobs/{{job_id}}"
 RUN = f"{API}/runs/{{run_id}}"
@@ -68,6 +70,13 @@ run = Operation(
     "Show a run. The run as it is now; with `wait`, once it has ended, if that is in time.",
     RunDetail,
     query=q.WaitQuery,
+)
+steps = Operation(
+    f"GET {RUN}/steps",
+    "List the steps of a run. The steps of a workflow, or the items of a step with `for_each`, in the order in which "
+    "they began; any other run has none. The facet `step` has the number of each.",
+    StepPage,
+    query=q.StepsQuery,
 )
 history = Operation(f"GET {RUN}/history", "Show the history of a run. Every transition, in order.", History)
 explanation = Operation(
@@ -301,10 +310,11 @@ DECLARED = {(kind, operation.action): operation for kind in declared() for opera
 name_all(vars())
 
 GROUPS: dict[str, list[Operation[Any]]] = {
-    "runs": [submit, submit_many, runs, run, explanation, history, logs, *run_actions.values(), *bulk_actions.values(),
-             bulk],
+    "runs": [submit, submit_many, runs, run, steps, explanation, history, logs, *run_actions.values(),
+             *bulk_actions.values(), bulk],
     "jobs": [jobs, job, job_log, next_times, schedule_times, timetable, trigger, pause, resume, backfill, put_job,
              put_jobs, delete_job],
+    "workflows": [],
     "lanes": [create_lane, set_lane],
     "tenants": [],
     "sessions": [],

@@ -41,6 +41,11 @@ class RunsQuery(RunChoice, Query, frozen=True, kw_only=True):
     cursor: Annotated[str | None, cursor_form("r[0-9]{1,18}")] = None
 
 
+class StepsQuery(Query, frozen=True, kw_only=True):
+    limit: Annotated[int, doc("Most steps to return.", ge=1, le=1000)] = 200
+    cursor: Annotated[str | None, cursor_form("t[0-9]{1,18}")] = None
+
+
 class LogsQuery(Query, frozen=True, kw_only=True):
     limit: Annotated[int, doc("Most lines to return.", ge=1, le=10_000)] = 1000
     cursor: Annotated[str | None, cursor_form("l[0-9]{1,18}")] = None

@@ -19,12 +19,13 @@ from interlock.wire import (
     service_request,
     session_request,
     worker_request,
+    workflow_request,
 )
 from interlock.wire.message import Message, Unread, sent_kinds
 
 DECLARED = (
     request, lane_request, delivery_request, audit_request, approval_request, output_request,
-    worker_request, letter_request, service_request, session_request,
+    worker_request, letter_request, service_request, session_request, workflow_request,
 )  # fmt: skip
 """modules with messages, which must be loaded before all are listed"""
 MESSAGES = tuple(kind for kind in sent_kinds(Message) if kind is not Unread)

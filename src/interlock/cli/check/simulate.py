@@ -1,7 +1,5 @@
 """`interlock simulate`."""
 
-import errno
-import os
 from typing import Annotated
 
 import msgspec
@@ -11,8 +9,7 @@ from interlock.cli.draw.format import exact
 from interlock.cli.draw.gantt import gantt
 from interlock.cli.draw.tables import present
 from interlock.cli.shared.options import Flags, JsonOption, argument, option, switch, takes
-from interlock.error import BadValue
-from interlock.error_lines import say
+from interlock.cli.shared.picture_file import check_writable, write_picture
 
 
 @takes("app", "database", "workers", "slots", "processes", "lanes")
@@ -44,16 +41,11 @@ def command(
     from interlock.cli.check.forecast_plan import forecast_of, question_of  # reads databases, which only Linux does
 
     if svg is not None:
-        _check_writable(svg)
+        check_writable(svg)
     question = question_of(begin, span, tz, duration or [], fail or [])
     found = forecast_of(flags.given(files=paths or None).resolve(), question)
     if svg is not None:
-        try:
-            with open(svg, "w", encoding="utf-8") as file:
-                file.write(gantt(found, question.zone))
-        except OSError as error:
-            raise BadValue("--svg", svg, f"a file that can be written ({error.strerror})") from None
-        say(f"drawn: {svg}")
+        write_picture(svg, gantt(found, question.zone))
     fields = msgspec.structs.asdict(found) | {"start": exact(found.start), "until": exact(found.until)}
     present(
         json,
@@ -61,17 +53,3 @@ def command(
         lambda: lines_of(found, runs),
         lambda: drawing(found, question.zone, runs),
     )
-
-
-def _check_writable(svg: str) -> None:
-    """Refuse an impossible path before a long computation; write nothing yet."""
-    folder = os.path.dirname(os.path.abspath(svg))
-    number = 0
-    if os.path.isdir(svg):
-        number = errno.EISDIR
-    elif not os.path.isdir(folder):
-        number = errno.ENOTDIR if os.path.exists(folder) else errno.ENOENT
-    elif not os.access(svg if os.path.exists(svg) else folder, os.W_OK):
-        number = errno.EACCES
-    if number:
-        raise BadValue("--svg", svg, f"a file that can be written ({os.strerror(number)})")

@@ -9,6 +9,7 @@ import msgspec
 
 from interlock.cli.draw.axis import day_text, ticks
 from interlock.cli.draw.format import counted
+from interlock.cli.draw.svg import CHARACTER, head, number, text
 from interlock.cli.draw.zones import clock_changes, wall
 from interlock.simulation.forecast_model import Forecast, JobForecast, RunForecast
 
@@ -16,7 +17,6 @@ WIDTH = 1200
 ROW = 24
 TOP = 100  # height above the first row: title, figures, clock changes, axis
 BOTTOM = 44
-CHARACTER = 6.7
 LONGEST_NAME = 34
 MOST_ROWS = 500
 MOST_TRACKS = 4
@@ -25,19 +25,6 @@ NARROWEST = 1.5  # width of the shortest bar in pixels
 TELLABLE = 3.0  # least width of a run with its own bar, in pixels
 GAP = 1.0  # pixels between two bars
 LOWEST = 0.2  # share of a row's height
-
-COLOURS = {
-    "text": ("#1f2328", "#e6edf3"), ".dim": ("#57606a", "#9198a1"), ".paper": ("#ffffff", "#0d1117"),
-    ".stripe": ("#f6f8fa", "#161b22"), ".line": ("#d8dee4", "#30363d"), ".day": ("#8c959f", "#6e7681"),
-    ".change": ("#cf222e", "#f85149"), ".run": ("#1f6feb", "#4493f8"), ".many": ("#80b3ff", "#2a5a9e"),
-    ".wait": ("#e3b341", "#d29922"), ".missed": ("#cf222e", "#f85149"), ".bad": ("#8250df", "#ab7df8"),
-}  # fmt: skip
-"""colours on a light and a dark screen; written out, because some viewers know no CSS variables"""
-LINES = (".line", ".day", ".change")
-LAYOUT = (
-    "text{font:12px sans-serif}.title{font-size:16px;font-weight:bold}"
-    ".end{text-anchor:end}.middle{text-anchor:middle}.line,.day,.change{fill:none}.change{stroke-dasharray:3}"
-)
 LEGEND = {
     "run": "a run",
     "many": "several short runs, as high as their share of the time",
@@ -88,15 +75,7 @@ def gantt(forecast: Forecast, zone: tzinfo) -> str:
         if run.job_id in by_job:
             by_job[run.job_id].append(run)
     title = escape(f"What would run from {_time(forecast.start, zone)} to {_time(forecast.until, zone)} ({zone})")
-    size = f'viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"'
-    lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">',
-        f"<title>{title}</title>",
-        _style(),
-        f'<rect class="paper" width="{WIDTH}" height="{height}"/>',
-        _text(16, 28, title, "title"),
-        _text(16, 48, escape(_totals(forecast)), "dim"),
-    ]
+    lines = [*head(WIDTH, height, title), text(16, 48, escape(_totals(forecast)), "dim")]
     for place in range(0, len(jobs), 2):
         lines.append(f'<rect class="stripe" y="{TOP + ROW * place}" width="{WIDTH}" height="{ROW}"/>')
     lines += _axis(scale, zone, TOP + ROW * len(jobs))
@@ -104,19 +83,6 @@ def gantt(forecast: Forecast, zone: tzinfo) -> str:
         lines += _row(job, name, by_job[job.id], TOP + ROW * place, scale, zone)
     lines += [*_legend(height - 16, len(forecast.jobs) - len(jobs)), "</svg>", ""]
     return "\n".join(lines)
-
-
-def _style() -> str:
-    light, dark = (
-        "".join(f"{name}{{{'stroke' if name in LINES else 'fill'}:{both[place]}}}" for name, both in COLOURS.items())
-        for place in (0, 1)
-    )
-    return f"<style>{LAYOUT}{light}@media (prefers-color-scheme:dark){{{dark}}}</style>"
-
-
-def _text(x: float, y: float, text: str, kind: str = "") -> str:
-    named = f' class="{kind}"' if kind else ""
-    return f'<text{named} x="{_number(x)}" y="{_number(y)}">{text}</text>'
 
 
 def _totals(forecast: Forecast) -> str:
@@ -129,29 +95,29 @@ def _totals(forecast: Forecast) -> str:
 def _axis(scale: Scale, zone: tzinfo, bottom: int) -> Iterator[str]:
     for tick in ticks(scale.start, scale.until, zone, most=int((scale.right - scale.left) / 70)):
         x, kind = scale.x(tick.at), "day" if tick.is_day else "line"
-        yield f'<path class="{kind}" d="M{_number(x)} {TOP - 6}V{bottom}"/>'
-        yield _text(x, TOP - 11, tick.text, "middle" if tick.is_day else "middle dim")
+        yield f'<path class="{kind}" d="M{number(x)} {TOP - 6}V{bottom}"/>'
+        yield text(x, TOP - 11, tick.text, "middle" if tick.is_day else "middle dim")
     for change in clock_changes(scale.start, scale.until, zone):
         x = scale.x(change.at)
-        yield f'<path class="change" d="M{_number(x)} {TOP - 6}V{bottom}"><title>{change}</title></path>'
-        yield _text(x, TOP - 29, change.text, "middle")
+        yield f'<path class="change" d="M{number(x)} {TOP - 6}V{bottom}"><title>{change}</title></path>'
+        yield text(x, TOP - 29, change.text, "middle")
 
 
 def _legend(y: float, left_out: int) -> Iterator[str]:
     x = 16.0
-    for kind, text in LEGEND.items():
-        yield f'<rect class="{kind}" x="{_number(x)}" y="{y - 9}" width="14" height="{4 if kind == "missed" else 10}"/>'
-        yield _text(x + 20, y, text, "dim")
-        x += 46 + 6.1 * len(text)
+    for kind, meaning in LEGEND.items():
+        yield f'<rect class="{kind}" x="{number(x)}" y="{y - 9}" width="14" height="{4 if kind == "missed" else 10}"/>'
+        yield text(x + 20, y, meaning, "dim")
+        x += 46 + 6.1 * len(meaning)
     if left_out:
-        yield _text(WIDTH - 16, y, f"{counted(left_out, 'more job')} left out", "dim end")
+        yield text(WIDTH - 16, y, f"{counted(left_out, 'more job')} left out", "dim end")
 
 
 def _row(
     job: JobForecast, name: str, runs: Sequence[RunForecast], y: float, scale: Scale, zone: tzinfo
 ) -> Iterator[str]:
-    yield _text(16, y + 16, f"{escape(name)}<title>{escape(f'{job.id}: {job.schedule}')}</title>")
-    yield _text(scale.right + 10, y + 16, figures(job), "dim")
+    yield text(16, y + 16, f"{escape(name)}<title>{escape(f'{job.id}: {job.schedule}')}</title>")
+    yield text(scale.right + 10, y + 16, figures(job), "dim")
     count = min(max(1, job.most_at_once), MOST_TRACKS)
     height = (ROW - 8) / count
     for place, track in enumerate(_tracks(runs, count)):
@@ -218,7 +184,7 @@ def _draw(found: Sequence[Bar], y: float, height: float, zone: tzinfo) -> Iterat
     """Draw bars with tooltips, or one shape for each kind if there are very many."""
 
     def box(bar: Bar) -> Iterable[str]:
-        return map(_number, (bar.left, y + height * (1 - bar.share) / 2, bar.right - bar.left, height * bar.share))
+        return map(number, (bar.left, y + height * (1 - bar.share) / 2, bar.right - bar.left, height * bar.share))
 
     if len(found) <= MOST_ALONE:
         for bar in found:
@@ -240,7 +206,3 @@ def _tooltip(bar: Bar, zone: tzinfo) -> str:
 def _time(at: float, zone: tzinfo) -> str:
     time = wall(at, zone)
     return f"{day_text(time)} {time.year} {time:%H:%M}" + (f":{time:%S}" if time.second else "")
-
-
-def _number(value: float) -> str:
-    return f"{value:.1f}".removesuffix(".0")

@@ -160,16 +160,20 @@ def _step_name(step: RunInfo) -> str:
     return name.rpartition(".")[2] if "." in name else name
 
 
-STEPS = Listing[RunInfo](
-    "steps",
-    "",
-    Column("step", _step_name, on=SCREEN),
-    Column("step", "id", on=PIPE),
-    Column("job", "job_id"),
-    Column("state", colours=COLOURS),
-    Column("took", lambda step: took(step, time.time()), LENGTH),
-    Column("what", why, gives_way=True),
-)
+def steps_of(run: RunInfo) -> Listing[RunInfo]:
+    """Declare the listing of the steps of a run."""
+    begin = run.started_at or run.created_at
+    return Listing(
+        "steps",
+        "",
+        Column("step", _step_name, on=SCREEN),
+        Column("step", "id", on=PIPE),
+        Column("job", "job_id"),
+        Column("state", colours=COLOURS),
+        Column("after", lambda step: max(0.0, step.created_at - begin), LENGTH, spare=1),
+        Column("took", lambda step: took(step, time.time()), LENGTH),
+        Column("what", why, gives_way=True),
+    )
 
 
 def _tree(picture: Picture) -> list[tuple[str, Branch]]:
@@ -191,7 +195,8 @@ def lines_of(picture: Picture) -> Iterator[str]:
     for entry, _, seconds in stays(picture.history, time.time()):
         lasted = "" if seconds is None else f"{seconds:.3f}"
         yield tabbed("state", entry.after, exact(entry.at), lasted, entry.attempt, entry.reason)
-    yield from (f"step\t{STEPS.line(branch.run)}" for _, branch in _tree(picture))
+    steps = steps_of(run)
+    yield from (f"step\t{steps.line(branch.run)}" for _, branch in _tree(picture))
     yield from (tabbed("note", exact(note["at"]), note["text"]) for note in picture.notes)
     yield from (
         tabbed("violation", violation["constraint"], exact(violation["at"]), violation["message"])
@@ -241,7 +246,9 @@ def drawing(picture: Picture) -> Any:
         parts.append(ProgressBar(total=100, completed=run.progress.percent, width=BAR))
     parts += [Text(""), _timeline(picture.history, now)]
     if tree := _tree(picture):
-        parts += _titled("steps", [STEPS.table([branch.run for _, branch in tree], now, [lead for lead, _ in tree])])
+        parts += _titled(
+            "steps", [steps_of(run).table([branch.run for _, branch in tree], now, [lead for lead, _ in tree])]
+        )
     parts += _titled("notes", [_remark(note["at"], "", note["text"]) for note in picture.notes[-LAST_NOTES:]])
     violations = [
         _remark(violation["at"], f"{safe(violation['constraint'])} ", violation["message"])

@@ -1,15 +1,18 @@
 """`interlock show`."""
 
 import sys
+import time
 from typing import Annotated, Any
 
 from interlock.cli.draw.event_watch import draw, looks
+from interlock.cli.draw.flow_chart import flow_chart
 from interlock.cli.draw.picture import Picture, drawing, lines_of, scrolling
 from interlock.cli.draw.tables import present
 from interlock.cli.shared.options import FINDING, Flags, JsonOption, option, switch, takes
+from interlock.cli.shared.picture_file import check_writable, write_picture
 from interlock.cli.shared.server import RunArgument, client_of, run_of
 from interlock.client.http.client import Client
-from interlock.error import InterlockError, RunEnded, WaitTimeout
+from interlock.error import BadUse, InterlockError, RunEnded, WaitTimeout
 from interlock.fields.duration import seconds
 from interlock.interface.run_view import RunInfo
 from interlock.model.state import TERMINAL, State
@@ -23,13 +26,17 @@ def command(
     run: RunArgument,
     follow: Annotated[bool, switch("Keep showing the run until it has ended.", "--follow", "-f")] = False,
     wait: Annotated[str | None, option("[=DURATION]", "Wait for the run to end first, at most this long.")] = None,
+    svg: Annotated[str | None, option("FILE", "Draw the steps of a workflow into this file.")] = None,
     json: JsonOption = False,
 ) -> None:
     """Show a run: its facts, the timeline of its states, its steps, notes, violated constraints, webhooks, error,
     result and last log lines.
 
-    With `--wait`, the exit code says whether it succeeded."""
+    Piped, a step is a line with `step`, id, job, state, seconds from the start of the run to its own, seconds that it
+    took, and why, separated by tabs. With `--wait`, the exit code says whether it succeeded."""
     limit = seconds(wait, "--wait") if wait else None
+    if svg is not None:
+        check_writable(svg)
     with client_of(flags) as client:
         run_id = run_of(client, run)
         if follow:
@@ -41,6 +48,11 @@ def command(
         except (RunEnded, WaitTimeout) as error:
             failure = error
         picture = _picture(client, run_id)
+        if svg is not None:
+            graph = client.step_graph(run_id)
+            if graph is None and not picture.steps:
+                raise BadUse("--svg", f"run {run_id} has no steps; only workflows are drawn")
+            write_picture(svg, flow_chart(picture.run, picture.steps, graph, time.time()))
         present(json, picture._asdict, lambda: lines_of(picture), lambda: scrolling(picture))
         if failure is not None:
             raise failure

@@ -26,6 +26,7 @@ from interlock.interface.new_run_body import TriggerBody
 from interlock.interface.operation import Operation, Query
 from interlock.interface.run_builder import Instant, check_options, instant, new_run
 from interlock.interface.run_view import BulkInfo, LogPage, RunPage
+from interlock.interface.step_view import StepPage
 from interlock.model.audit import AuditEntry, AuditKind, AuditPage, AuditReport, Chain
 from interlock.model.delivery import DeliveryInfo, DeliveryPage, DeliveryState
 from interlock.model.job_info import Backfilled, JobInfo, JobPage, LoggedRun, Timetable
@@ -37,7 +38,7 @@ from interlock.wire.new_run import TriggerOptions
 from interlock.wire.operation import Order, Question
 
 T = TypeVar("T")
-Page = TypeVar("Page", ApprovalPage, AuditPage, DeliveryPage, JobPage, LetterPage, LogPage, RunPage)
+Page = TypeVar("Page", ApprovalPage, AuditPage, DeliveryPage, JobPage, LetterPage, LogPage, RunPage, StepPage)
 
 PAGE = 500
 
@@ -91,9 +92,14 @@ class JobOperations(RunAccess, AwaitedOperations):
             query = msgspec.structs.replace(query, cursor=page.next)
 
     async def _items(
-        self, operation: Operation[Page], query: Query, items: Callable[[Page], Sequence[T]], limit: int | None = None
+        self,
+        operation: Operation[Page],
+        query: Query,
+        items: Callable[[Page], Sequence[T]],
+        limit: int | None = None,
+        *path: str,
     ) -> AsyncIterator[T]:
-        async for page in self._pages(operation, query):
+        async for page in self._pages(operation, query, *path):
             for item in items(page)[:limit]:
                 yield item
             if limit is not None and (limit := limit - len(items(page))) <= 0:

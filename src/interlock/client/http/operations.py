@@ -19,7 +19,7 @@ from interlock.fields.duration import Duration
 from interlock.interface import operations as table
 from interlock.interface.bodies import ActedOn, BatchBody, BulkBody, CancelBody, Readiness, ReasonBody
 from interlock.interface.new_run_body import NewRunBody
-from interlock.interface.queries import LogsQuery, RunsQuery, ServiceLogsQuery, WaitQuery
+from interlock.interface.queries import LogsQuery, RunsQuery, ServiceLogsQuery, StepsQuery, WaitQuery
 from interlock.interface.run_builder import Instant, check_options, check_size, instant
 from interlock.interface.run_view import (
     BulkInfo,
@@ -33,6 +33,7 @@ from interlock.interface.run_view import (
     RunInfo,
     ServiceLine,
 )
+from interlock.interface.step_view import StepGraph
 from interlock.model.bulk import RunAction
 from interlock.model.child_info import ChildInfo
 from interlock.model.explanation import Explanation
@@ -232,6 +233,15 @@ class Operations(JobOperations):
         limit = asked.get("limit")
         query = filled(RunsQuery, **_choice(asked), live=asked.get("live"), limit=page_size(limit, PAGE))
         return self._items(table.runs, query, lambda page: page.runs, limit)
+
+    def steps(self, run_id: str, limit: int | None = None) -> AsyncIterator[RunInfo]:
+        """Yield the steps of a workflow run, or the items of a step, in the order in which they began."""
+        query = StepsQuery(limit=page_size(limit, PAGE))
+        return self._items(table.steps, query, lambda page: page.steps, limit, run_id)
+
+    async def step_graph(self, run_id: str) -> StepGraph | None:
+        """Return the graph with which a workflow run began; None for any other run."""
+        return (await self._call(table.steps, run_id, query=StepsQuery(limit=1))).graph
 
     async def act_on_many(
         self, action: RunAction | str, reason: str = "", *, everything: bool = False, **asked: Unpack[BulkFilter]

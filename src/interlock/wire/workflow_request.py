@@ -1,0 +1,32 @@
+"""Operations on workflow runs."""
+
+from typing import Annotated, ClassVar
+
+from interlock.error import BadCursor
+from interlock.fields.field import doc
+from interlock.model.workflow_info import WorkflowPage, WorkflowStatus
+from interlock.wire.operation import Http, Question
+from interlock.wire.parameter import FilterText, cursor_form
+
+
+class AskWorkflows(Question[WorkflowPage], frozen=True):
+    """List workflow runs. Workflow runs under way, newest first, and what each waits for. A workflow that is a step of
+    another is listed if it is halted, or with `steps`."""
+
+    job: Annotated[FilterText | None, doc("Only runs of this workflow.")] = None
+    tenant: Annotated[FilterText | None, doc("Only runs of this tenant.")] = None
+    status: Annotated[WorkflowStatus | None, doc("Only runs with this status.")] = None
+    steps: Annotated[bool, doc("Whether to list workflows that are steps of others.")] = False
+    limit: Annotated[int, doc("Most runs to return.", ge=1, le=1000)] = 100
+    cursor: Annotated[str | None, cursor_form("w.{1,1200}")] = None
+
+    http: ClassVar = Http("workflows", "GET /workflows")
+
+    @property
+    def before(self) -> str | None:
+        """Id of the run after which the page begins."""
+        if self.cursor is None:
+            return None
+        if len(self.cursor) < 2 or not self.cursor.startswith("w"):
+            raise BadCursor(self.cursor)
+        return self.cursor[1:]
