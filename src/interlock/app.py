@@ -11,12 +11,11 @@ from interlock.app_link import AppLink
 from interlock.client.submission import Call
 from interlock.error import BadHandler, BadUse, BadValue, CannotImport, DuplicateJob, DuplicateService, Repeated
 from interlock.fields.duration import Duration, seconds
-from interlock.fields.field_types import FieldPath, Rate
+from interlock.fields.field_types import WORD, FieldPath, Rate
 from interlock.job_function import JobDecorator, JobFunction
 from interlock.model.guard import NO_CONSTRAINTS, Actions, Constraints
 from interlock.model.job import SENSITIVITY, Job, KeyLimitFields, Priority, Retry, key_limit
 from interlock.model.labels import LABELS
-from interlock.model.policy.scanner import SCANNER_NAME
 from interlock.model.schedule.schedule import Schedule
 from interlock.model.session import SOME_OPTIONS, SessionFields
 from interlock.wire.new_run import RunOptions
@@ -197,7 +196,7 @@ class App(AppLink):
 
         It runs in a process of its own, with the lowest priority; one result may take as long as `output.timeout`.
         """
-        SCANNER_NAME.check(name, FieldPath("name"))
+        WORD.check(name, FieldPath("name"))
 
         def define(function: S) -> S:
             if name in self.scanners:

@@ -11,12 +11,12 @@ from interlock.config.tokens import SECRET, Token, Tokens
 from interlock.core.state import DEFAULT_LANES
 from interlock.error import BadValue
 from interlock.fields.field import doc, fields_of
-from interlock.fields.field_types import Choice, FieldPath, Kind, Schema, Size, Span, Table, Text, Texts, Whole
+from interlock.fields.field_types import WORD, Choice, FieldPath, Kind, Schema, Size, Span, Table, Text, Texts, Whole
 from interlock.fields.secret import SECRET_NAMES
 from interlock.fields.sockets import beside, http_socket, scheduler_socket
 from interlock.model.job import NAME
 from interlock.model.lane import LIMIT, LaneSpec, with_limits
-from interlock.model.pool import CAPABILITIES, DEFAULT_POOL, POOL_NAME, PROCESSES, SLOTS, WORKER_LABELS
+from interlock.model.pool import CAPABILITIES, DEFAULT_POOL, PROCESSES, SLOTS, WORKER_LABELS
 from interlock.model.session import SessionPatterns
 
 LANE_PREFIX = "INTERLOCK_LANE_"
@@ -137,7 +137,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     workers: Annotated[int, doc("Number of worker processes."), Whole(0, 1000)] = 1
     slots: Annotated[int, doc("Runs a worker executes at once."), SLOTS, Given(also="--max-parallel")] = 64
     processes: Annotated[int, doc("Further runs a worker executes at once, each in its own process."), PROCESSES] = 2
-    pool: Annotated[str, doc("Pool of the workers."), POOL_NAME] = DEFAULT_POOL
+    pool: Annotated[str, doc("Pool of the workers."), WORD] = DEFAULT_POOL
     worker_labels: Annotated[
         dict[str, str], doc("Labels of the workers; the flag may be repeated."), WORKER_LABELS, Given(flag="--label")
     ] = {}

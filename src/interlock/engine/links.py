@@ -9,7 +9,7 @@ from interlock.engine import logs
 from interlock.engine.present import Present
 from interlock.engine.requests import Requests
 from interlock.error import BadUse, InterlockError, Refused
-from interlock.fields.field_types import FieldPath
+from interlock.fields.field_types import WORD, FieldPath
 from interlock.model import pool as pools
 from interlock.ports.bus import Endpoint, Peer
 from interlock.wire import message as m
@@ -123,7 +123,7 @@ class Links(Endpoint):
         pool = hello.pool or pools.DEFAULT_POOL
         pools.SLOTS.check(hello.slots, FieldPath("slots"))
         pools.PROCESSES.check(hello.processes, FieldPath("processes"))
-        pools.POOL_NAME.check(pool, FieldPath("pool"))
+        WORD.check(pool, FieldPath("pool"))
         pools.CAPABILITIES.check(hello.capabilities, FieldPath("capabilities"))
         pools.WORKER_LABELS.check(hello.labels, FieldPath("labels"))
         if not hello.held:  # its pool may have changed while it was away, and it may finish its runs

@@ -15,18 +15,7 @@ import msgspec
 from msgspec import NODEFAULT, UNSET, Meta
 
 from interlock.error import BadUse, BadValue, InterlockError, MissingField, TooMany
-from interlock.fields.field_types import (
-    Choice,
-    FieldPath,
-    Kind,
-    NotAccepted,
-    Optional,
-    Schema,
-    Table,
-    Truth,
-    check_all,
-    did_you_mean,
-)
+from interlock.fields import field_types as kinds
 
 DEFINITION = "#/$defs/{}"
 T = TypeVar("T")
@@ -35,12 +24,12 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 class Field(msgspec.Struct, frozen=True, kw_only=True):
     name: str
-    kind: Kind
+    kind: kinds.Kind
     description: str = ""
     default: Any = UNSET
     extras: tuple[Any, ...] = ()  # whatever else the annotation holds
 
-    def schema(self) -> Schema:
+    def schema(self) -> kinds.Schema:
         found = {"description": self.description, **self.kind.schema()} if self.description else self.kind.schema()
         if isinstance(self.default, (str, int, float)) and self.default != "":
             text = self.kind.show(self.default)
@@ -92,7 +81,7 @@ def check_one_of(where: str, names: tuple[str, ...], given: Mapping[str, Any]) -
         raise BadUse(where, f"{rule}; give exactly one of {', '.join(names)}")
 
 
-class Nested(Kind):
+class Nested(kinds.Kind):
     """A struct: in a document a mapping of its fields, or a text that stands for one of them. With `only` some fields
     it stays a mapping."""
 
@@ -104,7 +93,7 @@ class Nested(Kind):
         found = settable(self.struct)
         return {name: found[name] for name in self.only} if self.only else found
 
-    def check(self, value: Any, place: FieldPath) -> Any:
+    def check(self, value: Any, place: kinds.FieldPath) -> Any:
         if isinstance(value, self.struct) or (self.only and place.document is None):
             return value
         if self.text_for and isinstance(value, str):
@@ -114,7 +103,7 @@ class Nested(Kind):
         found = value if place.document is None else read_fields(self.fields, value, place, self.struct.one_of)
         return found if self.only else self._made(found, place)
 
-    def _made(self, fields: dict[str, Any], place: FieldPath) -> Checked:
+    def _made(self, fields: dict[str, Any], place: kinds.FieldPath) -> Checked:
         try:
             return self.struct(**fields)
         except InterlockError as error:
@@ -124,25 +113,25 @@ class Nested(Kind):
             # The struct stands in several places, and does not know in which.
             raise BadUse(str(place.at(field)), str(error).removeprefix(f"{field}: ")) from error
 
-    def schema(self) -> Schema:
-        found: Schema = {"$ref": DEFINITION.format(self.struct.__name__)}
+    def schema(self) -> kinds.Schema:
+        found: kinds.Schema = {"$ref": DEFINITION.format(self.struct.__name__)}
         return {"anyOf": [{"type": "string"}, found]} if self.text_for else found
 
 
-class Several(Kind):
+class Several(kinds.Kind):
     """A struct, or a list of them."""
 
     def __init__(self, each: Nested, most: int = 16) -> None:
         self.each, self.most = each, most
 
-    def check(self, value: Any, place: FieldPath) -> tuple[Any, ...]:
+    def check(self, value: Any, place: kinds.FieldPath) -> tuple[Any, ...]:
         if not isinstance(value, (list, tuple)):
             return (self.each.check(value, place),)
         if len(value) > self.most:
             raise TooMany(str(place), len(value), self.most)
-        return tuple(check_all((place.at(number), self.each, one) for number, one in enumerate(value)))
+        return tuple(kinds.check_all((place.at(number), self.each, one) for number, one in enumerate(value)))
 
-    def schema(self) -> Schema:
+    def schema(self) -> kinds.Schema:
         one = self.each.schema()
         return {"anyOf": [*one.get("anyOf", [one]), {"type": "array", "items": one, "maxItems": self.most}]}
 
@@ -150,7 +139,7 @@ class Several(Kind):
 class Some(Nested):
     """Any of the fields of a struct: a mapping of those given, checked."""
 
-    def check(self, value: Any, place: FieldPath) -> dict[str, Any]:
+    def check(self, value: Any, place: kinds.FieldPath) -> dict[str, Any]:
         if place.document is not None:
             return read_fields(self.fields, value, place)
         if not isinstance(value, Mapping):
@@ -158,10 +147,10 @@ class Some(Nested):
         found = {name: self.known(name, place).kind.check(one, place.at(name)) for name, one in value.items()}
         return {name: one for name, one in found.items() if one is not None}
 
-    def known(self, name: str, place: FieldPath) -> Field:
+    def known(self, name: str, place: kinds.FieldPath) -> Field:
         """Return the field with this name."""
         if name not in self.fields:
-            rule = f"one of {', '.join(self.fields)}{did_you_mean(str(name), self.fields)}"
+            rule = f"one of {', '.join(self.fields)}{kinds.did_you_mean(str(name), self.fields)}"
             raise BadValue(str(place), name, rule)
         return self.fields[name]
 
@@ -170,7 +159,7 @@ class Some(Nested):
 
 
 def read_fields(
-    fields: Mapping[str, Field], given: Any, place: FieldPath, one_of: tuple[str, ...] = ()
+    fields: Mapping[str, Field], given: Any, place: kinds.FieldPath, one_of: tuple[str, ...] = ()
 ) -> dict[str, Any]:
     """Read a mapping of a document; raise `NotAccepted` once every fault in it is recorded. Null leaves out an
     optional field."""
@@ -179,7 +168,7 @@ def read_fields(
     if not isinstance(given, dict):
         raise BadValue(str(place), given, f"a mapping of {', '.join(fields)}")
     faults = {
-        str(place.at(name)): f"{place.at(name)}: unknown field{did_you_mean(name, fields)}"
+        str(place.at(name)): f"{place.at(name)}: unknown field{kinds.did_you_mean(name, fields)}"
         for name in given
         if name not in fields
     }
@@ -197,9 +186,9 @@ def read_fields(
         for name, field in fields.items()
         if name in given and name not in missing and not (given[name] is None and field.default is None)
     }
-    found = check_all((place.at(name), fields[name].kind, value) for name, value in known.items())
+    found = kinds.check_all((place.at(name), fields[name].kind, value) for name, value in known.items())
     if faults:
-        raise NotAccepted
+        raise kinds.NotAccepted
     return dict(zip(known, found, strict=True))
 
 
@@ -229,45 +218,45 @@ def settable(struct: type[msgspec.Struct]) -> dict[str, Field]:
 
 
 @cache
-def _checks(struct: type[Checked]) -> list[tuple[str, Kind, Any, FieldPath]]:
+def _checks(struct: type[Checked]) -> list[tuple[str, kinds.Kind, Any, kinds.FieldPath]]:
     prefix = f"{struct.where}." if struct.where else ""
-    return [(one.name, one.kind, one.default, FieldPath(prefix + one.name)) for one in fields_of(struct).values()]
+    return [(one.name, one.kind, one.default, kinds.FieldPath(prefix + one.name)) for one in fields_of(struct).values()]
 
 
-def _kind_of(hint: Any) -> Kind | None:
+def _kind_of(hint: Any) -> kinds.Kind | None:
     if get_origin(hint) is Annotated:
         base, *extras = get_args(hint)
-        kind = next((extra for extra in extras if isinstance(extra, Kind)), None)
-        return _kind_of(base) if kind is None else Optional(kind) if NoneType in get_args(base) else kind
+        kind = next((extra for extra in extras if isinstance(extra, kinds.Kind)), None)
+        return _kind_of(base) if kind is None else kinds.Optional(kind) if NoneType in get_args(base) else kind
     if get_origin(hint) in (Union, UnionType):
-        kinds = [_kind_of(arg) for arg in get_args(hint) if arg is not NoneType]
-        return Optional(kinds[0]) if len(kinds) == 1 and kinds[0] is not None else None
+        below = [_kind_of(arg) for arg in get_args(hint) if arg is not NoneType]
+        return kinds.Optional(below[0]) if len(below) == 1 and below[0] is not None else None
     if not isinstance(hint, type):
         return None
     if hint is bool:
-        return Truth()
+        return kinds.Truth()
     if issubclass(hint, StrEnum):
-        return Choice(*hint, make=hint)
+        return kinds.Choice(*hint, make=hint)
     return Nested(hint) if issubclass(hint, Checked) else None
 
 
-def object_schema(fields: Iterable[Field], one_of: tuple[str, ...] = ()) -> Schema:
+def object_schema(fields: Iterable[Field], one_of: tuple[str, ...] = ()) -> kinds.Schema:
     fields = list(fields)
-    found: Schema = {"type": "object", "properties": {field.name: field.schema() for field in fields}}
+    found: kinds.Schema = {"type": "object", "properties": {field.name: field.schema() for field in fields}}
     required = [field.name for field in fields if field.default is UNSET]
     found |= {"required": required} if required else {}
     if one_of:
-        given: Schema = {"not": {"enum": [None, False]}}
+        given: kinds.Schema = {"not": {"enum": [None, False]}}
         found["oneOf"] = [{"required": [name], "properties": {name: given}} for name in one_of]
     return found | {"additionalProperties": False}
 
 
-def definitions(fields: Iterable[Field]) -> dict[str, Schema]:
+def definitions(fields: Iterable[Field]) -> dict[str, kinds.Schema]:
     """Return the schema of every struct below these fields, by its name."""
-    found: dict[str, Schema] = {}
+    found: dict[str, kinds.Schema] = {}
     for field in fields:
-        kind = field.kind.kind if isinstance(field.kind, Optional) else field.kind
-        kind = kind.each if isinstance(kind, Several | Table) else kind
+        kind = field.kind.kind if isinstance(field.kind, kinds.Optional) else field.kind
+        kind = kind.each if isinstance(kind, Several | kinds.Table) else kind
         if isinstance(kind, Nested):
             below = kind.fields.values()
             schema = object_schema(below, kind.struct.one_of)

@@ -147,6 +147,10 @@ class Word(Text):
         return {"anyOf": [text, {"type": fitting}]} if fitting else text
 
 
+WORD = Word(NAME, NAME_RULE.format(64))  # a name of a lane, a pool, a label
+JOB_WORD = Word(JOB_NAME, NAME_RULE.format(128))  # a name of a job, a topic, a rule
+
+
 class Optional(Kind):
     """Another kind, or nothing."""
 
@@ -281,6 +285,9 @@ class Span(Kind):
             if value >= size and value % size == 0:
                 return f"{value / size:g}{unit}"
         return f"{value * 1000:g}ms" if 0 < value < 1 else f"{value:g}s"
+
+
+POSITIVE_SPAN = Span(positive=True)
 
 
 class Rate(Kind):

@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 import msgspec
 
 from interlock.error import BadUse, BadValue, MissingField, NotHere
+from interlock.fields import field_types as kinds
 from interlock.fields import payload
 from interlock.fields.duration import Duration, checked
 from interlock.fields.field import Checked, Nested, Several, doc, refuse_others
-from interlock.fields.field_types import JOB_NAME, NAME_RULE, FieldPath, Kind, Schema, Span, Text, Texts, Whole, Word
 from interlock.fields.json_form import Time
 
 LONGEST_URL = 2000
@@ -22,21 +22,20 @@ DEEPEST = 16  # runs in a chain that each triggered the next
 FILLED = ("run", "job", "tenant", "type", "state", "reason", "error", "attempt", "violations", "time", "id")
 """names that a template may use"""
 
-OTHER_JOB = Word(JOB_NAME, NAME_RULE.format(128))
-VARIABLE = Word("[A-Za-z_][A-Za-z0-9_]{0,127}", "the name of an environment variable")
+VARIABLE = kinds.Word("[A-Za-z_][A-Za-z0-9_]{0,127}", "the name of an environment variable")
 
 
-class Payload(Kind):
+class Payload(kinds.Kind):
     """Arguments of a run, as JSON; only a document's are checked here."""
 
-    def check(self, value: Any, place: FieldPath) -> Any:
+    def check(self, value: Any, place: kinds.FieldPath) -> Any:
         if place.document is not None:
             if not isinstance(value, dict):
                 raise BadValue(str(place), value, "a mapping of arguments")
             payload.encode(value, str(place))
         return value
 
-    def schema(self) -> Schema:
+    def schema(self) -> kinds.Schema:
         return {"type": "object"}
 
 
@@ -54,11 +53,11 @@ def without_query(url: str) -> str:
     return urlsplit(url)._replace(query="", fragment="").geturl()
 
 
-class Url(Text):
+class Url(kinds.Text):
     def __init__(self) -> None:
         super().__init__("[!-~]+", "a URL that begins with http:// or https://", accepts=is_url)
 
-    def check(self, value: Any, place: FieldPath) -> str:
+    def check(self, value: Any, place: kinds.FieldPath) -> str:
         if isinstance(value, str) and "@" in value.partition("://")[2].partition("/")[0]:
             raise BadUse(
                 str(place),
@@ -70,10 +69,10 @@ class Url(Text):
 URL = Url()
 
 
-class BodyTemplate(Text):
+class BodyTemplate(kinds.Text):
     """A template: `$job` stands for the id of the job."""
 
-    def check(self, value: Any, place: FieldPath) -> str:
+    def check(self, value: Any, place: kinds.FieldPath) -> str:
         template = Template(super().check(value, place))
         if not template.is_valid():
             raise BadUse(str(place), "has a $ that no name follows; write $$ for a literal dollar sign")
@@ -135,7 +134,7 @@ class Hook(Checked, frozen=True, kw_only=True, omit_defaults=True):
     )
     secret_env: Annotated[str | None, doc("Variable with the secret that signs the request."), VARIABLE] = None
     token_env: Annotated[str | None, doc("Variable with a token for the header `Authorization`."), VARIABLE] = None
-    timeout: Annotated[AnyTime, doc("Time for the answer."), Span("10ms", "5m")] = 10.0
+    timeout: Annotated[AnyTime, doc("Time for the answer."), kinds.Span("10ms", "5m")] = 10.0
     on_error: Annotated[
         AnyOnError,
         doc(
@@ -148,8 +147,8 @@ class Hook(Checked, frozen=True, kw_only=True, omit_defaults=True):
 class Check(Checked, frozen=True, kw_only=True, omit_defaults=True):
     """A constraint of your own: a job whose result decides."""
 
-    job: Annotated[str, doc("Job that checks: it returns true, or the text of the violation."), OTHER_JOB]
-    timeout: Annotated[AnyTime, doc("Time for the answer."), Span(positive=True)] = 60.0
+    job: Annotated[str, doc("Job that checks: it returns true, or the text of the violation."), kinds.JOB_WORD]
+    timeout: Annotated[AnyTime, doc("Time for the answer."), kinds.POSITIVE_SPAN] = 60.0
     on_error: Annotated[AnyOnError, doc("If the check fails or is late: `fail` the run, `skip` it, or `allow` it.")] = (
         OnError.FAIL
     )
@@ -179,25 +178,25 @@ class Constraints(Checked, frozen=True, kw_only=True, omit_defaults=True):
     max_concurrent_runs: Annotated[
         int | None,
         doc("Most of its runs that may be live at once. By default, only scheduled occurrences exclude each other."),
-        Whole(1),
-    ] = None  # fmt: skip
+        kinds.Whole(1),
+    ] = None
     require_previous_success: Annotated[bool, doc("Whether the previous run must have succeeded.")] = False
     catch_up_window: Annotated[
-        AnyTime | None, doc("Longest delay after its due time at which a run may still start."), Span()
+        AnyTime | None, doc("Longest delay after its due time at which a run may still start."), kinds.Span()
     ] = None
     pre_run_hook: Annotated[AnyHook, doc("Request before a run."), Nested(Hook, "url")] = None
     checks: Annotated[Checks, doc("Jobs that must approve a run before it starts."), Several(Nested(Check, "job"))] = ()
     recheck_on_retry: Annotated[
         Names, doc("Constraints to check again before each retry."),
-        Texts(Word("|".join(RECHECKED), f"one of {', '.join(RECHECKED)}"), make=tuple),
+        kinds.Texts(kinds.Word("|".join(RECHECKED), f"one of {', '.join(RECHECKED)}"), make=tuple),
     ] = ()  # fmt: skip
     max_expected_run_time: Annotated[
-        AnyTime | None, doc("Run time after which a run counts as late."), Span(positive=True)
+        AnyTime | None, doc("Run time after which a run counts as late."), kinds.POSITIVE_SPAN
     ] = None
     max_allowed_run_time: Annotated[
         AnyTime | None,
         doc("Run time after which a run is asked to stop; the same as `max_runtime`."),
-        Span(positive=True),
+        kinds.POSITIVE_SPAN,
     ] = None
     post_run_hook: Annotated[AnyHook, doc("Request after a run has done its work."), Nested(Hook, "url")] = None
 
@@ -219,11 +218,11 @@ NO_CONSTRAINTS = Constraints()
 EVENTS = ("on_constraint_violation", "on_failure", "on_success", "on_late")  # fields of a job with actions
 
 
-Delay = Annotated[AnyTime, doc("For `retry_later`: time until constraints are checked again."), Span("1s")]
+Delay = Annotated[AnyTime, doc("For `retry_later`: time until constraints are checked again."), kinds.Span("1s")]
 Limit = Annotated[
     AnyTime | None,
     doc("For `wait` and `retry_later`: longest time from the first violation. For `call`: longest time of its run."),
-    Span(positive=True),
+    kinds.POSITIVE_SPAN,
 ]
 IfItFails = Annotated[
     AnyOnError, doc("If the action fails or reaches its limit: `fail` the run, `skip` it, or `allow` it.")
@@ -287,12 +286,12 @@ class Action(Checked, frozen=True, kw_only=True, omit_defaults=True):
     token_env: Annotated[
         str | None, doc("For `webhook`: variable with a token for the header `Authorization`."), VARIABLE
     ] = None
-    timeout: Annotated[AnyTime, doc("For `webhook`: time for the answer to one try."), Span("10ms", "5m")] = 10.0
+    timeout: Annotated[AnyTime, doc("For `webhook`: time for the answer to one try."), kinds.Span("10ms", "5m")] = 10.0
     format: Annotated[AnyFormat, doc("For `webhook`: `cloudevents`, `slack` or `discord`.")] = Format.CLOUDEVENTS
     body: Annotated[str | None, doc("For `webhook`: template of the body, JSON with `$job`, `$run` …"), BODY] = None
     ordered: Annotated[bool, doc("For `webhook`: whether requests to this target keep their order.")] = False
-    give_up_after: Annotated[AnyTime, doc("For `webhook`: time for all tries."), Span("1s", "30d")] = 86400.0
-    job: Annotated[str | None, doc("For `trigger_job` and `call`: job to run."), OTHER_JOB] = None
+    give_up_after: Annotated[AnyTime, doc("For `webhook`: time for all tries."), kinds.Span("1s", "30d")] = 86400.0
+    job: Annotated[str | None, doc("For `trigger_job` and `call`: job to run."), kinds.JOB_WORD] = None
     payload: Annotated[
         dict[str, Any] | None, doc("For `trigger_job`: arguments; by default the job's own."), Payload()
     ] = None

@@ -10,21 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NotRequired, Self, T
 import msgspec
 
 from interlock.error import BadUse, BadValue, InterlockError, MissingField
+from interlock.fields import field_types as kinds
 from interlock.fields.field import Checked, Field, Nested, Some, doc, settable
-from interlock.fields.field_types import (
-    JOB_NAME,
-    NAME_RULE,
-    Choice,
-    FieldPath,
-    Rate,
-    Span,
-    Text,
-    Texts,
-    Whole,
-    Word,
-    did_you_mean,
-)
-from interlock.fields.field_types import NAME as SHORT_NAME
 from interlock.model import guard
 from interlock.model.labels import LABELS
 from interlock.model.lane import CRON, MAIN
@@ -35,8 +22,8 @@ from interlock.model.session import SOME_OPTIONS
 from interlock.model.work import WORK_FIELDS, JobRun, Work
 from interlock.model.workflow import Workflow
 
-JOB_ID = re.compile(JOB_NAME)
-NAME = re.compile(SHORT_NAME)
+JOB_ID = re.compile(kinds.JOB_NAME)
+NAME = re.compile(kinds.NAME)
 LONGEST_VALUE = 128  # bytes of a value that a limit counts; a longer one counts by its digest
 RETRIES_OF_SCHEDULED = 3  # retries of a run of a job with a schedule other than `once`, unless the job says otherwise
 
@@ -45,8 +32,8 @@ if TYPE_CHECKING:
 else:
     Tags = tuple[str, ...]  # as they are kept
 
-TAGS = Texts(
-    Word(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,63}", "a name of letters, digits and '_-.:/', up to 64 long"),
+TAGS = kinds.Texts(
+    kinds.Word(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,63}", "a name of letters, digits and '_-.:/', up to 64 long"),
     expected="a list of names",
     make=tuple,
 )
@@ -71,7 +58,7 @@ class Sensitivity(StrEnum):
     SECRET = "secret"
 
 
-SENSITIVITY = Choice(*Sensitivity, make=Sensitivity)
+SENSITIVITY = kinds.Choice(*Sensitivity, make=Sensitivity)
 
 RANKS = {priority: rank for rank, priority in enumerate(Priority)}
 """place of each priority in the order of a lane"""
@@ -83,10 +70,10 @@ class KeyLimit(Checked, frozen=True, kw_only=True, gc=False):
 
     where: ClassVar[str] = "limit"
 
-    key: Annotated[str, doc("Argument whose value is counted. Runs without it count as those with null."), Text()]
-    max: Annotated[int | None, doc("Runs with one value that may execute at once."), Whole(1)] = None
-    rate: Annotated[float | None, doc("Maximum rate of starts with one value, such as `10/s`."), Rate()] = None
-    burst: Annotated[int, doc("Starts with one value allowed at once after an idle period."), Whole(1)] = 1
+    key: Annotated[str, doc("Argument whose value is counted. Runs without it count as those with null."), kinds.Text()]
+    max: Annotated[int | None, doc("Runs with one value that may execute at once."), kinds.Whole(1)] = None
+    rate: Annotated[float | None, doc("Maximum rate of starts with one value, such as `10/s`."), kinds.Rate()] = None
+    burst: Annotated[int, doc("Starts with one value allowed at once after an idle period."), kinds.Whole(1)] = 1
 
     def check(self) -> None:
         if self.max is None and self.rate is None:
@@ -114,7 +101,7 @@ class KeyLimitFields(TypedDict):
 
 
 def key_limit(given: KeyLimitFields) -> KeyLimit:
-    found = Some(KeyLimit).check(given, FieldPath(KeyLimit.where))
+    found = Some(KeyLimit).check(given, kinds.FieldPath(KeyLimit.where))
     if "key" not in found:
         raise MissingField(f"{KeyLimit.where}.key")
     return KeyLimit(**found)
@@ -136,20 +123,20 @@ class Job(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A definition as the scheduler knows it; `version` changes whenever anything else in it does. The fields with a
     description are those of a document `kind: Job` and of a body over HTTP."""
 
-    id: Annotated[str, doc("Name of the job."), Word(JOB_ID.pattern, NAME_RULE.format(128))]
+    id: Annotated[str, doc("Name of the job."), kinds.JOB_WORD]
     schedule: Annotated[Schedule | None, doc("When it runs; without one, when it is submitted or triggered.")] = None
     payload: Annotated[dict[str, Any] | None, doc("Default arguments of its runs."), guard.Payload()] = None
     lane: Annotated[
         str | None,
         doc("Lane whose slots its runs take; default `cron` for occurrences of its schedule, `main` for other runs."),
-        Word(NAME.pattern, NAME_RULE.format(64)),
+        kinds.WORD,
     ] = None
     priority: Annotated[Priority, doc("Its runs' place in the lane: `critical`, `interactive` or `batch`.")] = (
         Priority.INTERACTIVE
     )
     retry: Annotated[Retry, doc("How often and when a failed run is tried again.")] = Retry()
-    rate: Annotated[float | None, doc("Maximum start rate, such as `10/s`."), Rate()] = None
-    burst: Annotated[int, doc("Starts allowed at once after an idle period."), Whole(1)] = 1
+    rate: Annotated[float | None, doc("Maximum start rate, such as `10/s`."), kinds.Rate()] = None
+    burst: Annotated[int, doc("Starts allowed at once after an idle period."), kinds.Whole(1)] = 1
     limit: Annotated[
         KeyLimit | None, doc("Most runs at once, and the highest rate of starts, for each value of an argument.")
     ] = None
@@ -157,22 +144,20 @@ class Job(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False):
         dict[str, Any] | None, doc("Options of the sessions that its runs are submitted to."), SOME_OPTIONS
     ] = None
     deadline: Annotated[
-        float | None, doc("Time from its due time within which a run must end."), Span(positive=True)
+        float | None, doc("Time from its due time within which a run must end."), kinds.POSITIVE_SPAN
     ] = None
     max_runtime: Annotated[
         float | None,
         doc("Longest time from the first start of a run; `grace` to stop comes on top."),
-        Span(positive=True),
+        kinds.POSITIVE_SPAN,
     ] = None
     max_runtime_per_attempt: Annotated[bool, doc("Whether `max_runtime` counts anew for each attempt.")] = False
-    max_crashes: Annotated[int, doc("Times a run may lose its process."), Whole(0)] = 3
+    max_crashes: Annotated[int, doc("Times a run may lose its process."), kinds.Whole(0)] = 3
     grace: Annotated[
-        float, doc("Time between the request to stop, TERM and KILL; a process gets TERM at once."), Span()
+        float, doc("Time between the request to stop, TERM and KILL; a process gets TERM at once."), kinds.Span()
     ] = 10.0
     topic: Annotated[
-        str | None,
-        doc("Topic by which policies and pools match it; default: its id."),
-        Word(JOB_NAME, NAME_RULE.format(128)),
+        str | None, doc("Topic by which policies and pools match it; default: its id."), kinds.JOB_WORD
     ] = None
     capabilities: Annotated[Tags, doc("Abilities that its runs use, for policies."), TAGS] = ()
     risk_tags: Annotated[Tags, doc("Risks of its runs, for policies."), TAGS] = ()
@@ -299,7 +284,7 @@ def check_lane(job: Job, lanes: Iterable[str]) -> None:
     """Refuse a job in a lane that is not declared."""
     if job.lane is not None and job.lane not in (declared := list(lanes)):
         raise BadValue(
-            "lane", job.lane, f"declared; use one of {', '.join(declared)}{did_you_mean(job.lane, declared)}"
+            "lane", job.lane, f"declared; use one of {', '.join(declared)}{kinds.did_you_mean(job.lane, declared)}"
         )
 
 

@@ -4,12 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from interlock.error import BadValue, NotHere, Repeated, TooMany
-from interlock.fields.field_types import NAME, NAME_RULE, FieldPath, Kind, Schema, Word
+from interlock.fields.field_types import NAME, WORD, FieldPath, Kind, Schema, Word
 
 BYPASSED = "safety_bypassed"  # label of a run that started without a verdict; nobody else may set it
 SAGA_LABELS = ("saga_compensation", "is_compensation", "saga_workflow_id")  # of a run that undoes a step
 MOST_LABELS, LONGEST_LABEL = 16, 256
-_NAME = Word(NAME, NAME_RULE.format(64))
 _TEXT = Word(rf"[\s\S]{{0,{LONGEST_LABEL}}}", f"a text of up to {LONGEST_LABEL} characters")
 
 
@@ -27,7 +26,7 @@ class Labels(Kind):
         if len(value) > self.most:
             raise TooMany(str(place), len(value), self.most)
         for name in value:
-            _NAME.check(name, place)
+            WORD.check(name, place)
             if name == BYPASSED:
                 raise NotHere(str(place), name, "as a label of yours", "the scheduler alone sets it")
         return {name: _TEXT.check(text, place.at(name)) for name, text in value.items()}

@@ -99,8 +99,7 @@ class LaneInfo(LaneValues, frozen=True, kw_only=True):
     waiting: Annotated[int, doc("Runs that wait for a slot.")]
     oldest_wait: Annotated[float | None, doc("Seconds of the longest wait so far; null if no run waits.")]
     declared: Annotated[
-        LaneValues | None,
-        doc("Declared values, before changes at run time; null for a lane created at run time."),
+        LaneValues | None, doc("Declared values, before changes at run time; null for a lane created at run time.")
     ]
 
 

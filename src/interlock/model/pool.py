@@ -8,8 +8,8 @@ import msgspec
 
 from interlock.error import BadUse, BadValue, Repeated
 from interlock.fields.field import Checked, doc
-from interlock.fields.field_types import NAME_RULE, FieldPath, Number, Schema, Texts, Whole, Word, did_you_mean
-from interlock.model.job import NAME, TAGS, Tags
+from interlock.fields.field_types import FieldPath, Number, Schema, Texts, Whole, Word, did_you_mean
+from interlock.model.job import TAGS, Tags
 from interlock.model.labels import Labels
 from interlock.model.policy.output import GLOB
 
@@ -18,7 +18,6 @@ EVERYTHING = "*"  # a topic or a capability that stands for all
 OFFERS = Texts(Word(r"\*|[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,63}", "a capability, or '*' for all"), make=tuple)
 
 MOST = 100  # labels, and capabilities, of a worker
-POOL_NAME = Word(NAME.pattern, NAME_RULE.format(64))
 WORKER_LABELS = Labels(MOST)
 CAPABILITIES = Texts(TAGS.each, expected=f"a list of up to {MOST} capabilities", most=MOST)
 SLOTS, PROCESSES = Whole(1, 100_000), Whole(1, 10_000)

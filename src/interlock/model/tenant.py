@@ -8,8 +8,8 @@ import msgspec
 
 from interlock.error import BadUse
 from interlock.fields.field import Checked, doc
-from interlock.fields.field_types import NAME_RULE, Rate, Texts, Word
-from interlock.model.job import NAME, Tags
+from interlock.fields.field_types import WORD, Rate, Texts
+from interlock.model.job import Tags
 from interlock.model.labels import LABELS
 from interlock.model.lane import LIMIT
 
@@ -36,9 +36,7 @@ class TenantSpec(Checked, frozen=True, kw_only=True):
         OverLimit,
         doc("Above `rate` and `max_running`, runs `wait`, or a submit is refused with `tenant_limit` (`refuse`)."),
     ] = OverLimit.WAIT
-    lanes: Annotated[
-        Tags, doc("Lanes that it may use; default: all."), Texts(Word(NAME.pattern, NAME_RULE.format(64)), make=tuple)
-    ] = ()
+    lanes: Annotated[Tags, doc("Lanes that it may use; default: all."), Texts(WORD, make=tuple)] = ()
     labels: Annotated[
         Mapping[str, str], doc("Labels of its runs; those of the job and of the submit win."), LABELS
     ] = {}

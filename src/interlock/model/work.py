@@ -16,7 +16,6 @@ from interlock.fields.field import Checked, doc, settable
 FUNCTION = re.compile(r"([^\W\d]\w*(\.[^\W\d]\w*)*|[^\x00\n]*\.py):[^\W\d]\w*(\.[^\W\d]\w*)*")
 FILLED = r"[^\x00]*[^\x00\s][^\x00]*"  # text that is more than white space
 MEMORY = kinds.Size(1, 2**50)
-OTHER_JOB = kinds.Word(kinds.JOB_NAME, kinds.NAME_RULE.format(128))
 
 
 class FunctionName(kinds.Text):
@@ -109,7 +108,7 @@ class FunctionWork(BaseWork, Checked, frozen=True, kw_only=True, omit_defaults=T
 class JobWork(BaseWork, Checked, frozen=True, kw_only=True, omit_defaults=True, tag="job"):
     """The function of a job of the app; every other option is the own one of the job with this work."""
 
-    job: Annotated[str, OTHER_JOB]
+    job: Annotated[str, kinds.JOB_WORD]
 
     @property
     def function_of(self) -> str:
@@ -144,7 +143,7 @@ class JobRun(Checked, frozen=True, kw_only=True):
         str | None, doc("A text for `/bin/sh`, run in the same way."), kinds.Word(FILLED, "text for the shell")
     ] = None
     function: Annotated[str | None, doc("Function, as `module:name` or `path/file.py:name`."), FunctionName()] = None
-    job: Annotated[str | None, doc("Job of the app, by its id: runs the function of that job."), OTHER_JOB] = None
+    job: Annotated[str | None, doc("Job of the app, by its id: runs the function of that job."), kinds.JOB_WORD] = None
 
     @property
     def work(self) -> Work:

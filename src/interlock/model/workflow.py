@@ -7,9 +7,8 @@ from typing import Annotated, Any, ClassVar
 
 import msgspec
 
+from interlock.fields import field_types as kinds
 from interlock.fields.field import Checked, Field, Nested, Several, doc, settable
-from interlock.fields.field_types import JOB_NAME, NAME_RULE, Choice, FieldPath, Kind, Schema, Span, Texts, Whole, Word
-from interlock.fields.field_types import NAME as SHORT_NAME
 from interlock.fields.template import Arguments, Condition, Items, Template, expressions
 from interlock.model.labels import LABELS
 from interlock.model.retry import Retry
@@ -19,7 +18,7 @@ MOST_STEPS = 200
 MOST_ITEMS = 1000
 MOST_LEVELS = 16
 STEP_NAME = r"[A-Za-z_][A-Za-z0-9_]{0,63}"
-STEP_RULE = "a name of letters, digits and '_', up to 64 long"
+STEP_WORD = kinds.Word(STEP_NAME, "a name of letters, digits and '_', up to 64 long")
 BUILT_IN = "interlock."  # prefix of the ids of built-in jobs
 SLEEP, GROUP = BUILT_IN + "sleep", BUILT_IN + "group"
 _KINDS = ("job", "run", "workflow", "sleep", "until")
@@ -33,21 +32,21 @@ class Then(StrEnum):
 class OnError(Checked, frozen=True, kw_only=True, omit_defaults=True):
     """What follows a step that did not succeed."""
 
-    step: Annotated[str | None, doc("Step that runs then, and only then."), Word(STEP_NAME, STEP_RULE)] = None
+    step: Annotated[str | None, doc("Step that runs then, and only then."), STEP_WORD] = None
     then: Annotated[
-        Then, doc("`fail` the workflow, or `continue` as if the step were done."), Choice(*Then, make=Then)
+        Then, doc("`fail` the workflow, or `continue` as if the step were done."), kinds.Choice(*Then, make=Then)
     ] = Then.FAIL
 
 
-class _When(Kind):
+class _When(kinds.Kind):
     """An instant, checked when the step starts if it is an expression."""
 
-    def check(self, value: Any, place: FieldPath) -> Any:
+    def check(self, value: Any, place: kinds.FieldPath) -> Any:
         from interlock.model.schedule.schedule import instant  # its module needs fields that this one gives
 
         return value if isinstance(value, float) else instant(value, str(place))
 
-    def schema(self) -> Schema:
+    def schema(self) -> kinds.Schema:
         return {"type": ["string", "number"]}
 
 
@@ -64,14 +63,14 @@ class Undo(msgspec.Struct, frozen=True, omit_defaults=True):
 class Compensate(Checked, frozen=True, kw_only=True, omit_defaults=True, rename={"with_": "with"}):
     """The job that undoes a step, if the step has succeeded and the workflow does not."""
 
-    job: Annotated[str, doc("Job to run."), Word(JOB_NAME, NAME_RULE.format(128))]
+    job: Annotated[str, doc("Job to run."), kinds.JOB_WORD]
     with_: Annotated[
         dict[str, Any] | None,
         doc("Arguments, of `${input}`, those of the step, and `${result}`; by default all of them and `result`."),
         Arguments(),
     ] = None
     labels: Annotated[dict[str, str] | None, doc("Labels of its run."), LABELS] = None
-    deadline: Annotated[float | None, doc("Time within which it must end."), Span(positive=True)] = None
+    deadline: Annotated[float | None, doc("Time within which it must end."), kinds.POSITIVE_SPAN] = None
 
 
 class NestedWords(Nested):
@@ -84,7 +83,7 @@ class NestedWords(Nested):
             for name, field in settable(self.struct).items()
         }
 
-    def _made(self, fields: dict[str, Any], place: FieldPath) -> Checked:
+    def _made(self, fields: dict[str, Any], place: kinds.FieldPath) -> Checked:
         return super()._made({f"{name}_" if name in ("with", "if") else name: fields[name] for name in fields}, place)
 
 
@@ -93,12 +92,12 @@ class WorkflowStep(Checked, frozen=True, kw_only=True, omit_defaults=True, renam
 
     one_of: ClassVar[tuple[str, ...]] = _KINDS
 
-    id: Annotated[str, doc("Name of the step."), Word(STEP_NAME, STEP_RULE)]
-    job: Annotated[str | None, doc("Job to run."), Word(JOB_NAME, NAME_RULE.format(128))] = None
+    id: Annotated[str, doc("Name of the step."), STEP_WORD]
+    job: Annotated[str | None, doc("Job to run."), kinds.JOB_WORD] = None
     run: Annotated[JobRun | None, doc("What it does, without a job of its own.")] = None
-    workflow: Annotated[str | None, doc("Workflow to run."), Word(JOB_NAME, NAME_RULE.format(128))] = None
+    workflow: Annotated[str | None, doc("Workflow to run."), kinds.JOB_WORD] = None
     sleep: Annotated[
-        float | str | None, doc("Time to wait."), Template(Span(), "a duration, or one expression in `${…}`")
+        float | str | None, doc("Time to wait."), Template(kinds.Span(), "a duration, or one expression in `${…}`")
     ] = None
     until: Annotated[
         float | str | None, doc("Instant to wait for."), Template(_When(), "a time, or one expression in `${…}`")
@@ -107,7 +106,7 @@ class WorkflowStep(Checked, frozen=True, kw_only=True, omit_defaults=True, renam
     needs: Annotated[
         tuple[str, ...] | None,
         doc("Steps that must be done first; by default the step before."),
-        Texts(Word(STEP_NAME, STEP_RULE), expected="a list of steps", make=tuple),
+        kinds.Texts(STEP_WORD, expected="a list of steps", make=tuple),
     ] = None
     if_: Annotated[
         str | bool | None,
@@ -119,12 +118,10 @@ class WorkflowStep(Checked, frozen=True, kw_only=True, omit_defaults=True, renam
         doc("List, or an expression for one: the step runs once for each `${item}`, numbered by `${index}`."),
         Items(expected="a list, or one expression in `${…}`"),
     ] = None
-    max_parallel: Annotated[int, doc("Items that run at once."), Whole(1, MOST_ITEMS)] = 100
+    max_parallel: Annotated[int, doc("Items that run at once."), kinds.Whole(1, MOST_ITEMS)] = 100
     retry: Annotated[Retry | None, doc("Retries of the step, instead of those of its job.")] = None
-    timeout: Annotated[float | None, doc("Time within which the step must end."), Span(positive=True)] = None
-    lane: Annotated[
-        str | None, doc("Lane of the step, instead of that of its job."), Word(SHORT_NAME, NAME_RULE.format(64))
-    ] = None
+    timeout: Annotated[float | None, doc("Time within which the step must end."), kinds.POSITIVE_SPAN] = None
+    lane: Annotated[str | None, doc("Lane of the step, instead of that of its job."), kinds.WORD] = None
     on_error: Annotated[
         OnError,
         doc("What follows if it does not succeed: `fail`, `continue`, or a `step` `then` one of these."),

@@ -7,17 +7,7 @@ from typing import Any
 
 import msgspec
 
-from interlock.policy.expression import (
-    MOST_COST,
-    MOST_READ,
-    PREPARED,
-    BadExpression,
-    Unevaluated,
-    failure_of,
-    load_cel,
-    program_of,
-    within_range,
-)
+from interlock.policy import expression as cel
 from interlock.policy.syntax import SyntaxNode, parse
 
 ROOTS = ("input", "steps", "item", "index", "run", "result")
@@ -27,8 +17,8 @@ _REFERENCE = re.compile(r"""(?<![\w.])steps\b(?:\.([A-Za-z_]\w*)|\[["']([^"']*)[
 
 @cache
 def _environment() -> Any:
-    cel = load_cel("steps")
-    return cel.NewEnv(variables=dict.fromkeys(ROOTS, cel.Type.DYN))
+    library = cel.load_cel("steps")
+    return library.NewEnv(variables=dict.fromkeys(ROOTS, library.Type.DYN))
 
 
 def steps_in(text: str) -> set[str]:
@@ -47,21 +37,21 @@ def compiled_value(text: str) -> Callable[[Mapping[str, Any]], Any]:
     """Compile an expression; raise `BadExpression`. Called with the values of its roots, it returns JSON, or raises
     `Unevaluated`."""
     environment = _environment()
-    program = program_of(environment, text)
+    program = cel.program_of(environment, text)
     _check_cost(parse(program.serialize()))
 
     def evaluate(values: Mapping[str, Any]) -> Any:
         size = len(msgspec.json.encode(values))
-        if size > MOST_READ or (PREPARED + len(text)) * size > MOST_COST:
-            raise Unevaluated(f"it reads {size:,} bytes; at most {MOST_READ:,} are allowed, so use a path")
+        if size > cel.MOST_READ or (cel.PREPARED + len(text)) * size > cel.MOST_COST:
+            raise cel.Unevaluated(f"it reads {size:,} bytes; at most {cel.MOST_READ:,} are allowed, so use a path")
         try:
-            found = program.eval(environment.Activation(within_range(dict(values))))
+            found = program.eval(environment.Activation(cel.within_range(dict(values))))
         except RuntimeError as error:
-            raise Unevaluated(str(failure_of(str(error), text))) from None
+            raise cel.Unevaluated(str(cel.failure_of(str(error), text))) from None
         except (ArithmeticError, TypeError, ValueError, RecursionError) as error:
-            raise Unevaluated(f"it cannot be read ({type(error).__name__})") from None
+            raise cel.Unevaluated(f"it cannot be read ({type(error).__name__})") from None
         if found.type().name() == "ERROR":
-            raise Unevaluated(str(failure_of(str(found.value()), text)))
+            raise cel.Unevaluated(str(cel.failure_of(str(found.value()), text)))
         return _plain(found.value())
 
     return evaluate
@@ -69,7 +59,7 @@ def compiled_value(text: str) -> Callable[[Mapping[str, Any]], Any]:
 
 def _check_cost(node: SyntaxNode, in_loop: bool = False) -> None:
     if node.kind == "loop" and (in_loop or node.makes_list):
-        raise BadExpression("uses map, filter or a loop inside a loop, which are not supported; let a step do it")
+        raise cel.BadExpression("uses map, filter or a loop inside a loop, which are not supported; let a step do it")
     for part in node.parts:
         _check_cost(part, in_loop)
     for part in node.body:
@@ -86,5 +76,5 @@ def _plain(value: Any) -> Any:
         return value
     inner = getattr(value, "value", None)
     if inner is None:
-        raise Unevaluated(f"a {type(value).__name__} is not JSON")
+        raise cel.Unevaluated(f"a {type(value).__name__} is not JSON")
     return _plain(inner())

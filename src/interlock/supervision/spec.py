@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from urllib.parse import urlsplit
 
 from interlock.error import BadUse, BadValue
+from interlock.fields import field_types as kinds
 from interlock.fields.duration import Duration, checked
 from interlock.fields.environment import Environment
 from interlock.fields.field import Checked, Nested, doc
-from interlock.fields.field_types import NAME, Command, FieldPath, Number, Schema, Span, Texts, Whole, Word
 from interlock.model.work import FILLED, MEMORY, Folder, FunctionName, Limits
 
 if TYPE_CHECKING:
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 MOST_JITTER = 0.1
 NEWEST_RUN = "latest"  # in `interlock logs latest` the newest run, and so not the name of a service
-CHILD_NAME = Word(
-    f"(?!{NEWEST_RUN}$){NAME}",
+CHILD_NAME = kinds.Word(
+    f"(?!{NEWEST_RUN}$){kinds.NAME}",
     f"a name of letters, digits, '_', '-' and '.', up to 64 long, other than '{NEWEST_RUN}'",
 )
 CONTAINER_FIELDS = ("image", "command", "volumes", "ports", "network", "user", "memory", "cpus", "engine")
-SPAN, POSITIVE_SPAN = Span(), Span(positive=True)
+SPAN = kinds.Span()
 ADDRESS_FORM = re.compile(r"(?:\[([0-9A-Fa-f:.]+(?:%\w+)?)\]|([\w.-]+)):([0-9]{1,5})", re.ASCII)
 PORT_FORM = re.compile(r"(?:([0-9.]+|\[[0-9A-Fa-f:.]+\]):)?([0-9]{1,5}):([0-9]{1,5})(?:/(tcp|udp))?")
 MOST_DESCRIPTORS = 200  # fewer than the system passes between processes at once
@@ -89,9 +89,9 @@ class Backoff(Checked, frozen=True, kw_only=True):
     where: ClassVar[str] = "backoff"
 
     initial: Annotated[Duration, doc("First delay; zero restarts at once."), SPAN] = 0.1
-    multiplier: Annotated[float, doc("Factor from each delay to the next."), Number(1, 1000)] = 2.0
+    multiplier: Annotated[float, doc("Factor from each delay to the next."), kinds.Number(1, 1000)] = 2.0
     max: Annotated[Duration, doc("Longest delay."), SPAN] = 30.0
-    jitter: Annotated[float, doc("Largest random share added to a delay."), Number(0, MOST_JITTER)] = MOST_JITTER
+    jitter: Annotated[float, doc("Largest random share added to a delay."), kinds.Number(0, MOST_JITTER)] = MOST_JITTER
     reset_after: Annotated[Duration, doc("Lifetime that resets the delay to `initial`."), SPAN] = 60.0
 
     def delay(self, restart: int, chance: float) -> float:
@@ -110,17 +110,17 @@ class Budget(Checked, frozen=True, kw_only=True):
 
     where: ClassVar[str] = "budget"
 
-    max_restarts: Annotated[int, doc("Restarts within `max_duration`; 0 is no limit."), Whole(0)] = 0
-    max_duration: Annotated[Duration, doc("Sliding window."), POSITIVE_SPAN] = 60.0
+    max_restarts: Annotated[int, doc("Restarts within `max_duration`; 0 is no limit."), kinds.Whole(0)] = 0
+    max_duration: Annotated[Duration, doc("Sliding window."), kinds.POSITIVE_SPAN] = 60.0
     on_exhausted: Annotated[
         OnExhausted, doc("`stop_child`: the child stays down; `fail_supervisor`: its whole group fails.")
     ] = OnExhausted.STOP_CHILD
 
 
-URL = Word(expected="a URL like http://127.0.0.1:8000/health", pattern="http://.+", accepts=_is_url)
-ADDRESS = Word(expected="an address like 127.0.0.1:5432", pattern=".+:[0-9]+", accepts=parse_address)
+URL = kinds.Word(expected="a URL like http://127.0.0.1:8000/health", pattern="http://.+", accepts=_is_url)
+ADDRESS = kinds.Word(expected="an address like 127.0.0.1:5432", pattern=".+:[0-9]+", accepts=parse_address)
 # A text with a line break would never be found.
-LOG_TEXT = Word(r"(?!\**$)[^\n]+", "text of one line with more in it than '*'")
+LOG_TEXT = kinds.Word(r"(?!\**$)[^\n]+", "text of one line with more in it than '*'")
 
 
 class Ready(Checked, frozen=True, kw_only=True):
@@ -133,7 +133,7 @@ class Ready(Checked, frozen=True, kw_only=True):
     tcp: Annotated[str | None, doc("host:port that takes a connection."), ADDRESS] = None
     log: Annotated[str | None, doc("Text in a printed line; `*` stands for anything."), LOG_TEXT] = None
     delay: Annotated[Duration | None, doc("Time since its start."), SPAN] = None
-    timeout: Annotated[Duration, doc("Time until it has failed, and is stopped."), POSITIVE_SPAN] = 30.0
+    timeout: Annotated[Duration, doc("Time until it has failed, and is stopped."), kinds.POSITIVE_SPAN] = 30.0
 
     def check(self) -> None:
         if self.delay is not None and checked(self.delay) >= checked(self.timeout):
@@ -149,9 +149,9 @@ class Alive(Checked, frozen=True, kw_only=True):
 
     http: Annotated[str | None, doc("URL that answers with 200 to 399."), URL] = None
     tcp: Annotated[str | None, doc("host:port that takes a connection."), ADDRESS] = None
-    every: Annotated[Duration, doc("Time between two checks."), POSITIVE_SPAN] = 10.0
-    timeout: Annotated[Duration, doc("Time for one check."), POSITIVE_SPAN] = 5.0
-    failures: Annotated[int, doc("Failed checks in a row that stop it."), Whole(1)] = 3
+    every: Annotated[Duration, doc("Time between two checks."), kinds.POSITIVE_SPAN] = 10.0
+    timeout: Annotated[Duration, doc("Time for one check."), kinds.POSITIVE_SPAN] = 5.0
+    failures: Annotated[int, doc("Failed checks in a row that stop it."), kinds.Whole(1)] = 3
 
 
 class Child(Checked, frozen=True, kw_only=True):
@@ -212,7 +212,7 @@ class Process(Probed, frozen=True, kw_only=True):
 
     def check(self) -> None:
         if not callable(self.command):
-            self.put("command", Command().check(self.command, FieldPath("command")))
+            self.put("command", kinds.Command().check(self.command, kinds.FieldPath("command")))
         if self.outlives and self.capture:
             raise BadUse(
                 "outlives", "cannot be combined with capture: nobody would read its output; set capture to false"
@@ -220,22 +220,22 @@ class Process(Probed, frozen=True, kw_only=True):
         self.put("pass_fds", _descriptors("pass_fds", self.pass_fds))
 
 
-class Volume(Word):
+class Volume(kinds.Word):
     """`outside:inside`. In a document, an outside path with a leading dot is relative to the document's folder."""
 
-    def check(self, value: Any, place: FieldPath) -> str:
+    def check(self, value: Any, place: kinds.FieldPath) -> str:
         if place.document is not None and isinstance(value, str) and value.startswith("."):
             outside, separator, inside = value.partition(":")
             value = f"{place.document.path(str(place), outside)}{separator}{inside}"
         return super().check(value, place)
 
-    def schema(self) -> Schema:
+    def schema(self) -> kinds.Schema:
         return {"type": "string", "pattern": ":/"}
 
 
 VOLUME = Volume(VOLUME_FORM, "a volume like '/srv/data:/data' or '/srv/data:/data:ro'")
 PORT_FORMS = "a port like '8080:80', '127.0.0.1:8080:80' or '53:53/udp'"
-PORT = Word(PORT_FORM.pattern, PORT_FORMS, accepts=parse_port)
+PORT = kinds.Word(PORT_FORM.pattern, PORT_FORMS, accepts=parse_port)
 
 
 class Container(Probed, frozen=True, kw_only=True):
@@ -243,25 +243,27 @@ class Container(Probed, frozen=True, kw_only=True):
 
     kind: ClassVar[str] = "container"
 
-    image: Annotated[str, doc("Name of the image."), Word(FILLED, "the name of an image")]
-    command: Annotated[Sequence[str], doc("Command, in place of the image's own."), Command(least=0)] = ()
+    image: Annotated[str, doc("Name of the image."), kinds.Word(FILLED, "the name of an image")]
+    command: Annotated[Sequence[str], doc("Command, in place of the image's own."), kinds.Command(least=0)] = ()
     volumes: Annotated[
-        Sequence[str], doc("`host path:path inside`; `:ro` after it makes it read-only."), Texts(VOLUME, make=tuple)
+        Sequence[str],
+        doc("`host path:path inside`; `:ro` after it makes it read-only."),
+        kinds.Texts(VOLUME, make=tuple),
     ] = ()
     ports: Annotated[
-        Sequence[str], doc("`host port:port inside`; an address before it restricts it."), Texts(PORT, make=tuple)
+        Sequence[str], doc("`host port:port inside`; an address before it restricts it."), kinds.Texts(PORT, make=tuple)
     ] = ()
-    network: Annotated[str | None, doc("Network it joins."), Word(FILLED, "the name of a network")] = None
-    user: Annotated[str | None, doc("User it runs as."), Word(FILLED, "the name or number of a user")] = None
+    network: Annotated[str | None, doc("Network it joins."), kinds.Word(FILLED, "the name of a network")] = None
+    user: Annotated[str | None, doc("User it runs as."), kinds.Word(FILLED, "the name or number of a user")] = None
     memory: Annotated[int | None, doc("Memory, as in `512MiB`, or bytes."), MEMORY] = None
-    cpus: Annotated[float | None, doc("Number of processors."), Number(0.01, 10_000)] = None
+    cpus: Annotated[float | None, doc("Number of processors."), kinds.Number(0.01, 10_000)] = None
     engine: Annotated[
         str | None,
         doc("Socket of the engine; default DOCKER_HOST, or a usual one."),
-        Word(FILLED, "the path or address of a socket"),
+        kinds.Word(FILLED, "the path or address of a socket"),
     ] = None
     cwd: Annotated[
-        str | None, doc("Folder it runs in, inside the container."), Word(FILLED, "the path of a folder")
+        str | None, doc("Folder it runs in, inside the container."), kinds.Word(FILLED, "the path of a folder")
     ] = None
 
 
@@ -271,7 +273,7 @@ class ServiceRun(Checked, frozen=True, kw_only=True):
     where: ClassVar[str] = "run"
     one_of: ClassVar[tuple[str, ...]] = ("process", "function", "container")
 
-    process: Annotated[tuple[str, ...] | None, doc("A program and its arguments."), Command()] = None
+    process: Annotated[tuple[str, ...] | None, doc("A program and its arguments."), kinds.Command()] = None
     function: Annotated[str | None, doc("A function: `module:name` or `path/to/file.py:name`."), FunctionName()] = None
     container: Annotated[
         dict[str, Any] | None,

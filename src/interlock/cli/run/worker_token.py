@@ -16,13 +16,12 @@ from interlock.config.settings import Address
 from interlock.config.tokens import Tokens
 from interlock.error import BadUse, shown
 from interlock.error_lines import say
-from interlock.fields.field_types import NAME, NAME_RULE, FieldPath, Text
+from interlock.fields.field_types import WORD, FieldPath, Text
 from interlock.model.access import Role, digest_of
 from interlock.wiring.certificate import have_certificate
 from interlock.wiring.remote_workers import WORKER_TOKEN
 
 LISTEN = "0.0.0.0:8421"  # suggested
-POOL = Text(NAME, NAME_RULE.format(64))
 HOST = Text(r"[A-Za-z0-9.:_*-]{1,253}", "a host name or an address")
 
 
@@ -43,7 +42,7 @@ def command(
         raise BadUse("NAME", f"{shown(name)} is the name of another token in interlock.yaml; choose another name")
     entry: dict[str, Any] = {"name": Tokens.FIELDS["name"].check(name, FieldPath("NAME")), "role": Role.WORKER}
     entry["tenant"] = Tokens.FIELDS["tenant"].check(tenant, FieldPath("--tenant"))
-    pools = [POOL.check(one, FieldPath("--pool")) for one in pool or []]
+    pools = [WORD.check(one, FieldPath("--pool")) for one in pool or []]
     hosts = [HOST.check(one, FieldPath("--host")) for one in host or []]
     certificate, key = (Path(one) for one in settings.worker_files())
     made = have_certificate(certificate, key, _hosts(settings, hosts))

@@ -17,7 +17,6 @@ MOST_REQUESTS = 100_000  # of one window: each is remembered
 TOOL_LABELS = {"servers": "mcp.server", "tools": "mcp.tool", "resources": "mcp.resource", "actions": "mcp.action"}
 """end of a field of a tool filter → the label it looks at"""
 
-ID = kinds.Word(kinds.JOB_NAME, kinds.NAME_RULE.format(128))
 LINE = kinds.Word(r"[^\x00-\x1f]{1,500}", "one line of up to 500 characters")
 FACT = kinds.Word(r"[^\x00-\x1f]{0,500}", "one line of up to 500 characters")
 FACTS = kinds.Table(FACT, "a mapping of labels to their values")
@@ -92,7 +91,7 @@ class Velocity(Checked, frozen=True, kw_only=True, omit_defaults=True):
 class Rule(Checked, frozen=True, kw_only=True, omit_defaults=True):
     """A rule: the first whose conditions hold decides."""
 
-    id: Annotated[str, doc("Name of the rule, unique in the policy."), ID]
+    id: Annotated[str, doc("Name of the rule, unique in the policy."), kinds.JOB_WORD]
     match: Annotated[Match, doc("Conditions; without any, every request matches.")] = Match()
     when: Annotated[
         str | None, doc("Condition in CEL, such as `payload.amount > 100`."),
@@ -118,8 +117,8 @@ class Case(Checked, frozen=True, kw_only=True, omit_defaults=True):
     """A request and the verdict expected for it. What it leaves out comes from the job, if that is declared."""
 
     name: Annotated[str, doc("Name of the case."), LINE]
-    job: Annotated[str, doc("Job of the run."), ID]
-    topic: Annotated[str | None, doc("Topic."), ID] = None
+    job: Annotated[str, doc("Job of the run."), kinds.JOB_WORD]
+    topic: Annotated[str | None, doc("Topic."), kinds.JOB_WORD] = None
     tenant: Annotated[str, doc("Tenant."), LINE] = "default"
     actor: Annotated[str, doc("Submitter."), FACT] = ""
     priority: Annotated[Priority | None, doc("Priority.")] = None
@@ -141,7 +140,7 @@ class Case(Checked, frozen=True, kw_only=True, omit_defaults=True):
 class PolicyDocument(Checked, frozen=True, kw_only=True, omit_defaults=True):
     """A policy."""
 
-    id: Annotated[str, doc("Name of the policy."), ID]
+    id: Annotated[str, doc("Name of the policy."), kinds.JOB_WORD]
     default_decision: Annotated[
         Ruling, doc("Decision if no rule matches: `deny`, `allow`, `require_approval` or `throttle`."),
         Default(*(ruling for ruling in Ruling if ruling is not Ruling.CONSTRAIN), make=Ruling),

@@ -7,7 +7,7 @@ import msgspec
 
 from interlock.error import BadUse, NotHere, Repeated
 from interlock.fields.field import Checked, Nested, Several, doc
-from interlock.fields.field_types import JOB_NAME, NAME_RULE, Size, Span, Texts, Whole, Word
+from interlock.fields.field_types import JOB_WORD, Size, Span, Texts, Whole, Word
 from interlock.fields.json_form import Time
 from interlock.model.guard import AnyTime
 from interlock.model.job import Sensitivity
@@ -75,7 +75,7 @@ class OutputMatch(Checked, frozen=True, kw_only=True, omit_defaults=True):
 class OutputRule(Checked, frozen=True, kw_only=True, omit_defaults=True):
     """A rule about results. It sees their metadata only."""
 
-    id: Annotated[str, doc("Name of the rule."), Word(JOB_NAME, NAME_RULE.format(128))]
+    id: Annotated[str, doc("Name of the rule."), JOB_WORD]
     match: Annotated[OutputMatch, doc("Results that it is for.")] = OutputMatch()
     decision: Annotated[OutputAction, doc("`allow`, `quarantine` or `deny`.")]
     reason: Annotated[str, doc("Reason to show."), Word(r"[^\x00-\x1f]{1,500}", "one line of up to 500 characters")] = (

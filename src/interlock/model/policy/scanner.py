@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from interlock.error import BadUse, MissingField, MissingLibrary, NotHere, shown
 from interlock.fields.field import Checked, doc, refuse_others
-from interlock.fields.field_types import NAME, NAME_RULE, Choice, FieldPath, Size, Text, Texts, Word
+from interlock.fields.field_types import WORD, Choice, FieldPath, Size, Text, Texts, Word
 
 LONGEST_PATTERN = 2000
 LARGEST = 1024**4
@@ -97,7 +97,6 @@ PATTERN = Pattern(
     f"a regular expression of up to {LONGEST_PATTERN:,} characters",
     accepts=lambda text: len(text) <= LONGEST_PATTERN,
 )
-SCANNER_NAME = Word(NAME, NAME_RULE.format(64))
 KEYWORD = Word(r"[^\x00-\x1f]*[^\x00-\x20][^\x00-\x1f]*", "a word or phrase on one line")
 GLOB = Word(r"[\w.+*?/\[\]!-]{1,200}", "a content type such as text/*")
 PERSONAL_KIND = Word("|".join(PERSONAL), f"one of {', '.join(PERSONAL)}")
@@ -149,10 +148,7 @@ class ScannerSpec(Checked, frozen=True, kw_only=True, omit_defaults=True):
         Names, doc("For `content_type`: globs of types that are findings."),
         Texts(GLOB, expected="a list of content types", make=tuple),
     ] = ()  # fmt: skip
-    name: Annotated[
-        str | None, doc("For `python`: name of a function declared with `@app.scanner`."),
-        SCANNER_NAME,
-    ] = None  # fmt: skip
+    name: Annotated[str | None, doc("For `python`: name of a function declared with `@app.scanner`."), WORD] = None
 
     def check(self) -> None:
         kind = ScannerKind(self.scanner)

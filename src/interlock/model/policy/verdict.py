@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 
 from interlock.fields.field import Checked, doc
-from interlock.fields.field_types import Size, Span, Text, Texts, Whole
+from interlock.fields.field_types import POSITIVE_SPAN, Size, Text, Texts, Whole
 from interlock.model.guard import AnyTime, Names
 
 LARGEST_OUTPUT = 1 << 40
@@ -30,7 +30,7 @@ NAMES = Texts(LIMITED_NAME, make=tuple)
 class RunLimits(Checked, frozen=True, kw_only=True, omit_defaults=True):
     """Limits that a verdict puts on a run, in addition to those of its job."""
 
-    max_runtime: Annotated[AnyTime | None, doc("Longest run time."), Span(positive=True)] = None
+    max_runtime: Annotated[AnyTime | None, doc("Longest run time."), POSITIVE_SPAN] = None
     max_retries: Annotated[int | None, doc("Most retries."), Whole(0)] = None
     max_output: Annotated[
         int | None, doc("Largest result, such as `1MB`; a larger one fails the run."), Size(0, LARGEST_OUTPUT)
