@@ -16,7 +16,7 @@ from interlock.model.delivery import Delivery, DeliveryState
 from interlock.model.record import RecordFilter
 from interlock.model.state import State
 from interlock.ports.store import PruneLimits
-from interlock.stores.sqlite import SqliteReader, SqliteStore, records
+from interlock.stores.sqlite import SqliteReader, SqliteStore, lookups
 from interlock.stores.sqlite.database import connect_writer
 from interlock.stores.sqlite.queries import QUERIES, RECORDS
 from interlock.wire.delivery_request import Sent
@@ -204,7 +204,7 @@ async def test_a_list_comes_in_pages_and_is_filtered(store: AnyStore) -> None:
 
 
 def test_a_page_looks_at_so_many_and_no_more(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records, "MOST_RECORDS", 3)
+    monkeypatch.setattr(lookups, "MOST_RECORDS", 3)
 
     async def body(store: AnyStore) -> None:
         await put(store, *(owing(f"d{n}", tenant="red" if n in (0, 9) else "blue") for n in range(10)))

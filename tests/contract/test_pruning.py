@@ -84,6 +84,26 @@ async def prune_all(store: AnyStore, most: int, ended_before: float, **limits: A
     return sum(one.runs for one in found)
 
 
+@pytest.mark.behaviour("TIM-16")
+async def test_a_run_pruned_before_a_batch_about_it_is_stored_leaves_nothing(store: AnyStore) -> None:
+    await put(store, ended("gone"), ended("marked"), ended("here", LATER), ended("newest", LATER))
+    batch = updated(*(ended(run_id, seq=2) for run_id in ("gone", "here")))
+    batch.updated["facets"] = updated(ended("marked", seq=2), group="facets").updated["facets"]
+    moved = [entry(2, State.SUCCEEDED, State.OUTPUT_QUARANTINED)]
+    batch.history = [("here", moved), ("gone", moved)]
+    batch.records = changes(*(replace(LETTER, id=run_id) for run_id in ("gone", "marked", "here")))
+    batch.position = await store.position() + 1
+    assert (await store.prune(PruneLimits(ALL, LATER))).runs == 2
+    lease = await take(store)
+    await store.commit(batch, NAME, lease.epoch)
+    assert await store.history("gone") == []
+    assert [letter.id for letter in await dead_letters(store) if letter] == ["here"]
+    assert (await store.history("here"))[-1:] == moved
+    if isinstance(store, SqliteStore):
+        await store.close()
+        await store.open()  # raises if the lock file names a position that is not stored
+
+
 # ── which ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

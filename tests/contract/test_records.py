@@ -7,7 +7,7 @@ import pytest
 from interlock.core.decisions import Batch
 from interlock.model.record import Columns, Record, RecordFilter
 from interlock.ports.store import Lookup, every_record
-from interlock.stores.sqlite import SqliteStore, records
+from interlock.stores.sqlite import SqliteStore, lookups
 from tests.contract.conftest import AnyStore, run_with
 from tests.contract.samples import NAME, take
 from tests.helpers.pruning import prune_records
@@ -68,7 +68,7 @@ async def test_kinds_are_listed_counted_loaded_and_pruned_apart(store: AnyStore)
 
 
 def test_a_page_has_so_many_bytes_and_the_next_goes_on(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(records, "MOST_RECORD_BYTES", 500)
+    monkeypatch.setattr(lookups, "MOST_RECORD_BYTES", 500)
 
     async def body(store: AnyStore) -> None:
         await put(store, *(Note(f"n{number}", "x" * 300) for number in range(5)))

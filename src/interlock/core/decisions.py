@@ -15,7 +15,7 @@ from interlock.model.policy.verdict import Ruling
 from interlock.model.record import R, Record
 from interlock.model.reload_report import Difference
 from interlock.model.run import Run, Transition
-from interlock.model.state import State
+from interlock.model.state import SUCCEEDED, State
 from interlock.wire.command import ServiceRow
 from interlock.wire.delivery_request import Sent
 from interlock.wire.effect import Effect
@@ -63,6 +63,13 @@ class Batch(msgspec.Struct):
     def of(self, kind: type[R]) -> list[R]:
         """Return the records of a kind."""
         return [record for record in self.records.values() if isinstance(record, kind)]
+
+    @property
+    def past_runs(self) -> list[str]:
+        """Runs that it changes although they may have ended: they came from the store, and may be pruned before the
+        batch is stored."""
+        moved = [run_id for run_id, entries in self.history if entries[0].before is SUCCEEDED]
+        return [*moved, *(row[0] for row in self.updated.get("facets", ()))]
 
     @property
     def of_logs(self) -> int:

@@ -221,11 +221,15 @@ class Reader(ABC):
         """Finish pending calls and release everything. May be called twice, and after a failed `open`."""
 
     @abstractmethod
+    async def look_up(self, wanted: Lookup) -> Found: ...
+
     async def run(self, run_id: str) -> Run | None:
         """Return a run with payload and result."""
+        return (await self.look_up(Lookup(runs=[run_id]))).runs.get(run_id)
 
-    @abstractmethod
-    async def look_up(self, wanted: Lookup) -> Found: ...
+    async def record(self, kind: type[R], id: str) -> R | None:
+        found = (await self.look_up(Lookup(records=[(kind, id)]))).records.get((kind.kind, id))
+        return found if isinstance(found, kind) else None
 
     @abstractmethod
     async def unscanned(self, run_ids: Sequence[str]) -> list[Unscanned]:
@@ -273,9 +277,6 @@ class Reader(ABC):
     @abstractmethod
     async def position(self) -> int:
         """Return the highest stored position, or 0."""
-
-    @abstractmethod
-    async def record(self, kind: type[R], id: str) -> R | None: ...
 
     @abstractmethod
     async def records(
@@ -336,8 +337,9 @@ class Store(Reader):
         kind and id if its `seq` is higher, or 0. A bulk request covers the runs stored before the batch it first came
         with, and those before the last run it has looked at. The first run of an entry in `copied` gets copies of the
         further payloads of the second, and of its own payload if the entry says so; each comes once, whatever its run
-        becomes. An entry of the audit is identified by its number; one that is stored stays as it is. New rows
-        need positions above every stored one, or `StoreUnavailable` is raised.
+        becomes. A run of `past_runs` that is pruned gets no history and no records. An entry of the audit is identified
+        by its number; one that is stored stays as it is. New rows need positions above every stored one, or
+        `StoreUnavailable` is raised.
         """
 
     @abstractmethod

@@ -108,6 +108,10 @@ class MemoryStore(port.Store, Leases):
         copy_payloads(batch, self.runs_by_id, self.further)
         self.audit_log.apply(batch)
         self._apply_services(batch)
+        if pruned := set(batch.past_runs) - self.runs_by_id.keys():
+            self.stored.forget_runs(pruned)
+            for run_id in pruned:
+                self.entries.pop(run_id, None)
 
     def _last_number(self) -> int:
         return self._numbered[-1][0] if self._numbered else 0
@@ -253,11 +257,11 @@ class MemoryStore(port.Store, Leases):
     async def prune(self, limits: port.PruneLimits) -> port.Pruned:
         lines = looks.prune_lines(self._service_log.values(), limits, self._highest())
         self._events = [event for event in self._events if event.position not in lines] if lines else self._events
-        keys = await self._prune_keys(limits.keys_before, limits.calls_before)
-        records = sum([await self._prune_records(*kept) for kept in limits.records])
-        return replace(await self._prune_runs(limits), lines=len(lines), keys=keys, records=records)
+        keys = self._prune_keys(limits.keys_before, limits.calls_before)
+        records = sum(self.stored.prune(*kept) for kept in limits.records)
+        return replace(self._prune_runs(limits), lines=len(lines), keys=keys, records=records)
 
-    async def _prune_keys(self, created_before: float, calls_before: float) -> int:
+    def _prune_keys(self, created_before: float, calls_before: float) -> int:
         old = [
             run_id
             for run_id, row in self._submitted.items()
@@ -273,7 +277,7 @@ class MemoryStore(port.Store, Leases):
         if row.key is not None:
             del self.keys[row.tenant, row.key]
 
-    async def _prune_runs(self, limits: port.PruneLimits) -> port.Pruned:
+    def _prune_runs(self, limits: port.PruneLimits) -> port.Pruned:
         found = self._prunable(limits)
         wanted = {run.id for run in found[: limits.runs]}
         gone = {run_id: run for run_id, run in self.runs_by_id.items() if run_id.partition("@")[0] in wanted}
@@ -300,10 +304,6 @@ class MemoryStore(port.Store, Leases):
         del self.runs_by_id[run.id]
         for kept in (self.entries, self.checkpoints, self.further, self.lines, self._events_of):
             kept.pop(run.id, None)
-
-    async def run(self, run_id: str) -> Run | None:
-        run = self.runs_by_id.get(run_id)
-        return None if run is None else replace(run)
 
     async def runs(self, wanted: port.RunFilter, before: int | None, limit: int) -> port.RunRows:
         found: list[Run] = []
@@ -361,9 +361,6 @@ class MemoryStore(port.Store, Leases):
     def _highest(self) -> int:
         return max(self._held_up_to, self._events[-1].position if self._events else 0)
 
-    async def record(self, kind: type[R], id: str) -> R | None:
-        return self.stored.get(kind, id)
-
     async def records(
         self,
         kind: type[R],
@@ -375,9 +372,6 @@ class MemoryStore(port.Store, Leases):
 
     async def counts(self, kind: type[Record], wanted: RecordFilter) -> dict[str, int]:
         return self.stored.counts(kind, wanted)
-
-    async def _prune_records(self, kind: type[Record], before: float, most: int) -> int:
-        return self.stored.prune(kind, before, most)
 
     async def audit(
         self, after: int, limit: int, wanted: AuditFilter = port.EVERY_ENTRY, last: bool = False

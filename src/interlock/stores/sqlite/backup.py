@@ -22,9 +22,9 @@ from interlock.fields.json_form import rfc3339
 from interlock.model.audit import AuditEntry, AuditHead, AuditKind, chained
 from interlock.model.record import Memo
 from interlock.stores.sqlite.database import FileLock, check_header, connect_reader, connect_writer, damage, lock_path
+from interlock.stores.sqlite.lookups import read_record
 from interlock.stores.sqlite.queries import QUERIES, audit_row, put_records
 from interlock.stores.sqlite.reader import read_audit_end, read_position
-from interlock.stores.sqlite.records import read_record
 
 MADE = "backup:at"  # name of the memo with the time of a backup
 UNKNOWN_POSITIONS = 10**12  # more than a scheduler gives between a backup and its restore

@@ -1,4 +1,4 @@
-"""Answers about single runs, jobs and records."""
+"""Read runs, and records of any kind; answer questions about single ones and jobs."""
 
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
@@ -6,16 +6,17 @@ from operator import itemgetter
 from typing import Any
 
 import msgspec
+from msgspec.structs import asdict, replace
 
 from interlock.core.workflows.flow import EndedStep, left_to_undo
 from interlock.model.facets import Facets
 from interlock.model.job import read_job
+from interlock.model.record import R, RecordFilter
 from interlock.model.run import Run
 from interlock.model.state import State
-from interlock.ports.store import Found, Inputs, Lookup
+from interlock.ports.store import MOST_RECORD_BYTES, MOST_RECORDS, Found, Inputs, Lookup, RecordRows
 from interlock.stores.sqlite.database import one_view
-from interlock.stores.sqlite.queries import QUERIES
-from interlock.stores.sqlite.records import read_record
+from interlock.stores.sqlite.queries import QUERIES, RECORDS
 
 Row = tuple[Any, ...]
 
@@ -71,7 +72,7 @@ def look_up(wanted: Lookup, connection: sqlite3.Connection) -> Found:
                     found.setdefault(name, {})[key] = answer
         for run_id, inputs in found.get("inputs", {}).items():
             further = connection.execute(QUERIES["get_further_payloads"], (run_id,)).fetchall()
-            found["inputs"][run_id] = msgspec.structs.replace(inputs, further=tuple(map(_FIRST, further)))
+            found["inputs"][run_id] = replace(inputs, further=tuple(map(_FIRST, further)))
         for run_id in wanted.steps:
             rows = connection.execute(QUERIES["get_steps"], (run_id,))
             found.setdefault("steps", {})[run_id] = [EndedStep.of(read_run(row)) for row in rows]
@@ -81,3 +82,35 @@ def look_up(wanted: Lookup, connection: sqlite3.Connection) -> Found:
             found.setdefault("sagas", {})[run_id] = left_to_undo(run_id, known)
         records = [((kind.kind, id), read_record(kind, id, connection)) for kind, id in wanted.records]
     return Found(**found, records={key: record for key, record in records if record is not None})
+
+
+def read_record(kind: type[R], id: str, connection: sqlite3.Connection) -> R | None:
+    row = connection.execute(QUERIES["get_record"], (kind.kind, id)).fetchone()
+    return None if row is None else kind.read(*row)
+
+
+def load_records(kind: type[R], connection: sqlite3.Connection) -> list[R]:
+    """Return all records of a kind, oldest first, without those that cannot be read."""
+    found = (kind.read(*row) for row in connection.execute(QUERIES["load_records"], (kind.kind,)))
+    return [record for record in found if record is not None]
+
+
+def list_records(
+    kind: type[R], wanted: RecordFilter, before: int, limit: int, connection: sqlite3.Connection
+) -> RecordRows[R]:
+    place = "all_records" if wanted.run is None else "records_of_run"
+    place = place if wanted.id_prefix is None else "records_by_id"
+    find, find_floor = RECORDS[place]
+    values = asdict(wanted) | {"kind": kind.kind, "before": before, "most": MOST_RECORDS, "limit": limit + 1}
+    floor, size, following = None, 0, None
+    found: list[R] = []
+    with one_view(connection):
+        if place == "all_records":
+            floor = connection.execute(find_floor, values).fetchone()
+        for number, id, value in connection.execute(find, values | {"floor": 0 if floor is None else floor[0]}):
+            if len(found) == limit or size > MOST_RECORD_BYTES:
+                return RecordRows(found, following)
+            following, size = number, size + len(value)
+            if (record := kind.read(id, value)) is not None:
+                found.append(record)
+    return RecordRows(found, None if floor is None else floor[0] + 1)

@@ -213,3 +213,6 @@ def write_batch(connection: sqlite3.Connection, batch: Batch) -> None:
         UPDATE_RUNS[group].write(connection, updated)
     if batch.history:
         INSERT_HISTORY.write(connection, history_rows(batch))
+    if past := [(run_id,) for run_id in batch.past_runs]:
+        connection.executemany(QUERIES["forget_history_of_pruned"], past)
+        connection.executemany(QUERIES["forget_records_of_pruned"], past)

@@ -72,6 +72,9 @@ WHERE runs.id = new.{new_id} AND runs.seq <= new.{new_seq};
 -- name: insert_history
 INSERT INTO history ({columns}) VALUES {rows} ON CONFLICT (run_id, seq) DO NOTHING;
 
+-- name: forget_history_of_pruned
+DELETE FROM history WHERE run_id = ?1 AND NOT EXISTS (SELECT 1 FROM runs WHERE id = ?1);
+
 -- name: get_history
 SELECT entries FROM history INDEXED BY history_of_run WHERE run_id = :run_id ORDER BY seq;
 
@@ -425,6 +428,9 @@ WHERE excluded.seq > records.seq OR excluded.seq = 0;
 
 -- name: forget_record
 DELETE FROM records WHERE kind = ? AND id = ?;
+
+-- name: forget_records_of_pruned
+DELETE FROM records WHERE run = ?1 AND NOT EXISTS (SELECT 1 FROM runs WHERE id = ?1);
 
 -- name: get_record
 SELECT id, value FROM records WHERE kind = ? AND id = ?;

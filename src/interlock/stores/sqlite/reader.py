@@ -22,13 +22,12 @@ from interlock.model.audit import AuditEntry, AuditFilter, AuditHead, AuditKind
 from interlock.model.child_info import Change
 from interlock.model.job import Job, read_job
 from interlock.model.record import Memo, R, Record, RecordFilter
-from interlock.model.run import Run, Transition
+from interlock.model.run import Transition
 from interlock.model.session_info import SessionEvent
 from interlock.ports import store as port
 from interlock.stores.event_page import last_position, take
-from interlock.stores.sqlite import records
 from interlock.stores.sqlite.database import connect_reader, damage, is_damage, one_view
-from interlock.stores.sqlite.lookups import facets_decoder, look_up, read_run
+from interlock.stores.sqlite.lookups import facets_decoder, list_records, look_up, read_record, read_run
 from interlock.stores.sqlite.queries import AUDIT_COLUMNS, LISTINGS, QUERIES
 from interlock.wire.message import CHUNKS
 
@@ -124,15 +123,8 @@ class SqliteReader(port.Reader):
             self._connections.remove(self._local.connection)
             self._local.connection.close()
 
-    async def _first(self, query: str, value: str, read: Callable[[Row], T]) -> T | None:
-        """Return the first row that the query finds, converted by `read`."""
-        return next(iter(await self._rows(query, (value,), read)), None)
-
-    async def _rows(self, query: str, values: Mapping[str, object] | tuple[str], read: Callable[[Row], T]) -> list[T]:
+    async def _rows(self, query: str, values: Mapping[str, object], read: Callable[[Row], T]) -> list[T]:
         return await self._read(lambda connection: [read(row) for row in connection.execute(QUERIES[query], values)])
-
-    async def run(self, run_id: str) -> Run | None:
-        return await self._first("get_run", run_id, read_run)
 
     async def look_up(self, wanted: port.Lookup) -> port.Found:
         return await self._read(partial(look_up, wanted))
@@ -228,9 +220,6 @@ class SqliteReader(port.Reader):
     async def position(self) -> int:
         return await self._read(read_position)
 
-    async def record(self, kind: type[R], id: str) -> R | None:
-        return await self._read(partial(records.read_record, kind, id))
-
     async def records(
         self,
         kind: type[R],
@@ -239,7 +228,7 @@ class SqliteReader(port.Reader):
         limit: int = port.MOST_RECORDS,
     ) -> port.RecordRows[R]:
         start = _LARGEST if before is None else _in_range(before)
-        return await self._read(partial(records.list_records, kind, wanted, start, limit))
+        return await self._read(partial(list_records, kind, wanted, start, limit))
 
     async def counts(self, kind: type[Record], wanted: RecordFilter) -> dict[str, int]:
         values = asdict(wanted) | {"kind": kind.kind}
@@ -250,7 +239,7 @@ class SqliteReader(port.Reader):
     ) -> port.AuditRows:
         def work(connection: sqlite3.Connection) -> port.AuditRows:
             with one_view(connection):
-                memo, newest = records.read_record(Memo, HEAD, connection), read_audit_end(connection)
+                memo, newest = read_record(Memo, HEAD, connection), read_audit_end(connection)
                 start = _in_range(max(after, newest.number - port.MOST_LOOKED_AT) if last else after)
                 until = min(start + port.MOST_LOOKED_AT, newest.number)
                 values = asdict(wanted) | {"after": start, "until": until, "limit": limit}

@@ -21,16 +21,9 @@ from interlock.model.record import Record
 from interlock.ports.leases import L, Lease, Leases
 from interlock.ports.store import Pruned, PruneLimits, Snapshot, Store
 from interlock.stores.sqlite import database, pruning
-from interlock.stores.sqlite.lookups import read_runs
+from interlock.stores.sqlite.lookups import load_records, read_runs
 from interlock.stores.sqlite.queries import QUERIES, write_batch
-from interlock.stores.sqlite.reader import (
-    Row,
-    SqliteReader,
-    read_audit_end,
-    read_jobs,
-    read_position,
-)
-from interlock.stores.sqlite.records import load_records
+from interlock.stores.sqlite.reader import Row, SqliteReader, read_audit_end, read_jobs, read_position
 
 T = TypeVar("T")
 
@@ -258,19 +251,17 @@ class SqliteStore(SqliteReader, Store, Leases):
                 raise e.StaleEpoch(lease, epoch, 0 if row is None else row[3])
             write_batch(connection, batch)
 
-        # Only history: a log line that is already stored gets a position and no row.
-        return self._write(work, batch.of_services - 1 if batch.history else 0)
+        # Only history: a log line that is already stored gets a position and no row, and so does a pruned run.
+        return self._write(work, batch.of_services - 1 if batch.history and not batch.past_runs else 0)
 
     async def prune(self, limits: PruneLimits) -> Pruned:
-        lines = await self._prune_service_log(limits.log_lines, limits.log_bytes)
-        keys = await self._prune_keys(limits.keys_before, limits.calls_before)
-        records = sum([await self._prune_records(*kept) for kept in limits.records])
-        return msgspec.structs.replace(await self._prune_runs(limits), lines=lines, keys=keys, records=records)
-
-    async def _prune_service_log(self, most_lines: int, most_bytes: int) -> int:
         # Searching beside the writer holds it up only for the deletion.
-        cuts = await self._read(partial(pruning.find_service_cuts, most_lines, most_bytes))
-        return await self._write(partial(pruning.prune_services, cuts)) if cuts else 0
+        cuts = await self._read(partial(pruning.find_service_cuts, limits.log_lines, limits.log_bytes))
+        lines = await self._write(partial(pruning.prune_services, cuts)) if cuts else 0
+        old = await self._read(partial(pruning.find_old_keys, limits.keys_before, limits.calls_before))
+        keys = await self._write(partial(pruning.prune_keys, old)) if old else 0
+        records = sum([await self._write(partial(pruning.prune_records, *kept)) for kept in limits.records])
+        return msgspec.structs.replace(await self._prune_runs(limits), lines=lines, keys=keys, records=records)
 
     async def load(self, small_payload: int, kinds: Sequence[type[Record]] = ()) -> Snapshot:
         def work(connection: sqlite3.Connection) -> Snapshot:
@@ -294,13 +285,6 @@ class SqliteStore(SqliteReader, Store, Leases):
                 )
 
         return await self._read(work)
-
-    async def _prune_keys(self, created_before: float, calls_before: float) -> int:
-        numbers = await self._read(partial(pruning.find_old_keys, created_before, calls_before))
-        return await self._write(partial(pruning.prune_keys, numbers)) if numbers else 0
-
-    async def _prune_records(self, kind: type[Record], before: float, most: int) -> int:
-        return await self._write(partial(pruning.prune_records, kind, before, most))
 
     async def _prune_runs(self, limits: PruneLimits) -> Pruned:
         found = await self._read(partial(pruning.find_prunable, limits, self._counted))
