@@ -131,6 +131,14 @@ class Context:
     ) -> None:
         self._dispatch = dispatch
         self._send = send
+        self.run_id = dispatch.run_id
+        self.key = dispatch.key  # run and fence
+        self.job_id = dispatch.job_id
+        self.tenant = dispatch.tenant
+        self.session = dispatch.session  # key of the session that the run belongs to
+        self.parent = dispatch.parent  # id of the run that made this one, by its code, an action or a retry
+        self.attempt = dispatch.attempt  # 1 for the first
+        self.deadline = dispatch.deadline  # seconds since 1970 by which the run must have ended
         self.secret_arguments = secret_arguments
         self._is_secret = is_secret
         self._numbers = count(1)  # threads share it: each number is given once
@@ -140,26 +148,9 @@ class Context:
         self.stop_reason: str | None = None
 
     @property
-    def run_id(self) -> str:
-        return self._dispatch.run_id
-
-    @property
-    def key(self) -> tuple[str, int]:
-        """Run and fence."""
-        return self._dispatch.run_id, self._dispatch.fence
-
-    @property
     def claim(self) -> str:
         """Shows the scheduler that a request comes from the code of this attempt. Clients send it by themselves."""
         return str(Claim(self._dispatch.proof, self._dispatch.fence, self._dispatch.tenant, self._dispatch.run_id))
-
-    @property
-    def job_id(self) -> str:
-        return self._dispatch.job_id
-
-    @property
-    def tenant(self) -> str:
-        return self._dispatch.tenant
 
     @property
     def labels(self) -> dict[str, str]:
@@ -167,29 +158,9 @@ class Context:
         return dict(self._dispatch.labels or {})
 
     @property
-    def parent(self) -> str | None:
-        """Id of the run that made this one, by its code, an action or a retry."""
-        return self._dispatch.parent
-
-    @property
-    def attempt(self) -> int:
-        """1 for the first."""
-        return self._dispatch.attempt
-
-    @property
-    def deadline(self) -> float | None:
-        """Seconds since 1970 by which the run must have ended."""
-        return self._dispatch.deadline
-
-    @property
     def cancelled(self) -> bool:
         """Whether this attempt must stop: it is cancelled or out of time, or its worker is leaving."""
         return self.stop_reason is not None
-
-    @property
-    def session(self) -> str | None:
-        """The key of the session that the run belongs to."""
-        return self._dispatch.session
 
     @property
     def limits(self) -> RunLimits:
@@ -214,7 +185,7 @@ class Context:
         if isinstance(percent, bool) or not isinstance(percent, (int, float)) or percent != percent:
             raise BadValue("percent", percent, "a number from 0 to 100")
         text = self.redact(clean(message))[:LONGEST_LINE]
-        self._send(Progress(self.run_id, self._dispatch.fence, float(min(max(percent, 0), 100)), text))
+        self._send(Progress(*self.key, float(min(max(percent, 0), 100)), text))
 
     def usage(self, tokens: int, window: int) -> None:
         """Report how many tokens of its window the session of the run has used. From 60 % on, it starts one run at a
@@ -246,7 +217,7 @@ class Context:
             self.is_full = True
             line, level, logger = LOG_CUT, "warning", ""
         now = time.time() if at is None else at
-        self._send(LogLine(self.run_id, self._dispatch.fence, number, now, level, line, logger))
+        self._send(LogLine(*self.key, number, now, level, line, logger))
 
     def emit(self, chunk: Any) -> None:
         """Add a chunk to the stream of the run: a text or another JSON value of at most 32 KiB. Readers get chunks in
@@ -295,7 +266,7 @@ class Context:
             known = self._redaction or self._find_secrets()
             self._redaction = Redaction(known.secrets | texts_of(kept, (), _IS_MARK))
         self._checkpoint = data
-        self._send(Checkpoint(self.run_id, self._dispatch.fence, data))
+        self._send(Checkpoint(*self.key, data))
 
     @property
     def last_checkpoint(self) -> Any:

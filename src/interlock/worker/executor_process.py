@@ -25,7 +25,7 @@ import msgspec
 from interlock import runtime
 from interlock.error import InterlockError
 from interlock.fields.secret import matcher
-from interlock.model.failure import Failure, Outcome
+from interlock.model.failure import Outcome
 from interlock.model.work import FunctionWork
 from interlock.ports.clock import elapsed
 from interlock.ports.executor import Key
@@ -33,7 +33,7 @@ from interlock.wire import frames
 from interlock.wire import message as m
 from interlock.worker import output_capture
 from interlock.worker.app_loader import Functions, load_app
-from interlock.worker.attempt_end import Estimator, end_of_error, end_of_result, estimate
+from interlock.worker.attempt_end import AttemptEnd, Estimator, end_of_error, end_of_result, estimate
 from interlock.worker.context import Context, Pacer
 from interlock.worker.definition import Definition
 from interlock.worker.lifespan import Lifespan, lifespan_of, problem_of
@@ -228,7 +228,7 @@ class ExecutorProcess:
         if attempt.task is not None and not attempt.reported:
             if not attempt.entered:
                 # A task that is cancelled before its first step never runs, so it cannot report itself.
-                self._report(attempt, Outcome.CANCELLED)
+                self._report(attempt, AttemptEnd(Outcome.CANCELLED))
             attempt.task.cancel()
 
     def _begin(self, attempt: ExecutingAttempt) -> bool:
@@ -258,11 +258,11 @@ class ExecutorProcess:
             result = await definition.handler(**definition.arguments_of(attempt.context))
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its outcome
             if isinstance(error, asyncio.CancelledError) and attempt.context.cancelled:
-                self._report(attempt, Outcome.CANCELLED)
+                self._report(attempt, AttemptEnd(Outcome.CANCELLED))
             else:
-                self._report(attempt, *end_of_error(error, attempt.context))
+                self._report(attempt, end_of_error(error, attempt.context))
         else:
-            self._report(attempt, *end_of_result(result, definition, attempt.context))
+            self._report(attempt, end_of_result(result, definition, attempt.context))
 
     def _run_in_thread(self, attempt: ExecutingAttempt) -> None:
         if not self._begin(attempt):
@@ -278,9 +278,9 @@ class ExecutorProcess:
         try:
             result = definition.handler(**definition.arguments_of(attempt.context))
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its outcome
-            self._report(attempt, *end_of_error(error, attempt.context))
+            self._report(attempt, end_of_error(error, attempt.context))
         else:
-            self._report(attempt, *end_of_result(result, definition, attempt.context))
+            self._report(attempt, end_of_result(result, definition, attempt.context))
 
     def _load(self, attempt: ExecutingAttempt) -> Definition | None:
         """Load the function that the job names; return None if the attempt has ended here: it failed, or must stop."""
@@ -288,32 +288,24 @@ class ExecutorProcess:
         try:
             definition = self._functions.load(attempt.dispatch.job_id, attempt.dispatch.work.function)
         except BaseException as error:  # noqa: BLE001 - whatever a module does, the run must end
-            self._report(attempt, *end_of_error(error, attempt.context, Outcome.FAILED))
+            self._report(attempt, end_of_error(error, attempt.context, Outcome.FAILED))
             return None
         output_capture.carry_to_processes()
         attempt.definition = definition
         attempt.context.secret_arguments = definition.job.secrets
         if attempt.context.cancelled:
-            self._report(attempt, Outcome.CANCELLED)
+            self._report(attempt, AttemptEnd(Outcome.CANCELLED))
             return None
         return definition
 
     def _go_on_async(self, attempt: ExecutingAttempt, definition: Definition) -> None:
         """On the loop, go on with an attempt whose function was loaded in a thread."""
         if attempt.context.cancelled:
-            self._report(attempt, Outcome.CANCELLED)
+            self._report(attempt, AttemptEnd(Outcome.CANCELLED))
         else:
             attempt.task = self._loop.create_task(self._run_async(attempt, definition))
 
-    def _report(
-        self,
-        attempt: ExecutingAttempt,
-        outcome: Outcome,
-        result: bytes | None = None,
-        error: str | None = None,
-        exit_code: int | None = None,
-        failure: Failure | None = None,
-    ) -> None:
+    def _report(self, attempt: ExecutingAttempt, end: AttemptEnd) -> None:
         if self._link.fileno() < 0:
             # This is a copy that a handler forked: the one it was copied from reports.
             attempt.capture.flush()
@@ -327,6 +319,7 @@ class ExecutorProcess:
         attempt.capture.end()
         self._active.pop(attempt.key, None)
         send = self.send_now if attempt.task is None else self._send_soon
+        outcome, result, error, exit_code, failure = end
         send(m.Finished(*attempt.key, outcome, result, error, exit_code, elapsed(), failure=failure))
 
 
