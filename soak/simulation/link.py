@@ -11,7 +11,7 @@ from random import Random
 import msgspec
 
 from interlock.error import ConnectionLost, Draining, NotRunning, SocketInUse, StoreUnavailable
-from interlock.ports.bus import Bus, Endpoint, LocalProcess, Peer
+from interlock.ports.bus import Bus, Endpoint, Peer
 from interlock.wire import message as m
 from interlock.wire import request as r
 from soak.simulation.loop import Process, VirtualLoop
@@ -94,7 +94,7 @@ class End(Peer):
     def meet(self, other: "End") -> None:
         self.other = other
         self.identity = other.owner.name
-        self.process = _OtherProcess(self)
+        self.on_process_end = self._when_other_ends
 
     def send(self, messages: Sequence[m.Message]) -> None:
         if not self.is_open or not self.owner.alive:
@@ -105,6 +105,17 @@ class End(Peer):
             carried.extend(self._carried(message))
         if carried:
             self.other.owner.call_at(self._arrival(), self.other.arrive, carried)
+
+    def _when_other_ends(self, call: Callable[[], None]) -> None:
+        watched, network = self.other.owner, self.link.network
+
+        def tell() -> None:
+            self.owner.call_at(network.loop.time() + network.delay(), call)
+
+        if watched.alive:
+            watched.at_end.append(tell)
+        else:
+            tell()
 
     def flush(self) -> None:
         """Nothing is queued here: what is sent is on its way."""
@@ -160,24 +171,6 @@ class End(Peer):
         for messages in unread:
             if self.is_open:
                 self.endpoint.received(self, messages)
-
-
-class _OtherProcess(LocalProcess):
-    """The process at the other end."""
-
-    def __init__(self, end: End) -> None:
-        self._end = end
-
-    def on_end(self, call: Callable[[], None]) -> None:
-        watched, network = self._end.other.owner, self._end.link.network
-
-        def tell() -> None:
-            self._end.owner.call_at(network.loop.time() + network.delay(), call)
-
-        if watched.alive:
-            watched.at_end.append(tell)
-        else:
-            tell()
 
 
 class Link:

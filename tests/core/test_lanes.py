@@ -407,7 +407,7 @@ def info(name: str, limit: int, active: int, waiting: int, oldest_wait: float | 
 
 
 def lane_infos(machine: Machine) -> list[LaneInfo]:
-    found = job_queries.lanes(AskLanes(7), machine.state, machine.wall).value
+    found = job_queries.lanes(AskLanes(7), machine.state, machine.now).value
     assert isinstance(found, LaneList)
     return found.lanes
 

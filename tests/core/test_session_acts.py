@@ -132,7 +132,7 @@ def test_the_list_has_sessions_with_runs_in_pages(machine: Machine) -> None:
 
     def found(tenant: str | None, after: tuple[str, str] | None, limit: int) -> tuple[list[tuple[str, str]], bool]:
         cursor = None if after is None else "k" + "/".join(after)
-        found = page(AskSessions(7, tenant, limit, cursor), machine.state, machine.wall).value
+        found = page(AskSessions(7, tenant, limit, cursor), machine.state, machine.now).value
         last = found.sessions[-1] if found.next is not None else None
         assert last is None or found.next == f"k{last.tenant}/{last.key}"
         return [(session.tenant, session.key) for session in found.sessions], last is not None
@@ -152,7 +152,7 @@ def test_a_session_shows_its_wait_and_the_options_of_its_last_job() -> None:
     m.submit(session="chat", session_options={"max_concurrent": 1, "rate": 10.0})
     m.submit(session="chat")
     m.advance(3.0)
-    shown = page(AskSessions(7, limit=1), m.state, m.wall).value.sessions[0]
+    shown = page(AskSessions(7, limit=1), m.state, m.now).value.sessions[0]
     assert (shown.active, shown.waiting, shown.oldest_wait) == (1, 1, 3.0)
     assert (shown.max_concurrent, shown.cap, shown.debounce, shown.rate) == (1, 5, 0.0, "10/s")
 

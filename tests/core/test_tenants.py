@@ -17,9 +17,9 @@ from hypothesis.stateful import (
 
 from interlock.core.decisions import Failed
 from interlock.core.explain import explain
-from interlock.core.jobs.queries import ANSWERS
 from interlock.core.lanes.lane import AGEING
 from interlock.core.state import CoreLimits
+from interlock.core.tenants.limits import tenants
 from interlock.core.tenants.tenant import Tenants
 from interlock.error import BadValue, Forbidden, InterlockError, TenantLimit
 from interlock.model.bulk import BulkRequest, RunAction
@@ -80,7 +80,7 @@ def refusal(machine: Machine, *runs: NewRun) -> InterlockError:
 
 
 def info(machine: Machine, only: str | None = None) -> list[TenantInfo]:
-    report = ANSWERS[AskTenants](AskTenants(1).by(only_tenant=only), machine.state, machine.wall)
+    report = tenants(AskTenants(1).by(only_tenant=only), machine.state, machine.now)
     assert isinstance(report, ValueAnswer)
     assert isinstance(report.value, TenantList)
     return report.value.tenants

@@ -35,13 +35,13 @@ def act(machine: Machine, action: WorkerAction, worker_id: str = "one") -> Worke
 
 
 def shown(machine: Machine, worker_id: str = "one") -> WorkerInfo:
-    found = report_one(AskWorker(1, worker_id), machine.state, machine.elapsed).value
+    found = report_one(AskWorker(1, worker_id), machine.state, machine.now).value
     assert isinstance(found, WorkerInfo)
     return found
 
 
 def listed(machine: Machine, pool: str | None = None) -> list[str]:
-    return [one.id for one in report_all(AskWorkers(1, pool), machine.state, machine.elapsed).value.workers]
+    return [one.id for one in report_all(AskWorkers(1, pool), machine.state, machine.now).value.workers]
 
 
 def join(machine: Machine, worker_id: str, slots: int = 1, **fields: Any) -> None:
@@ -252,7 +252,7 @@ def test_pools_show_their_workers_and_what_they_take() -> None:
     machine = Machine()
 
     def pools() -> list[PoolInfo]:
-        found = report_pools(AskPools(1), machine.state, machine.elapsed).value
+        found = report_pools(AskPools(1), machine.state, machine.now).value
         assert isinstance(found, PoolList)
         return found.pools
 

@@ -21,8 +21,8 @@ class Watching(Endpoint):
         self.open += 1
 
     def received(self, peer: Peer, messages: Sequence[Message]) -> None:
-        assert peer.process is not None
-        peer.process.on_end(lambda: None)
+        assert peer.on_process_end is not None
+        peer.on_process_end(lambda: None)
 
     def closed(self, peer: Peer) -> None:
         self.open -= 1

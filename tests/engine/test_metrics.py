@@ -12,7 +12,6 @@ from interlock.circuit import Circuit
 from interlock.core.decisions import Decisions
 from interlock.core.state import CoreLimits
 from interlock.core.step import Command
-from interlock.core.workflows.saga import SAGAS
 from interlock.engine.metrics import MOST_JOBS, OTHERS, SECONDS, Histogram, Metrics
 from interlock.error import LeaseLost, StoreUnavailable, TenantLimit
 from interlock.model.exposition import Family, exposition
@@ -37,6 +36,7 @@ from tests.core.test_output import rule as output_rule
 pytestmark = pytest.mark.behaviour("OBS-1")
 
 Labels = frozenset[tuple[str, str]]
+SAGA = ("recorded", "rollbacks", "compensations_dispatched", "compensations_failed", "unreadable")
 
 
 class Counted(Machine):
@@ -217,8 +217,8 @@ def test_what_is_counted_in_the_state_is_not_lost_with_it() -> None:
     machine.metrics.failed(StoreUnavailable("the disk is full"))
     machine.step(stale)
     machine.metrics.failed(LeaseLost("scheduler", "taken"))
-    machine.metrics.refused("bad_payload")
-    machine.metrics.refused("bad_payload")
+    machine.metrics.count("submits_refused_total", "bad_payload")
+    machine.metrics.count("submits_refused_total", "bad_payload")
     assert machine.value("stale_messages_total") == 2
     assert machine.value("log_lines_dropped_total") == 1
     assert machine.value("recoveries_total") == 2
@@ -308,8 +308,9 @@ def test_verdicts_are_counted_by_a_bounded_number_of_topics() -> None:
     machine = Counted(Job(id="work"))
     decisions = machine.step()
     many = [(f"topic{number}", Ruling.DENY) for number in range(MOST_JOBS + 5)]
-    decisions.rulings[:] = [("pay", Ruling.ASK), ("pay", Ruling.ASK), ("pay", Ruling.DENY), *many]
-    decisions.bypassed[:] = ["pay", "new", "newer"]
+    rulings = [("pay", Ruling.ASK), ("pay", Ruling.ASK), ("pay", Ruling.DENY), *many]
+    decisions.counts.update(("verdicts_total", *ruling) for ruling in rulings)
+    decisions.counts.update(("input_fail_open_total", topic) for topic in ("pay", "new", "newer"))
     machine.metrics.add(decisions, 0.001)
     assert machine.value("verdicts_total", topic="pay", decision="require_approval") == 2
     assert machine.value("verdicts_total", topic="pay", decision="deny") == 1
@@ -332,7 +333,7 @@ def test_sagas_are_counted() -> None:
     machine.advance(2)
     machine.finished(f"{run_id}@comp-b", "failed_fatal")
     machine.finished(f"{run_id}@comp-a")
-    counted = {name: machine.value(f"saga_{name}_total") for name in SAGAS}
+    counted = {name: machine.value(f"saga_{name}_total") for name in SAGA}
     assert counted == {
         "recorded": 2, "rollbacks": 1, "compensations_dispatched": 2, "compensations_failed": 1, "unreadable": 0,
     }  # fmt: skip

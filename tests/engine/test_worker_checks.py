@@ -42,7 +42,7 @@ def test_a_worker_that_announces_something_wrong_is_refused(fields: dict[str, An
         (problem,) = link.of(m.Problem)
         assert says in problem.text
         assert not link.open
-        assert bench.engine.present.peers.worker_names() == []
+        assert list(bench.engine.present.peers.workers) == []
         await bench.stop()
 
     on_virtual_time(body)

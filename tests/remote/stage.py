@@ -144,7 +144,7 @@ class Scheduler:
         await self._task
 
     async def joined(self, *names: str) -> None:
-        await until(lambda: set(names) <= set(self.engine.present.peers.worker_names()), f"{names} have joined")
+        await until(lambda: set(names) <= self.engine.present.peers.workers.keys(), f"{names} have joined")
 
     async def submit(self, tenant: str = "default", payload: bytes = b"{}", job: str = "job") -> str:
         self._requests += 1

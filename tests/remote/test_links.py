@@ -113,9 +113,7 @@ async def test_a_partition_shorter_than_the_silence_costs_nothing(ends: str, bre
         network.hold()
         if breaks:
             network.cut()
-            await until(
-                lambda: "site:worker-1" not in scheduler.engine.present.peers.worker_names(), "the link is gone"
-            )
+            await until(lambda: "site:worker-1" not in scheduler.engine.present.peers.workers, "the link is gone")
         if ends == "during the partition":
             worker.work.end((run_id, 1))
         network.heal()
@@ -231,7 +229,7 @@ async def test_a_worker_of_one_tenant_never_gets_anothers_payload() -> None:
             assert (await scheduler.ended(run_id)).state is State.SUCCEEDED
         assert set(acme.work.payloads) == {b'"acme"'}
         await every.close()
-        await until(lambda: scheduler.engine.present.peers.worker_names() == ["acme:worker-1"], "the other has left")
+        await until(lambda: list(scheduler.engine.present.peers.workers) == ["acme:worker-1"], "the other has left")
         waiting = await scheduler.submit("other", b'"other"')
         mine = await scheduler.submit("acme", b'"acme"')
         await scheduler.ended(mine)
@@ -263,7 +261,7 @@ async def test_nobody_takes_the_name_of_another_tokens_worker() -> None:
             if away:
                 network.hold()
                 network.cut()
-                await until(lambda: scheduler.engine.present.peers.worker_names() == [], "it is away")
+                await until(lambda: list(scheduler.engine.present.peers.workers) == [], "it is away")
             await told(scheduler, OF_ACME, hello("worker-1", "", *forged[0]), forged[1])
         network.heal()
         await scheduler.joined("site:worker-1")

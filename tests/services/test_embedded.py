@@ -82,7 +82,7 @@ def test_a_worker_that_dies_too_often_is_given_up_and_the_others_go_on(
     async def body() -> None:
         await scheduler.start()
         try:
-            await until(lambda: len(scheduler.engine.present.peers.worker_names()) == 2, "both workers have joined")
+            await until(lambda: len(scheduler.engine.present.peers.workers) == 2, "both workers have joined")
             other = worker("w2").pid
             for _ in range(3):
                 await until(lambda: worker("w1").status is Status.RUNNING, "it runs")

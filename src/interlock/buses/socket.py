@@ -15,7 +15,7 @@ from typing import cast
 from interlock.buses.listener import bind_unix
 from interlock.buses.stream import StreamPeer
 from interlock.error import NotRunning
-from interlock.ports.bus import Bus, Endpoint, LocalProcess, Peer
+from interlock.ports.bus import Bus, Endpoint, Peer
 from interlock.worker.identity import process_of
 
 logger = logging.getLogger("interlock.links")
@@ -78,7 +78,7 @@ class _SocketPeer(StreamPeer):
         if (pid := _process_of(transport)) > 0:
             self.identity = str(pid)
             if self._processes is not None:
-                self.process = _PeerProcess(self, pid, self._processes)
+                self.on_process_end = partial(self._watch, self._processes, pid)
         super().connection_made(transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -87,7 +87,10 @@ class _SocketPeer(StreamPeer):
             call()
         self._when_closed.clear()
 
-    def process_ended(self, call: Callable[[], None]) -> None:
+    def _watch(self, processes: ProcessWatch, pid: int, call: Callable[[], None]) -> None:
+        processes.watch(pid, lambda: self._process_ended(call))
+
+    def _process_ended(self, call: Callable[[], None]) -> None:
         """Call after the last messages of an ended process: its link ends behind them."""
         if self._transport is None:
             call()
@@ -95,16 +98,6 @@ class _SocketPeer(StreamPeer):
             self._when_closed.append(call)
             # Another process may have inherited the dead one's end, and would keep it open.
             self._loop.call_later(LAST_WORDS, self._transport.abort)
-
-
-class _PeerProcess(LocalProcess):
-    def __init__(self, peer: _SocketPeer, pid: int, processes: ProcessWatch) -> None:
-        self._peer = peer
-        self._pid = pid
-        self._processes = processes
-
-    def on_end(self, call: Callable[[], None]) -> None:
-        self._processes.watch(self._pid, lambda: self._peer.process_ended(call))
 
 
 def _process_of(transport: asyncio.BaseTransport) -> int:

@@ -1,5 +1,6 @@
 """The decisions of one step: rows to store, messages to send, answers to give, effects, and the next look."""
 
+from collections import Counter
 from typing import Any
 
 import msgspec
@@ -11,13 +12,11 @@ from interlock.error import InterlockError
 from interlock.model.audit import AuditEntry
 from interlock.model.guard import Violation
 from interlock.model.job import Job
-from interlock.model.policy.verdict import Ruling
 from interlock.model.record import R, Record
 from interlock.model.reload_report import Difference
 from interlock.model.run import Run, Transition
 from interlock.model.state import SUCCEEDED, State
 from interlock.wire.command import ServiceRow
-from interlock.wire.delivery_request import Sent
 from interlock.wire.effect import Effect
 from interlock.wire.message import Message
 from interlock.wire.request import ProgressRow
@@ -116,22 +115,13 @@ class Decisions(msgspec.Struct, kw_only=True):
     answers: list[tuple[str, Answer]] = []  # client → answer
     changed: dict[str, Run] = {}  # every run in the batch, new ones too
     ended: list[Run] = []
-    retried: list[Run] = []  # a run for each failed attempt to be retried
-    crashed: list[Run] = []  # a run for each lost attempt
+    counts: Counter[tuple[str, ...]] = field(default_factory=Counter)
+    """counter of `engine/metrics.py` and the values of its labels → how often"""
     owed: int = 0  # new deliveries, and those to be delivered again
-    sent: list[Sent] = []  # results of tries
-    reruns: int = 0  # new runs that repeat an ended one
     violations: list[tuple[Run, Violation]] = []
-    rulings: list[tuple[str, Ruling]] = []  # topic and verdict, other than a plain `allow`
-    unavailable: list[str] = []  # topic of each question that the policy service gave no verdict on
-    bypassed: list[str] = []  # topic of each run that started without a verdict
     outputs_judged: list[str] = []  # job of each result whose metadata was judged
-    quarantined: list[Run] = []
-    scans: list[tuple[str, float]] = []  # job of each scanned result, and the seconds that it took
-    scans_skipped: list[str] = []  # job of each result that could not be scanned
-    sagas: list[str] = []  # what happened to sagas, by name
+    scans: list[tuple[str, float]] = []  # topic of each scanned result, and the seconds that it took
     rolled_back: list[float] = []  # seconds of each rollback that has ended
-    lacks: dict[str, int] = {}  # why no worker could take a run → looks in vain
     warnings: list[str] = []
     put_back: list[tuple[State, str]] = []  # state and topic of each run that a sweep has put back
     problems: list[str] = []  # refused attempts to break the state table, and runs that sweeps cannot help

@@ -1,7 +1,7 @@
 """Facts: the data that a step needs from the store. The shell reads them for a whole batch, right before the step. A
 start loads a `Snapshot`, the live part of the store."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -43,6 +43,12 @@ class Needs(msgspec.Struct):
         found = None if entry is None else following(entry.schedule, entry.anchor, int(at) - 1e-6)
         if entry is not None and found is not None and int(found) == int(at) and entry.anchor <= found <= entry.cursor:
             self.passed[run_id] = (job_id, at)
+
+
+def needs_run(state: "SchedulerState", command: Any, needs: Needs) -> None:
+    """Need the run that a request names, unless it is live."""
+    if command.run_id not in state.runs:
+        needs.runs[command.run_id] = None
 
 
 class Facts(msgspec.Struct):

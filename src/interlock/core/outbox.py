@@ -20,7 +20,7 @@ def report_sent(p: Pass, origin: str, command: ReportSent) -> None:
     for sent in command.results:
         if (tried := after_try(p.record(Delivery, sent.id), sent)) is not None:
             p.keep(tried)
-    p.sent += command.results
+        p.count("deliveries_total", "retried" if sent.ended_at is None else "failed" if sent.error else "delivered")
     p.answers.append((origin, ValueAnswer(command.request)))
 
 

@@ -22,13 +22,13 @@ import msgspec
 from msgspec.structs import replace
 
 from interlock.core.attempts.log_table import Logs
-from interlock.core.facts import Needs, Snapshot
+from interlock.core.facts import Needs, Snapshot, needs_run
 from interlock.core.guards.http_hooks import call_after, call_hook
 from interlock.core.part import Part, Wait, for_special_runs, leaves
 from interlock.core.policy.judge_state import Judging
 from interlock.core.state import WAIT, SchedulerState
 from interlock.core.transition import Pass
-from interlock.error import NotQuarantined, RunPruned, UnknownRun
+from interlock.error import NotQuarantined
 from interlock.fields.duration import span
 from interlock.fields.payload import fault_of
 from interlock.model.access import OWNER
@@ -100,7 +100,7 @@ def _quarantine(p: Pass, run: Run, record: OutputRecord, reason: str, at: float 
     lines = p.state.of(Logs).sizes.get(run.id, (0, 0))[0] if run.is_held_back else 0
     p.set_facet(run, output=replace(record, status=OutputStatus.QUARANTINED, lines=lines))
     p.move(run, State.OUTPUT_QUARANTINED, reason, at=at)
-    p.quarantined.append(run)
+    p.count("output_quarantined_total", p.state.job_of(run).policy_topic, str(record.phase))
     _audit_quarantine(p, run, record)
 
 
@@ -198,7 +198,7 @@ def report_scans(p: Pass, origin: str, command: ReportScans) -> None:
             if run is not None and run.is_unscanned and (run.ended_at is not None or run.state is State.TERMINATING):
                 _act(p, run, report)
                 if not report.error:
-                    p.scans.append((run.job_id, report.took))
+                    p.scans.append((p.state.job_of(run).policy_topic, report.took))
         _note_position(p, command.position)
     p.answers.append((origin, ValueAnswer(command.request, p.state.of(Scans).position or 0)))
 
@@ -234,7 +234,7 @@ def _record_of(p: Pass, run: Run, found: Scanned) -> OutputRecord:
         # Even if the other part, the log or the result, could not be scanned.
         return record
     if found.error:
-        p.scans_skipped.append(run.job_id)
+        p.count("output_skipped_total", p.state.job_of(run).policy_topic, "2")
         reason = f"the result could not be scanned: {found.error}"
         policy = p.state.of(Judging).policy
         if policy is not None and policy.document.output_fail_mode is FailMode.CLOSED:
@@ -299,15 +299,9 @@ def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
         yield Reason(kind=ReasonKind.OUTPUT, text=text, since=run.changed_at)
 
 
-def release_needs(state: SchedulerState, command: ReleaseOutput, needs: Needs) -> None:
-    needs.runs[command.run_id] = None
-
-
 def release_output(p: Pass, origin: str, command: ReleaseOutput) -> None:
     """Hand out the original of a withheld result; nothing runs again."""
-    run = p.find(command.run_id)
-    if run is None:
-        raise (RunPruned if command.run_id in p.facts.pruned else UnknownRun)(command.run_id)
+    run = p.named(command.run_id)
     record = None if run.facets is None else run.facets.output
     if record is None or not (run.state is State.OUTPUT_QUARANTINED or (record.lines and run.ended_at is not None)):
         raise NotQuarantined(run.id, run.state)
@@ -330,7 +324,7 @@ OUTPUT = Part(
     name="output",
     slices=(Scans,),
     handlers={ReleaseOutput: release_output, ReportScans: report_scans},
-    needs={ReleaseOutput: release_needs, ReportScans: report_needs},
+    needs={ReleaseOutput: needs_run, ReportScans: report_needs},
     on=((leaves(*LIVE, to=TERMINAL - {State.OUTPUT_QUARANTINED}), let_out),),
     waits={State.TERMINATING: Wait(scan_overdue)},
     looks={State.TERMINATING: resume},

@@ -33,8 +33,10 @@ if TYPE_CHECKING:
     from interlock.model.record import Record
     from interlock.model.run import Now, Run
     from interlock.wire.effect import Effect
+    from interlock.wire.message import Message
 
     Handler = Callable[[Pass, str, Any], None]  # with the sender: a worker's id, or the client to answer
+    Answer = Callable[[Any, SchedulerState, Now], Message]
     FindNeeds = Callable[[SchedulerState, Any, Needs], None]
     Hook = Callable[[Pass, Run], None]
     Tick = Callable[[Pass], None]
@@ -107,6 +109,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     slices: tuple[type, ...] = ()  # its memory: `state.of(kind)` is the one of this kind
     handlers: Mapping[type, "Handler"] = {}  # command or message → what to do with it
+    answers: Mapping[type, "Answer"] = {}  # question → its answer from the state
     needs: Mapping[type, "FindNeeds"] = {}  # command → the facts that its handler needs
     asks: tuple[Callable[["SchedulerState", "Needs"], None], ...] = ()  # facts that any pass needs
     appliers: Mapping[type["Effect"], Callable[["Pass", "Run", Any], None]] = {}  # effect → what its answer does
@@ -142,6 +145,7 @@ class Machine:
     def __init__(self, parts: Iterable[Part]) -> None:
         self.parts = tuple(parts)
         self.handlers = self._merged("handlers")
+        self.answers = self._merged("answers")
         self.needs = self._merged("needs")
         self.appliers = self._merged("appliers")
         self.waits = dict.fromkeys(State, NO_WAIT) | self._merged("waits")

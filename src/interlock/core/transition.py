@@ -14,7 +14,7 @@ from interlock.core.decisions import Decisions, Row
 from interlock.core.facts import Facts
 from interlock.core.part import is_plain
 from interlock.core.state import SchedulerState
-from interlock.error import InvalidTransition
+from interlock.error import InvalidTransition, RunPruned, UnknownRun
 from interlock.model.facets import Facets, Note
 from interlock.model.guard import ViolationEvent
 from interlock.model.job_info import JobEvent
@@ -168,6 +168,12 @@ class Pass(Decisions, kw_only=True):
         run = self.state.runs.get(run_id) or self.changed.get(run_id) or self.created.get(run_id)
         return run or self.facts.runs.get(run_id)
 
+    def named(self, run_id: str) -> Run:
+        """Return the run that a request names; raise if it is pruned or was never there."""
+        if (run := self.find(run_id)) is None:
+            raise (RunPruned if run_id in self.facts.pruned else UnknownRun)(run_id)
+        return run
+
     def run_of_key(self, key: tuple[str, str]) -> tuple[str, bytes] | None:
         """Return run id and digest of the run that has this key of a tenant."""
         known = self.keys.get(key) or self.facts.keys.get(key)
@@ -210,6 +216,10 @@ class Pass(Decisions, kw_only=True):
         self.touch(run)
 
     audit = note_audit
+
+    def count(self, counter: str, *labels: str) -> None:
+        """Count an event for the metrics; `engine/metrics.py: COUNTERS` names the labels of a counter."""
+        self.counts[counter, *labels] += 1
 
     def announce(self, event: LaneEvent | JobEvent | SessionEvent | ViolationEvent) -> None:
         """Store an event as a row of the services' log, so that it is streamed and kept within the same limits."""

@@ -315,7 +315,7 @@ class Engine:
                 self.present.peers.tell(origin, answer)
             else:
                 self._refuse_one(origin, answer.request, answer.error)
-                self.metrics.refused(answer.error.code)
+                self.metrics.count("submits_refused_total", answer.error.code)
 
     def _refuse(self, commands: Sequence[Command], refusal: StoreUnavailable) -> None:
         """Answer these void commands with an error."""
@@ -324,7 +324,7 @@ class Engine:
             if request is not None:
                 self._refuse_one(origin, request, refusal)
                 if type(content) is Create:
-                    self.metrics.refused(refusal.code)
+                    self.metrics.count("submits_refused_total", refusal.code)
 
     def _refuse_one(self, origin: str, request: int, error: InterlockError) -> None:
         if origin:
@@ -335,7 +335,7 @@ class Engine:
     async def _take_over(self) -> bool:
         now, limits, present = self._clock.now(), self.settings.limits, self.present
         if not await self._owner.take(now, self._rng):
-            self.metrics.lease_waits += 1
+            self.metrics.count("lease_waits_total")
             return False
         present.wrote_at = now.elapsed
         snapshot = await self._store.load(limits.small_payload, MACHINE.records)

@@ -112,8 +112,8 @@ class Links(Endpoint):
         self._peers.faults.pop(_without_pid(name), None)
         limits, now = self._present.limits, self._present.clock.now()
         peer.send([m.Welcome(limits.heartbeat_interval, now.elapsed, limits.silence, now.wall)])
-        if peer.process is not None:
-            peer.process.on_end(lambda: self.worker_died(name, peer.identity))
+        if peer.on_process_end is not None:
+            peer.on_process_end(lambda: self.worker_died(name, peer.identity))
         if peer_is_stray:
             logger.info("worker %s belongs to an earlier start: it finishes its attempts and leaves", name)
             peer.send([m.Drain()])

@@ -24,7 +24,6 @@ from interlock.core.step import new_state
 from interlock.core.tenants.limits import runs_of
 from interlock.core.tenants.tenant import Tenants
 from interlock.core.workflows.flow import Flows
-from interlock.core.workflows.saga import SAGAS
 from interlock.error import InterlockError, LeaseLost, StaleEpoch
 from interlock.model.exposition import Family
 from interlock.model.letter import DeadLetter
@@ -37,9 +36,48 @@ SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 1
 FRESH = 0.1  # seconds for which computed metrics are reused
 ROWS = (1, 10, 100, 1000, 10_000)
 Sample = tuple[str, dict[str, str], float]
-Labelled = tuple[str, str, str, str, Mapping[Any, float]]  # kind, name, text, labels, and value by their values
+Labelled = tuple[str, str, str, Mapping[Any, float]]  # name, text, labels, and value by their values
 MOST_JOBS = 1000  # jobs and topics with a label of their own; the others share one
 OTHERS = "(others)"
+
+COUNTERS = {
+    "runs_received_total": ("Runs that were created.", "topic"),
+    "runs_dispatched_total": ("Attempts dispatched to a worker.", "topic"),
+    "runs_retried_total": ("Failed attempts that were retried.", "job"),
+    "runs_crashed_total": ("Attempts lost with their process or worker.", "job"),
+    "runs_completed_total": ("Runs that ended, by their final state.", "topic status"),
+    "runs_denied_total": ("Runs that the policy or a person denied.", "topic"),
+    "runs_pruned_total": ("Runs that were pruned.", ""),
+    "replays_total": ("Ended runs that were run again, from dead letters or not.", ""),
+    "constraints_checked_total": ("Constraints that ended runs have checked.", ""),
+    "constraints_violated_total": ("Violations of constraints, and checks and actions that failed.", "constraint"),
+    "actions_total": ("Actions on violations that ended runs have carried out.", ""),
+    "actions_failed_total": ("Those that failed.", ""),
+    "deliveries_total": ("Webhooks by event: owed, retried, delivered, failed.", "event"),
+    "input_fail_open_total": ("Runs that started without a verdict: the policy was out of reach.", "topic"),
+    "policy_unavailable_total": ("Questions that the policy service gave no verdict on.", "topic"),
+    "verdicts_total": ("Verdicts of the policy other than a plain allow.", "topic decision"),
+    "stale_runs_total": ("Runs that the scheduler had missed, by their state.", "state"),
+    "orphan_replayed_total": ("The same runs, put back by a sweep.", "topic"),
+    "dead_letters_total": ("Dead letters by reason code.", "reason"),
+    "submits_refused_total": ("Submits that were refused.", "code"),
+    "occurrences_skipped_total": ("Occurrences that were skipped.", "job"),
+    "dispatch_waits_total": ("Tries that found no worker.", "reason"),
+    "pool_dispatches_total": ("Attempts dispatched to workers.", "pool"),
+    "output_checked_total": ("Results that the output policy checked.", "topic phase"),
+    "output_quarantined_total": ("Results that were quarantined.", "topic phase"),
+    "output_skipped_total": ("Results that could not be scanned.", "topic phase"),
+    "saga_recorded_total": ("Compensations recorded by the success of their steps.", ""),
+    "saga_rollbacks_total": ("Rollbacks of workflows.", ""),
+    "saga_compensations_dispatched_total": ("Compensations that were made.", ""),
+    "saga_compensations_failed_total": ("Compensations that did not succeed.", ""),
+    "saga_unreadable_total": ("Compensations that could not be made.", ""),
+    "leases_lost_total": ("Times the scheduler lost its lease.", ""),
+    "lease_waits_total": ("Tries for the lease while another scheduler had it.", ""),
+    "recoveries_total": ("Times the state was rebuilt from the store.", ""),
+}
+"""text and labels of everything that is counted; `Pass.count` counts for the core"""
+MANY = ("job", "topic", "pool")  # labels with any number of values
 
 _JOB_OF_ROW = itemgetter(Run.__struct_fields__.index("job_id"))
 _JOB = attrgetter("job_id")
@@ -75,27 +113,19 @@ class Metrics:
         self.commits = 0
         self.by_job: dict[str, Counter[str]] = defaultdict(Counter)  # job → final state → runs
         self.recent: list[Run] = []
-        self._counts: dict[str, Counter[str]] = defaultdict(Counter)  # event → job or error code → count
+        self._counts: dict[str, Counter[tuple[str, ...]]] = defaultdict(Counter)  # counter → values of its labels
         self._latency: dict[str, Histogram] = defaultdict(lambda: Histogram(SECONDS))  # topic → seconds
         self._topics: dict[str, str] = {}  # job → topic that its runs count for
-        self._completed: Counter[tuple[str, str]] = Counter()  # topic and final state → runs
-        self._results: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)  # event → topic and phase → results
-        self._verdicts: Counter[tuple[str, str]] = Counter()  # topic and decision → verdicts
         self._circuit_state = circuit_state
         self._lag = Histogram(SECONDS)
-        self._jobs: set[str] = set()  # jobs and topics with a label of their own
+        self._labels: set[str] = set()  # jobs, topics and pools with a label of their own
         self._output: dict[str, Histogram] = defaultdict(lambda: Histogram(SECONDS))  # phase → seconds of its checks
         self._durations: dict[str, Histogram] = defaultdict(lambda: Histogram(SECONDS))
         self._commit_seconds = Histogram(SECONDS)
         self._rollbacks = Histogram(SECONDS)
         self._commit_rows = Histogram(ROWS)
-        self._replays = 0
         self.ended_total = 0
-        self._pruned = 0
         self._behind = 0.0
-        self._recoveries = 0
-        self._leases_lost = 0
-        self.lease_waits = 0
         self._state = new_state(CoreLimits(), {})
         self._stale_before = 0  # stale messages of the states before this one
         self._dropped_before = 0
@@ -105,7 +135,7 @@ class Metrics:
 
     @property
     def submitted(self) -> int:
-        return self._counts["received"].total()
+        return self._counts["runs_received_total"].total()
 
     @property
     def ended(self) -> dict[str, int]:
@@ -119,16 +149,13 @@ class Metrics:
         self._state = state
 
     def failed(self, error: InterlockError) -> None:
-        self._recoveries += 1
+        self.count("recoveries_total")
         if isinstance(error, (LeaseLost, StaleEpoch)):
-            self._leases_lost += 1
-
-    def refused(self, code: str) -> None:
-        self._counts["refused"][code] += 1
+            self.count("leases_lost_total")
 
     def pruned(self, runs: int, behind: float) -> None:
         """Count pruned runs, and note for how many seconds pruning has been behind."""
-        self._pruned += runs
+        self.count("runs_pruned_total", by=runs)
         self._behind = behind
 
     def add(self, decisions: Decisions, seconds: float) -> None:
@@ -142,118 +169,97 @@ class Metrics:
             )
             self._commit_rows.add(runs + len(batch.records) + len(batch.service_log))
         self._topics.update((job.id, job.policy_topic) for job in batch.jobs)
-        if batch.created:
-            self._counts["received"].update(self._by_topic(map(_JOB_OF_ROW, batch.created)))
+        for (counter, *labels), times in decisions.counts.items():
+            self.count(counter, *labels, by=times)
+        self._count_jobs("runs_received_total", map(_JOB_OF_ROW, batch.created))
         if decisions.sends:
             self._add_dispatched(decisions)
         if decisions.ended:
             self._add_ended(decisions.ended)
-        if decisions.retried:
-            self._counts["retried"].update(self._labels(map(_JOB, decisions.retried)))
-        if decisions.crashed:
-            self._counts["crashed"].update(self._labels(map(_JOB, decisions.crashed)))
+        self._add_events(decisions)
+
+    def _add_events(self, decisions: Decisions) -> None:
         for lag in decisions.lags:
             self._lag.add(lag)
-        self._counts["unavailable"].update(self._labels(decisions.unavailable))
-        self._counts["lacks"].update(decisions.lacks)
-        self._counts["letters"].update(str(letter.code) for letter in batch.of(DeadLetter) if letter.seq == 1)
-        self._replays += decisions.reruns
-        if decisions.violations or decisions.owed or decisions.sent or decisions.sagas or decisions.rolled_back:
-            self._add_guards(decisions)
-        found = decisions.rulings or decisions.bypassed or decisions.quarantined
-        if found or decisions.scans or decisions.scans_skipped:
-            self._add_policy(decisions)
-        self._counts["stale"].update(state for state, _ in decisions.put_back)
-        self._counts["replayed"].update(self._labels(topic for _, topic in decisions.put_back))
+        for seconds in decisions.rolled_back:
+            self._rollbacks.add(seconds)
+        for letter in decisions.batch.of(DeadLetter):
+            if letter.seq == 1:
+                self.count("dead_letters_total", str(letter.code))
+        for _, violation in decisions.violations:
+            self.count("constraints_violated_total", violation.constraint.partition(" ")[0])
+        if decisions.owed:
+            self.count("deliveries_total", "owed", by=decisions.owed)
+        for topic, took in decisions.scans:
+            self._output["2"].add(took)
+            self.count("output_checked_total", topic, "2")
+        for state, topic in decisions.put_back:
+            self.count("stale_runs_total", state)
+            self.count("orphan_replayed_total", topic)
+
+    def count(self, counter: str, *labels: str, by: int = 1) -> None:
+        names = COUNTERS[counter][1].split()
+        values = (self._label(value) if name in MANY else value for name, value in zip(names, labels, strict=True))
+        self._counts[counter][tuple(values)] += by
 
     def judged(self, job_ids: Sequence[str], seconds: float) -> None:
         """Count results of these jobs, whose metadata was judged in a pass of `seconds`."""
         self._output["1"].add(seconds, len(job_ids))
-        self._results["checked"].update(self._by_topic(job_ids, "1"))
+        self._count_jobs("output_checked_total", job_ids, "1")
 
-    def _add_policy(self, decisions: Decisions) -> None:
-        topics = self._labels(topic for topic, _ in decisions.rulings)
-        self._verdicts.update(zip(topics, (ruling for _, ruling in decisions.rulings), strict=True))
-        self._counts["bypassed"].update(self._labels(decisions.bypassed))
-        for run in decisions.quarantined:
-            if run.facets is not None and run.facets.output is not None:
-                self._results["quarantined"][self._topic_of(run.job_id), str(run.facets.output.phase)] += 1
-        for _, seconds in decisions.scans:
-            self._output["2"].add(seconds)
-        self._results["checked"].update(self._by_topic((job_id for job_id, _ in decisions.scans), "2"))
-        self._results["skipped"].update(self._by_topic(decisions.scans_skipped, "2"))
-
-    def _add_guards(self, decisions: Decisions) -> None:
-        self._counts["sagas"].update(decisions.sagas)
-        for seconds in decisions.rolled_back:
-            self._rollbacks.add(seconds)
-        for _, violation in decisions.violations:
-            self._counts["violated"][violation.constraint.partition(" ")[0]] += 1
-        self._counts["deliveries"]["owed"] += decisions.owed
-        for sent in decisions.sent:
-            event = "retried" if sent.ended_at is None else "failed" if sent.error else "delivered"
-            self._counts["deliveries"][event] += 1
-
-    def _labels(self, job_ids: Iterable[str]) -> list[str]:
-        """Return a label for each job; beyond a limit, jobs share one."""
-        known = self._jobs
-        found = []
-        for job_id in job_ids:
-            if job_id not in known:
-                if len(known) >= MOST_JOBS:
-                    job_id = OTHERS
-                known.add(job_id)
-            found.append(job_id)
-        return found
-
-    def _by_topic(self, job_ids: Iterable[str], phase: str = "") -> Counter[Any]:
-        """Count jobs by the labels of their topics, and the phase if one is given."""
-        found = Counter[Any]()
+    def _count_jobs(self, counter: str, job_ids: Iterable[str], *labels: str) -> None:
+        """Count jobs by their topics."""
         for job_id, count in Counter(job_ids).items():
-            topic = self._topic_of(job_id)
-            found[(topic, phase) if phase else topic] += count
-        return found
+            self.count(counter, self._topic_of(job_id), *labels, by=count)
+
+    def _label(self, value: str) -> str:
+        """Return the label of a job, topic or pool; beyond a limit, they share one."""
+        if value not in self._labels:
+            value = value if len(self._labels) < MOST_JOBS else OTHERS
+            self._labels.add(value)
+        return value
 
     def _topic_of(self, job_id: str) -> str:
-        """Return the topic of a job, as a label."""
         topic = self._topics.get(job_id)
         if topic is None:
             job = self._state.jobs.get(job_id)
             topic = self._topics[job_id] = job_id if job is None else job.policy_topic
-        return self._labels((topic,))[0]
+        return topic
 
     def _add_dispatched(self, decisions: Decisions) -> None:
         out = [message for messages in decisions.sends.values() for message in messages if type(message) is Dispatch]
         if not out:
             return
-        self._counts["dispatched"].update(self._by_topic(map(_JOB, out)))
+        self._count_jobs("runs_dispatched_total", map(_JOB, out))
         for worker_id, messages in decisions.sends.items():
             if (worker := self._state.workers.get(worker_id)) is not None:
-                (pool,) = self._labels((worker.pool,))
-                self._counts["sent"][pool] += sum(type(message) is Dispatch for message in messages)
+                given = sum(type(message) is Dispatch for message in messages)
+                self.count("pool_dispatches_total", worker.pool, by=given)
         # A pass has one time, and most of its runs share few due times: count by time.
         now = decisions.now
         for (job_id, due), count in Counter(
             [(dispatch.job_id, dispatch.scheduled_at) for dispatch in out if dispatch.attempt == 1]
         ).items():
-            self._latency[self._topic_of(job_id)].add(now - due, count)
+            self._latency[self._label(self._topic_of(job_id))].add(now - due, count)
 
     def _add_ended(self, ended: Sequence[Run]) -> None:
         self.ended_total += len(ended)
         now = ended[-1].ended_at
         for (job_id, state, started_at), count in Counter(map(_ENDED, ended)).items():
-            self._completed[self._topic_of(job_id), state] += count
-            (job_id,) = self._labels((job_id,))
+            topic, job_id = self._topic_of(job_id), self._label(job_id)
+            self.count("runs_completed_total", topic, state, by=count)
             self.by_job[job_id][state] += count
             if started_at is not None and now is not None:
                 self._durations[job_id].add(now - started_at, count)
             if state is State.SKIPPED:
-                self._counts["skipped"][job_id] += count
+                self.count("occurrences_skipped_total", job_id, by=count)
+            elif state is State.DENIED:
+                self.count("runs_denied_total", topic, by=count)
         for run in ended:
             if run.facets is not None and (guarded := run.facets.constraints) is not None:
-                self._counts["guards"]["checked"] += guarded.checked
-                self._counts["guards"]["actions"] += guarded.actions
-                self._counts["guards"]["failed"] += guarded.failed
+                self.count("constraints_checked_total", by=guarded.checked)
+                self.count("actions_total", by=guarded.actions)
+                self.count("actions_failed_total", by=guarded.failed)
         self.recent = [*self.recent, *ended[-8:]][-8:]
 
     def latest(self, clock: Clock, *, available: bool, position: int) -> list[Family]:
@@ -266,7 +272,7 @@ class Metrics:
         return self._families
 
     def families(self, *, available: bool, position: int) -> list[Family]:
-        state, counts = self._state, self._counts
+        state = self._state
         workers = [worker for worker in state.workers.values() if worker.connected]
         tenants = {name: runs_of(state, tenant) for name, tenant in state.of(Tenants).items() if tenant.is_declared}
         lanes, entries = state.lanes, state.timetable.entries.values()
@@ -277,84 +283,40 @@ class Metrics:
         dropped, scanned = self._dropped_before + state.of(Logs).dropped, state.of(Scans).position
         behind = 0 if scanned is None else max(0, position - scanned)
         numbers = (
-            ("gauge", "output_scan_lag", "Entries of the store that the scans have not reached.", behind),
-            ("counter", "runs_pruned_total", "Runs that were pruned.", self._pruned),
-            ("gauge", "pruning_behind_seconds", "Time since pruning last kept up; 0 while it does.", self._behind),
-            ("counter", "replays_total", "Ended runs that were run again, from dead letters or not.", self._replays),
-            *(("counter", f"saga_{name}_total", text, counts["sagas"][name]) for name, text in SAGAS.items()),
-            ("gauge", "saga_active", "Workflows that undo their steps.", undoing),
-            ("counter", "constraints_checked_total", "Constraints that ended runs have checked.",
-             counts["guards"]["checked"]),
-            ("counter", "actions_total", "Actions on violations that ended runs have carried out.",
-             counts["guards"]["actions"]),
-            ("counter", "actions_failed_total", "Those that failed.", counts["guards"]["failed"]),
-            ("gauge", "policy_circuit", "Circuit to the policy service: 0 closed, 1 probing, 2 open.",
-             self._circuit_state()),
-            ("gauge", "sessions", "Sessions with runs that have not ended.", len(state.of(Sessions))),
-            ("gauge", "sessions_active_runs", "Runs that have had their turn in their session.",
+            ("output_scan_lag", "Entries of the store that the scans have not reached.", behind),
+            ("pruning_behind_seconds", "Time since pruning last kept up; 0 while it does.", self._behind),
+            ("saga_active", "Workflows that undo their steps.", undoing),
+            ("policy_circuit", "Circuit to the policy service: 0 closed, 1 probing, 2 open.", self._circuit_state()),
+            ("sessions", "Sessions with runs that have not ended.", len(state.of(Sessions))),
+            ("sessions_active_runs", "Runs that have had their turn in their session.",
              sum(len(session.active) for session in state.of(Sessions).values())),
-            ("gauge", "sessions_waiting_runs", "Runs that wait for their turn in their session.",
+            ("sessions_waiting_runs", "Runs that wait for their turn in their session.",
              sum(len(session.waiting) for session in state.of(Sessions).values())),
-            ("gauge", "schedules", "Jobs that have a schedule.", len(entries)),
-            ("gauge", "schedules_paused", "Jobs whose schedule is paused.", sum(entry.paused for entry in entries)),
-            ("gauge", "workers", "Workers that are connected.", len(workers)),
-            ("gauge", "approvals_waiting", "Runs that wait for an approval.", len(state.of(Judging).awaiting_approval)),
-            ("counter", "stale_messages_total", "Messages of attempts that are no longer live.", stale),
-            ("counter", "log_lines_dropped_total", "Log lines dropped because a run's log was full.", dropped),
-            ("counter", "leases_lost_total", "Times the scheduler lost its lease.", self._leases_lost),
-            ("counter", "lease_waits_total", "Tries for the lease while another scheduler had it.", self.lease_waits),
-            ("counter", "recoveries_total", "Times the state was rebuilt from the store.", self._recoveries),
-            ("gauge", "store_available", "Whether the store works: 1 or 0.", int(available)),
-            ("gauge", "store_position", "Position of the latest entry in the store.", position),
+            ("schedules", "Jobs that have a schedule.", len(entries)),
+            ("schedules_paused", "Jobs whose schedule is paused.", sum(entry.paused for entry in entries)),
+            ("workers", "Workers that are connected.", len(workers)),
+            ("approvals_waiting", "Runs that wait for an approval.", len(state.of(Judging).awaiting_approval)),
+            ("stale_messages_total", "Messages of attempts that are no longer live.", stale),
+            ("log_lines_dropped_total", "Log lines dropped because a run's log was full.", dropped),
+            ("store_available", "Whether the store works: 1 or 0.", int(available)),
+            ("store_position", "Position of the latest entry in the store.", position),
         )  # fmt: skip
         labelled: tuple[Labelled, ...] = (
-            *((kind, name, text, "", {"": number}) for kind, name, text, number in numbers),
-            ("counter", "runs_received_total", "Runs that were created.", "topic", counts["received"]),
-            ("counter", "runs_dispatched_total", "Attempts dispatched to a worker.", "topic", counts["dispatched"]),
-            ("counter", "runs_retried_total", "Failed attempts that were retried.", "job", counts["retried"]),
-            ("counter", "runs_crashed_total", "Attempts lost with their process or worker.", "job", counts["crashed"]),
-            ("counter", "constraints_violated_total", "Violations of constraints, and checks and actions that failed.",
-             "constraint", counts["violated"]),
-            ("counter", "deliveries_total", "Webhooks by event: owed, retried, delivered, failed.",
-             "event", counts["deliveries"]),
-            ("counter", "input_fail_open_total", "Runs that started without a verdict: the policy was out of reach.",
-             "topic", counts["bypassed"]),
-            ("counter", "policy_unavailable_total", "Questions that the policy service gave no verdict on.",
-             "topic", counts["unavailable"]),
-            ("counter", "runs_denied_total", "Runs that the policy or a person denied.", "topic",
-             {topic: count for (topic, state), count in self._completed.items() if state == State.DENIED}),
-            ("counter", "stale_runs_total", "Runs that the scheduler had missed, by their state.",
-             "state", counts["stale"]),
-            ("counter", "orphan_replayed_total", "The same runs, put back by a sweep.",
-             "topic", counts["replayed"]),
-            ("counter", "dead_letters_total", "Dead letters by reason code.", "reason", counts["letters"]),
-            ("counter", "submits_refused_total", "Submits that were refused.", "code", counts["refused"]),
-            ("counter", "occurrences_skipped_total", "Occurrences that were skipped.", "job", counts["skipped"]),
-            ("gauge", "runs_live", "Runs that have not ended.", "state", live),
+            *((name, text, labels, self._counts[name]) for name, (text, labels) in COUNTERS.items()),
+            *((name, text, "", {(): number}) for name, text, number in numbers),
+            ("runs_live", "Runs that have not ended.", "state", live),
             *_of_pools(workers),
-            ("counter", "dispatch_waits_total", "Tries that found no worker.", "reason", counts["lacks"]),
-            ("counter", "pool_dispatches_total", "Attempts dispatched to workers.", "pool", counts["sent"]),
-            ("gauge", "lane_active", "Runs that hold a slot.", "lane", {k: len(v.holding) for k, v in lanes.items()}),
-            ("gauge", "lane_limit", "Slots.", "lane", {k: v.limit for k, v in lanes.items()}),
-            ("gauge", "lane_waiting", "Runs that wait for a slot.", "lane", {k: v.waiting for k, v in lanes.items()}),
-            ("gauge", "tenant_running", "Runs of a declared tenant that hold a slot.", "tenant",
+            ("lane_active", "Runs that hold a slot.", "lane", {k: len(v.holding) for k, v in lanes.items()}),
+            ("lane_limit", "Slots.", "lane", {k: v.limit for k, v in lanes.items()}),
+            ("lane_waiting", "Runs that wait for a slot.", "lane", {k: v.waiting for k, v in lanes.items()}),
+            ("tenant_running", "Runs of a declared tenant that hold a slot.", "tenant",
              {name: running for name, (running, _) in tenants.items()}),
-            ("gauge", "tenant_waiting", "Its runs that have not ended and hold no slot.", "tenant",
+            ("tenant_waiting", "Its runs that have not ended and hold no slot.", "tenant",
              {name: waiting for name, (_, waiting) in tenants.items()}),
-            ("counter", "tenant_refused_total", "Requests refused with `tenant_limit`.", "tenant",
+            ("tenant_refused_total", "Requests refused with `tenant_limit`.", "tenant",
              {name: tenant.refused for name, tenant in state.of(Tenants).items() if tenant.is_declared}),
-            ("counter", "runs_completed_total", "Runs that ended, by their final state.", "topic status",
-             self._completed),
-            ("counter", "output_checked_total", "Results that the output policy checked.", "topic phase",
-             self._results["checked"]),
-            ("counter", "output_quarantined_total", "Results that were quarantined.", "topic phase",
-             self._results["quarantined"]),
-            ("counter", "output_skipped_total", "Results that could not be scanned.", "topic phase",
-             self._results["skipped"]),
-            ("gauge", "pool_workers", "Workers by pool and state.", "pool state",
+            ("pool_workers", "Workers by pool and state.", "pool state",
              Counter((worker.pool, str(state_of(state, worker))) for worker in state.workers.values())),
-            ("counter", "verdicts_total", "Verdicts of the policy other than a plain allow.", "topic decision",
-             self._verdicts),
         )  # fmt: skip
         histograms: tuple[tuple[str, str, str, Mapping[str, Histogram]], ...] = (
             ("output_check_seconds", "Scan of a result (phase 2), or pass that judged its metadata (1).", "phase",
@@ -366,19 +328,22 @@ class Metrics:
             ("commit_rows", "Rows in a commit.", "", {"": self._commit_rows}),
             ("run_duration_seconds", "From a run's first start to its end.", "job", self._durations),
         )  # fmt: skip
-        families = [(kind, name, text, _samples(labels, values)) for kind, name, text, labels, values in labelled]
+        families = [(_kind(name), name, text, _samples(labels, values)) for name, text, labels, values in labelled]
         for name, text, label, by_value in histograms:
             parts = [each.samples({label: value} if label else {}) for value, each in by_value.items()]
             families.append(("histogram", name, text, list(chain.from_iterable(parts))))
         return [Family(f"interlock_{name}", kind, text, samples) for kind, name, text, samples in families]
 
 
+def _kind(name: str) -> str:
+    return "counter" if name.endswith("_total") else "gauge"
+
+
 def _samples(labels: str, values: Mapping[Any, float]) -> list[Sample]:
-    """Return a sample for each value: its key has the values of the labels, as a tuple if there are several."""
-    names = labels.split()
-    if len(names) > 1:
-        return [("", dict(zip(names, key, strict=True)), float(value)) for key, value in values.items()]
-    return [("", dict.fromkeys(names, key), float(value)) for key, value in values.items()]
+    """Return a sample for each value: its key has the value of the label, or a tuple of those of several labels."""
+    names, found = labels.split(), values.items() if labels or values else [((), 0)]
+    keyed = ((key if isinstance(key, tuple) else (key,), value) for key, value in found)
+    return [("", dict(zip(names, key, strict=True)), float(value)) for key, value in keyed]
 
 
 def pass_age(seconds: float) -> Family:
@@ -397,4 +362,4 @@ def _of_pools(workers: Iterable[Worker]) -> Iterator[Labelled]:
         ("pool_cpu_percent", "Mean load of processors.", lambda some: sum(worker.cpu for worker in some) / len(some)),
     )
     for name, text, figure in figures:
-        yield "gauge", name, text, "pool", {pool: figure(some) for pool, some in pools.items()}
+        yield name, text, "pool", {pool: figure(some) for pool, some in pools.items()}

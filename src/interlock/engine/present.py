@@ -61,9 +61,6 @@ class Peers:
             self.names.pop(peer, None)
             peer.close()
 
-    def worker_names(self) -> list[str]:
-        return list(self.workers)
-
     def send_to_worker(self, worker_id: str, messages: Sequence[Message]) -> bool:
         peer = self._joined.get(worker_id)
         if peer is None:

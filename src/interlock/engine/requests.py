@@ -9,13 +9,11 @@ import msgspec
 
 from interlock.core.attempts.log_table import Logs
 from interlock.core.explain import explain
-from interlock.core.jobs import queries as job_queries
 from interlock.core.output import Scans
 from interlock.core.policy.judge_state import Judging
-from interlock.core.routing import workers
 from interlock.core.sessions.session import Session, Sessions, memo_name, read_memo, session_info
 from interlock.core.state import SchedulerState
-from interlock.core.workflows import queries as workflow_queries
+from interlock.core.step import MACHINE
 from interlock.engine import catalog
 from interlock.engine.effects import SenderLink
 from interlock.engine.present import Present
@@ -36,11 +34,9 @@ from interlock.wire.delivery_request import BecomeSender, HookAnswered
 from interlock.wire.frames import LARGEST
 from interlock.wire.letter_request import Replay
 from interlock.wire.message import CHUNKS, Message, Problem
-from interlock.wire.operation import Question
 from interlock.wire.output_request import AskScanPlan, ScanPlan
 from interlock.wire.service_request import ActOnService, AskTree, Reload
 from interlock.wire.session_request import AskSession
-from interlock.wire.workflow_request import AskWorkflows
 
 logger = logging.getLogger("interlock.links")
 
@@ -69,7 +65,7 @@ class Requests:
         except Exception as error:  # noqa: BLE001 - `_fail` logs it
             self._fail((name, getattr(message, "request", 0)), error)
             if isinstance(message, r.Submit) and isinstance(error, InterlockError):
-                self.present.metrics.refused(error.code)
+                self.present.metrics.count("submits_refused_total", error.code)
 
     def _take(self, name: str, message: Message) -> None:
         if isinstance(message, r.Forget):
@@ -323,7 +319,8 @@ async def _logs(requests: Requests, name: str, question: r.AskLogs) -> Message:
 
 
 def _query(requests: Requests, name: str, question: r.Request[Message]) -> Message:
-    return job_queries.ANSWERS[type(question)](question, requests.present.state, requests.present.now())
+    answer: Message = MACHINE.answers[type(question)](question, requests.present.state, requests.present.clock.now())
+    return answer
 
 
 async def _session(requests: Requests, name: str, question: AskSession) -> Message:
@@ -337,14 +334,6 @@ async def _session(requests: Requests, name: str, question: AskSession) -> Messa
     return r.ValueAnswer(question.request, session_info(state, found, requests.present.now()))
 
 
-def _workers(requests: Requests, name: str, question: Question[Any]) -> Message:
-    return workers.ANSWERS[type(question)](question, requests.present.state, requests.present.elapsed())
-
-
-def _workflows(requests: Requests, name: str, question: AskWorkflows) -> Message:
-    return workflow_queries.page(question, requests.present.state, requests.present.clock.now())
-
-
 def _progress(requests: Requests, name: str, question: r.AskProgress) -> Message:
     return r.ValueAnswer(question.request, requests.present.state.of(Logs).progress.get(question.run_id))
 
@@ -356,7 +345,7 @@ def _metrics(requests: Requests, name: str, question: r.AskMetrics) -> Message:
 
 def _tree(requests: Requests, name: str, question: AskTree) -> Message:
     peers = requests.present.peers
-    return r.ValueAnswer(question.request, requests.tree_operations().tree(peers.worker_names(), peers.faults))
+    return r.ValueAnswer(question.request, requests.tree_operations().tree(peers.workers, peers.faults))
 
 
 async def _act(requests: Requests, name: str, message: ActOnService) -> Message:
@@ -385,9 +374,7 @@ ROUTES: dict[type[Message], Route] = {
     r.AskExplanation: (JOBS, _explanation),
     r.AskLogs: (STORE, _logs),
     AskSession: (JOBS, _session),
-    **dict.fromkeys(job_queries.ANSWERS, (JOBS, _query)),
-    **dict.fromkeys(workers.ANSWERS, (JOBS, _workers)),
-    AskWorkflows: (JOBS, _workflows),
+    **dict.fromkeys(MACHINE.answers, (JOBS, _query)),
     r.AskStatus: (NOTHING, lambda requests, _, message: requests.present.status(message.request)),
     r.AskProgress: (NOTHING, _progress),
     r.AskMetrics: (NOTHING, _metrics),

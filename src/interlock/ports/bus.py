@@ -7,19 +7,13 @@ from interlock.model.access import Caller
 from interlock.wire.message import Message
 
 
-class LocalProcess(ABC):
-    """A process of this machine. Its end is known for certain; a link only breaks."""
-
-    @abstractmethod
-    def on_end(self, call: Callable[[], None]) -> None:
-        """Call once when the process has ended, behind its last messages; never if that cannot be known."""
-
-
 class Peer(ABC):
     """The other end of one link. Messages arrive in order, whole, or not at all; the link may break at any moment."""
 
     identity: str = ""  # names the process at the other end, or the token of a worker elsewhere; empty if unknown
-    process: LocalProcess | None = None  # the process at the other end, if it is of this machine
+    on_process_end: Callable[[Callable[[], None]], None] | None = None
+    """calls once when the process at the other end has ended, behind its last messages, or never if that cannot be
+    known; None if that process is not of this machine. A link only breaks; such an end is known for certain"""
     caller: Caller | None = None  # of a worker elsewhere
 
     @abstractmethod

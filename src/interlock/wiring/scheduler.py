@@ -339,7 +339,7 @@ class Scheduler:
 
     async def ready(self, given_up: asyncio.Event) -> None:
         """Wait until a worker has joined, if there are any; raise if they cannot load the app."""
-        while self.workers and not self.engine.present.peers.worker_names() and not given_up.is_set():
+        while self.workers and not self.engine.present.peers.workers and not given_up.is_set():
             if any(
                 worker.last_exit is not None and worker.last_exit.code == STARTED_WRONGLY for worker in self.workers
             ):
@@ -356,7 +356,7 @@ class Scheduler:
         self.engine.drain()
         if self.keeps_workers:
             self.tree.around.spares = True
-            for name in filter(self._is_own, self.engine.present.peers.worker_names()):
+            for name in filter(self._is_own, self.engine.present.peers.workers):
                 self.engine.present.peers.send_to_worker(name, [Drain()])
         self._tasks.cancel()
         self._helpers.cancel()

@@ -223,7 +223,7 @@ def _apply(p: Pass, run: Run, decision: RunEnd | NextTry, at: float | None = Non
     if isinstance(decision, RunEnd):
         p.move(run, decision.state, decision.reason, decision.actor, at)
         return
-    p.retried.append(run)
+    p.count("runs_retried_total", run.job_id)
     run.stop = None
     run.worker_id = None
     run.attempt_started_at = None
@@ -255,7 +255,7 @@ def lose(p: Pass, run: Run, reason: str, exit_code: int | None = None) -> None:
     if decision is not None:
         _apply(p, run, decision)
         return
-    p.crashed.append(run)
+    p.count("runs_crashed_total", run.job_id)
     run.crashes += 1
     run.outcome = None
     if run.crashes >= p.state.job_of(run).max_crashes:

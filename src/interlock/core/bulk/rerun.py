@@ -132,7 +132,7 @@ def _run_again(
     if old.facets is not None and old.facets.collected is not None and not changed:
         p.set_facet(again, collected=old.facets.collected)
         p.batch.inputs.copied.append((again.id, old.id, False))
-    p.reruns += 1
+    p.count("replays_total")
     if (letter := p.record(DeadLetter, old.id)) is not None:
         p.keep(replace(letter, replayed_as=again.id, seq=letter.seq + 1))
     p.mark(old, retried_as=OtherRun(run_id=again.id))

@@ -15,7 +15,7 @@ from interlock.core.sessions.session import Sessions
 from interlock.core.state import ATTEMPT_RUNTIME, SchedulerState
 from interlock.core.transition import Pass
 from interlock.core.workflows import machine as workflows
-from interlock.error import BadUse, RunPruned, UnknownRun
+from interlock.error import BadUse
 from interlock.fields.duration import checked, span
 from interlock.model.bulk import RunAction
 from interlock.model.explanation import Reason, ReasonKind
@@ -36,9 +36,7 @@ def needs_run(state: SchedulerState, command: ActOnRun, needs: Needs) -> None:
 
 
 def act(p: Pass, origin: str, command: ActOnRun) -> None:
-    run = p.find(command.run_id)
-    if run is None:
-        raise (RunPruned if command.run_id in p.facts.pruned else UnknownRun)(command.run_id)
+    run = p.named(command.run_id)
     if command.action is RunAction.RETRY:
         rerun.retry_one(p, origin, command, run)
         return

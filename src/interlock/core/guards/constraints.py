@@ -14,13 +14,13 @@ job to end, or for a run that it has called.
 
 from collections.abc import Iterator
 
+import msgspec
 from msgspec.structs import replace
 
 from interlock.core import effects, output
 from interlock.core.attempts.settle import cancel_run
 from interlock.core.entry.admission import admit
 from interlock.core.guards.actions import EVENTS, ActionFailed, about, create_caused_run, inform_all, notify, violate
-from interlock.core.guards.checks import LONGEST_MESSAGE, result_of
 from interlock.core.guards.http_hooks import GOOD, call_hook, hook_of
 from interlock.core.guards.job_guard import ACTION, Guards, Overtaken, explain_wait, guard_of, park, ready_runs, waits
 from interlock.core.part import for_special_runs
@@ -35,6 +35,8 @@ from interlock.model.job import Job
 from interlock.model.run import Now, Run
 from interlock.model.state import State
 from interlock.wire.effect import ReadPrevious
+
+LONGEST_MESSAGE = 500
 
 
 def constrain(p: Pass, run: Run) -> bool:
@@ -318,7 +320,7 @@ def _answer_caller(p: Pass, run: Run) -> None:
     caller = None if caused_by is None else p.state.runs.get(caused_by.run_id)
     if caused_by is None or caller is None or caller.guarded.asked.get(caused_by.check) != run.id:
         return
-    message, fault = result_of(run)
+    message, fault = _found_by(run)
     if caused_by.check != ACTION:
         if fault:
             on_error = _checks(p.state, caller)[caused_by.check].on_error
@@ -330,12 +332,20 @@ def _answer_caller(p: Pass, run: Run) -> None:
         _act(p, caller)
     else:
         action = _informing(p.state.job_of(caller))[caller.guarded.step - 1]
-        _failed(
-            p,
-            caller,
-            g.OnError(action.on_error),
-            f"call of {action.job} failed: run {run.id} ended as {run.state} ({run.reason})",
-        )
+        why = f"call of {action.job} failed: run {run.id} ended as {run.state} ({run.reason})"
+        _failed(p, caller, g.OnError(action.on_error), why)
+
+
+def _found_by(run: Run) -> tuple[str, str]:
+    """Return the violation that the run of a check found, or why it could not check."""
+    if run.state is not State.SUCCEEDED:
+        return "", f"run {run.id} ended as {run.state} ({run.reason})"
+    found = None if run.result is None else msgspec.json.decode(run.result)
+    if found is None or isinstance(found, bool):
+        return "" if found in (None, True) else "the check returned false", ""
+    if isinstance(found, str):
+        return found[:LONGEST_MESSAGE], ""
+    return "", f"run {run.id} returned {str(found)[:100]}; a check must return true, false, null or a string"
 
 
 def late(p: Pass, run: Run, kind: str) -> None:

@@ -3,7 +3,6 @@ waits for ever."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -21,10 +20,6 @@ from interlock.model.guard import ActionKind, Decision
 from interlock.model.job import Job
 from interlock.model.run import CATCH_UP, SCHEDULE, Now, Run
 from interlock.model.state import GUARDED, HOLDS_SLOT, State
-
-if TYPE_CHECKING:
-    from interlock.core.state import SchedulerState
-    from interlock.core.transition import Pass
 
 ACTION = "action"  # name in `asked` of the run that an action has called
 _PASSED = HOLDS_SLOT | {State.SCHEDULED, State.UNDER_WAY, State.RETRYING}
@@ -78,7 +73,7 @@ class Guards(dict[str, JobGuard]):
         self.freed: dict[str, None] = {}  # jobs with a place that has become free
 
 
-def forget_unused(p: "Pass") -> None:
+def forget_unused(p: Pass) -> None:
     """Drop the guards of jobs that are gone, once they are the majority."""
     guards, jobs = p.state.of(Guards), p.state.jobs
     if len(guards) > 100 + 2 * len(jobs):
@@ -91,7 +86,7 @@ def waits(run: Run) -> bool:
     return run.state is State.ACTION_RUNNING and not run.guarded.asked and run.guarded.decision is not None
 
 
-def guard_of(state: "SchedulerState", job_id: str) -> JobGuard:
+def guard_of(state: SchedulerState, job_id: str) -> JobGuard:
     """Return the guard of a job; the first time, look for the runs that its earlier definitions left."""
     guard = state.of(Guards).get(job_id)
     if guard is None:
@@ -102,7 +97,7 @@ def guard_of(state: "SchedulerState", job_id: str) -> JobGuard:
     return guard
 
 
-def load(state: "SchedulerState", snapshot: Snapshot, now: Now) -> None:
+def load(state: SchedulerState, snapshot: Snapshot, now: Now) -> None:
     """Make the guards of all jobs with guarded runs."""
     guards = state.of(Guards)
     guards.update((run.job_id, JobGuard()) for run in snapshot.runs if run.state in GUARDED or run.guarded.cleared)
@@ -111,7 +106,7 @@ def load(state: "SchedulerState", snapshot: Snapshot, now: Now) -> None:
             guards[run.job_id].add(run)
 
 
-def adopt(state: "SchedulerState", run: Run, memo: object) -> None:
+def adopt(state: SchedulerState, run: Run, memo: object) -> None:
     if run.state in GUARDED or run.guarded.cleared or run.job_id in state.of(Guards):
         guard_of(state, run.job_id).add(run)
 

@@ -1,7 +1,7 @@
 """Jobs, as a part of the machine."""
 
 from interlock.core.facts import Snapshot
-from interlock.core.jobs import changes
+from interlock.core.jobs import changes, queries
 from interlock.core.jobs.declared import DeclaredJobs
 from interlock.core.part import Part
 from interlock.core.state import SchedulerState
@@ -10,7 +10,7 @@ from interlock.model.child_info import KeptService
 from interlock.model.job import StoredJob
 from interlock.model.run import Now
 from interlock.wire.command import Define, NoteServices, Put, Refill, StartDraining
-from interlock.wire.request import DropJob, SetPaused
+from interlock.wire.request import AskJob, AskJobs, AskNext, AskTimetable, DropJob, SetPaused
 
 
 def _load(state: SchedulerState, snapshot: Snapshot, now: Now) -> None:
@@ -42,6 +42,12 @@ JOBS = Part(
         DropJob: changes.drop,
         StartDraining: _start_draining,
         NoteServices: _note_services,
+    },
+    answers={
+        AskJobs: queries.page,
+        AskJob: queries.one,
+        AskNext: queries.next_times,
+        AskTimetable: queries.timetable,
     },
     needs={Define: changes.needs_latest, Put: changes.needs_latest, Refill: changes.needs_states},
     records=(StoredJob,),

@@ -1,26 +1,22 @@
-"""Answers from the scheduler's state to questions about jobs, lanes, tenants, sessions and the timetable."""
+"""Answers from the scheduler's state to questions about jobs, lanes and the timetable."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from heapq import nsmallest
 from itertools import islice
-from typing import Any
 
 from interlock.core.jobs.declared import DeclaredJobs
 from interlock.core.lanes.lane import Lane
-from interlock.core.sessions.session import page as session_page
 from interlock.core.state import SchedulerState
-from interlock.core.tenants.limits import tenants
 from interlock.core.timetable.table import Table, TimetableEntry, following, times_between
 from interlock.error import BadSchedule, BadValue
 from interlock.fields.field import copy_fields
 from interlock.model.job import Job, guards_of
 from interlock.model.job_info import JobInfo
 from interlock.model.lane import LaneInfo, LaneList, LaneValues, shown_rate
+from interlock.model.run import Now
 from interlock.model.work import BaseWork
 from interlock.wire import request as r
-from interlock.wire.lane_request import AskLanes, AskTenants
-from interlock.wire.message import Message
-from interlock.wire.session_request import AskSessions
+from interlock.wire.lane_request import AskLanes
 
 MOST_JOBS = 1000  # jobs in one answer
 MOST_TIMES = 10_000
@@ -32,11 +28,11 @@ def report(state: SchedulerState, request: int, *job_ids: str) -> r.JobsReport:
     return r.JobsReport(request, jobs, len(job_ids) > MOST_JOBS)
 
 
-def one(question: r.AskJob, state: SchedulerState, now: float) -> r.JobsReport:
+def one(question: r.AskJob, state: SchedulerState, now: Now) -> r.JobsReport:
     return report(state, question.request, state.job(question.job_id).id)
 
 
-def page(question: r.AskJobs, state: SchedulerState, now: float) -> r.JobsReport:
+def page(question: r.AskJobs, state: SchedulerState, now: Now) -> r.JobsReport:
     jobs = iter(state.jobs.values())
     if question.after is not None:
         if question.after in state.jobs:
@@ -93,8 +89,8 @@ def _next_of(entry: TimetableEntry | None, state: SchedulerState) -> float | Non
     return min(ahead, default=entry.fires_at)
 
 
-def lanes(question: AskLanes, state: SchedulerState, now: float) -> r.ValueAnswer:
-    found = [lane_info(state, lane, now) for lane in state.lanes.values()]
+def lanes(question: AskLanes, state: SchedulerState, now: Now) -> r.ValueAnswer:
+    found = [lane_info(state, lane, now.wall) for lane in state.lanes.values()]
     return r.ValueAnswer(question.request, LaneList(lanes=found))
 
 
@@ -114,7 +110,7 @@ def lane_info(state: SchedulerState, lane: Lane, now: float) -> LaneInfo:
     )
 
 
-def next_times(question: r.AskNext, state: SchedulerState, now: float) -> r.ValueAnswer:
+def next_times(question: r.AskNext, state: SchedulerState, now: Now) -> r.ValueAnswer:
     job = state.job(question.job_id)
     entry = state.timetable.entries.get(job.id)
     if entry is None:
@@ -123,14 +119,14 @@ def next_times(question: r.AskNext, state: SchedulerState, now: float) -> r.Valu
         raise BadValue("count", question.count, f"a whole number from 1 to {MOST_TIMES:,}")
     offset = entry.schedule.offset(job.id)
     found: list[float] = []
-    at = following(entry.schedule, entry.anchor, (now if question.after is None else question.after) - offset)
+    at = following(entry.schedule, entry.anchor, (now.wall if question.after is None else question.after) - offset)
     while at is not None and len(found) < question.count:
         found.append(at + offset)
         at = following(entry.schedule, entry.anchor, at)
     return r.ValueAnswer(question.request, found)
 
 
-def timetable(question: r.AskTimetable, state: SchedulerState, now: float) -> r.TimetableReport:
+def timetable(question: r.AskTimetable, state: SchedulerState, now: Now) -> r.TimetableReport:
     until, table = question.until, state.timetable
     ahead = ((_next_of(table.entries.get(job_id), state), job_id) for job_id in table.ahead)
     first = {job_id: at for at, job_id in ahead if at is not None and at < until}
@@ -147,7 +143,7 @@ def timetable(question: r.AskTimetable, state: SchedulerState, now: float) -> r.
         times = times_between(entry.schedule, entry.anchor, at - offset, until - offset, count)
         found.append((job_id, [time + offset for time in times[:count]], len(times) > count))
         room -= len(times)
-    return r.TimetableReport(question.request, now, found, len(first) - len(found))
+    return r.TimetableReport(question.request, now.wall, found, len(first) - len(found))
 
 
 def _due_before(table: Table, until: float) -> Iterator[tuple[float, str]]:
@@ -160,14 +156,3 @@ def _due_before(table: Table, until: float) -> Iterator[tuple[float, str]]:
             if table.fits(item) is not None:
                 yield item[0], item[2]
             indexes += [2 * index + 1, 2 * index + 2]
-
-
-ANSWERS: Mapping[type[r.Request[Any]], Callable[[Any, SchedulerState, float], Message]] = {
-    r.AskJobs: page,
-    r.AskJob: one,
-    AskLanes: lanes,
-    AskSessions: session_page,
-    AskTenants: tenants,
-    r.AskNext: next_times,
-    r.AskTimetable: timetable,
-}

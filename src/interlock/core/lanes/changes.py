@@ -23,17 +23,14 @@ from interlock.model.run import Now
 from interlock.wire.lane_request import ActOnLane, CreateLane, SetLane
 from interlock.wire.request import ValueAnswer
 
-Change = CreateLane | SetLane | ActOnLane
-
 
 def create(p: Pass, origin: str, command: CreateLane) -> None:
     if not NAME.fullmatch(command.lane):
         raise BadValue("id", command.lane, NAME_RULE.format(64))
-    if command.lane not in p.state.lanes:
+    if is_new := command.lane not in p.state.lanes:
         change = LaneChange(**msgspec.structs.asdict(command.spec))
         _keep(p, command.lane, LaneMemo(created=True, change=change))
-        _announce(p, origin, command, "create")
-    _answer(p, origin, command)
+    _answer(p, origin, command, "create" if is_new else "")
 
 
 def set_values(p: Pass, origin: str, command: SetLane) -> None:
@@ -45,17 +42,14 @@ def set_values(p: Pass, origin: str, command: SetLane) -> None:
         given = change.given.items()
         change = LaneChange(**{name: value for name, value in given if value != getattr(declared, name)})
     _keep(p, command.lane, replace(memo, change=change))
-    if spec != memo.spec_over(declared):
-        _announce(p, origin, command, "set")
-    _answer(p, origin, command)
+    _answer(p, origin, command, "set" if spec != memo.spec_over(declared) else "")
 
 
 def act(p: Pass, origin: str, command: ActOnLane) -> None:
     memo, status = _memo(p, command.lane), STATUS_AFTER[command.action]
-    if memo.status != status:
+    if is_new := memo.status != status:
         _keep(p, command.lane, replace(memo, status=status))
-        _announce(p, origin, command, command.action)
-    _answer(p, origin, command)
+    _answer(p, origin, command, command.action if is_new else "")
 
 
 def _memo(p: Pass, name: str) -> LaneMemo:
@@ -70,13 +64,13 @@ def _keep(p: Pass, name: str, memo: LaneMemo) -> None:
     p.state.lanes.settle()
 
 
-def _announce(p: Pass, origin: str, command: Change, action: str) -> None:
-    actor, after = command.actor or origin, lane_info(p.state, p.state.lanes[command.lane], p.now)
-    p.announce(LaneEvent(lane=command.lane, at=p.now, action=action, actor=actor, after=after))
-
-
-def _answer(p: Pass, origin: str, command: Change) -> None:
-    p.answers.append((origin, ValueAnswer(command.request, lane_info(p.state, p.state.lanes[command.lane], p.now))))
+def _answer(p: Pass, origin: str, command: CreateLane | SetLane | ActOnLane, done: str) -> None:
+    """Answer with the lane, and announce the action if it has changed anything."""
+    after = lane_info(p.state, p.state.lanes[command.lane], p.now)
+    if done:
+        actor = command.actor or origin
+        p.announce(LaneEvent(lane=command.lane, at=p.now, action=done, actor=actor, after=after))
+    p.answers.append((origin, ValueAnswer(command.request, after)))
 
 
 def adopt_lanes(p: Pass, declared: Mapping[str, LaneSpec]) -> None:

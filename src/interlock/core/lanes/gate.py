@@ -16,7 +16,6 @@ import msgspec
 from interlock.core.lanes.lane import Lane, Line, LineKey, RouteKey
 from interlock.fields.duration import span
 from interlock.model.explanation import MOST_NAMED, Reason, ReasonKind
-from interlock.model.job import Job
 from interlock.model.run import Now, Run
 
 if TYPE_CHECKING:
@@ -34,20 +33,6 @@ VALUE_RATE = "rate:limit:"  # prefix of the names of rates of a job for each val
 PASSING = (SESSION_RATE, TENANT_RATE, VALUE_RATE)  # rates with any number of names: idle ones are forgotten
 UNLIMITED = 10**9  # limit of a job that bounds only the rate of a value, and of a tenant without `max_running`
 REST = 60.0  # seconds that such a rate is kept after all its starts are paid for
-
-
-def gate_names(job: Job, run: Run) -> tuple[str, ...]:
-    rate = (f"{RATE}job:{job.id}",) if job.rate is not None else ()
-    rate_of_value = () if (name := value_rate(job, run)) is None else (name,)
-    return (*rate, *rate_of_value, *limit_names(run))
-
-
-def value_rate(job: Job, run: Run) -> str | None:
-    """Return the name of the rate that a run obeys for the value of its argument."""
-    value = None if run.facets is None else run.facets.limit_value
-    if value is None or job.limit is None or job.limit.rate is None:
-        return None
-    return f"{VALUE_RATE}{job.id}:{value}"
 
 
 def session_rate(tenant: str, session: str) -> str:
@@ -176,14 +161,14 @@ class LimitGate(Gate, eq=False, kw_only=True):
     def room(self, elapsed: float) -> int:
         return max(0, self.most - len(self.holders))
 
-    def explain(self, most: int) -> Iterator[Reason]:
-        if len(self.holders) >= most:
+    def explain(self) -> Iterator[Reason]:
+        if len(self.holders) >= self.most:
             if self.name.startswith(POLICY_LIMIT):
                 what = f"rule {self.name.removeprefix(POLICY_LIMIT)} of the policy"
             else:
                 _, job_id, value = self.name.split(":", 2)
                 what = f"job {job_id} for {value!r}"
-            text = f"waits for the limit of {what}: {len(self.holders):,} active, {most:,} allowed"
+            text = f"waits for the limit of {what}: {len(self.holders):,} active, {self.most:,} allowed"
             holders = list(islice(sorted(self.holders), MOST_NAMED))
             yield Reason(kind=ReasonKind.LIMIT, text=text, name=self.name, holders=holders)
 

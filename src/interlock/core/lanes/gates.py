@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -11,7 +11,7 @@ from interlock.core.facts import Snapshot
 from interlock.core.lanes import gate as g
 from interlock.core.lanes.lane import RouteKey
 from interlock.core.sessions.session import Sessions
-from interlock.core.tenants.tenant import Tenants
+from interlock.core.tenants.tenant import Tenant, Tenants
 from interlock.model.explanation import Reason
 from interlock.model.facets import Facets
 from interlock.model.run import Now, Run
@@ -31,31 +31,50 @@ def ring(p: "Pass", name: str, at: float) -> None:
             p.state.lanes.mark_startable(lane)
 
 
-def gates_of(state: "SchedulerState", run: Run, key: RouteKey) -> list[g.Gate]:
-    """Return the gates of a queue with this run."""
-    job, gates = state.job_of(run), list[g.Gate]()
-    session = state.of(Sessions).of(run)
-    if (
-        session is not None
-        and session.rate is not None
-        and key[2][0] == (name := g.session_rate(run.tenant, session.name))
-    ):
-        gates.append(state.gates.rate(name, *session.rate))
+class Bound(NamedTuple):
+    """A bound on the starts of a run: a rate with its burst, or a limit on how many execute at once."""
+
+    name: str
+    rate: float | None = None
+    burst: int = 1
+    most: int = 0  # 0 for the limit that its gate has
+    tenant: Tenant | None = None  # the gate itself, if it is one
+
+
+def bounds_of(state: "SchedulerState", run: Run) -> Iterator[Bound]:
+    """Yield the bounds that a run obeys to start: those of its session, its job, its verdict and its tenant."""
+    job, facets, session = state.job_of(run), run.facets, state.of(Sessions).of(run)
+    if session is not None and session.rate is not None:
+        yield Bound(g.session_rate(run.tenant, session.name), *session.rate)
     if job.rate is not None:
-        gates.append(state.gates.rate(f"{g.RATE}job:{job.id}", job.rate, job.burst))
-    if (rated_value := g.value_rate(job, run)) is not None and job.limit is not None and job.limit.rate is not None:
-        gates.append(state.gates.rate(rated_value, job.limit.rate, job.limit.burst))
-    for name in g.limit_names(run):
-        limit, allowed = state.gates.limit(name), run.limits.max_concurrent
-        if not name.startswith(g.POLICY_LIMIT):
-            limit.most = limit.most if job.limit is None else job.limit.max or g.UNLIMITED
-        elif allowed is not None:
-            limit.most = allowed
-        gates.append(limit)
+        yield Bound(f"{g.RATE}job:{job.id}", job.rate, job.burst)
+    if facets is not None:
+        limit = job.limit
+        if facets.limit_value is not None and limit is not None and limit.rate is not None:
+            yield Bound(f"{g.VALUE_RATE}{job.id}:{facets.limit_value}", limit.rate, limit.burst)
+        for name in g.limit_names(run):
+            of_job = 0 if limit is None else limit.max or g.UNLIMITED
+            yield Bound(name, most=run.limits.max_concurrent or 0 if name.startswith(g.POLICY_LIMIT) else of_job)
     if (tenant := state.of(Tenants).get(run.tenant)) is not None:
-        rated = tenant.rate_gate(state.gates)
-        gates += [gate for gate in (rated, tenant) if gate is not None and gate.name in tenant.gate_names]
-    return gates
+        if tenant.rate is not None and not tenant.refuses:
+            yield Bound(g.TENANT_RATE + tenant.id, *tenant.rate)
+        if tenant.spec.max_running is not None:
+            yield Bound(tenant.name, tenant=tenant)
+
+
+def gates_of(state: "SchedulerState", run: Run, key: RouteKey) -> list[g.Gate]:
+    """Return the gates of a queue with this run; the bounds may have changed since it came there."""
+    return [_gate(state, bound) for bound in bounds_of(state, run) if bound.name in key[2]]
+
+
+def _gate(state: "SchedulerState", bound: Bound) -> g.Gate:
+    if bound.tenant is not None:
+        return bound.tenant
+    if bound.rate is not None:
+        return state.gates.rate(bound.name, bound.rate, bound.burst)
+    gate = state.gates.limit(bound.name)
+    gate.most = bound.most or gate.most
+    return gate
 
 
 def note_value(p: "Pass", run: Run) -> None:
@@ -99,25 +118,10 @@ def let_queues_try(p: "Pass") -> bool:
 
 
 def explain(state: "SchedulerState", run: Run, now: Now) -> Iterator[Reason]:
-    """Explain which gates of the run's session, job and tenant are closed."""
-    job = state.job_of(run)
-    session = state.of(Sessions).of(run)
-    rate = None if session is None else session.rate
-    gate = None if rate is None else state.gates.get(g.session_rate(run.tenant, str(run.session)))
-    if rate is not None and isinstance(gate, g.RateGate):
-        yield from gate.explain(*rate, now)
-    for gate in map(state.gates.get, g.gate_names(job, run)):
-        if isinstance(gate, g.RateGate) and gate.name.startswith(g.VALUE_RATE) and job.limit is not None:
-            yield from gate.explain(job.limit.rate or inf, job.limit.burst, now)
-        elif isinstance(gate, g.RateGate) and job.rate is not None:
-            yield from gate.explain(job.rate, job.burst, now)
-        elif isinstance(gate, g.LimitGate):
-            yield from gate.explain(gate.most)
-    tenant = state.of(Tenants).get(run.tenant)
-    if tenant is None:
-        return
-    gate = state.gates.get(g.TENANT_RATE + run.tenant)
-    if isinstance(gate, g.RateGate) and tenant.rate is not None and gate.name in tenant.gate_names:
-        yield from gate.explain(*tenant.rate, now)
-    if tenant.name in tenant.gate_names:
-        yield from tenant.explain(tenant.most)
+    """Explain which gates of the run are closed."""
+    for bound in bounds_of(state, run):
+        gate = bound.tenant or state.gates.get(bound.name)
+        if isinstance(gate, g.LimitGate):
+            yield from gate.explain()
+        elif isinstance(gate, g.RateGate) and bound.rate is not None:
+            yield from gate.explain(bound.rate, bound.burst, now)

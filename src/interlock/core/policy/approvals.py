@@ -5,13 +5,12 @@ from math import inf
 from msgspec.structs import replace
 
 from interlock.core.entry.lineage import claimant
-from interlock.core.facts import Needs
 from interlock.core.guards.actions import ActionFailed, note_failure, notify
 from interlock.core.policy.judge_state import Judging
 from interlock.core.sessions.turns import let_others_pass
-from interlock.core.state import WAIT, SchedulerState
+from interlock.core.state import WAIT
 from interlock.core.transition import Pass
-from interlock.error import AlreadyResolved, NoApproval, RunPruned, SelfApproval, StaleApproval, UnknownRun
+from interlock.error import AlreadyResolved, NoApproval, SelfApproval, StaleApproval
 from interlock.fields.duration import span
 from interlock.model.access import OWNER
 from interlock.model.audit import AuditKind
@@ -37,7 +36,7 @@ def ask_approval(p: Pass, run: Run, request: PolicyRequest, judged: Judged) -> b
     timeout = p.state.limits.approval_timeout
     run.due_at = p.now + timeout
     p.set_facet(run, policy=replace(judged, approval=Approval(asked, p.now, run.due_at)))
-    p.rulings.append((request.topic, Ruling.ASK))
+    p.count("verdicts_total", request.topic, Ruling.ASK)
     p.move(run, State.APPROVAL_REQUIRED, f"rule {judged.rule}: {judged.reason}"[:LONGEST_REASON])
     p.state.of(Judging).awaiting_approval[run.id] = run
     p.state.set_span(p.elapsed + timeout, run, WAIT)
@@ -54,16 +53,9 @@ def ask_approval(p: Pass, run: Run, request: PolicyRequest, judged: Judged) -> b
     return False
 
 
-def resolve_needs(state: SchedulerState, command: Resolve, needs: Needs) -> None:
-    if command.run_id not in state.runs:
-        needs.runs[command.run_id] = None
-
-
 def resolve(p: Pass, origin: str, command: Resolve) -> None:
     """Approve or reject a run: once, in time, for what was asked, and not by who submitted it."""
-    run = p.find(command.run_id)
-    if run is None:
-        raise (RunPruned if command.run_id in p.facts.pruned else UnknownRun)(command.run_id)
+    run = p.named(command.run_id)
     judged, actor = run.judged, command.actor or OWNER.name
     approval = None if judged is None else judged.approval
     if judged is None or approval is None:

@@ -188,12 +188,12 @@ def policy_answered(p: Pass, run: Run, answer: tuple[Sequence[PolicyRequest], Se
 def _unanswered(p: Pass, run: Run, request: PolicyRequest, why: str) -> bool:
     """Let a run pass without a verdict if the settings say so, or if it undoes a step, but not while the scheduler
     stops; else ask later."""
-    p.unavailable.append(request.topic)
+    p.count("policy_unavailable_total", request.topic)
     if (p.state.limits.policy_fails_open or run.is_compensation) and not p.state.draining:
         p.set_facet(run, labels={**run.labels, BYPASSED: "true"}, policy=None, allowed=None)
         p.warnings.append(f"run {run.id} starts without a verdict: {why}")
         _audit(p, run, AuditKind.BYPASSED, why=why, topic=request.topic)
-        p.bypassed.append(request.topic)
+        p.count("input_fail_open_total", request.topic)
         p.cleared_because[run.id] = f"no verdict ({why}), and the policy fails open"
         return True
     _pause(p, run, f"the policy cannot be reached: {why}")
@@ -272,7 +272,7 @@ def _source(verdict: Verdict) -> str:
 
 
 def _record(p: Pass, run: Run, verdict: Verdict) -> None:
-    p.rulings.append((p.state.job_of(run).policy_topic, verdict.ruling))
+    p.count("verdicts_total", p.state.job_of(run).policy_topic, verdict.ruling)
     kinds = (verdict.ruling, verdict.rule)
     _audit(
         p, run, AuditKind.VERDICT, kinds,

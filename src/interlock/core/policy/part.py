@@ -1,5 +1,6 @@
 """The policy, as a part of the machine."""
 
+from interlock.core.facts import needs_run
 from interlock.core.part import Part, Wait, always, leaves
 from interlock.core.policy import approvals, judge
 from interlock.core.policy.judge_state import Judging, is_judged
@@ -12,7 +13,7 @@ POLICY = Part(
     name="policy",
     slices=(Judging,),
     handlers={PolicyMoved: judge.policy_moved, Resolve: approvals.resolve},
-    needs={Resolve: approvals.resolve_needs},
+    needs={Resolve: needs_run},
     appliers={ReadPayload: judge.payload_read, CheckPolicy: judge.policy_answered},
     stages=(judge.judge,),
     on=(

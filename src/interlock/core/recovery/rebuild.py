@@ -6,7 +6,6 @@ the restore. Fire times before the restore are recorded as missed, because their
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from interlock.core.attempts.settle import runtimes
 from interlock.core.facts import Snapshot
@@ -16,9 +15,6 @@ from interlock.core.state import JUMP, LATE, WAIT, CoreLimits, SchedulerState
 from interlock.fields.duration import checked
 from interlock.model.lane import LaneSpec
 from interlock.model.run import Now, Run
-
-if TYPE_CHECKING:
-    from interlock.core.state import SchedulerState
 
 
 def rebuild(
@@ -111,7 +107,7 @@ def first_fence(at: float) -> int:
     return int(at * 1000)
 
 
-def load(state: "SchedulerState", snapshot: Snapshot, now: Now) -> None:
+def load(state: SchedulerState, snapshot: Snapshot, now: Now) -> None:
     if AT in snapshot.memos:
         state.timetable.restored_at = float(snapshot.memos[AT])
         state.numbers.first_fence = first_fence(state.timetable.restored_at)

@@ -8,7 +8,6 @@ scheduler, so each is counted and logged.
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from math import inf
-from typing import NamedTuple
 
 import msgspec
 
@@ -82,7 +81,7 @@ def why_missed(coming: PendingMoves, stored: Run) -> str | None:
         return UNKNOWN
     if run.seq != stored.seq:
         return None
-    return next((way.why for way in SYMPTOMS if way.finds(coming, run)), None)
+    return next((why for why, (finds, _) in SYMPTOMS.items() if finds(coming, run)), None)
 
 
 def _has_no_attempt(coming: PendingMoves, run: Run) -> bool:
@@ -165,29 +164,17 @@ def _place(p: Pass, run: Run) -> None:
     rebuild.place(p.state, run, Now(p.now, p.elapsed))
 
 
-class _Way(NamedTuple):
-    """A way to miss a run, and the step that puts it back."""
-
-    why: str
-    finds: Callable[[PendingMoves, Run], bool]
-    cure: Callable[[Pass, Run], object]
-
-
-SYMPTOMS = (
-    _Way(
-        "its worker does not have it",
-        _has_no_attempt,
-        lambda p, run: rebuild.place(p.state, run, Now(p.now, p.elapsed)),
-    ),
-    _Way("past its deadline", _is_expired, has_expired),
-    _Way("past its longest run time", _runs_too_long, lambda p, run: overrun(p, run, RUNTIME)),
-    _Way("its attempt took too long", _attempt_runs_too_long, lambda p, run: overrun(p, run, ATTEMPT_RUNTIME)),
-    _Way("waits for nothing", _is_idle, lambda p, run: p.entering.append(run)),
-    _Way("approved and not moving", _is_approved, _approve),
-    _Way("has no step under way", _has_no_step, _find_steps),
-    _Way("past the end of its wait", _has_waited, timers.end_wait),
-)
-_CURES = {way.why: way.cure for way in SYMPTOMS}
+SYMPTOMS: dict[str, tuple[Callable[[PendingMoves, Run], bool], Callable[[Pass, Run], object]]] = {
+    "its worker does not have it": (_has_no_attempt, _place),
+    "past its deadline": (_is_expired, has_expired),
+    "past its longest run time": (_runs_too_long, lambda p, run: overrun(p, run, RUNTIME)),
+    "its attempt took too long": (_attempt_runs_too_long, lambda p, run: overrun(p, run, ATTEMPT_RUNTIME)),
+    "waits for nothing": (_is_idle, lambda p, run: p.entering.append(run)),
+    "approved and not moving": (_is_approved, _approve),
+    "has no step under way": (_has_no_step, _find_steps),
+    "past the end of its wait": (_has_waited, timers.end_wait),
+}
+"""how a run is missed → whether one is, and the step that puts it back"""
 
 
 def needs_runs(state: SchedulerState, command: Sweep, needs: Needs) -> None:
@@ -226,7 +213,8 @@ def _put_back(p: Pass, stored: Run, why: str) -> None:
     if why == UNKNOWN:
         _adopt(p, stored)
     else:
-        _CURES[why](p, p.state.runs[stored.id])
+        _, cure = SYMPTOMS[why]
+        cure(p, p.state.runs[stored.id])
 
 
 def _adopt(p: Pass, stored: Run) -> None:

@@ -6,14 +6,12 @@ from math import inf
 
 from interlock.core.effects import ask
 from interlock.core.entry.lineage import proof_of
-from interlock.core.lanes.gate import gate_names, session_rate
+from interlock.core.lanes.gates import bounds_of
 from interlock.core.lanes.lane import NOWHERE, SHARED, Head, Lane, Line, LineKey, Requirements, RouteKey, SlotKind
 from interlock.core.letters.letter import give_up
 from interlock.core.routing import roster
 from interlock.core.routing.warm_start import KeptWorkers
-from interlock.core.sessions.session import Sessions
 from interlock.core.state import SchedulerState
-from interlock.core.tenants.tenant import Tenants
 from interlock.core.transition import Pass
 from interlock.fields.duration import brief
 from interlock.model.explanation import Obstacle, Reason, ReasonKind, WorkerFit
@@ -31,11 +29,7 @@ NO_NEEDS: Requirements = ("", (), (), "")
 def route_key(state: SchedulerState, run: Run) -> RouteKey:
     job = state.job_of(run)
     needs = needs_of(job, run.labels)
-    gates = gate_names(job, run) if job.rate is not None or run.facets is not None else ()
-    if run.session is not None and state.of(Sessions)[run.tenant, run.session].rate is not None:
-        gates = (session_rate(run.tenant, run.session), *gates)
-    if (tenant := state.of(Tenants).get(run.tenant)) is not None:
-        gates = (*gates, *tenant.gate_names)
+    gates = tuple(bound.name for bound in bounds_of(state, run))
     if job.workflow is not None:
         return NOWHERE, SlotKind.SHARED, gates, NO_NEEDS
     worker_of = run.job_id
@@ -192,7 +186,7 @@ def park(p: Pass, demand: roster.Demand, lack: Lack | None, lane: Lane, line: Li
         state.roster.alarms[name] = demand
         state.set_alarm(demand.alarm, roster.DEMAND, name)
     if demand.tried == p.elapsed and (tries := demand.tries_of(order)) > 1:
-        p.lacks[lack] = p.lacks.get(lack, 0) + 1
+        p.count("dispatch_waits_total", lack)
         again = f"try {tries} of {roster.MOST_TRIES}, the next in {brief(demand.alarm - p.elapsed)}"
         p.note(run, f"{lack}: {LACKS[lack]}, {again}")
 

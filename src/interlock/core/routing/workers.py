@@ -4,9 +4,6 @@ A drain outlasts broken links and, in the snapshot of the workers, restarts of t
 resumes the worker, or when the worker is forgotten.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any
-
 from msgspec.structs import replace
 
 from interlock.core.attempts.liveness import worker_down
@@ -31,24 +28,25 @@ from interlock.model.pool import (
     WorkerList,
     WorkerState,
 )
+from interlock.model.run import Now
 from interlock.wire.command import WorkerDown
 from interlock.wire.message import Drain
-from interlock.wire.operation import Question
 from interlock.wire.request import ValueAnswer
 from interlock.wire.worker_request import ActOnWorker, AskPools, AskWorker, AskWorkers
 
 
-def report_all(question: AskWorkers, state: SchedulerState, elapsed: float) -> ValueAnswer:
+def report_all(question: AskWorkers, state: SchedulerState, now: Now) -> ValueAnswer:
     wanted = [worker for worker in state.workers.values() if question.pool in (None, worker.pool)]
     wanted.sort(key=lambda worker: (worker.pool, worker.id))
-    return ValueAnswer(question.request, WorkerList(workers=[worker_info(state, worker, elapsed) for worker in wanted]))
+    found = [worker_info(state, worker, now.elapsed) for worker in wanted]
+    return ValueAnswer(question.request, WorkerList(workers=found))
 
 
-def report_one(question: AskWorker, state: SchedulerState, elapsed: float) -> ValueAnswer:
-    return ValueAnswer(question.request, worker_info(state, _find(state, question.worker_id), elapsed))
+def report_one(question: AskWorker, state: SchedulerState, now: Now) -> ValueAnswer:
+    return ValueAnswer(question.request, worker_info(state, _find(state, question.worker_id), now.elapsed))
 
 
-def report_pools(question: AskPools, state: SchedulerState, elapsed: float) -> ValueAnswer:
+def report_pools(question: AskPools, state: SchedulerState, now: Now) -> ValueAnswer:
     declared = state.roster.pools
     others = {worker.pool for worker in state.workers.values()} - declared.keys()
     pools = [_pool_info(state, name, declared.get(name)) for name in (*declared, *sorted(others))]
@@ -71,13 +69,6 @@ def _pool_info(state: SchedulerState, name: str, declared: PoolSpec | None) -> P
         # Beside declared pools, it gets nothing.
         return replace(found, status=PoolStatus.INACTIVE, topics=(), offers=(), ready=0)
     return found
-
-
-ANSWERS: Mapping[type[Question[Any]], Callable[[Any, SchedulerState, float], ValueAnswer]] = {
-    AskWorkers: report_all,
-    AskWorker: report_one,
-    AskPools: report_pools,
-}
 
 
 def worker_info(state: SchedulerState, worker: Worker, elapsed: float) -> WorkerInfo:

@@ -15,7 +15,7 @@ from interlock.fields.payload import LIMIT
 from interlock.model.facets import Collected, Facets, OtherRun
 from interlock.model.labels import BYPASSED
 from interlock.model.lane import shown_rate
-from interlock.model.run import Run
+from interlock.model.run import Now, Run
 from interlock.model.session import effective
 from interlock.model.session_info import SessionInfo, SessionPage, SessionUsage
 from interlock.model.state import HOLDS_SLOT, State
@@ -129,12 +129,12 @@ def session_info(state: SchedulerState, session: Session, now: float) -> Session
     )
 
 
-def page(question: AskSessions, state: SchedulerState, now: float) -> ValueAnswer:
+def page(question: AskSessions, state: SchedulerState, now: Now) -> ValueAnswer:
     """Return sessions with live runs in the order of tenant and key."""
     after, tenants = question.after, {question.tenant, question.only_tenant} - {None}
     keys = (key for key in state.of(Sessions) if tenants <= {key[0]} and (after is None or key > after))
     found = nsmallest(question.limit + 1, keys)
-    shown = [session_info(state, state.of(Sessions)[key], now) for key in found[: question.limit]]
+    shown = [session_info(state, state.of(Sessions)[key], now.wall) for key in found[: question.limit]]
     following = f"k{shown[-1].tenant}/{shown[-1].key}" if len(found) > question.limit else None
     return ValueAnswer(question.request, SessionPage(sessions=shown, next=following))
 

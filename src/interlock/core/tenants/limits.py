@@ -13,6 +13,7 @@ from interlock.core.transition import Pass
 from interlock.error import Forbidden, TenantLimit, TooMany
 from interlock.fields.field import copy_fields
 from interlock.model.lane import shown_rate
+from interlock.model.run import Now
 from interlock.model.tenant import EVERYBODY, TenantInfo, TenantList, TenantSpec
 from interlock.wire.lane_request import AskTenants
 from interlock.wire.request import ValueAnswer
@@ -109,7 +110,7 @@ def _refuse(p: Pass, tenant: Tenant, field: str, value: object, count: int, most
     raise TenantLimit(tenant.id, field, value, pause)
 
 
-def tenants(question: AskTenants, state: SchedulerState, now: float) -> ValueAnswer:
+def tenants(question: AskTenants, state: SchedulerState, now: Now) -> ValueAnswer:
     only = question.only_tenant
     shown = state.of(Tenants).values() if only is None else filter(None, [state.of(Tenants).find(only)])
     return ValueAnswer(question.request, TenantList(tenants=[_info(state, tenant) for tenant in shown]))

@@ -4,17 +4,19 @@ from msgspec.structs import replace
 
 from interlock.core.part import Part, ends, for_special_runs, frees_slot, takes_slot
 from interlock.core.state import SchedulerState
+from interlock.core.tenants.limits import tenants
 from interlock.core.tenants.tenant import Tenants
 from interlock.core.transition import Pass
 from interlock.model.facets import Facets
 from interlock.model.run import Now, Run
+from interlock.wire.lane_request import AskTenants
 
 
 @for_special_runs
 def _begin(p: Pass, run: Run) -> None:
-    tenants = p.state.of(Tenants)
-    if (tenant := tenants.find(run.tenant)) is not None:
-        tenants[run.tenant] = tenant
+    known = p.state.of(Tenants)
+    if (tenant := known.find(run.tenant)) is not None:
+        known[run.tenant] = tenant
         tenant.live.add(run.id)
         if tenant.spec.labels:
             run.facets = replace(run.facets or Facets(), labels={**tenant.spec.labels, **run.labels})
@@ -35,11 +37,11 @@ def _free_slot(p: Pass, run: Run) -> None:
 
 @for_special_runs
 def _end(p: Pass, run: Run) -> None:
-    tenants = p.state.of(Tenants)
-    if (tenant := tenants.get(run.tenant)) is not None:
+    known = p.state.of(Tenants)
+    if (tenant := known.get(run.tenant)) is not None:
         tenant.live.discard(run.id)
         if not tenant.live and not tenant.is_declared:
-            del tenants[run.tenant]
+            del known[run.tenant]
 
 
 def _place(state: SchedulerState, run: Run, now: Now) -> None:
@@ -50,6 +52,7 @@ def _place(state: SchedulerState, run: Run, now: Now) -> None:
 TENANTS = Part(
     name="tenants",
     slices=(Tenants,),
+    answers={AskTenants: tenants},
     begins=(_begin,),
     on=((takes_slot, _take_slot), (frees_slot, _free_slot), (ends, _end)),
     places=(_place,),

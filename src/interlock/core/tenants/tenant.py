@@ -38,9 +38,9 @@ class Tenant(LimitGate, eq=False, kw_only=True):
         rate = () if self.rate is None or self.refuses else (TENANT_RATE + self.id,)
         self.gate_names = rate if spec.max_running is None else (*rate, self.name)
 
-    def explain(self, most: int) -> Iterator[Reason]:
-        if len(self.holders) >= most:
-            text = f"waits for the limit of tenant {self.id}: {len(self.holders):,} active, {most:,} allowed"
+    def explain(self) -> Iterator[Reason]:
+        if len(self.holders) >= self.most:
+            text = f"waits for the limit of tenant {self.id}: {len(self.holders):,} active, {self.most:,} allowed"
             holders = list(islice(sorted(self.holders), MOST_NAMED))
             yield Reason(kind=ReasonKind.TENANT_LIMIT, text=text, name=self.name, holders=holders)
 

@@ -1,12 +1,16 @@
-"""Answers from the scheduler's state to questions about workflow runs."""
+"""Answers from the scheduler's state to questions about workflow runs, and what they wait for."""
 
+from collections.abc import Iterator
 from heapq import nlargest
+from itertools import islice
 
 from interlock.core.state import SchedulerState
 from interlock.core.workflows.flow import Flow, Flows
-from interlock.core.workflows.part import explain
+from interlock.fields.duration import span
 from interlock.fields.field import copy_fields
-from interlock.model.run import Now
+from interlock.model.explanation import MOST_NAMED, Reason, ReasonKind
+from interlock.model.run import Now, Run
+from interlock.model.state import State
 from interlock.model.workflow_info import WorkflowInfo, WorkflowPage, WorkflowStatus
 from interlock.wire.request import ValueAnswer
 from interlock.wire.workflow_request import AskWorkflows
@@ -48,3 +52,35 @@ def _info(state: SchedulerState, flow: Flow, now: Now) -> WorkflowInfo:
         live=len(flow.live),
         waits_for="; ".join(reasons),
     )
+
+
+def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
+    """Explain what a run under way waits for: a time, or steps."""
+    if run.state is not State.UNDER_WAY:
+        return
+    flow = state.of(Flows).get(run.id)
+    if flow is None:
+        if run.due_at is not None:
+            at = run.due_at + (state.jump(now) if state.machine.waits_for_span(run) else 0.0)
+            text = f"sleeps, until {span(at - now.wall)} from now" if at > now.wall else "has slept, and goes on now"
+            yield Reason(kind=ReasonKind.SCHEDULED_TIME, text=text, at=at)
+        return
+    holders = [flow.id_of(name) for name in islice(flow.live, MOST_NAMED)]
+    named = ", ".join(f"{name} ({_state(state, flow.id_of(name))})" for name in islice(flow.live, MOST_NAMED))
+    more = f" and {len(flow.live) - MOST_NAMED:,} more" if len(flow.live) > MOST_NAMED else ""
+    if run.closing is not None and flow.saga is not None:
+        end = f"is to end as {run.closing.state} ({run.closing.reason})"
+        text = f"{end}, and undoes its steps: {named or 'nothing'} now, {len(flow.saga):,} left"
+    elif run.closing is not None:
+        text = (
+            f"is to end as {run.closing.state} ({run.closing.reason}), and waits until {named or 'nothing'}{more} stops"
+        )
+    elif flow.live:
+        text = f"waits for {'item' if flow.step is not None else 'step'} {named}{more}"
+    else:
+        text = "waits until its record is read from the store"
+    yield Reason(kind=ReasonKind.STEPS, text=text, holders=holders, since=run.started_at)
+
+
+def _state(state: SchedulerState, run_id: str) -> str:
+    return str(state.runs[run_id].state) if run_id in state.runs else "waits for its scan"

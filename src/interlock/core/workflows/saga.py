@@ -28,27 +28,18 @@ from interlock.model.state import State
 from interlock.model.workflow import Undo
 from interlock.wire.effect import ReadSaga
 
-SAGAS = {
-    "recorded": "Compensations recorded by the success of their steps.",
-    "rollbacks": "Rollbacks of workflows.",
-    "compensations_dispatched": "Compensations that were made.",
-    "compensations_failed": "Compensations that did not succeed.",
-    "unreadable": "Compensations that could not be made.",
-}
-"""what is counted of sagas"""
-
 
 def record(p: Pass, run: Run) -> None:
     """Put a step that has succeeded on the saga of its workflow; count the end of a compensation."""
     step = None if run.facets is None else run.facets.step
     assert step is not None
     if run.is_compensation and run.state is not State.SUCCEEDED:
-        p.sagas.append("compensations_failed")
+        p.count("saga_compensations_failed_total")
     elif step.undo is not None and run.state is State.SUCCEEDED:
         # Never above the position in the store, because the end of the step has one: so it grows over restarts too.
         p.state.numbers.events += 1
         p.set_facet(run, step=replace(step, completed=p.state.numbers.events))
-        p.sagas.append("recorded")
+        p.count("saga_recorded_total")
 
 
 def roll_back(p: Pass, flow: Flow) -> bool:
@@ -68,7 +59,8 @@ def saga_read(p: Pass, run: Run, answer: tuple[list[str], Run | None]) -> None:
     flow = flows[run.id]
     if flow.saga is None:
         flow.saga = left
-        p.sagas += ["rollbacks"] * bool(left)
+        if left:
+            p.count("saga_rollbacks_total")
     if step is None or flow.saga[-1:] != [step.id]:
         flows.touched[run.id] = None
     elif step.is_unscanned and p.state.of(Scans).position is not None:
@@ -84,7 +76,7 @@ def _undo(p: Pass, flow: Flow, step: Run) -> None:
     undo = facet.undo
     assert undo is not None
     name = flow.name_of(step.id)
-    p.sagas.append("compensations_dispatched")
+    p.count("saga_compensations_dispatched_total")
     try:
         job = p.state.job(undo.job)
         if added := sorted(set(job.capabilities) - set(undo.capabilities)):
@@ -95,7 +87,7 @@ def _undo(p: Pass, flow: Flow, step: Run) -> None:
     except (NoValue, InterlockError) as error:
         run = make_ended(p, flow, UNDO + name, Job(id=undo.job), State.FAILED, "could not start", str(error))
         write_letter(p, run, LetterCode.SAGA_UNMARSHAL_FAILED)
-        p.sagas.append("unreadable")
+        p.count("saga_unreadable_total")
 
 
 def _options(flow: Flow, name: str, job: Job, undo: Undo) -> StepOptions:
