@@ -47,7 +47,7 @@ CHANGES = (
     Change("RUN-19", "engine/logs.py", 'logger.debug("heartbeat', 'logger.info("heartbeat'),
     Change("TIM-9", "model/schedule/schedule.py", 'still runs.")] = 60.0', 'still runs.")] = 61.0'),
     Change("TIM-9", "model/schedule/schedule.py", "Whole(0, MOST_CATCH_UP)] = 100", "Whole(0, MOST_CATCH_UP)] = 101"),
-    Change("TIM-16", "interface/queries.py", "le=200)] = 20", "le=200)] = 21"),
+    Change("TIM-16", "interface/job_operations.py", "le=200)] = 20", "le=200)] = 21"),
     Change("TIM-16", "api/jobs.py", "LONGEST_OUTPUT = 16 * 1024", "LONGEST_OUTPUT = 17 * 1024"),
     Change("LAN-1", "core/state.py", '"main": 30', '"main": 31'),
     Change("LAN-1", "core/state.py", '"subagent": 50', '"subagent": 51'),

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
 from weakref import WeakKeyDictionary
 
 from interlock.client.connection import Connection
+from interlock.client.declared import Awaits
 from interlock.client.handle import RunHandle
 from interlock.client.map_items import map_items, run_maker
-from interlock.client.scheduler_operations import AwaitedOperations
+from interlock.client.scheduler_operations import SchedulerOperations
 from interlock.client.submission import Call, NewRuns, call_of, submit
 from interlock.error import BadValue, InterlockError, NotConnected
 from interlock.job_function import JobCalls
 from interlock.wire.new_run import RunOptions
-from interlock.wire.operation import Order, Question
+from interlock.wire.operation import Declared
 from interlock.wire.request import MOST_RUNS, DropJob, Request
 from interlock.worker.definition import Definition
 
@@ -29,7 +30,7 @@ A = TypeVar("A")
 T = TypeVar("T")
 
 
-class AppLink(AwaitedOperations):
+class AppLink(Awaits, SchedulerOperations):
     def __init__(self) -> None:
         self.definitions: dict[str, Definition] = {}
         self._connection: Connection | None = None
@@ -136,10 +137,11 @@ class AppLink(AwaitedOperations):
             connection = self.connections[loop] = await connect(self._socket)
         return connection
 
-    async def _send(self, request: Question[A] | Order[A]) -> A:
-        from interlock.client.http.request import parts_of
+    async def _send(self, request: Declared[A]) -> A:
+        from interlock.client.http.request import request_of
 
-        parts_of(request)  # checks it
+        assert isinstance(request, Request)
+        request_of(request)  # checks it
         return await self._ask(request)
 
     async def _ask(self, request: Request[A]) -> A:

@@ -12,10 +12,9 @@ import schemathesis
 from interlock.api.openapi import job_schemas
 from interlock.core.state import DEFAULT_LANES
 from interlock.fields.field_types import Span
-from interlock.interface.bodies import BulkBody
-from interlock.interface.letter_view import LettersBody
-from interlock.interface.new_run_body import DurationText
-from interlock.interface.queries import WAIT
+from interlock.interface.bodies import DurationText
+from interlock.interface.operations import OPERATIONS
+from interlock.interface.run_operations import WAIT
 from interlock.model.bulk import RunAction
 from tests.helpers import jobs
 
@@ -26,6 +25,7 @@ SCHEDULES = {"cron": 256, "tz": 64, "every": 64, "wait": 64, "at": 64}
 TIMES = ("at", "occurrence", "since", "until", "after", "from", "to", "stamp")
 LETTERS = ("drop_letters", "replay_many")
 BULK = (*(f"{action}_many" for action in RunAction), *LETTERS)
+BODIES = {operation.name: operation.body for operation in OPERATIONS}
 JOBS = {"put_job": "JobBody", "put_jobs": "JobsBody"}
 DURATION = re.compile(DurationText.__metadata__[0].pattern)  # type: ignore[attr-defined]
 
@@ -176,7 +176,7 @@ def _fits(operation: str, body: dict[str, Any]) -> bool:
         schema = {"$ref": f"#/components/schemas/{JOBS[operation]}", "components": {"schemas": job_schemas()}}
         return bool(jsonschema_rs.Draft202012Validator(schema).is_valid(body))
     try:
-        msgspec.convert(body, LettersBody if operation in LETTERS else BulkBody)
+        msgspec.convert(body, BODIES[operation])
     except msgspec.ValidationError:
         return False
     return True

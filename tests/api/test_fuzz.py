@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from interlock.api import problems
 from interlock.error import InterlockError
 from interlock.fields import payload
-from interlock.interface.bodies import BatchBody, ReasonBody
-from interlock.interface.new_run_body import NewRunBody
+from interlock.interface.bodies import BatchBody, NewRunBody
+from interlock.interface.operation import operation_of
 from interlock.interface.run_builder import new_run
+from interlock.interface.run_operations import RetryRun
 from interlock.wire import frames
 from interlock.wire import message as m
 from interlock.wire import request as r
@@ -314,7 +315,7 @@ def read(data: bytes, kind: Any) -> Any:
 
 
 @BOUNDED
-@given(BYTES, st.sampled_from([NewRunBody, BatchBody, ReasonBody]))
+@given(BYTES, st.sampled_from([NewRunBody, BatchBody, operation_of(RetryRun).body]))
 @example(b'{"\\n": 1}', NewRunBody)
 @example(b'{"runs": [{"job": "echo", "a\\nb": 1}]}', BatchBody)
 @example(b'{"a` - at `$.b`": 1}', NewRunBody)

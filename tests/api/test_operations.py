@@ -9,11 +9,13 @@ import pytest
 
 from interlock.api.backend import Backend, forward
 from interlock.api.call import HttpHandler
-from interlock.interface import operations as op
-from interlock.interface.operation import API, Operation
-from interlock.interface.record_operations import audit
+from interlock.interface.operation import Operation, operation_of
+from interlock.interface.operations import OPERATIONS
+from interlock.interface.record_operations import ReadAudit
+from interlock.interface.server_operations import ReadDescription, ReadMetrics
 from interlock.model.access import Permission
 from interlock.stores.memory import MemoryStore
+from interlock.wire.operation import API, GatewayRequest
 
 
 def handlers() -> dict[Any, HttpHandler]:
@@ -26,25 +28,26 @@ def handlers() -> dict[Any, HttpHandler]:
 
 def test_every_operation_has_a_handler() -> None:
     found = handlers()
-    assert set(op.OPERATIONS) - set(found) == {op.openapi}, "which the application makes itself"
+    assert set(OPERATIONS) - set(found) == {operation_of(ReadDescription)}, "which the application makes itself"
     forwarded = {one for one, handler in found.items() if isinstance(handler, partial) and handler.func is forward}
-    assert forwarded == set(op.DECLARED.values()), "the answer is that of the scheduler"
+    of_scheduler = {one for one in OPERATIONS if not issubclass(one.kind, GatewayRequest)}
+    assert forwarded == of_scheduler, "the answer is that of the scheduler"
     for one, handler in found.items():
         assert callable(handler), one.name
 
 
 @pytest.mark.behaviour("SEC-2")
-@pytest.mark.parametrize("operation", op.OPERATIONS, ids=lambda one: one.name)
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda one: one.name)
 def test_what_changes_anything_needs_more_than_to_read(operation: Operation[Any]) -> None:
     if operation.method != "GET":
         assert operation.needs not in (None, Permission.READ)
-    elif operation.path.startswith(API) or operation is op.metrics:
-        assert operation.needs is (Permission.AUDIT if operation is audit else Permission.READ)
+    elif operation.path.startswith(API) or operation.kind is ReadMetrics:
+        assert operation.needs is (Permission.AUDIT if operation.kind is ReadAudit else Permission.READ)
     else:
         assert operation.needs is None
 
 
 def test_names_are_those_in_the_table() -> None:
-    names = [one.name for one in op.OPERATIONS]
+    names = [one.name for one in OPERATIONS]
     assert "" not in names
     assert len(set(names)) == len(names)

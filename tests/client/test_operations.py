@@ -101,7 +101,7 @@ def test_an_option_that_does_not_exist_is_a_mistake_in_the_program(client: Any) 
         lambda: client.events(tennant="x"),
     ]
     for call in calls:
-        with pytest.raises(TypeError, match="unexpected keyword argument 'tennant'"):
+        with pytest.raises(TypeError, match="nexpected keyword argument 'tennant'"):
             call()
 
 

@@ -68,7 +68,7 @@ def test_many_are_cancelled_by_one_request(client: Face) -> None:
     for unknown in ("nothing", "", "..", "a/b"):
         with pytest.raises(il.InterlockError, match="bulk request"):
             client("bulk", unknown)
-    with pytest.raises(TypeError, match="unexpected keyword argument 'live'"):
+    with pytest.raises(TypeError, match="nexpected keyword argument 'live'"):
         client("act_on_many", "cancel", live=True)
 
 

@@ -99,10 +99,10 @@ def test_help_shows_signature_result_and_docstring() -> None:
     for pattern in (
         r"pause\(self, job_id: str\) -> interlock\.model\.job_info\.JobInfo\n",
         r"submit\(self, job: .*Call.*, payload: .*, \*\*options: .*RunOptions.*\) -> .*\.BlockingRunHandle\n",
-        r"runs\(self, \*\*asked: .*RunListOptions.*\) -> collections\.abc\.Iterator\[.*\.RunInfo\]\n",
+        r"runs\(self, job: .*, limit: int = 50\) -> collections\.abc\.Iterator\[.*\.RunInfo\]\n",
         r"worker\(self, worker_id: str\) -> interlock\.model\.pool\.WorkerInfo\n",
         r"workers\(self, pool: .*str.* = None\) -> list\[.*\.WorkerInfo\]\n",
-        r"Pause the schedule of a job until it is resumed\.",
+        r"Stop the schedule of the job until it is resumed\.",
     ):
         assert re.search(pattern, shown)
     assert all(method.__doc__ for method in methods(Operations).values())

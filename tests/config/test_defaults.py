@@ -9,7 +9,7 @@ import interlock as il
 from interlock.config.settings import Settings
 from interlock.core.state import DEFAULT_LANES, CoreLimits
 from interlock.engine.engine import EngineSettings
-from interlock.interface.queries import JobLogQuery
+from interlock.interface.job_operations import ReadJobLog
 from interlock.model.job import Job
 from interlock.model.policy.output import OutputPolicy
 from interlock.model.pool import PoolSpec
@@ -25,7 +25,7 @@ NUMBERS: tuple[tuple[str, Any, str, object], ...] = (
     ("RUN-11", JOB["grace"], "default", 10.0),
     ("TIM-9", Schedule(every=60.0), "catch_up_window", 60.0),
     ("TIM-9", Schedule(every=60.0), "catch_up_max", 100),
-    ("TIM-16", JobLogQuery(), "limit", 20),
+    ("TIM-16", ReadJobLog("a"), "limit", 20),
     ("SES-1", SessionOptions(), "max_concurrent", 1),
     ("SES-3", SessionOptions(), "cap", 10),
     ("SES-4", SessionOptions(), "debounce", 0.8),

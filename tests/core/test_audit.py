@@ -16,8 +16,8 @@ from interlock.core.decisions import Batch
 from interlock.core.facts import Facts
 from interlock.core.transition import Pass
 from interlock.fields import json_form
-from interlock.interface.queries import EventType
 from interlock.interface.run_view import EVENT_NAMES
+from interlock.interface.server_operations import EventType
 from interlock.model.audit import NO_HASH, AuditEntry, AuditHead, AuditKind, chained, entry_hash, verify
 from interlock.model.job import Job
 from interlock.model.job_info import JobEvent

@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
+from msgspec.structs import asdict
+
 from interlock.api import pages, problems
 from interlock.api.auth import Door, Scope
 from interlock.api.call import BodyReader, Handlers, HttpCall, HttpHandler, QueryReader, Receive, Reply, Send
@@ -13,8 +15,8 @@ from interlock.api.openapi import document
 from interlock.api.settings import GatewaySettings
 from interlock.error import BadValue, Forbidden, InterlockError, MethodNotAllowed, NotFound, Unauthorized
 from interlock.fields.json_form import encode
-from interlock.interface import operations
-from interlock.interface.operation import PATH_PARAMETERS, Operation
+from interlock.interface.operation import PATH_PARAMETERS, Operation, operation_of
+from interlock.interface.server_operations import ReadDescription
 from interlock.model.access import Caller
 from interlock.model.session import check_key
 
@@ -25,10 +27,18 @@ OnRefused = Callable[[InterlockError, Caller | None, Scope], None]
 class Route(NamedTuple):
     operation: Operation[Any]
     handler: HttpHandler
-    query: QueryReader[Any]
+    query: QueryReader
     body: BodyReader | None
-    names: tuple[str, ...]  # of the path's parameters
     content_type: tuple[bytes, bytes]
+
+    def call(
+        self, scope: Scope, caller: Caller, headers: Mapping[bytes, bytes], given: Any, body: Any
+    ) -> HttpCall[Any]:
+        """Return the call of a handler: the parameters of path and query, and the body, as a request."""
+        operation = self.operation
+        if isinstance(operation.http.body, str) and body is not None:
+            given |= asdict(body)
+        return HttpCall(operation, scope, caller, headers, operation.request(**given), body)
 
 
 class RouteNode:
@@ -51,10 +61,14 @@ class Application:
         self._top = RouteNode()
         described = encode(document(bool(settings.grants)))
 
-        async def openapi(call: HttpCall[Any, Any]) -> bytes:
+        async def openapi(call: HttpCall[Any]) -> bytes:
             return described
 
-        for operation, handler in [*handlers.items(), *pages.HANDLERS.items(), (operations.openapi, openapi)]:
+        for operation, handler in [
+            *handlers.items(),
+            *pages.HANDLERS.items(),
+            (operation_of(ReadDescription), openapi),
+        ]:
             self._add(operation, handler, settings.max_body)
 
     def _add(self, operation: Operation[Any], handler: HttpHandler, max_body: int) -> None:
@@ -62,9 +76,8 @@ class Application:
         for part in operation.path.split("/")[1:]:
             node = node.below.setdefault(None if part.startswith("{") else part, RouteNode())
         body = None if operation.body is None else BodyReader(operation, max_body)
-        content_type = (b"content-type", operation.media_type.encode())
-        names = tuple(operation.parameters)
-        route = Route(operation, handler, QueryReader(operation.query), body, names, content_type)
+        content_type = (b"content-type", operation.http.media_type.encode())
+        route = Route(operation, handler, QueryReader(operation.query), body, content_type)
         node.routes[operation.method] = route
         if operation.method == "GET" and operation.needs is None:
             # Probes ask with HEAD; the server leaves the body out.
@@ -112,15 +125,15 @@ class Application:
                     raise MethodNotAllowed(f"method: {scope['method']} is not one for {scope['path'][:120]!r}")
                 await _send(send, 204, [(b"allow", node.allow)])
                 return
-            path = {name: _checked(name, value) for name, value in zip(route.names, values, strict=True)}
-            query = route.query.read(scope["query_string"])
             operation = route.operation
+            given = {name: _checked(name, value) for name, value in zip(operation.parameters, values, strict=True)}
+            given |= asdict(route.query.read(scope["query_string"]))
             if operation.needs is not None:
                 caller.need(operation.needs)
-            if operation.every_tenant:
-                caller.need_every_tenant(operation.every_tenant)
+            if operation.http.every_tenant:
+                caller.need_every_tenant(operation.http.every_tenant)
             body = None if route.body is None else await route.body.read(headers, receive)
-            answer = await route.handler(HttpCall(operation, scope, caller, headers, path, query, body))
+            answer = await route.handler(route.call(scope, caller, headers, given, body))
         except InterlockError as error:
             problem = error
             self._note_refusal(error, caller, scope, headers)
@@ -130,7 +143,7 @@ class Application:
         else:
             await _reply(scope, send, route, answer)
             return
-        found = problems.details(problem, of_path=route is not None and "job_id" in route.names)
+        found = problems.details(problem, of_path=route is not None and "job_id" in route.operation.parameters)
         if found.code == InterlockError.code:
             logger.error("%s %r: %s", scope["method"], scope["path"], problem)
         allow = [(b"allow", node.allow)] if node is not None and isinstance(problem, MethodNotAllowed) else []
@@ -156,7 +169,7 @@ async def _reply(scope: Scope, send: Send, route: Route, answer: Any) -> None:
         return
     reply = answer if isinstance(answer, Reply) else Reply(answer)
     data = reply.answer if isinstance(reply.answer, bytes) else encode(reply.answer)
-    await _send(send, reply.status or route.operation.status, [route.content_type, *reply.headers], data)
+    await _send(send, reply.status or route.operation.http.status, [route.content_type, *reply.headers], data)
 
 
 async def _send(send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes = b"") -> None:

@@ -6,23 +6,24 @@ from collections.abc import Awaitable
 from typing import Any
 
 from interlock.api.call import Handlers, HttpCall, handlers_of
-from interlock.api.cursors import APPROVALS
 from interlock.api.listing import read_page
-from interlock.api.patience import ask
 from interlock.api.runs import RunHandlers
-from interlock.client.connection import Connection
-from interlock.interface import queries as q
 from interlock.interface.approval_view import (
     ApprovalDetail,
     ApprovalPage,
-    ReleaseBody,
-    ResolveBody,
     RunCount,
     approval_of,
     detail_of,
     info_of,
 )
 from interlock.interface.bodies import ActedOn
+from interlock.interface.record_operations import (
+    ApproveRun,
+    ReadApproval,
+    ReadApprovals,
+    RejectRun,
+    ReleaseQuarantine,
+)
 from interlock.model.access import Caller
 from interlock.model.run import Run
 from interlock.model.state import State
@@ -35,24 +36,23 @@ WAITING = frozenset({State.APPROVAL_REQUIRED})
 
 
 class ApprovalHandlers:
-    def __init__(self, reader: Reader, connection: Connection, runs: RunHandlers) -> None:
+    def __init__(self, reader: Reader, runs: RunHandlers) -> None:
         self._reader = reader
-        self._connection = connection
         self._runs = runs
         self.handlers: Handlers = handlers_of(self)
 
-    async def approvals(self, call: HttpCall[q.ApprovalsQuery, None]) -> ApprovalPage:
-        query = call.query
+    async def approvals(self, call: HttpCall[ReadApprovals]) -> ApprovalPage:
+        query = call.request
 
-        def read(tenant: str | None, before: int | None) -> Awaitable[RunRows]:
+        def read(tenant: str | None, before: int | None, limit: int) -> Awaitable[RunRows]:
             wanted = RunFilter(states=WAITING, job_id=query.job, tenant=tenant)
-            return self._reader.runs(wanted, before, query.limit)
+            return self._reader.runs(wanted, before, limit)
 
-        rows, following = await read_page(call, APPROVALS, RunRows([], None), read)
+        rows, following = await read_page(call, RunRows([], None), read)
         return ApprovalPage(approvals=[info_of(run) for run in rows.runs], next=following)
 
-    async def approval(self, call: HttpCall[Any, None]) -> ApprovalDetail:
-        run = await self._runs.find(call.path["run_id"], call.caller)
+    async def approval(self, call: HttpCall[ReadApproval]) -> ApprovalDetail:
+        run = await self._runs.find(call.request.run_id, call.caller)
         approval_of(run)
         job = (await self._reader.look_up(Lookup(versions=[run.job_version]))).versions.get(run.job_version)
         recent, complete = await self._recent(run, call.caller)
@@ -74,19 +74,18 @@ class ApprovalHandlers:
         counts = Counter((one.job_id, one.state) for one in found.runs if one.id != run.id)
         return [RunCount(job_id=job, state=state, count=n) for (job, state), n in counts.most_common()], not found.next
 
-    async def approve(self, call: HttpCall[Any, ResolveBody]) -> ActedOn:
+    async def approve(self, call: HttpCall[ApproveRun]) -> ActedOn:
         return await self._resolve(call, True)
 
-    async def reject(self, call: HttpCall[Any, ResolveBody]) -> ActedOn:
+    async def reject(self, call: HttpCall[RejectRun]) -> ActedOn:
         return await self._resolve(call, False)
 
-    async def _resolve(self, call: HttpCall[Any, ResolveBody], approve: bool) -> ActedOn:
-        run, body = await self._runs.find(call.path["run_id"], call.caller), call.body
-        message = Resolve(0, run.id, approve, body.reason, call.caller.name, body.seen or "", call.parent)
-        report = await ask(self._connection, message)
-        return ActedOn(id=report.run_id, state=report.state)
+    async def _resolve(self, call: HttpCall[Any], approve: bool) -> ActedOn:
+        request, caller = call.request, call.caller.name
+        return await self._runs.change(
+            call, Resolve(0, request.run_id, approve, request.reason, caller, request.seen or "", call.parent)
+        )
 
-    async def release_output(self, call: HttpCall[Any, ReleaseBody]) -> ActedOn:
-        run = await self._runs.find(call.path["run_id"], call.caller)
-        report = await ask(self._connection, ReleaseOutput(0, run.id, call.body.reason, call.caller.name))
-        return ActedOn(id=report.run_id, state=report.state)
+    async def release_output(self, call: HttpCall[ReleaseQuarantine]) -> ActedOn:
+        request = call.request
+        return await self._runs.change(call, ReleaseOutput(0, request.run_id, request.reason, call.caller.name))

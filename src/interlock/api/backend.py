@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-import msgspec
-
 from interlock.api.approvals import ApprovalHandlers
 from interlock.api.audit import AuditReader
 from interlock.api.call import Handlers, HttpCall
@@ -20,27 +18,30 @@ from interlock.api.patience import ask
 from interlock.api.runs import RunHandlers
 from interlock.api.services import ServiceHandlers
 from interlock.client.connection import Connection
-from interlock.interface import operations as op
+from interlock.interface.operation import operation_of
+from interlock.interface.operations import OPERATIONS
+from interlock.interface.server_operations import ReadEvents
 from interlock.ports.store import Reader
+from interlock.wire.operation import GatewayRequest
 
 
 class Backend:
     def __init__(self, reader: Reader, connection: Connection, secret_names: Sequence[str], read_job: ReadJob) -> None:
         self._feed = Feed(reader, connection)
         self._runs = RunHandlers(reader, connection, secret_names)
-        forwarded = [operation for operation in op.OPERATIONS if operation.asks is not None]
+        forwarded = [operation for operation in OPERATIONS if not issubclass(operation.kind, GatewayRequest)]
         self.handlers: Handlers = {
             **dict.fromkeys(forwarded, partial(forward, connection)),
             **self._runs.handlers,
             **JobHandlers(reader, connection, read_job).handlers,
             **LaneHandlers(connection).handlers,
-            **ApprovalHandlers(reader, connection, self._runs).handlers,
+            **ApprovalHandlers(reader, self._runs).handlers,
             **DeliveryHandlers(reader).handlers,
             **LetterHandlers(reader, connection, self._runs).handlers,
             **AuditReader(reader).handlers,
             **ServiceHandlers(reader, connection, self._feed).handlers,
             **HealthChecks(reader, connection, self._feed).handlers,
-            op.events: partial(open_stream, self._feed),
+            operation_of(ReadEvents): partial(open_stream, self._feed),
         }
 
     async def close(self) -> None:
@@ -49,15 +50,12 @@ class Backend:
         await self._feed.close()
 
 
-async def forward(connection: Connection, call: HttpCall[Any, None]) -> Any:
-    """Send the scheduler the request that the operation is, with path, query, body, action and caller as its fields;
+async def forward(connection: Connection, call: HttpCall[Any]) -> Any:
+    """Send the scheduler the request with its caller;
     answer with its answer. This serves every operation without a handler of its own."""
-    operation, caller = call.operation, call.caller
-    assert operation.asks is not None
-    given = {**call.path, **msgspec.structs.asdict(call.query), "request": 0, "action": operation.action}
-    given |= {"actor": caller.name, "only_tenant": caller.only_tenant, "parent": call.parent}
-    if operation.in_tenant:
-        given["tenant"] = caller.tenant_for(given["tenant"])
-    fields = operation.asks.__struct_fields__
-    message = operation.asks(**{name: value for name, value in given.items() if name in fields})
+    request, caller = call.request, call.caller
+    by = {"actor": caller.name, "only_tenant": caller.only_tenant, "parent": call.parent}
+    if call.operation.http.in_tenant:
+        by["tenant"] = caller.tenant_for(request.tenant)
+    message = request.by(**{name: value for name, value in by.items() if name in request.__struct_fields__})
     return await call.while_connected(ask(connection, message))

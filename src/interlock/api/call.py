@@ -3,7 +3,6 @@
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from datetime import datetime
 from difflib import get_close_matches
 from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import parse_qsl
@@ -15,19 +14,19 @@ from interlock.api import problems
 from interlock.api.auth import Scope
 from interlock.api.protocol import HttpConnection, connection_of
 from interlock.fields.duration import seconds
-from interlock.interface.operation import Operation, Query
+from interlock.interface.operation import Operation
 from interlock.interface.operations import OPERATIONS
 from interlock.model.access import Caller
 from interlock.model.schedule.schedule import instant
 from interlock.wire.claim import HEADER
+from interlock.wire.parameter import Instant
 
 LONGEST_WAIT = 300.0
 PARENT = HEADER.lower().encode()
 _WAIT = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?(ms|s|m|h|d)")
 _KEY = re.compile(r"[ -~]+")
 
-Q = TypeVar("Q", bound=Query)
-B = TypeVar("B")
+R = TypeVar("R")
 T = TypeVar("T")
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -41,14 +40,13 @@ class Reply(NamedTuple):
     status: int | None = None
 
 
-class HttpCall(msgspec.Struct, Generic[Q, B], frozen=True):
+class HttpCall(msgspec.Struct, Generic[R], frozen=True):
     operation: Operation[Any]
     scope: Scope
     caller: Caller
     headers: Mapping[bytes, bytes]
-    path: Mapping[str, str]  # the values of the path's parameters
-    query: Q
-    body: B
+    request: R
+    body: Any  # of an operation whose body is no part of its request
 
     @property
     def connection(self) -> HttpConnection:
@@ -58,9 +56,9 @@ class HttpCall(msgspec.Struct, Generic[Q, B], frozen=True):
     def key(self) -> str | None:
         """The idempotency key in the header."""
         key = self.headers.get(b"idempotency-key")
-        if key is None or self.operation.key is None:
+        if key is None or self.operation.http.key is None:
             return None
-        text, longest = key.decode("latin-1"), self.operation.key.longest
+        text, longest = key.decode("latin-1"), self.operation.http.key.longest
         if not (len(text) <= longest and _KEY.fullmatch(text)):
             raise e.BadValue("Idempotency-Key", text, f"a text of 1 to {longest} printable ASCII characters")
         return text
@@ -81,7 +79,7 @@ class HttpCall(msgspec.Struct, Generic[Q, B], frozen=True):
         return task.result()
 
 
-HttpHandler = Callable[[HttpCall[Any, Any]], Awaitable[Any]]
+HttpHandler = Callable[[HttpCall[Any]], Awaitable[Any]]
 Handlers = Mapping[Operation[Any], HttpHandler]
 
 
@@ -102,24 +100,24 @@ def seconds_of(wait: str | None) -> float:
     return limit
 
 
-def moment_of(value: datetime | float | None, field: str) -> float | None:
+def moment_of(value: Instant | None, field: str) -> float | None:
     return None if value is None else instant(value, field)
 
 
 # ── query ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class QueryReader(Generic[Q]):
+class QueryReader:
     """Reads the query of one operation. A parameter that is unknown, or repeated where only one counts, is refused: a
     filter that is mistyped must not be taken for none."""
 
-    def __init__(self, kind: type[Q]) -> None:
+    def __init__(self, kind: type[msgspec.Struct]) -> None:
         self._kind = kind
         self._empty = kind()
         self._names = dict(zip(kind.__struct_encode_fields__, kind.__struct_fields__, strict=True))
         self._lists = {name for name, field in self._names.items() if isinstance(getattr(self._empty, field), list)}
 
-    def read(self, raw: bytes) -> Q:
+    def read(self, raw: bytes) -> msgspec.Struct:
         if not raw:
             return self._empty
         given: dict[str, Any] = {}
@@ -152,7 +150,7 @@ class BodyReader:
 
     def __init__(self, operation: Operation[Any], longest: int) -> None:
         self._kind = operation.body
-        self._required = operation.body_required
+        self._required = operation.http.body_required
         self._longest = longest
         self._decode = msgspec.json.Decoder(self._kind).decode
 

@@ -5,12 +5,15 @@ import re
 from interlock.error import BadCursor, BadValue
 
 FORM = "{kind}[0-9]{{1,18}}"
-RUNS, STEPS, LOGS, SERVICE_LOGS, EVENTS = "r", "t", "l", "s", "e"
-DELIVERIES, AUDIT, APPROVALS, LETTERS = "d", "a", "p", "x"
-"""kinds of lists with cursors"""
+LOGS, SERVICE_LOGS, EVENTS = "l", "s", "e"
+"""kinds of lists with cursors; further ones are named by their requests"""
 START = "start"  # cursor before the first event
 JOBS = "j"
 JOB_FORM = "j[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}"  # form of a cursor in the list of jobs
+
+
+def cursor_form(kind: str) -> str:
+    return JOB_FORM if kind == JOBS else FORM.format(kind=kind)
 
 
 def cursor_of(kind: str, place: int | str) -> str:
@@ -21,7 +24,7 @@ def read_cursor(kind: str, cursor: str | None) -> int | None:
     """Return the number in a cursor; the letter before it names the kind of list."""
     if cursor is None:
         return None
-    if not re.fullmatch(FORM.format(kind=kind), cursor):
+    if not re.fullmatch(cursor_form(kind), cursor):
         raise BadCursor(cursor)
     return int(cursor[len(kind) :])
 

@@ -9,7 +9,7 @@ from interlock.api.feed import TYPES, Feed, Subscriber, Wish
 from interlock.api.protocol import connection_of
 from interlock.api.sse import hello
 from interlock.error import BadRequest, InterlockError
-from interlock.interface.queries import EventsQuery
+from interlock.interface.server_operations import ReadEvents
 from interlock.model.access import EVERY_TENANT
 
 HEADERS = [
@@ -79,10 +79,10 @@ class EventAnswer:
         return at
 
 
-async def open_stream(feed: Feed, call: HttpCall[EventsQuery, None]) -> EventAnswer:
+async def open_stream(feed: Feed, call: HttpCall[ReadEvents]) -> EventAnswer:
     if call.scope["http_version"] == "1.0":
         raise BadRequest("request: a stream needs HTTP/1.1")
-    query, tenant = call.query, call.query.tenant
+    query, tenant = call.request, call.request.tenant
     start = None if query.after is None else read_event_cursor("after", query.after)
     if last := call.headers.get(b"last-event-id"):
         start = read_event_cursor("Last-Event-ID", last.decode("latin-1"))

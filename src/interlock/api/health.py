@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from interlock.api.auth import NOBODY
 from interlock.api.call import HttpCall, Reply, handlers_of
@@ -9,8 +10,7 @@ from interlock.api.feed import Feed
 from interlock.api.patience import ask
 from interlock.client.connection import Connection
 from interlock.error import InterlockError
-from interlock.interface.bodies import Check, Health, Readiness
-from interlock.interface.operation import Query
+from interlock.interface.bodies import Health, Readiness, ReadinessCheck
 from interlock.model.exposition import Family, exposition
 from interlock.ports.store import Reader
 from interlock.wire import request as r
@@ -20,8 +20,6 @@ NO_WRITE = 10.0  # the same for a write of any kind: the lease alone is one ever
 STARVED = 30.0  # the same for runs that are due while no worker takes any
 PROBE = 2.0  # seconds within which a probe must be answered
 
-HealthCall = HttpCall[Query, None]
-
 
 class HealthChecks:
     def __init__(self, reader: Reader, connection: Connection, feed: Feed) -> None:
@@ -30,20 +28,20 @@ class HealthChecks:
         self._feed = feed
         self.handlers = handlers_of(self)
 
-    async def healthz(self, call: HealthCall) -> Health:
+    async def healthz(self, call: HttpCall[Any]) -> Health:
         return Health(alive=True)
 
-    async def readyz(self, call: HealthCall) -> Reply:
+    async def readyz(self, call: HttpCall[Any]) -> Reply:
         checks = {"store": await _probe(self._check_store), "scheduler": await _probe(self._check_scheduler)}
         ready = all(check.ok for check in checks.values())
         if call.caller is NOBODY:
-            checks = {name: Check(ok=check.ok, detail="") for name, check in checks.items()}
+            checks = {name: ReadinessCheck(ok=check.ok, detail="") for name, check in checks.items()}
         return Reply(Readiness(ready=ready, checks=checks), status=200 if ready else 503)
 
-    async def _check_store(self) -> Check:
-        return Check(ok=True, detail=f"read up to position {await self._reader.position()}")
+    async def _check_store(self) -> ReadinessCheck:
+        return ReadinessCheck(ok=True, detail=f"read up to position {await self._reader.position()}")
 
-    async def _check_scheduler(self) -> Check:
+    async def _check_scheduler(self) -> ReadinessCheck:
         status = await ask(self._connection, r.AskStatus(0))
         faults = (
             (not status.available, "the store does not take writes"),
@@ -54,9 +52,9 @@ class HealthChecks:
         )
         problems = [text for is_so, text in faults if is_so]
         detail = f"{status.live} live runs, {status.workers} workers, position {status.position}"
-        return Check(ok=not problems, detail="; ".join([*problems, detail]))
+        return ReadinessCheck(ok=not problems, detail="; ".join([*problems, detail]))
 
-    async def metrics(self, call: HealthCall) -> bytes:
+    async def metrics(self, call: HttpCall[Any]) -> bytes:
         readers, cut = float(self._feed.readers), float(self._feed.cut)
         own = [
             Family("interlock_event_readers", "gauge", "Open event streams.", [("", {}, readers)]),
@@ -66,10 +64,10 @@ class HealthChecks:
         return exposition([*families, *own]).encode()
 
 
-async def _probe(check: Callable[[], Awaitable[Check]]) -> Check:
+async def _probe(check: Callable[[], Awaitable[ReadinessCheck]]) -> ReadinessCheck:
     try:
         return await asyncio.wait_for(check(), PROBE)
     except TimeoutError:
-        return Check(ok=False, detail=f"no answer within {PROBE:g}s")
+        return ReadinessCheck(ok=False, detail=f"no answer within {PROBE:g}s")
     except InterlockError as error:
-        return Check(ok=False, detail=str(error))
+        return ReadinessCheck(ok=False, detail=str(error))

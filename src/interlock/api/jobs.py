@@ -17,9 +17,8 @@ from interlock.error import BadConfig, BadUse, BadValue, InterlockError, Repeate
 from interlock.fields import payload
 from interlock.fields.duration import seconds
 from interlock.fields.field import copy_fields
-from interlock.interface import operations as op
-from interlock.interface import queries as q
-from interlock.interface.bodies import BackfillBody, Defined, JobsBody
+from interlock.interface import job_operations as op
+from interlock.interface.bodies import Defined
 from interlock.interface.run_view import origin_of
 from interlock.model import job_info as info
 from interlock.model.access import EVERY_TENANT, Caller
@@ -55,14 +54,14 @@ class JobHandlers:
 
     # ── looking ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def jobs(self, call: HttpCall[q.JobsQuery, None]) -> info.JobPage:
-        after = read_job_cursor(call.query.cursor)
-        report = await ask(self._connection, r.AskJobs(0, after, call.query.limit))
+    async def jobs(self, call: HttpCall[op.ReadJobs]) -> info.JobPage:
+        after = read_job_cursor(call.request.cursor)
+        report = await ask(self._connection, r.AskJobs(0, after, call.request.limit or 0))
         jobs = await self._with_runs(report.jobs, call.caller)
         return info.JobPage(jobs=jobs, next=cursor_of(JOBS, jobs[-1].id) if report.more and jobs else None)
 
-    async def job(self, call: HttpCall[Any, Any]) -> info.JobInfo:
-        return await self._shown(await self._info(call.path["job_id"]), call.caller)
+    async def job(self, call: HttpCall[Any]) -> info.JobInfo:
+        return await self._shown(await self._info(call.request.job_id), call.caller)
 
     async def _shown(self, job: info.JobInfo, caller: Caller) -> info.JobInfo:
         return (await self._with_runs([job], caller))[0]
@@ -97,9 +96,9 @@ class JobHandlers:
                 break
         return found
 
-    async def job_log(self, call: HttpCall[q.JobLogQuery, None]) -> info.JobLog:
-        job_id = call.path["job_id"]
-        runs = await self._runs(job_id, call.caller, call.query.limit)
+    async def job_log(self, call: HttpCall[op.ReadJobLog]) -> info.JobLog:
+        job_id = call.request.job_id
+        runs = await self._runs(job_id, call.caller, call.request.limit)
         if not runs:
             # A deleted job keeps its log; a job without runs must exist.
             await self._info(job_id)
@@ -125,26 +124,26 @@ class JobHandlers:
 
     # ── times ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def next_times(self, call: HttpCall[q.TimesQuery, None]) -> info.FireTimes:
-        after = moment_of(call.query.after, "after")
+    async def next_times(self, call: HttpCall[op.ReadTimes]) -> info.FireTimes:
+        after = moment_of(call.request.after, "after")
         # A time is shown cut to milliseconds, and the next after it is not the same one again.
         after = None if after is None else after + 0.000999
-        message = r.AskNext(0, call.path["job_id"], call.query.count, after)
+        message = r.AskNext(0, call.request.job_id, call.request.count, after)
         return info.FireTimes(times=await ask(self._connection, message))
 
-    async def schedule_times(self, call: HttpCall[q.ScheduleQuery, None]) -> info.FireTimes:
-        given = {name: getattr(call.query, name) for name in ("cron", "tz", "every", "wait", "at")}
+    async def schedule_times(self, call: HttpCall[op.ReadScheduleTimes]) -> info.FireTimes:
+        given = {name: getattr(call.request, name) for name in ("cron", "tz", "every", "wait", "at")}
         schedule = Schedule(**{name: value for name, value in given.items() if value is not None})
-        start = moment_of(call.query.after, "after")
+        start = moment_of(call.request.after, "after")
         start = time.time() if start is None else start
-        return info.FireTimes(times=_times(schedule, start, first_time(schedule, start), call.query.count))
+        return info.FireTimes(times=_times(schedule, start, first_time(schedule, start), call.request.count))
 
-    async def timetable(self, call: HttpCall[q.TimetableQuery, None]) -> info.Timetable:
-        span = seconds(call.query.span, "for")
+    async def timetable(self, call: HttpCall[op.ReadTimetable]) -> info.Timetable:
+        span = seconds(call.request.span, "for")
         if not 1 <= span <= LONGEST_SPAN:
-            raise BadValue("for", call.query.span, "a duration from 1s to 31d")
+            raise BadValue("for", call.request.span, "a duration from 1s to 31d")
         until = time.time() + span
-        report = await ask(self._connection, r.AskTimetable(0, until, call.query.limit, SOME_TIMES))
+        report = await ask(self._connection, r.AskTimetable(0, until, call.request.limit, SOME_TIMES))
         jobs: list[info.JobTimes] = []
         left = ALL_TIMES
         for job_id, times, more in report.jobs:
@@ -171,37 +170,37 @@ class JobHandlers:
 
     # ── changing ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def put_job(self, call: HttpCall[Any, dict[str, Any]]) -> info.JobInfo:
-        job_id, values = call.path["job_id"], call.body
+    async def put_job(self, call: HttpCall[op.PutJob]) -> info.JobInfo:
+        job_id, values = call.request.job_id, call.body
         if (given := values.pop("id", job_id)) != job_id:
             raise BadUse("id", f"{shown(given)} differs from {job_id!r} in the path; leave it out of the body")
         message = r.PutJobs(0, [self._read_job(values, job_id)], call.caller.name)
         return await self._shown((await ask(self._connection, message)).jobs[0], call.caller)
 
-    async def put_jobs(self, call: HttpCall[Any, JobsBody]) -> Defined:
+    async def put_jobs(self, call: HttpCall[op.PutManyJobs]) -> Defined:
         jobs = await asyncio.to_thread(_read_all, call.body.jobs, self._read_job)
         await ask(self._connection, r.PutJobs(0, jobs, call.caller.name))
         return Defined(ids=[job.id for job in jobs])
 
-    async def delete_job(self, call: HttpCall[Any, None]) -> info.JobInfo:
+    async def delete_job(self, call: HttpCall[op.DeleteJob]) -> info.JobInfo:
         before = await self.job(call)
         await ask(self._connection, r.DropJob(0, before.id, call.caller.name))
         return before
 
-    async def pause(self, call: HttpCall[Any, None]) -> info.JobInfo:
-        message = r.SetPaused(0, call.path["job_id"], call.operation is op.pause, call.caller.name)
+    async def pause(self, call: HttpCall[op.JobChange]) -> info.JobInfo:
+        message = r.SetPaused(0, call.request.job_id, isinstance(call.request, op.PauseJob), call.caller.name)
         return await self._shown((await ask(self._connection, message)).jobs[0], call.caller)
 
     resume = pause
 
-    async def backfill(self, call: HttpCall[Any, BackfillBody]) -> info.Backfilled:
-        body, caller = call.body, call.caller
-        start, end = instant(body.start, "from"), instant(body.end, "to")
+    async def backfill(self, call: HttpCall[op.BackfillJob]) -> info.Backfilled:
+        request, caller = call.request, call.caller
+        start, end = instant(request.start, "from"), instant(request.end, "to")
         if start >= end:
-            raise BadValue("from", body.start, f"earlier than 'to' ({body.end})")
-        data = b"" if body.payload is None else payload.encode(body.payload, "payload")
-        tenant = caller.tenant_for(body.tenant)
-        message = r.Backfill(0, call.path["job_id"], start, end, body.max_parallel, data, tenant, caller.name)
+            raise BadValue("from", request.start, f"earlier than 'to' ({request.end})")
+        data = b"" if request.payload is None else payload.encode(request.payload, "payload")
+        tenant = caller.tenant_for(request.tenant)
+        message = r.Backfill(0, call.request.job_id, start, end, request.max_parallel, data, tenant, caller.name)
         return await ask(self._connection, message)
 
 

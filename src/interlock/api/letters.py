@@ -6,26 +6,26 @@ import msgspec
 from msgspec.structs import asdict, replace
 
 from interlock.api.call import Handlers, HttpCall, Reply, handlers_of, moment_of
-from interlock.api.cursors import LETTERS
 from interlock.api.listing import read_page
 from interlock.api.patience import ask
-from interlock.api.runs import RunHandlers
+from interlock.api.runs import RunHandlers, acted_on
 from interlock.client.connection import Connection
 from interlock.error import BadUse, UnknownLetter
-from interlock.interface import queries as q
 from interlock.interface.bodies import ActedOn
-from interlock.interface.letter_view import (
+from interlock.interface.letter_view import LetterDetail, LetterPage, letter_info
+from interlock.interface.record_operations import (
+    DropLetter,
+    DropManyLetters,
     LetterChoice,
-    LetterDetail,
-    LetterPage,
-    LettersBody,
-    ReplayBody,
-    letter_info,
+    ReadLetter,
+    ReadLetters,
+    ReplayLetter,
+    ReplayLetters,
 )
 from interlock.interface.run_view import entries_of
 from interlock.model.access import Caller
 from interlock.model.bulk import RunAction
-from interlock.model.letter import DeadLetter, Dropped, LetterFilter
+from interlock.model.letter import DeadLetter, Dropped, LetterCode, LetterFilter
 from interlock.model.run import RunFilter
 from interlock.ports.store import Reader, RecordRows
 from interlock.wire.letter_request import DropLetters, Replay
@@ -38,21 +38,21 @@ class LetterHandlers:
         self._runs = runs
         self.handlers: Handlers = handlers_of(self)
 
-    async def letters(self, call: HttpCall[q.LettersQuery, None]) -> LetterPage:
-        query, caller = call.query, call.caller
+    async def letters(self, call: HttpCall[ReadLetters]) -> LetterPage:
+        query, caller = call.request, call.caller
         wanted = _filter(query, caller).records
         counts: dict[str, int] | None = {}
 
-        async def read(tenant: str | None, before: int | None) -> RecordRows[DeadLetter]:
+        async def read(tenant: str | None, before: int | None, limit: int) -> RecordRows[DeadLetter]:
             nonlocal counts
             counts = await self._reader.counts(DeadLetter, wanted) if before is None else None
-            return await self._reader.records(DeadLetter, wanted, before, query.limit)
+            return await self._reader.records(DeadLetter, wanted, before, limit)
 
-        rows, following = await read_page(call, LETTERS, RecordRows[DeadLetter]([], None), read)
+        rows, following = await read_page(call, RecordRows[DeadLetter]([], None), read)
         return LetterPage(letters=[letter_info(letter) for letter in rows.records], counts=counts, next=following)
 
-    async def letter(self, call: HttpCall[Any, None]) -> LetterDetail:
-        found = await self._find(call.path["letter"], call.caller)
+    async def letter(self, call: HttpCall[ReadLetter]) -> LetterDetail:
+        found = await self._find(call.request.letter_id, call.caller)
         run, history = None, []
         if found.run_id is not None:
             run = await self._runs.detail(found.run_id, call.caller, 0.0)
@@ -66,46 +66,46 @@ class LetterHandlers:
             raise UnknownLetter(letter_id)
         return found
 
-    async def replay(self, call: HttpCall[Any, ReplayBody]) -> ActedOn:
-        found, body = await self._find(call.path["letter"], call.caller), call.body
+    async def replay(self, call: HttpCall[ReplayLetter]) -> ActedOn:
+        request = call.request
+        found = await self._find(request.letter_id, call.caller)
         if found.run_id is None:
             raise BadUse("dead letter", f"{found.id} is a message of a worker, so it has no run to replay")
-        arguments = b"" if body.payload is None else msgspec.json.encode(body.payload)
+        arguments = b"" if request.payload is None else msgspec.json.encode(request.payload)
+        reason, actor = request.reason or "replayed", call.caller.name
         message = Replay(
-            0, RunAction.RETRY, found.run_id, body.reason or "replayed", call.caller.name, call.key or "", call.parent,
-            arguments=arguments,
-        )  # fmt: skip
-        report = await ask(self._connection, message)
-        return ActedOn(id=report.run_id, state=report.state)
+            0, RunAction.RETRY, found.run_id, reason, actor, call.key or "", call.parent, arguments=arguments
+        )
+        return acted_on(await ask(self._connection, message))
 
-    async def replay_many(self, call: HttpCall[Any, LettersBody]) -> Reply:
+    async def replay_many(self, call: HttpCall[ReplayLetters]) -> Reply:
         letters = replace(_chosen(call), replayed=False)
         wanted = RunFilter(tenant=letters.tenant, job_id=letters.job_id, letters=letters)
         return await self._runs.start_bulk(call, RunAction.RETRY, wanted)
 
-    async def drop_letter(self, call: HttpCall[Any, None]) -> Dropped:
-        return await self._drop(DropLetters(0, (await self._find(call.path["letter"], call.caller)).id))
+    async def drop_letter(self, call: HttpCall[DropLetter]) -> Dropped:
+        return await self._drop(DropLetters(0, (await self._find(call.request.letter_id, call.caller)).id))
 
-    async def drop_letters(self, call: HttpCall[Any, LettersBody]) -> Dropped:
+    async def drop_letters(self, call: HttpCall[DropManyLetters]) -> Dropped:
         return await self._drop(DropLetters(0, None, _chosen(call)))
 
     async def _drop(self, message: DropLetters) -> Dropped:
         return await ask(self._connection, message)
 
 
-def _chosen(call: HttpCall[Any, LettersBody]) -> LetterFilter:
+def _chosen(call: HttpCall[Any]) -> LetterFilter:
     """Return the filter of a request that acts on many letters, which must have one."""
-    body, caller = call.body, call.caller
-    if body.tenant is not None:
-        caller.tenant_for(body.tenant)
-    if _filter(body, None) == LetterFilter() and not body.everything:
+    request, caller = call.request, call.caller
+    if request.tenant is not None:
+        caller.tenant_for(request.tenant)
+    if _filter(request, None) == LetterFilter() and not request.everything:
         raise BadUse("all", "missing, and no filter is given; give one, such as job, or all: true for every letter")
-    return _filter(body, caller)
+    return _filter(request, caller)
 
 
-def _filter(given: LetterChoice, caller: Caller | None) -> LetterFilter:
+def _filter(given: LetterChoice[Any], caller: Caller | None) -> LetterFilter:
     return LetterFilter(
-        code=given.code,
+        code=None if given.code is None else LetterCode(given.code),
         job_id=given.job,
         tenant=(None if caller is None else caller.only_tenant) or given.tenant,
         since=moment_of(given.since, "since"),

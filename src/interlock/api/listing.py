@@ -16,14 +16,14 @@ R = TypeVar("R", bound=Rows)
 
 
 async def read_page(
-    call: HttpCall[Any, None], kind: str, nothing: R, read: Callable[[str | None, int | None], Awaitable[R]]
+    call: HttpCall[Any], nothing: R, read: Callable[[str | None, int | None, int], Awaitable[R]]
 ) -> tuple[R, str | None]:
     """Return the rows of a page and the cursor of the next. `read` gets the tenant that the list is limited to, None
-    for all, and the position at which the page begins. Things of another tenant do not exist for the caller: asked for
-    them, this returns `nothing`."""
-    query, caller = call.query, call.caller
-    begin = read_cursor(kind, query.cursor)
-    if query.tenant is not None and not caller.sees(query.tenant):
+    for all, the position at which the page begins, and its size. Things of another tenant do not exist for the caller:
+    asked for them, this returns `nothing`."""
+    request, caller = call.request, call.caller
+    begin = read_cursor(request.cursors, request.cursor)
+    if request.tenant is not None and not caller.sees(request.tenant):
         return nothing, None
-    rows = await read(caller.only_tenant or query.tenant, begin)
-    return rows, None if rows.next is None else cursor_of(kind, rows.next)
+    rows = await read(caller.only_tenant or request.tenant, begin, request.limit)
+    return rows, None if rows.next is None else cursor_of(request.cursors, rows.next)

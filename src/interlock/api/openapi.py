@@ -8,15 +8,17 @@ from typing import Any
 import msgspec
 
 from interlock import error as e
+from interlock.api.cursors import cursor_form
 from interlock.api.problems import MEDIA_TYPE
 from interlock.fields.field import definitions, object_schema
 from interlock.interface.bodies import MOST_JOBS, ProblemDetails
 from interlock.interface.operation import PATH_PARAMETERS, Operation
-from interlock.interface.operations import GROUPS, OPERATIONS
-from interlock.interface.queries import EVENT_ID
+from interlock.interface.operations import OPERATIONS
 from interlock.interface.run_view import EVENT_NAMES, RunInfo
+from interlock.interface.server_operations import EVENT_ID
 from interlock.model.job import JOB_FIELDS
 from interlock.model.state import POSSIBLE
+from interlock.wire.operation import Key
 
 REFERENCE = "#/components/schemas/{name}"
 PROBLEM = {MEDIA_TYPE: {"schema": {"$ref": REFERENCE.format(name="ProblemDetails")}}}
@@ -50,13 +52,11 @@ def document(secured: bool) -> dict[str, Any]:
     schemas = _as_in_json(schemas) | job_schemas()
     schemas["State"]["enum"] = list(POSSIBLE)
     paths: dict[str, dict[str, Any]] = defaultdict(dict)
-    for tag, group in GROUPS.items():
-        for operation in group:
-            properties = schemas[operation.query.__name__]["properties"]
-            found = _operation(operation, tag, properties)
-            if secured and operation.needs is not None:
-                found["security"] = [{"bearer": []}]
-            paths[operation.path][operation.method.lower()] = found
+    for operation in OPERATIONS:
+        found = _operation(operation, schemas[operation.query.__name__]["properties"])
+        if secured and operation.needs is not None:
+            found["security"] = [{"bearer": []}]
+        paths[operation.path][operation.method.lower()] = found
     for query in queries:
         del schemas[query.__name__]
     return {
@@ -99,25 +99,25 @@ def _as_in_json(schema: Any) -> Any:
     return [_as_in_json(part) for part in schema] if isinstance(schema, list) else schema
 
 
-def _operation(operation: Operation[Any], tag: str, query: dict[str, Any]) -> dict[str, Any]:
+def _operation(operation: Operation[Any], query: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {
         "operationId": operation.name,
-        "tags": [tag],
+        "tags": [operation.group],
         "summary": operation.summary,
-        "parameters": [*_path(operation), *(_parameter(name, schema) for name, schema in query.items())],
+        "parameters": [*_path(operation), *(_parameter(operation, name, schema) for name, schema in query.items())],
         "responses": _responses(operation),
     }
     if operation.description:
         found["description"] = operation.description
-    if operation.key is not None:
-        found["parameters"].append(_key(operation.key.description, operation.key.longest))
+    if operation.http.key is not None:
+        found["parameters"].append(_key(operation.http.key))
     if operation.name == "events":
         found["parameters"].append(LAST_EVENT)
     if operation.body is not None:
         name = JOB_BODIES.get(operation.name) or operation.body.__name__
         schema = {"$ref": REFERENCE.format(name=name)}
         content = {"application/json": {"schema": schema}}
-        found["requestBody"] = {"required": operation.body_required, "content": content}
+        found["requestBody"] = {"required": operation.http.body_required, "content": content}
     return found
 
 
@@ -132,7 +132,7 @@ def _path(operation: Operation[Any]) -> list[dict[str, Any]]:
     return found
 
 
-def _parameter(name: str, schema: dict[str, Any]) -> dict[str, Any]:
+def _parameter(operation: Operation[Any], name: str, schema: dict[str, Any]) -> dict[str, Any]:
     """A parameter of the query, without the alternative of being null, which a query cannot express."""
     schema = dict(schema)
     kinds = [one for one in schema.pop("anyOf", ()) if one != {"type": "null"}]
@@ -140,15 +140,17 @@ def _parameter(name: str, schema: dict[str, Any]) -> dict[str, Any]:
         schema["anyOf"] = kinds
     elif kinds:
         schema = kinds[0] | schema
+    if name == "cursor" and (letter := getattr(operation.kind, "cursors", "")):
+        schema["pattern"] = f"^{cursor_form(letter)}$"
     if schema.get("default") in (None, []):
         schema.pop("default", None)
     description = schema.pop("description")
     return {"name": name, "in": "query", "required": False, "schema": schema, "description": description}
 
 
-def _key(description: str, longest: int) -> dict[str, Any]:
-    schema = {"type": "string", "minLength": 1, "maxLength": longest, "pattern": "^[!-~]([ -~]*[!-~])?$"}
-    return {"name": "Idempotency-Key", "in": "header", "description": description, "schema": schema}
+def _key(key: Key) -> dict[str, Any]:
+    schema = {"type": "string", "minLength": 1, "maxLength": key.longest, "pattern": "^[!-~]([ -~]*[!-~])?$"}
+    return {"name": "Idempotency-Key", "in": "header", "description": key.description, "schema": schema}
 
 
 def _responses(operation: Operation[Any]) -> dict[str, Any]:
@@ -161,7 +163,7 @@ def _responses(operation: Operation[Any]) -> dict[str, Any]:
     responses: dict[str, Any] = {
         str(status): {"description": "\n".join(found), "content": dict(PROBLEM)} for status, found in texts.items()
     }
-    media_type = operation.media_type.partition(";")[0]
+    media_type = operation.http.media_type.partition(";")[0]
     schema = {"type": "string"} if operation.answer is str else {"type": "object"}
     if hasattr(operation.answer, "__struct_fields__"):
         schema = {"$ref": REFERENCE.format(name=operation.answer.__name__)}
@@ -174,7 +176,7 @@ def _responses(operation: Operation[Any]) -> dict[str, Any]:
             for one in OPERATIONS
             if "run_id" in one.parameters
         }
-    responses[str(operation.status)] = success
+    responses[str(operation.http.status)] = success
     if operation.name == "readyz":
         responses["503"] = {"description": "A check failed.", "content": answer | PROBLEM}
     return dict(sorted(responses.items()))

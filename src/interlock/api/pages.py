@@ -1,10 +1,11 @@
 """Pages for people: links at `/`, and at `/docs` a viewer of the OpenAPI description."""
 
 from importlib.resources import files
-from typing import Any
+from typing import Any, ClassVar
 
 from interlock.api.call import Handlers, HttpCall, Reply
-from interlock.interface.operation import Operation
+from interlock.interface.operation import operation_of
+from interlock.wire.operation import GatewayRequest, Http
 
 LINKS = {
     "docs": "/docs",
@@ -14,18 +15,30 @@ LINKS = {
     "metrics": "/metrics",
     "api": "/api/v1",
 }
-INDEX = Operation("GET /", "Links.", dict[str, str], permission=None)
-DOCS = Operation("GET /docs", "Viewer.", str, media_type="text/html; charset=utf-8", permission=None)
 _POLICY = b"default-src 'none'; connect-src 'self'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 _VIEWER = files("interlock.api").joinpath("docs.html").read_bytes()
 
 
-async def index(call: HttpCall[Any, None]) -> dict[str, str]:
+class ReadIndex(GatewayRequest[dict[str, str]], frozen=True):
+    """Links."""
+
+    permission: ClassVar = None
+    http: ClassVar = Http("index", "GET /", base="")
+
+
+class ReadDocs(GatewayRequest[str], frozen=True):
+    """Viewer."""
+
+    permission: ClassVar = None
+    http: ClassVar = Http("docs", "GET /docs", media_type="text/html; charset=utf-8", base="")
+
+
+async def index(call: HttpCall[Any]) -> dict[str, str]:
     return LINKS
 
 
-async def docs(call: HttpCall[Any, None]) -> Reply:
+async def docs(call: HttpCall[Any]) -> Reply:
     return Reply(_VIEWER, ((b"content-security-policy", _POLICY),))
 
 
-HANDLERS: Handlers = {INDEX: index, DOCS: docs}
+HANDLERS: Handlers = {operation_of(ReadIndex): index, operation_of(ReadDocs): docs}

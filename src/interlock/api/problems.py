@@ -10,9 +10,8 @@ from typing import Any, get_args
 import msgspec
 
 from interlock.error import BadDuration, BadJson, BadValue, InterlockError, MissingField, UnknownField, UnknownJob
-from interlock.interface.bodies import ProblemDetails
-from interlock.interface.new_run_body import NewRunBody
-from interlock.interface.queries import EventType
+from interlock.interface.bodies import NewRunBody, ProblemDetails
+from interlock.interface.server_operations import EventType
 from interlock.model.state import POSSIBLE
 
 MEDIA_TYPE = "application/problem+json"

@@ -4,25 +4,41 @@ import asyncio
 import hashlib
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
 
 from interlock import error as e
 from interlock.api.call import Handlers, HttpCall, Reply, handlers_of, moment_of, seconds_of
-from interlock.api.cursors import LOGS, RUNS, STEPS, cursor_of, read_cursor
+from interlock.api.cursors import LOGS, cursor_of, read_cursor
 from interlock.api.listing import read_page
 from interlock.api.patience import ask
 from interlock.client.connection import Connection
 from interlock.fields import payload
+from interlock.fields.field import copy_fields
 from interlock.fields.secret import mask
-from interlock.interface import operations as op
-from interlock.interface import queries as q
 from interlock.interface import run_view as v
-from interlock.interface.bodies import ActedOn, BatchBody, BulkBody, CancelBody, ReasonBody, SubmittedBatch
-from interlock.interface.new_run_body import NewRunBody, TriggerBody
+from interlock.interface.bodies import ActedOn, NewRunBody, SubmittedBatch
+from interlock.interface.job_operations import TriggerJob
+from interlock.interface.operation import operations_of
 from interlock.interface.run_builder import check_size, new_run
+from interlock.interface.run_operations import (
+    ActOnRuns,
+    ActOnWaitingRun,
+    CancelRun,
+    ReadBulk,
+    ReadExplanation,
+    ReadHistory,
+    ReadLogs,
+    ReadRun,
+    ReadRuns,
+    ReadSteps,
+    RetryRun,
+    RunChoice,
+    SubmitRun,
+    SubmitRuns,
+)
 from interlock.interface.step_view import StepGraph, StepPage
 from interlock.model.access import EVERY_TENANT, Caller
 from interlock.model.bulk import BulkRequest, RunAction
@@ -58,8 +74,7 @@ class RunHandlers:
         self._secrets: dict[str, tuple[str, ...]] = {}  # job version → its secret arguments
         self.handlers: Handlers = {
             **handlers_of(self),
-            **dict.fromkeys(op.run_actions.values(), self.act),
-            **dict.fromkeys(op.bulk_actions.values(), self.act_on_many),
+            **dict.fromkeys(operations_of(ActOnRuns), self.act_on_many),
         }
 
     def close(self) -> None:
@@ -68,15 +83,15 @@ class RunHandlers:
 
     # ── submitting ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def submit(self, call: HttpCall[q.WaitQuery, NewRunBody]) -> Reply:
+    async def submit(self, call: HttpCall[SubmitRun]) -> Reply:
         return await self._submit_one(call, call.body, None)
 
-    async def trigger(self, call: HttpCall[q.WaitQuery, TriggerBody]) -> Reply:
-        given = {name: getattr(call.body, name) for name in TriggerBody.__struct_fields__}
-        return await self._submit_one(call, NewRunBody(job=call.path["job_id"], **given), TRIGGER)
+    async def trigger(self, call: HttpCall[TriggerJob]) -> Reply:
+        body = copy_fields(NewRunBody, call.body, job=call.request.job_id, delay=None, at=None, occurrence=None)
+        return await self._submit_one(call, body, TRIGGER)
 
-    async def _submit_one(self, call: HttpCall[q.WaitQuery, Any], body: NewRunBody, origin: str | None) -> Reply:
-        limit = seconds_of(call.query.wait)
+    async def _submit_one(self, call: HttpCall[Any], body: NewRunBody, origin: str | None) -> Reply:
+        limit = seconds_of(call.request.wait)
         accepted = await self._submit([self._new(body, call.key, call, time.time(), origin)], call)
         run_id = accepted.run_ids[0]
         headers = ((b"location", f"/api/v1/runs/{run_id}".encode("latin-1")),)
@@ -85,7 +100,7 @@ class RunHandlers:
         run = accepted.run or await self.find(run_id, call.caller)
         return Reply(v.info_of(run), headers)
 
-    async def submit_many(self, call: HttpCall[Any, BatchBody]) -> SubmittedBatch:
+    async def submit_many(self, call: HttpCall[SubmitRuns]) -> SubmittedBatch:
         key, now = call.key, time.time()
         runs = []
         for place, body in enumerate(call.body.runs):
@@ -93,7 +108,7 @@ class RunHandlers:
             runs.append(self._new(body, own, call, now, None))
         return SubmittedBatch(ids=(await self._submit(runs, call)).run_ids)
 
-    async def _submit(self, runs: list[r.NewRun], call: HttpCall[Any, Any]) -> r.Accepted:
+    async def _submit(self, runs: list[r.NewRun], call: HttpCall[Any]) -> r.Accepted:
         """Durable when this returns, all or none."""
         check_size(runs)
         size = sum(len(run.payload) for run in runs)
@@ -107,9 +122,7 @@ class RunHandlers:
         finally:
             self._submitting -= size
 
-    def _new(
-        self, body: NewRunBody, key: str | None, call: HttpCall[Any, Any], now: float, origin: str | None
-    ) -> r.NewRun:
+    def _new(self, body: NewRunBody, key: str | None, call: HttpCall[Any], now: float, origin: str | None) -> r.NewRun:
         if key is not None and body.idempotency_key not in (None, key):
             raise e.BadUse(
                 "idempotency_key", f"{body.idempotency_key!r} in the body differs from {key!r} in the header"
@@ -123,28 +136,38 @@ class RunHandlers:
 
     # ── acting ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def act(self, call: HttpCall[Any, ReasonBody]) -> ActedOn:
-        run_id = call.path["run_id"]
-        await self.find(run_id, call.caller)
-        action = RunAction(call.operation.name)
-        key = call.key or "" if action is RunAction.RETRY else ""
-        message = r.ActOnRun(0, action, run_id, call.body.reason, call.caller.name, key, call.parent)
-        if isinstance(call.body, CancelBody):
-            message = msgspec.structs.replace(message, cascade=call.body.cascade, compensate=call.body.compensate)
-        report = await ask(self._connection, message)
-        return ActedOn(id=report.run_id, state=report.state)
+    async def cancel(self, call: HttpCall[CancelRun]) -> ActedOn:
+        request = call.request
+        return await self._act(call, RunAction.CANCEL, cascade=request.cascade, compensate=request.compensate)
 
-    async def act_on_many(self, call: HttpCall[Any, BulkBody]) -> Reply:
-        body, caller = call.body, call.caller
-        wanted = _filter(body)
-        if wanted == RunFilter() and not body.everything:
+    async def hold(self, call: HttpCall[ActOnWaitingRun]) -> ActedOn:
+        return await self._act(call, RunAction(call.request.action))
+
+    release = hold
+
+    async def retry(self, call: HttpCall[RetryRun]) -> ActedOn:
+        return await self._act(call, RunAction.RETRY, key=call.key or "")
+
+    async def _act(self, call: HttpCall[Any], action: RunAction, **more: Any) -> ActedOn:
+        request, caller = call.request, call.caller.name
+        message = r.ActOnRun(0, action, request.run_id, request.reason, caller, parent=call.parent, **more)
+        return await self.change(call, message)
+
+    async def change(self, call: HttpCall[Any], message: r.ChangeRequest[r.StateReport]) -> ActedOn:
+        """Let the scheduler act on a run that the caller may see."""
+        await self.find(call.request.run_id, call.caller)
+        return acted_on(await ask(self._connection, message))
+
+    async def act_on_many(self, call: HttpCall[ActOnRuns]) -> Reply:
+        request, caller = call.request, call.caller
+        wanted = _filter(request, request.state)
+        if wanted == RunFilter() and not request.everything:
             raise e.BadUse("all", "missing, and no filter is given; give one, such as job, or all: true for every run")
         if caller.tenant != EVERY_TENANT:
             wanted = msgspec.structs.replace(wanted, tenant=caller.tenant_for(wanted.tenant))
-        action = RunAction(call.operation.path.rpartition("/")[2])
-        return await self.start_bulk(call, action, wanted)
+        return await self.start_bulk(call, RunAction(request.action), wanted)
 
-    async def start_bulk(self, call: HttpCall[Any, Any], action: RunAction, wanted: RunFilter) -> Reply:
+    async def start_bulk(self, call: HttpCall[Any], action: RunAction, wanted: RunFilter) -> Reply:
         # The same key is the same request, within a tenant.
         caller, key = call.caller, call.key
         given = os.urandom(16) if key is None else f"{caller.tenant}\0{key}".encode()
@@ -152,7 +175,7 @@ class RunHandlers:
         if action is RunAction.RETRY and call.parent and wanted.tenant is None:
             # The code of a run makes runs of its own tenant only.
             wanted = msgspec.structs.replace(wanted, tenant=read_claim(call.parent).tenant)
-        message = r.StartBulk(0, bulk_id, action, wanted, call.body.reason, caller.name, call.parent)
+        message = r.StartBulk(0, bulk_id, action, wanted, call.request.reason, caller.name, call.parent)
         found = v.bulk_info_of(await ask(self._connection, message))
         return Reply(found, ((b"location", f"/api/v1/bulk/{found.id}".encode()),))
 
@@ -166,9 +189,9 @@ class RunHandlers:
             return run
         raise e.RunPruned(run_id) if pruned is not None and caller.sees(pruned) else e.UnknownRun(run_id)
 
-    async def run(self, call: HttpCall[q.WaitQuery, None]) -> v.RunDetail:
-        wait = seconds_of(call.query.wait)
-        detail = self.detail(call.path["run_id"], call.caller, wait)
+    async def run(self, call: HttpCall[ReadRun]) -> v.RunDetail:
+        wait = seconds_of(call.request.wait)
+        detail = self.detail(call.request.run_id, call.caller, wait)
         return await (call.while_connected(detail) if wait else detail)
 
     async def detail(self, run_id: str, caller: Caller, wait: float) -> v.RunDetail:
@@ -214,22 +237,22 @@ class RunHandlers:
             self._secrets[run.job_version] = () if job is None else job.secrets
         return self._secrets[run.job_version]
 
-    async def explanation(self, call: HttpCall[Any, None]) -> Explanation:
-        caller, run = call.caller, await self.find(call.path["run_id"], call.caller)
+    async def explanation(self, call: HttpCall[ReadExplanation]) -> Explanation:
+        caller, run = call.caller, await self.find(call.request.run_id, call.caller)
         if run.state in TERMINAL:
             page = await self._reader.records(Delivery, RecordFilter(run=run.id), None, MOST_NAMED)
             return with_deliveries(explain_end(run), page.records, time.time())
         return await ask(self._connection, r.AskExplanation(0, run.id, caller.only_tenant))
 
-    async def history(self, call: HttpCall[Any, None]) -> v.History:
-        run_id = call.path["run_id"]
+    async def history(self, call: HttpCall[ReadHistory]) -> v.History:
+        run_id = call.request.run_id
         await self.find(run_id, call.caller)
         return v.History(entries=v.entries_of(run_id, await self._reader.history(run_id)))
 
-    async def logs(self, call: HttpCall[q.LogsQuery, None]) -> v.LogPage:
-        run_id, limit = call.path["run_id"], call.query.limit
+    async def logs(self, call: HttpCall[ReadLogs]) -> v.LogPage:
+        run_id, limit = call.request.run_id, call.request.limit
         await self.find(run_id, call.caller)
-        lines = await self._reader.logs(run_id, read_cursor(LOGS, call.query.cursor) or 0, limit)
+        lines = await self._reader.logs(run_id, read_cursor(LOGS, call.request.cursor) or 0, limit)
         return v.LogPage(
             lines=[
                 v.LogLine(line.at, line.attempt, line.level, line.text, line.logger)
@@ -241,29 +264,30 @@ class RunHandlers:
 
     # ── many ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def runs(self, call: HttpCall[q.RunsQuery, None]) -> v.RunPage:
-        query = call.query
-        wanted = msgspec.structs.replace(_filter(query), live=query.live, id_prefix=query.id_prefix)
+    async def runs(self, call: HttpCall[ReadRuns]) -> v.RunPage:
+        query = call.request
+        wanted = msgspec.structs.replace(_filter(query, query.state), live=query.live, id_prefix=query.id_prefix)
         if not (query.steps or query.parent or query.root or "@" in (query.id_prefix or "")):
             wanted = msgspec.structs.replace(wanted, is_step=False)
 
-        async def read(tenant: str | None, before: int | None) -> RunRows:
+        async def read(tenant: str | None, before: int | None, limit: int) -> RunRows:
             async with self._listing:
                 if call.connection.lost:
                     raise e.ConnectionLost("the list")
-                return await self._reader.runs(msgspec.structs.replace(wanted, tenant=tenant), before, query.limit)
+                return await self._reader.runs(msgspec.structs.replace(wanted, tenant=tenant), before, limit)
 
-        rows, following = await read_page(call, RUNS, RunRows([], None), read)
+        rows, following = await read_page(call, RunRows([], None), read)
         return v.RunPage(runs=[v.info_of(run, cut=True) for run in rows.runs], next=following)
 
-    async def steps(self, call: HttpCall[q.StepsQuery, None]) -> StepPage:
-        limit, run = call.query.limit, await self.find(call.path["run_id"], call.caller)
-        begin = read_cursor(STEPS, call.query.cursor) or 0
+    async def steps(self, call: HttpCall[ReadSteps]) -> StepPage:
+        request: Any = call.request
+        run = await self.find(request.run_id, call.caller)
+        begin, limit = read_cursor(request.cursors, request.cursor) or 0, request.limit
         found, workflow = await self._steps_of(run.id), await self._workflow_of(run)
         return StepPage(
             steps=[v.info_of(step, cut=True) for step in found[begin : begin + limit]],
             graph=None if workflow is None else StepGraph.of(workflow),
-            next=cursor_of(STEPS, begin + limit) if len(found) > begin + limit else None,
+            next=cursor_of(request.cursors, begin + limit) if len(found) > begin + limit else None,
         )
 
     async def _workflow_of(self, run: Run) -> Workflow | None:
@@ -281,17 +305,21 @@ class RunHandlers:
             if (before := rows.next) is None:
                 return found[::-1]
 
-    async def bulk(self, call: HttpCall[Any, None]) -> v.BulkInfo:
-        bulk_id = call.path["bulk_id"]
+    async def bulk(self, call: HttpCall[ReadBulk]) -> v.BulkInfo:
+        bulk_id = call.request.bulk_id
         found = await self._reader.record(BulkRequest, bulk_id)
         if found is None or call.caller.tenant not in (EVERY_TENANT, found.wanted.tenant):
             raise e.UnknownBulk(bulk_id)
         return v.bulk_info_of(found)
 
 
-def _filter(given: q.RunsQuery | BulkBody) -> RunFilter:
+def acted_on(report: r.StateReport) -> ActedOn:
+    return ActedOn(id=report.run_id, state=report.state)
+
+
+def _filter(given: RunChoice[Any], states: Iterable[Any]) -> RunFilter:
     return RunFilter(
-        states=frozenset(given.state),
+        states=frozenset(states),
         job_id=given.job,
         tenant=given.tenant,
         session=given.session,

@@ -12,17 +12,14 @@ from interlock.api.feed import Feed, Subscriber, Wish
 from interlock.api.patience import ask
 from interlock.client.connection import Connection
 from interlock.error import UnknownChild
-from interlock.interface import queries as q
 from interlock.interface.bodies import ServiceList
-from interlock.interface.operation import Query
 from interlock.interface.run_view import ServiceLine, ServiceLogPage
+from interlock.interface.server_operations import ReadService, ReadServiceLogs, ReadServices
 from interlock.model.child_info import ChildInfo
 from interlock.ports.store import Reader
 from interlock.wire.service_request import AskTree
 
 SERVICES, WORKERS = "services", "workers"  # the children of the top whose descendants are found by name
-
-ServiceCall = HttpCall[Query, None]
 
 
 class _Alarm:
@@ -50,15 +47,15 @@ class ServiceHandlers:
             for descendant in _descendants(child)
         ]
 
-    async def services(self, call: ServiceCall) -> ServiceList:
+    async def services(self, call: HttpCall[ReadServices]) -> ServiceList:
         return ServiceList(services=[msgspec.structs.replace(one, children=[]) for one in await self._below(SERVICES)])
 
-    async def service(self, call: ServiceCall) -> ChildInfo:
-        return await self._find(call.path["name"], WORKERS, SERVICES)
+    async def service(self, call: HttpCall[ReadService]) -> ChildInfo:
+        return await self._find(call.request.name, WORKERS, SERVICES)
 
-    async def service_logs(self, call: HttpCall[q.ServiceLogsQuery, None]) -> ServiceLogPage:
-        wait = seconds_of(call.query.wait)
-        reading = self._logs(call.path["name"], call.query, wait)
+    async def service_logs(self, call: HttpCall[ReadServiceLogs]) -> ServiceLogPage:
+        wait = seconds_of(call.request.wait)
+        reading = self._logs(call.request, wait)
         return await (call.while_connected(reading) if wait else reading)
 
     async def _find(self, name: str, *places: str) -> ChildInfo:
@@ -68,21 +65,21 @@ class ServiceHandlers:
             raise UnknownChild(name, f"; did you mean {close[0]!r}?" if close else "")
         return known[name]
 
-    async def _logs(self, name: str, query: q.ServiceLogsQuery, wait: float) -> ServiceLogPage:
+    async def _logs(self, query: ReadServiceLogs, wait: float) -> ServiceLogPage:
         """Return a page of stored lines; if it is empty, the first lines that come within `wait` seconds."""
-        page = await self._page(name, query)
+        page = await self._page(query)
         # A removed service keeps its log; a service without any must exist.
-        if not page.lines and not await self._reader.service_log(name, 0, 1):
-            await self._find(name, SERVICES)
+        if not page.lines and not await self._reader.service_log(query.name, 0, 1):
+            await self._find(query.name, SERVICES)
         end = asyncio.get_running_loop().time() + wait
         while not page.lines and (left := end - asyncio.get_running_loop().time()) > 0:
-            listener = Subscriber(Wish(service=name, types=frozenset({"service", "service_log"})), _Alarm())
+            listener = Subscriber(Wish(service=query.name, types=frozenset({"service", "service_log"})), _Alarm())
             await self._feed.position()
             self._feed.join(listener)
             listener.go_live()
             try:
                 # The listener hears of lines stored from here on; earlier ones are read.
-                page = await self._page(name, query)
+                page = await self._page(query)
                 if not page.lines:
                     await asyncio.wait_for(listener.over.wait(), left)
             except TimeoutError:
@@ -94,9 +91,9 @@ class ServiceHandlers:
                 break
         return page
 
-    async def _page(self, name: str, query: q.ServiceLogsQuery) -> ServiceLogPage:
+    async def _page(self, query: ReadServiceLogs) -> ServiceLogPage:
         after = read_cursor(SERVICE_LOGS, query.cursor) or 0
-        rows = await self._reader.service_log(name, after, query.limit, query.last)
+        rows = await self._reader.service_log(query.name, after, query.limit, query.last)
         return ServiceLogPage(
             lines=[ServiceLine(row.at, row.stream, row.text) for row in rows],
             next=cursor_of(SERVICE_LOGS, rows[-1].position if rows else after),

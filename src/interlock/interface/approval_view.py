@@ -1,21 +1,17 @@
-"""Views of approvals, and the bodies of approvers: the same values from Python, over HTTP and on the command line."""
+"""Views of approvals: the same values from Python, over HTTP and on the command line."""
 
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import Meta
 
 from interlock.error import NoApproval
 from interlock.fields.field import doc
 from interlock.fields.json_form import Time
-from interlock.interface.new_run_body import Body
 from interlock.model.approval import AnswerInfo, Digest, RuleId, Why, answer_of
 from interlock.model.facets import Approval, Judged, seen
 from interlock.model.job_info import Cursor
 from interlock.model.run import Run
 from interlock.model.state import State
-
-LONGEST_REASON = 500
 
 
 class ApprovalInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,20 +65,6 @@ class ApprovalPage(msgspec.Struct, frozen=True, kw_only=True):
 
     approvals: Annotated[list[ApprovalInfo], doc("Runs that wait for an approval, newest first.")]
     next: Cursor
-
-
-class ReleaseBody(Body, frozen=True, kw_only=True):
-    reason: Annotated[
-        Annotated[str, Meta(min_length=1, max_length=LONGEST_REASON, pattern=r"\S")],
-        doc("Reason, kept with the run and in the audit; up to 500 characters."),
-    ]
-
-
-class ResolveBody(ReleaseBody, frozen=True, kw_only=True):
-    seen: Annotated[
-        Annotated[str, Meta(max_length=200)] | None,
-        doc("`seen` of the approval that you looked at; `stale` if request or policy have changed since."),
-    ] = None
 
 
 def info_of(run: Run) -> ApprovalInfo:

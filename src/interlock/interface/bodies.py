@@ -1,23 +1,88 @@
-"""Bodies of HTTP requests and answers, where they are not one of the values that every interface shows."""
+"""Bodies of submits and answers over HTTP, where they are not one of the values that every interface shows."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from interlock.fields.field import doc
 from interlock.fields.field_types import Rate
-from interlock.interface.new_run_body import TENANT, Body, Moment, NewRunBody
 from interlock.model.child_info import ChildInfo
+from interlock.model.job import Priority
+from interlock.model.labels import LONGEST_LABEL, MOST_LABELS
 from interlock.model.lane import LIMIT
+from interlock.model.session import LONGEST_SESSION
 from interlock.model.state import State
-from interlock.wire.parameter import FilterText, NameText, Reason, SessionText
-from interlock.wire.request import MOST_PARALLEL, MOST_RUNS_OVER_HTTP
+from interlock.wire.new_run import LONGEST_DELAY, LONGEST_KEY
+from interlock.wire.parameter import JobId, Moment, NameText
+from interlock.wire.request import MOST_RUNS_OVER_HTTP
 
 MOST_JOBS = 10_000  # jobs in one request
 
+Labels = Annotated[dict[NameText, Annotated[str, Meta(max_length=LONGEST_LABEL)]], Meta(max_length=MOST_LABELS)]
+Key = Annotated[str, Meta(min_length=1, max_length=LONGEST_KEY)]
+SessionKey = Annotated[str, Meta(min_length=1, max_length=LONGEST_SESSION)]
+SomeOptions = Annotated[dict[str, Any], Meta(extra_json_schema={"$ref": "#/components/schemas/SessionOptionsBody"})]
+_DURATION = r"^([0-9]{1,9}(\.[0-9]{1,9})?(ms|s)|[0-9]{1,6}(\.[0-9]{1,9})?(m|h)|[0-9]{1,5}(\.[0-9]{1,9})?d)$"
+DurationText = Annotated[str, Meta(pattern=_DURATION, max_length=32)]
+Seconds = Annotated[float, Meta(ge=0, le=LONGEST_DELAY)]
 LaneCount = Annotated[int, Meta(ge=LIMIT.least, le=LIMIT.most)]
 RateText = Annotated[str, Meta(extra_json_schema={"pattern": f"^(?:{Rate.FORM.pattern})$"})]
+TENANT = "Tenant of the run; by default the token's own, or `default` without tokens."
+
+
+class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The body of a request."""
+
+
+class TriggerBody(Body, frozen=True, kw_only=True):
+    """A run of the job in the path, due at once."""
+
+    payload: Annotated[dict[str, Any] | None, doc("Arguments; by default the job's own.")] = None
+    tenant: Annotated[NameText | None, doc(TENANT)] = None
+    lane: Annotated[NameText | None, doc("Lane; by default the job's own.")] = None
+    priority: Annotated[
+        Priority | None, doc("Place in the lane: `critical`, `interactive` or `batch`; by default the job's own.")
+    ] = None
+    session: Annotated[
+        SessionKey | None, doc("Key shared by runs that wait for each other: up to 512 bytes of UTF-8.")
+    ] = None
+    session_options: Annotated[
+        SomeOptions | None, doc("Options of the session that differ from those of its key or its job.")
+    ] = None
+    stamp: Annotated[
+        Moment | None,
+        doc("Time at which the message of the session was sent, in RFC 3339 or seconds since 1970; default now."),
+    ] = None
+    idempotency_key: Annotated[Key | None, doc("The same key in a tenant is the same run.")] = None
+    labels: Annotated[
+        Labels | None, doc("Labels of the run: up to 16 names, each with a text of up to 256 characters.")
+    ] = None
+    unique: Annotated[
+        Literal["while_live"] | None,
+        doc("`while_live` frees the key when its run ends; without it, the key is kept for `keep_keys`."),
+    ] = None
+    deadline: Annotated[
+        DurationText | Seconds | None,
+        doc("Time from the submit, or from when the run is due, until it must have ended."),
+    ] = None
+
+
+class NewRunBody(TriggerBody, frozen=True, kw_only=True):
+    """A run to create."""
+
+    job: Annotated[JobId, doc("Job to run.")]
+    delay: Annotated[DurationText | Seconds | None, doc("Time until the run is due.")] = None
+    at: Annotated[
+        Moment | None, doc("Time at which the run is due, in RFC 3339 or seconds since 1970; not with `delay`.")
+    ] = None
+    occurrence: Annotated[
+        Moment | None,
+        doc(
+            "Makes this the job's only run for this instant, in RFC 3339 or seconds since 1970. Its id is "
+            "`<job>:<seconds>`, with `:<tenant>` for a tenant other than `default`."
+        ),
+    ] = None
 
 
 class BatchBody(Body, frozen=True, kw_only=True):
@@ -26,63 +91,10 @@ class BatchBody(Body, frozen=True, kw_only=True):
     ]
 
 
-class ReasonBody(Body, frozen=True, kw_only=True):
-    reason: Annotated[Reason, doc("Reason, kept with the run.")] = ""
-
-
-class CancelBody(ReasonBody, frozen=True, kw_only=True):
-    cascade: Annotated[
-        bool, doc("`true`: also cancel the runs that it made, directly or not. None of them makes further runs.")
-    ] = False
-    compensate: Annotated[bool, doc("`true`: a workflow undoes its steps before it ends.")] = False
-
-
-class RunChoice(Body, frozen=True, kw_only=True):
-    job: Annotated[FilterText | None, doc("Only runs of this job.")] = None
-    tenant: Annotated[FilterText | None, doc("Only runs of this tenant.")] = None
-    session: Annotated[SessionText | None, doc("Only runs of this session.")] = None
-    lane: Annotated[FilterText | None, doc("Only runs in this lane.")] = None
-    since: Annotated[Moment | None, doc("Only runs created since then, in RFC 3339 or seconds since 1970.")] = None
-    until: Annotated[Moment | None, doc("Only runs created before this time, in the same form.")] = None
-    parent: Annotated[FilterText | None, doc("Only runs that this run made.")] = None
-    root: Annotated[FilterText | None, doc("Only runs whose root is this run: it made them, directly or not.")] = None
-
-
-class BulkBody(RunChoice, frozen=True, kw_only=True):
-    """A choice of runs: those that match every field given."""
-
-    state: Annotated[
-        list[State], doc("Only runs in one of these states: terminal for a retry, not terminal for others.")
-    ] = []
-    everything: Annotated[bool, doc("`true`: every run that the action applies to; needed without other fields.")] = (
-        msgspec.field(default=False, name="all")
-    )
-    reason: Annotated[Reason, doc("Reason, kept with the runs.")] = ""
-
-
-class BackfillBody(Body, frozen=True, kw_only=True):
-    """A range of time whose occurrences are to be created."""
-
-    start: Annotated[Moment, doc("First time wanted, in RFC 3339 or seconds since 1970.")] = msgspec.field(name="from")
-    end: Annotated[Moment, doc("End of the range, itself excluded, in the same form.")] = msgspec.field(name="to")
-    max_parallel: Annotated[int, doc("Most of these runs that may be live at once.", ge=1, le=MOST_PARALLEL)] = 1
-    payload: Annotated[dict[str, Any] | None, doc("Arguments of every run; by default the job's own.")] = None
-    tenant: Annotated[NameText | None, doc(TENANT)] = None
-
-
 class JobsBody(Body, frozen=True, kw_only=True):
     jobs: Annotated[
         list[dict[str, Any]], doc("Jobs, each as it is put alone, with its `id`.", min_length=1, max_length=MOST_JOBS)
     ]
-
-
-class LaneBody(Body, frozen=True, kw_only=True):
-    """A lane to create."""
-
-    id: Annotated[NameText, doc("Name of the lane.")]
-    limit: Annotated[LaneCount, doc("Runs that may execute in it at once.")]
-    rate: Annotated[RateText | None, doc("Maximum start rate, such as `10/s`.")] = None
-    burst: Annotated[LaneCount, doc("Starts allowed at once after an idle period.")] = 1
 
 
 class LaneChangeBody(Body, frozen=True, kw_only=True):
@@ -115,14 +127,14 @@ class ServiceList(msgspec.Struct, frozen=True, kw_only=True):
     ]
 
 
-class Check(msgspec.Struct, frozen=True, kw_only=True):
+class ReadinessCheck(msgspec.Struct, frozen=True, kw_only=True):
     ok: Annotated[bool, doc("Whether the check passed.")]
     detail: Annotated[str, doc("Finding, in words.")]
 
 
 class Readiness(msgspec.Struct, frozen=True, kw_only=True):
     ready: Annotated[bool, doc("Whether every check passed.")]
-    checks: Annotated[dict[str, Check], doc("Checks by name: `store`, `scheduler`.")]
+    checks: Annotated[dict[str, ReadinessCheck], doc("Checks by name: `store`, `scheduler`.")]
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):

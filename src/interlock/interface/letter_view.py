@@ -1,16 +1,14 @@
-"""Views of dead letters, and the bodies of requests about them."""
+"""Views of dead letters."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
 from interlock.fields.field import copy_fields, doc
 from interlock.fields.json_form import Time
-from interlock.interface.new_run_body import Body, Moment
 from interlock.interface.run_view import HistoryEntry, RunDetail
 from interlock.model.job_info import Cursor
 from interlock.model.letter import DeadLetter, LetterCode
-from interlock.wire.parameter import FilterText, Reason
 
 
 class LetterInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,31 +39,6 @@ class LetterPage(msgspec.Struct, frozen=True, kw_only=True):
     letters: Annotated[list[LetterInfo], doc("Dead letters, newest first.")]
     counts: Annotated[dict[str, int] | None, doc("Number of letters that match, by code; only on the first page.")]
     next: Cursor
-
-
-class LetterChoice(Body, frozen=True, kw_only=True):
-    code: Annotated[LetterCode | None, doc("Only letters with this reason code.")] = None
-    job: Annotated[FilterText | None, doc("Only letters of this job.")] = None
-    tenant: Annotated[FilterText | None, doc("Only letters of this tenant.")] = None
-    since: Annotated[Moment | None, doc("Only letters since then, in RFC 3339 or seconds since 1970.")] = None
-    until: Annotated[Moment | None, doc("Only letters before this time, in the same form.")] = None
-    replayed: Annotated[bool | None, doc("`true`: only letters that were replayed; `false`: only others.")] = None
-
-
-class LettersBody(LetterChoice, frozen=True, kw_only=True):
-    """A choice of dead letters: those that match every field given."""
-
-    everything: Annotated[bool, doc("`true`: every letter; needed without other fields.")] = msgspec.field(
-        default=False, name="all"
-    )
-    reason: Annotated[Reason, doc("Reason, kept with new runs.")] = ""
-
-
-class ReplayBody(Body, frozen=True, kw_only=True):
-    reason: Annotated[Reason, doc("Reason, kept with the new run.")] = ""
-    payload: Annotated[
-        dict[str, Any] | None, doc("Arguments to change, checked like those of a submit; others keep their values.")
-    ] = None
 
 
 def letter_info(letter: DeadLetter) -> LetterInfo:

@@ -1,28 +1,24 @@
-"""The type of an HTTP operation: everything that the server, its description and the clients need to know of one."""
+"""One HTTP operation, made from the request that declares it: what the server, its description and the clients need."""
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Collection, Iterator
 from enum import StrEnum
-from functools import cache
-from typing import Any, Generic, NamedTuple, TypeVar, get_type_hints
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, NamedTuple, TypeVar, get_type_hints
 
 import msgspec
 
 from interlock import error as e
-from interlock.interface.new_run_body import Body
-from interlock.model.access import Permission
+from interlock.interface.bodies import Body
 from interlock.model.job import JOB_ID, NAME
-from interlock.wire.operation import Order, Question
-from interlock.wire.request import LONGEST_KEY, Request
+from interlock.wire.operation import Declared, GatewayRequest
+from interlock.wire.parameter import PageSize, cursor_form
 
 A = TypeVar("A")
-API = "/api/v1"
+A_co = TypeVar("A_co", covariant=True)
 IN_DOUBT = "; it may have been done, or still be under way"  # after an answer that was lost
-
-
-class Query(Body, frozen=True, kw_only=True):
-    """The query parameters of an operation: none, unless a subclass has fields."""
+CALLER = frozenset({"request", "action", "actor", "only_tenant", "parent"})
+"""fields of a request to the scheduler that are no parameters of its operation"""
 
 
 class PathParameter(NamedTuple):
@@ -42,39 +38,52 @@ PATH_PARAMETERS = {
         "The key of the session, up to 512 bytes of UTF-8; a slash in it is written `%2F`.", 512, ()
     ),
     "delivery_id": PathParameter("The id of the delivery.", 64, (e.UnknownDelivery,)),
-    "letter": PathParameter("The id of the dead letter.", 256, (e.UnknownLetter,)),
+    "letter_id": PathParameter("The id of the dead letter.", 256, (e.UnknownLetter,)),
     "name": PathParameter("The name of the service or group.", 256, (e.UnknownChild,)),
 }
 
 
-class Key(NamedTuple):
-    """The header `Idempotency-Key`, where an operation takes one."""
-
-    description: str
-    longest: int = LONGEST_KEY
+PageCursor = Annotated[str | None, cursor_form("[a-z][0-9]{1,18}")]
 
 
-@dataclass(eq=False)
+class PageRequest(GatewayRequest[A_co], Generic[A_co], frozen=True, kw_only=True):
+    """A page of a list. A client reads all pages, or as many as have `limit` items."""
+
+    cursors: ClassVar[str]  # the letter with which its cursors begin
+
+    limit: PageSize = 50
+
+    if TYPE_CHECKING:
+
+        @property
+        def cursor(self) -> str | None: ...
+    else:
+        cursor: PageCursor = None
+
+
 class Operation(Generic[A]):
-    route: str  # method and path, such as `GET /api/v1/runs/{run_id}`
-    text: str  # the summary, one sentence, and then the description, if any
-    answer: type[A]  # the body of a 2xx, as JSON; `str` for text of the type `media_type`
-    _: KW_ONLY
-    name: str = ""
-    media_type: str = "application/json"
-    status: int = 200
-    query: type[Query] = Query
-    body: Any = None  # the type of the JSON body; None if the operation takes none
-    body_required: bool = True
-    key: Key | None = None
-    group: str = ""
-    asks: type[Request[Any]] | None = None  # the request to the scheduler; it gives permission, patience and `once`
-    action: StrEnum | None = None  # the field `action` of that request
-    permission: Permission | None = Permission.READ  # if no request gives it; None: no token needed
-    in_tenant: bool = False  # whether it is about one tenant, by default the caller's: its parameter `tenant`
-    every_tenant: str = ""  # things that belong to all tenants; if given, only callers who see every tenant get them
-    raises: tuple[type[e.InterlockError], ...] = ()  # its own errors, besides those of path, body and HTTP
-    patience: float | None = None  # seconds for the answer, if neither a request nor the query gives them
+    def __init__(self, kind: type[Declared[A]], action: StrEnum | None = None) -> None:
+        http = kind.http
+        self.kind = kind
+        self.action = action  # the field `action` of the request
+        self.http = http
+        self.answer: type[A] = kind.answer  # the body of a 2xx, as JSON; `str` for text of another type
+        self.name = http.name.replace("{action}", str(action))
+        self.method, _, path = http.route.replace("{action}", str(action)).partition(" ")
+        self.path = http.base + path
+        self.group = http.group or path.split("/")[1]
+        self.needs = kind.permission
+        self.once = kind.once
+        """whether a request without an answer must not be sent again, because it may have been carried out"""
+        self.limit = kind.patience
+        """seconds for which the server may work on the answer, besides what a query asks it to wait"""
+        self.parameters: list[str] = re.findall(r"\{(\w+)\}", path)
+        """the names of the path's parameters, in order"""
+
+    @property
+    def text(self) -> str:
+        """The summary, one sentence, and then the description, if any."""
+        return self.http.actions[self.action] if self.http.actions else " ".join((self.kind.__doc__ or "").split())
 
     @property
     def summary(self) -> str:
@@ -85,75 +94,79 @@ class Operation(Generic[A]):
         return self.text.partition(". ")[2]
 
     @property
-    def method(self) -> str:
-        return self.route.partition(" ")[0]
-
-    @property
-    def path(self) -> str:
-        return self.route.partition(" ")[2]
-
-    @property
-    def needs(self) -> Permission | None:
-        return self.permission if self.asks is None else self.asks.permission
-
-    @property
-    def once(self) -> bool:
-        """Whether a request without an answer must not be sent again, because it may have been carried out."""
-        return self.asks is not None and self.asks.once
-
-    @property
-    def limit(self) -> float:
-        """Seconds for which the server may work on the answer, besides what a query asks it to wait."""
-        return self.patience or (10.0 if self.asks is None else self.asks.patience)
-
-    @property
-    def parameters(self) -> list[str]:
-        """The names of the path's parameters, in order."""
-        return re.findall(r"\{(\w+)\}", self.path)
-
-
-def name_all(table: Mapping[str, object]) -> None:
-    """Give the operations of a module the names of their variables."""
-    for name, value in table.items():
-        if isinstance(value, Operation):
-            value.name = name
-
-
-CALLER = frozenset({"request", "action", "actor", "only_tenant", "parent"})
-"""fields of a request that are no parameters of its operation"""
-
-
-def operations_of(kind: type[Question[Any] | Order[Any]]) -> Iterator[Operation[Any]]:
-    """Yield the operations that a request declares: one for each of its actions, or one."""
-    http, texts = kind.http, kind.http.actions.values()
-    for action, text in (http.actions or {None: " ".join((kind.__doc__ or "").split())}).items():
-        method, path = http.route.replace("{action}", str(action)).split(" ")
-        yield Operation(
-            f"{method} {API}{path}",
-            text,
-            kind.answer,
-            name=http.name.replace("{action}", str(action)),
-            query=_parameters(kind) if issubclass(kind, Question) or http.in_tenant else Query,
-            group=http.group or path.split("/")[1],
-            asks=kind,
-            action=action,
-            in_tenant=http.in_tenant,
-            every_tenant=http.every_tenant,
-            # An error that the text of an action names is an error of that action.
-            raises=tuple(
-                one for one in http.raises if one.code in text or not any(one.code in other for other in texts)
-            ),
+    def raises(self) -> tuple[type[e.InterlockError], ...]:
+        """Its own errors. An error that the text of an action names is an error of that action."""
+        texts = self.http.actions.values()
+        return tuple(
+            error
+            for error in self.http.raises
+            if error.code in self.text or not any(error.code in other for other in texts)
         )
 
+    @property
+    def fields(self) -> list[str]:
+        """The fields of the request besides those of the path."""
+        hidden = {"action"} if issubclass(self.kind, GatewayRequest) else CALLER
+        names = [name for name in self.kind.__struct_fields__ if name not in hidden and name not in self.parameters]
+        last = PageRequest.__struct_fields__ if issubclass(self.kind, PageRequest) else ()
+        return sorted(names, key=last.__contains__)
 
-@cache
-def _parameters(kind: type[Question[Any] | Order[Any]]) -> type[Query]:
-    """Return the query of an operation: the fields of its request that the path does not name."""
-    hints = get_type_hints(kind, include_extras=True)
-    fields = [
-        (field.name, hints[field.name], msgspec.field(default=field.default))
-        for field in msgspec.structs.fields(kind)
-        if field.name not in CALLER and f"{{{field.name}}}" not in kind.http.route
-    ]
-    found: Any = msgspec.defstruct(f"{kind.__name__}Query", fields, bases=(Query,), frozen=True, kw_only=True)
-    return found if fields else Query
+    @property
+    def encoded(self) -> list[str]:
+        """The names of these fields in JSON and in a query."""
+        names = dict(zip(self.kind.__struct_fields__, self.kind.__struct_encode_fields__, strict=True))
+        return [names[name] for name in self.fields]
+
+    def request(self, **fields: Any) -> Declared[A]:
+        """Return the request with these fields."""
+        if self.action is not None:
+            fields["action"] = self.action
+        return self.kind(**fields) if issubclass(self.kind, GatewayRequest) else self.kind(0, **fields)
+
+    @cached_property
+    def query(self) -> type[msgspec.Struct]:
+        """The parameters of the query, as a struct."""
+        has_own_body = isinstance(self.http.body, str) and self.http.body
+        names = self.http.query if has_own_body else self.fields
+        return _struct(f"{self.kind.__name__}Query", self.kind, names)
+
+    @cached_property
+    def body(self) -> Any:
+        """The type of the JSON body; None if the operation takes none."""
+        name = self.http.body
+        if not isinstance(name, str):
+            return name
+        return _struct(name, self.kind, [one for one in self.fields if one not in self.http.query]) if name else None
+
+
+_STRUCTS: dict[str, type[msgspec.Struct]] = {}
+_OPERATIONS: dict[tuple[type, str | None], Operation[Any]] = {}
+
+
+def _struct(name: str, kind: Any, names: Collection[str]) -> type[msgspec.Struct]:
+    """Return a struct with these fields of a request. Bodies of the same name are the same."""
+    if name not in _STRUCTS:
+        hints = get_type_hints(kind, include_extras=True)
+        own = {field.name: field for field in msgspec.structs.fields(kind)}
+        fields: Any = [(name, hints[name], _default(own[name])) for name in names]
+        _STRUCTS[name] = msgspec.defstruct(name, fields, bases=(Body,), frozen=True, kw_only=True)
+    return _STRUCTS[name]
+
+
+def _default(field: Any) -> Any:
+    name = None if field.name == field.encode_name else field.encode_name
+    default: Any = {"default": field.default, "default_factory": field.default_factory}
+    return msgspec.field(name=name, **default)
+
+
+def operations_of(kind: type[Declared[A]]) -> Iterator[Operation[A]]:
+    """Yield the operations that a request declares: one for each of its actions, or one."""
+    for action in kind.http.actions or (None,):
+        yield operation_of(kind, action)
+
+
+def operation_of(kind: type[Declared[A]], action: StrEnum | None = None) -> Operation[A]:
+    """Return the operation that a request is, always the same one."""
+    if (kind, action) not in _OPERATIONS:
+        _OPERATIONS[kind, action] = Operation(kind, action)
+    return _OPERATIONS[kind, action]

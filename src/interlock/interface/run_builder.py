@@ -10,9 +10,8 @@ from interlock.fields import payload
 from interlock.fields.duration import seconds
 from interlock.model.schedule import schedule
 from interlock.wire.new_run import NewRun, PlainOptions, check_new_run, check_text, checked_option
+from interlock.wire.parameter import Instant
 
-Instant = datetime | float | str
-"""a time with its zone, seconds since 1970, or a text such as 2030-01-31T02:00:00Z, which is UTC by default"""
 MOST_BYTES = 16 * 1024 * 1024  # size of all payloads in one submit
 
 

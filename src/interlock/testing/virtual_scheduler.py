@@ -29,7 +29,7 @@ from interlock.engine.catalog import Catalog, CatalogEntry
 from interlock.fields import payload as payloads
 from interlock.fields.duration import Duration, seconds
 from interlock.fields.field_types import FieldPath
-from interlock.interface.run_builder import Instant, instant
+from interlock.interface.run_builder import instant
 from interlock.interface.run_view import Chunk, ChunkEvent, Event, RunInfo, info_of
 from interlock.model.delivery import Delivery, DeliveryInfo
 from interlock.model.delivery import info_of as delivery_info
@@ -50,6 +50,7 @@ from interlock.testing.patient_loop import PatientLoop
 from interlock.wire import request as r
 from interlock.wire.approval_request import Resolve
 from interlock.wire.new_run import RunOptions
+from interlock.wire.parameter import Instant
 from interlock.worker.attempt_end import Estimator
 from interlock.worker.definition import Definition
 

@@ -1,4 +1,4 @@
-"""The options of a submit: as keywords of Python and as a message. `interface/new_run_body.py` has the body over HTTP.
+"""The options of a submit: as keywords of Python and as a message. `interface/bodies.py` has the body over HTTP.
 
 An option with the same form everywhere is a line in each of `PlainOptions`, `NewRun` and `TriggerBody`, and a rule in
 `check_plain`. Clients, gateway and links take it from there.

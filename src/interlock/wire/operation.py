@@ -1,35 +1,51 @@
 """Requests that are operations as they are: route, OpenAPI, clients and reference are made from the class.
 
-Fields that the route names are parameters of the path, the others those of the query. An operation with a body is still
-declared in `interface/`. The docstring is the text: the summary, one sentence, and then the description.
+Fields that the route names are parameters of the path. The others are fields of the JSON body if it has a name, and
+otherwise parameters of the query. The docstring is the text: the summary, one sentence, and then the description.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 import msgspec
 
 from interlock.error import InterlockError
-from interlock.wire.message import sent_kinds
-from interlock.wire.request import ChangeRequest, Request
+from interlock.model.access import Permission
+from interlock.wire.new_run import LONGEST_KEY
+from interlock.wire.request import ChangeRequest, Request, answer_of
 
 A_co = TypeVar("A_co", covariant=True)
+API = "/api/v1"
+
+
+class Key(NamedTuple):
+    """The header `Idempotency-Key`, where an operation takes one."""
+
+    description: str
+    longest: int = LONGEST_KEY
 
 
 class Http(NamedTuple):
     """How an operation is offered over HTTP."""
 
     name: str  # of the operation; `{action}` in it as in the route
-    route: str  # method and path below /api/v1
+    route: str  # method and path below `base`
     group: str = ""  # of operations that belong together; by default the first word of the path
     every_tenant: str = ""  # things that belong to all tenants; if given, only callers who see every tenant get them
     in_tenant: bool = False  # whether it is about one tenant, by default the caller's: its field `tenant`
     raises: tuple[type[InterlockError], ...] = ()  # its own errors, besides those of path, body and HTTP
     actions: Mapping[Any, str] = {}  # the text of each value of the field `action`
+    body: Any = ""  # name of the type of the JSON body that has its fields; or the type of one that is no part of it
+    body_required: bool = True
+    query: tuple[str, ...] = ()  # fields that are parameters of the query although there is a body
+    key: Key | None = None
+    status: int = 200
+    media_type: str = "application/json"
+    base: str = API
 
 
 class Question(Request[A_co], Generic[A_co], frozen=True, kw_only=True):
-    """An operation that changes nothing."""
+    """An operation that changes nothing, and that the scheduler answers."""
 
     http: ClassVar[Http]
 
@@ -46,7 +62,7 @@ class Question(Request[A_co], Generic[A_co], frozen=True, kw_only=True):
 
 
 class Order(ChangeRequest[A_co], Generic[A_co], frozen=True, kw_only=True):
-    """An operation that changes something."""
+    """An operation that changes something, and that the scheduler carries out."""
 
     http: ClassVar[Http]
 
@@ -68,9 +84,20 @@ class Order(ChangeRequest[A_co], Generic[A_co], frozen=True, kw_only=True):
         return msgspec.structs.replace(self, **caller)
 
 
-def declared() -> Iterator[type[Question[Any] | Order[Any]]]:
-    """Yield every request that is an operation, of the modules that are loaded."""
-    for parent in (Question, Order):
-        for kind in sent_kinds(parent):
-            assert issubclass(kind, Question | Order)
-            yield kind
+class GatewayRequest(
+    msgspec.Struct, Generic[A_co], frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """An operation that the gateway carries out itself: it reads the store, or asks the scheduler for parts of it."""
+
+    http: ClassVar[Http]
+    answer: ClassVar[Any] = None
+    permission: ClassVar[Permission | None] = Permission.READ  # None: no token needed
+    patience: ClassVar[float] = 10.0
+    once: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        answer_of(cls)
+
+
+Declared = Question[A_co] | Order[A_co] | GatewayRequest[A_co]

@@ -1,20 +1,54 @@
-"""Types of the parameters of operations: HTTP, messages and clients check the same rules."""
+"""Types of the parameters of operations: HTTP, messages and clients check the same rules.
 
-from typing import Annotated
+Some types are wider for callers in Python than over HTTP. Type checkers see the wide one; `client/http/request.py`
+brings what a caller gives into the form that HTTP has.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union
 
 from msgspec import Meta
 
 from interlock.fields.field_types import NAME as NAME_FORM
 from interlock.model.job import JOB_ID, NAME
 from interlock.model.session import LONGEST_SESSION
+from interlock.wire.new_run import LATEST
+
+K = TypeVar("K")
 
 SESSION_CURSOR = rf"k{NAME_FORM}/[\s\S]{{1,512}}"  # tenant and key
 
 NameText = Annotated[str, Meta(min_length=1, max_length=64, pattern=f"^{NAME.pattern}$")]
 JobId = Annotated[str, Meta(min_length=1, max_length=128, pattern=f"^{JOB_ID.pattern}$")]
 FilterText = Annotated[str, Meta(max_length=256)]
+ShortText = Annotated[str, Meta(max_length=64)]
 SessionText = Annotated[str, Meta(max_length=LONGEST_SESSION)]
 Reason = Annotated[str, Meta(max_length=1000)]
+Instant = datetime | float | str
+"""a time with its zone, seconds since 1970, or a text such as 2030-01-31T02:00:00Z, which is UTC by default"""
+
+if TYPE_CHECKING:
+    Moment = Instant
+    PageSize = int | None
+    OneOf = Union[K, str]  # noqa: UP007 - an alias with a variable
+    SomeOf = Union[K, str, Iterable[K | str]]  # noqa: UP007 - likewise
+else:
+    Moment = Annotated[datetime, Meta(tz=True)] | Annotated[float, Meta(ge=0, lt=LATEST)]
+    """a time in RFC 3339, or seconds since 1970"""
+    PageSize = Annotated[int, Meta(description="Most items to return.", ge=1, le=1000)]
+
+    class OneOf:
+        """One of the values of an enumeration; Python takes it as a text too."""
+
+        def __class_getitem__(cls, kind: Any) -> Any:
+            return kind
+
+    class SomeOf:
+        """Some values of an enumeration; Python takes one alone, or a text, too."""
+
+        def __class_getitem__(cls, kind: Any) -> Any:
+            return list[kind]
 
 
 def text(description: str, pattern: str) -> Meta:

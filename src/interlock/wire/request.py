@@ -24,6 +24,11 @@ A_co = TypeVar("A_co", covariant=True)
 LogRow = tuple[float, int, str, str, str]  # time, attempt, level, text, logger
 
 
+def answer_of(kind: Any) -> None:
+    """Note the type that a request names as that of its answer: `class AskJob(Request[JobsReport])`."""
+    kind.answer = kind.__orig_bases__[0].__args__[0]
+
+
 class Request(Message, Generic[A_co], frozen=True):
     """A question or a change. Its answer carries the same number."""
 
@@ -36,7 +41,7 @@ class Request(Message, Generic[A_co], frozen=True):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        cls.answer = cls.__orig_bases__[0].__args__[0]  # type: ignore[attr-defined] # typing sets it
+        answer_of(cls)
 
     @property
     def repeatable(self) -> bool:

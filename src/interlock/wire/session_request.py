@@ -1,6 +1,6 @@
 """Operations on sessions."""
 
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from interlock.error import BadCursor
 from interlock.fields.field import doc
@@ -19,8 +19,13 @@ class AskSessions(Question[SessionPage], frozen=True):
     """List sessions. Sessions with runs that have not ended, by tenant and key."""
 
     tenant: Annotated[FilterText | None, doc("Only sessions of this tenant.")] = None
-    limit: Annotated[int, doc("Most sessions to return.", ge=1, le=1000)] = 100
-    cursor: Annotated[str | None, cursor_form(SESSION_CURSOR)] = None
+    limit: Annotated[int, doc("Most items to return.", ge=1, le=1000)] = 100
+    if TYPE_CHECKING:  # so that no signature of a client has it
+
+        @property
+        def cursor(self) -> str | None: ...
+    else:
+        cursor: Annotated[str | None, cursor_form(SESSION_CURSOR)] = None
 
     http: ClassVar = Http("sessions", "GET /sessions")
 

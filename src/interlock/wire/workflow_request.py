@@ -1,12 +1,12 @@
 """Operations on workflow runs."""
 
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from interlock.error import BadCursor
 from interlock.fields.field import doc
 from interlock.model.workflow_info import WorkflowPage, WorkflowStatus
 from interlock.wire.operation import Http, Question
-from interlock.wire.parameter import FilterText, cursor_form
+from interlock.wire.parameter import FilterText, OneOf, PageSize, cursor_form
 
 
 class AskWorkflows(Question[WorkflowPage], frozen=True):
@@ -15,10 +15,15 @@ class AskWorkflows(Question[WorkflowPage], frozen=True):
 
     job: Annotated[FilterText | None, doc("Only runs of this workflow.")] = None
     tenant: Annotated[FilterText | None, doc("Only runs of this tenant.")] = None
-    status: Annotated[WorkflowStatus | None, doc("Only runs with this status.")] = None
+    status: Annotated[OneOf[WorkflowStatus] | None, doc("Only runs with this status.")] = None
     steps: Annotated[bool, doc("Whether to list workflows that are steps of others.")] = False
-    limit: Annotated[int, doc("Most runs to return.", ge=1, le=1000)] = 100
-    cursor: Annotated[str | None, cursor_form("w.{1,1200}")] = None
+    limit: PageSize = 100
+    if TYPE_CHECKING:  # so that no signature of a client has it
+
+        @property
+        def cursor(self) -> str | None: ...
+    else:
+        cursor: Annotated[str | None, cursor_form("w.{1,1200}")] = None
 
     http: ClassVar = Http("workflows", "GET /workflows")
 

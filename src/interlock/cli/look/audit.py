@@ -16,7 +16,7 @@ from interlock.cli.shared.output import AuditBroken, check_choice
 from interlock.cli.shared.server import at_least_one, client_of, run_of
 from interlock.error import BadUse, BadValue, shown
 from interlock.fields.json_form import decode
-from interlock.interface.queries import AUDIT_PAGE
+from interlock.interface.record_operations import AUDIT_PAGE
 from interlock.model.audit import AuditEntry, AuditKind, verify
 
 VERIFY, EXPORT = "verify", "export"

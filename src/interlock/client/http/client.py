@@ -8,13 +8,13 @@ from interlock.client.handle import RunHandle, Typed
 from interlock.client.http.base_client import BaseClient
 from interlock.client.http.blocking_transport import BlockingTransport
 from interlock.client.http.exchange import ClientPolicy
+from interlock.client.http.gateway_operations import GatewayOperations
 from interlock.client.http.operations import Operations
 from interlock.client.http.sync import blocking, blocking_iterator, finish
-from interlock.client.scheduler_operations import SchedulerOperations
 from interlock.client.submission import Call, NewRuns
 from interlock.fields.duration import Duration
 from interlock.wire.new_run import RunOptions
-from interlock.wire.operation import Order, Question
+from interlock.wire.operation import Declared
 
 T = TypeVar("T")
 
@@ -56,7 +56,7 @@ def _handles(targets: list[RunHandle[Any]]) -> list[BlockingRunHandle[Any]]:
     return [BlockingRunHandle(target) for target in targets]
 
 
-class Client(BaseClient, Blocks, SchedulerOperations):
+class Client(BaseClient, Blocks, GatewayOperations):
     """A server over HTTP. `url` is http://host:port or unix:/path; by default INTERLOCK_URL, or else the local socket.
     `token` is by default INTERLOCK_TOKEN.
 
@@ -70,7 +70,7 @@ class Client(BaseClient, Blocks, SchedulerOperations):
         self._transport = BlockingTransport(policy, token)
         self._target = Operations(policy, self._transport)
 
-    async def _send(self, request: Question[T] | Order[T]) -> T:
+    async def _send(self, request: Declared[T]) -> T:
         return await self._target._send(request)
 
     def __enter__(self) -> Self:
@@ -122,50 +122,25 @@ class Client(BaseClient, Blocks, SchedulerOperations):
     hold = blocking(Operations.hold)
     release = blocking(Operations.release)
     retry = blocking(Operations.retry, BlockingRunHandle)
-    runs = blocking_iterator(Operations.runs)
-    steps = blocking_iterator(Operations.steps)
     step_graph = blocking(Operations.step_graph)
-    workflows = blocking_iterator(Operations.workflows)
-    act_on_many = blocking(Operations.act_on_many)
     bulk = blocking(Operations.bulk)
     bulk_progress = blocking_iterator(Operations.bulk_progress)
     events = blocking_iterator(Operations.events)
 
-    jobs = blocking_iterator(Operations.jobs)
-    job = blocking(Operations.job)
     create_lane = blocking(Operations.create_lane)
     set_lane = blocking(Operations.set_lane)
-    sessions = blocking_iterator(Operations.sessions)
-    deliveries = blocking_iterator(Operations.deliveries)
-    delivery = blocking(Operations.delivery)
-    dead_letters = blocking_iterator(Operations.dead_letters)
     dead_letter_counts = blocking(Operations.dead_letter_counts)
-    dead_letter = blocking(Operations.dead_letter)
     replay = blocking(Operations.replay, BlockingRunHandle)
-    replay_many = blocking(Operations.replay_many)
-    drop_dead_letter = blocking(Operations.drop_dead_letter)
     drop_dead_letters = blocking(Operations.drop_dead_letters)
-    approvals = blocking_iterator(Operations.approvals)
-    approval = blocking(Operations.approval)
-    approve = blocking(Operations.approve)
-    reject = blocking(Operations.reject)
-    release_output = blocking(Operations.release_output)
     audit = blocking_iterator(Operations.audit)
     verify_audit = blocking(Operations.verify_audit)
-    job_log = blocking(Operations.job_log)
-    next_times = blocking(Operations.next_times)
     schedule_times = blocking(Operations.schedule_times)
     timetable = blocking(Operations.timetable)
     trigger = blocking(Operations.trigger, BlockingRunHandle)
-    pause = blocking(Operations.pause)
-    resume = blocking(Operations.resume)
     backfill = blocking(Operations.backfill)
     put_job = blocking(Operations.put_job)
     put_jobs = blocking(Operations.put_jobs)
-    delete_job = blocking(Operations.delete_job)
 
-    services = blocking(Operations.services)
-    service = blocking(Operations.service)
     service_logs = blocking_iterator(Operations.service_logs)
     ready = blocking(Operations.ready)
     metrics = blocking(Operations.metrics)

@@ -9,10 +9,10 @@ from interlock.client.http.exchange import Exchange, FailedExchange, HttpRequest
 from interlock.client.http.request import filled, request_of
 from interlock.client.http.sse import EventParser, ServerSentEvent
 from interlock.fields import json_form
-from interlock.interface import operations as table
-from interlock.interface.queries import EventsQuery
 from interlock.interface.run_builder import check_options
+from interlock.interface.run_operations import ReadRun
 from interlock.interface.run_view import EVENT_NAMES, Event, GapEvent, HelloEvent, RunDetail, RunEvent
+from interlock.interface.server_operations import ReadEvents
 from interlock.model.state import TERMINAL, State
 
 SILENCE = 45.0  # seconds without a byte before a stream is taken for dead; the server sends one at least every 15
@@ -49,7 +49,7 @@ class EventStream:
         types = fields.pop("types", ())
         types = [types] if isinstance(types, str) else list(types)
         self._hides_run = fields.get("run") is not None and bool(types) and RUN not in types
-        self._query = filled(EventsQuery, **fields, types=[*types, RUN] if self._hides_run else types)
+        self._query = filled(ReadEvents, **fields, types=[*types, RUN] if self._hides_run else types)
         self._cursor = self._query.after
         self._is_settled = False  # whether the run has ended, and no scan holds its output back
         self._hellos = 0  # of this connection
@@ -104,7 +104,7 @@ class EventStream:
         self._cursor = self._cursor or START
 
     async def _fetch_run(self, run_id: str) -> RunDetail:
-        return await self._exchange.fetch(request_of(table.run, run_id), RunDetail, endless=True)
+        return await self._exchange.fetch(request_of(ReadRun(run_id)), RunDetail, endless=True)
 
     async def _is_over(self, event: Event | None) -> bool:
         """Return whether everything of the run has come. If more may come after its end, read on from there."""
@@ -121,9 +121,7 @@ class EventStream:
             headers["Last-Event-ID"] = self._cursor
         query = msgspec.structs.replace(self._query, after=None if self._resumes else self._cursor)
         within = max(self._exchange.policy.timeout, SILENCE)
-        return msgspec.structs.replace(
-            request_of(table.events, query=query), headers=headers, within=within, alone=True
-        )
+        return msgspec.structs.replace(request_of(query), headers=headers, within=within, alone=True)
 
     def _take(self, request: HttpRequest, message: ServerSentEvent) -> Event | None:
         """Note the new position; return the event if the caller is to see it."""

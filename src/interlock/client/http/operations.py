@@ -1,26 +1,29 @@
-"""The operations of both clients on runs, services and the server, each written once."""
+"""The operations of both clients that are more than one request, each written once."""
 
 import math
-import os
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from contextlib import aclosing
-from typing import Any, TypedDict, TypeVar, Unpack, cast, overload
+from typing import Any, TypeVar, Unpack, cast, overload
 
 import msgspec
 
+from interlock.client.declared import pages
 from interlock.client.handle import Ending, RunHandle
 from interlock.client.http.event_stream import EventOptions, EventStream
-from interlock.client.http.job_operations import JobOperations, page_size
-from interlock.client.http.request import Submitted, filled, request_of, run_fields
+from interlock.client.http.job_operations import JobOperations
+from interlock.client.http.request import Submitted, request_of, run_fields
 from interlock.client.stream import chunks_of
 from interlock.client.submission import Call, NewRuns, call_of, result_type_of, run_of
 from interlock.error import BadValue, ConnectionLost, NotRunning, WaitTimeout, rebuild
 from interlock.fields.duration import Duration
-from interlock.interface import operations as table
-from interlock.interface.bodies import ActedOn, BatchBody, BulkBody, CancelBody, Readiness, ReasonBody
-from interlock.interface.new_run_body import NewRunBody
-from interlock.interface.queries import LogsQuery, RunsQuery, ServiceLogsQuery, StepsQuery, WaitQuery
-from interlock.interface.run_builder import Instant, check_options, check_size, instant
+from interlock.interface import run_operations as r
+from interlock.interface import server_operations as server
+from interlock.interface.bodies import (
+    BatchBody,
+    NewRunBody,
+    Readiness,
+)
+from interlock.interface.run_builder import check_options, check_size
 from interlock.interface.run_view import (
     BulkInfo,
     Chunk,
@@ -30,12 +33,10 @@ from interlock.interface.run_view import (
     LogLine,
     RunDetail,
     RunEvent,
-    RunInfo,
     ServiceLine,
 )
 from interlock.interface.step_view import StepGraph
 from interlock.model.bulk import RunAction
-from interlock.model.child_info import ChildInfo
 from interlock.model.explanation import Explanation
 from interlock.model.run import RunStats
 from interlock.model.state import TERMINAL, State
@@ -44,38 +45,12 @@ from interlock.wire.request import NewRun
 
 T = TypeVar("T")
 
-PAGE = 200
 LONGEST_WAIT = 30.0  # seconds for which one request asks the server to wait
 SPARE = 5.0  # seconds by which a silent server may exceed the limit of a wait
 MOST_WAITING = 256  # waits with a connection each; above that, all of them poll through the pool
 POLLS_A_SECOND = 200  # polls of all such waits together
 MOST_LINES = 10_000  # lines of a service's log in one request
 SHORT_PAUSE = 0.5  # seconds before another request to a server that answers at once though asked to wait
-
-States = State | str | Iterable[State | str]
-
-
-class BulkFilter(TypedDict, total=False):
-    """A choice of runs."""
-
-    state: States
-    job: str | None
-    tenant: str | None
-    session: str | None
-    lane: str | None
-    since: Instant | None
-    until: Instant | None
-    parent: str | None
-    root: str | None
-
-
-class RunListOptions(BulkFilter, total=False):
-    """A choice of runs to list."""
-
-    live: bool | None
-    id_prefix: str | None
-    steps: bool
-    limit: int | None
 
 
 class Operations(JobOperations):
@@ -96,7 +71,7 @@ class Operations(JobOperations):
         call = call_of(job, payload, options, now)
         new = run_of(0, call, now)
         tenant = (call.options if isinstance(call, Call) else options).get("tenant")
-        request = request_of(table.submit, body=_run_body(new, now, tenant), runs=[new])
+        request = request_of(r.SubmitRun(), _run_body(new, now, tenant), [new])
         return RunHandle((await self._exchange.fetch(request, Submitted)).id, self, result_type_of(call))
 
     @overload
@@ -111,15 +86,15 @@ class Operations(JobOperations):
         check_size(new)
         # A run of no particular tenant gets the one that the token belongs to.
         bodies = [_run_body(one, now, None if one.tenant == "default" else one.tenant) for one in new]
-        request = request_of(table.submit_many, body=BatchBody(runs=bodies), runs=new)
-        submitted = await self._exchange.fetch(request, table.submit_many.answer)
+        request = request_of(r.SubmitRuns(), BatchBody(runs=bodies), new)
+        submitted = await self._exchange.fetch(request, r.SubmitRuns.answer)
         return [RunHandle(run_id, self, result_type_of(one)) for run_id, one in zip(submitted.ids, given, strict=True)]
 
     # ── one run ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def get(self, run_id: str) -> RunDetail:
         """Return a run as it is now."""
-        return await self._call(table.run, run_id)
+        return await self._send(r.ReadRun(run_id))
 
     async def stats(self, run_id: str) -> RunStats:
         """Return the figures of a run: time in each state, attempts, heartbeats, latency."""
@@ -127,15 +102,15 @@ class Operations(JobOperations):
 
     async def explain(self, run_id: str) -> Explanation:
         """Explain why a run is where it is: what it waits for, or how and why it ended."""
-        return await self._call(table.explanation, run_id)
+        return await self._send(r.ReadExplanation(run_id))
 
     async def history(self, run_id: str) -> list[HistoryEntry]:
         """Return every transition of a run, in order."""
-        return (await self._call(table.history, run_id)).entries
+        return (await self._send(r.ReadHistory(run_id))).entries
 
     async def logs(self, run_id: str) -> list[LogLine]:
         """Return every log line of a run, oldest first."""
-        return [line async for page in self._pages(table.logs, LogsQuery(), run_id) for line in page.lines]
+        return [line async for page in pages(self, r.ReadLogs(run_id)) for line in page.lines]
 
     async def result(self, run_id: str, timeout: Duration | None = None) -> Any:
         """Wait for the end of a run and return its result, as `RunHandle.result` does."""
@@ -161,7 +136,7 @@ class Operations(JobOperations):
             # The first request returns at once, so that an absent server is noticed.
             wait = 0.0 if crowd > MOST_WAITING or not exchange.reached else wait
             request = msgspec.structs.replace(
-                request_of(table.run, run_id, query=WaitQuery(wait=f"{wait:.3f}s" if wait else None)),
+                request_of(r.ReadRun(run_id, f"{wait:.3f}s" if wait else None)),
                 within=wait + (timeout if limit is None else min(timeout, SPARE)),
                 alone=crowd <= MOST_WAITING,
             )
@@ -198,15 +173,12 @@ class Operations(JobOperations):
     ) -> State:
         """Cancel, hold, release or retry a run, and return its state; after a retry, that of the new run. With
         `cascade`, also cancel the runs that it has made; with `compensate`, let a workflow undo its steps."""
-        return (await self._act_on_run(RunAction(action), run_id, reason, cascade, compensate)).state
-
-    async def _act_on_run(
-        self, action: RunAction, run_id: str, reason: str, cascade: bool = False, compensate: bool = False
-    ) -> ActedOn:
-        more = {name: True for name, wanted in (("cascade", cascade), ("compensate", compensate)) if wanted}
-        body = filled(CancelBody, reason=reason, **more) if more else filled(ReasonBody, reason=reason)
-        key = os.urandom(16).hex() if action is RunAction.RETRY else None
-        return await self._call(table.run_actions[action], run_id, body=body, key=key)
+        action = RunAction(action)
+        if action is RunAction.CANCEL:
+            return (await self._send(r.CancelRun(run_id, reason, cascade, compensate))).state
+        if action is RunAction.RETRY:
+            return (await self._send(r.RetryRun(run_id, reason))).state
+        return (await self._send(r.ActOnWaitingRun(run_id, action, reason))).state
 
     async def cancel(self, run_id: str, reason: str = "", *, cascade: bool = False, compensate: bool = False) -> State:
         """Ask a run to stop, and return its state. A run that executes ends later. With `cascade`, also stop the runs
@@ -223,39 +195,17 @@ class Operations(JobOperations):
 
     async def retry(self, run_id: str, reason: str = "") -> RunHandle[Any]:
         """Run an ended run again; return a handle on the new run. `RunNotEnded` if it has not ended."""
-        return self.handle((await self._act_on_run(RunAction.RETRY, run_id, reason)).id)
+        return self.handle((await self._send(r.RetryRun(run_id, reason))).id)
 
     # ── many runs ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def runs(self, **asked: Unpack[RunListOptions]) -> AsyncIterator[RunInfo]:
-        """Yield runs, newest first: all that match the filter, or `limit` of them."""
-        check_options(asked, RunListOptions)
-        limit = asked.get("limit")
-        query = filled(RunsQuery, **_choice(asked), live=asked.get("live"), limit=page_size(limit, PAGE))
-        return self._items(table.runs, query, lambda page: page.runs, limit)
-
-    def steps(self, run_id: str, limit: int | None = None) -> AsyncIterator[RunInfo]:
-        """Yield the steps of a workflow run, or the items of a step, in the order in which they began."""
-        query = StepsQuery(limit=page_size(limit, PAGE))
-        return self._items(table.steps, query, lambda page: page.steps, limit, run_id)
-
     async def step_graph(self, run_id: str) -> StepGraph | None:
         """Return the graph with which a workflow run began; None for any other run."""
-        return (await self._call(table.steps, run_id, query=StepsQuery(limit=1))).graph
-
-    async def act_on_many(
-        self, action: RunAction | str, reason: str = "", *, everything: bool = False, **asked: Unpack[BulkFilter]
-    ) -> BulkInfo:
-        """Act on the runs that match the filter, or on all with `everything`. A retry takes runs that ended without
-        success, or in the states given; any other action takes runs that have not ended. The request is durable when
-        this returns; `bulk_progress` follows its execution on the server."""
-        check_options(asked, BulkFilter)
-        body = filled(BulkBody, reason=reason, everything=everything, **_choice(asked))
-        return await self._call(table.bulk_actions[RunAction(action)], body=body, key=os.urandom(16).hex())
+        return (await self._send(r.ReadSteps(run_id, limit=1))).graph
 
     async def bulk(self, bulk_id: str) -> BulkInfo:
         """Return the progress of a bulk request."""
-        return await self._call(table.bulk, bulk_id, endless=True)
+        return await self._exchange.fetch(request_of(r.ReadBulk(bulk_id)), BulkInfo, endless=True)
 
     async def bulk_progress(self, bulk_id: str) -> AsyncIterator[BulkInfo]:
         """Yield the progress of a bulk request until it has finished, through restarts of the server."""
@@ -284,38 +234,29 @@ class Operations(JobOperations):
 
     # ── services ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def services(self) -> list[ChildInfo]:
-        """Return services and groups, in the order in which they start, without their `children`."""
-        return (await self._call(table.services)).services
-
-    async def service(self, name: str) -> ChildInfo:
-        """Return a service, a group or a worker."""
-        return await self._call(table.service, name)
-
     def service_logs(self, name: str, follow: bool = False, last: int | None = 100) -> AsyncIterator[ServiceLine]:
         """Yield the output and the changes of a service: the `last` lines, or all that are kept with None. With
         `follow`, new lines come until you leave, through restarts of the server."""
-        request_of(table.service_logs, name)
+        request_of(server.ReadServiceLogs(name))
         if last is not None and (not isinstance(last, int) or isinstance(last, bool) or not 0 <= last <= MOST_LINES):
             raise BadValue("last", last, f"a whole number from 0 to {MOST_LINES:,}, or None for all")
         return self._lines(name, follow, last)
 
     async def _lines(self, name: str, follow: bool, last: int | None) -> AsyncIterator[ServiceLine]:
-        exchange, operation = self._exchange, table.service_logs
-        cursor, waiting = None, False
+        exchange, cursor, waiting = self._exchange, None, False
         if last is not None:
-            page = await self._call(operation, name, query=ServiceLogsQuery(last=True, limit=max(1, last)))
+            page = await self._send(server.ReadServiceLogs(name, max(1, last), last=True))
             for line in page.lines if last else ():
                 yield line
             cursor = page.next
         while last is None or follow:
             asked = self._policy.elapsed()
-            query = ServiceLogsQuery(cursor=cursor, wait=f"{LONGEST_WAIT:g}s" if waiting else None)
-            request = request_of(operation, name, query=query)
+            wait = f"{LONGEST_WAIT:g}s" if waiting else None
+            request = request_of(server.ReadServiceLogs(name, cursor=cursor, wait=wait))
             if waiting:
                 within = LONGEST_WAIT + self._policy.timeout
                 request = msgspec.structs.replace(request, within=within, alone=True)
-            page = await exchange.fetch(request, operation.answer, endless=follow)
+            page = await exchange.fetch(request, server.ReadServiceLogs.answer, endless=follow)
             for line in page.lines:
                 yield line
             cursor = page.next
@@ -329,13 +270,13 @@ class Operations(JobOperations):
 
     async def ready(self) -> Readiness:
         """Return whether the server works, and what its checks found."""
-        request = request_of(table.readyz)
+        request = request_of(server.ReadReadiness())
         answer = await self._exchange.ask(request, also=frozenset({503}))
         return self._exchange.decoded(request, answer, Readiness)
 
     async def metrics(self) -> str:
         """Return the server's figures in the text format of Prometheus."""
-        request = request_of(table.metrics)
+        request = request_of(server.ReadMetrics())
         answer = await self._exchange.ask(request)
         if not answer.headers.get("content-type", "").startswith("text/plain"):
             raise self._exchange.not_ours(request, answer.status, "something instead of metrics")
@@ -345,14 +286,3 @@ class Operations(JobOperations):
 def _run_body(new: NewRun, now: float, tenant: str | None) -> NewRunBody:
     fields = run_fields(new, now, tenant)
     return NewRunBody(job=new.job_id, delay=new.delay, at=new.at, occurrence=new.occurrence, **fields)
-
-
-def _choice(asked: RunListOptions | BulkFilter) -> dict[str, Any]:
-    """Return the fields of a filter as queries and bodies have them."""
-    fields: dict[str, Any] = {name: value for name, value in asked.items() if name not in ("live", "limit")}
-    state = fields.get("state") or ()
-    fields["state"] = [state] if isinstance(state, str) else list(state)
-    for name in ("since", "until"):
-        if fields.get(name) is not None:
-            fields[name] = instant(fields[name], name)
-    return fields

@@ -1,25 +1,26 @@
-"""Requests made from the table of operations (`interface/operations.py`), and from the structs it names."""
+"""HTTP requests made from the requests that declare operations."""
 
 import os
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from datetime import datetime
+from functools import cache
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 from urllib.parse import quote, urlencode
 
 import msgspec
 
 from interlock.client.http.exchange import HttpRequest
 from interlock.error import BadValue, UnknownChild, shown
-from interlock.interface.operation import PATH_PARAMETERS, Operation, Query
-from interlock.interface.operations import operation_of
+from interlock.interface.operation import PATH_PARAMETERS, Operation, operation_of
+from interlock.interface.run_builder import instant
 from interlock.model.run import CALL_KEY
 from interlock.model.session import check_key
 from interlock.wire.claim import HEADER, present_claim
 from interlock.wire.new_run import PLAIN, check_text
-from interlock.wire.operation import Order, Question
+from interlock.wire.operation import Declared, GatewayRequest
 from interlock.wire.request import NewRun
 
 S = TypeVar("S", bound=msgspec.Struct)
-T = TypeVar("T")
 
 QUICK = 60.0
 """seconds: an operation that may take the server longer gets time of its own, and a connection beside the pool"""
@@ -33,29 +34,24 @@ class Submitted(msgspec.Struct):
 
 
 def request_of(
-    operation: Operation[Any],
-    *path: str,
-    query: Query | None = None,
-    body: msgspec.Struct | bytes | None = None,
-    key: str | None = None,
-    runs: Sequence[NewRun] = (),
+    request: Declared[Any], body: msgspec.Struct | bytes | None = None, runs: Sequence[NewRun] = ()
 ) -> HttpRequest:
-    """Return the request of an operation; `runs` are those that it submits."""
+    """Return a request as HTTP sends it; `runs` are those that it submits."""
+    operation = operation_of(type(request), getattr(request, "action", None))
     target = operation.path
-    for name, value in zip(operation.parameters, path, strict=True):
-        check_text(name, value)
-        if name == "session":
-            check_key(name, value)
-        elif value in ("", ".", "..") or "/" in value:
-            raise _unknown(name, value)
-        # A part of one or two dots would stand for a folder.
-        quoted = quote(value, safe=":") if value not in (".", "..") else value.replace(".", "%2E")
-        target = target.replace(f"{{{name}}}", quoted)
-    slow = operation.limit > QUICK
-    key = _call_key(runs) if runs else key
+    for name in operation.parameters:
+        target = target.replace(f"{{{name}}}", _quoted(name, getattr(request, name)))
+    fields = checked_fields(request, operation)
+    if operation.http.body and isinstance(operation.http.body, str):
+        query = {name: fields.pop(name) for name in operation.http.query if name in fields}
+        body = msgspec.json.encode(fields)
+    else:
+        query = fields
+    key = _key_of(runs) if runs else os.urandom(16).hex() if operation.http.key else None
     headers = {} if key is None else {"Idempotency-Key": key}
     if operation.method != "GET" and (claim := present_claim()):
         headers[HEADER] = claim
+    slow = operation.limit > QUICK
     return HttpRequest(
         operation.method,
         with_query(target, query),
@@ -67,11 +63,27 @@ def request_of(
     )
 
 
-def parts_of(request: Question[T] | Order[T]) -> tuple[Operation[T], list[str], Query]:
-    """Return the operation that a request is, with its path and its query, checked as the server checks them."""
-    operation = operation_of(request)
-    fields = {name: getattr(request, name) for name in operation.query.__struct_fields__}
-    return operation, [getattr(request, name) for name in operation.parameters], filled(operation.query, **fields)
+def checked_fields(request: Declared[Any], operation: Operation[Any]) -> dict[str, Any]:
+    """Return the fields of a request besides those of the path, without those that are left out, as JSON has them.
+    They are checked as the server checks them."""
+    given = {name: value for name in operation.fields if (value := getattr(request, name)) is not None}
+    if not given:
+        return {}
+    if not isinstance(request, GatewayRequest):
+        return msgspec.to_builtins(filled(operation.query, **given))  # type: ignore[no-any-return] # a mapping
+    path = {name: getattr(request, name) for name in operation.parameters}
+    fields = msgspec.to_builtins(filled(type(request), **path, **given, action=operation.action))
+    return {name: fields[name] for name in operation.encoded if name in fields}
+
+
+def _quoted(name: str, value: str) -> str:
+    check_text(name, value)
+    if name == "session":
+        check_key(name, value)
+    elif value in ("", ".", "..") or "/" in value:
+        raise _unknown(name, value)
+    # A part of one or two dots would stand for a folder.
+    return quote(value, safe=":") if value not in (".", "..") else value.replace(".", "%2E")
 
 
 def _unknown(name: str, value: str) -> Exception:
@@ -83,18 +95,30 @@ def _unknown(name: str, value: str) -> Exception:
     return kind(value)
 
 
-def with_query(path: str, query: Query | None) -> str:
-    given = {} if query is None else msgspec.to_builtins(query)
-    texts = {name: str(value).lower() if isinstance(value, bool) else value for name, value in given.items()}
+def with_query(path: str, query: dict[str, Any]) -> str:
+    texts = {name: str(value).lower() if isinstance(value, bool) else value for name, value in query.items()}
     return f"{path}?{urlencode(texts, doseq=True)}" if any(texts.values()) else path
 
 
+@cache
+def _wide(kind: type[msgspec.Struct]) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the fields that are times, and those that are lists: callers may give them in other forms."""
+    hints = get_type_hints(kind)
+    times = frozenset(name for name, hint in hints.items() if datetime in get_args(hint))
+    return times, frozenset(name for name, hint in hints.items() if get_origin(hint) is list)
+
+
 def filled(kind: type[S], /, **fields: Any) -> S:
-    """Make a query or a body, checked as the server checks it. None stands for a field that is left out."""
+    """Make a request, checked as the server checks it. None stands for a field that is left out."""
     names = dict(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True))
     given = {name: value for name, value in fields.items() if value is not None}
+    times, lists = _wide(kind)
     for name, value in given.items():
-        if isinstance(value, str):
+        if name in times:
+            given[name] = instant(value, name)
+        elif name in lists:
+            given[name] = [value] if isinstance(value, str) else list(value)
+        elif isinstance(value, str):
             check_text(name, value)
     try:
         return msgspec.convert({names[name]: value for name, value in given.items()}, kind)
@@ -116,7 +140,7 @@ def run_fields(new: NewRun, now: float, tenant: str | None) -> dict[str, Any]:
     }
 
 
-def _call_key(runs: Sequence[NewRun]) -> str | None:
+def _key_of(runs: Sequence[NewRun]) -> str | None:
     """Return a new key, which makes this call safe to repeat; None if each run is so by itself."""
     if all(new.idempotency_key is not None or new.occurrence is not None for new in runs):
         return None

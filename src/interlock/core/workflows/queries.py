@@ -29,9 +29,10 @@ def page(question: AskWorkflows, state: SchedulerState, now: Now) -> ValueAnswer
         and question.status in (None, status := status_of(flow))
         and (question.steps or not flow.run.is_step or status is WorkflowStatus.HALTED)
     )
-    found = nlargest(question.limit + 1, wanted)
-    shown = [_info(state, state.of(Flows)[run_id], now) for run_id in found[: question.limit]]
-    following = f"w{shown[-1].run_id}" if len(found) > question.limit else None
+    limit = question.limit or 0
+    found = nlargest(limit + 1, wanted)
+    shown = [_info(state, state.of(Flows)[run_id], now) for run_id in found[:limit]]
+    following = f"w{shown[-1].run_id}" if len(found) > limit else None
     return ValueAnswer(question.request, WorkflowPage(workflows=shown, next=following))
 
 

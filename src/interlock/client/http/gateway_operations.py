@@ -1,0 +1,37 @@
+"""The operations that both clients have besides those of an app: a line makes a method of each."""
+
+from interlock.client.declared import lists, sends
+from interlock.client.scheduler_operations import SchedulerOperations
+from interlock.interface import job_operations as j
+from interlock.interface import record_operations as records
+from interlock.interface.run_operations import ActOnRuns, ReadRuns, ReadSteps
+from interlock.interface.server_operations import ReadService, ReadServices
+
+
+class GatewayOperations(SchedulerOperations):
+    runs = lists(ReadRuns, lambda page: page.runs, page=200)
+    steps = lists(ReadSteps, lambda page: page.steps, page=200)
+    act_on_many = sends(ActOnRuns)
+
+    jobs = lists(j.ReadJobs, lambda page: page.jobs)
+    job = sends(j.ReadJob)
+    job_log = sends(j.ReadJobLog, lambda found: found.runs)
+    next_times = sends(j.ReadTimes, lambda found: found.times)
+    pause = sends(j.PauseJob)
+    resume = sends(j.ResumeJob)
+    delete_job = sends(j.DeleteJob)
+
+    deliveries = lists(records.ReadDeliveries, lambda page: page.deliveries)
+    delivery = sends(records.ReadDelivery)
+    dead_letters = lists(records.ReadLetters, lambda page: page.letters)
+    dead_letter = sends(records.ReadLetter)
+    replay_many = sends(records.ReplayLetters)
+    drop_dead_letter = sends(records.DropLetter, lambda dropped: None)
+    approvals = lists(records.ReadApprovals, lambda page: page.approvals)
+    approval = sends(records.ReadApproval)
+    approve = sends(records.ApproveRun, lambda acted: acted.state)
+    reject = sends(records.RejectRun, lambda acted: acted.state)
+    release_output = sends(records.ReleaseQuarantine, lambda acted: acted.state)
+
+    services = sends(ReadServices, lambda found: found.services)
+    service = sends(ReadService)

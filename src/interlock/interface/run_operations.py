@@ -1,0 +1,228 @@
+"""The operations on runs that the gateway carries out."""
+
+from typing import TYPE_CHECKING, Annotated, ClassVar, Generic, TypeVar
+
+import msgspec
+
+from interlock import error as e
+from interlock.fields.field import doc
+from interlock.interface.bodies import ActedOn, BatchBody, NewRunBody, SubmittedBatch
+from interlock.interface.operation import PageCursor
+from interlock.interface.run_view import BulkInfo, History, LogPage, RunDetail, RunInfo, RunPage
+from interlock.interface.step_view import StepPage
+from interlock.model.access import Permission
+from interlock.model.bulk import RunAction
+from interlock.model.explanation import Explanation
+from interlock.model.state import State
+from interlock.wire.operation import GatewayRequest, Http, Key
+from interlock.wire.parameter import FilterText, Moment, OneOf, PageSize, Reason, SessionText, SomeOf, cursor_form, text
+from interlock.wire.request import LONGEST_KEY
+
+A_co = TypeVar("A_co", covariant=True)
+
+# The form of a text that the handlers check themselves, with clearer errors than a pattern gives.
+WAIT = r"^([0-9]{1,5}(\.[0-9]{1,6})?ms|([0-9]{1,2}|[12][0-9]{2})(\.[0-9]{1,6})?s|[0-4](\.[0-9]{1,6})?m|300s|5m)$"
+Wait = Annotated[str | None, text("Time to wait for the run to end, such as `30s`; up to 5 minutes.", WAIT)]
+WithReason = Annotated[Reason, doc("Reason, kept with the run.")]
+
+RUN_KEY = Key("Makes the request safe to repeat: the same key in a tenant is the same run.")
+BULK_KEY = Key("Makes the request safe to repeat: the same key in a tenant is the same bulk request.")
+REFUSALS = e.BadPayload, e.PayloadTooLarge, e.IdempotencyConflict, e.QueueFull, e.TenantLimit, e.RunPruned
+
+
+class SubmitRun(GatewayRequest[RunInfo], frozen=True):
+    """Submit a run. The answer comes once the run is durable, with the run as it was created. With `wait`, it comes
+    once the run has ended, if that is in time, and has every field of [RunDetail](#rundetail)."""
+
+    wait: Wait = None
+
+    permission: ClassVar = Permission.SUBMIT
+    http: ClassVar = Http(
+        "submit", "POST /runs", raises=(e.UnknownJob, *REFUSALS), body=NewRunBody, key=RUN_KEY, status=201
+    )
+
+
+class SubmitRuns(GatewayRequest[SubmittedBatch], frozen=True):
+    """Submit many runs. Up to 1,000, all or none. With an `Idempotency-Key` K, run i (from 0) gets the key `K/i`."""
+
+    permission: ClassVar = Permission.SUBMIT
+    http: ClassVar = Http(
+        "submit_many",
+        "POST /runs/batch",
+        raises=(e.UnknownJob, *REFUSALS),
+        body=BatchBody,
+        key=Key("Makes the request safe to repeat: run i (from 0) gets this key, a slash and i.", LONGEST_KEY - 4),
+        status=201,
+    )
+
+
+class RunChoice(GatewayRequest[A_co], Generic[A_co], frozen=True, kw_only=True):
+    """A choice of runs: those that match every field given."""
+
+    job: Annotated[FilterText | None, doc("Only runs of this job.")] = None
+    tenant: Annotated[FilterText | None, doc("Only runs of this tenant.")] = None
+    session: Annotated[SessionText | None, doc("Only runs of this session.")] = None
+    lane: Annotated[FilterText | None, doc("Only runs in this lane.")] = None
+    since: Annotated[Moment | None, doc("Only runs created since then, in RFC 3339 or seconds since 1970.")] = None
+    until: Annotated[Moment | None, doc("Only runs created before this time, in the same form.")] = None
+    parent: Annotated[FilterText | None, doc("Only runs that this run made.")] = None
+    root: Annotated[FilterText | None, doc("Only runs whose root is this run: it made them, directly or not.")] = None
+
+
+class ReadRuns(RunChoice[RunPage], frozen=True, kw_only=True):
+    """List runs. Runs, newest first. A page may be short although more follow: go on while `next` is not null."""
+
+    state: Annotated[SomeOf[State], doc("Only runs in this state; may be repeated.")] = []
+    live: Annotated[bool | None, doc("`true`: only runs that have not ended; `false`: only runs that have.")] = None
+    id_prefix: Annotated[FilterText | None, doc("Only runs whose id begins with this, the last 1,000 by id.")] = None
+    steps: Annotated[
+        bool, doc("Whether to list steps of workflows; with `parent`, `root` or the id of a step they always are.")
+    ] = False
+    limit: PageSize = 50
+    if not TYPE_CHECKING:  # clients have no use for it
+        cursor: PageCursor = None
+
+    cursors: ClassVar = "r"
+    http: ClassVar = Http("runs", "GET /runs")
+
+
+class ReadRun(GatewayRequest[RunDetail], frozen=True):
+    """Show a run. The run as it is now; with `wait`, once it has ended, if that is in time."""
+
+    run_id: str
+    wait: Wait = None
+
+    http: ClassVar = Http("run", "GET /runs/{run_id}")
+
+
+class ReadSteps(GatewayRequest[StepPage], frozen=True):
+    """List the steps of a run. The steps of a workflow, or the items of a step with `for_each`, in the order in which
+    they began; any other run has none. The facet `step` has the number of each."""
+
+    run_id: str
+    limit: PageSize = 200
+    if not TYPE_CHECKING:  # clients have no use for it
+        cursor: PageCursor = None
+
+    cursors: ClassVar = "t"
+    http: ClassVar = Http("steps", "GET /runs/{run_id}/steps")
+
+
+class ReadExplanation(GatewayRequest[Explanation], frozen=True):
+    """Explain a run. Why it is where it is, what it waits for, and roughly until when; for a run that has ended, how
+    and why it ended. A token of one tenant sees the ids of that tenant's runs only, and how many others there are."""
+
+    run_id: str
+
+    http: ClassVar = Http("explanation", "GET /runs/{run_id}/explanation")
+
+
+class ReadHistory(GatewayRequest[History], frozen=True):
+    """Show the history of a run. Every transition, in order."""
+
+    run_id: str
+
+    http: ClassVar = Http("history", "GET /runs/{run_id}/history")
+
+
+class ReadLogs(GatewayRequest[LogPage], frozen=True):
+    """Show the log of a run. Log lines of the run's attempts, oldest first."""
+
+    run_id: str
+    limit: Annotated[int, doc("Most lines to return.", ge=1, le=10_000)] = 1000
+    cursor: Annotated[str | None, cursor_form("l[0-9]{1,18}")] = None
+
+    http: ClassVar = Http("logs", "GET /runs/{run_id}/logs")
+
+
+def _text(action: RunAction, more: str = "May be repeated.") -> str:
+    return f"{action.capitalize()} a run. {action.meaning} {more}"
+
+
+class CancelRun(GatewayRequest[ActedOn], frozen=True):
+    __doc__ = _text(RunAction.CANCEL)
+
+    run_id: str
+    reason: WithReason = ""
+    cascade: Annotated[
+        bool, doc("`true`: also cancel the runs that it made, directly or not. None of them makes further runs.")
+    ] = False
+    compensate: Annotated[bool, doc("`true`: a workflow undoes its steps before it ends.")] = False
+
+    permission: ClassVar = Permission.CANCEL
+    http: ClassVar = Http("cancel", "POST /runs/{run_id}/cancel", body="CancelBody", body_required=False)
+
+
+class ActOnWaitingRun(GatewayRequest[ActedOn], frozen=True):
+    run_id: str
+    action: RunAction
+    reason: WithReason = ""
+
+    permission: ClassVar = Permission.CANCEL
+    http: ClassVar = Http(
+        "{action}",
+        "POST /runs/{run_id}/{action}",
+        actions={action: _text(action) for action in (RunAction.HOLD, RunAction.RELEASE)},
+        body="ReasonBody",
+        body_required=False,
+    )
+
+
+class RetryRun(GatewayRequest[ActedOn], frozen=True):
+    __doc__ = _text(RunAction.RETRY, "The answer is the new run.")
+
+    run_id: str
+    reason: WithReason = ""
+
+    permission: ClassVar = Permission.CANCEL
+    http: ClassVar = Http(
+        "retry",
+        "POST /runs/{run_id}/retry",
+        raises=(e.RunNotEnded, e.QueueFull, e.TenantLimit, e.UnknownJob),
+        body="ReasonBody",
+        body_required=False,
+        key=Key("Makes the request safe to repeat: the same key for the same run finds the same new run."),
+        status=201,
+    )
+
+
+def _bulk_text(action: RunAction) -> str:
+    return (
+        f"{action.capitalize()} many runs. Act on the runs that match every field given and {action.reach}. The answer "
+        "comes once the request is durable. The scheduler then carries it out a part at a time, and finishes it after "
+        "a restart. Runs created later are not touched. `state` is compared when a run's turn comes."
+    )
+
+
+class RunsChange(RunChoice[A_co], Generic[A_co], frozen=True, kw_only=True):
+    state: Annotated[
+        SomeOf[State], doc("Only runs in one of these states: terminal for a retry, not terminal for others.")
+    ] = []
+    everything: Annotated[bool, doc("`true`: every run that the action applies to; needed without other fields.")] = (
+        msgspec.field(default=False, name="all")
+    )
+
+
+class ActOnRuns(RunsChange[BulkInfo], frozen=True):
+    action: OneOf[RunAction]
+    reason: Annotated[Reason, doc("Reason, kept with the runs.")] = ""
+
+    permission: ClassVar = Permission.CANCEL
+    http: ClassVar = Http(
+        "{action}_many",
+        "POST /runs/{action}",
+        raises=(e.IdempotencyConflict, e.Overloaded, e.UnknownJob),
+        actions={action: _bulk_text(action) for action in RunAction}
+        | {RunAction.RETRY: f"{_bulk_text(RunAction.RETRY)} A job that does not exist is `unknown_job`."},
+        body="BulkBody",
+        key=BULK_KEY,
+        status=202,
+    )
+
+
+class ReadBulk(GatewayRequest[BulkInfo], frozen=True):
+    """Show a bulk request. Filter and progress of a bulk request. The newest 1,000 are kept."""
+
+    bulk_id: str
+
+    http: ClassVar = Http("bulk", "GET /bulk/{bulk_id}", "runs")
