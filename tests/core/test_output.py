@@ -64,7 +64,7 @@ def report(machine: Machine, *found: Scanned, position: int | None = None) -> No
 
 
 def letters(machine: Machine) -> list[str]:
-    return list(machine.store.stored.all(DeadLetter))
+    return list(machine.store.all_of(DeadLetter))
 
 
 def audited(machine: Machine) -> list[str]:
@@ -191,7 +191,7 @@ def test_only_a_run_that_is_still_succeeded_is_downgraded() -> None:
     machine.finished(run_id, "failed")
     report(machine, Scanned(run_id, A.QUARANTINE, FOUND, 1), Scanned("unknown", A.QUARANTINE, FOUND, 1))
     assert machine.state_of(run_id) is S.FAILED
-    assert [one.code for one in machine.store.stored.all(DeadLetter).values()] == ["failed"]
+    assert [one.code for one in machine.store.all_of(DeadLetter).values()] == ["failed"]
 
 
 @pytest.mark.behaviour("RUN-4")
@@ -219,6 +219,19 @@ def test_scans_continue_after_a_restart_where_the_last_report_ended() -> None:
     assert machine.state.of(Scans).position is None
     machine.restart()
     assert machine.state.of(Scans).position is None
+
+
+@pytest.mark.behaviour("OUT-3")
+@pytest.mark.parametrize(("decision", "error"), [(A.QUARANTINE, ""), (A.ALLOW, "it took too long"), (A.ALLOW, "")])
+def test_a_run_is_scanned_after_its_definition_has_left_memory(decision: A, error: str) -> None:
+    machine = Machine(policy=policy(scanners=(SECRETS,)))
+    run_id = succeeded(machine)
+    machine.restart()
+    assert machine.run(run_id).job_version not in machine.state.versions
+    report(machine, Scanned(run_id, decision, FOUND if decision is A.QUARANTINE else (), error=error))
+    assert machine.state_of(run_id) is (S.OUTPUT_QUARANTINED if decision is A.QUARANTINE else S.SUCCEEDED)
+    counter = "output_skipped_total" if error else "output_quarantined_total"
+    assert machine.last.counts[counter, "work", "2"] == (decision is A.QUARANTINE or bool(error))
 
 
 @pytest.mark.behaviour("OUT-3")

@@ -100,8 +100,14 @@ def _quarantine(p: Pass, run: Run, record: OutputRecord, reason: str, at: float 
     lines = p.state.of(Logs).sizes.get(run.id, (0, 0))[0] if run.is_held_back else 0
     p.set_facet(run, output=replace(record, status=OutputStatus.QUARANTINED, lines=lines))
     p.move(run, State.OUTPUT_QUARANTINED, reason, at=at)
-    p.count("output_quarantined_total", p.state.job_of(run).policy_topic, str(record.phase))
+    p.count("output_quarantined_total", _topic_of(p, run), str(record.phase))
     _audit_quarantine(p, run, record)
+
+
+def _topic_of(p: Pass, run: Run) -> str:
+    """Return the topic of a run, which may have ended so long ago that nobody knows its definition any more."""
+    job = p.state.versions.get(run.job_version) or p.state.jobs.get(run.job_id)
+    return run.job_id if job is None else job.policy_topic
 
 
 def _audit_quarantine(p: Pass, run: Run, record: OutputRecord) -> None:
@@ -198,7 +204,7 @@ def report_scans(p: Pass, origin: str, command: ReportScans) -> None:
             if run is not None and run.is_unscanned and (run.ended_at is not None or run.state is State.TERMINATING):
                 _act(p, run, report)
                 if not report.error:
-                    p.scans.append((p.state.job_of(run).policy_topic, report.took))
+                    p.scans.append((_topic_of(p, run), report.took))
         _note_position(p, command.position)
     p.answers.append((origin, ValueAnswer(command.request, p.state.of(Scans).position or 0)))
 
@@ -234,7 +240,7 @@ def _record_of(p: Pass, run: Run, found: Scanned) -> OutputRecord:
         # Even if the other part, the log or the result, could not be scanned.
         return record
     if found.error:
-        p.count("output_skipped_total", p.state.job_of(run).policy_topic, "2")
+        p.count("output_skipped_total", _topic_of(p, run), "2")
         reason = f"the result could not be scanned: {found.error}"
         policy = p.state.of(Judging).policy
         if policy is not None and policy.document.output_fail_mode is FailMode.CLOSED:
