@@ -46,10 +46,10 @@ class Bulks:
         return bool(found)
 
     def sent(self, told: BulkRequest) -> None:
-        stored = self._disk.stored.get(BulkRequest, told.id)
+        stored = self._disk.get_record(BulkRequest, told.id)
         same = stored is not None and stored.seq >= told.seq
         self._require(same, f"bulk request {told.id} is told of as {told}, and stored is {stored}")
 
     def check_rest(self) -> None:
-        for bulk in self._disk.stored.all(BulkRequest).values():
+        for bulk in self._disk.all_of(BulkRequest).values():
             self._require(bulk.ended_at is not None, f"bulk request {bulk.id} was acknowledged and has not finished")

@@ -163,7 +163,7 @@ class Guards:
         return run.job_id == CHECKER.id or (violated and run.state in (State.SKIPPED, State.FAILED))
 
     async def pending(self) -> int:
-        return sum(delivery.ended_at is None for delivery in self._disk.stored.all(Delivery).values())
+        return sum(delivery.ended_at is None for delivery in self._disk.all_of(Delivery).values())
 
     def check_rest(self) -> None:
         sent = set() if self.receivers is None else self.receivers.taken

@@ -214,7 +214,7 @@ class Invariants(Ledger):
 
     def _check_end(self, run: Run) -> None:
         """The end a run came to must be one that something outside explains."""
-        has_letter = self.disk.stored.get(DeadLetter, run.id) is not None
+        has_letter = self.disk.get_record(DeadLetter, run.id) is not None
         self.check(
             has_letter == (run.state in CODE_OF and not run.is_step),
             f"{run.id} is {run.state}, and has a letter: {has_letter}",
@@ -372,7 +372,7 @@ class Invariants(Ledger):
         self.occurrences.check_rest()
         self.bulks.check_rest()
         succeeded = {run.id for run in self.disk.runs_by_id.values() if run.state is State.SUCCEEDED}
-        for run_id in self.disk.stored.all(DeadLetter):
+        for run_id in self.disk.all_of(DeadLetter):
             self.check(run_id not in succeeded, f"{run_id} succeeded and is a dead letter")
         self.lanes.check_rest()
         self.guards.check_rest()

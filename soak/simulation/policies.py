@@ -301,7 +301,7 @@ class Policies:
     def check_rest(self) -> None:
         if not self.is_on:
             return
-        entries, memos = self._disk.audit_log.entries, self._disk.memos
+        entries, memos = self._disk.audit_log, self._disk.memos
         report = verify(entries, msgspec.json.decode(memos[HEAD], type=AuditHead))
         self._require(not report.faults, f"the audit is broken: {report.faults}")
         counted = [msgspec.json.decode(memos[name], type=RepeatedEntry) for name in memos if name.startswith(COUNTED)]

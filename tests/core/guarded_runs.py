@@ -31,7 +31,7 @@ def violations(machine: Machine, run_id: str) -> list[str]:
 
 
 def owed(machine: Machine) -> list[Delivery]:
-    return list(machine.store.stored.all(Delivery).values())
+    return list(machine.store.all_of(Delivery).values())
 
 
 def reason(machine: Machine, run_id: str) -> str:

@@ -108,7 +108,7 @@ def test_a_lost_head_hides_no_later_entry() -> None:
 def test_a_removed_tail_leaves_a_gap_that_later_entries_do_not_fill() -> None:
     m = Auditor()
     m.write(*[lambda p: p.audit(AuditKind.APPROVED, "ann", "blue", "r1")] * 3)
-    del m.store.audit_log.entries[-2:]
+    del m.store.audit_log[-2:]
     m.restart()
     m.write(lambda p: p.audit(AuditKind.APPROVED, "ann", "blue", "r2"))
     assert m.verified() == [f"entries {m.begun + 2} to {m.begun + 3} are missing"]

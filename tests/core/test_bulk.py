@@ -35,7 +35,7 @@ def answer(decisions: Decisions) -> Answer:
 
 
 def stored(machine: Machine, bulk_id: str = "b1") -> BulkRequest:
-    return machine.store.stored.all(BulkRequest)[bulk_id]
+    return machine.store.all_of(BulkRequest)[bulk_id]
 
 
 def finish(machine: Machine) -> int:
@@ -222,7 +222,7 @@ def test_what_is_kept_of_requests_is_bounded(monkeypatch: pytest.MonkeyPatch) ->
     for one in "cdef":
         m.step(request(one))
         finish(m)
-    assert list(m.state.of(Bulks).requests) == list(m.store.stored.all(BulkRequest)) == ["d", "e", "f"]
+    assert list(m.state.of(Bulks).requests) == list(m.store.all_of(BulkRequest)) == ["d", "e", "f"]
 
 
 def test_while_it_drains_a_request_goes_on() -> None:

@@ -122,7 +122,7 @@ def test_a_cancelled_run_that_is_lost_is_cancelled_not_tried_again(how: str) -> 
     else:
         machine.worker_up(held=[])
     assert machine.state_of(run_id) is State.CANCELLED
-    assert machine.store.stored.all(DeadLetter) == {}
+    assert machine.store.all_of(DeadLetter) == {}
     assert [run.id for run in machine.ended] == [run_id]
 
 

@@ -276,7 +276,7 @@ def test_work_lost_after_its_deadline_ends_as_timeout(how: str) -> None:
         machine.worker_up(held=[])
     assert machine.state_of(run_id) is State.TIMEOUT
     assert machine.run(run_id).outcome == "timeout"
-    assert [one.code for one in machine.store.stored.all(DeadLetter).values()] == ["timeout"]
+    assert [one.code for one in machine.store.all_of(DeadLetter).values()] == ["timeout"]
 
 
 def test_the_machine_says_when_it_wants_to_be_woken() -> None:

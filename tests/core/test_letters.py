@@ -71,7 +71,7 @@ def succeeded(m: Machine) -> str:
 
 
 def letters(m: Machine) -> list[DeadLetter]:
-    return list(m.store.stored.all(DeadLetter).values())
+    return list(m.store.all_of(DeadLetter).values())
 
 
 def replay(run_id: str, key: str = "", **fields: Any) -> Command:
@@ -178,7 +178,7 @@ def test_a_bulk_replay_survives_any_death_and_replays_none_twice(deaths: int) ->
         m.restart()
     while m.state.of(Bulks).walks:
         m.step()
-    assert m.store.stored.all(BulkRequest)["b1"].done == 9
+    assert m.store.all_of(BulkRequest)["b1"].done == 9
     replayed = [one for one in letters(m) if one.replayed_as is not None]
     assert sorted(one.id for one in replayed) == sorted([*old, done])
     again = [run for run in m.store.runs_by_id.values() if run.origin == "retry"]

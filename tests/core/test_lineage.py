@@ -345,7 +345,7 @@ def test_a_cancel_takes_along_what_a_run_has_made_though_the_runs_between_have_e
     for claim in claims:
         assert "is cancelled together with" in refusal(ask(machine, claim))
     assert machine.run(make(machine, other).id).state is S.DISPATCHED
-    bulk = machine.store.stored.all(BulkRequest)["b1"]
+    bulk = machine.store.all_of(BulkRequest)["b1"]
     assert (bulk.done, bulk.asked, bulk.ended_at is not None) == (3, 2, True)
 
 

@@ -287,7 +287,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         ended = [run.id for run in machine.ended]
         assert len(set(ended)) == len(ended)
         assert set(ended) == set(self.ends)
-        letters = list(machine.store.stored.all(DeadLetter))
+        letters = list(machine.store.all_of(DeadLetter))
         stored = machine.store.runs_by_id.values()
         assert sorted(letters) == sorted(run.id for run in stored if run.state in CODE_OF)
 

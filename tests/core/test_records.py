@@ -34,7 +34,7 @@ def updates(batch: Batch) -> list[tuple[str, Row]]:
 
 def contents(store: MemoryStore) -> str:
     kept = (store.runs_by_id, store.entries, store.job_versions, store.keys, store.checkpoints, store.lines)
-    return repr((*kept, store.stored.all(DeadLetter)))
+    return repr((*kept, store.all_of(DeadLetter)))
 
 
 @pytest.mark.behaviour("RUN-2", "RUN-3")

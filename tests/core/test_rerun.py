@@ -203,7 +203,7 @@ def test_one_request_retries_all_that_ended_without_success() -> None:
     assert isinstance(answer, ValueAnswer)
     assert (answer.value.done, answer.value.left, answer.value.ended_at) == (3, None, None)
     assert finish(m) == 3
-    bulk = m.store.stored.all(BulkRequest)["b1"]
+    bulk = m.store.all_of(BulkRequest)["b1"]
     assert (bulk.done, bulk.asked, bulk.ended_at, bulk.before) == (10, 0, START, None)
     assert retries(m) == old[::-1]
     assert m.state_of(live) is State.RUNNING
@@ -256,7 +256,7 @@ def test_after_any_death_the_next_scheduler_goes_on_and_retries_none_twice(death
         assert later not in retries(m), "a run that was created after the request"
     finish(m)
     assert retries(m) == old[::-1]
-    assert m.store.stored.all(BulkRequest)["b1"].done == 10
+    assert m.store.all_of(BulkRequest)["b1"].done == 10
 
 
 @pytest.mark.behaviour("RUN-25")
@@ -310,5 +310,5 @@ def test_a_page_is_small_whatever_a_pass_may_do() -> None:
     for _ in range(rerun.PAGE + 1):
         cancelled(m)
     m.step(request())
-    assert m.store.stored.all(BulkRequest)["b1"].done == rerun.PAGE
+    assert m.store.all_of(BulkRequest)["b1"].done == rerun.PAGE
     assert finish(m) == 1

@@ -17,7 +17,7 @@ def go_back(machine: Machine, store: object, ahead: float = 0) -> None:
     machine.wall += 5
     machine.elapsed += 5
     machine.store = store  # type: ignore[assignment] # a copy of it
-    machine.store.stored.put(Memo("restored:at", repr(machine.wall + ahead).encode()))
+    machine.store.put_record(Memo("restored:at", repr(machine.wall + ahead).encode()))
     for run in machine.store.runs_by_id.values():
         if run.ended_at is None:
             run.fence = int(machine.wall * 1000)

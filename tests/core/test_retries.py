@@ -281,7 +281,7 @@ def test_the_third_crash_ends_a_run_as_orphaned_with_a_dead_letter_in_the_same_b
     assert (run.state, run.crashes, run.failures, run.attempt) == (State.ORPHANED, 3, 0, 3)
     assert run.fence > fence
     assert run.error == batch.of(DeadLetter)[0].error
-    assert list(machine.store.stored.all(DeadLetter)) == [run_id]
+    assert list(machine.store.all_of(DeadLetter)) == [run_id]
 
 
 @pytest.mark.behaviour("RET-5")

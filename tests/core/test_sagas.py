@@ -38,7 +38,7 @@ def to_ship(machine: FlowMachine, run_id: str) -> None:
 
 
 def letters(machine: FlowMachine) -> dict[str, LetterCode]:
-    return {letter.id: letter.code for letter in machine.store.stored.all(DeadLetter).values()}
+    return {letter.id: letter.code for letter in machine.store.all_of(DeadLetter).values()}
 
 
 @pytest.mark.behaviour("WFL-4", "WFL-5")

@@ -115,7 +115,7 @@ def test_an_at_job_that_is_put_is_gone_for_good_after_its_run() -> None:
     assert times(machine, State.SUCCEEDED, job_id="put") == [20]
     machine.restart()
     assert "put" not in machine.state.jobs
-    assert machine.store.stored.all(StoredJob) == {} == machine.store.schedules
+    assert machine.store.all_of(StoredJob) == {} == machine.store.schedules
 
 
 @pytest.mark.behaviour("RUN-5")

@@ -214,7 +214,7 @@ def test_jobs_that_are_put_are_there_after_a_restart_and_may_not_take_the_id_of_
     assert list(machine.state.jobs) == ["work", "put"]
     machine.step(("client", DropJob(3, "put", "client")))
     assert list(machine.state.jobs) == ["work"]
-    assert machine.store.stored.all(StoredJob) == {}
+    assert machine.store.all_of(StoredJob) == {}
     assert list(machine.store.schedules) == ["work"]
 
 
@@ -222,15 +222,15 @@ def test_what_is_put_and_dropped_in_one_pass_is_gone() -> None:
     machine = machine_of()
     put = Job(id="put", schedule=Schedule(every=60, wait=30), work=TRUE)
     machine.step(("client", Put(1, [put], "client")), ("client", DropJob(2, "put", "client")))
-    assert machine.store.stored.all(StoredJob) == {} == machine.store.schedules
+    assert machine.store.all_of(StoredJob) == {} == machine.store.schedules
     machine.step(("client", Put(3, [put], "client")))
     machine.step(("client", DropJob(4, "put", "client")), ("client", Put(5, [put], "client")))
-    assert list(machine.store.stored.all(StoredJob)) == list(machine.store.schedules) == ["put"]
+    assert list(machine.store.all_of(StoredJob)) == list(machine.store.schedules) == ["put"]
     expired = Job(id="late", schedule=Schedule(at=START + 20, catch_up=CatchUp.NONE), work=TRUE)
     machine.step(("client", Put(6, [expired], "client")))
     stop_for(machine, 100)
     assert times(machine, State.SKIPPED, job_id="late") == [20]
-    assert "late" not in machine.store.stored.all(StoredJob)
+    assert "late" not in machine.store.all_of(StoredJob)
     assert "late" not in machine.store.schedules
 
 

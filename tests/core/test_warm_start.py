@@ -116,7 +116,7 @@ def test_a_worker_that_does_not_come_back_is_forgotten_after_the_silence() -> No
 def test_a_snapshot_that_cannot_be_read_means_a_cold_start_with_a_warning(memo: bytes) -> None:
     machine = Machine()
     machine.worker_up()
-    machine.store.stored.put(Memo(MEMO, memo))
+    machine.store.put_record(Memo(MEMO, memo))
     machine.restart()
     assert not machine.state.workers
     assert machine.state.of(KeptWorkers).warm_until == 0.0

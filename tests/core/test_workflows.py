@@ -374,7 +374,7 @@ def test_a_failed_step_has_no_dead_letter_but_its_workflow_has() -> None:
     machine = FlowMachine(chain())
     run_id = machine.begin({"all": 1})
     machine.fail(f"{run_id}@a", "no disk")
-    (letter,) = machine.store.stored.all(DeadLetter).values()
+    (letter,) = machine.store.all_of(DeadLetter).values()
     assert (letter.id, letter.error) == (run_id, "step 'a' failed: no disk")
 
 

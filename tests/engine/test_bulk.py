@@ -29,7 +29,7 @@ async def begun(store: SlowStore) -> Bench:
 
 
 def stored(store: SlowStore) -> BulkRequest:
-    return store.stored.all(BulkRequest)["b1"]
+    return store.all_of(BulkRequest)["b1"]
 
 
 async def test_others_have_their_turn_while_a_request_is_under_way() -> None:
@@ -72,5 +72,5 @@ async def test_a_store_that_fails_in_between_loses_no_request() -> None:
     assert [(one.request, one.code) for one in bench.client.of(m.Problem)] == [(3, "store_unavailable")]
     store.failing, store.takes = False, 0.0
     await until(lambda: stored(store).ended_at is not None)
-    assert (stored(store).done, list(store.stored.all(BulkRequest))) == (RUNS, ["b1"])
+    assert (stored(store).done, list(store.all_of(BulkRequest))) == (RUNS, ["b1"])
     await bench.stop()

@@ -88,7 +88,7 @@ def test_old_letters_go_and_their_runs_with_them(kept: float, left: int) -> None
     letters = [DeadLetter(run_id, WALL - age, LetterCode.FAILED, "no") for run_id, age in ages]
     stage.store.apply(Batch(records=changes(*letters)))
     stage.once()
-    assert len(stage.store.stored.all(DeadLetter)) == left
+    assert len(stage.store.all_of(DeadLetter)) == left
     assert [run_id for run_id in ids if run_id in stage.store.runs_by_id] == ids[3 - left :]
 
 

@@ -26,14 +26,14 @@ async def test_an_unreadable_outcome_is_acknowledged_once_it_is_stored() -> None
     worker.say(m.Started(sent.run_id, sent.fence), bad)
     await pass_time(5)
     assert not worker.of(m.Settled)
-    assert not bench.store.stored.all(DeadLetter)
+    assert not bench.store.all_of(DeadLetter)
     bench.store.failing = False
     await until(lambda: bench.engine.present.available)
     again = bench.worker("w", m.Held(sent.run_id, sent.fence, True))
     again.say(bad)
     await until(lambda: bool(again.of(m.Settled)))
     assert again.of(m.Settled) == [m.Settled(sent.run_id, sent.fence)]
-    assert [one.code for one in bench.store.stored.all(DeadLetter).values()] == ["poison"]
+    assert [one.code for one in bench.store.all_of(DeadLetter).values()] == ["poison"]
     await until(lambda: bool(again.of(m.Dispatch)))
     await bench.stop()
 
@@ -50,11 +50,11 @@ async def test_only_a_known_worker_may_send_some_of_them() -> None:
         worker.say(m.Unread(bytes([number]), "no message"), m.Load(50.0))
     with pytest.raises(Refused):
         worker.say(BAD)
-    await until(lambda: len(bench.store.stored.all(DeadLetter)) == 100)
+    await until(lambda: len(bench.store.all_of(DeadLetter)) == 100)
     assert bench.engine.state.workers["w"].cpu == 50.0, "the others of its frame count"
     worker.close()
     bench.worker("w").say(BAD)
-    await until(lambda: len(bench.store.stored.all(DeadLetter)) == 101)
+    await until(lambda: len(bench.store.all_of(DeadLetter)) == 101)
     await bench.stop()
 
 
@@ -67,5 +67,5 @@ async def test_a_worker_can_join_with_an_outcome_that_cannot_be_read() -> None:
     again, held = Link(bench.engine), [m.Held(sent.run_id, sent.fence)]
     again.say(m.Hello("w", m.PROTOCOL, 1, 10, 1, {"job": ""}, held, ""), bad)
     await until(lambda: bool(again.of(m.Settled)))
-    assert [one.code for one in bench.store.stored.all(DeadLetter).values()] == ["poison"]
+    assert [one.code for one in bench.store.all_of(DeadLetter).values()] == ["poison"]
     await bench.stop()

@@ -206,7 +206,7 @@ async def test_a_flood_is_read_in_parts_also_in_memory(folder: Path) -> None:
         async with jobs.connected(str(folder / "s")):
             handles = await jobs.submit_many([("say", {"value": KEYWORD})] * count)
             await asyncio.gather(*(one.wait() for one in handles))
-        await until(lambda: len(store.stored.all(DeadLetter)) == count, "every result is quarantined")
+        await until(lambda: len(store.all_of(DeadLetter)) == count, "every result is quarantined")
         assert max(store.asked) == AT_ONCE
     finally:
         await scheduler.stop()

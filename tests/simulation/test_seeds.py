@@ -85,7 +85,7 @@ def test_a_bulk_request_that_was_acknowledged_reaches_every_run_it_is_for() -> N
         assert report.violation is None, describe(report)
         starts += simulation.cluster.starts - simulation.cluster.scenario.workers
         reached += simulation.cluster.invariants.bulks.reached
-        bulks = [bulk for bulk in simulation.cluster.disk.stored.all(BulkRequest).values() if not bulk.is_cascade]
+        bulks = [bulk for bulk in simulation.cluster.disk.all_of(BulkRequest).values() if not bulk.is_cascade]
         assert sum(bulk.action is RunAction.CANCEL for bulk in bulks) == 4
     assert starts > 30
     assert reached > 120

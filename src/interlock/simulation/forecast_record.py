@@ -42,7 +42,7 @@ class RecordingStore(MemoryStore):
                     self._last[run.job_id] = run
                 self._forget(run)
         self._numbered.clear()
-        self.stored.drop(DeadLetter)
+        self.drop_records(DeadLetter)
 
     def previous(self, run_id: str) -> tuple[str, State, bool] | None:
         found, last = super().previous(run_id), self._last.get(self.runs_by_id[run_id].job_id)

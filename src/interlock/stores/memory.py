@@ -11,22 +11,20 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from interlock.core.audit import HEAD
 from interlock.core.decisions import Batch
 from interlock.core.sessions.session import PREFIX, memo_name
 from interlock.core.timetable.table import ScheduleRow
 from interlock.error import StaleEpoch, StoreUnavailable
-from interlock.model.audit import AuditFilter
 from interlock.model.child_info import Change
 from interlock.model.job import Job
-from interlock.model.record import Memo, R, Record, RecordFilter
+from interlock.model.record import Memo, Record
 from interlock.model.run import CALL_KEY, UPDATES, Run, Transition
 from interlock.model.state import State
 from interlock.ports import store as port
 from interlock.ports.leases import L, Lease, Leases
 from interlock.stores import memory_looks as looks
 from interlock.stores.event_page import last_position, take
-from interlock.stores.memory_records import AuditLog, Records, copy_payloads
+from interlock.stores.memory_records import MemoryRecords, copy_payloads
 
 _change_decoder = msgspec.json.Decoder(Change)
 _POSITION = attrgetter("position")
@@ -39,10 +37,11 @@ class _KeyRow(NamedTuple):
     created_at: float
 
 
-class MemoryStore(port.Store, Leases):
+class MemoryStore(MemoryRecords, port.Store, Leases):
     is_private = True
 
     def __init__(self) -> None:
+        super().__init__()
         self.runs_by_id: dict[str, Run] = {}
         self.entries: dict[str, list[Transition]] = {}
         self.job_versions: dict[str, Job] = {}
@@ -51,11 +50,9 @@ class MemoryStore(port.Store, Leases):
         self.checkpoints: dict[str, bytes] = {}
         self.further: dict[str, dict[str, bytes]] = {}  # run → source → payload, in order
         self.lines: dict[str, dict[tuple[int, int], port.LogEntry]] = {}
-        self.audit_log = AuditLog()
         self.leases: dict[str, Lease] = {}
         self._numbered: list[tuple[int, Run]] = []  # runs with their numbers, in order of creation
         self.schedules: dict[str, ScheduleRow] = {}
-        self.stored = Records()
         self._events: list[port.StoredEvent | port.ServiceEntry] = []
         self._held_up_to = 0  # highest position of a line that nobody might read
         self._events_of: dict[str, list[port.StoredEvent | port.ServiceEntry]] = {}
@@ -89,7 +86,7 @@ class MemoryStore(port.Store, Leases):
     def apply(self, batch: Batch) -> None:
         for job in batch.jobs:
             self.job_versions[job.version] = job
-        self.stored.apply(batch, self._last_number())
+        self.apply_records(batch, self._last_number())
         for row in batch.created:
             if row[0] not in self.runs_by_id:
                 run = self.runs_by_id[row[0]] = Run(*row)
@@ -106,10 +103,9 @@ class MemoryStore(port.Store, Leases):
         self._apply_timetable(batch)
         self.checkpoints.update(batch.inputs.checkpoints)
         copy_payloads(batch, self.runs_by_id, self.further)
-        self.audit_log.apply(batch)
         self._apply_services(batch)
         if pruned := set(batch.past_runs) - self.runs_by_id.keys():
-            self.stored.forget_runs(pruned)
+            self.forget_runs(pruned)
             for run_id in pruned:
                 self.entries.pop(run_id, None)
 
@@ -194,11 +190,11 @@ class MemoryStore(port.Store, Leases):
             for version in sorted({run.job_version for run in runs})
             if version in self.job_versions
         ]
-        records = [record for kind in kinds for record in self.stored.all(kind).values()]
+        records = [record for kind in kinds for record in self.all_of(kind).values()]
         numbers = [number for number, run in self._numbered if run.ended_at is None]
         number_of = {run.id: number for number, run in self._numbered}.get
-        reaches = {bulk_id: bisect_right(numbers, last) for bulk_id, last in self.stored.reaches(number_of).items()}
-        found = records, reaches, *self._memos_for(runs), self.audit_log.end
+        reaches = {bulk_id: bisect_right(numbers, last) for bulk_id, last in self.reaches(number_of).items()}
+        found = records, reaches, *self._memos_for(runs), self.audit_end
         return port.Snapshot(runs, jobs, self._highest(), sizes, marks, list(self.schedules.values()), *found)
 
     def _memos_for(self, runs: list[Run]) -> tuple[dict[str, bytes], bool]:
@@ -209,18 +205,18 @@ class MemoryStore(port.Store, Leases):
         return {name: value for name, value in memos.items() if name not in of_sessions - live}, bool(of_sessions)
 
     def memo(self, name: str) -> bytes | None:
-        found = self.stored.get(Memo, name)
+        found = self.get_record(Memo, name)
         return None if found is None else found.value
 
     @property
     def memos(self) -> dict[str, bytes]:
-        return {memo.id: memo.value for memo in self.stored.all(Memo).values()}
+        return {memo.id: memo.value for memo in self.all_of(Memo).values()}
 
     async def look_up(self, wanted: port.Lookup) -> port.Found:
         runs, keys, versions = self.runs_by_id, self.keys, self.job_versions
         every, submitted = runs.values(), self._submitted
         previous = {run_id: self.previous(run_id) for run_id in wanted.previous}
-        records = {(kind.kind, id): self.stored.get(kind, id) for kind, id in wanted.records}
+        records = {(kind.kind, id): self.get_record(kind, id) for kind, id in wanted.records}
         return port.Found(
             runs={run_id: replace(runs[run_id]) for run_id in wanted.runs if run_id in runs},
             inputs={run_id: self._inputs(runs[run_id]) for run_id in wanted.inputs if run_id in runs},
@@ -258,7 +254,7 @@ class MemoryStore(port.Store, Leases):
         lines = looks.prune_lines(self._service_log.values(), limits, self._highest())
         self._events = [event for event in self._events if event.position not in lines] if lines else self._events
         keys = self._prune_keys(limits.keys_before, limits.calls_before)
-        records = sum(self.stored.prune(*kept) for kept in limits.records)
+        records = sum(self.prune_records(*kept) for kept in limits.records)
         return replace(self._prune_runs(limits), lines=len(lines), keys=keys, records=records)
 
     def _prune_keys(self, created_before: float, calls_before: float) -> int:
@@ -284,7 +280,7 @@ class MemoryStore(port.Store, Leases):
         for run in gone.values():
             self._forget(run)
         if gone:
-            self.stored.forget_runs(set(gone))
+            self.forget_runs(set(gone))
             self._numbered = [numbered for numbered in self._numbered if numbered[1].id not in gone]
             self._events = [
                 event for event in self._events if isinstance(event, port.ServiceEntry) or event.run_id not in gone
@@ -293,8 +289,8 @@ class MemoryStore(port.Store, Leases):
 
     def _prunable(self, limits: port.PruneLimits) -> list[Run]:
         """Return the runs to prune, oldest first."""
-        kept = self.stored.held_runs() | {self._numbered[-1][1].id if self._numbered else ""}
-        unreached = self.stored.unreached(of_letters=False)
+        kept = self.held_runs() | {self._numbered[-1][1].id if self._numbered else ""}
+        unreached = self.unreached(of_letters=False)
         kept.update(run.id for number, run in self._numbered if number < unreached)
         if self._events and isinstance(newest := self._events[-1], port.StoredEvent):
             kept.add(newest.run_id)
@@ -360,29 +356,6 @@ class MemoryStore(port.Store, Leases):
 
     def _highest(self) -> int:
         return max(self._held_up_to, self._events[-1].position if self._events else 0)
-
-    async def records(
-        self,
-        kind: type[R],
-        wanted: RecordFilter = port.EVERY_RECORD,
-        before: int | None = None,
-        limit: int = port.MOST_RECORDS,
-    ) -> port.RecordRows[R]:
-        return self.stored.page(kind, wanted, before, limit)
-
-    async def counts(self, kind: type[Record], wanted: RecordFilter) -> dict[str, int]:
-        return self.stored.counts(kind, wanted)
-
-    async def audit(
-        self, after: int, limit: int, wanted: AuditFilter = port.EVERY_ENTRY, last: bool = False
-    ) -> port.AuditRows:
-        return self.audit_log.page(after, limit, wanted, last, self.memo(HEAD))
-
-    async def due_times(self, kind: type[Record]) -> dict[str, float]:
-        return self.stored.due_times(kind)
-
-    async def due(self, kind: type[R], queue: str, now: float, limit: int) -> list[R]:
-        return self.stored.due(kind, queue, now, limit)
 
     async def _change(self, name: str, change: Callable[[Lease | None], L]) -> L:
         lease = change(self.leases.get(name))

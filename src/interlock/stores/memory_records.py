@@ -8,13 +8,23 @@ from typing import NamedTuple
 
 import msgspec
 
+from interlock.core.audit import HEAD
 from interlock.core.decisions import Batch
 from interlock.model.audit import AuditEntry, AuditFilter, AuditHead
 from interlock.model.bulk import BulkRequest, RunAction
 from interlock.model.letter import DeadLetter
-from interlock.model.record import R, Record, RecordFilter
+from interlock.model.record import Memo, R, Record, RecordFilter
 from interlock.model.run import Run
-from interlock.ports.store import MOST_LOOKED_AT, MOST_PRUNED, AuditRows, RecordRows
+from interlock.ports.store import (
+    EVERY_ENTRY,
+    EVERY_RECORD,
+    MOST_LOOKED_AT,
+    MOST_PRUNED,
+    MOST_RECORDS,
+    AuditRows,
+    Reader,
+    RecordRows,
+)  # fmt: skip
 
 
 class _Row(NamedTuple):
@@ -23,27 +33,29 @@ class _Row(NamedTuple):
     last_run: int  # number of the last run stored before it
 
 
-class Records:
+class MemoryRecords(Reader):
     def __init__(self) -> None:
         self._rows: dict[str, dict[str, _Row]] = {}  # kind → id → row, in order of creation
-        self._last = 0
+        self._last_record = 0
+        self.audit_log: list[AuditEntry] = []  # in order
 
-    def apply(self, batch: Batch, last_run: int) -> None:
+    def apply_records(self, batch: Batch, last_run: int) -> None:
+        self.audit_log += [entry for entry in batch.audit if entry.number > self.audit_end.number]
         for (kind, id), record in batch.records.items():
             if record is None:
                 self._rows.get(kind, {}).pop(id, None)
             else:
-                self.put(record, last_run)
+                self.put_record(record, last_run)
 
-    def put(self, record: Record, last_run: int = 0) -> None:
+    def put_record(self, record: Record, last_run: int = 0) -> None:
         rows, seq = self._rows.setdefault(record.kind, {}), record.columns.seq
         if (known := rows.get(record.id)) is None:
-            self._last += 1
-            rows[record.id] = _Row(self._last, record, last_run)
+            self._last_record += 1
+            rows[record.id] = _Row(self._last_record, record, last_run)
         elif seq == 0 or seq > known.record.columns.seq:
             rows[record.id] = known._replace(record=record)
 
-    def drop(self, kind: type[Record]) -> None:
+    def drop_records(self, kind: type[Record]) -> None:
         self._rows.pop(kind.kind, None)
 
     def _of(self, kind: type[R]) -> Iterator[tuple[_Row, R]]:
@@ -51,15 +63,17 @@ class Records:
             assert isinstance(row.record, kind)
             yield row, row.record
 
-    def get(self, kind: type[R], id: str) -> R | None:
+    def get_record(self, kind: type[R], id: str) -> R | None:
         row = self._rows.get(kind.kind, {}).get(id)
         return row.record if row is not None and isinstance(row.record, kind) else None
 
-    def all(self, kind: type[R]) -> dict[str, R]:
+    def all_of(self, kind: type[R]) -> dict[str, R]:
         """Return the records of a kind by id, oldest first."""
         return {record.id: record for _, record in self._of(kind)}
 
-    def page(self, kind: type[R], wanted: RecordFilter, before: int | None, limit: int) -> RecordRows[R]:
+    async def records(
+        self, kind: type[R], wanted: RecordFilter = EVERY_RECORD, before: int | None = None, limit: int = MOST_RECORDS
+    ) -> RecordRows[R]:
         found = [
             (row.number, record)
             for row, record in self._of(kind)
@@ -67,7 +81,7 @@ class Records:
         ][::-1]
         return RecordRows([record for _, record in found[:limit]], found[limit - 1][0] if len(found) > limit else None)
 
-    def counts(self, kind: type[Record], wanted: RecordFilter) -> dict[str, int]:
+    async def counts(self, kind: type[Record], wanted: RecordFilter) -> dict[str, int]:
         return Counter(str(record.columns.state) for _, record in self._of(kind) if wanted.fits(record))
 
     def _due(self, kind: type[R]) -> list[tuple[float, str, R]]:
@@ -80,13 +94,13 @@ class Records:
                 seen |= set() if columns.order is None else {columns.order}
         return sorted(found, key=itemgetter(0))
 
-    def due_times(self, kind: type[Record]) -> dict[str, float]:
+    async def due_times(self, kind: type[Record]) -> dict[str, float]:
         return {queue: due_at for due_at, queue, _ in reversed(self._due(kind))}
 
-    def due(self, kind: type[R], queue: str, now: float, limit: int) -> list[R]:
+    async def due(self, kind: type[R], queue: str, now: float, limit: int) -> list[R]:
         return [record for due_at, of, record in self._due(kind) if of == queue and due_at <= now][:limit]
 
-    def prune(self, kind: type[Record], before: float, most: int) -> int:
+    def prune_records(self, kind: type[Record], before: float, most: int) -> int:
         """Delete old records, and return how many."""
         rows, unreached = self._rows.get(kind.kind, {}), self.unreached(of_letters=kind is DeadLetter)
         surplus = len(rows) - most
@@ -110,7 +124,7 @@ class Records:
 
     def unreached(self, of_letters: bool) -> int:
         """Return the number below which retries under way have not looked at runs, or letters."""
-        retries = (bulk for bulk in self.all(BulkRequest).values() if bulk.action is RunAction.RETRY)
+        retries = (bulk for bulk in self.all_of(BulkRequest).values() if bulk.action is RunAction.RETRY)
         under_way = (bulk for bulk in retries if bulk.ended_at is None)
         return max(
             (request.before or 0 for request in under_way if (request.wanted.letters is not None) == of_letters),
@@ -126,27 +140,16 @@ class Records:
         for kind, rows in self._rows.items():
             self._rows[kind] = {id: row for id, row in rows.items() if row.record.columns.run not in runs}
 
-
-_NUMBER = attrgetter("number")
-
-
-class AuditLog:
-    def __init__(self) -> None:
-        self.entries: list[AuditEntry] = []  # in order
-
-    def apply(self, batch: Batch) -> None:
-        self.entries += [entry for entry in batch.audit if entry.number > self.end.number]
-
     @property
-    def end(self) -> AuditHead:
-        return AuditHead(self.entries[-1].number, self.entries[-1].hash) if self.entries else AuditHead()
+    def audit_end(self) -> AuditHead:
+        return AuditHead(self.audit_log[-1].number, self.audit_log[-1].hash) if self.audit_log else AuditHead()
 
-    def page(self, after: int, limit: int, wanted: AuditFilter, last: bool, noted: bytes | None) -> AuditRows:
-        newest = self.end.number
-        head = AuditHead() if noted is None else msgspec.json.decode(noted, type=AuditHead)
+    async def audit(self, after: int, limit: int, wanted: AuditFilter = EVERY_ENTRY, last: bool = False) -> AuditRows:
+        newest, noted = self.audit_end.number, self.get_record(Memo, HEAD)
+        head = AuditHead() if noted is None else msgspec.json.decode(noted.value, type=AuditHead)
         start = max(0, after, newest - MOST_LOOKED_AT if last else 0)
         until = min(start + MOST_LOOKED_AT, newest)
-        met = self.entries[bisect_right(self.entries, start, key=_NUMBER) :]
+        met = self.audit_log[bisect_right(self.audit_log, start, key=attrgetter("number")) :]
         found = [entry for entry in met if entry.number <= until and wanted.fits(entry)]
         if last:
             return AuditRows(found[max(0, len(found) - limit) :], None, head)

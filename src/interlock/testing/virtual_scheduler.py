@@ -283,7 +283,7 @@ class VirtualScheduler:
 
     def deliveries(self) -> list[DeliveryInfo]:
         """Return every webhook that is owed, in order; nobody sends them."""
-        return [delivery_info(delivery) for delivery in self._store.stored.all(Delivery).values()]
+        return [delivery_info(delivery) for delivery in self._store.all_of(Delivery).values()]
 
     def fired(self, job: str) -> list[datetime]:
         """Return the times at which runs of a job started, in order."""
