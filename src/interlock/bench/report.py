@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from interlock.error import BadValue
+from interlock.error_lines import say as say
 
 ReportRow = tuple[str, str, str]  # what, figure and ratio
 
@@ -66,10 +67,6 @@ def percentile(values: list[float], share: float) -> float:
 
 def rounded(value: float) -> float:
     return round(value) if value >= 100 else round(value, 3)
-
-
-def say(text: str) -> None:
-    Console(stderr=True).print(text, highlight=False)
 
 
 @contextmanager

@@ -16,9 +16,11 @@ DEEPEST = 20
 LONGEST_NAME = 300  # characters of a path; every value has its whole path in memory
 NO_ALIASES = "anchors and aliases ('&', '*') are not supported; put a value that begins with one in quotes"
 
-_NOTHING = re.compile(r"~|null|Null|NULL|")
-_YES = re.compile(r"true|True|TRUE")
-_NO = re.compile(r"false|False|FALSE")
+_WORDS: dict[str, bool | None] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
 _WHOLE = re.compile(r"[-+]?[0-9]{1,30}")
 _FRACTION = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]{1,3})?")
 
@@ -146,10 +148,8 @@ class _Builder:
 
 def scalar(text: str) -> Any:
     """Return the value of an unquoted text."""
-    if _NOTHING.fullmatch(text):
-        return None
-    if _YES.fullmatch(text) or _NO.fullmatch(text):
-        return bool(_YES.fullmatch(text))
+    if text in _WORDS:
+        return _WORDS[text]
     if _WHOLE.fullmatch(text):
         return int(text)
     return float(text) if _FRACTION.fullmatch(text) else text

@@ -18,7 +18,7 @@ POLICY_FIELDS = settable(PolicyDocument)
 
 def read_policy(document: Document) -> Policy:
     found = PolicyDocument(**read_fields(POLICY_FIELDS, document.values, document.place))
-    faults = [*_repeated_ids(found, document), *_bad_expressions(found), *_unknown_rules(found)]
+    faults = list(_faults(found, document))
     for path, fault in faults:
         document.refuse(path, f"{path}: {fault}")
     if faults:
@@ -26,28 +26,21 @@ def read_policy(document: Document) -> Policy:
     return Policy(found)
 
 
-def _repeated_ids(policy: PolicyDocument, document: Document) -> Iterator[tuple[str, str]]:
+def _faults(policy: PolicyDocument, document: Document) -> Iterator[tuple[str, str]]:
+    """Yield the paths of rules with a name given before or a bad expression, and of cases with an unknown rule."""
     first: dict[str, str] = {}
     for place, rule in enumerate(policy.rules):
         path = f"rules[{place}].id"
         if first.setdefault(rule.id, path) != path:
             yield path, f"{shown(rule.id)} is declared twice, first at {document.spot(first[rule.id])}"
-
-
-def _bad_expressions(policy: PolicyDocument) -> Iterator[tuple[str, str]]:
-    for place, rule in enumerate(policy.rules):
         try:
             if rule.when is not None:
                 compiled(rule.when)
         except BadExpression as error:
             yield f"rules[{place}].when", str(error)
-
-
-def _unknown_rules(policy: PolicyDocument) -> Iterator[tuple[str, str]]:
-    known = [rule.id for rule in policy.rules]
     for place, case in enumerate(policy.cases):
-        if case.rule and case.rule not in known:
-            yield f"cases[{place}].rule", f"there is no rule {shown(case.rule)}{did_you_mean(case.rule, known)}"
+        if case.rule and case.rule not in first:
+            yield f"cases[{place}].rule", f"there is no rule {shown(case.rule)}{did_you_mean(case.rule, first)}"
 
 
 def only_policy(

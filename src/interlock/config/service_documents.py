@@ -136,7 +136,9 @@ def declare_service(
         child = spec.Container(name=name, **options, **_container(container))
     else:
         command = LATER if process is None else Command().check(process, FieldPath("process"))
-        child = spec.Process(name=name, command=command, **options | _folder(options))
+        if isinstance(cwd := options.get("cwd"), str) and cwd:
+            options["cwd"] = os.path.abspath(cwd)
+        child = spec.Process(name=name, command=command, **options)
     if function is not None:
         takes_context(name, function)
     return _declared(child, group, spot, function)
@@ -165,11 +167,6 @@ def _declared(child: spec.Child, group: object, spot: Spot, function: Callable[.
         group_spot=spot,
         function=function,
     )
-
-
-def _folder(options: Mapping[str, Any]) -> dict[str, str]:
-    cwd = options.get("cwd")
-    return {"cwd": os.path.abspath(cwd)} if isinstance(cwd, str) and cwd else {}
 
 
 def _container(container: object) -> dict[str, Any]:

@@ -80,6 +80,12 @@ class Address(Kind):
             return None
         return (host, int(port)) if int(port) <= 65535 else None
 
+    @classmethod
+    def checked(cls, text: str) -> tuple[str, int]:
+        parts = cls.parts(text)
+        assert parts is not None, text
+        return parts
+
     def schema(self) -> Schema:
         host = r"(\[[^\[\]/@\s]+\]|[^:\[\]/@\s]+)"
         port = "([0-5]?[0-9]{1,4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"

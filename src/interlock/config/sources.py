@@ -82,8 +82,10 @@ class FromApp(msgspec.Struct, frozen=True, kw_only=True):
 NO_APP = FromApp()
 
 
-def of_app(target: str, again: bool = False) -> FromApp:
-    """Import the app; raise `CannotImport`."""
+def of_app(target: str | None, again: bool = False) -> FromApp:
+    """Import the app, if there is one; raise `CannotImport`."""
+    if target is None:
+        return NO_APP
     return declared_by(load_app_again(target) if again else load_app(target), target)
 
 

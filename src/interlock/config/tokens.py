@@ -42,10 +42,9 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
         if self.sha256 is not None:
             digest = bytes.fromhex(self.sha256)
         elif self.env is not None:
-            kind = SECRET
             text = os.environ.get(self.env, "")
-            if not kind.pattern.fullmatch(text):
-                raise BadValue(f"tokens: {self.name}: env", self.env, f"a variable with {kind.expected}")
+            if not SECRET.pattern.fullmatch(text):
+                raise BadValue(f"tokens: {self.name}: env", self.env, f"a variable with {SECRET.expected}")
             digest = digest_of(text)
         else:
             digest = digest_of(self.token or "")

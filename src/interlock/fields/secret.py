@@ -91,9 +91,9 @@ def as_json(value: object) -> Any:
 
 def from_json(value: Any, where: str = "", depth: int = 0) -> Any:
     """Return a copy of a JSON value with a `Secret` in place of each marked one."""
+    if depth > DEEPEST and type(value) in (dict, list):
+        raise BadSecret(f"nested deeper than {DEEPEST}")
     if type(value) is dict:
-        if depth > DEEPEST:
-            raise BadSecret(f"nested deeper than {DEEPEST}")
         if MARK in value:
             if len(value) != 1 or type(value[MARK]) is not str:
                 place = f"argument {where.removeprefix('.')!r}: " if where else ""
@@ -101,8 +101,6 @@ def from_json(value: Any, where: str = "", depth: int = 0) -> Any:
             return Secret(value[MARK])
         return {key: from_json(item, f"{where}.{key}", depth + 1) for key, item in value.items()}
     if type(value) is list:
-        if depth > DEEPEST:
-            raise BadSecret(f"nested deeper than {DEEPEST}")
         return [from_json(item, f"{where}[{place}]", depth + 1) for place, item in enumerate(value)]
     return value
 

@@ -41,8 +41,7 @@ class TenantSpec(Checked, frozen=True, kw_only=True):
         Mapping[str, str], doc("Labels of its runs; those of the job and of the submit win."), LABELS
     ] = {}
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check(self) -> None:
         if self.burst is not None and self.rate is None:
             raise BadUse("burst", f"{self.burst} is given without rate; give both, or neither")
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, get_args
 
 import msgspec
-from msgspec import Meta
 
 from interlock.fields import field_types as kinds
 from interlock.fields.environment import Environment
@@ -133,9 +132,9 @@ class JobRun(Checked, frozen=True, kw_only=True):
 
     process: Annotated[
         tuple[str, ...] | None,
-        Meta(
-            description="A program and its arguments. It reads the payload from its standard input, its exit code "
-            "decides, and the log is what it prints."
+        doc(
+            "A program and its arguments. It reads the payload from its standard input, its exit code decides, and the "
+            "log is what it prints."
         ),
         kinds.Command(),
     ] = None

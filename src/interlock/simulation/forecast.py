@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 from random import Random
 
 from interlock.core.timetable import table
-from interlock.core.timetable import table as schedule_table
 from interlock.engine.catalog import Catalog, CatalogEntry
 from interlock.model.job import Job
 from interlock.simulation.forecast_model import Forecast, Plan, TooManyRuns
@@ -82,5 +81,5 @@ def _store(jobs: Sequence[Job], plan: Plan, record: ForecastRecord) -> Recording
     for job in jobs:
         if job.schedule is not None and job.schedule.cron is not None:
             first = table.following(job.schedule, plan.start, before)
-            store.schedules[job.id] = schedule_table.TimetableEntry(job, 0, plan.start, before, first).row()
+            store.schedules[job.id] = table.TimetableEntry(job, 0, plan.start, before, first).row()
     return store

@@ -4,8 +4,11 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from math import inf
 
+import msgspec
+
 from interlock.core.decisions import Batch
 from interlock.fields.duration import span
+from interlock.fields.field import copy_fields
 from interlock.model.job import Job
 from interlock.model.lane import MAIN
 from interlock.model.letter import DeadLetter
@@ -53,22 +56,19 @@ class RecordingStore(MemoryStore):
         self._events = [StoredEvent(position, run_id, "", "", [])]
 
 
-class _RunLife:
+class _RunLife(msgspec.Struct):
     """A run that has not ended."""
 
-    __slots__ = ("admitted", "attempts", "beside", "due", "held_by", "is_guarded", "job_id", "lane", "nominal", "out")
-
-    def __init__(self, job_id: str, nominal: float, due: float, lane: "_Slots") -> None:
-        self.job_id = job_id
-        self.nominal = nominal
-        self.due = due
-        self.lane = lane
-        self.admitted: float | None = None  # when it joined the queue of its lane
-        self.out: float | None = None  # when a worker first got it
-        self.held_by = model.WORKER  # cause of its wait in that queue
-        self.attempts = 0
-        self.beside = 0
-        self.is_guarded = False  # whether its constraints were checked
+    job_id: str
+    nominal: float
+    due: float
+    lane: "_Slots"
+    admitted: float | None = None  # when it joined the queue of its lane
+    out: float | None = None  # when a worker first got it
+    held_by: str = model.WORKER  # cause of its wait in that queue
+    attempts: int = 0
+    beside: int = 0
+    is_guarded: bool = False  # whether its constraints were checked
 
     def wait(self) -> tuple[float, str | None]:
         """Return the seconds it waited to start, and the main cause."""
@@ -79,38 +79,37 @@ class _RunLife:
         return round(self.out - self.due, 3), held_before if by_previous > self.out - self.admitted else self.held_by
 
 
-class _Slots:
+class _Slots(msgspec.Struct):
     """The slots of a lane: the number taken, and the time without a free one."""
 
-    def __init__(self, name: str, limit: int, until: float) -> None:
-        self.name = name
-        self.limit = limit
-        self.taken = self.most = 0
-        self.most_at: float | None = None
-        self._full = 0.0
-        self._until = until
-        self._full_since: float | None = None
+    name: str
+    limit: int
+    until: float
+    taken: int = 0
+    most: int = 0
+    most_at: float | None = None
+    full: float = 0.0
+    full_since: float | None = None
 
     def take(self, at: float) -> None:
         self.taken += 1
-        if self.taken > self.most and at < self._until:
+        if self.taken > self.most and at < self.until:
             self.most, self.most_at = self.taken, at
         if self.taken == self.limit:
-            self._full_since = at
+            self.full_since = at
 
     def give_back(self, at: float) -> None:
         self._count_full(at)
         self.taken -= 1
 
     def _count_full(self, at: float) -> None:
-        if self._full_since is not None:
-            self._full += max(0.0, min(at, self._until) - self._full_since)
-            self._full_since = None
+        if self.full_since is not None:
+            self.full += max(0.0, min(at, self.until) - self.full_since)
+            self.full_since = None
 
     def forecast(self) -> model.LaneForecast:
-        self._count_full(self._until)
-        full = round(self._full, 3)
-        return model.LaneForecast(name=self.name, limit=self.limit, most=self.most, most_at=self.most_at, full=full)
+        self._count_full(self.until)
+        return copy_fields(model.LaneForecast, self, full=round(self.full, 3))
 
 
 class ForecastRecord:

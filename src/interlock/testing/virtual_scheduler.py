@@ -57,7 +57,6 @@ from interlock.worker.definition import Definition
 T = TypeVar("T")
 FilePath = str | os.PathLike[str]
 
-MOST_DELIVERIES = 100_000
 LONGEST = 366 * 86400.0  # seconds of virtual time to wait for a run that does not end
 MOST_CANCELS = 10  # cancels of a task that was left behind
 START = "2030-01-01T00:00:00Z"

@@ -3,7 +3,6 @@
 import logging
 import os
 from pathlib import Path
-from typing import cast
 
 from interlock.buses.open import open_listener, open_remote
 from interlock.config import ClientSettings, Settings
@@ -31,7 +30,7 @@ def bus_for_workers(settings: Settings) -> Bus | None:
         if not Path(name).is_file():
             raise BadConfig(f"{field}: there is no file {name}; make it with: {MAKE}")
     try:
-        bus = open_listener(_parts(settings.listen_workers), certificate, key, grants)
+        bus = open_listener(Address.checked(settings.listen_workers), certificate, key, grants)
     except OSError as error:
         raise BadConfig(f"worker_cert, worker_key: {certificate} and {key} cannot be used: {_reason(error)}") from error
     if os.stat(key).st_mode & 0o007:
@@ -46,7 +45,7 @@ def bus_to_scheduler(settings: ClientSettings) -> Bus | None:
     if settings.ca is not None and settings.fingerprint is not None:
         raise BadUse("fingerprint", "cannot be combined with ca: a pinned certificate needs none")
     try:
-        return open_remote(_parts(settings.connect), settings.ca, settings.fingerprint, _token(settings))
+        return open_remote(Address.checked(settings.connect), settings.ca, settings.fingerprint, _token(settings))
     except OSError as error:
         raise BadValue("ca", settings.ca, f"a file with certificates ({_reason(error)})") from error
 
@@ -63,10 +62,6 @@ def _token(settings: ClientSettings) -> str:
     if not SECRET.pattern.fullmatch(text):
         raise BadValue("worker_token_file", settings.worker_token_file, f"a file with {SECRET.expected}")
     return text
-
-
-def _parts(address: str) -> tuple[str, int]:
-    return cast(tuple[str, int], Address.parts(address))
 
 
 def _reason(error: OSError) -> str:

@@ -377,10 +377,6 @@ class Scheduler:
             await self.elsewhere.close()
         await self.store.close()
 
-    def stop_at_once(self) -> None:
-        """Make the present `stop` end at once."""
-        self.tree.kill()
-
     async def wait(self) -> None:
         """Wait until everything is stopped; raise if the engine has failed."""
         exit = await self.tree.wait()

@@ -14,7 +14,7 @@ from interlock.cli.draw.zones import ZoneOption, zone_for, zone_name
 from interlock.cli.shared.options import Flags, JsonOption, argument, switch, takes
 from interlock.cli.shared.output import WrongUsage
 from interlock.config.documents import Faults, read
-from interlock.config.sources import NO_APP, build, of_app
+from interlock.config.sources import build, of_app
 from interlock.core.timetable.table import first_time
 from interlock.error import BadConfig, ExitCode
 from interlock.error_lines import say
@@ -52,14 +52,14 @@ def command(
     if not settings.files and settings.app is None:
         raise WrongUsage("PATH: missing; give the files and folders to check, or an app with -A")
     with redirect_stdout(sys.stderr):  # the app's own output
-        app = NO_APP if settings.app is None else of_app(settings.app)
+        app = of_app(settings.app)
     faults, now, loaded = Faults(settings.strict, not without_env), time.time(), None
     with suppress(BadConfig):
         loaded = build(read(settings.files, faults), faults, app, now, settings.every_lane())
-    declared = (
-        [(definition.job, definition.where) for definition in app.definitions.values()] if loaded is not None else []
-    )
-    declared += [(job.job, job.source) for job in (loaded.jobs if loaded is not None else ())]
+    declared: list[tuple[Job, str]] = []
+    if loaded is not None:
+        declared += ((definition.job, definition.where) for definition in app.definitions.values())
+        declared += ((job.job, job.source) for job in loaded.jobs)
     jobs = [DeclaredJob(job.id, str(job.schedule or ""), next_fire(job, now), where) for job, where in declared]
     zone = zone_for(tz, [job.schedule for job, _ in declared])
     fires = Form(lambda at, now: f"{when(at, now, zone)} ({ago(at, now)})", exact)

@@ -273,19 +273,17 @@ def repair(path: str, target: str) -> Iterator[DoctorFinding]:
 def app_and_files(settings: Settings) -> Iterator[DoctorFinding]:
     """Check app and files together: the app is imported once, and declares services too."""
     found: FromApp | None = None
-    if settings.app is None:
+    try:
+        with redirect_stdout(sys.stderr):  # the app's own output
+            found = of_app(settings.app)
+    except InterlockError as error:
+        yield fail("app", str(error), "run the command in the folder of the module, and fix what it reports")
+    if found is NO_APP:
         yield ok("app", "not given; name it with -A MODULE:VARIABLE")
-        found = NO_APP
-    else:
-        try:
-            with redirect_stdout(sys.stderr):  # the app's own output
-                found = of_app(settings.app)
-            is_empty = not found.definitions and not found.services
-            text = f"{found.target} has {'no' if is_empty else len(found.definitions)} jobs"
-            yield judge("app", is_empty, text, "define one with @app.job('name')", "warning")
-        except InterlockError as error:
-            fix = "run the command in the folder of the module, and fix what it reports"
-            yield fail("app", str(error), fix)
+    elif found is not None:
+        is_empty = not found.definitions and not found.services
+        text = f"{found.target} has {'no' if is_empty else len(found.definitions)} jobs"
+        yield judge("app", is_empty, text, "define one with @app.job('name')", "warning")
     yield from _declared(settings, found)
 
 

@@ -16,7 +16,7 @@ from interlock.cli.shared.output import WrongUsage
 from interlock.config import Resolved
 from interlock.config.job_documents import named_jobs
 from interlock.config.resolve import DEFAULT
-from interlock.config.sources import NO_APP, Loaded, load, of_app
+from interlock.config.sources import Loaded, load, of_app
 from interlock.error import BadConfig, BadDuration, BadValue, Repeated
 from interlock.error_lines import say
 from interlock.fields.duration import seconds
@@ -97,7 +97,7 @@ def _declarations(resolved: Resolved) -> tuple[dict[str, Job], Loaded]:
     files, target = resolved.settings.files, resolved.settings.app
     if not files and target is None:
         raise WrongUsage("PATH: missing; give files and folders with jobs, or an app with -A")
-    app = NO_APP if target is None else of_app(target)
+    app = of_app(target)
     loaded = load(files, app)
     every = [*(definition.job for definition in app.definitions.values()), *(job.job for job in loaded.jobs)]
     known = {job.id: job for job in every}

@@ -5,31 +5,21 @@ from typing import Annotated
 
 import typer
 
+from interlock.cli.shared import completion
+from interlock.cli.shared.options import argument, option, switch
+
 KINDS = ("crontab", "celery-beat", "apscheduler", "systemd")
 
 
 def command(
-    kind: Annotated[
-        str,
-        typer.Argument(
-            metavar="KIND",
-            help=f"{', '.join(KINDS[:-1])} or {KINDS[-1]}.",
-            autocompletion=lambda incomplete: [kind for kind in KINDS if kind.startswith(incomplete)],
-        ),
-    ],
-    file: Annotated[str, typer.Argument(metavar="FILE", help="File to read; '-' is standard input.")],
+    kind: Annotated[str, argument("KIND", f"{', '.join(KINDS[:-1])} or {KINDS[-1]}.", completion.of(*KINDS))],
+    file: Annotated[str, argument("FILE", "File to read; '-' is standard input.")],
     output: Annotated[
-        str | None,
-        typer.Option(
-            "--output", "-o", metavar="PATH", help="File to write, or folder for it. Default: standard output."
-        ),
+        str | None, option("PATH", "File to write, or folder for it. Default: standard output.", "--output", "-o")
     ] = None,
-    tz: Annotated[
-        str | None, typer.Option(metavar="ZONE", help="Time zone of times without one. Default: this machine's.")
-    ] = None,
+    tz: Annotated[str | None, option("ZONE", "Time zone of times without one. Default: this machine's.")] = None,
     system: Annotated[
-        bool,
-        typer.Option("--system", help="Read a crontab with a user on each line, like /etc/crontab and /etc/cron.d."),
+        bool, switch("Read a crontab with a user on each line, like /etc/crontab and /etc/cron.d.", "--system")
     ] = False,
 ) -> None:
     """Write job files from a crontab, a Celery beat schedule, an APScheduler program or a systemd timer.
@@ -40,14 +30,12 @@ def command(
     from importlib import import_module
 
     from interlock.cli.draw.zones import named_zone, zone_name
-    from interlock.cli.shared.output import WrongUsage
+    from interlock.cli.shared.output import WrongUsage, check_choice
     from interlock.error import BadUse, BadValue, shown
     from interlock.error_lines import say
-    from interlock.fields.field_types import did_you_mean
     from interlock.importers.draft import Imported, ImportSource, write
 
-    if kind not in KINDS:
-        raise BadValue("KIND", kind, f"one of {', '.join(KINDS)}{did_you_mean(kind, KINDS)}")
+    check_choice("KIND", kind, KINDS)
     if system and kind != "crontab":
         raise WrongUsage("--system: only for a crontab")
     named_zone(zone := tz or zone_name(None))

@@ -4,8 +4,7 @@ import time
 from collections import Counter
 from typing import Annotated, NamedTuple
 
-from interlock.cli.check.policy_files import policy_of
-from interlock.cli.check.policy_runs import MASKED_NOTE, recorded_verdict, request_of_run
+from interlock.cli.check.policy_inputs import MASKED_NOTE, policy_of, recorded_verdict, request_of_run
 from interlock.cli.check.policy_test import FilesArgument
 from interlock.cli.draw.listing import PIPE, SCREEN, Column, Listing
 from interlock.cli.shared.options import FINDING, Flags, JsonOption, option, takes

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from typing import Annotated, Any
 
 from interlock.cli.act.submit import ParameterOption, PayloadOption
-from interlock.cli.check.policy_files import policy_of
-from interlock.cli.check.policy_runs import MASKED_NOTE, request_of_run
+from interlock.cli.check.policy_inputs import MASKED_NOTE, policy_of, request_of_run
 from interlock.cli.draw.listing import facts
 from interlock.cli.draw.tables import plain, present, tabbed
 from interlock.cli.shared.options import FINDING, Flags, JsonOption, argument, option, takes

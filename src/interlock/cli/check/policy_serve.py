@@ -7,7 +7,7 @@ import ssl
 from pathlib import Path
 from typing import Annotated
 
-from interlock.cli.check.policy_files import required
+from interlock.cli.check.policy_inputs import required
 from interlock.cli.draw.format import policy_line
 from interlock.cli.shared.options import argument, option, switch
 from interlock.cli.shared.output import WrongUsage

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from interlock.cli.check.policy_files import policy_of
+from interlock.cli.check.policy_inputs import policy_of
 from interlock.cli.draw.listing import PIPE, SCREEN, Column, Listing
 from interlock.cli.shared.options import Flags, JsonOption, argument, takes
 from interlock.error import ExitCode

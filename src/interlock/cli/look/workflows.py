@@ -9,9 +9,9 @@ from interlock.cli.draw.listing import AGE, COUNT, Column, Listing, piped
 from interlock.cli.draw.tables import console, json_text
 from interlock.cli.shared import completion
 from interlock.cli.shared.options import FINDING, Flags, JsonOption, option, switch, takes
+from interlock.cli.shared.output import check_choice
 from interlock.cli.shared.server import at_least_one, client_of
 from interlock.cli.shared.short_ids import with_short_ids
-from interlock.error import BadValue
 from interlock.model.workflow_info import WorkflowInfo, WorkflowStatus
 
 COLOURS = {WorkflowStatus.CLOSING: "yellow", WorkflowStatus.ROLLING_BACK: "magenta", WorkflowStatus.HALTED: "red"}
@@ -51,8 +51,7 @@ def command(
     Piped: run, workflow, tenant, status, start, steps that have ended, steps that have not, and the wait, separated by
     tabs."""
     at_least_one("--limit", limit)
-    if status is not None and status not in list(WorkflowStatus):
-        raise BadValue("--status", status, f"one of {', '.join(WorkflowStatus)}")
+    check_choice("--status", status, WorkflowStatus)
     with client_of(flags) as client:
         find = partial(client.workflows, job=job, tenant=tenant, status=status, steps=steps)
         if watch and sys.stdout.isatty() and not json:

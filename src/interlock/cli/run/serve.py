@@ -19,7 +19,7 @@ from interlock.cli.run.next_steps import how_to_begin, next_steps
 from interlock.cli.shared.output import mute
 from interlock.client.submission import submit
 from interlock.config import Resolved
-from interlock.config.sources import NO_APP, Loaded, load, of_app
+from interlock.config.sources import FromApp, Loaded, load, of_app
 from interlock.error import BadConfig, CannotStart, InterlockError, UnknownJob
 from interlock.error_lines import say
 from interlock.fields import payload
@@ -39,15 +39,14 @@ def serve(resolved: Resolved, jobs: list[str], table: bool) -> None:
     settings = resolved.settings
     log_to_stderr(settings.log_level, settings.log_format)
     _check_settings(resolved)
-    app = NO_APP if settings.app is None else of_app(settings.app)
+    app = of_app(settings.app)
 
-    def read() -> Loaded:
+    def read(app: FromApp = app) -> Loaded:
         return load(settings.files, app, settings.strict, settings.every_lane())
 
     def read_again() -> Loaded:
-        found = NO_APP if settings.app is None else of_app(settings.app, again=True)
-        loaded = load(settings.files, found, settings.strict, settings.every_lane())
-        return msgspec.structs.replace(loaded, definitions=found.definitions)
+        found = of_app(settings.app, again=True)
+        return msgspec.structs.replace(read(found), definitions=found.definitions)
 
     if settings.dev:
         # A second change within a second would go unnoticed behind a compiled file.
@@ -118,7 +117,7 @@ async def _serve(
                 else f"stopping: runs have {scheduler.settings.drain:g}s to end; Ctrl-C again stops them now"
             )
         else:
-            scheduler.stop_at_once()
+            scheduler.tree.kill()
 
     # Before anything opens: a signal during the start must not leave a half-open scheduler.
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -69,7 +69,7 @@ def command(
 
 def _hosts(settings: Settings, given: list[str]) -> list[str]:
     """Return the names for the certificate; the first is the one to connect to."""
-    listen, _ = Address.parts(settings.listen_workers or LISTEN) or ("", 0)
+    listen, _ = Address.checked(settings.listen_workers or LISTEN)
     return list(dict.fromkeys([*given, *([] if _is_any(listen) else [listen]), socket.gethostname(), "localhost"]))
 
 

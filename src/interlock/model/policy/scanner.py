@@ -98,7 +98,9 @@ PATTERN = Pattern(
     accepts=lambda text: len(text) <= LONGEST_PATTERN,
 )
 KEYWORD = Word(r"[^\x00-\x1f]*[^\x00-\x20][^\x00-\x1f]*", "a word or phrase on one line")
-GLOB = Word(r"[\w.+*?/\[\]!-]{1,200}", "a content type such as text/*")
+TYPES = Texts(
+    Word(r"[\w.+*?/\[\]!-]{1,200}", "a content type such as text/*"), expected="a list of content types", make=tuple
+)
 PERSONAL_KIND = Word("|".join(PERSONAL), f"one of {', '.join(PERSONAL)}")
 
 K = ScannerKind
@@ -140,14 +142,8 @@ class ScannerSpec(Checked, frozen=True, kw_only=True, omit_defaults=True):
     ] = ()  # fmt: skip
     ignore_case: Annotated[bool, doc("For `keywords`: whether upper and lower case are the same.")] = True
     max: Annotated[Bytes | None, doc("For `size`: largest result."), Size(1, LARGEST)] = None
-    allow: Annotated[
-        Names, doc("For `content_type`: globs of allowed types; any other type is a finding."),
-        Texts(GLOB, expected="a list of content types", make=tuple),
-    ] = ()  # fmt: skip
-    deny: Annotated[
-        Names, doc("For `content_type`: globs of types that are findings."),
-        Texts(GLOB, expected="a list of content types", make=tuple),
-    ] = ()  # fmt: skip
+    allow: Annotated[Names, doc("For `content_type`: globs of allowed types; any other type is a finding."), TYPES] = ()
+    deny: Annotated[Names, doc("For `content_type`: globs of types that are findings."), TYPES] = ()
     name: Annotated[str | None, doc("For `python`: name of a function declared with `@app.scanner`."), WORD] = None
 
     def check(self) -> None:

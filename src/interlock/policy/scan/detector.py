@@ -35,15 +35,9 @@ class Detectors:
     # One alternation instead of `re2.Set`, which reports no match if it runs out of memory.
     @cached_property
     def prefilter(self) -> Callable[[bytes], object]:
-        found: Callable[[bytes], object] = compile_re2(self.hints, capture=False).search
+        hints = dict.fromkeys(detector.hint or detector.pattern for detector in self.detectors)
+        found: Callable[[bytes], object] = compile_re2("|".join(f"(?:{hint})" for hint in hints), capture=False).search
         return found
-
-    @property
-    def hints(self) -> str:
-        return "|".join(
-            f"(?:{fromkey})"
-            for fromkey in dict.fromkeys(detector.hint or detector.pattern for detector in self.detectors)
-        )
 
     @cached_property
     def _compiled(self) -> list[tuple[Detector, Any]]:

@@ -1,20 +1,51 @@
-"""Requests to a policy, rebuilt from the runs that a server shows."""
+"""What the commands on policies judge by, and what they judge: the policy in files, and requests rebuilt from the runs
+that a server shows."""
 
+import sys
+from collections.abc import Sequence
+from contextlib import redirect_stdout
 from functools import cache
 
 import msgspec
 
+from interlock.cli.shared.options import Flags
+from interlock.cli.shared.output import WrongUsage
 from interlock.client.http.client import Client
-from interlock.error import UnknownJob
+from interlock.config.sources import Loaded, load, of_app
+from interlock.error import BadConfig, UnknownJob
+from interlock.error_lines import say
 from interlock.fields.field import copy_fields
+from interlock.fields.safe_text import safe
 from interlock.fields.secret import has_secret
 from interlock.interface.run_view import RunDetail
 from interlock.model.job import Job
 from interlock.model.job_info import JobInfo
 from interlock.model.policy.verdict import PolicyRequest, Ruling, Verdict
 from interlock.model.run import all_submitters
+from interlock.policy.policy import Policy
 
 MASKED_NOTE = "note: secrets in payloads are masked, so rules that look at the payload may decide otherwise for the run"
+
+
+def policy_of(flags: Flags, paths: Sequence[str] | None) -> tuple[Policy, dict[str, Job]]:
+    """Return the policy of the files, and the jobs that they and the app declare."""
+    settings = flags.given(files=paths or None).resolve().settings
+    if not settings.files:
+        raise WrongUsage("PATH: missing; give the file with the policy")
+    with redirect_stdout(sys.stderr):  # the app's own output
+        app = of_app(settings.app)
+    loaded = load(settings.files, app, settings.strict)
+    for warning in loaded.warnings:
+        say(f"warning: {safe(warning)}")
+    policy = required(loaded, settings.files)
+    jobs = [*(definition.job for definition in app.definitions.values()), *(job.job for job in loaded.jobs)]
+    return policy, {job.id: job for job in jobs}
+
+
+def required(loaded: Loaded, files: Sequence[str]) -> Policy:
+    if loaded.policy is None:
+        raise BadConfig(f"{', '.join(files)}: no document has 'kind: Policy'")
+    return loaded.policy
 
 
 def request_of_run(client: Client, run: RunDetail) -> PolicyRequest:
