@@ -132,6 +132,24 @@ def test_runs_under_way_say_what_they_wait_for(server: Server, build: str) -> No
     assert "no workflow is under way" in in_a_terminal(server.folder, "workflows")
 
 
+@pytest.mark.behaviour("WFL-7", "RUN-23")
+def test_a_run_begins_again_with_a_step(server: Server, build: str) -> None:
+    (again, old), *more = rows(server, "retry", build, "--from", "ship")
+    assert (old, more) == (build, [])
+    assert ask(server, "show", again, "--wait").returncode == 0
+    jobs = {step["id"].removeprefix(again): step["job_id"] for step in steps(server, again)["steps"]}
+    assert jobs.pop("@ship") == "build.ship"
+    assert jobs == dict.fromkeys(["@fetch", "@test", "@lint", "@mend"], "interlock.taken_over")
+    answer = server.local.post(f"/api/v1/runs/{build}/retry", {"from": "mend"})
+    assert (answer.status, answer.json["detail"].partition(";")[0]) == (400, "from: 'mend' runs only after an error")
+    answer = server.local.post(f"/api/v1/runs/{build}/cancel", {"from": "ship"})
+    assert (answer.status, answer.code) == (400, "unknown_field")
+    refused(server, "retry", build, "--from", "shop", exit_code=2, says="did you mean 'ship'?", code="bad_value")
+    refused(
+        server, "retry", "--all", "--from", "ship", exit_code=2, says="--from: name the runs to retry", code="usage"
+    )
+
+
 def test_columns_of_a_graph() -> None:
     graph = StepGraph(needs={"a": [], "b": ["a"], "c": ["b", "a"], "d": ["a"]}, on_error={"mend": ["b", "d"]})
     assert layers_of(graph) == [["a"], ["b", "d"], ["c", "mend"]]

@@ -146,7 +146,7 @@ class RunHandlers:
     release = hold
 
     async def retry(self, call: HttpCall[RetryRun]) -> ActedOn:
-        return await self._act(call, RunAction.RETRY, key=call.key or "")
+        return await self._act(call, RunAction.RETRY, key=call.key or "", from_step=call.request.from_step or "")
 
     async def _act(self, call: HttpCall[Any], action: RunAction, **more: Any) -> ActedOn:
         request, caller = call.request, call.caller.name

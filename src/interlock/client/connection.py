@@ -132,8 +132,9 @@ class Connection(Endpoint, RunAccess):
         request = r.ActOnRun(0, action, run_id, reason, cascade=cascade, compensate=compensate)
         return (await self.ask(request)).state
 
-    async def retry(self, run_id: str, reason: str = "") -> RunHandle[Any]:
-        request = r.ActOnRun(0, RunAction.RETRY, run_id, reason, key=os.urandom(16).hex(), parent=present_claim())
+    async def retry(self, run_id: str, reason: str = "", from_step: str | None = None) -> RunHandle[Any]:
+        key, claim = os.urandom(16).hex(), present_claim()
+        request = r.ActOnRun(0, RunAction.RETRY, run_id, reason, key=key, parent=claim, from_step=from_step or "")
         return RunHandle((await self.ask(request)).run_id, self)
 
     async def get(self, run_id: str) -> RunDetail:

@@ -63,8 +63,8 @@ class RunAccess(ABC):
         has made; with `compensate`, let a workflow undo its steps."""
 
     @abstractmethod
-    async def retry(self, run_id: str, reason: str = "") -> "RunHandle[Any]":
-        """Run an ended run again; return a handle on the new run."""
+    async def retry(self, run_id: str, reason: str = "", from_step: str | None = None) -> "RunHandle[Any]":
+        """Run an ended run again; return a handle on the new run. A workflow may begin with a step."""
 
     @abstractmethod
     async def get(self, run_id: str) -> RunDetail: ...
@@ -146,9 +146,10 @@ class RunHandle(Generic[T]):
         """Let a held run start."""
         return await self._access.act_on_run(RunAction.RELEASE, self.id, reason)
 
-    async def retry(self, reason: str = "") -> "RunHandle[T]":
-        """Run the ended run again; return a handle on the new run. `RunNotEnded` if it has not ended."""
-        return RunHandle((await self._access.retry(self.id, reason)).id, self._access, self._result_type)
+    async def retry(self, reason: str = "", from_step: str | None = None) -> "RunHandle[T]":
+        """Run the ended run again; return a handle on the new run. `RunNotEnded` if it has not ended. A workflow begins
+        with `from_step`, and takes over the steps before it with their results."""
+        return RunHandle((await self._access.retry(self.id, reason, from_step)).id, self._access, self._result_type)
 
     async def info(self) -> RunDetail:
         """Return the run as it is now, with payload, result and figures; secrets are masked."""

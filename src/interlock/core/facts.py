@@ -26,6 +26,7 @@ class Needs(msgspec.Struct):
     passed: dict[str, tuple[str, float]] = {}  # run id → job and time, for runs before the schedule's cursor
     runs: dict[str, None] = {}  # ids of runs that are needed whole
     versions: dict[str, None] = {}  # versions of jobs, beside `runs`
+    steps: dict[str, None] = {}  # workflow runs whose ended steps are needed whole; they are among `runs` too
     latest: dict[str, None] = {}  # jobs whose latest fire time is needed
     retries: dict[tuple[str, str], None] = {}  # runs to retry, and the keys of the new runs in their tenants
     records: dict[tuple[type[Record], str], None] = {}  # kinds and ids
@@ -59,6 +60,7 @@ class Facts(msgspec.Struct):
     states: dict[str, State | None] = {}  # requested run → its state; succeeded if pruned, None if unknown
     runs: dict[str, Run] = {}
     pruned: set[str] = set()  # requested runs that were pruned
+    steps: dict[str, list[Run] | None] = {}  # with the items that have a compensation; None if they are too large
     versions: dict[str, Job] = {}
     latest: dict[str, float] = {}  # job → its latest fire time with a run, if in the future
     records: dict[tuple[str, str], Record] = {}  # by kind and id

@@ -7,12 +7,16 @@ from msgspec.structs import replace
 
 from interlock.core.facts import Facts, Needs
 from interlock.core.sessions.session import memo_name
+from interlock.core.workflows.take_over import MOST_BYTES
 from interlock.fields import payload
+from interlock.model.facets import StepFacet
 from interlock.model.letter import CODE_OF, DeadLetter
 from interlock.model.record import Memo, Record
 from interlock.model.run import Run
 from interlock.model.state import State
 from interlock.ports.store import MOST_PRUNED, Lookup, Store
+
+STEPS = 50  # steps that are read at once, each with a payload and a result of up to 1 MiB
 
 
 async def read(needs: Needs, store: Store, now: float) -> Facts:
@@ -33,6 +37,8 @@ async def read(needs: Needs, store: Store, now: float) -> Facts:
         known = (await store.look_up(Lookup(keys=keys))).keys
         facts.keys |= known
         await _read_runs([run_id for run_id, _ in known.values()], facts, store)
+    for run_id in needs.steps:
+        facts.steps[run_id] = await _read_steps(run_id, store)
     for wanted in needs.letters:
         page = await store.records(DeadLetter, wanted.records, None, MOST_PRUNED)
         while not page.records and page.next is not None:
@@ -72,6 +78,26 @@ async def _read_runs(run_ids: Iterable[str], facts: Facts, store: Store) -> None
     found = await store.look_up(Lookup(runs=wanted, pruned=wanted))
     facts.runs |= found.runs
     facts.pruned |= found.pruned.keys()
+
+
+async def _read_steps(run_id: str, store: Store) -> list[Run] | None:
+    """Return the ended steps of a workflow run, and items with a compensation; None if they are too large."""
+    found: list[Run] = []
+    left = [step.run_id for step in (await store.look_up(Lookup(steps=[run_id]))).steps.get(run_id, [])]
+    size = 0
+    while left:
+        ids, left = left[:STEPS], left[STEPS:]
+        for run in (await store.look_up(Lookup(runs=ids))).runs.values():
+            step = run.facets and run.facets.step
+            if not isinstance(step, StepFacet) or (run.parent != run_id and step.undo is None):
+                continue
+            found.append(run)
+            size += len(run.payload or b"") + len(run.result or b"")
+            if step.items is not None:
+                left += [item.run_id for item in (await store.look_up(Lookup(steps=[run.id]))).steps.get(run.id, [])]
+        if size > MOST_BYTES:
+            return None
+    return found
 
 
 async def _read_pages(needs: Needs, facts: Facts, store: Store) -> list[Run]:

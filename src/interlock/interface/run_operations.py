@@ -173,13 +173,17 @@ class RetryRun(GatewayRequest[ActedOn], frozen=True):
 
     run_id: str
     reason: WithReason = ""
+    from_step: Annotated[
+        FilterText | None,
+        doc("Step of a workflow: begin with it, and take over the steps before it with their results."),
+    ] = msgspec.field(default=None, name="from")
 
     permission: ClassVar = Permission.CANCEL
     http: ClassVar = Http(
         "retry",
         "POST /runs/{run_id}/retry",
         raises=(e.RunNotEnded, e.QueueFull, e.TenantLimit, e.UnknownJob),
-        body="ReasonBody",
+        body="RetryBody",
         body_required=False,
         key=Key("Makes the request safe to repeat: the same key for the same run finds the same new run."),
         status=201,

@@ -139,6 +139,10 @@ class Closing(msgspec.Struct, frozen=True, omit_defaults=True):
 
 class WorkflowFacet(msgspec.Struct, frozen=True, omit_defaults=True):
     closing: Closing | None = None
+    begins_with: str | None = None  # step; those before it are taken over from the run that it runs again
+
+
+NO_WORKFLOW = WorkflowFacet()
 
 
 class Note(msgspec.Struct, frozen=True):

@@ -8,6 +8,7 @@ import msgspec
 
 from interlock.fields.field import doc
 from interlock.model.facets import (
+    NO_WORKFLOW,
     NOT_GUARDED,
     PLAIN_SESSION,
     Allowed,
@@ -17,6 +18,7 @@ from interlock.model.facets import (
     Judged,
     Note,
     SessionFacet,
+    WorkflowFacet,
     shown,
 )
 from interlock.model.failure import Failure
@@ -170,7 +172,16 @@ class Run(msgspec.Struct, gc=False):
     @property
     def closing(self) -> Closing | None:
         """The decided end of a workflow whose steps still stop."""
-        return None if self.facets is None or self.facets.workflow is None else self.facets.workflow.closing
+        return self.workflow_facet.closing
+
+    @property
+    def workflow_facet(self) -> WorkflowFacet:
+        return NO_WORKFLOW if self.facets is None or self.facets.workflow is None else self.facets.workflow
+
+    @property
+    def begins_with(self) -> str | None:
+        """The step with which a workflow begins that runs another one again, and took over the steps before it."""
+        return self.workflow_facet.begins_with
 
     @property
     def is_deferred(self) -> bool:

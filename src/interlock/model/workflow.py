@@ -20,7 +20,7 @@ MOST_LEVELS = 16
 STEP_NAME = r"[A-Za-z_][A-Za-z0-9_]{0,63}"
 STEP_WORD = kinds.Word(STEP_NAME, "a name of letters, digits and '_', up to 64 long")
 BUILT_IN = "interlock."  # prefix of the ids of built-in jobs
-SLEEP, GROUP = BUILT_IN + "sleep", BUILT_IN + "group"
+SLEEP, GROUP, TAKEN_OVER = BUILT_IN + "sleep", BUILT_IN + "group", BUILT_IN + "taken_over"
 _KINDS = ("job", "run", "workflow", "sleep", "until")
 
 

@@ -165,6 +165,7 @@ class ActOnRun(ChangeRequest[StateReport], frozen=True):
     parent: str = ""  # claim of the attempt whose code asks for it
     cascade: bool = False  # whether to cancel the runs that it has made, too
     compensate: bool = False  # whether a workflow that is cancelled undoes its steps
+    from_step: str = ""  # step with which a workflow that is retried begins
 
     permission: ClassVar = Permission.CANCEL
 

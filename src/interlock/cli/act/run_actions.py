@@ -20,6 +20,9 @@ from interlock.model.run import UNSUCCESSFUL
 from interlock.model.state import State
 
 CASCADE = switch("Also cancel the runs that they made, directly or not.", "--cascade")
+FROM = option(
+    "STEP", "Begin a workflow with this step, and take over the steps before it with their results.", "--from"
+)
 COMPENSATE = switch("Let a workflow undo its steps before it ends.", "--compensate")
 MOST_COUNTED = 1000  # runs counted before the question
 
@@ -42,8 +45,8 @@ def command_of(action: RunAction) -> Callable[..., None]:
         if bool(runs) + filtered + (request is not None) != 1:
             raise WrongUsage(f"name the runs to {action}, or choose them with options like --job or --all; not both")
         if any(more.values()) and not runs:
-            given = next(name for name, value in more.items() if value)
-            raise WrongUsage(f"--{given}: name the runs to cancel; it cannot be combined with a filter")
+            given = next(name for name, value in more.items() if value).removesuffix("_step")
+            raise WrongUsage(f"--{given}: name the runs to {action}; it cannot be combined with a filter")
         with client_of(flags) as client:
             if runs:
                 _act(client, action, runs, reason, json, **more)
@@ -67,9 +70,11 @@ def command_of(action: RunAction) -> Callable[..., None]:
             "\n\nFor a run that you name and that is `output_quarantined`, this hands out its result. It needs "
             "`--reason`, and the role approver or admin."
         )
-    more = {"cascade": Annotated[bool, CASCADE], "compensate": Annotated[bool, COMPENSATE]}
-    own = more if action is RunAction.CANCEL else {}
-    widest = widened(command, "more", own, lambda given: {name: bool(value) for name, value in given.items()})
+    own: dict[str, Any] = {
+        RunAction.CANCEL: {"cascade": Annotated[bool, CASCADE], "compensate": Annotated[bool, COMPENSATE]},
+        RunAction.RETRY: {"from_step": Annotated[str | None, FROM]},
+    }.get(action, {})
+    widest = widened(command, "more", own, lambda given: {name: value or False for name, value in given.items()})
     return takes(*FINDING)(takes_filter(widest))
 
 
@@ -125,11 +130,11 @@ def confirmed(action: str, noun: str, found: Iterable[object]) -> bool:
     return True
 
 
-def _act(client: Client, action: RunAction, named: list[str], reason: str, json: bool, **more: bool) -> None:
+def _act(client: Client, action: RunAction, named: list[str], reason: str, json: bool, **more: Any) -> None:
     def act(name: str) -> dict[str, str]:
         run_id = run_of(client, name)
         if action is RunAction.RETRY:
-            return {"id": client.retry(run_id, reason).id, "retry_of": run_id}
+            return {"id": client.retry(run_id, reason, more["from_step"] or None).id, "retry_of": run_id}
         if action is RunAction.RELEASE and client.get(run_id).state is State.OUTPUT_QUARANTINED:
             return {"id": run_id, "state": _release_output(client, run_id, reason)}
         return {"id": run_id, "state": client.act_on_run(action, run_id, reason, **more)}

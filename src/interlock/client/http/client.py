@@ -39,9 +39,10 @@ class BlockingRunHandle(Generic[T]):
     hold = blocking(RunHandle.hold)
     release = blocking(RunHandle.release)
 
-    def retry(self, reason: str = "") -> "BlockingRunHandle[T]":
-        """Run the ended run again; return a handle on the new run. `RunNotEnded` if it has not ended."""
-        return BlockingRunHandle(finish(self._target.retry(reason)))
+    def retry(self, reason: str = "", from_step: str | None = None) -> "BlockingRunHandle[T]":
+        """Run the ended run again; return a handle on the new run. `RunNotEnded` if it has not ended. A workflow begins
+        with `from_step`, and takes over the steps before it with their results."""
+        return BlockingRunHandle(finish(self._target.retry(reason, from_step)))
 
     info = blocking(RunHandle.info)
     state = blocking(RunHandle.state)

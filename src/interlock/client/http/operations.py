@@ -193,9 +193,10 @@ class Operations(JobOperations):
         """Let a held run start."""
         return await self.act_on_run(RunAction.RELEASE, run_id, reason)
 
-    async def retry(self, run_id: str, reason: str = "") -> RunHandle[Any]:
-        """Run an ended run again; return a handle on the new run. `RunNotEnded` if it has not ended."""
-        return self.handle((await self._send(r.RetryRun(run_id, reason))).id)
+    async def retry(self, run_id: str, reason: str = "", from_step: str | None = None) -> RunHandle[Any]:
+        """Run an ended run again; return a handle on the new run. `RunNotEnded` if it has not ended. A workflow begins
+        with `from_step`, and takes over the steps before it with their results."""
+        return self.handle((await self._send(r.RetryRun(run_id, reason, from_step))).id)
 
     # ── many runs ───────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -17,6 +17,7 @@ from interlock.core.sessions.turns import check_room
 from interlock.core.state import SchedulerState
 from interlock.core.tenants.limits import check_tenants
 from interlock.core.transition import Pass
+from interlock.core.workflows.take_over import steps_before, take_over
 from interlock.error import Draining, Forbidden, RunNotEnded, RunPruned, TenantLimit
 from interlock.fields import payload
 from interlock.model.access import OWNER
@@ -61,11 +62,14 @@ def retry_one(p: Pass, origin: str, command: ActOnRun, run: Run) -> None:
     if known is None and lane in p.state.lanes.draining:
         raise Draining(lane)
     if known is None:
+        taken = steps_before(p, run, command.from_step) if command.from_step else []
         new = _new_run(p, run, key, changed)
         check_room(p, new, {})
         check_tenants(p, [(run.tenant, lane)])
         reason, actor = command.reason or command.action.done, lineage.asker(command.actor or OWNER.name, made_by)
         again = _run_again(p, run, new, reason, actor, bool(changed), () if made_by is None else made_by.submitters)
+        if command.from_step:
+            take_over(p, again, command.from_step, taken)
     elif (found := p.find(known[0])) is not None:
         again = found
     else:

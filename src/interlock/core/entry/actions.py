@@ -31,12 +31,16 @@ def needs_run(state: SchedulerState, command: ActOnRun, needs: Needs) -> None:
     is_retry = command.action is RunAction.RETRY
     if is_retry or command.run_id not in state.runs:
         needs.runs[command.run_id] = None
+    if is_retry and command.from_step:
+        needs.steps[command.run_id] = None
     if is_retry and (key := rerun.key_of(command)) is not None:
         needs.retries[command.run_id, key] = None
 
 
 def act(p: Pass, origin: str, command: ActOnRun) -> None:
     run = p.named(command.run_id)
+    if command.from_step and command.action is not RunAction.RETRY:
+        raise BadUse("from", "belongs to a retry; leave it out")
     if command.action is RunAction.RETRY:
         rerun.retry_one(p, origin, command, run)
         return

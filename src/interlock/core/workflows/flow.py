@@ -9,14 +9,14 @@ from interlock.model.facets import Facets
 from interlock.model.job import Job
 from interlock.model.run import COMPENSATION, Run
 from interlock.model.state import State
-from interlock.model.workflow import GROUP, SLEEP, WorkflowStep
+from interlock.model.workflow import GROUP, SLEEP, TAKEN_OVER, WorkflowStep
 
 SMALL_RESULT = 256  # bytes of a result that is kept in memory
 SCAN_LOOK = 5.0  # seconds between looks at results that are not scanned
 MOST_VARIANTS = 10_000
 UNDO = COMPENSATION[1:]  # prefix of the names of compensations
 DONE = frozenset({State.SUCCEEDED, State.SKIPPED})
-BUILT_IN = {job_id: Job(id=job_id) for job_id in (SLEEP, GROUP)}
+BUILT_IN = {job_id: Job(id=job_id) for job_id in (SLEEP, GROUP, TAKEN_OVER)}
 
 
 class StepEnd(msgspec.Struct, frozen=True, gc=False):

@@ -25,7 +25,7 @@ from interlock.error import InterlockError
 from interlock.fields import payload
 from interlock.fields.duration import checked
 from interlock.fields.template import expressions
-from interlock.model.facets import Closing, StepFacet, WorkflowFacet
+from interlock.model.facets import Closing, StepFacet
 from interlock.model.failure import Outcome
 from interlock.model.run import Now, Run
 from interlock.model.state import State
@@ -47,7 +47,9 @@ def _begin(p: Pass, run: Run, order: int) -> None:
     if (expected := job.constraints.max_expected_run_time) is not None:
         p.state.set_span(p.elapsed + checked(expected), run, LATE)
     flows = p.state.of(Flows)
-    flow = flows[run.id] = Flow(run, order)
+    # A run that begins with a step has the steps before it in the store.
+    flow = flows[run.id] = Flow(run, order, is_known=run.begins_with is None, placed=p.elapsed)
+    flow.may_undo = run.begins_with is not None
     flows.touched[run.id] = None
     if run.id.count("@") >= MOST_LEVELS:
         close(p, flow, State.FAILED, f"workflows are nested more than {MOST_LEVELS} levels deep")
@@ -247,11 +249,12 @@ def close(
     flows.touched[run.id] = None
     if (closing := run.closing) is not None:
         if compensate and not closing.compensate:
-            p.set_facet(run, workflow=WorkflowFacet(replace(closing, compensate=True)))
+            p.set_facet(run, workflow=replace(run.workflow_facet, closing=replace(closing, compensate=True)))
         kept = p.state.runs.get(flow.id_of(closing.keeps)) if closing.keeps else None
         return kept is not None and cancel_run(p, kept, reason, actor)
     compensate = compensate or state in _ROLLS_BACK
-    p.set_facet(run, workflow=WorkflowFacet(Closing(state, reason, actor, keeps, compensate, p.now)))
+    closing = Closing(state, reason, actor, keeps, compensate, p.now)
+    p.set_facet(run, workflow=replace(run.workflow_facet, closing=closing))
     run.error = error
     for name in [name for name in flow.live if name != keeps]:
         step = p.state.runs.get(flow.id_of(name))

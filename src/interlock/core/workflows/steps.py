@@ -48,7 +48,7 @@ def run_job(
             given[secret] = Secret(given[secret])
     if options.undo is not None:
         options = replace(options, undo=_checked_undo(p, flow, job, options.undo))
-    return _new(p, flow, name, job, payload.encode(given, "with"), PENDING, "step", options)
+    return new_step(p, flow, name, job, payload.encode(given, "with"), PENDING, "step", options)
 
 
 def _checked_undo(p: Pass, flow: Flow, job: Job, undo: Undo) -> Undo | None:
@@ -61,14 +61,14 @@ def _checked_undo(p: Pass, flow: Flow, job: Job, undo: Undo) -> Undo | None:
 
 
 def sleep(p: Pass, flow: Flow, name: str, delay: float, options: StepOptions = NO_OPTIONS) -> Run:
-    run = _new(p, flow, name, BUILT_IN[SLEEP], payload.EMPTY, State.UNDER_WAY, "sleeps", options, delay)
+    run = new_step(p, flow, name, BUILT_IN[SLEEP], payload.EMPTY, State.UNDER_WAY, "sleeps", options, delay)
     run.due_at = p.now + delay
     p.state.set_span(p.elapsed + delay, run, WAIT)
     return run
 
 
 def sleep_until(p: Pass, flow: Flow, name: str, due_at: float, options: StepOptions = NO_OPTIONS) -> Run:
-    run = _new(p, flow, name, BUILT_IN[SLEEP], payload.EMPTY, State.UNDER_WAY, "sleeps", options)
+    run = new_step(p, flow, name, BUILT_IN[SLEEP], payload.EMPTY, State.UNDER_WAY, "sleeps", options)
     run.due_at = due_at
     p.state.set_timer(due_at, run)
     return run
@@ -89,7 +89,7 @@ def run_group(
         if len(items) > MOST_ITEMS:
             raise TooMany("for_each", len(items), MOST_ITEMS)
     content, reason = b"[%s]" % b",".join(items), f"runs {len(items):,} items"
-    run = _new(p, flow, name, BUILT_IN[GROUP], content, State.UNDER_WAY, reason, options, items=len(items))
+    run = new_step(p, flow, name, BUILT_IN[GROUP], content, State.UNDER_WAY, reason, options, items=len(items))
     flow.may_undo = flow.may_undo or step.compensate is not None
     flows = p.state.of(Flows)
     flows[run.id] = Flow(run, flow.order, step, items=items)
@@ -99,14 +99,14 @@ def run_group(
 
 def make_ended(p: Pass, flow: Flow, name: str, job: Job, state: State, reason: str, error: str | None = None) -> Run:
     """Make the run of a step that ends before it begins."""
-    run = _new(p, flow, name, job, payload.EMPTY, State.PRERUN, "step", NO_OPTIONS)
+    run = new_step(p, flow, name, job, payload.EMPTY, State.PRERUN, "step", NO_OPTIONS)
     if state is State.FAILED:
         run.outcome, run.error = Outcome.FAILED_FATAL, error
     p.move(run, state, reason)
     return run
 
 
-def _new(
+def new_step(
     p: Pass,
     flow: Flow,
     name: str,

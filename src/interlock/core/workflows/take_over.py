@@ -1,0 +1,122 @@
+"""Run a workflow again from a step: the steps before it are taken over from the run that has ended.
+
+A step that is taken over is a run of the new workflow that ends as it is made, with the payload, the result and the
+compensation of the old one. The new workflow finds it in its record, as a workflow does after a restart.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from interlock.core.transition import Pass
+from interlock.core.workflows.flow import BUILT_IN, DONE, UNDO, Flow
+from interlock.core.workflows.graph import before
+from interlock.core.workflows.steps import StepOptions, make_ended, new_step
+from interlock.error import BadUse, BadValue
+from interlock.fields.field_types import did_you_mean
+from interlock.fields.payload import EMPTY
+from interlock.model.facets import StepFacet, WorkflowFacet
+from interlock.model.failure import Outcome
+from interlock.model.run import Run
+from interlock.model.state import State
+from interlock.model.workflow import TAKEN_OVER, Then, Workflow
+
+MOST_BYTES = 16 * 1024 * 1024  # of payloads and results of the steps of a run that is run again from one
+FIELD = "from"
+_KEPT = (State.SUCCEEDED, State.TIMEOUT, State.DENIED, State.CANCELLED)  # other ends are failures to the new run
+
+
+def steps_before(p: Pass, old: Run, name: str) -> list[Run]:
+    """Return the steps of an ended run that another one takes over if it begins with this step."""
+    workflow = p.state.job(old.job_id).workflow
+    if workflow is None:
+        raise BadUse(FIELD, f"run {old.id!r} is not a workflow; leave it out to run it again", name)
+    if name in workflow.handlers:
+        after = " or ".join(map(repr, workflow.handlers[name]))
+        raise BadUse(FIELD, f"{name!r} runs only after an error; name the step that had it: {after}", name)
+    if name not in workflow.needs:
+        raise BadValue(FIELD, name, f"a step of workflow {old.job_id!r}{did_you_mean(name, workflow.needs)}")
+    runs = p.facts.steps[old.id]
+    if runs is None:
+        raise BadUse(FIELD, f"the steps of run {old.id!r} have more than {MOST_BYTES:,} bytes; run it again as a whole")
+    below = {run.id[len(old.id) + 1 :]: run for run in runs}
+    taken = _taken(workflow, name, below)
+    _check_before(before(workflow)[name], name, taken, below)
+    for step in taken:
+        if below[step].is_unscanned:
+            raise BadUse(FIELD, f"the result of step {step!r} is not scanned yet; try again in a moment", name)
+    return [run for name, run in below.items() if name in taken or name.partition(".")[0] in taken]
+
+
+def _taken(workflow: Workflow, name: str, below: Mapping[str, Run]) -> set[str]:
+    """Return the steps whose ends hold in the new run: they are over, not undone, and follow only others like them."""
+    earlier = before(workflow)
+    kept = {
+        step
+        for step in workflow.needs
+        if step != name and name not in earlier[step] and _is_over(workflow, step, below) and not _undone(step, below)
+    }
+    kept = {step for step in kept if earlier[step] <= kept}
+    after = {workflow.by_id[step].on_error.step for step in kept if below[step].state not in DONE}
+    return kept | {step for step in after if step is not None}
+
+
+def _is_over(workflow: Workflow, name: str, below: Mapping[str, Run]) -> bool:
+    if name not in below or below[name].state in DONE:
+        return name in below
+    on_error = workflow.by_id[name].on_error
+    return on_error.then is Then.CONTINUE and (on_error.step is None or on_error.step in below)
+
+
+def _undone(name: str, below: Mapping[str, Run]) -> str:
+    """Return the compensation of a step, or of one of its items; empty if there is none."""
+    return next((run for run in below if run == UNDO + name or run.startswith(f"{UNDO}{name}.")), "")
+
+
+def _check_before(needed: Iterable[str], name: str, taken: set[str], below: Mapping[str, Run]) -> None:
+    for step in sorted(set(needed) - taken):
+        if undone := _undone(step, below):
+            rule = (
+                f"step {step!r} before it was undone by {undone!r}, so its result is void; run the workflow as a whole"
+            )
+        else:
+            state = below[step].state if step in below else "not reached"
+            rule = f"step {step!r} before it {'was ' * (state == 'not reached')}{state}; begin with that one"
+        raise BadUse(FIELD, f"{name!r}: {rule}", name)
+
+
+def take_over(p: Pass, again: Run, name: str, steps: Iterable[Run]) -> None:
+    """Make the steps that a new workflow run takes over. It begins with another."""
+    p.set_facet(again, workflow=WorkflowFacet(begins_with=name))
+    flow, workflow = Flow(again, 0), p.state.job_of(again).workflow
+    assert workflow is not None
+    groups: dict[str, Flow] = {}
+    made: list[tuple[Run, Run]] = []
+    for step in sorted(steps, key=_number):
+        parent = str(step.parent)
+        above = groups.get(parent, flow)
+        own = step.id[len(parent) + 1 :]
+        reason = f"taken over from {step.id}"
+        if step.state is State.SKIPPED:
+            make_ended(p, above, own, BUILT_IN[TAKEN_OVER], State.SKIPPED, reason)
+            continue
+        options = StepOptions(undo=_facet(step).undo)
+        run = new_step(
+            p, above, own, BUILT_IN[TAKEN_OVER], step.payload or EMPTY, State.UNDER_WAY, reason, options,
+            items=_facet(step).items,
+        )  # fmt: skip
+        made.append((step, run))
+        if _facet(step).items is not None:
+            groups[step.id] = Flow(run, 0, workflow.by_id[own])
+    for step, run in sorted(made, key=lambda pair: (_facet(pair[0]).completed or 0, pair[0].ended_at)):
+        run.result, run.error = step.shown_result, step.error
+        run.outcome = step.outcome or Outcome.SUCCEEDED
+        p.move(run, step.state if step.state in _KEPT else State.FAILED, f"taken over from {step.id}")
+
+
+def _facet(step: Run) -> StepFacet:
+    facet = step.facets and step.facets.step
+    assert isinstance(facet, StepFacet)
+    return facet
+
+
+def _number(step: Run) -> tuple[int, int]:
+    return step.id.count("."), _facet(step).number
