@@ -13,7 +13,7 @@ from tests.helpers.http import Http, Raw, head, path_with, seconds_of
 from tests.helpers.places import clean_folder
 from tests.helpers.processes import alive, look, wait_until
 from tests.helpers.server import Server
-from tests.helpers.services import DECLARED, declare, say
+from tests.helpers.services import declare, say
 
 SERVICES = "/api/v1/services"
 OPTIONS = ("--drain", "1s", "--workers", "1", "--http", "127.0.0.1:0")
@@ -221,44 +221,6 @@ def test_whoever_hangs_up_is_not_waited_for(kept: Server, http: Http) -> None:
 
 
 # ── reload ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_a_reload_changes_what_has_changed(kept: Server, http: Http) -> None:
-    pid = service(http, "talk")["pid"]
-    extra = "---\nkind: Service\nid: extra\nrun: {process: [sleep, '1000']}\n"
-    try:
-        declare(kept.folder, DECLARED.replace('"1000"', '"1001"') + extra)
-        answer = http.post("/api/v1/reload")
-        assert (answer.status, answer.json["services"]) == (
-            200, {"added": ["extra"], "changed": ["steady"], "removed": [], "unchanged": ["shop", "talk", "broken"]},
-        )  # fmt: skip
-        wait_until(lambda: status(http, "extra") == "running", "it runs")
-        assert service(http, "talk")["pid"] == pid
-    finally:
-        declare(kept.folder)
-        removed = http.post("/api/v1/reload").json["services"]["removed"]
-    assert removed == ["extra"]
-    assert service(http, "extra")["code"] == "unknown_child"
-    assert page(http, "extra")["lines"], "its log is kept"
-
-
-def test_files_with_faults_change_nothing(kept: Server, http: Http) -> None:
-    before = [(one["name"], one["pid"]) for one in http.get(SERVICES).json["services"]]
-    try:
-        declare(kept.folder, DECLARED.replace("kind: Group", "kind: Grup").replace("sleep", "sleep]"))
-        answer = http.post("/api/v1/reload")
-        declare(kept.folder, DECLARED.replace("1h, max", "-1h, max").replace("id: steady", "id: talk"))
-        second = http.post("/api/v1/reload")
-    finally:
-        declare(kept.folder)
-    for one in (answer, second):
-        assert (one.status, one.code) == (422, "bad_config")
-        assert one.json["faults"]
-        assert all(re.search(r"services\.yaml:\d+: ", fault) for fault in one.json["faults"])
-    assert len(second.json["faults"]) == 2
-    assert second.json["detail"].startswith("2 faults")
-    assert [(one["name"], one["pid"]) for one in http.get(SERVICES).json["services"]] == before
-    assert http.post("/api/v1/reload").json["services"]["changed"] == []
 
 
 # ── its own server ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -10,7 +10,7 @@ from tests.cli.conftest import served
 from tests.cli.terminal import Terminal
 from tests.helpers.processes import wait_until
 from tests.helpers.server import Command, Server
-from tests.helpers.services import DECLARED, declare, say
+from tests.helpers.services import declare, say
 
 
 @pytest.fixture(scope="module")
@@ -48,24 +48,6 @@ def test_a_group_that_is_restarted_starts_what_somebody_has_stopped(kept: Server
     ask(kept, "service", "stop", "talk")
     assert printed(kept, "service", "start", "shop", "--json")["children"][0]["status"] == "stopped"
     assert printed(kept, "service", "restart", "shop", "--json")["children"][0]["status"] == "running"
-
-
-def test_files_are_read_again(kept: Server) -> None:
-    told = [line.split("\t") for line in ask(kept, "reload").stdout.splitlines()]
-    assert {what for what, _, _ in told} == {"unchanged"}
-    assert [name for _, kind, name in told if kind == "service"] == ["shop", "talk", "steady", "broken"]
-    assert "echo" in [name for _, kind, name in told if kind == "job"]
-    try:
-        declare(kept.folder, DECLARED.replace("kind: Group", "kind: Grup").replace("1h, max", "-1h, max"))
-        ended = ask(kept, "reload")
-    finally:
-        declare(kept.folder)
-    assert (ended.returncode, ended.stdout) == (2, "")
-    first, *faults = ended.stderr.splitlines()
-    assert first.startswith("error: 2 faults ")
-    assert first.endswith(" [bad_config]")
-    assert [fault.partition(": ")[2].partition(":")[0] for fault in faults] == ["kind", "backoff.initial"]
-    assert all(fault.startswith(f"  {kept.folder}/services.yaml:") for fault in faults)
 
 
 @pytest.mark.behaviour("SUP-9")

@@ -123,21 +123,6 @@ def test_work_that_takes_longer_is_kept_for_the_next_start(folder: Path, job: st
     assert stored(server, run_id) == ("succeeded", 0, 0)
 
 
-def test_a_second_ctrl_c_waits_for_nobody(folder: Path) -> None:
-    server = Server(folder, "--drain", "300s")
-    server.start()
-    run_id = hold_one(server)
-    server.send(signal.SIGINT)
-    wait_until(lambda: "stopping" in server.said, "it says that it is stopping")
-    server.send(signal.SIGINT)
-    assert server.ended() == 0
-    wait_until(lambda: not processes_of(folder), "everything has ended")
-    tell_to_go(folder, "work")
-    server.start()
-    assert result_of(server, run_id) is il.State.SUCCEEDED
-    assert server.stop() == 0
-
-
 def test_a_job_can_be_submitted_at_the_start(folder: Path) -> None:
     with Server(folder, "--submit", "echo", "--submit", "fail") as server:
         wait_until(lambda: server_ended(server) == {"succeeded": 1, "failed": 1}, "both have ended")

@@ -287,26 +287,6 @@ def test_a_map_with_a_key_takes_the_runs_of_the_first(server: Server, folder: Pa
     assert [len(lines_of(folder / f"{number}")) for number in range(5)] == [1] * 5
 
 
-@pytest.mark.behaviour("RUN-6", "RUN-17")
-def test_a_map_outlasts_a_crash_of_the_scheduler(folder: Path) -> None:
-    with Server(folder, "--http", "local", "--drain", "1s") as server:
-
-        async def body() -> list[int]:
-            async with app.connected(str(server.socket)):
-                found = []
-                async for value in app.map(add, range(600), max_parallel=20):
-                    found.append(value)
-                    if value == 100:
-                        await asyncio.to_thread(server.kill)
-                        await asyncio.to_thread(server.start)
-                return found
-
-        assert run_async(body()) == list(range(1, 601))
-        with il.Client(f"unix:{server.http_socket}") as client:
-            assert len(list(client.runs())) == 600
-        server.wait_for_strays()
-
-
 @pytest.mark.parametrize(
     ("job", "options", "says"),
     [

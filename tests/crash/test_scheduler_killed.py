@@ -12,7 +12,7 @@ from interlock.model.state import State
 from interlock.wire.request import NewRun
 from tests.helpers.invariants import check_database
 from tests.helpers.jobs import app
-from tests.helpers.places import lines_of, run_async, tell_to_go, until, until_running, until_true
+from tests.helpers.places import lines_of, run_async, until
 from tests.helpers.processes import alive, wait_until
 from tests.helpers.server import JOBS, Command, Server
 from tests.helpers.submitter import Submitter
@@ -59,103 +59,6 @@ def test_at_random_moments_while_a_client_submits(folder: Path) -> None:
     counted = {run_id for run_id in acknowledged if run_id in set(executed)}
     assert all(states[run_id] is State.SUCCEEDED for run_id in counted)
     assert set(states.values()) == {State.SUCCEEDED}
-
-
-@pytest.mark.behaviour("LIV-4")
-@pytest.mark.parametrize("job", ["hold", "hold.thread", "hold.process"])
-def test_running_work_is_adopted(folder: Path, job: str) -> None:
-    server = Server(folder)
-    server.start()
-
-    async def body() -> str:
-        async with app.connected(str(server.socket)):
-            run = await app.submit(job, {"folder": str(folder), "name": "work"})
-            await until(lambda: lines_of(folder / "work.started"), "it has started")
-            await until_running(run)
-            waiting = asyncio.create_task(run.result(60))
-            await server.restart()
-            # A run submitted now goes to the new worker: the old one has only what it had.
-            after = await app.submit("echo", {"value": 1})
-            assert await after.result(30) == 1
-            assert (await after.info()).worker_id != (await run.info()).worker_id
-            assert (await run.info()).state is State.RUNNING
-            tell_to_go(folder, "work")
-            assert await waiting == 1
-            info = await run.info()
-            assert (info.attempt, info.crashes) == (1, 0)
-            return run.id
-
-    try:
-        run_id = run_async(body())
-        server.wait_for_strays()
-        assert server.stop() == 0
-    finally:
-        server.kill()
-    assert len(lines_of(folder / "work.started")) == 1
-    assert lines_of(folder / "work.ended") == ["1"]
-    check_database(server.database, [run_id])
-
-
-@pytest.mark.behaviour("LIV-4", "RUN-12")
-def test_work_that_ended_while_nobody_was_there(folder: Path) -> None:
-    server = Server(folder)
-    server.start()
-
-    async def body() -> str:
-        async with app.connected(str(server.socket)):
-            run = await app.submit("hold", {"folder": str(folder), "name": "work"})
-            await until(lambda: lines_of(folder / "work.started"), "it has started")
-            await until_running(run)
-            server.kill()
-            tell_to_go(folder, "work")
-            await until(lambda: lines_of(folder / "work.ended"), "it has ended")
-            await asyncio.to_thread(server.start)
-            assert await run.result(30) == 1
-            return run.id
-
-    try:
-        run_id = run_async(body())
-        server.wait_for_strays()
-        assert server.stop() == 0
-    finally:
-        server.kill()
-    assert len(lines_of(folder / "work.started")) == 1
-    check_database(server.database, [run_id])
-
-
-@pytest.mark.behaviour("RET-4")
-def test_a_retry_delay_survives(folder: Path) -> None:
-    server = Server(folder)
-    server.start()
-
-    async def body() -> str:
-        async with app.connected(str(server.socket)):
-            run = await app.submit("flaky.slow", {"folder": str(folder)})
-
-            async def retrying() -> bool:
-                return await run.state() is State.RETRYING
-
-            await until_true(retrying, "the first attempt has failed")
-            due = (await run.info()).due_at
-            await server.restart()
-            info = await run.info()
-            # On a busy machine the start takes longer than the delay.
-            if info.state is State.RETRYING:
-                assert (info.due_at, info.attempt) == (due, 1)
-            assert await run.result(30) == 2
-            assert due is not None
-            first, second = (float(line.split()[1]) for line in lines_of(folder / "attempts"))
-            assert second >= due
-            assert second - first >= 4
-            return run.id
-
-    try:
-        run_id = run_async(body())
-        server.wait_for_strays()
-        assert server.stop() == 0
-    finally:
-        server.kill()
-    check_database(server.database, [run_id])
 
 
 @pytest.mark.behaviour("RUN-2", "RUN-12", "RUN-17", "RUN-6", "REC-6")

@@ -31,7 +31,7 @@ def environment(**extra: str) -> dict[str, str]:
 
 def interlock(folder: Path, *arguments: str, **extra: str) -> "subprocess.CompletedProcess[str]":
     """Run a command that ends by itself."""
-    if all(name.startswith("INTERLOCK_") for name in extra):
+    if all(name.startswith(("INTERLOCK_", "_INTERLOCK_", "COMP_")) for name in extra):
         return _preloaded().run(folder, arguments, environment(**extra), 60)
     # Some variables matter to Python, or to libraries while they are loaded.
     return subprocess.run(

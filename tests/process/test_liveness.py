@@ -121,25 +121,6 @@ async def test_a_late_result_changes_nothing(folder: Path) -> None:
         assert scheduler.engine.metrics.ended == {**ended, "succeeded": ended["succeeded"] + 1}
 
 
-@pytest.mark.behaviour("RET-5")
-async def test_a_worker_that_dies_is_replaced_and_its_work_goes_on(folder: Path) -> None:
-    async with scheduler_in(folder, heartbeat=10.0):
-        run = await app.submit("hold", {"folder": str(folder), "name": "work"})
-        await until(lambda: lines_of(folder / "work.started"), "it has started")
-        await until_running(run)
-        first = await worker_of(run)
-        executors = tree_of(first)[1:]
-        os.kill(first, signal.SIGKILL)
-        await until(lambda: len(lines_of(folder / "work.started")) == 2, "it has started again")
-        assert await worker_of(run) != first
-        tell_to_go(folder, "work")
-        assert await run.result(30) == 2
-        info = await run.info()
-        assert (info.crashes, info.failures) == (1, 0)
-        await until(lambda: not set(executors) & set(tree_of(os.getpid())), "its executors died with it")
-        assert lines_of(folder / "work.ended") == ["2"]
-
-
 @pytest.mark.behaviour("RET-5", "EXE-1")
 async def test_an_executor_that_is_killed_is_replaced(folder: Path) -> None:
     async with scheduler_in(folder, heartbeat=10.0):

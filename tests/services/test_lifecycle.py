@@ -76,14 +76,6 @@ def test_a_group_is_restarted_as_a_whole_and_its_neighbours_are_not(keeper: Keep
     assert [keeper.child(name)["restarts"] for name in names] == [1, 1, 1]
 
 
-@pytest.mark.behaviour("SUP-2")
-def test_where_each_is_for_itself_only_the_one_that_died_is_restarted(keeper: Keeper) -> None:
-    before = keeper.pids("left", "right")
-    kill(before["left"])
-    wait_until(lambda: keeper.child("left")["pid"] not in (None, before["left"]), "it is there again")
-    assert keeper.pid_of("right") == before["right"]
-
-
 @pytest.mark.behaviour("SUP-5")
 def test_one_that_crashes_over_and_over_is_given_up_and_all_else_goes_on(keeper: Keeper) -> None:
     keeper.until("looper", "failed")
@@ -109,15 +101,6 @@ def test_one_that_crashes_over_and_over_is_given_up_and_all_else_goes_on(keeper:
     assert re.search(r" error +services/looper .*exit 7; restarted 3 times within 60s", keeper.said)
 
 
-@pytest.mark.behaviour("SUP-5")
-def test_one_that_was_given_up_is_started_by_hand(keeper: Keeper) -> None:
-    keeper.until("looper", "failed")
-    before = keeper.log("looper").count("stdout: on my way")
-    keeper.act("start", "looper")
-    wait_until(lambda: keeper.log("looper").count("stdout: on my way") == before + 4, "it has another budget")
-    keeper.until("looper", "failed")
-
-
 @pytest.mark.behaviour("SUP-8")
 def test_suspended_it_stands_still_and_comes_back_suspended(keeper: Keeper) -> None:
     pid = keeper.pid_of("left")
@@ -137,20 +120,6 @@ def test_suspended_it_stands_still_and_comes_back_suspended(keeper: Keeper) -> N
         again,
     )
     wait_until(lambda: state_of(again) == "S", "it goes on")
-
-
-@pytest.mark.behaviour("SUP-8")
-def test_a_group_is_acted_on_as_a_whole(keeper: Keeper) -> None:
-    before = keeper.pids("left", "right")
-    keeper.act("suspend", "each")
-    wait_until(lambda: {state_of(pid) for pid in before.values()} == {"T"}, "all of it stands still")
-    assert [keeper.status(name) for name in ("each", "left", "right")] == ["suspended"] * 3
-    keeper.act("resume", "each")
-    assert keeper.pids("left", "right") == before
-    assert keeper.act("stop", "each")["status"] == "stopped"
-    assert gone(*before.values())
-    assert keeper.act("start", "each")["status"] == "running"
-    assert not set(before.values()) & set(keeper.pids("left", "right").values())
 
 
 def test_a_service_may_have_the_name_of_a_worker(keeper: Keeper) -> None:

@@ -1,5 +1,6 @@
 """The whole system under every fault, a few hundred times; each time what must always hold does."""
 
+import os
 from collections import Counter
 from functools import cache
 from itertools import pairwise
@@ -15,15 +16,20 @@ from soak.simulation.scenario import Faults, scenario_of
 from soak.simulation.simulate import Simulation, simulate
 from tests.core.machine import at_once
 
-SEEDS = 40
+MANY = 20 if "SOAK" in os.environ else 1
 SCANNED = (85, 96)  # seeds with an output policy: one lets out what cannot be scanned, one withholds it
+
+
+def seeds(first: int, count: int, step: int = 1) -> range:
+    """So many seeds, and twenty times as many in `make soak`."""
+    return range(first, first + MANY * count * step, step)
 
 
 @pytest.mark.behaviour("REC-6", "RUN-17", "RUN-3", "RUN-4", "LAN-4", "TIM-5", "TIM-9")
 def test_whatever_is_killed_every_run_ends_once_and_some_end_in_every_way() -> None:
     ended: Counter[str] = Counter()
     faults = 0
-    for seed in range(SEEDS):
+    for seed in seeds(0, 40):
         report = simulate(seed)
         assert report.violation is None, describe(report)
         assert report.runs > 0
@@ -34,7 +40,7 @@ def test_whatever_is_killed_every_run_ends_once_and_some_end_in_every_way() -> N
         State.SUCCEEDED, State.FAILED, State.TIMEOUT, State.CANCELLED, State.ORPHANED, State.SKIPPED,
         State.DENIED, State.OUTPUT_QUARANTINED,
     }  # fmt: skip
-    assert faults > 10 * SEEDS
+    assert faults > 400
 
 
 @pytest.mark.behaviour("RUN-7")
@@ -60,7 +66,7 @@ def test_of_schedulers_that_race_each_occurrence_is_created_once_and_none_is_los
     """One stands still while another takes over, and comes back believing that nothing has happened."""
     faults = Faults.only("replace_scheduler", "kill_scheduler", "crash_at_commit", "jump_clock")
     starts = checked = occurrences = 0
-    for seed in range(2000, 2014):
+    for seed in seeds(2000, 7):
         simulation = Simulation(seed, faults)
         simulation.cluster.scenario.timetable = simulation.cluster.timetable = True
         report = simulation.run()
@@ -68,9 +74,9 @@ def test_of_schedulers_that_race_each_occurrence_is_created_once_and_none_is_los
         starts += simulation.cluster.starts - simulation.cluster.scenario.workers
         checked += simulation.cluster.invariants.occurrences.checked
         occurrences += sum(run.origin is not None for run in simulation.cluster.disk.runs_by_id.values())
-    assert starts > 30
-    assert checked > 80, "schedules were looked at from their beginning to their end"
-    assert occurrences > 1000
+    assert starts > 15
+    assert checked > 40, "schedules were looked at from their beginning to their end"
+    assert occurrences > 500
 
 
 @pytest.mark.behaviour("RUN-25")
@@ -78,7 +84,7 @@ def test_a_bulk_request_that_was_acknowledged_reaches_every_run_it_is_for() -> N
     """A request ends one run a pass, so that schedulers die in the middle of it."""
     faults = Faults.only("kill_scheduler", "crash_at_commit", "replace_scheduler", "fail_store", "jump_clock")
     starts = reached = 0
-    for seed in range(3000, 3015):
+    for seed in seeds(3000, 8):
         simulation = Simulation(seed, faults)
         simulation.cluster.scenario.bulks, simulation.cluster.scenario.bulk_runs = 4, 1
         report = simulation.run()
@@ -87,15 +93,15 @@ def test_a_bulk_request_that_was_acknowledged_reaches_every_run_it_is_for() -> N
         reached += simulation.cluster.invariants.bulks.reached
         bulks = [bulk for bulk in simulation.cluster.disk.all_of(BulkRequest).values() if not bulk.is_cascade]
         assert sum(bulk.action is RunAction.CANCEL for bulk in bulks) == 4
-    assert starts > 30
-    assert reached > 120
+    assert starts > 15
+    assert reached > 60
 
 
 @pytest.mark.behaviour("RUN-23", "RUN-25", "RUN-6")
 def test_no_request_retries_a_run_twice_and_a_unique_key_has_one_live_run() -> None:
     faults = Faults.only("kill_scheduler", "crash_at_commit", "replace_scheduler", "fail_store", "break_links")
     retried = freed = 0
-    for seed in range(4000, 4013):
+    for seed in seeds(4000, 7):
         simulation = Simulation(seed, faults)
         simulation.cluster.scenario.retries, simulation.cluster.scenario.bulk_runs = 5, 2
         simulation.cluster.scenario.lanes = False  # a bulk request leaves out the runs of a lane that drains
@@ -103,14 +109,14 @@ def test_no_request_retries_a_run_twice_and_a_unique_key_has_one_live_run() -> N
         assert report.violation is None, describe(report)
         retried += simulation.cluster.invariants.reruns.retried
         freed += simulation.cluster.invariants.reruns.freed
-    assert retried > 130
-    assert freed > 30
+    assert retried > 65
+    assert freed > 15
 
 
 @pytest.mark.behaviour("LAN-1", "LAN-4", "LAN-5", "LAN-8", "LAN-9", "SES-6")
 def test_lanes_that_are_changed_exceed_nothing_and_starve_nobody() -> None:
     rated = rated_values = limited = waited = ordered = 0
-    for seed in range(5001, 5180, 12):
+    for seed in seeds(5001, 8, 12):
         simulation = Simulation(seed)
         assert simulation.cluster.scenario.lanes
         report = simulation.run()
@@ -119,17 +125,17 @@ def test_lanes_that_are_changed_exceed_nothing_and_starve_nobody() -> None:
         rated, limited, waited = rated + lanes.rated, limited + lanes.limited, waited + lanes.waited
         rated_values += lanes.rated_values
         ordered += simulation.cluster.invariants.sessions.ordered
-    assert rated > 150
-    assert rated_values > 50
-    assert limited > 100
-    assert waited > 20, "runs that others overtook"
-    assert ordered > 15
+    assert rated > 75
+    assert rated_values > 25
+    assert limited > 50
+    assert waited > 10, "runs that others overtook"
+    assert ordered > 7
 
 
 @pytest.mark.behaviour("CON-1", "CON-2", "CON-4", "CON-5", "CON-6", "CON-7", "RUN-9", "REC-6")
 def test_guarded_runs_exceed_nothing_and_every_delivery_arrives() -> None:
     waited = killed = requests = 0
-    for seed in range(6003, 6103, 5):
+    for seed in seeds(6003, 10, 5):
         simulation = Simulation(seed)
         assert simulation.cluster.scenario.guards
         report = simulation.run()
@@ -137,9 +143,9 @@ def test_guarded_runs_exceed_nothing_and_every_delivery_arrives() -> None:
         guards = simulation.cluster.invariants.guards
         waited, killed = waited + guards.waited, killed + guards.killed
         requests += 0 if guards.receivers is None else len(guards.receivers.got)
-    assert waited > 160
-    assert killed > 25
-    assert requests > 160
+    assert waited > 80
+    assert killed > 12
+    assert requests > 80
 
 
 @pytest.mark.behaviour("POL-1", "POL-4", "POL-5", "POL-7", "POL-8", "POL-11")
@@ -206,14 +212,14 @@ def given_up(seed: int) -> Counter[str]:
 def test_the_audit_stays_whole_whatever_is_killed() -> None:
     faults = Faults.only("kill_scheduler", "crash_at_commit", "replace_scheduler", "fail_store")
     written = 0
-    for seed in range(12):
+    for seed in seeds(0, 6):
         simulation = Simulation(seed, faults)
         report = simulation.run()
         assert report.violation is None, describe(report)
         page = at_once(simulation.cluster.disk.audit(0, 10_000))
         assert verify(page.entries, page.head).faults == []
         written += len(page.entries)
-    assert written > 20, "every start with other jobs is in it"
+    assert written > 10, "every start with other jobs is in it"
 
 
 BLAMES_A_WORKER = ("no heartbeat", "no longer has it", "may have begun", "died under", "is not connected")
@@ -228,7 +234,7 @@ def attempts_taken_for_lost(simulation: Simulation) -> list[str]:
 def test_however_often_the_scheduler_dies_running_work_is_not_started_twice() -> None:
     faults = Faults.only("kill_scheduler", "crash_at_commit", "pause_scheduler", "fail_store", "duplicate_messages")
     restarts = 0
-    for seed in range(1000, 1019):
+    for seed in seeds(1000, 10):
         if scenario_of(seed).routes:
             continue  # its workers are replaced when the faults end
         simulation = Simulation(seed, faults)
@@ -243,12 +249,12 @@ def test_however_often_the_scheduler_dies_running_work_is_not_started_twice() ->
             for earlier, later in pairwise(one for one in executions if one.run_id == run_id):
                 assert earlier.ended is not None
                 assert earlier.ended <= later.began, f"seed {seed}: {run_id} was started while it executed"
-    assert restarts > 15
+    assert restarts > 8
 
 
 @pytest.mark.behaviour("LIV-2")
 def test_a_jump_of_the_wall_clock_loses_no_attempt() -> None:
-    for seed in range(1100, 1120):
+    for seed in seeds(1100, 10):
         simulation = Simulation(seed, Faults.only("jump_clock"))
         report = simulation.run()
         assert report.violation is None, describe(report)
