@@ -14,6 +14,8 @@ from tests.helpers.places import run_async
 from tests.helpers.processes import hear_signals
 
 pytest_plugins = ["tests.second_try"]
+LONGEST = ("chaos", "crash", "docs", "simulation", "typed")
+"""folders with the files that take longest"""
 # Some tests use gRPC, as `interlock.policy_service` does, in the process that starts all others.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 hear_signals()
@@ -24,7 +26,7 @@ settings.load_profile("same")
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the files that take longest, so that none is left to run alone at the end."""
-    items.sort(key=lambda item: item.path.parent.name != "simulation")
+    items.sort(key=lambda item: item.path.parent.name not in LONGEST)
 
 
 @pytest.hookimpl(tryfirst=True)
