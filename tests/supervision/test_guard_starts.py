@@ -1,19 +1,16 @@
 """Starts through the guard: what a process gets, why one fails, and that one given up leaves nothing."""
 
 import asyncio
-import errno
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any
 
 import pytest
 
-from interlock.model.work import Limits
-from interlock.supervision.guard_client import Ended, NotSpawned, Program
+from interlock.supervision.guard_client import Ended, Program
 from interlock.supervision.lineage import MARKER, NOT_YET, marked
 from tests.helpers.places import folder
 from tests.helpers.processes import alive, look, wait_until
@@ -29,38 +26,6 @@ __all__ = ["folder"]
 MOST_FILES = int(Path("/proc/sys/fs/nr_open").read_text())
 
 # ── starts that fail, and starts that are given up ──────────────────────────────────────────────────────────────────
-
-
-@each_loop
-async def test_what_cannot_be_started_says_why(folder: Path) -> None:
-    script = folder / "script"
-    script.write_text("#!/nosuch/interpreter\n")
-    script.chmod(0o755)
-    plain = folder / "plain"
-    plain.write_text("echo\n")
-    plain.chmod(0o755)
-    wrong: list[tuple[str, int, tuple[str, ...], dict[str, Any]]] = [
-        ("command", errno.ENOENT, ("nosuch",), {}),
-        ("command", errno.ENOENT, (str(folder / "nosuch"),), {}),
-        ("command", errno.EACCES, (str(folder),), {}),
-        ("command", errno.ENOEXEC, (str(plain),), {}),
-        ("interpreter", errno.ENOENT, (str(script),), {}),
-        ("command", errno.E2BIG, ("true", "x" * 200_000), {}),
-        ("command", errno.E2BIG, ("true", "x" * 9_000_000), {}),
-        ("cwd", errno.ENOENT, ("true",), {"cwd": str(folder / "nosuch")}),
-        ("cwd", errno.ENOTDIR, ("true",), {"cwd": str(plain)}),
-        ("descriptors", errno.EBADF, ("true",), {"descriptors": {1: 999_999}}),
-    ]
-    if MOST_FILES < 10**9:
-        wrong.append(("limits.files", errno.EPERM, ("true",), {"limits": Limits(files=10**9)}))
-    async with guarded() as guard:
-        for stage, number, command, options in wrong:
-            with pytest.raises(NotSpawned) as caught:
-                await spawn(guard, *command, **options)
-            assert (caught.value.stage, caught.value.number) == (stage, number)
-        assert with_parent(guard.pid) == []
-        good = await spawn(guard, "true")
-        assert await good.exit == Ended(code=0)
 
 
 @each_loop
