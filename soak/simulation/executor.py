@@ -197,7 +197,7 @@ class SimulatedExecutor(Executor):
         if chance < 0.15:
             self._tell(m.Checkpoint(*one.key, one.mark()))
         elif chance < 0.3:
-            self._tell(m.LogLine(*one.key, 1, self._loop.time(), "info", "hello"))
+            self._tell(m.LogMessage(*one.key, 1, self._loop.time(), "info", "hello"))
         elif chance < 0.4:
             self._tell(m.Progress(*one.key, 50.0, "half"))
         elif chance < 0.8 and one.dispatch.session is not None:

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from interlock.cli.check.forecast_plan import ASSUMED, Question, forecast_of, question_of
+from interlock.cli.check.forecast_plan import ASSUMED, ForecastQuestion, forecast_of, question_of
 from interlock.cli.check.forecasts import MOST_NOTABLE, drawing
 from interlock.cli.draw.tables import console
 from interlock.cli.group import run
@@ -216,7 +216,7 @@ def test_what_cannot_be_asked(place: Path, options: dict[str, object], kind: typ
         forecast_of(resolve({"files": [str(place / "jobs.yaml")]}, None, {}), asked(**options))
 
 
-def asked(**options: object) -> Question:
+def asked(**options: object) -> ForecastQuestion:
     given: dict[str, object] = {"begin": None, "span": "1h", "tz": "UTC", "durations": [], "failing": []}
     return question_of(**(given | options))  # type: ignore[arg-type] # wrong ones too
 

@@ -8,7 +8,7 @@ import interlock as il
 from interlock.config.job_documents import read_job
 from interlock.config.sources import FromApp, load
 from interlock.error import BadConfig, InterlockError
-from interlock.model.guard import Action, ActionKind, Check, Constraints, Decision, Format, Hook, OnError
+from interlock.model.guard import Action, ActionKind, Check, Constraints, Decision, Format, Hook, OnHookError
 from interlock.model.job import Job
 from tests.config.writing import put
 
@@ -51,11 +51,11 @@ on_late: [{{action: webhook, url: "{URL}", token_env: KEY}}]
         require_previous_success=True,
         catch_up_window=300.0,
         pre_run_hook=Hook(url=URL),
-        checks=(Check(job="disk"), Check(job="budget", timeout=5.0, on_error=OnError.SKIP)),
+        checks=(Check(job="disk"), Check(job="budget", timeout=5.0, on_error=OnHookError.SKIP)),
         recheck_on_retry=("pre_run_hook", "checks"),
         max_expected_run_time=3600.0,
         max_allowed_run_time=7200.0,
-        post_run_hook=Hook(url=URL, secret_env="KEY", timeout=3.0, on_error=OnError.ALLOW),
+        post_run_hook=Hook(url=URL, secret_env="KEY", timeout=3.0, on_error=OnHookError.ALLOW),
     )
     assert job.max_runtime == 7200.0
     assert job.actions("on_constraint_violation") == (

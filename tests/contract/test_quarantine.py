@@ -45,7 +45,7 @@ async def test_a_success_is_quarantined_after_its_end_and_once(store: AnyStore) 
     worker = bench.worker("w")
     run_id = await _finished(bench, worker)
     ended = await store.run(run_id)
-    bench.client.say(r.Watch(50, True))
+    bench.client.say(r.WatchNews(50, True))
     position = await store.position()
     found = [Scanned(one, OutputAction.QUARANTINE, FOUND, 1) for one in (run_id, "unknown")]
     for _ in range(2):

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from interlock.model.delivery import Delivery
-from interlock.model.guard import Action, Constraints, Decision, Hook, OnError
+from interlock.model.guard import Action, Constraints, Decision, Hook, OnHookError
 from interlock.model.job import Job, Retry
 from tests.core.guarded_runs import HOOK, S, answers, guarded, owed, reason, violations
 from tests.core.machine import Machine
@@ -64,10 +64,11 @@ def test_wait_goes_on_in_order_as_others_end(restart: bool) -> None:
 
 @pytest.mark.behaviour("CON-2", "CON-4")
 @pytest.mark.parametrize(
-    ("on_error", "state"), [(OnError.FAIL, S.FAILED), (OnError.SKIP, S.SKIPPED), (OnError.ALLOW, S.DISPATCHED)]
+    ("on_error", "state"),
+    [(OnHookError.FAIL, S.FAILED), (OnHookError.SKIP, S.SKIPPED), (OnHookError.ALLOW, S.DISPATCHED)],
 )
 @pytest.mark.parametrize("action", ["wait", "retry_later"])
-def test_a_limit_ends_a_wait(action: Any, on_error: OnError, state: S) -> None:
+def test_a_limit_ends_a_wait(action: Any, on_error: OnHookError, state: S) -> None:
     machine = guarded(Action(action=action, limit="90s", on_error=on_error), max_concurrent_runs=1)
     first = machine.submit()
     machine.started(first)
@@ -304,16 +305,16 @@ def test_a_run_that_takes_longer_than_expected_is_late_once(restart: bool) -> No
 @pytest.mark.parametrize(
     ("status", "on_error", "state"),
     [
-        (204, OnError.FAIL, S.SUCCEEDED),
-        (500, OnError.ALLOW, S.FAILED),
-        (None, OnError.FAIL, S.FAILED),
-        (None, OnError.ALLOW, S.SUCCEEDED),
-        (None, OnError.SKIP, S.SUCCEEDED),
+        (204, OnHookError.FAIL, S.SUCCEEDED),
+        (500, OnHookError.ALLOW, S.FAILED),
+        (None, OnHookError.FAIL, S.FAILED),
+        (None, OnHookError.ALLOW, S.SUCCEEDED),
+        (None, OnHookError.SKIP, S.SUCCEEDED),
     ],
 )
 @pytest.mark.parametrize("restart", [False, True])
 def test_the_hook_after_a_run_decides_about_its_success(
-    status: int | None, on_error: OnError, state: S, restart: bool
+    status: int | None, on_error: OnHookError, state: S, restart: bool
 ) -> None:
     constraints = Constraints(post_run_hook=Hook(url=HOOK, on_error=on_error))
     machine = Machine(Job(id="work", constraints=constraints, retry=Retry(max_retries=3), deadline=60), limits=LIMITS)

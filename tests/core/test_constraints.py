@@ -10,7 +10,7 @@ from interlock.core.explain import explain
 from interlock.core.state import CoreLimits
 from interlock.core.timetable.series import OVERTAKEN
 from interlock.model.bulk import RunAction
-from interlock.model.guard import Action, Check, Constraints, Hook, OnError
+from interlock.model.guard import Action, Check, Constraints, Hook, OnHookError
 from interlock.model.job import Job, Retry
 from interlock.model.lane import LaneAction
 from interlock.model.schedule.schedule import Schedule
@@ -105,9 +105,10 @@ def test_a_hook_gets_the_run_and_is_asked_again_with_the_same_id() -> None:
 
 @pytest.mark.behaviour("CON-4")
 @pytest.mark.parametrize(
-    ("on_error", "state"), [(OnError.FAIL, S.FAILED), (OnError.SKIP, S.SKIPPED), (OnError.ALLOW, S.DISPATCHED)]
+    ("on_error", "state"),
+    [(OnHookError.FAIL, S.FAILED), (OnHookError.SKIP, S.SKIPPED), (OnHookError.ALLOW, S.DISPATCHED)],
 )
-def test_a_hook_that_cannot_be_called_follows_on_error(on_error: OnError, state: S) -> None:
+def test_a_hook_that_cannot_be_called_follows_on_error(on_error: OnHookError, state: S) -> None:
     machine = guarded(pre_run_hook=Hook(url=HOOK, on_error=on_error))
     machine.hook = answers(None, "connection refused")
     run_id = machine.submit()
@@ -117,10 +118,11 @@ def test_a_hook_that_cannot_be_called_follows_on_error(on_error: OnError, state:
 
 @pytest.mark.behaviour("CON-4", "CON-9")
 @pytest.mark.parametrize(
-    ("on_error", "state"), [(OnError.FAIL, S.FAILED), (OnError.SKIP, S.SKIPPED), (OnError.ALLOW, S.DISPATCHED)]
+    ("on_error", "state"),
+    [(OnHookError.FAIL, S.FAILED), (OnHookError.SKIP, S.SKIPPED), (OnHookError.ALLOW, S.DISPATCHED)],
 )
 @pytest.mark.parametrize("how", ["unknown", "fails", "late", "odd"])
-def test_a_check_without_an_answer_follows_on_error(how: str, on_error: OnError, state: S) -> None:
+def test_a_check_without_an_answer_follows_on_error(how: str, on_error: OnHookError, state: S) -> None:
     check = Check(job="nobody" if how == "unknown" else "check", timeout="30s", on_error=on_error)
     machine = guarded(checks=[check])
     run_id = machine.submit()

@@ -16,7 +16,7 @@ from interlock.wire.message import (
     Heard,
     Heartbeat,
     Held,
-    LogLine,
+    LogMessage,
     Lost,
     Message,
     Progress,
@@ -41,7 +41,7 @@ def old_messages(run_id: str, fence: int) -> list[Message]:
         Heartbeat([Held(run_id, fence)]),
         Progress(run_id, fence, 50.0, "half"),
         Usage(run_id, fence, 90, 100),
-        LogLine(run_id, fence, 1, START, "info", "late"),
+        LogMessage(run_id, fence, 1, START, "info", "late"),
         Checkpoint(run_id, fence, b"1"),
     ]
 
@@ -163,7 +163,7 @@ def test_the_current_attempts_messages_do_count() -> None:
     machine.advance(5)
     machine.step(
         ("one", Progress(run_id, fence, 50.0, "half")),
-        ("one", LogLine(run_id, fence, 1, START, "info", "line")),
+        ("one", LogMessage(run_id, fence, 1, START, "info", "line")),
         ("one", Checkpoint(run_id, fence, b"1")),
         ("one", Heartbeat([Held(run_id, fence)])),
     )

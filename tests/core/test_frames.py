@@ -20,7 +20,7 @@ from interlock.wire.message import (
     Held,
     Hello,
     Leaving,
-    LogLine,
+    LogMessage,
     Message,
     Problem,
     Progress,
@@ -37,7 +37,7 @@ MESSAGES: st.SearchStrategy[Message] = st.one_of(
     st.builds(Hello, TEXT, SMALL, SMALL, SMALL, SMALL, JOBS, st.lists(st.builds(Held, TEXT, WHOLE)), TEXT),
     st.builds(Finished, TEXT, WHOLE, TEXT, st.none() | st.binary(), st.none() | TEXT, st.none() | st.integers(-99, 99)),
     st.builds(Heartbeat, st.lists(st.builds(Held, TEXT, WHOLE), max_size=5)),
-    st.builds(LogLine, TEXT, WHOLE, SMALL, st.floats(0, 1e10), TEXT, TEXT),
+    st.builds(LogMessage, TEXT, WHOLE, SMALL, st.floats(0, 1e10), TEXT, TEXT),
     st.builds(Checkpoint, TEXT, WHOLE, st.binary()),
     st.builds(Leaving),
     st.builds(
@@ -189,8 +189,8 @@ def test_more_than_one_frame_holds_goes_out_as_several() -> None:
 @pytest.mark.parametrize(
     "message",
     [
-        LogLine("r", 1, 1, float("nan"), "info", "text"),
-        LogLine("r", 1, 2**40, 1.0, "info", "text"),
+        LogMessage("r", 1, 1, float("nan"), "info", "text"),
+        LogMessage("r", 1, 2**40, 1.0, "info", "text"),
         Finished("r", 1, "failed", None, None, 2**70 // 2**7),
         Progress("r", 1, 101.0, ""),
         Progress("r", 1, float("nan"), ""),

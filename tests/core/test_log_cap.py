@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from interlock.core.attempts.log_table import Logs
 from interlock.core.state import CoreLimits
 from interlock.model.state import State
-from interlock.wire.message import CHUNKS, LogLine
+from interlock.wire.message import CHUNKS, LogMessage
 from tests.core.machine import Machine, at_once, retrying_job
 
 LIMITS = CoreLimits(log_lines=5, log_bytes=100)
@@ -27,13 +27,15 @@ class Logging(Machine):
         lines = []
         for text in texts:
             self.number += 1
-            lines.append((str(run.worker_id), LogLine(run.id, run.fence, self.number, self.wall, "info", text)))
+            lines.append((str(run.worker_id), LogMessage(run.id, run.fence, self.number, self.wall, "info", text)))
         self.step(*lines)
 
     def receive(self, *lines: tuple[int, str, str]) -> None:
         """Lines arrive, each with its number, level and text."""
         run = self.run(self.run_id)
-        self.step(*((str(run.worker_id), LogLine(run.id, run.fence, line[0], self.wall, *line[1:])) for line in lines))
+        self.step(
+            *((str(run.worker_id), LogMessage(run.id, run.fence, line[0], self.wall, *line[1:])) for line in lines)
+        )
 
     def again(self) -> None:
         """The attempt fails and the next one begins."""
@@ -177,7 +179,7 @@ def test_what_is_counted_is_forgotten_at_the_end() -> None:
 def test_a_line_of_an_attempt_that_is_over_is_not_counted() -> None:
     machine = Logging(max_retries=1)
     run = machine.run(machine.run_id)
-    late = (str(run.worker_id), LogLine(run.id, run.fence, 1, machine.wall, "info", "late"))
+    late = (str(run.worker_id), LogMessage(run.id, run.fence, 1, machine.wall, "info", "late"))
     machine.finished(machine.run_id, "failed")
     machine.step(late)
     assert machine.kept == []

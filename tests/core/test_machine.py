@@ -27,7 +27,7 @@ from interlock.wire.message import (
     Heartbeat,
     Held,
     Leaving,
-    LogLine,
+    LogMessage,
     Lost,
     Message,
     Progress,
@@ -159,7 +159,7 @@ class SchedulerMachine(RuleBasedStateMachine):
             Lost(run_id, fence, "died", -9),
             Returned(run_id, fence, "no room"),
             Progress(run_id, fence, 5.0, "on it"),
-            LogLine(run_id, fence, data.draw(st.integers(1, 3)), START, "info", "line"),
+            LogMessage(run_id, fence, data.draw(st.integers(1, 3)), START, "info", "line"),
             Checkpoint(run_id, fence, b"2"),
             Heartbeat([Held(run_id, fence, data.draw(st.booleans()))]),
         ]

@@ -19,7 +19,7 @@ from interlock.model.policy.verdict import Ruling
 from interlock.model.state import State
 from interlock.policy.policy import Policy
 from interlock.wire.approval_request import ReleaseOutput
-from interlock.wire.message import LogLine
+from interlock.wire.message import LogMessage
 from interlock.wire.output_request import ReportScans
 from interlock.wire.request import ValueAnswer
 from tests.core.machine import Machine, at_once
@@ -120,7 +120,7 @@ def test_a_failed_run_is_not_checked_but_its_error_and_log_are_redacted() -> Non
         machine = Machine(policy=found)
         run_id = machine.running()
         fence = machine.run(run_id).fence
-        machine.step(("one", LogLine(run_id, fence, 1, machine.wall, "info", f"postgres://app:{TOKEN}@db/app")))
+        machine.step(("one", LogMessage(run_id, fence, 1, machine.wall, "info", f"postgres://app:{TOKEN}@db/app")))
         failure = Failure(["ValueError"], f"bad postgres://app:{TOKEN}@db/app")
         machine.finished(run_id, "failed", error=f"ValueError: bad postgres://app:{TOKEN}@db/app", failure=failure)
         run = machine.run(run_id)
@@ -140,7 +140,7 @@ def test_a_private_key_is_redacted_over_several_lines() -> None:
     fence = machine.run(run_id).fence
     key = ["before", "-----BEGIN RSA " + "PRIVATE KEY-----", "MIIEow", "AAAA", "-----END RSA PRIVATE KEY-----", "after"]
     for number, text in enumerate(key, 1):
-        machine.step(("one", LogLine(run_id, fence, number, machine.wall, "info", text)))
+        machine.step(("one", LogMessage(run_id, fence, number, machine.wall, "info", text)))
     found = [one.text for one in at_once(machine.store.logs(run_id))]
     assert (found[0], found[-1]) == ("before", "after")
     assert not any(text in line for text in ("MIIEow", "AAAA") for line in found)

@@ -17,7 +17,7 @@ from interlock.model.letter import DeadLetter
 from interlock.model.run import UPDATES, Run, Transition, as_fields, stats_of, update_id
 from interlock.model.state import State
 from interlock.stores.memory import MemoryStore
-from interlock.wire.message import Checkpoint, LogLine
+from interlock.wire.message import Checkpoint, LogMessage
 from soak.simulation.history import replay
 from tests.core.machine import START, Machine, retrying_job
 
@@ -147,7 +147,9 @@ def test_a_batch_applied_twice_changes_nothing() -> None:
     batches.append(machine.last.batch)
     batches.append(machine.started(run_id).batch)
     fence = machine.run(run_id).fence
-    machine.step(("one", LogLine(run_id, fence, 1, START, "info", "hello")), ("one", Checkpoint(run_id, fence, b"1")))
+    machine.step(
+        ("one", LogMessage(run_id, fence, 1, START, "info", "hello")), ("one", Checkpoint(run_id, fence, b"1"))
+    )
     batches.append(machine.last.batch)
     batches.append(machine.finished(run_id, "failed").batch)
     batches.append(machine.advance(2).batch)

@@ -13,7 +13,7 @@ import interlock as il
 from interlock.error import InterlockError
 from interlock.fields import payload
 from interlock.fields.secret import MASK, SECRET_NAMES, Secret, matcher
-from interlock.wire.message import Checkpoint, Dispatch, LogLine, Message, Progress
+from interlock.wire.message import Checkpoint, Dispatch, LogMessage, Message, Progress
 from interlock.worker.context import Context
 from interlock.worker.redaction import MOST, Redaction, texts_of
 
@@ -122,7 +122,7 @@ def test_what_an_attempt_says_is_without_its_secrets() -> None:
     context.log(f"{VALUE} key-123 annotated plain", level="key-123")
     context.progress(5, "key-123 of plain")
     line, progress = sent
-    assert isinstance(line, LogLine)
+    assert isinstance(line, LogMessage)
     assert isinstance(progress, Progress)
     assert line.text == "••• ••• ••• plain"
     assert line.level == "•••"
@@ -133,7 +133,7 @@ def test_a_secret_is_left_out_before_a_line_is_cut() -> None:
     context, sent = context_of(b'{"password": "hunter2hunter2"}')
     context.log("x" * 8185 + "hunter2hunter2")
     context.progress(1, "x" * 8185 + "hunter2hunter2")
-    assert all("hunter" not in one.text for one in sent if isinstance(one, (LogLine, Progress)))
+    assert all("hunter" not in one.text for one in sent if isinstance(one, (LogMessage, Progress)))
     assert len(sent) == 2
 
 
@@ -164,7 +164,7 @@ def test_our_own_messages_do_not_cut_a_secret_so_that_it_is_not_known(
 def test_the_names_of_secrets_are_a_setting() -> None:
     context, sent = context_of(b'{"password": "hunter2", "pin": "987654"}', (), ("pin",))
     context.log("hunter2 987654")
-    assert isinstance(sent[0], LogLine)
+    assert isinstance(sent[0], LogMessage)
     assert sent[0].text == "hunter2 •••"
 
 
@@ -175,12 +175,12 @@ def test_a_secret_in_a_checkpoint_comes_back_as_one_and_is_not_logged() -> None:
     context.log(f"{VALUE} first-value")
     kept, line = sent[1:]
     assert isinstance(kept, Checkpoint)
-    assert isinstance(line, LogLine)
+    assert isinstance(line, LogMessage)
     assert line.text == "••• •••"
     assert context.last_checkpoint == {"session": Secret(VALUE), "page": 3}
     later, said = context_of(b"{}", checkpoint=kept.value)
     later.log(VALUE)
-    assert isinstance(said[0], LogLine)
+    assert isinstance(said[0], LogMessage)
     assert said[0].text == MASK
     assert later.last_checkpoint == {"session": Secret(VALUE), "page": 3}
 

@@ -18,7 +18,7 @@ from interlock.model.state import State
 from interlock.policy.policy import Policy
 from interlock.ports.store import StoredEvent
 from interlock.wire.approval_request import ReleaseOutput
-from interlock.wire.message import LogLine, Progress
+from interlock.wire.message import LogMessage, Progress
 from tests.core.machine import Machine, at_once
 from tests.core.test_output import FOUND, SECRETS, A, audited, letters, policy, report
 
@@ -36,7 +36,7 @@ def before(**fields: Any) -> Policy:
 def write(machine: Machine, run_id: str, *texts: str) -> None:
     fence, first = machine.run(run_id).fence, len(machine.store.lines.get(run_id, {})) + 1
     for number, text in enumerate(texts, first):
-        machine.step(("one", LogLine(run_id, fence, number, machine.wall, "info", text)))
+        machine.step(("one", LogMessage(run_id, fence, number, machine.wall, "info", text)))
 
 
 def scanning(job: Job | None = None, **fields: Any) -> tuple[Machine, str]:

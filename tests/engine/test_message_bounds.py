@@ -91,7 +91,7 @@ GOOD: dict[type[m.Message], m.Message] = {
     m.Load: m.Load(),
     m.Progress: m.Progress("r", 1, 0.0, ""),
     m.Usage: m.Usage("r", 1, 0, 0),
-    m.LogLine: m.LogLine("r", 1, 0, 0.0, "info", "", ""),
+    m.LogMessage: m.LogMessage("r", 1, 0, 0.0, "info", "", ""),
     m.Checkpoint: m.Checkpoint("r", 1, b""),
     m.Leaving: m.Leaving(),
     m.Hello: m.Hello("w", 1, 1, 1, 1, {}, [], "", "", [], {}, 0.0),

@@ -27,7 +27,7 @@ from interlock.model.tenant import TenantSpec
 from interlock.model.workflow import Compensate, Workflow, WorkflowStep
 from interlock.policy_service.client import CIRCUIT
 from interlock.wire.command import Define, WorkerUp
-from interlock.wire.message import Load, LogLine
+from interlock.wire.message import Load, LogMessage
 from tests.core.machine import Machine, retrying_job
 from tests.core.test_output import SECRETS, report, succeeded
 from tests.core.test_output import policy as output_policy
@@ -210,8 +210,8 @@ def test_looks_for_a_worker_in_vain_are_counted_by_reason() -> None:
 def test_what_is_counted_in_the_state_is_not_lost_with_it() -> None:
     machine = Counted(Job(id="work"))
     run = machine.run(machine.running())
-    stale = ("one", LogLine(run.id, run.fence + 1, 1, machine.wall, "info", "late"))
-    full = ("one", LogLine(run.id, run.fence, 1, machine.wall, "info", "x" * 5_000_000))
+    stale = ("one", LogMessage(run.id, run.fence + 1, 1, machine.wall, "info", "late"))
+    full = ("one", LogMessage(run.id, run.fence, 1, machine.wall, "info", "x" * 5_000_000))
     machine.step(stale, full)
     machine.restart()
     machine.metrics.failed(StoreUnavailable("the disk is full"))

@@ -135,7 +135,7 @@ async def test_progress_right_before_the_end_is_told_and_kept(outcome: str) -> N
     bench = Bench(SlowStore())
     await bench.start()
     worker = bench.worker("one")
-    bench.client.say(r.Watch(60, True))
+    bench.client.say(r.WatchNews(60, True))
     bench.submit()
     await until(lambda: bool(worker.of(m.Dispatch)))
     sent = worker.of(m.Dispatch)[0]
@@ -204,7 +204,7 @@ async def test_the_position_told_is_one_that_is_stored() -> None:
     store = SlowStore()
     bench = Bench(store)
     await bench.start()
-    bench.client.say(r.Watch(60, True))
+    bench.client.say(r.WatchNews(60, True))
     assert bench.client.of(r.StatusReport)[-1].position == 0
     store.takes = 0.5
     bench.submit()

@@ -68,8 +68,8 @@ def untimed(end: m.Finished) -> m.Finished:
     return replace(end, ago=0.0, took=0.0)
 
 
-def lines(script: Script, run_id: str) -> list[m.LogLine]:
-    return [one for one in script.heard if isinstance(one, m.LogLine) and one.run_id == run_id]
+def lines(script: Script, run_id: str) -> list[m.LogMessage]:
+    return [one for one in script.heard if isinstance(one, m.LogMessage) and one.run_id == run_id]
 
 
 def without_beats(script: Script) -> Sequence[m.Message]:

@@ -49,7 +49,7 @@ class Stage:
         return [one for one in self.heard if getattr(one, "run_id", None) == run_id]
 
     def lines(self, run_id: str, logger: str | None = None) -> list[str]:
-        lines = [one for one in self.of(run_id) if isinstance(one, m.LogLine)]
+        lines = [one for one in self.of(run_id) if isinstance(one, m.LogMessage)]
         assert [one.number for one in lines] == list(range(1, len(lines) + 1))
         return [one.text for one in lines if logger in (None, one.logger)]
 

@@ -55,7 +55,7 @@ class Link(Peer):
 
     @property
     def lines(self) -> list[tuple[str, int]]:
-        return [(one.run_id, one.number) for one in self.sent if isinstance(one, m.LogLine)]
+        return [(one.run_id, one.number) for one in self.sent if isinstance(one, m.LogMessage)]
 
 
 class Links(Bus):
@@ -73,11 +73,11 @@ class Links(Bus):
     async def close(self) -> None: ...
 
 
-def line(run_id: str, number: int, text: str = "text", level: str = "info") -> m.LogLine:
-    return m.LogLine(run_id, 1, number, 0.0, level, text)
+def line(run_id: str, number: int, text: str = "text", level: str = "info") -> m.LogMessage:
+    return m.LogMessage(run_id, 1, number, 0.0, level, text)
 
 
-def chunks(run_id: str, number: int, text: str = '["text"]') -> m.LogLine:
+def chunks(run_id: str, number: int, text: str = '["text"]') -> m.LogMessage:
     return line(run_id, number, text, m.CHUNKS)
 
 
@@ -90,11 +90,11 @@ class Worker:
     def hear(self, *messages: m.Message) -> None:
         self.host.received(self.bus.links[-1], messages)
 
-    def say(self, *lines: m.LogLine) -> None:
+    def say(self, *lines: m.LogMessage) -> None:
         for one in lines:
             self.host.report(one)
 
-    async def lose(self, *meanwhile: m.LogLine) -> list[tuple[str, int]]:
+    async def lose(self, *meanwhile: m.LogMessage) -> list[tuple[str, int]]:
         """The link breaks, something is logged, and what is said over the next link is returned."""
         count = len(self.bus.links)
         self.host.closed(self.bus.links[-1])

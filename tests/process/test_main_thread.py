@@ -62,7 +62,7 @@ def test_a_signal_handler_that_raises_breaks_no_message() -> None:
     """The link is full, so the exception comes in the middle of a message."""
     here, there = socket.socketpair()
     outbox = Outbox(here, is_isolated=True)
-    lines = [m.LogLine("run", 1, number, 0.0, "info", "x" * 8000, "") for number in range(200)]
+    lines = [m.LogMessage("run", 1, number, 0.0, "info", "x" * 8000, "") for number in range(200)]
     found: list[m.Message] = []
 
     def read() -> None:

@@ -180,7 +180,7 @@ def speech(name: str) -> FunctionWork:
 
 
 def said(stage: Stage, run_id: str) -> list[tuple[str, str, str]]:
-    return [(one.level, one.logger, one.text) for one in stage.of(run_id) if isinstance(one, m.LogLine)]
+    return [(one.level, one.logger, one.text) for one in stage.of(run_id) if isinstance(one, m.LogMessage)]
 
 
 TWO_FORKS = """
@@ -236,7 +236,7 @@ async def test_two_hundred_runs_at_once_each_with_its_own_lines(place: Path) -> 
             assert Counter(found) == Counter(expected), tag
             if tag.startswith(("plain", "tasks")):
                 assert found == expected
-            numbers = [one.number for one in stage.of(run_id) if isinstance(one, m.LogLine)]
+            numbers = [one.number for one in stage.of(run_id) if isinstance(one, m.LogMessage)]
             assert sorted(numbers) == list(range(1, 26))
 
 

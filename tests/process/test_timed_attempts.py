@@ -139,7 +139,7 @@ async def test_secrets_of_a_function_that_was_loaded_meanwhile_are_not_shown(fol
             given = replace(dispatch(name, "named", folder), payload=b'{"value": "hunter2-xyzzy"}', hold=hold)
             script.say(replace(given, work=work))
         await told(script, "Finished", "first", "second")
-        said = [one.text for one in script.heard if isinstance(one, m.LogLine)]
+        said = [one.text for one in script.heard if isinstance(one, m.LogMessage)]
         assert len(said) >= 2
         assert not any("hunter2" in text for text in said)
 

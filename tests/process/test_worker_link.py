@@ -61,7 +61,7 @@ async def test_what_an_attempt_reports_while_no_scheduler_is_there_is_told_to_th
         await until(lambda: "Progress" in script.of("run"), "it is told")
         told = without_beats(script)
         assert isinstance(told[0], m.Hello)
-        assert [one.text for one in told if isinstance(one, m.LogLine)] == ["line 0", "line 1", "line 2"]
+        assert [one.text for one in told if isinstance(one, m.LogMessage)] == ["line 0", "line 1", "line 2"]
         assert [one.value for one in told if isinstance(one, m.Checkpoint)] == [b"2"]
         assert [one.percent for one in told if isinstance(one, m.Progress)] == [2.0]
         tell_to_go(folder, "run-more")
@@ -78,7 +78,7 @@ async def test_what_a_scheduler_heard_and_did_not_live_to_store_is_told_to_the_n
         script = await scheduler.begin()
         await until(lambda: "Progress" in script.of("run"), "it is told again")
         told = without_beats(script)
-        assert [one.number for one in told if isinstance(one, m.LogLine)] == [1, 2, 3]
+        assert [one.number for one in told if isinstance(one, m.LogMessage)] == [1, 2, 3]
         assert [one.value for one in told if isinstance(one, m.Checkpoint)] == [b"2"]
         assert [one.percent for one in told if isinstance(one, m.Progress)] == [2.0]
 

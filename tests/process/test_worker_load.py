@@ -124,14 +124,14 @@ def test_a_clock_that_is_off_is_corrected_in_what_it_sends_and_what_it_is_given(
         host.received(link, [m.Dispatch("run", 1, "job", 1, b"{}", deadline, False, 1.0)])
         (dispatch,) = executor.taken
         assert dispatch.deadline == pytest.approx(own + 30.0 if corrected else deadline)
-        host.report(m.LogLine("run", 1, 1, own + 5.0, "info", "text"))
-        (line,) = of(link, m.LogLine)
-        assert isinstance(line, m.LogLine)
+        host.report(m.LogMessage("run", 1, 1, own + 5.0, "info", "text"))
+        (line,) = of(link, m.LogMessage)
+        assert isinstance(line, m.LogMessage)
         assert line.at == pytest.approx(own + 5.0 + (skew if corrected else 0.0))
         # It is said again over the next link, and corrected once.
         host.closed(link)
         await asyncio.sleep(0.001)
-        assert of(links.links[-1], m.LogLine) == [line]
+        assert of(links.links[-1], m.LogMessage) == [line]
 
     with_host(body)
 

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from interlock.wire.message import CHUNKS, Dispatch, LogLine, Message
+from interlock.wire.message import CHUNKS, Dispatch, LogMessage, Message
 from interlock.worker.context import MOST_BYTES, Context, Pacer
 
 DISPATCH = Dispatch("r", 1, "job", 1, b"{}", None, False, 1.0, None)
@@ -20,7 +20,7 @@ class Patient(Pacer):
 
 def chunks_in(sent: list[Message]) -> list[object]:
     """Return the chunks that were sent; None for the mark of a cut stream."""
-    texts = [json.loads(line.text) for line in sent if isinstance(line, LogLine) and line.level == CHUNKS]
+    texts = [json.loads(line.text) for line in sent if isinstance(line, LogMessage) and line.level == CHUNKS]
     return [chunk for chunks in texts for chunk in chunks or [None]]
 
 
@@ -55,11 +55,11 @@ def test_a_worker_cuts_a_stream_at_its_own_limit_and_logs_it() -> None:
     assert len(chunks) == 16 * 2**20 // 30_004 + 1
     assert chunks.index(None) == len(chunks) - 1, "one mark, the last"
     assert MOST_BYTES == 16 * 2**20
-    lines = [line for line in sent if isinstance(line, LogLine) and line.level != CHUNKS]
+    lines = [line for line in sent if isinstance(line, LogMessage) and line.level != CHUNKS]
     assert [(line.level, line.text) for line in lines] == [
         ("warning", "stream and log cut: 100,000 lines or 16 MiB; further lines are left out")
     ]
-    numbers = [line.number for line in sent if isinstance(line, LogLine)]
+    numbers = [line.number for line in sent if isinstance(line, LogMessage)]
     assert numbers == list(range(1, len(numbers) + 1))
 
 

@@ -262,7 +262,7 @@ class Feed:
 
     async def _watch(self, on: bool) -> bool:
         try:
-            status = await asyncio.wait_for(self._connection.ask(r.Watch(0, on)), PATIENCE)
+            status = await asyncio.wait_for(self._connection.ask(r.WatchNews(0, on)), PATIENCE)
         except (InterlockError, TimeoutError):
             return False
         if on:

@@ -67,7 +67,7 @@ class Connection(Endpoint, RunAccess):
         self._count = 0
         self._closed = False
         self.on_news: Callable[[r.News], None] | None = None
-        """called with the news that a scheduler sends after a `Watch`"""
+        """called with the news that a scheduler sends after a `WatchNews`"""
 
     def now(self) -> float:
         """Return the time from which the deadlines of new runs count."""

@@ -117,7 +117,7 @@ class Requests:
         for asker in [asker for asker in self.waiting if asker[0] == name]:
             self._forget(asker)
 
-    def watch(self, name: str, message: r.Watch) -> Message:
+    def watch(self, name: str, message: r.WatchNews) -> Message:
         (self._watchers.add if message.on else self._watchers.discard)(name)
         return self.present.status(message.request)
 
@@ -378,7 +378,7 @@ ROUTES: dict[type[Message], Route] = {
     r.AskStatus: (NOTHING, lambda requests, _, message: requests.present.status(message.request)),
     r.AskProgress: (NOTHING, _progress),
     r.AskMetrics: (NOTHING, _metrics),
-    r.Watch: (NOTHING, Requests.watch),
+    r.WatchNews: (NOTHING, Requests.watch),
     AskScanPlan: (JOBS, lambda requests, _, message: _scan_plan(requests.present.state, message)),
     BecomeSender: (JOBS, lambda requests, name, message: requests.sender.register(name, message)),
     AskTree: (NOTHING, _tree),

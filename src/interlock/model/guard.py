@@ -92,7 +92,7 @@ BODY = BodyTemplate(
 )
 
 
-class OnError(StrEnum):
+class OnHookError(StrEnum):
     FAIL = "fail"
     SKIP = "skip"
     ALLOW = "allow"
@@ -117,10 +117,10 @@ class ActionKind(StrEnum):
 if TYPE_CHECKING:  # as you may give them
     AnyAction = ActionKind | Literal["skip", "retry_later", "kill_old", "wait", "webhook", "trigger_job", "call"]
     AnyFormat = Format | Literal["cloudevents", "slack", "discord"]
-    AnyOnError = OnError | Literal["fail", "skip", "allow"]
+    AnyOnError = OnHookError | Literal["fail", "skip", "allow"]
     AnyTime = Duration
 else:  # as they are kept
-    AnyAction, AnyFormat, AnyOnError, AnyTime = ActionKind, Format, OnError, float
+    AnyAction, AnyFormat, AnyOnError, AnyTime = ActionKind, Format, OnHookError, float
 
 
 class Hook(Checked, frozen=True, kw_only=True, omit_defaults=True):
@@ -141,7 +141,7 @@ class Hook(Checked, frozen=True, kw_only=True, omit_defaults=True):
             "If the hook does not answer: `fail` the run, `skip` it, or `allow` it. "
             "For `post_run_hook`, `skip` acts like `allow`."
         ),
-    ] = OnError.FAIL
+    ] = OnHookError.FAIL
 
 
 class Check(Checked, frozen=True, kw_only=True, omit_defaults=True):
@@ -150,7 +150,7 @@ class Check(Checked, frozen=True, kw_only=True, omit_defaults=True):
     job: Annotated[str, doc("Job that checks: it returns true, or the text of the violation."), kinds.JOB_WORD]
     timeout: Annotated[AnyTime, doc("Time for the answer."), kinds.POSITIVE_SPAN] = 60.0
     on_error: Annotated[AnyOnError, doc("If the check fails or is late: `fail` the run, `skip` it, or `allow` it.")] = (
-        OnError.FAIL
+        OnHookError.FAIL
     )
 
 
@@ -254,7 +254,7 @@ class Decision(Checked, frozen=True, kw_only=True, omit_defaults=True):
     action: Annotated[AnyAction, doc("`skip`, `retry_later`, `kill_old` or `wait`.")]
     delay: Delay = 60.0
     limit: Limit = None
-    on_error: IfItFails = OnError.FAIL
+    on_error: IfItFails = OnHookError.FAIL
 
     def check(self) -> None:
         if self.action in INFORM:
@@ -300,7 +300,7 @@ class Action(Checked, frozen=True, kw_only=True, omit_defaults=True):
         doc("Decision to follow after this action; only in `on_constraint_violation`."),
         Nested(Decision, "action"),
     ] = None
-    on_error: IfItFails = OnError.FAIL
+    on_error: IfItFails = OnHookError.FAIL
 
     def check(self) -> None:
         check_parameters(self)

@@ -7,7 +7,7 @@ import msgspec
 from interlock.fields.duration import brief, checked
 from interlock.model.policy.verdict import STRICTNESS, PolicyRequest, Ruling, for_each_submitter
 from interlock.policy.expression import RequestFacts, TooCostly, Unevaluated
-from interlock.policy.policy import CompiledRule, Condition, Policy
+from interlock.policy.policy import CompiledRule, Policy, RuleCondition
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -65,7 +65,7 @@ def _failing(compiled: CompiledRule, request: PolicyRequest, facts: RequestFacts
     return ""
 
 
-def _unmet(condition: Condition, request: PolicyRequest) -> str:
+def _unmet(condition: RuleCondition, request: PolicyRequest) -> str:
     name, _, label = condition.field.partition(".")
     value: Any = len(request.payload) if name == "payload_size" else getattr(request, name)
     if label:

@@ -36,7 +36,7 @@ NO_RULE = "no rule matches"
 Test = Callable[[PolicyRequest], object]
 
 
-class Condition(msgspec.Struct, frozen=True):
+class RuleCondition(msgspec.Struct, frozen=True):
     """One condition of a rule: a field of the request, what the rule wants of it, and the test."""
 
     field: str
@@ -47,7 +47,7 @@ class Condition(msgspec.Struct, frozen=True):
 
 class CompiledRule(msgspec.Struct, frozen=True, kw_only=True):
     rule: Rule
-    conditions: tuple[Condition, ...]
+    conditions: tuple[RuleCondition, ...]
     tests: tuple[Test, ...]  # of the conditions that the index does not cover
     when: Callable[[RequestFacts], bool] | None
     key: Callable[[PolicyRequest], str]  # whose requests a velocity counts together
@@ -190,26 +190,26 @@ def _compiled(rule: Rule, digest: str) -> CompiledRule:
     )
 
 
-def _conditions(rule: Rule) -> Iterable[Condition]:
+def _conditions(rule: Rule) -> Iterable[RuleCondition]:
     """Yield the conditions of a rule, the cheapest first."""
     match = rule.match
     for field, name in SINGLE.items():
         if globs := tuple(getattr(match, name)):
-            yield Condition(field, globs, _fits(field, matcher(globs)), True)
+            yield RuleCondition(field, globs, _fits(field, matcher(globs)), True)
     if match.secrets is not None:
         secrets = match.secrets
-        yield Condition("secrets", secrets, lambda request: request.secrets is secrets)
+        yield RuleCondition("secrets", secrets, lambda request: request.secrets is secrets)
     if match.payload_over is not None:
         size = match.payload_over
-        yield Condition("payload_size", f"over {size:,}", lambda request: len(request.payload) > size)
+        yield RuleCondition("payload_size", f"over {size:,}", lambda request: len(request.payload) > size)
     for field in ANY_OF:
         if some := frozenset(getattr(match, field)):
-            yield Condition(field, getattr(match, field), _any_of(field, some), True)
+            yield RuleCondition(field, getattr(match, field), _any_of(field, some), True)
     if match.requires:
         every = frozenset(match.requires)
-        yield Condition("requires", match.requires, lambda request: every.issubset(request.requires))
+        yield RuleCondition("requires", match.requires, lambda request: every.issubset(request.requires))
     for index, (label, glob) in enumerate(match.labels.items()):
-        yield Condition(f"labels.{label}", glob, _labelled(label, matcher((glob,))), index == 0)
+        yield RuleCondition(f"labels.{label}", glob, _labelled(label, matcher((glob,))), index == 0)
 
 
 def _fits(field: str, fits: Callable[[str], object]) -> Test:

@@ -108,7 +108,7 @@ class LocalExecutor(Executor):
 
     def _send(self, message: m.Message) -> None:
         """Report a line, progress or a checkpoint; from any thread."""
-        if isinstance(message, m.LogLine):
+        if isinstance(message, m.LogMessage):
             message = replace(message, at=self._clock.now().wall)
         if not self._loop.is_here():
             self._loop.call_soon_threadsafe(self._report, message)

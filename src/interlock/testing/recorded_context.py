@@ -13,8 +13,7 @@ from interlock.interface.run_builder import instant
 from interlock.interface.run_view import LogLine
 from interlock.model.facets import ProgressInfo
 from interlock.model.session import check_key
-from interlock.wire.message import CHUNKS, Checkpoint, Dispatch, Message, Progress, Usage
-from interlock.wire.message import LogLine as LogMessage
+from interlock.wire.message import CHUNKS, Checkpoint, Dispatch, LogMessage, Message, Progress, Usage
 from interlock.worker.context import Context
 
 

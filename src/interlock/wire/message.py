@@ -162,7 +162,7 @@ class Usage(OfAttempt, frozen=True):
 CHUNKS = "@chunks"  # level of a log line that has chunks of the run's stream: its text is a JSON list of them
 
 
-class LogLine(OfAttempt, frozen=True):
+class LogMessage(OfAttempt, frozen=True, tag="LogLine"):
     number: Count
     at: Instant
     level: Word

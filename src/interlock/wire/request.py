@@ -295,7 +295,7 @@ class DropJob(ChangeRequest[JobsReport], frozen=True):
     once: ClassVar = True
 
 
-class Watch(Probe[StatusReport], frozen=True):
+class WatchNews(Probe[StatusReport], frozen=True, tag="Watch"):
     """Start or stop sending `News` to this client."""
 
     on: bool

@@ -13,7 +13,7 @@ from interlock.fields import payload
 from interlock.fields.secret import MASK, SECRET_NAMES, NameTest, from_json, is_marked, mask, matcher
 from interlock.model.policy.verdict import NO_LIMITS, RunLimits
 from interlock.wire.claim import Claim
-from interlock.wire.message import CHUNKS, Checkpoint, Dispatch, LogLine, Message, Progress, Usage
+from interlock.wire.message import CHUNKS, Checkpoint, Dispatch, LogMessage, Message, Progress, Usage
 from interlock.worker.redaction import NO_SECRETS, Redaction, texts_of
 
 LARGEST_CHUNK = 32 * 1024  # bytes of a chunk as JSON
@@ -217,7 +217,7 @@ class Context:
             self.is_full = True
             line, level, logger = LOG_CUT, "warning", ""
         now = time.time() if at is None else at
-        self._send(LogLine(*self.key, number, now, level, line, logger))
+        self._send(LogMessage(*self.key, number, now, level, line, logger))
 
     def emit(self, chunk: Any) -> None:
         """Add a chunk to the stream of the run: a text or another JSON value of at most 32 KiB. Readers get chunks in
@@ -251,10 +251,10 @@ class Context:
         self._room -= len(text)
         number = next(self._numbers)
         fits = number < MOST_LINES and self._room >= 0
-        self._send(LogLine(*self.key, number, time.time(), CHUNKS, text if fits else "[]"))
+        self._send(LogMessage(*self.key, number, time.time(), CHUNKS, text if fits else "[]"))
         if not fits:
             self.is_full = True
-            self._send(LogLine(*self.key, next(self._numbers), time.time(), "warning", STREAM_CUT))
+            self._send(LogMessage(*self.key, next(self._numbers), time.time(), "warning", STREAM_CUT))
         return fits
 
     def checkpoint(self, value: Any) -> None:

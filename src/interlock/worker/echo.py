@@ -7,7 +7,7 @@ import threading
 from datetime import UTC, datetime
 
 from interlock.supervision.output import STREAMS, readable_text
-from interlock.wire.message import CHUNKS, LogLine, Message
+from interlock.wire.message import CHUNKS, LogMessage, Message
 
 MOST = 10_000  # lines that wait for the terminal; further ones are counted
 CLOSE = 1.0  # seconds for the last lines
@@ -19,13 +19,13 @@ class Echo:
 
     def __init__(self, as_json: bool = False) -> None:
         self._as_json = as_json
-        self._lines: queue.Queue[LogLine | None] = queue.Queue(MOST)
+        self._lines: queue.Queue[LogMessage | None] = queue.Queue(MOST)
         self._left_out = 0
         self._thread = threading.Thread(target=self._print, name="echo", daemon=True)
         self._thread.start()
 
     def show(self, message: Message) -> None:
-        if isinstance(message, LogLine) and message.level != CHUNKS:
+        if isinstance(message, LogMessage) and message.level != CHUNKS:
             try:
                 self._lines.put_nowait(message)
             except queue.Full:
@@ -47,13 +47,13 @@ class Echo:
                 sys.stderr.write(text_of(line))
 
 
-def record_of(line: LogLine) -> logging.LogRecord:
+def record_of(line: LogMessage) -> logging.LogRecord:
     """Return the line as a record, which is shown whatever the level of the log."""
     fields = {"name": line.logger or "run", "levelname": line.level.upper(), "msg": line.text, "created": line.at}
     return logging.makeLogRecord(fields | {"levelno": logging.INFO, "run_id": line.run_id})
 
 
-def text_of(line: LogLine) -> str:
+def text_of(line: LogMessage) -> str:
     """Return time, the beginning of the run's id, level, logger and text. Further lines of a text are indented."""
     at = datetime.fromtimestamp(line.at, UTC).strftime("%H:%M:%S.%f")[:-3]
     logger = "" if line.logger in ("", "root", *STREAMS.values()) else f"{readable_text(line.logger)}: "

@@ -124,7 +124,7 @@ class ExecutorProcess:
         """Send on what a forked process reports of its attempt, without secrets, and with the next number."""
         assert isinstance(message, m.OfAttempt)
         attempt = self._active.get((message.run_id, message.fence))
-        if not isinstance(message, m.LogLine):
+        if not isinstance(message, m.LogMessage):
             self.send_now(*([] if attempt is None else [message]))
         elif attempt is None:
             sys.stdout.write(f"{message.text}\n")

@@ -308,7 +308,7 @@ class Host(Endpoint):
         held = self._held.get((message.run_id, message.fence))  # type: ignore[attr-defined] # all have them
         if held is None:
             return
-        if isinstance(message, m.LogLine):
+        if isinstance(message, m.LogMessage):
             self._reports.send_start(held)
             if self._skew:
                 message = replace(message, at=max(0.0, message.at + self._skew))

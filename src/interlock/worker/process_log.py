@@ -7,7 +7,7 @@ from typing import Any
 
 from interlock.fields.secret import NameTest
 from interlock.supervision.output import CHUNK, LOOKED_AT_CHUNK, PERIOD, STREAMS, Allowance, Output, readable
-from interlock.wire.message import Dispatch, LogLine, Message
+from interlock.wire.message import Dispatch, LogMessage, Message
 from interlock.worker.context import LOG_CUT, MOST_BYTES, MOST_LINES, STREAM_LEVELS
 from interlock.worker.redaction import NO_SECRETS, Redaction, texts_of
 
@@ -93,4 +93,4 @@ class ProcessLog(Output):
     def _send(self, stream: str, line: str) -> None:
         self._number += 1
         key, level = (self._dispatch.run_id, self._dispatch.fence), STREAM_LEVELS.get(stream, "warning")
-        self._report(LogLine(*key, self._number, time.time(), level, self._redact(line), stream))
+        self._report(LogMessage(*key, self._number, time.time(), level, self._redact(line), stream))

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from interlock.ports.clock import Clock
 from interlock.ports.executor import Key
 from interlock.wire import message as m
-from interlock.wire.message import CHUNKS, LogLine
+from interlock.wire.message import CHUNKS, LogMessage
 from interlock.worker.held import HeldAttempt
 
 logger = logging.getLogger("interlock.worker")
@@ -94,13 +94,13 @@ class KeptLines:
     heartbeat, or settles their attempt: then it has stored them. A stream without room for its chunks is cut."""
 
     def __init__(self) -> None:
-        self._chunks: dict[Key, deque[tuple[float, LogLine]]] = {}
+        self._chunks: dict[Key, deque[tuple[float, LogMessage]]] = {}
         self._chunks_size = 0
         self._cut: set[Key] = set()  # attempts whose further chunks are left out
-        self._lines: deque[tuple[float, LogLine]] = deque()  # each with its time
+        self._lines: deque[tuple[float, LogMessage]] = deque()  # each with its time
         self._size = 0
 
-    def keep(self, line: LogLine, now: float, is_linked: bool) -> list[LogLine]:
+    def keep(self, line: LogMessage, now: float, is_linked: bool) -> list[LogMessage]:
         """Keep a line while there is room. Lines sent long ago make way, and while there is a link, any earlier one.
         Return what to send."""
         size = _size(line)
@@ -115,7 +115,7 @@ class KeptLines:
             self._size += size
         return [line]
 
-    def _keep_chunks(self, key: Key, line: LogLine, size: int, now: float) -> list[LogLine]:
+    def _keep_chunks(self, key: Key, line: LogMessage, size: int, now: float) -> list[LogMessage]:
         if key in self._cut:
             return []
         if self._chunks_size + size > MOST_CHUNKS:
@@ -146,7 +146,7 @@ class KeptLines:
     def _forget_first(self) -> None:
         self._size -= _size(self._lines.popleft()[1])
 
-    def again(self, now: float, held: Container[Key]) -> list[LogLine]:
+    def again(self, now: float, held: Container[Key]) -> list[LogMessage]:
         """Return the lines and chunks to repeat over a new link, in order; those of settled attempts are stored."""
         lines = [line for _, line in self._lines if (line.run_id, line.fence) in held]
         self._lines = deque((now, line) for line in lines)
@@ -157,5 +157,5 @@ class KeptLines:
         )
 
 
-def _size(line: LogLine) -> int:
+def _size(line: LogMessage) -> int:
     return len(line.text) + 100

@@ -36,7 +36,7 @@ LAST = 20  # successful runs of a job that make up the median
 MOST_PAGES = 20
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True):
+class ForecastQuestion(msgspec.Struct, frozen=True, kw_only=True):
     start: float
     until: float
     zone: tzinfo
@@ -45,7 +45,9 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     failing: frozenset[str]
 
 
-def question_of(begin: str | None, span: str, tz: str, durations: Sequence[str], failing: Sequence[str]) -> Question:
+def question_of(
+    begin: str | None, span: str, tz: str, durations: Sequence[str], failing: Sequence[str]
+) -> ForecastQuestion:
     zone = named_zone(tz)
     start = float(int(time.time())) if begin is None else instant(begin, "--from", tz)
     length = seconds(span, "--for")
@@ -58,7 +60,7 @@ def question_of(begin: str | None, span: str, tz: str, durations: Sequence[str],
         if name in lengths:
             raise Repeated("--duration", name or "all other jobs")
         lengths[name] = seconds(text, f"--duration {job_id}".rstrip())
-    return Question(
+    return ForecastQuestion(
         start=start,
         until=start + length,
         zone=zone,
@@ -68,7 +70,7 @@ def question_of(begin: str | None, span: str, tz: str, durations: Sequence[str],
     )
 
 
-def forecast_of(resolved: Resolved, question: Question) -> Forecast:
+def forecast_of(resolved: Resolved, question: ForecastQuestion) -> Forecast:
     jobs, loaded = _declarations(resolved)
     for field, named in (("--duration", question.by_job), ("--fail", question.failing)):
         for job_id in named:
@@ -112,7 +114,7 @@ def _declarations(resolved: Resolved) -> tuple[dict[str, Job], Loaded]:
     return scheduled, loaded
 
 
-def _lengths(jobs: Mapping[str, Job], question: Question, resolved: Resolved) -> dict[str, Length]:
+def _lengths(jobs: Mapping[str, Job], question: ForecastQuestion, resolved: Resolved) -> dict[str, Length]:
     """Return the length of each job's runs, as given or from earlier runs. A database given as a flag must exist."""
     database, source = resolved.settings.database, resolved.sources["database"]
     has_past = source.startswith("flag") or (source != DEFAULT and os.path.exists(database))

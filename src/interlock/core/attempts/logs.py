@@ -15,7 +15,7 @@ from interlock.fields.payload import has_deep
 from interlock.model.facets import ProgressInfo
 from interlock.model.run import Now, Run
 from interlock.policy.output import KEY_LINE, redact_line
-from interlock.wire.message import CHUNKS, Checkpoint, LogLine, Progress
+from interlock.wire.message import CHUNKS, Checkpoint, LogMessage, Progress
 
 REDACTED_CHUNKS = f'["{KEY_LINE}"]'
 STREAM_CUT, LOG_FULL = 0, -1  # numbers of lines of the scheduler's own; those of a worker begin with 1
@@ -30,7 +30,7 @@ def progress(p: Pass, worker_id: str, message: Progress) -> None:
         p.progressed[run.id] = (run.id, run.job_id, run.tenant, message.percent, text)
 
 
-def log_line(p: Pass, worker_id: str, message: LogLine) -> None:
+def log_line(p: Pass, worker_id: str, message: LogMessage) -> None:
     """Add a line within the limits of a run's log; cut the one that exceeds them, and add a last line that says so."""
     attempt = current(p, worker_id, message.run_id, message.fence)
     if attempt is None:
@@ -70,7 +70,7 @@ def log_line(p: Pass, worker_id: str, message: LogLine) -> None:
         _cut_stream(p, attempt.run, message)
 
 
-def _shown_text(p: Pass, run: Run, message: LogLine, known: Lines) -> str:
+def _shown_text(p: Pass, run: Run, message: LogMessage, known: Lines) -> str:
     """Return the text of a line as the output policy lets it be stored; hold it back if the policy says so."""
     text, policy = message.text, p.state.of(Judging).policy
     if policy is not None and policy.output is not None:
@@ -82,7 +82,7 @@ def _shown_text(p: Pass, run: Run, message: LogLine, known: Lines) -> str:
     return text
 
 
-def _cut_stream(p: Pass, run: Run, message: LogLine) -> None:
+def _cut_stream(p: Pass, run: Run, message: LogMessage) -> None:
     """Add an empty list, which tells readers that the stream is cut."""
     logs = p.state.of(Logs)
     logs.lines[run.id].is_cut = True

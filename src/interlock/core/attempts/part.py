@@ -21,7 +21,7 @@ ATTEMPTS = Part(
         message.Load: liveness.note_load,
         message.Leaving: liveness.worker_leaving,
         message.Progress: logs.progress,
-        message.LogLine: logs.log_line,
+        message.LogMessage: logs.log_line,
         message.Checkpoint: logs.checkpoint,
         command.HandedOver: liveness.handed_over,
         command.WorkerUp: liveness.worker_up,

@@ -104,7 +104,7 @@ def _begin_check(p: Pass, run: Run, name: str) -> None:
             p, run, check.job, about(run, "check"), name, checked(check.timeout), "called to check"
         )
     except ActionFailed as error:
-        _unanswered(p, run, name, g.OnError(check.on_error), str(error))
+        _unanswered(p, run, name, g.OnHookError(check.on_error), str(error))
     else:
         p.set_facet(run, constraints=replace(run.guarded, asked={**run.guarded.asked, name: called.id}))
 
@@ -123,20 +123,20 @@ def proceed(p: Pass, run: Run) -> None:
         _judge(p, run)
 
 
-def _unanswered(p: Pass, run: Run, name: str, on_error: g.OnError, why: str) -> None:
+def _unanswered(p: Pass, run: Run, name: str, on_error: g.OnHookError, why: str) -> None:
     """Follow `on_error` of a constraint that cannot be checked."""
     reason = f"{name} cannot be checked: {why}"[:LONGEST_MESSAGE]
     violate(p, run, name, f"cannot be checked: {why}"[:LONGEST_MESSAGE])
-    if on_error is g.OnError.ALLOW:
+    if on_error is g.OnHookError.ALLOW:
         _answer(p, run, name, "")
     else:
         _end(p, run, on_error, reason)
 
 
-def _end(p: Pass, run: Run, on_error: g.OnError, reason: str) -> None:
-    if on_error is g.OnError.SKIP:
+def _end(p: Pass, run: Run, on_error: g.OnHookError, reason: str) -> None:
+    if on_error is g.OnHookError.SKIP:
         _skip(p, run, reason)
-    elif on_error is g.OnError.ALLOW:
+    elif on_error is g.OnHookError.ALLOW:
         _clear(p, run, f"allowed to start although {reason}")
     else:
         run.error = reason
@@ -161,7 +161,7 @@ def hook_answered(p: Pass, run: Run, answer: tuple[int | None, str]) -> None:
     if run.state is State.TERMINATING:
         _finish(p, run, status, why)
     elif status is None:
-        _unanswered(p, run, g.PRE_HOOK, g.OnError(hook_of(p, run, g.PRE_HOOK).on_error), why)
+        _unanswered(p, run, g.PRE_HOOK, g.OnHookError(hook_of(p, run, g.PRE_HOOK).on_error), why)
     else:
         _answer(p, run, g.PRE_HOOK, "" if status in GOOD else f"answered {status}")
 
@@ -171,7 +171,7 @@ def _finish(p: Pass, run: Run, status: int | None, why: str) -> None:
     message = "" if status in GOOD else f"cannot be called: {why}" if status is None else f"answered {status}"
     if message:
         violate(p, run, g.POST_HOOK, message)
-    if not message or (status is None and hook_of(p, run, g.POST_HOOK).on_error != g.OnError.FAIL):
+    if not message or (status is None and hook_of(p, run, g.POST_HOOK).on_error != g.OnHookError.FAIL):
         p.move(run, State.SUCCEEDED, "done")
         output.scan_later(p, run)
         return
@@ -219,7 +219,7 @@ def _act(p: Pass, run: Run) -> None:
         try:
             called = notify(p, run, action, "violated", step, ACTION)
         except ActionFailed as error:
-            _failed(p, run, g.OnError(action.on_error), f"{action.action} failed: {error}")
+            _failed(p, run, g.OnHookError(action.on_error), f"{action.action} failed: {error}")
             return
         guarded = run.guarded
         asked = {} if called is None else {ACTION: called.id}
@@ -237,7 +237,7 @@ def _act(p: Pass, run: Run) -> None:
         if isinstance(refused, Overtaken):
             _skip(p, run, str(refused))
         elif refused is not None:
-            _failed(p, run, g.OnError(decision.on_error), str(refused))
+            _failed(p, run, g.OnHookError(decision.on_error), str(refused))
 
 
 def _why(run: Run) -> str:
@@ -246,7 +246,7 @@ def _why(run: Run) -> str:
     return "; ".join(f"{violation.constraint}: {violation.message}" for violation in latest)[:LONGEST_MESSAGE]
 
 
-def _failed(p: Pass, run: Run, on_error: g.OnError, why: str) -> None:
+def _failed(p: Pass, run: Run, on_error: g.OnHookError, why: str) -> None:
     """Follow `on_error` of an action that failed."""
     guarded = run.guarded
     p.set_facet(run, constraints=replace(guarded, failed=guarded.failed + 1))
@@ -324,7 +324,7 @@ def _answer_caller(p: Pass, run: Run) -> None:
     if caused_by.check != ACTION:
         if fault:
             on_error = _checks(p.state, caller)[caused_by.check].on_error
-            _unanswered(p, caller, caused_by.check, g.OnError(on_error), fault)
+            _unanswered(p, caller, caused_by.check, g.OnHookError(on_error), fault)
         else:
             _answer(p, caller, caused_by.check, message)
     elif run.state is State.SUCCEEDED:
@@ -333,7 +333,7 @@ def _answer_caller(p: Pass, run: Run) -> None:
     else:
         action = _informing(p.state.job_of(caller))[caller.guarded.step - 1]
         why = f"call of {action.job} failed: run {run.id} ended as {run.state} ({run.reason})"
-        _failed(p, caller, g.OnError(action.on_error), why)
+        _failed(p, caller, g.OnHookError(action.on_error), why)
 
 
 def _found_by(run: Run) -> tuple[str, str]:

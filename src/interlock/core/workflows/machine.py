@@ -20,7 +20,7 @@ from interlock.core.workflows.flow import SCAN_LOOK, SMALL_RESULT, EndedStep, Fl
 from interlock.core.workflows.graph import orders
 from interlock.core.workflows.start import job_for, start
 from interlock.core.workflows.steps import StepOptions, run_job
-from interlock.core.workflows.values import INPUT, NoValue, Scope, Unread, references
+from interlock.core.workflows.values import INPUT, NoValue, Scope, UnreadValue, references
 from interlock.error import InterlockError
 from interlock.fields import payload
 from interlock.fields.duration import checked
@@ -142,7 +142,7 @@ def _follow_graph(p: Pass, flow: Flow, workflow: Workflow) -> None:
         step = workflow.by_id[name]
         try:
             start(p, flow, step, scope)
-        except Unread:
+        except UnreadValue:
             unread |= references(text for _, text in step.expressions())
     if found.failed is not None and not unread:
         end = flow.ended[found.failed]
@@ -152,7 +152,7 @@ def _follow_graph(p: Pass, flow: Flow, workflow: Workflow) -> None:
     elif found.is_done:
         try:
             succeed(p, flow, payload.encode_result(scope.fill(workflow.result, "result")))
-        except Unread:
+        except UnreadValue:
             unread |= references(text for _, text in expressions(workflow.result))
         except (NoValue, InterlockError) as error:
             close(p, flow, State.FAILED, "has no result", error=str(error))

@@ -22,7 +22,7 @@ class NoValue(Exception):
     """A template of a step has no value."""
 
 
-class Unread(Exception):
+class UnreadValue(Exception):
     """A value is only in the store."""
 
 
@@ -49,7 +49,7 @@ class Scope:
         self.item: dict[str, Any] = {}  # `item` and `index`, for one item of a group
 
     def fill(self, value: Any, field: str) -> Any:
-        """Return a template with its values; raise `NoValue`, or `Unread`."""
+        """Return a template with its values; raise `NoValue`, or `UnreadValue`."""
         try:
             return fill(value, self._evaluate)
         except (NoValue, Unevaluated) as error:
@@ -99,7 +99,7 @@ class Scope:
             elif found is None:
                 found = flow.ended[name].result
             if found is None and (name == INPUT or flow.ended[name].is_stored):
-                raise Unread
+                raise UnreadValue
             self._decoded[name] = None if found is None else from_json(msgspec.json.decode(found))
         return self._decoded[name]
 
