@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from interlock.error import BadUse, BadValue, Repeated
-from interlock.fields.field_types import WORD, FieldPath, Kind, Schema, Text, Texts, did_you_mean
+from interlock.fields.field_types import NAME, NAME_RULE, FieldPath, Kind, Schema, Text, Texts, did_you_mean
 from interlock.model.access import EVERY_TENANT, Caller, Grant, Role, digest_of
 
 SECRETS = ("sha256", "token", "env")
@@ -61,7 +61,7 @@ class Tokens(Kind):
         "sha256": Text(r"[0-9a-fA-F]{64}", "64 hexadecimal digits", hidden=True),
         "token": SECRET,
         "env": Text(r"[A-Za-z_][A-Za-z0-9_]*", "the name of an environment variable"),
-        "pools": Texts(WORD, make=tuple),
+        "pools": Texts(Text(NAME, NAME_RULE.format(64)), make=tuple),
     }
 
     def check(self, value: Any, place: FieldPath) -> list[Token]:
