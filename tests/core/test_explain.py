@@ -17,6 +17,7 @@ from interlock.core.entry.lineage import Proofs
 from interlock.core.explain import explain
 from interlock.core.facts import Facts
 from interlock.core.part import Machine as Machinery
+from interlock.core.part import joined
 from interlock.core.state import CoreLimits, SchedulerState
 from interlock.core.step import NO_FACTS, Command, step
 from interlock.model.bulk import RunAction
@@ -53,7 +54,7 @@ JOBS = [
 TICKING = Job(id="ticking", schedule=Schedule(every=5.0))
 # The state of a scheduler has a hash with the key of proofs.
 copyreg.pickle(hashlib.blake2b, lambda prover: (hashlib.blake2b, (prover.digest(),)))
-copyreg.pickle(Machinery, lambda machine: (Machinery, ((),)))  # code, which is no part of the memory
+copyreg.pickle(Machinery, lambda machine: (joined, ((),)))  # code, which is no part of the memory
 
 
 def made(lanes: dict[str, int | LaneSpec] | None = None, slots: int = 100) -> Machine:

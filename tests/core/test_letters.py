@@ -12,7 +12,7 @@ from interlock.core.decisions import Failed
 from interlock.core.explain import explain
 from interlock.core.letters.letter import give_up
 from interlock.core.state import CoreLimits
-from interlock.core.step import MACHINE, Command
+from interlock.core.step import Command
 from interlock.core.transition import Pass
 from interlock.error import UnknownJob
 from interlock.model.bulk import BulkRequest, RunAction
@@ -106,7 +106,7 @@ def test_an_end_has_its_letter_in_the_same_batch(
 
 
 @pytest.mark.behaviour("REC-4")
-def test_a_stage_gives_up_a_run_with_a_code_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stage_gives_up_a_run_with_a_code_of_its_own() -> None:
     why = "no worker for 50 tries"
 
     def stage(p: Pass, run: Run) -> bool:
@@ -114,7 +114,7 @@ def test_a_stage_gives_up_a_run_with_a_code_of_its_own(monkeypatch: pytest.Monke
         return True
 
     m = Machine()
-    monkeypatch.setattr(MACHINE, "plain_stages", (stage,))
+    m.state.machine = replace(m.state.machine, plain_stages=(stage,))
     run_id = m.submit()
     run = m.store.runs_by_id[run_id]
     assert (run.state, run.reason, run.error) == (State.FAILED, f"no_workers: {why}", why)

@@ -8,7 +8,7 @@ from interlock.core.attempts.part import ATTEMPTS
 from interlock.core.effects import EFFECTS
 from interlock.core.entry.part import ENTRY
 from interlock.core.lanes.part import LANES
-from interlock.core.part import Machine, Part, enters
+from interlock.core.part import Machine, Part, enters, joined
 from interlock.core.routing.part import ROUTING
 from interlock.core.sessions.part import SESSIONS
 from interlock.core.state import CoreLimits, SchedulerState
@@ -56,7 +56,7 @@ def plain_run(machine: Machine) -> list[State]:
 
 
 def test_the_smallest_set_of_parts_executes_a_plain_run() -> None:
-    smallest = Machine((ENTRY, LANES, SESSIONS, EFFECTS, ROUTING, ATTEMPTS))
+    smallest = joined((ENTRY, LANES, SESSIONS, EFFECTS, ROUTING, ATTEMPTS))
     expected = [State.PENDING, *(after for _, after in PLAIN_WAY)]
     assert plain_run(smallest) == plain_run(MACHINE) == expected
 
@@ -69,14 +69,14 @@ def test_a_plain_run_meets_only_the_hooks_that_concern_it() -> None:
 
 def test_a_part_that_concerns_all_runs_is_met_by_plain_ones_while_it_is_used() -> None:
     scheduler = Scheduler(tenants={"a": TenantSpec(max_running=1)})
-    assert scheduler.state.machine is MACHINE.without_plain
+    assert scheduler.state.machine.with_plain is MACHINE
     hooks = scheduler.state.machine.moves[State.SCHEDULED, State.DISPATCHED][1]
     assert [hook for _, hook in TENANTS.on if hook in hooks]
 
 
 def test_what_two_parts_claim_is_refused() -> None:
     with pytest.raises(ValueError, match=r"handlers: .*Create.* belongs to part 'again' and to another one"):
-        Machine((*PARTS, Part(name="again", handlers={Create: lambda p, origin, command: None})))
+        joined((*PARTS, Part(name="again", handlers={Create: lambda p, origin, command: None})))
 
 
 def test_a_new_part_hears_of_a_transition_without_a_change_elsewhere() -> None:
@@ -89,7 +89,7 @@ def test_a_new_part_hears_of_a_transition_without_a_change_elsewhere() -> None:
         heard.extend(run.state for run in ended)
 
     ear = Part(name="ear", on=((enters(State.RUNNING, State.SUCCEEDED), hear),), settles=(hear_all,))
-    plain_run(Machine((*PARTS, ear)))
+    plain_run(joined((*PARTS, ear)))
     assert heard == [State.RUNNING, State.SUCCEEDED, State.SUCCEEDED]
 
 

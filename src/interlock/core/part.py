@@ -16,9 +16,10 @@ is left out leaves nothing behind: a test executes a plain run with six of the p
 
 from collections.abc import Callable, Iterable, Mapping
 from math import inf
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Optional, TypeVar
 
 import msgspec
+from msgspec.structs import asdict, replace
 
 from interlock.model.job import Job
 from interlock.model.state import CONSEQUENCES, HOLDS_SLOT, TERMINAL, State
@@ -94,9 +95,8 @@ class Wait(msgspec.Struct, frozen=True):
     """A wait in a state that a span of elapsed time ends."""
 
     ends: "Hook"
-    has_span: Callable[["Run"], bool] = lambda run: (
-        False
-    )  # whether `due_at` is the end of such a span, and no requested instant
+    has_span: Callable[["Run"], bool] = lambda run: False
+    """whether `due_at` is the end of such a span, and no requested instant"""
     longest: Callable[["Run", Job], float] = lambda run, job: inf  # seconds, of a run for which that is so
 
 
@@ -139,54 +139,41 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     next_looks: tuple[Callable[["Pass"], Iterable[float]], ...] = ()  # wall times at which something is due
 
 
-class Machine:
-    """The parts, made ready: a pass looks up what concerns it, and never walks all parts."""
+class Machine(Part, frozen=True, kw_only=True):
+    """The parts as one, made ready: a pass looks up what concerns it, and never walks all parts."""
 
-    def __init__(self, parts: Iterable[Part]) -> None:
-        self.parts = tuple(parts)
-        self.handlers = self._merged("handlers")
-        self.answers = self._merged("answers")
-        self.needs = self._merged("needs")
-        self.appliers = self._merged("appliers")
-        self.waits = dict.fromkeys(State, NO_WAIT) | self._merged("waits")
-        self.looks = self._merged("looks")
-        self.stops = self._merged("stops")
-        self.spans = self._merged("spans")
-        self.alarms = self._merged("alarms")
-        (
-            self.slices, self.asks, self.stages, self.begins, self.settles, self.records, self.loads,
-            self.adopts, self.places, self.explains, self.hears, self.fires, self.closes, self.jumps,
-            self.has_more, self.next_looks, self.concerns_all,
-        ) = map(self._joined, (
-            "slices", "asks", "stages", "begins", "settles", "records", "loads",
-            "adopts", "places", "explains", "hears", "fires", "closes", "jumps",
-            "has_more", "next_looks", "concerns_all",
-        ))  # fmt: skip
-        on = self._joined("on")
-        self.moves: dict[tuple[State, State], tuple[int, tuple[Hook, ...], tuple[Hook, ...]]] = {}
-        """pair of states → consequence, hooks for a plain run, and hooks for any other"""
-        for (before, after), consequence in CONSEQUENCES.items():
-            hooks = tuple(hook for moment, hook in on if moment(before, after))
-            self.moves[before, after] = consequence, _for_plain(hooks), hooks
-        self.plain_stages, self.plain_begins = _for_plain(self.stages), _for_plain(self.begins)
-        self.with_plain = self
-        self.without_plain = without = object.__new__(Machine)  # the same machine, to which no run is plain
-        vars(without).update(vars(self))
-        without.moves = {pair: (consequence, hooks, hooks) for pair, (consequence, _, hooks) in self.moves.items()}
-        without.plain_stages, without.plain_begins = self.stages, self.begins
+    moves: dict[tuple[State, State], tuple[int, tuple["Hook", ...], tuple["Hook", ...]]]
+    """pair of states → consequence, hooks for a plain run, and hooks for any other"""
+    plain_stages: tuple[Callable[["Pass", "Run"], bool], ...]
+    plain_begins: tuple["Hook", ...]
+    with_plain: Optional["Machine"] = None  # the machine from which `without_plain` has made this one
 
-    def _joined(self, name: str) -> tuple[Any, ...]:
-        return tuple(item for part in self.parts for item in getattr(part, name))
-
-    def _merged(self, name: str) -> dict[Any, Any]:
-        found: dict[Any, Any] = {}
-        for part in self.parts:
-            for key, value in getattr(part, name).items():
-                if key in found:
-                    raise ValueError(f"{name}: {key} belongs to part {part.name!r} and to another one")
-                found[key] = value
-        return found
+    def without_plain(self) -> "Machine":
+        """Return the same machine, to which no run is plain."""
+        moves = {pair: (consequence, hooks, hooks) for pair, (consequence, _, hooks) in self.moves.items()}
+        return replace(self, moves=moves, plain_stages=self.stages, plain_begins=self.begins, with_plain=self)
 
     def waits_for_span(self, run: "Run") -> bool:
         """Return whether `due_at` ends a delay (of a submit, a retry, a verdict …), and is no requested instant."""
         return run.due_at is not None and self.waits[run.state].has_span(run)
+
+
+def joined(parts: Iterable[Part]) -> Machine:
+    """Make one machine of the parts. Raise if two of them declare the same key."""
+    sums: dict[str, Any] = {}
+    for part in parts:
+        for name, value in asdict(part).items():
+            if isinstance(value, tuple):
+                sums[name] = (*sums.get(name, ()), *value)
+            elif isinstance(value, Mapping):
+                known = sums.setdefault(name, {})
+                if both := known.keys() & value.keys():
+                    raise ValueError(f"{name}: {both} belongs to part {part.name!r} and to another one")
+                known.update(value)
+    sums["waits"] = dict.fromkeys(State, NO_WAIT) | sums["waits"]
+    moves = {}
+    for (before, after), consequence in CONSEQUENCES.items():
+        hooks = tuple(hook for moment, hook in sums["on"] if moment(before, after))
+        moves[before, after] = consequence, _for_plain(hooks), hooks
+    plain = _for_plain(sums["stages"]), _for_plain(sums["begins"])
+    return Machine(name="machine", **sums, moves=moves, plain_stages=plain[0], plain_begins=plain[1])

@@ -20,7 +20,7 @@ from interlock.core.lanes.part import LANES
 from interlock.core.letters.part import LETTERS
 from interlock.core.outbox import OUTBOX
 from interlock.core.output import OUTPUT
-from interlock.core.part import Machine
+from interlock.core.part import joined
 from interlock.core.policy.part import POLICY
 from interlock.core.recovery.sweep import RECOVERY
 from interlock.core.routing.part import ROUTING
@@ -45,7 +45,7 @@ PARTS = (
     JOBS, TIMETABLE, TIMERS, ENTRY, POLICY, BULK, GUARDS, SERIES, OUTPUT, LANES, SESSIONS, TENANTS, EFFECTS, ROUTING,
     ATTEMPTS, LETTERS, OUTBOX, AUDITING, WORKFLOWS, RECOVERY,
 )  # fmt: skip
-MACHINE = Machine(PARTS)
+MACHINE = joined(PARTS)
 
 
 def new_state(limits: CoreLimits, lanes: Mapping[str, LaneSpec]) -> SchedulerState:

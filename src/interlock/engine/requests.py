@@ -319,8 +319,7 @@ async def _logs(requests: Requests, name: str, question: r.AskLogs) -> Message:
 
 
 def _query(requests: Requests, name: str, question: r.Request[Message]) -> Message:
-    answer: Message = MACHINE.answers[type(question)](question, requests.present.state, requests.present.clock.now())
-    return answer
+    return MACHINE.answers[type(question)](question, requests.present.state, requests.present.clock.now())
 
 
 async def _session(requests: Requests, name: str, question: AskSession) -> Message:

@@ -36,12 +36,7 @@ class ScanPipe:
         self._app, self._path, self._log_format = app, path, log_format
         self._policy: OutputPolicy | None = None
         self._process: Process | None = None
-        self._is_ready = False
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether the scanners are loaded."""
-        return self._is_ready
+        self.is_ready = False  # whether the scanners are loaded
 
     async def scan(self, policy: OutputPolicy, results: Mapping[str, bytes]) -> dict[str, Scanned]:
         """Return the scans by name of what was scanned. Raise `CannotStart` if the scanners cannot be loaded."""
@@ -93,11 +88,11 @@ class ScanPipe:
         except (TimeoutError, EOFError) as error:
             await self.close()
             raise CannotStart("scanners", "their process was not ready; its error is in the log") from error
-        self._is_ready = True
+        self.is_ready = True
         return process
 
     async def close(self) -> None:
-        process, self._process, self._is_ready = self._process, None, False
+        process, self._process, self.is_ready = self._process, None, False
         if process is not None:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)

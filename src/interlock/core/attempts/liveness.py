@@ -9,7 +9,7 @@ sides drop those that the other does not know.
 from collections.abc import Iterator
 
 from interlock.core.attempts.settle import begin, current, give_back, lose
-from interlock.core.attempts.silence import Silence, hear, watch_silence
+from interlock.core.attempts.silence import Silence, watch_silence
 from interlock.core.effects import is_pending
 from interlock.core.lanes.lane import SlotKind
 from interlock.core.policy.judge_state import Judging
@@ -42,7 +42,7 @@ def heartbeat(p: Pass, worker_id: str, message: m.Heartbeat) -> None:
 def note_load(p: Pass, worker_id: str, message: m.Load) -> None:
     worker = p.state.workers.get(worker_id)
     if worker is not None:
-        hear(p.state, worker, p.elapsed)
+        worker.heard, worker.silent = p.elapsed, False
         worker.cpu, worker.memory, worker.gpu = message.cpu, message.memory, message.gpu
         p.state.roster.changed(worker)
         watch_silence(p.state, p.elapsed)

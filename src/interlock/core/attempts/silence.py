@@ -15,13 +15,6 @@ class Silence(msgspec.Struct):
     stale_messages: int = 0
 
 
-def hear(state: "SchedulerState", worker: Worker, elapsed: float) -> None:
-    """Note a sign of life of a worker."""
-    worker.heard = elapsed
-    if worker.silent:
-        end_silence(state, worker)
-
-
 def end_silence(state: "SchedulerState", worker: Worker) -> None:
     worker.silent = False
     state.roster.changed(worker)

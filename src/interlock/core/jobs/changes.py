@@ -78,11 +78,12 @@ def define(p: Pass, origin: str, command: Define) -> None:
     state.choose_machine()
     adopt_output(p, command.position)
     adopt_key(p, command.claim_key)
-    before, state.of(DeclaredJobs).versions = state.of(DeclaredJobs).versions, {job.id: job.version for job in jobs}
-    state.of(DeclaredJobs).sources = command.sources
+    declared = state.of(DeclaredJobs)
+    before, declared.versions = declared.versions, {job.id: job.version for job in jobs}
+    declared.sources = command.sources
     is_start = not before and not state.timetable.entries
     put = {job_id: job for job_id, job in state.jobs.items() if job_id not in before}
-    _remove_all(p, [job_id for job_id in before if job_id not in state.of(DeclaredJobs).versions])
+    _remove_all(p, [job_id for job_id in before if job_id not in declared.versions])
     # Unless the order changed, an unchanged job keeps its entry.
     in_order = list(before) == [job.id for job in jobs][: len(before)]
     state.jobs = {}
@@ -98,12 +99,11 @@ def define(p: Pass, origin: str, command: Define) -> None:
         _forget_unknown(p)
         state.timetable.rebuild()
     state.jobs |= put
-    note_declared(p, command.actor, None if is_start else before, state.of(DeclaredJobs).versions)
+    note_declared(p, command.actor, None if is_start else before, declared.versions)
     p.of(Changed).jobs.update(job.id for job in jobs if is_start or before.get(job.id, job.version) != job.version)
     if command.request:
-        p.answers.append(
-            (origin, DefinitionStored(command.request, Difference.between(before, state.of(DeclaredJobs).versions)))
-        )
+        difference = Difference.between(before, declared.versions)
+        p.answers.append((origin, DefinitionStored(command.request, difference)))
 
 
 def put(p: Pass, origin: str, command: Put) -> None:

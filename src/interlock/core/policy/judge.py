@@ -306,7 +306,7 @@ def adopt_policy(p: Pass, policy: Policy | None, is_start: bool, actor: str) -> 
     them. It does not show either whether a remote policy changed while no scheduler ran."""
     state = p.state
     state.of(Judging).policy = policy
-    if policy is not None or state.limits.remote_policy:
+    if is_judged(state):
         state.of(Judging).unjudged = {run.id for run in state.runs.values() if run.state in UNSURE}
     if not state.limits.remote_policy:
         _note_digest(p, "" if policy is None else policy.digest, actor)
@@ -389,9 +389,5 @@ def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
         at = run.due_at + state.jump(now)
         text = f"{why}; it is judged again in {span(at - now.wall)}"
         yield Reason(kind=kind, text=text, name=judged.rule or None, at=at)
-    elif (
-        run.state is State.PENDING
-        and (state.of(Judging).policy is not None or state.limits.remote_policy)
-        and not run.is_held
-    ):
+    elif run.state is State.PENDING and is_judged(state) and not run.is_held:
         yield Reason(kind=kind, text="waits for the verdict of the policy", since=run.changed_at)

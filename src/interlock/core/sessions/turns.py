@@ -295,26 +295,16 @@ def _wait_again(session: Session, run: Run) -> None:
 def open_all(state: SchedulerState, snapshot: Snapshot, now: Now) -> None:
     """Make the sessions of the stored runs, with those that have had their turn for certain, and those that wait."""
     state.of(Sessions).has_memos = snapshot.has_session_memos
-    waiting: dict[tuple[str, str], list[Run]] = {}
     for run in snapshot.runs:
-        if run.session is None:
-            continue
-        session, facet = state.of(Sessions).open(run.tenant, run.session, snapshot.memos.get), run.session_facet
-        session.live += 1
-        if facet.detached or not facet.place:
-            continue
-        if facet.place > session.arrivals:
-            session.arrivals = facet.place
-            options = options_of(state, session.name, session.memo, state.job_of(run), facet.options)
+        session = _join(state, run, snapshot.memos.get)
+        if session is not None and run.session_facet.place == session.arrivals:
+            options = options_of(state, session.name, session.memo, state.job_of(run), run.session_facet.options)
             session.most = options.max_concurrent
             _set_rate(state, session, options)
-        if had_turn(run):
-            session.active[run.id] = run
-        else:
-            waiting.setdefault((run.tenant, run.session), []).append(run)
-    for key, runs in waiting.items():
-        session = state.of(Sessions)[key]
-        session.waiting = OrderedDict((run.id, run) for run in sorted(runs, key=lambda run: run.session_facet.place))
+    for session in state.of(Sessions).values():
+        if not session.waiting:
+            continue
+        _sort(session)
         last = next(reversed(session.waiting.values()))
         if last.due_at is not None and last.state is State.SCHEDULED:
             options = options_of(state, session.name, session.memo, state.job_of(last), last.session_facet.options)
@@ -325,18 +315,27 @@ def open_all(state: SchedulerState, snapshot: Snapshot, now: Now) -> None:
 
 def adopt(state: SchedulerState, run: Run, stored: Callable[[str], bytes | None]) -> None:
     """Put one stored run that memory does not have into its session."""
+    if (session := _join(state, run, stored)) is not None:
+        _sort(session)
+
+
+def _join(state: SchedulerState, run: Run, stored: Callable[[str], bytes | None]) -> Session | None:
+    """Add a stored run to its session; return that if the run has a place in it."""
     if run.session is None:
-        return
+        return None
     session, facet = state.of(Sessions).open(run.tenant, run.session, stored), run.session_facet
     session.live += 1
     if facet.detached or not facet.place:
-        return
+        return None
     session.arrivals = max(session.arrivals, facet.place)
-    if had_turn(run):
-        session.active[run.id] = run
-    else:
-        waiting = sorted((*session.waiting.values(), run), key=lambda run: run.session_facet.place)
-        session.waiting = OrderedDict((run.id, run) for run in waiting)
+    (session.active if had_turn(run) else session.waiting)[run.id] = run
+    return session
+
+
+def _sort(session: Session) -> None:
+    """Let the runs wait in the order of their places."""
+    waiting = sorted(session.waiting.values(), key=lambda run: run.session_facet.place)
+    session.waiting = OrderedDict((run.id, run) for run in waiting)
 
 
 def had_turn(run: Run) -> bool:
