@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from interlock.cli.check.forecast_plan import ASSUMED, ForecastQuestion, forecast_of, question_of
-from interlock.cli.check.forecasts import MOST_NOTABLE, drawing
+from interlock.cli.check.simulate import MOST_NOTABLE, drawing
 from interlock.cli.draw.tables import console
 from interlock.cli.group import run
 from interlock.cli.main import COMMANDS

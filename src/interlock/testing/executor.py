@@ -1,7 +1,10 @@
-"""Attempts in the process of the test, on its virtual loop."""
+"""Attempts in the process of the test, on its virtual loop, and the output of their functions."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+import logging
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from msgspec.structs import replace
@@ -16,9 +19,9 @@ from interlock.testing.patient_loop import PatientLoop
 from interlock.wire import message as m
 from interlock.worker.app_loader import Functions
 from interlock.worker.attempt_end import AttemptEnd, Estimator, end_of_error, end_of_result, estimate
-from interlock.worker.context import Context
+from interlock.worker.context import STREAM_LEVELS, Context
 from interlock.worker.definition import Definition
-from interlock.worker.output_capture import Capture
+from interlock.worker.output_capture import Capture, CapturedStream, present
 from interlock.worker.pool import how_ended
 
 ProgramStandIn = Callable[[Sequence[str], Mapping[str, Any]], int]  # command and payload of a program → its exit code
@@ -139,3 +142,33 @@ class LocalExecutor(Executor):
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class _Records(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        if (capture := present()) is not None:
+            capture.context.add_line(self.format(record), record.levelname.lower(), record.name)
+
+
+class _TestStream(CapturedStream):
+    def write(self, text: str) -> int:
+        super().write(text)
+        return self._original.write(text) if present() is not None else len(text)
+
+
+@contextmanager
+def captured() -> Iterator[None]:
+    """Log what functions print or log, from the level info on, as a worker does. It goes to the terminal too."""
+    root, handler, streams = logging.root, _Records(), {name: getattr(sys, name) for name in STREAM_LEVELS}
+    level = root.level
+    root.setLevel(min(level, logging.INFO))
+    root.addHandler(handler)
+    for name, stream in streams.items():
+        setattr(sys, name, _TestStream(name, stream))
+    try:
+        yield
+    finally:
+        for name, stream in streams.items():
+            setattr(sys, name, stream)
+        root.removeHandler(handler)
+        root.setLevel(level)

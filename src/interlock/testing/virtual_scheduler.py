@@ -43,9 +43,8 @@ from interlock.policy.scan.scanners import OwnScanner
 from interlock.ports.clock import Clock
 from interlock.simulation.virtual_cluster import VirtualCluster, quiet
 from interlock.stores.memory import MemoryStore
-from interlock.testing.executor import LocalExecutor, ProgramStandIn
+from interlock.testing.executor import LocalExecutor, ProgramStandIn, captured
 from interlock.testing.finished_run import FinishedRun
-from interlock.testing.output import captured
 from interlock.testing.patient_loop import PatientLoop
 from interlock.wire import request as r
 from interlock.wire.approval_request import Resolve
