@@ -78,3 +78,11 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AnyStore]:
 @pytest.fixture
 def database(tmp_path: Path) -> Path:
     return tmp_path / "runs.db"
+
+
+@pytest.fixture
+def sqlite(request: pytest.FixtureRequest, database: Path) -> SqliteStore:
+    """A store in a file, which is open while the test runs."""
+    made = SqliteStore(database)
+    request.node.run_test = lambda body: run_with(made, lambda _: body())
+    return made

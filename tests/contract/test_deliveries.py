@@ -249,19 +249,14 @@ async def test_a_refused_commit_stores_no_delivery_and_no_result(store: AnyStore
     assert (await store.records(Delivery, ALL, None, 9)).records == [DELIVERY]
 
 
-def test_another_process_reads_what_is_owed(database: Path) -> None:
-    async def body(store: AnyStore) -> None:
-        reader = SqliteReader(database)
-        await reader.open()
-        await put(store, *(owing(f"d{n:03}") for n in range(120)))
-        assert await reader.due_times(Delivery) == {"one.test": 1000.5}
-        assert [one.id for one in await reader.due(Delivery, "one.test", 1000.5, 200)] == [
-            f"d{n:03}" for n in range(120)
-        ]
-        assert await reader.record(Delivery, "d000") == owing("d000")
-        await reader.close()
-
-    run_with(SqliteStore(database), body)
+async def test_another_process_reads_what_is_owed(sqlite: SqliteStore, database: Path) -> None:
+    reader = SqliteReader(database)
+    await reader.open()
+    await put(sqlite, *(owing(f"d{n:03}") for n in range(120)))
+    assert await reader.due_times(Delivery) == {"one.test": 1000.5}
+    assert [one.id for one in await reader.due(Delivery, "one.test", 1000.5, 200)] == [f"d{n:03}" for n in range(120)]
+    assert await reader.record(Delivery, "d000") == owing("d000")
+    await reader.close()
 
 
 def test_no_statement_goes_through_the_table(database: Path) -> None:

@@ -511,17 +511,14 @@ def test_runs_to_which_much_belongs_are_deleted_a_few_at_a_time_and_others_write
     run_with(SqliteStore(database), body)
 
 
-def test_where_nothing_can_be_written_nothing_is_deleted_and_it_works_again_later(database: Path) -> None:
-    async def body(store: AnyStore) -> None:
-        await put(store, ended("r1"), ended("r2"), make_run("new"))
-        before = await everything(store)
-        with files_no_larger_than(0):
-            with pytest.raises(StoreUnavailable):
-                await store.prune(PruneLimits(0, LATER))
-            assert await everything(store) == before
-        assert (await store.prune(PruneLimits(0, LATER))).runs == 2
-
-    run_with(SqliteStore(database), body)
+async def test_where_nothing_can_be_written_nothing_is_deleted_and_it_works_again_later(sqlite: SqliteStore) -> None:
+    await put(sqlite, ended("r1"), ended("r2"), make_run("new"))
+    before = await everything(sqlite)
+    with files_no_larger_than(0):
+        with pytest.raises(StoreUnavailable):
+            await sqlite.prune(PruneLimits(0, LATER))
+        assert await everything(sqlite) == before
+    assert (await sqlite.prune(PruneLimits(0, LATER))).runs == 2
 
 
 def test_looking_for_them_and_deleting_them_goes_through_no_table(database: Path) -> None:

@@ -114,33 +114,29 @@ def test_a_store_that_cannot_be_written_at_the_start_says_so_and_can_be_opened_l
     asyncio.run(body())
 
 
-def test_a_commit_waits_for_another_program_that_writes(database: Path) -> None:
-    async def body(store: AnyStore) -> None:
-        lease = await take(store)
-        with locked(database) as other:
-            commit = asyncio.ensure_future(store.commit(created(make_run("r1")), NAME, lease.epoch))
-            assert set(await states(store, ["r1"])) == set(), "readers do not wait"
-            assert not commit.done()
-            other.execute("ROLLBACK")
-            await commit
-        assert set(await states(store, ["r1"])) == {"r1"}
-
-    run_with(SqliteStore(database), body)
+async def test_a_commit_waits_for_another_program_that_writes(sqlite: SqliteStore, database: Path) -> None:
+    lease = await take(sqlite)
+    with locked(database) as other:
+        commit = asyncio.ensure_future(sqlite.commit(created(make_run("r1")), NAME, lease.epoch))
+        assert set(await states(sqlite, ["r1"])) == set(), "readers do not wait"
+        assert not commit.done()
+        other.execute("ROLLBACK")
+        await commit
+    assert set(await states(sqlite, ["r1"])) == {"r1"}
 
 
-def test_a_program_that_writes_for_too_long_makes_the_store_unavailable_and_no_worse(database: Path) -> None:
-    async def body(store: AnyStore) -> None:
-        lease = await take(store)
-        await store.commit(created(make_run("r1")), NAME, lease.epoch)
-        with locked(database) as other:
-            with pytest.raises(StoreUnavailable, match="locked"):
-                await store.commit(created(make_run("r2")), NAME, lease.epoch)
-            assert set(await states(store, ["r1", "r2"])) == {"r1"}
-            other.execute("ROLLBACK")
-        await store.commit(created(make_run("r2")), NAME, lease.epoch)
-        assert set(await states(store, ["r1", "r2"])) == {"r1", "r2"}
-
-    run_with(SqliteStore(database), body)
+async def test_a_program_that_writes_for_too_long_makes_the_store_unavailable_and_no_worse(
+    sqlite: SqliteStore, database: Path
+) -> None:
+    lease = await take(sqlite)
+    await sqlite.commit(created(make_run("r1")), NAME, lease.epoch)
+    with locked(database) as other:
+        with pytest.raises(StoreUnavailable, match="locked"):
+            await sqlite.commit(created(make_run("r2")), NAME, lease.epoch)
+        assert set(await states(sqlite, ["r1", "r2"])) == {"r1"}
+        other.execute("ROLLBACK")
+    await sqlite.commit(created(make_run("r2")), NAME, lease.epoch)
+    assert set(await states(sqlite, ["r1", "r2"])) == {"r1", "r2"}
 
 
 def test_opening_while_another_program_writes_is_an_error_with_a_code(database: Path) -> None:
@@ -163,52 +159,44 @@ def test_opening_while_another_program_writes_is_an_error_with_a_code(database: 
 
 
 @pytest.mark.behaviour("RUN-2")
-def test_a_batch_that_cannot_be_stored_leaves_nothing_and_does_not_block_the_next(database: Path) -> None:
-    async def body(store: AnyStore) -> None:
-        lease = await take(store)
-        await store.commit(created(make_run("old")), NAME, lease.epoch)
-        before = await everything(store)
-        bad = everything_in_one_batch()
-        # What the schema refuses, and nothing is written after it.
-        bad.service_log.append(("web", 9, 1.0, None, "text", None))  # type: ignore[arg-type]
-        with pytest.raises(StoreUnavailable):
-            await store.commit(bad, NAME, lease.epoch)
-        assert await everything(store) == before
-        await store.commit(created(make_run("r1")), NAME, lease.epoch)
-
-    run_with(SqliteStore(database), body)
+async def test_a_batch_that_cannot_be_stored_leaves_nothing_and_does_not_block_the_next(sqlite: SqliteStore) -> None:
+    lease = await take(sqlite)
+    await sqlite.commit(created(make_run("old")), NAME, lease.epoch)
+    before = await everything(sqlite)
+    bad = everything_in_one_batch()
+    # What the schema refuses, and nothing is written after it.
+    bad.service_log.append(("web", 9, 1.0, None, "text", None))  # type: ignore[arg-type]
+    with pytest.raises(StoreUnavailable):
+        await sqlite.commit(bad, NAME, lease.epoch)
+    assert await everything(sqlite) == before
+    await sqlite.commit(created(make_run("r1")), NAME, lease.epoch)
 
 
-def test_a_caller_that_gives_up_leaves_a_whole_commit_or_none(database: Path) -> None:
-    async def body(store: AnyStore) -> None:
-        lease = await take(store)
-        with locked(database) as other:
-            commit = asyncio.ensure_future(store.commit(large_batch(), NAME, lease.epoch))
-            await asyncio.sleep(0)
-            commit.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await commit
-            other.execute("ROLLBACK")
-        await store.commit(created(make_run("r1")), NAME, lease.epoch)
-        stored = await states(store, [f"large {number}" for number in range(500)])
-        assert len(stored) in (0, 500)
-
-    run_with(SqliteStore(database), body)
+async def test_a_caller_that_gives_up_leaves_a_whole_commit_or_none(sqlite: SqliteStore, database: Path) -> None:
+    lease = await take(sqlite)
+    with locked(database) as other:
+        commit = asyncio.ensure_future(sqlite.commit(large_batch(), NAME, lease.epoch))
+        await asyncio.sleep(0)
+        commit.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await commit
+        other.execute("ROLLBACK")
+    await sqlite.commit(created(make_run("r1")), NAME, lease.epoch)
+    stored = await states(sqlite, [f"large {number}" for number in range(500)])
+    assert len(stored) in (0, 500)
 
 
-def test_a_connection_that_broke_is_made_anew_as_soon_as_the_file_can_be_opened(database: Path) -> None:
-    async def body(store: AnyStore) -> None:
-        assert isinstance(store, SqliteStore)
-        lease = await take(store)
-        await store.commit(created(make_run("r1")), NAME, lease.epoch)
-        # What no error of the system does on demand: the connection dies so that not even a rollback works.
-        assert store._connection is not None
-        store._connection.close()
-        with moved_away(database):
-            for _ in range(3):
-                with pytest.raises(StoreUnavailable):
-                    await store.commit(created(make_run("r2")), NAME, lease.epoch)
-        await store.commit(created(make_run("r2")), NAME, lease.epoch)
-        assert set(await states(store, ["r1", "r2"])) == {"r1", "r2"}
-
-    run_with(SqliteStore(database), body)
+async def test_a_connection_that_broke_is_made_anew_as_soon_as_the_file_can_be_opened(
+    sqlite: SqliteStore, database: Path
+) -> None:
+    lease = await take(sqlite)
+    await sqlite.commit(created(make_run("r1")), NAME, lease.epoch)
+    # What no error of the system does on demand: the connection dies so that not even a rollback works.
+    assert sqlite._connection is not None
+    sqlite._connection.close()
+    with moved_away(database):
+        for _ in range(3):
+            with pytest.raises(StoreUnavailable):
+                await sqlite.commit(created(make_run("r2")), NAME, lease.epoch)
+    await sqlite.commit(created(make_run("r2")), NAME, lease.epoch)
+    assert set(await states(sqlite, ["r1", "r2"])) == {"r1", "r2"}

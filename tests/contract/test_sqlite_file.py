@@ -97,14 +97,13 @@ def test_the_log_is_written_ahead_and_every_commit_is_synced(database: Path) -> 
 
 
 @pytest.mark.behaviour("RUN-17")
-def test_what_was_committed_is_seen_by_another_process_before_the_store_is_closed(database: Path) -> None:
-    async def body(store: AnyStore) -> None:
-        lease = await take(store)
-        await store.commit(created(make_run("r1")), NAME, lease.epoch)
-        with closing(sqlite3.connect(database)) as other:
-            assert other.execute("SELECT id FROM runs").fetchall() == [("r1",)]
-
-    run_with(SqliteStore(database), body)
+async def test_what_was_committed_is_seen_by_another_process_before_the_store_is_closed(
+    sqlite: SqliteStore, database: Path
+) -> None:
+    lease = await take(sqlite)
+    await sqlite.commit(created(make_run("r1")), NAME, lease.epoch)
+    with closing(sqlite3.connect(database)) as other:
+        assert other.execute("SELECT id FROM runs").fetchall() == [("r1",)]
 
 
 @pytest.mark.behaviour("RUN-17")

@@ -90,30 +90,23 @@ def test_a_file_that_is_put_back_is_written_on(database: Path, end: str) -> None
     run_with(SqliteStore(database), body)
 
 
-def test_who_only_asks_hears_nothing_of_changes(database: Path) -> None:
-    async def body(store: AnyStore) -> None:
-        os.unlink(database)
-        with pytest.raises(StoreUnavailable, match="cannot be read now") as caught:
-            await store.run("r1")
-        assert "changed" not in str(caught.value)
-
-    run_with(SqliteStore(database), body)
+async def test_who_only_asks_hears_nothing_of_changes(sqlite: SqliteStore, database: Path) -> None:
+    os.unlink(database)
+    with pytest.raises(StoreUnavailable, match="cannot be read now") as caught:
+        await sqlite.run("r1")
+    assert "changed" not in str(caught.value)
 
 
-def test_a_connection_that_broke_makes_no_new_file(database: Path) -> None:
-    async def body(store: AnyStore) -> None:
-        assert isinstance(store, SqliteStore)
-        lease = await take(store)
-        # What no error of the system does on demand: the connection dies so that not even a rollback works.
-        assert store._connection is not None
-        store._connection.close()
-        os.unlink(database)
-        for _ in range(2):
-            with pytest.raises(StoreUnavailable):
-                await store.commit(created(make_run("r1")), NAME, lease.epoch)
-        assert database.name not in os.listdir(database.parent)
-
-    run_with(SqliteStore(database), body)
+async def test_a_connection_that_broke_makes_no_new_file(sqlite: SqliteStore, database: Path) -> None:
+    lease = await take(sqlite)
+    # What no error of the system does on demand: the connection dies so that not even a rollback works.
+    assert sqlite._connection is not None
+    sqlite._connection.close()
+    os.unlink(database)
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable):
+            await sqlite.commit(created(make_run("r1")), NAME, lease.epoch)
+    assert database.name not in os.listdir(database.parent)
 
 
 @pytest.mark.parametrize("ends", [[".lock"], ["", "-wal", "-shm", ".lock"]])
@@ -138,18 +131,15 @@ def test_no_second_scheduler_starts_because_the_lock_file_was_deleted(database: 
 
 @pytest.mark.behaviour("RUN-17")
 @pytest.mark.parametrize("size", [0, 5000])
-def test_nothing_is_acknowledged_once_the_log_was_cut(database: Path, size: int) -> None:
-    async def body(store: AnyStore) -> None:
-        lease = await take(store)
-        await store.commit(created(make_run("before")), NAME, lease.epoch)
-        log = f"{database}-wal"
-        shutil.copy(log, aside(Path(log)))
-        os.truncate(log, size)
-        for _ in range(2):
-            with pytest.raises(DatabaseGone):
-                await store.commit(created(make_run("after")), NAME, lease.epoch)
-        shutil.copyfile(aside(Path(log)), log)
-        await store.commit(created(make_run("after")), NAME, lease.epoch)
-        assert set(await states(store, ["before", "after"])) == {"before", "after"}
-
-    run_with(SqliteStore(database), body)
+async def test_nothing_is_acknowledged_once_the_log_was_cut(sqlite: SqliteStore, database: Path, size: int) -> None:
+    lease = await take(sqlite)
+    await sqlite.commit(created(make_run("before")), NAME, lease.epoch)
+    log = f"{database}-wal"
+    shutil.copy(log, aside(Path(log)))
+    os.truncate(log, size)
+    for _ in range(2):
+        with pytest.raises(DatabaseGone):
+            await sqlite.commit(created(make_run("after")), NAME, lease.epoch)
+    shutil.copyfile(aside(Path(log)), log)
+    await sqlite.commit(created(make_run("after")), NAME, lease.epoch)
+    assert set(await states(sqlite, ["before", "after"])) == {"before", "after"}

@@ -73,32 +73,29 @@ async def fails(reader: SqliteReader) -> str:
     return message
 
 
-def test_a_reader_sees_what_the_store_has_as_soon_as_it_is_committed(database: Path) -> None:
-    async def body(store: AnyStore) -> None:
-        reader = SqliteReader(database)
-        await reader.open()
-        lease = await take(store)
-        assert await reader.position() == 0
-        await store.commit(created(make_run("old")), NAME, lease.epoch)
-        assert await reader.run("old") is not None
-        await store.commit(everything_in_one_batch(), NAME, lease.epoch)
-        for run_id in ("old", "new", "keyed", "unknown"):
-            assert repr(await reader.run(run_id)) == repr(await store.run(run_id))
-            assert await reader.history(run_id) == await store.history(run_id)
-            assert await reader.logs(run_id) == await store.logs(run_id)
-            assert (await reader.events(0, 10, EventFilter(run_id))).events == (
-                await store.events(0, 10, EventFilter(run_id))
-            ).events
-        assert len((await reader.events(0, 10)).events) == 7
-        assert await reader.service_log("web") == await store.service_log("web")
-        assert await kept_services(reader) == await kept_services(store)
-        assert [run.id for run in (await reader.runs(RunFilter(), None, 10)).runs] == ["keyed", "new", "old"]
-        assert await definition(reader, JOB.version) == JOB
-        assert await reader.position() == 16
-        await reader.close()
-        await store.commit(created(make_run("more")), NAME, lease.epoch)
-
-    run_with(SqliteStore(database), body)
+async def test_a_reader_sees_what_the_store_has_as_soon_as_it_is_committed(sqlite: SqliteStore, database: Path) -> None:
+    reader = SqliteReader(database)
+    await reader.open()
+    lease = await take(sqlite)
+    assert await reader.position() == 0
+    await sqlite.commit(created(make_run("old")), NAME, lease.epoch)
+    assert await reader.run("old") is not None
+    await sqlite.commit(everything_in_one_batch(), NAME, lease.epoch)
+    for run_id in ("old", "new", "keyed", "unknown"):
+        assert repr(await reader.run(run_id)) == repr(await sqlite.run(run_id))
+        assert await reader.history(run_id) == await sqlite.history(run_id)
+        assert await reader.logs(run_id) == await sqlite.logs(run_id)
+        assert (await reader.events(0, 10, EventFilter(run_id))).events == (
+            await sqlite.events(0, 10, EventFilter(run_id))
+        ).events
+    assert len((await reader.events(0, 10)).events) == 7
+    assert await reader.service_log("web") == await sqlite.service_log("web")
+    assert await kept_services(reader) == await kept_services(sqlite)
+    assert [run.id for run in (await reader.runs(RunFilter(), None, 10)).runs] == ["keyed", "new", "old"]
+    assert await definition(reader, JOB.version) == JOB
+    assert await reader.position() == 16
+    await reader.close()
+    await sqlite.commit(created(make_run("more")), NAME, lease.epoch)
 
 
 def test_a_reader_cannot_write(database: Path) -> None:
@@ -108,23 +105,20 @@ def test_a_reader_cannot_write(database: Path) -> None:
             connection.execute("DELETE FROM runs")
 
 
-def test_nothing_stays_open_between_two_calls(database: Path) -> None:
-    async def body(store: AnyStore) -> None:
-        reader = SqliteReader(database)
-        await reader.open()
-        lease = await take(store)
-        await store.commit(everything_in_one_batch(), NAME, lease.epoch)
-        await asyncio.gather(*(reader.runs(RunFilter(), None, 1) for _ in range(20)))
-        await asyncio.gather(*(reader.run("new") for _ in range(20)))
-        await asyncio.gather(*(reader.events(0, 1) for _ in range(20)), *(reader.logs("old", 0, 1) for _ in range(20)))
-        await store.load(256)
-        with closing(sqlite3.connect(database)) as other:
-            busy, _, _ = other.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        assert busy == 0, "a reader that is in the middle of something keeps the log from being cut"
-        assert os.stat(f"{database}-wal").st_size == 0
-        await reader.close()
-
-    run_with(SqliteStore(database), body)
+async def test_nothing_stays_open_between_two_calls(sqlite: SqliteStore, database: Path) -> None:
+    reader = SqliteReader(database)
+    await reader.open()
+    lease = await take(sqlite)
+    await sqlite.commit(everything_in_one_batch(), NAME, lease.epoch)
+    await asyncio.gather(*(reader.runs(RunFilter(), None, 1) for _ in range(20)))
+    await asyncio.gather(*(reader.run("new") for _ in range(20)))
+    await asyncio.gather(*(reader.events(0, 1) for _ in range(20)), *(reader.logs("old", 0, 1) for _ in range(20)))
+    await sqlite.load(256)
+    with closing(sqlite3.connect(database)) as other:
+        busy, _, _ = other.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    assert busy == 0, "a reader that is in the middle of something keeps the log from being cut"
+    assert os.stat(f"{database}-wal").st_size == 0
+    await reader.close()
 
 
 READING = """

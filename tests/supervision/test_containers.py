@@ -1,7 +1,6 @@
 """Containers as children, with a real engine: what is printed, how they end, and that nothing of them is left."""
 
 import asyncio
-import functools
 import os
 import subprocess
 import sys
@@ -91,64 +90,49 @@ class Stage:
         return found
 
 
-Body = Callable[[Stage], Coroutine[Any, Any, None]]
-
-
-@pytest.fixture(params=["asyncio", "uvloop"])
-def play_on_each(engine: ContainerEngine, request: pytest.FixtureRequest) -> Callable[[Body], None]:
-    return functools.partial(perform, engine, asyncio.run if request.param == "asyncio" else uvloop.run)
-
-
 @pytest.fixture
-def play(engine: ContainerEngine) -> Callable[[Body], None]:
-    return functools.partial(perform, engine, uvloop.run)
+def stage(engine: ContainerEngine, request: pytest.FixtureRequest) -> Stage:
+    """Runs the test on uvloop, or as it says; afterwards nothing may be left in the engine or in this process."""
+    stage = Stage(engine)
 
-
-def perform(engine: ContainerEngine, run: Callable[..., None], body: Body) -> None:
-    """The body of a test; afterwards nothing may be left in the engine or in this process."""
-
-    async def all_of_it() -> None:
-        stage = Stage(engine)
+    async def all_of_it(body: Callable[[], Coroutine[Any, Any, None]]) -> None:
         before = sockets()
-        await asyncio.wait_for(body(stage), LIMIT)
+        await asyncio.wait_for(body(), LIMIT)
         assert stage.containers() == []
         assert asyncio.all_tasks() == {asyncio.current_task()}
         await until(lambda: sockets() <= before, "every connection is closed", 10.0)
 
-    run(all_of_it())
+    run = getattr(request, "param", uvloop.run)
+    request.node.run_test = lambda body: run(all_of_it(body))
+    return stage
 
 
 # ── what it prints, and what it is given ────────────────────────────────────────────────────────────────────────────
 
 
-def test_lines_and_exit_code(play_on_each: Callable[[Body], None]) -> None:
-    async def body(stage: Stage) -> None:
-        long = "printf '%016000d\\n' 7; printf '%050000d\\n' 7"
-        exit = await stage.lived(f"echo one; echo; echo two >&2; {long}; echo ümlaut; printf end; exit 3")
-        assert (exit.code, exit.signal, exit.error) == (3, None, "")
-        cut = "0" * LONGEST_LINE + CUT
-        assert stage.out == ["one", "", "7".zfill(16000), cut, "ümlaut", "end"]
-        assert [line for stream, line in stage.lines if stream == "stderr"] == ["two"]
-        assert len(stage.requests) == stage.removed == 1
-
-    play_on_each(body)
+@pytest.mark.parametrize("stage", [asyncio.run, uvloop.run], indirect=True)
+async def test_lines_and_exit_code(stage: Stage) -> None:
+    long = "printf '%016000d\\n' 7; printf '%050000d\\n' 7"
+    exit = await stage.lived(f"echo one; echo; echo two >&2; {long}; echo ümlaut; printf end; exit 3")
+    assert (exit.code, exit.signal, exit.error) == (3, None, "")
+    cut = "0" * LONGEST_LINE + CUT
+    assert stage.out == ["one", "", "7".zfill(16000), cut, "ümlaut", "end"]
+    assert [line for stream, line in stage.lines if stream == "stderr"] == ["two"]
+    assert len(stage.requests) == stage.removed == 1
 
 
-def test_what_waits_for_a_line_hears_it(play: Callable[[Body], None]) -> None:
-    async def body(stage: Stage) -> None:
-        instance = stage.make("echo starting; echo ready")
-        heard: list[str] = []
-        instance.on_line = heard.append
-        await instance.start()
-        assert (await instance.ended).ok
-        assert heard == ["starting", "ready"]
-
-    play(body)
+async def test_what_waits_for_a_line_hears_it(stage: Stage) -> None:
+    instance = stage.make("echo starting; echo ready")
+    heard: list[str] = []
+    instance.on_line = heard.append
+    await instance.start()
+    assert (await instance.ended).ok
+    assert heard == ["starting", "ready"]
 
 
-def test_it_gets_what_it_was_promised(play: Callable[[Body], None], tmp_path: Path) -> None:
+async def test_it_gets_what_it_was_promised(stage: Stage, tmp_path: Path) -> None:
     (tmp_path / "greeting").write_text("from outside")
-    tmp_path.chmod(0o755)
+    os.chmod(tmp_path, 0o755)
     settings = {
         "env": {"PORT": "9000", "GONE": None, "INTERLOCK_RESUME_ID": "somebody else"},
         "cwd": "/data",
@@ -157,37 +141,30 @@ def test_it_gets_what_it_was_promised(play: Callable[[Body], None], tmp_path: Pa
         "memory": 64 * 2**20,
         "cpus": 0.5,
     }
-
-    async def body(stage: Stage) -> None:
-        exit = await stage.lived("env; pwd; id -u; id -g; cat greeting; echo; true > written", **settings)
-        assert exit.code != 0
-        assert {f"INTERLOCK_RESUME_ID={BIRTH.resume_id}", "INTERLOCK_PREV_EXIT=3", "PORT=9000"} <= set(stage.out)
-        assert "GONE" not in "".join(stage.out)
-        assert stage.out[-4:] == ["/data", "12", "34", "from outside"]
-
-    play(body)
+    exit = await stage.lived("env; pwd; id -u; id -g; cat greeting; echo; true > written", **settings)
+    assert exit.code != 0
+    assert {f"INTERLOCK_RESUME_ID={BIRTH.resume_id}", "INTERLOCK_PREV_EXIT=3", "PORT=9000"} <= set(stage.out)
+    assert "GONE" not in "".join(stage.out)
+    assert stage.out[-4:] == ["/data", "12", "34", "from outside"]
 
 
-def test_an_engine_is_told_of_limits_ports_and_labels(play: Callable[[Body], None]) -> None:
-    async def body(stage: Stage) -> None:
-        found: list[dict[str, Any]] = []
-        stage.when_created = lambda: found.append(stage.engine.inspect(container_name(BIRTH)))
-        fields = {"memory": 64 * 2**20, "cpus": 0.5, "ports": ["18080:80", "127.0.0.1:18081:81/udp"]}
-        # Where nothing has a network of its own, the start fails, after everything was told.
-        instance = stage.make("true", network="bridge", **fields)
-        try:
-            await instance.start()
-            await instance.ended
-        except CannotStart:
-            pass
-        host, config = found[0]["HostConfig"], found[0]["Config"]
-        assert (host["Memory"], host["NanoCpus"]) == (64 * 2**20, 500_000_000)
-        assert host["PortBindings"]["80/tcp"][0]["HostPort"] == "18080"
-        assert host["PortBindings"]["81/udp"] == [{"HostIp": "127.0.0.1", "HostPort": "18081"}]
-        assert config["Labels"] == config["Labels"] | {CHILD_LABEL: PATH, RESUME_LABEL: BIRTH.resume_id}
-        assert found[0]["Name"].startswith("/interlock-services-shop-web-")
-
-    play(body)
+async def test_an_engine_is_told_of_limits_ports_and_labels(stage: Stage) -> None:
+    found: list[dict[str, Any]] = []
+    stage.when_created = lambda: found.append(stage.engine.inspect(container_name(BIRTH)))
+    fields = {"memory": 64 * 2**20, "cpus": 0.5, "ports": ["18080:80", "127.0.0.1:18081:81/udp"]}
+    # Where nothing has a network of its own, the start fails, after everything was told.
+    instance = stage.make("true", network="bridge", **fields)
+    try:
+        await instance.start()
+        await instance.ended
+    except CannotStart:
+        pass
+    host, config = found[0]["HostConfig"], found[0]["Config"]
+    assert (host["Memory"], host["NanoCpus"]) == (64 * 2**20, 500_000_000)
+    assert host["PortBindings"]["80/tcp"][0]["HostPort"] == "18080"
+    assert host["PortBindings"]["81/udp"] == [{"HostIp": "127.0.0.1", "HostPort": "18081"}]
+    assert config["Labels"] == config["Labels"] | {CHILD_LABEL: PATH, RESUME_LABEL: BIRTH.resume_id}
+    assert found[0]["Name"].startswith("/interlock-services-shop-web-")
 
 
 @pytest.mark.parametrize(
@@ -215,231 +192,179 @@ def test_a_port_or_volume_that_is_none(field: str, value: str) -> None:
 # ── how it ends ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_asked_to_end_it_ends_as_it_likes(play: Callable[[Body], None]) -> None:
-    async def body(stage: Stage) -> None:
-        instance = await stage.start(OBEDIENT)
-        await stage.printed("up")
-        assert instance.pid is not None
-        await instance.stop(30.0)
-        await instance.stop(30.0)
-        assert (instance.ended.result().code, instance.forced) == (7, False)
-
-    play(body)
+async def test_asked_to_end_it_ends_as_it_likes(stage: Stage) -> None:
+    instance = await stage.start(OBEDIENT)
+    await stage.printed("up")
+    assert instance.pid is not None
+    await instance.stop(30.0)
+    await instance.stop(30.0)
+    assert (instance.ended.result().code, instance.forced) == (7, False)
 
 
-def test_one_that_does_not_end_is_killed_in_time(play: Callable[[Body], None]) -> None:
-    async def body(stage: Stage) -> None:
-        instance = await stage.start(f"trap '' TERM; echo up; {FOR_EVER}")
-        await stage.printed("up")
-        begun = time.monotonic()
-        await instance.stop(0.4)
-        assert 0.4 <= time.monotonic() - begun < 20.0
-        assert (instance.ended.result().code, instance.forced) == (137, True)
-
-    play(body)
+async def test_one_that_does_not_end_is_killed_in_time(stage: Stage) -> None:
+    instance = await stage.start(f"trap '' TERM; echo up; {FOR_EVER}")
+    await stage.printed("up")
+    begun = time.monotonic()
+    await instance.stop(0.4)
+    assert 0.4 <= time.monotonic() - begun < 20.0
+    assert (instance.ended.result().code, instance.forced) == (137, True)
 
 
-def test_killed_at_once_even_while_it_is_being_stopped(play: Callable[[Body], None]) -> None:
-    async def body(stage: Stage) -> None:
-        instance = await stage.start(f"trap '' TERM; echo up; {FOR_EVER}")
-        await stage.printed("up")
-        stopping = asyncio.get_running_loop().create_task(instance.stop(1000.0))
-        await asyncio.wait([stopping], timeout=0)
-        instance.kill()
-        instance.kill()
-        assert (await instance.ended).code == 137
-        await stopping
-        assert instance.forced
-
-    play(body)
+async def test_killed_at_once_even_while_it_is_being_stopped(stage: Stage) -> None:
+    instance = await stage.start(f"trap '' TERM; echo up; {FOR_EVER}")
+    await stage.printed("up")
+    stopping = asyncio.get_running_loop().create_task(instance.stop(1000.0))
+    await asyncio.wait([stopping], timeout=0)
+    instance.kill()
+    instance.kill()
+    assert (await instance.ended).code == 137
+    await stopping
+    assert instance.forced
 
 
-def test_killed_before_it_lives_it_does_not_live_long(play: Callable[[Body], None]) -> None:
-    async def body(stage: Stage) -> None:
-        instance = stage.make()
-        instance.kill()
-        await instance.start()
-        assert (await instance.ended).code == 137
-
-    play(body)
+async def test_killed_before_it_lives_it_does_not_live_long(stage: Stage) -> None:
+    instance = stage.make()
+    instance.kill()
+    await instance.start()
+    assert (await instance.ended).code == 137
 
 
-def test_never_started_it_is_stopped_at_once(play: Callable[[Body], None]) -> None:
-    async def body(stage: Stage) -> None:
-        instance = stage.make()
-        await instance.stop(1000.0)
-        assert stage.requests == []
-        assert instance.ended.result().ok
-
-    play(body)
+async def test_never_started_it_is_stopped_at_once(stage: Stage) -> None:
+    instance = stage.make()
+    await instance.stop(1000.0)
+    assert stage.requests == []
+    assert instance.ended.result().ok
 
 
-def test_suspended_and_resumed(play: Callable[[Body], None]) -> None:
-    async def body(stage: Stage) -> None:
-        instance = await stage.start(OBEDIENT)
-        await stage.printed("up")
-        assert instance.can_suspend
-        with pytest.raises(WrongStatus, match="could not be resumed"):
-            await instance.resume()
-        await instance.suspend()
-        assert stage.state["Status"] == "paused"
+async def test_suspended_and_resumed(stage: Stage) -> None:
+    instance = await stage.start(OBEDIENT)
+    await stage.printed("up")
+    assert instance.can_suspend
+    with pytest.raises(WrongStatus, match="could not be resumed"):
         await instance.resume()
-        assert stage.state["Status"] == "running"
+    await instance.suspend()
+    assert stage.state["Status"] == "paused"
+    await instance.resume()
+    assert stage.state["Status"] == "running"
+    await instance.suspend()
+    await instance.stop(30.0)
+    assert (instance.ended.result().code, instance.forced) == (7, False)
+    with pytest.raises(WrongStatus, match="does not run"):
         await instance.suspend()
-        await instance.stop(30.0)
-        assert (instance.ended.result().code, instance.forced) == (7, False)
-        with pytest.raises(WrongStatus, match="does not run"):
-            await instance.suspend()
-
-    play(body)
 
 
-def test_killed_while_it_is_suspended(play: Callable[[Body], None]) -> None:
-    async def body(stage: Stage) -> None:
-        instance = await stage.start()
-        await instance.suspend()
-        instance.kill()
-        assert (await instance.ended).code == 137
-
-    play(body)
+async def test_killed_while_it_is_suspended(stage: Stage) -> None:
+    instance = await stage.start()
+    await instance.suspend()
+    instance.kill()
+    assert (await instance.ended).code == 137
 
 
-def test_removed_by_somebody_else(play: Callable[[Body], None]) -> None:
+async def test_removed_by_somebody_else(stage: Stage) -> None:
     """With the request that is kept for when the supervisor is gone, sent by somebody who knows nothing more."""
-
-    async def body(stage: Stage) -> None:
-        instance = await stage.start()
-        socket, request = stage.requests[0]
-        with Raw(Path(socket)) as raw:
-            raw.send(request)
-            assert raw.answer().status == 204
-        assert stage.containers() == []
-        assert not (await instance.ended).ok
-
-    play(body)
+    instance = await stage.start()
+    socket, request = stage.requests[0]
+    with Raw(Path(socket)) as raw:
+        raw.send(request)
+        assert raw.answer().status == 204
+    assert stage.containers() == []
+    assert not (await instance.ended).ok
 
 
-def test_restarted_by_somebody_else_it_is_followed_on(play: Callable[[Body], None]) -> None:
-    async def body(stage: Stage) -> None:
-        instance = await stage.start(OBEDIENT)
-        await stage.printed("up")
-        await asyncio.to_thread(stage.engine.post, f"/containers/{container_name(BIRTH)}/restart", t=5)
-        await until(lambda: stage.out.count("up") == 2, "it prints again")
-        assert not instance.ended.done()
-        await instance.stop(30.0)
-        assert instance.ended.result().code == 7
-
-    play(body)
+async def test_restarted_by_somebody_else_it_is_followed_on(stage: Stage) -> None:
+    instance = await stage.start(OBEDIENT)
+    await stage.printed("up")
+    await asyncio.to_thread(stage.engine.post, f"/containers/{container_name(BIRTH)}/restart", t=5)
+    await until(lambda: stage.out.count("up") == 2, "it prints again")
+    assert not instance.ended.done()
+    await instance.stop(30.0)
+    assert instance.ended.result().code == 7
 
 
 # ── how it begins ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("label", [RESUME_LABEL, "somebody.else"])
-def test_what_an_earlier_life_left_is_replaced(play: Callable[[Body], None], label: str) -> None:
-    async def body(stage: Stage) -> None:
-        name = container_name(BIRTH)
-        left = {"Image": stage.engine.image, "Cmd": ["/bin/sleep", "1000"], "Labels": {label: BIRTH.resume_id}}
-        left["HostConfig"] = {"NetworkMode": "none"}
-        # With the label it is known under any name, and with the name under any label.
-        found = stage.engine.post("/containers/create", left, name=name if label != RESUME_LABEL else f"{name}-old")
-        stage.engine.post(f"/containers/{found['Id']}/start")
-        assert (await stage.lived("echo new")).ok
-        assert stage.out == ["new"]
-        assert stage.engine.labelled(f"{label}={BIRTH.resume_id}") == []
-
-    play(body)
+async def test_what_an_earlier_life_left_is_replaced(stage: Stage, label: str) -> None:
+    name = container_name(BIRTH)
+    left = {"Image": stage.engine.image, "Cmd": ["/bin/sleep", "1000"], "Labels": {label: BIRTH.resume_id}}
+    left["HostConfig"] = {"NetworkMode": "none"}
+    # With the label it is known under any name, and with the name under any label.
+    found = stage.engine.post("/containers/create", left, name=name if label != RESUME_LABEL else f"{name}-old")
+    stage.engine.post(f"/containers/{found['Id']}/start")
+    assert (await stage.lived("echo new")).ok
+    assert stage.out == ["new"]
+    assert stage.engine.labelled(f"{label}={BIRTH.resume_id}") == []
 
 
-def test_a_user_that_does_not_exist(play: Callable[[Body], None]) -> None:
-    async def body(stage: Stage) -> None:
-        with pytest.raises(CannotStart, match=rf"^{PATH}: could not be started \(.*nobody-of-that-name.*\)$"):
-            await stage.start(user="nobody-of-that-name")
-
-    play(body)
+async def test_a_user_that_does_not_exist(stage: Stage) -> None:
+    with pytest.raises(CannotStart, match=rf"^{PATH}: could not be started \(.*nobody-of-that-name.*\)$"):
+        await stage.start(user="nobody-of-that-name")
 
 
-def test_an_image_that_is_not_there(play: Callable[[Body], None]) -> None:
+async def test_an_image_that_is_not_there(stage: Stage) -> None:
     image = f"{BLOCKED}/nothing:1"
-
-    async def body(stage: Stage) -> None:
-        with pytest.raises(CannotStart) as caught:
-            await stage.start(image=image)
-        assert f"the image {image} is missing and cannot be pulled: " in str(caught.value)
-        assert "\n" not in str(caught.value)
-
-    play(body)
+    with pytest.raises(CannotStart) as caught:
+        await stage.start(image=image)
+    assert f"the image {image} is missing and cannot be pulled: " in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
-def test_an_image_that_is_not_there_is_pulled(engine: ContainerEngine, play: Callable[[Body], None]) -> None:
+async def test_an_image_that_is_not_there_is_pulled(stage: Stage, engine: ContainerEngine) -> None:
     if not isinstance(engine, Podman):
         pytest.skip("an engine that is not made for the tests does not trust their registry")
-
-    async def body(stage: Stage) -> None:
-        with registry() as image:
-            assert (await stage.lived("echo pulled", image=image, command=("/bin/sh", "-c", "echo pulled"))).ok
-        assert stage.out == ["pulled"]
-        stage.engine.remove_image(image)
-
-    play(body)
+    with registry() as image:
+        assert (await stage.lived("echo pulled", image=image, command=("/bin/sh", "-c", "echo pulled"))).ok
+    assert stage.out == ["pulled"]
+    stage.engine.remove_image(image)
 
 
 @pytest.mark.parametrize("moment", [0.0, 0.01, 0.03, 0.06, 0.1])
-def test_cancelled_while_it_starts(play: Callable[[Body], None], moment: float) -> None:
-    """Whatever it is doing then, nothing is left; `play` looks."""
+async def test_cancelled_while_it_starts(stage: Stage, moment: float) -> None:
+    """Whatever it is doing then, nothing is left; the stage looks."""
+    instance = stage.make()
+    starting = asyncio.get_running_loop().create_task(instance.start())
+    await asyncio.wait([starting], timeout=moment)
+    starting.cancel()
+    await asyncio.wait([starting])
+    if not starting.cancelled():
+        await instance.stop(0.0)
 
-    async def body(stage: Stage) -> None:
-        instance = stage.make()
-        starting = asyncio.get_running_loop().create_task(instance.start())
-        await asyncio.wait([starting], timeout=moment)
+
+async def test_cancelled_between_creation_and_start(stage: Stage) -> None:
+    instance = stage.make()
+    starting = asyncio.get_running_loop().create_task(instance.start())
+
+    def cancel() -> None:
         starting.cancel()
-        await asyncio.wait([starting])
-        if not starting.cancelled():
-            await instance.stop(0.0)
 
-    play(body)
-
-
-def test_cancelled_between_creation_and_start(play: Callable[[Body], None]) -> None:
-    async def body(stage: Stage) -> None:
-        instance = stage.make()
-        starting = asyncio.get_running_loop().create_task(instance.start())
-
-        def cancel() -> None:
-            starting.cancel()
-
-        stage.when_created = cancel
-        with pytest.raises(asyncio.CancelledError):
-            await starting
-        assert len(stage.requests) == stage.removed == 1
-
-    play(body)
+    stage.when_created = cancel
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    assert len(stage.requests) == stage.removed == 1
 
 
 # ── in a supervisor ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.behaviour("SUP-7")
-def test_a_container_is_kept_up(play: Callable[[Body], None]) -> None:
-    async def body(stage: Stage) -> None:
-        lines: list[str] = []
-        child = Container(
-            name="web",
-            image=stage.engine.image,
-            command=("/bin/sh", "-c", "echo after $INTERLOCK_PREV_EXIT as $INTERLOCK_RESUME_ID; exit 4"),
-            network="none",
-            engine=str(stage.engine.socket),
-            restart=Restart.ON_FAILURE,
-            backoff=Backoff(initial=0.0, max=0.0),
-        )
-        async with Supervisor(children=[child], on_line=lambda path, stream, line, at: lines.append(line)):
-            await until(lambda: len(lines) >= 3, "it lives for the third time")
-        first, second, third = (line.split() for line in lines[:3])
-        assert [first[1], second[1], third[1]] == ["-1", "4", "4"]
-        assert first[3] == second[3] == third[3]
-        assert stage.engine.labelled(f"{RESUME_LABEL}={first[3]}") == []
-
-    play(body)
+async def test_a_container_is_kept_up(stage: Stage) -> None:
+    lines: list[str] = []
+    child = Container(
+        name="web",
+        image=stage.engine.image,
+        command=("/bin/sh", "-c", "echo after $INTERLOCK_PREV_EXIT as $INTERLOCK_RESUME_ID; exit 4"),
+        network="none",
+        engine=str(stage.engine.socket),
+        restart=Restart.ON_FAILURE,
+        backoff=Backoff(initial=0.0, max=0.0),
+    )
+    async with Supervisor(children=[child], on_line=lambda path, stream, line, at: lines.append(line)):
+        await until(lambda: len(lines) >= 3, "it lives for the third time")
+    first, second, third = (line.split() for line in lines[:3])
+    assert [first[1], second[1], third[1]] == ["-1", "4", "4"]
+    assert first[3] == second[3] == third[3]
+    assert stage.engine.labelled(f"{RESUME_LABEL}={first[3]}") == []
 
 
 SUPERVISOR = """
@@ -473,18 +398,14 @@ def test_a_container_ends_with_its_supervisor_even_if_that_is_killed(engine: Con
 # ── when the engine goes away ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_an_engine_that_is_killed_and_comes_back(engine: ContainerEngine, play: Callable[[Body], None]) -> None:
+async def test_an_engine_that_is_killed_and_comes_back(stage: Stage, engine: ContainerEngine) -> None:
     if not isinstance(engine, Podman):
         pytest.skip("an engine that is not made for the tests is not killed")
-
-    async def body(stage: Stage) -> None:
-        script = "i=0; while [ $i -lt 60 ]; do i=$((i+1)); echo $i; echo $i >&2; sleep 0.02; done; exit 5"
-        instance = await stage.start(script)
-        await stage.printed("5")
-        await asyncio.to_thread(engine.kill)
-        await asyncio.to_thread(engine.start)
-        assert (await instance.ended).code == 5
-        for stream in ("stdout", "stderr"):
-            assert [line for name, line in stage.lines if name == stream] == [str(i) for i in range(1, 61)]
-
-    play(body)
+    script = "i=0; while [ $i -lt 60 ]; do i=$((i+1)); echo $i; echo $i >&2; sleep 0.02; done; exit 5"
+    instance = await stage.start(script)
+    await stage.printed("5")
+    await asyncio.to_thread(engine.kill)
+    await asyncio.to_thread(engine.start)
+    assert (await instance.ended).code == 5
+    for stream in ("stdout", "stderr"):
+        assert [line for name, line in stage.lines if name == stream] == [str(i) for i in range(1, 61)]

@@ -56,78 +56,63 @@ def have_killed(guard: Guard, process: Spawned) -> None:
 @as_root
 @pytest.mark.behaviour("SUP-10")
 @pytest.mark.parametrize("end", [kill, have_killed])
-def test_a_process_of_another_user_ends_with_its_leader(end: Callable[[Guard, Spawned], None]) -> None:
-    async def main() -> None:
-        async with guarded() as guard:
-            other = await spawn(guard, *SLEEP)
-            process = await spawn(guard, "su", "-", "nobody", "-s", "/bin/sh", "-c", "sleep 1000; true")
-            stranger = await sleeper(process.pid)
-            end(guard, process)
-            await process.exit
-            assert gone(stranger)
-            assert children_of(guard.pid or 0) == [other.pid]
-
-    run(main)
+async def test_a_process_of_another_user_ends_with_its_leader(end: Callable[[Guard, Spawned], None]) -> None:
+    async with guarded() as guard:
+        other = await spawn(guard, *SLEEP)
+        process = await spawn(guard, "su", "-", "nobody", "-s", "/bin/sh", "-c", "sleep 1000; true")
+        stranger = await sleeper(process.pid)
+        end(guard, process)
+        await process.exit
+        assert gone(stranger)
+        assert children_of(guard.pid or 0) == [other.pid]
 
 
 @pytest.mark.behaviour("SUP-10")
 @pytest.mark.parametrize("end", [kill, terminate])
-def test_a_process_without_environment_ends_with_its_leader(end: Callable[[Guard, Spawned], None]) -> None:
-    async def main() -> None:
-        async with guarded() as guard:
-            other = await spawn(guard, *SLEEP)
-            process = await spawn(guard, "sh", "-c", f"{LEFT} wait")
-            stranger = await sleeper(process.pid)
-            end(guard, process)
-            await process.exit
-            assert gone(stranger)
-            assert children_of(guard.pid or 0) == [other.pid]
-
-    run(main)
+async def test_a_process_without_environment_ends_with_its_leader(end: Callable[[Guard, Spawned], None]) -> None:
+    async with guarded() as guard:
+        other = await spawn(guard, *SLEEP)
+        process = await spawn(guard, "sh", "-c", f"{LEFT} wait")
+        stranger = await sleeper(process.pid)
+        end(guard, process)
+        await process.exit
+        assert gone(stranger)
+        assert children_of(guard.pid or 0) == [other.pid]
 
 
-def test_so_does_what_such_a_process_has_started_in_the_same_way() -> None:
-    async def main() -> None:
-        async with guarded() as guard:
-            other = await spawn(guard, *SLEEP)
-            nested = f"exec env -i PATH=$PATH setsid sh -c '{LEFT} wait' &"
-            process = await spawn(guard, "sh", "-c", f"{nested} wait")
-            stranger = await sleeper(process.pid)
-            os.kill(process.pid, signal.SIGKILL)
-            await process.exit
-            assert gone(stranger)
-            assert children_of(guard.pid or 0) == [other.pid]
-
-    run(main)
+async def test_so_does_what_such_a_process_has_started_in_the_same_way() -> None:
+    async with guarded() as guard:
+        other = await spawn(guard, *SLEEP)
+        nested = f"exec env -i PATH=$PATH setsid sh -c '{LEFT} wait' &"
+        process = await spawn(guard, "sh", "-c", f"{nested} wait")
+        stranger = await sleeper(process.pid)
+        os.kill(process.pid, signal.SIGKILL)
+        await process.exit
+        assert gone(stranger)
+        assert children_of(guard.pid or 0) == [other.pid]
 
 
-def test_one_that_only_one_child_can_have_left_is_that_childs(folder: Path) -> None:
-    async def main() -> None:
-        async with guarded() as guard:
-            process = await spawn(guard, *descent(folder, "nameless"))
-            nameless = await kin_of(folder, "nameless", "nameless-child")
-            assert await (await spawn(guard, "true")).exit == Ended(code=0)
-            assert all(map(alive, nameless))
-            guard.signal(process, signal.SIGKILL)
-            await process.exit
-            assert gone(*nameless)
-
-    run(main)
-
-
-def test_one_that_was_there_before_is_not_taken_for_what_another_child_left(folder: Path) -> None:
-    async def main() -> None:
-        async with guarded() as guard:
-            await spawn(guard, *SLEEP)
-            await spawn(guard, *descent(folder, "nameless"))
-            nameless = await kin_of(folder, "nameless", "nameless-child")
-            another = await spawn(guard, *SLEEP)
-            os.kill(another.pid, signal.SIGKILL)
-            await another.exit
-            assert all(map(alive, nameless))
+async def test_one_that_only_one_child_can_have_left_is_that_childs(folder: Path) -> None:
+    async with guarded() as guard:
+        process = await spawn(guard, *descent(folder, "nameless"))
+        nameless = await kin_of(folder, "nameless", "nameless-child")
+        assert await (await spawn(guard, "true")).exit == Ended(code=0)
+        assert all(map(alive, nameless))
+        guard.signal(process, signal.SIGKILL)
+        await process.exit
         assert gone(*nameless)
 
-    run(main)
+
+async def test_one_that_was_there_before_is_not_taken_for_what_another_child_left(folder: Path) -> None:
+    async with guarded() as guard:
+        await spawn(guard, *SLEEP)
+        await spawn(guard, *descent(folder, "nameless"))
+        nameless = await kin_of(folder, "nameless", "nameless-child")
+        another = await spawn(guard, *SLEEP)
+        os.kill(another.pid, signal.SIGKILL)
+        await another.exit
+        assert all(map(alive, nameless))
+    assert gone(*nameless)
 
 
 HEADLESS = """
@@ -156,40 +141,31 @@ async def headless(guard: Guard, folder: Path, outlives: bool = False) -> tuple[
 
 
 @pytest.mark.behaviour("SUP-10")
-def test_one_whose_environment_can_never_be_read_is_taken_for_one_that_has_none(folder: Path) -> None:
-    async def main() -> None:
-        async with guarded() as guard:
-            await spawn(guard, *SLEEP)
-            process, stranger = await headless(guard, folder)
-            os.kill(process.pid, signal.SIGKILL)
-            assert await process.exit == Ended(signal=signal.SIGKILL)
-            assert look(stranger) is None
-
-    run(main)
+async def test_one_whose_environment_can_never_be_read_is_taken_for_one_that_has_none(folder: Path) -> None:
+    async with guarded() as guard:
+        await spawn(guard, *SLEEP)
+        process, stranger = await headless(guard, folder)
+        os.kill(process.pid, signal.SIGKILL)
+        assert await process.exit == Ended(signal=signal.SIGKILL)
+        assert look(stranger) is None
 
 
-def test_when_the_guard_is_killed_one_that_lives_on_in_a_thread_is_not_taken_for_dead(folder: Path) -> None:
-    async def main() -> None:
-        async with guarded() as guard:
-            process, stranger = await headless(guard, folder, outlives=True)
-            os.kill(guard.pid or 0, signal.SIGKILL)
-            assert (await process.exit).error
-            assert lineage.is_dead(lineage.facts(stranger))
-
-    run(main)
+async def test_when_the_guard_is_killed_one_that_lives_on_in_a_thread_is_not_taken_for_dead(folder: Path) -> None:
+    async with guarded() as guard:
+        process, stranger = await headless(guard, folder, outlives=True)
+        os.kill(guard.pid or 0, signal.SIGKILL)
+        assert (await process.exit).error
+        assert lineage.is_dead(lineage.facts(stranger))
 
 
 @pytest.mark.behaviour("SUP-10")
-def test_when_the_guard_is_killed_what_descends_from_a_child_that_lives_is_found() -> None:
-    async def main() -> None:
-        async with guarded() as guard:
-            process = await spawn(guard, "sh", "-c", f"{LEFT} wait", outlives=True)
-            stranger = await sleeper(process.pid)
-            os.kill(guard.pid or 0, signal.SIGKILL)
-            assert (await process.exit).error
-            assert gone(process.pid, stranger)
-
-    run(main)
+async def test_when_the_guard_is_killed_what_descends_from_a_child_that_lives_is_found() -> None:
+    async with guarded() as guard:
+        process = await spawn(guard, "sh", "-c", f"{LEFT} wait", outlives=True)
+        stranger = await sleeper(process.pid)
+        os.kill(guard.pid or 0, signal.SIGKILL)
+        assert (await process.exit).error
+        assert gone(process.pid, stranger)
 
 
 # ── lineage ─────────────────────────────────────────────────────────────────────────────────────────────────────────

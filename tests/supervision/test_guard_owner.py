@@ -180,47 +180,36 @@ async def printed(guard: Guard, *command: str, **options: object) -> list[str]:
     return lines
 
 
-def test_it_gets_the_folder_that_the_supervisor_has_by_then(folder: Path) -> None:
-    async def main() -> None:
-        here = Path.cwd()
-        try:
-            async with guarded() as guard:
-                assert await printed(guard, "pwd") == [str(here)]
-                (folder / "inner").mkdir()
-                os.chdir(folder)
-                assert await printed(guard, "pwd") == [str(folder)]
-                assert await printed(guard, "pwd", cwd="inner") == [str(folder / "inner")]
-                os.chdir("inner")
-                (folder / "inner").rmdir()
-                with pytest.raises(NotSpawned) as caught:
-                    await spawn(guard, "true")
-                assert (caught.value.stage, caught.value.number) == ("guard", errno.ENOENT)
-                assert await printed(guard, "pwd", cwd="/") == ["/"]
-        finally:
-            os.chdir(here)
-
-    run(main)
+async def test_it_gets_the_folder_that_the_supervisor_has_by_then(folder: Path) -> None:
+    here = Path.cwd()
+    try:
+        async with guarded() as guard:
+            assert await printed(guard, "pwd") == [str(here)]
+            (folder / "inner").mkdir()
+            os.chdir(folder)
+            assert await printed(guard, "pwd") == [str(folder)]
+            assert await printed(guard, "pwd", cwd="inner") == [str(folder / "inner")]
+            os.chdir("inner")
+            (folder / "inner").rmdir()
+            with pytest.raises(NotSpawned) as caught:
+                await spawn(guard, "true")
+            assert (caught.value.stage, caught.value.number) == ("guard", errno.ENOENT)
+            assert await printed(guard, "pwd", cwd="/") == ["/"]
+    finally:
+        os.chdir(here)
 
 
-def test_it_is_told_nothing_that_systemd_has_told_the_supervisor(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_it_is_told_nothing_that_systemd_has_told_the_supervisor(monkeypatch: pytest.MonkeyPatch) -> None:
     names = ["NOTIFY_SOCKET", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "WATCHDOG_USEC", "WATCHDOG_PID"]
     for name in names:
         monkeypatch.setenv(name, "1")
-
-    async def main() -> None:
-        async with guarded() as guard:
-            told = await printed(guard, "env", env={"LISTEN_FDS": "2"})
-            assert [line for line in told if line.partition("=")[0] in names] == ["LISTEN_FDS=2"]
-
-    run(main)
+    async with guarded() as guard:
+        told = await printed(guard, "env", env={"LISTEN_FDS": "2"})
+        assert [line for line in told if line.partition("=")[0] in names] == ["LISTEN_FDS=2"]
 
 
-def test_a_folder_of_the_path_that_cannot_be_searched_is_passed_by(folder: Path) -> None:
+async def test_a_folder_of_the_path_that_cannot_be_searched_is_passed_by(folder: Path) -> None:
     (folder / "loop").symlink_to("loop")
-
-    async def main() -> None:
-        async with guarded() as guard:
-            path = f"/{'x' * 300}:{folder}/loop:/nosuch:{os.environ['PATH']}"
-            assert await printed(guard, "echo", "found", env={"PATH": path}) == ["found"]
-
-    run(main)
+    async with guarded() as guard:
+        path = f"/{'x' * 300}:{folder}/loop:/nosuch:{os.environ['PATH']}"
+        assert await printed(guard, "echo", "found", env={"PATH": path}) == ["found"]
