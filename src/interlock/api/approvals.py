@@ -8,6 +8,7 @@ from typing import Any
 from interlock.api.call import Handlers, HttpCall, handlers_of
 from interlock.api.listing import read_page
 from interlock.api.runs import RunHandlers
+from interlock.interface import record_operations as op
 from interlock.interface.approval_view import (
     ApprovalDetail,
     ApprovalPage,
@@ -17,13 +18,6 @@ from interlock.interface.approval_view import (
     info_of,
 )
 from interlock.interface.bodies import ActedOn
-from interlock.interface.record_operations import (
-    ApproveRun,
-    ReadApproval,
-    ReadApprovals,
-    RejectRun,
-    ReleaseQuarantine,
-)
 from interlock.model.access import Caller
 from interlock.model.run import Run
 from interlock.model.state import State
@@ -41,7 +35,7 @@ class ApprovalHandlers:
         self._runs = runs
         self.handlers: Handlers = handlers_of(self)
 
-    async def approvals(self, call: HttpCall[ReadApprovals]) -> ApprovalPage:
+    async def approvals(self, call: HttpCall[op.ReadApprovals]) -> ApprovalPage:
         query = call.request
 
         def read(tenant: str | None, before: int | None, limit: int) -> Awaitable[RunRows]:
@@ -51,7 +45,7 @@ class ApprovalHandlers:
         rows, following = await read_page(call, RunRows([], None), read)
         return ApprovalPage(approvals=[info_of(run) for run in rows.runs], next=following)
 
-    async def approval(self, call: HttpCall[ReadApproval]) -> ApprovalDetail:
+    async def approval(self, call: HttpCall[op.ReadApproval]) -> ApprovalDetail:
         run = await self._runs.find(call.request.run_id, call.caller)
         approval_of(run)
         job = (await self._reader.look_up(Lookup(versions=[run.job_version]))).versions.get(run.job_version)
@@ -74,10 +68,10 @@ class ApprovalHandlers:
         counts = Counter((one.job_id, one.state) for one in found.runs if one.id != run.id)
         return [RunCount(job_id=job, state=state, count=n) for (job, state), n in counts.most_common()], not found.next
 
-    async def approve(self, call: HttpCall[ApproveRun]) -> ActedOn:
+    async def approve(self, call: HttpCall[op.ApproveRun]) -> ActedOn:
         return await self._resolve(call, True)
 
-    async def reject(self, call: HttpCall[RejectRun]) -> ActedOn:
+    async def reject(self, call: HttpCall[op.RejectRun]) -> ActedOn:
         return await self._resolve(call, False)
 
     async def _resolve(self, call: HttpCall[Any], approve: bool) -> ActedOn:
@@ -86,6 +80,6 @@ class ApprovalHandlers:
             call, Resolve(0, request.run_id, approve, request.reason, caller, request.seen or "", call.parent)
         )
 
-    async def release_output(self, call: HttpCall[ReleaseQuarantine]) -> ActedOn:
+    async def release_output(self, call: HttpCall[op.ReleaseQuarantine]) -> ActedOn:
         request = call.request
         return await self._runs.change(call, ReleaseOutput(0, request.run_id, request.reason, call.caller.name))

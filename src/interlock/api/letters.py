@@ -11,17 +11,9 @@ from interlock.api.patience import ask
 from interlock.api.runs import RunHandlers, acted_on
 from interlock.client.connection import Connection
 from interlock.error import BadUse, UnknownLetter
+from interlock.interface import record_operations as op
 from interlock.interface.bodies import ActedOn
 from interlock.interface.letter_view import LetterDetail, LetterPage, letter_info
-from interlock.interface.record_operations import (
-    DropLetter,
-    DropManyLetters,
-    LetterChoice,
-    ReadLetter,
-    ReadLetters,
-    ReplayLetter,
-    ReplayLetters,
-)
 from interlock.interface.run_view import entries_of
 from interlock.model.access import Caller
 from interlock.model.bulk import RunAction
@@ -38,7 +30,7 @@ class LetterHandlers:
         self._runs = runs
         self.handlers: Handlers = handlers_of(self)
 
-    async def letters(self, call: HttpCall[ReadLetters]) -> LetterPage:
+    async def letters(self, call: HttpCall[op.ReadLetters]) -> LetterPage:
         query, caller = call.request, call.caller
         wanted = _filter(query, caller).records
         counts: dict[str, int] | None = {}
@@ -51,7 +43,7 @@ class LetterHandlers:
         rows, following = await read_page(call, RecordRows[DeadLetter]([], None), read)
         return LetterPage(letters=[letter_info(letter) for letter in rows.records], counts=counts, next=following)
 
-    async def letter(self, call: HttpCall[ReadLetter]) -> LetterDetail:
+    async def letter(self, call: HttpCall[op.ReadLetter]) -> LetterDetail:
         found = await self._find(call.request.letter_id, call.caller)
         run, history = None, []
         if found.run_id is not None:
@@ -66,7 +58,7 @@ class LetterHandlers:
             raise UnknownLetter(letter_id)
         return found
 
-    async def replay(self, call: HttpCall[ReplayLetter]) -> ActedOn:
+    async def replay(self, call: HttpCall[op.ReplayLetter]) -> ActedOn:
         request = call.request
         found = await self._find(request.letter_id, call.caller)
         if found.run_id is None:
@@ -78,15 +70,15 @@ class LetterHandlers:
         )
         return acted_on(await ask(self._connection, message))
 
-    async def replay_many(self, call: HttpCall[ReplayLetters]) -> Reply:
+    async def replay_many(self, call: HttpCall[op.ReplayLetters]) -> Reply:
         letters = replace(_chosen(call), replayed=False)
         wanted = RunFilter(tenant=letters.tenant, job_id=letters.job_id, letters=letters)
         return await self._runs.start_bulk(call, RunAction.RETRY, wanted)
 
-    async def drop_letter(self, call: HttpCall[DropLetter]) -> Dropped:
+    async def drop_letter(self, call: HttpCall[op.DropLetter]) -> Dropped:
         return await self._drop(DropLetters(0, (await self._find(call.request.letter_id, call.caller)).id))
 
-    async def drop_letters(self, call: HttpCall[DropManyLetters]) -> Dropped:
+    async def drop_letters(self, call: HttpCall[op.DropManyLetters]) -> Dropped:
         return await self._drop(DropLetters(0, None, _chosen(call)))
 
     async def _drop(self, message: DropLetters) -> Dropped:
@@ -103,7 +95,7 @@ def _chosen(call: HttpCall[Any]) -> LetterFilter:
     return _filter(request, caller)
 
 
-def _filter(given: LetterChoice[Any], caller: Caller | None) -> LetterFilter:
+def _filter(given: op.LetterChoice[Any], caller: Caller | None) -> LetterFilter:
     return LetterFilter(
         code=None if given.code is None else LetterCode(given.code),
         job_id=given.job,

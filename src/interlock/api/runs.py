@@ -18,27 +18,12 @@ from interlock.client.connection import Connection
 from interlock.fields import payload
 from interlock.fields.field import copy_fields
 from interlock.fields.secret import mask
+from interlock.interface import run_operations as op
 from interlock.interface import run_view as v
 from interlock.interface.bodies import ActedOn, NewRunBody, SubmittedBatch
 from interlock.interface.job_operations import TriggerJob
 from interlock.interface.operation import operations_of
 from interlock.interface.run_builder import check_size, new_run
-from interlock.interface.run_operations import (
-    ActOnRuns,
-    ActOnWaitingRun,
-    CancelRun,
-    ReadBulk,
-    ReadExplanation,
-    ReadHistory,
-    ReadLogs,
-    ReadRun,
-    ReadRuns,
-    ReadSteps,
-    RetryRun,
-    RunChoice,
-    SubmitRun,
-    SubmitRuns,
-)
 from interlock.interface.step_view import StepGraph, StepPage
 from interlock.model.access import EVERY_TENANT, Caller
 from interlock.model.bulk import BulkRequest, RunAction
@@ -74,7 +59,7 @@ class RunHandlers:
         self._secrets: dict[str, tuple[str, ...]] = {}  # job version → its secret arguments
         self.handlers: Handlers = {
             **handlers_of(self),
-            **dict.fromkeys(operations_of(ActOnRuns), self.act_on_many),
+            **dict.fromkeys(operations_of(op.ActOnRuns), self.act_on_many),
         }
 
     def close(self) -> None:
@@ -83,7 +68,7 @@ class RunHandlers:
 
     # ── submitting ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def submit(self, call: HttpCall[SubmitRun]) -> Reply:
+    async def submit(self, call: HttpCall[op.SubmitRun]) -> Reply:
         return await self._submit_one(call, call.body, None)
 
     async def trigger(self, call: HttpCall[TriggerJob]) -> Reply:
@@ -100,7 +85,7 @@ class RunHandlers:
         run = accepted.run or await self.find(run_id, call.caller)
         return Reply(v.info_of(run), headers)
 
-    async def submit_many(self, call: HttpCall[SubmitRuns]) -> SubmittedBatch:
+    async def submit_many(self, call: HttpCall[op.SubmitRuns]) -> SubmittedBatch:
         key, now = call.key, time.time()
         runs = []
         for place, body in enumerate(call.body.runs):
@@ -136,16 +121,16 @@ class RunHandlers:
 
     # ── acting ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def cancel(self, call: HttpCall[CancelRun]) -> ActedOn:
+    async def cancel(self, call: HttpCall[op.CancelRun]) -> ActedOn:
         request = call.request
         return await self._act(call, RunAction.CANCEL, cascade=request.cascade, compensate=request.compensate)
 
-    async def hold(self, call: HttpCall[ActOnWaitingRun]) -> ActedOn:
+    async def hold(self, call: HttpCall[op.ActOnWaitingRun]) -> ActedOn:
         return await self._act(call, RunAction(call.request.action))
 
     release = hold
 
-    async def retry(self, call: HttpCall[RetryRun]) -> ActedOn:
+    async def retry(self, call: HttpCall[op.RetryRun]) -> ActedOn:
         return await self._act(call, RunAction.RETRY, key=call.key or "", from_step=call.request.from_step or "")
 
     async def _act(self, call: HttpCall[Any], action: RunAction, **more: Any) -> ActedOn:
@@ -158,7 +143,7 @@ class RunHandlers:
         await self.find(call.request.run_id, call.caller)
         return acted_on(await ask(self._connection, message))
 
-    async def act_on_many(self, call: HttpCall[ActOnRuns]) -> Reply:
+    async def act_on_many(self, call: HttpCall[op.ActOnRuns]) -> Reply:
         request, caller = call.request, call.caller
         wanted = _filter(request, request.state)
         if wanted == RunFilter() and not request.everything:
@@ -189,7 +174,7 @@ class RunHandlers:
             return run
         raise e.RunPruned(run_id) if pruned is not None and caller.sees(pruned) else e.UnknownRun(run_id)
 
-    async def run(self, call: HttpCall[ReadRun]) -> v.RunDetail:
+    async def run(self, call: HttpCall[op.ReadRun]) -> v.RunDetail:
         wait = seconds_of(call.request.wait)
         detail = self.detail(call.request.run_id, call.caller, wait)
         return await (call.while_connected(detail) if wait else detail)
@@ -237,19 +222,19 @@ class RunHandlers:
             self._secrets[run.job_version] = () if job is None else job.secrets
         return self._secrets[run.job_version]
 
-    async def explanation(self, call: HttpCall[ReadExplanation]) -> Explanation:
+    async def explanation(self, call: HttpCall[op.ReadExplanation]) -> Explanation:
         caller, run = call.caller, await self.find(call.request.run_id, call.caller)
         if run.state in TERMINAL:
             page = await self._reader.records(Delivery, RecordFilter(run=run.id), None, MOST_NAMED)
             return with_deliveries(explain_end(run), page.records, time.time())
         return await ask(self._connection, r.AskExplanation(0, run.id, caller.only_tenant))
 
-    async def history(self, call: HttpCall[ReadHistory]) -> v.History:
+    async def history(self, call: HttpCall[op.ReadHistory]) -> v.History:
         run_id = call.request.run_id
         await self.find(run_id, call.caller)
         return v.History(entries=v.entries_of(run_id, await self._reader.history(run_id)))
 
-    async def logs(self, call: HttpCall[ReadLogs]) -> v.LogPage:
+    async def logs(self, call: HttpCall[op.ReadLogs]) -> v.LogPage:
         run_id, limit = call.request.run_id, call.request.limit
         await self.find(run_id, call.caller)
         lines = await self._reader.logs(run_id, read_cursor(LOGS, call.request.cursor) or 0, limit)
@@ -264,7 +249,7 @@ class RunHandlers:
 
     # ── many ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def runs(self, call: HttpCall[ReadRuns]) -> v.RunPage:
+    async def runs(self, call: HttpCall[op.ReadRuns]) -> v.RunPage:
         query = call.request
         wanted = msgspec.structs.replace(_filter(query, query.state), live=query.live, id_prefix=query.id_prefix)
         if not (query.steps or query.parent or query.root or "@" in (query.id_prefix or "")):
@@ -279,7 +264,7 @@ class RunHandlers:
         rows, following = await read_page(call, RunRows([], None), read)
         return v.RunPage(runs=[v.info_of(run, cut=True) for run in rows.runs], next=following)
 
-    async def steps(self, call: HttpCall[ReadSteps]) -> StepPage:
+    async def steps(self, call: HttpCall[op.ReadSteps]) -> StepPage:
         request: Any = call.request
         run = await self.find(request.run_id, call.caller)
         begin, limit = read_cursor(request.cursors, request.cursor) or 0, request.limit
@@ -305,7 +290,7 @@ class RunHandlers:
             if (before := rows.next) is None:
                 return found[::-1]
 
-    async def bulk(self, call: HttpCall[ReadBulk]) -> v.BulkInfo:
+    async def bulk(self, call: HttpCall[op.ReadBulk]) -> v.BulkInfo:
         bulk_id = call.request.bulk_id
         found = await self._reader.record(BulkRequest, bulk_id)
         if found is None or call.caller.tenant not in (EVERY_TENANT, found.wanted.tenant):
@@ -317,7 +302,7 @@ def acted_on(report: r.StateReport) -> ActedOn:
     return ActedOn(id=report.run_id, state=report.state)
 
 
-def _filter(given: RunChoice[Any], states: Iterable[Any]) -> RunFilter:
+def _filter(given: op.RunChoice[Any], states: Iterable[Any]) -> RunFilter:
     return RunFilter(
         states=frozenset(states),
         job_id=given.job,
