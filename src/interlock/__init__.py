@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from interlock.supervision.spec import Alive, Backoff, Budget, Ready
     from interlock.worker.context import Context
     from interlock.worker.service import ServiceContext
+    from interlock.worker.workflow_context import WorkflowContext
 
 __version__ = "0.1.0"
 
@@ -79,8 +80,8 @@ __all__ = [
     "StaleEpoch", "State", "StoreInUse", "StoreUnavailable", "StreamCut", "TenantFields", "TenantInfo", "TenantLimit",
     "TokenRefused", "TokensNeeded", "TooLarge", "Unauthorized", "Unavailable", "UnknownBulk", "UnknownChild",
     "UnknownDelivery", "UnknownField", "UnknownJob", "UnknownLane", "UnknownLetter", "UnknownRun", "UnknownWorker",
-    "UnsupportedMediaType", "ViolationEvent", "WaitTimeout", "WorkerInfo", "WrongCertificate", "WrongOrigin",
-    "WrongStatus", "as_completed", "at", "cron", "every", "gather", "once", "run", "testing",
+    "UnsupportedMediaType", "ViolationEvent", "WaitTimeout", "WorkerInfo", "WorkflowContext", "WrongCertificate",
+    "WrongOrigin", "WrongStatus", "as_completed", "at", "cron", "every", "gather", "once", "run", "testing",
 ]  # fmt: skip
 
 # Programs must start at once: each name is imported when it is first used, with only what it needs.
@@ -118,6 +119,7 @@ _MODULES = {
     "supervision.spec": "Alive Backoff Budget Ready",
     "worker.context": "Context",
     "worker.service": "ServiceContext",
+    "worker.workflow_context": "WorkflowContext",
 }
 _WHERE = dict.fromkeys(__all__, "error")  # every name below no other module is an error
 _WHERE |= {name: module for module, names in _MODULES.items() for name in names.split()}

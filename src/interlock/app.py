@@ -12,17 +12,19 @@ from interlock.client.submission import Call
 from interlock.error import BadHandler, BadUse, BadValue, CannotImport, DuplicateJob, DuplicateService, Repeated
 from interlock.fields.duration import Duration, seconds
 from interlock.fields.field_types import WORD, FieldPath, Rate
-from interlock.job_function import JobDecorator, JobFunction
+from interlock.job_function import JobDecorator, JobFunction, WorkflowDecorator
 from interlock.model.guard import NO_CONSTRAINTS, Actions, Constraints
 from interlock.model.job import SENSITIVITY, Job, KeyLimitFields, Priority, Retry, key_limit
 from interlock.model.labels import LABELS
 from interlock.model.schedule.schedule import Schedule
 from interlock.model.session import SOME_OPTIONS, SessionFields
+from interlock.model.workflow import CODE
 from interlock.wire.new_run import RunOptions
 from interlock.worker.app_loader import code_digest
 from interlock.worker.attempt_end import Estimator, check_estimator
 from interlock.worker.definition import Definition, check_merge, kind_of, set_default_payload
 from interlock.worker.lifespan import Opening, read_lifespan
+from interlock.worker.workflow_check import check_workflow_function
 
 if TYPE_CHECKING:
     from interlock.config.declarations import Declared
@@ -130,15 +132,70 @@ class App(AppLink):
                 sensitivity=SENSITIVITY.check(sensitivity, FieldPath("sensitivity")),
                 code=".".join(code_digest(one) for one in (handler, merge) if one is not None),
             )
-            definition = Definition(job, handler, merge)
-            set_default_payload(definition, payload)
-            known = self.definitions.get(job_id)
-            if known is not None:
-                raise DuplicateJob(job_id, known.where, definition.where)
-            self.definitions[job_id] = definition
-            return JobFunction(handler, definition, self._connected)
+            return self._define(Definition(job, handler, merge), payload)
 
         return cast(JobDecorator, define)
+
+    def workflow(
+        self,
+        workflow_id: str,
+        *,
+        lane: str | None = None,
+        priority: Literal["critical", "interactive", "batch"] = "interactive",
+        deadline: Duration | None = None,
+        max_runtime: Duration | None = None,
+        schedule: Schedule | None = None,
+        payload: Mapping[str, Any] | None = None,
+        constraints: Constraints | None = None,
+        on_failure: Actions = (),
+        on_success: Actions = (),
+        topic: str | None = None,
+        capabilities: Sequence[str] = (),
+        risk_tags: Sequence[str] = (),
+        requires: Sequence[str] = (),
+        labels: Mapping[str, str] | None = None,
+    ) -> WorkflowDecorator:
+        """Define a workflow by an async function that takes an `interlock.WorkflowContext`, and awaits only the steps
+        that it gives. The function becomes a `JobFunction`: submit it as any job.
+
+        A worker calls the function again whenever a step has ended, and replays it from the record. So it must do the
+        same each time: a warning names calls of `time`, `random`, `uuid` and `open` in it.
+        """
+        if not isinstance(workflow_id, str):
+            raise BadHandler("use @app.workflow('name'), with the name of the workflow")
+
+        def define(function: Callable[..., Any]) -> JobFunction[..., Any]:
+            check_workflow_function(workflow_id, function)
+            job = Job(
+                id=workflow_id,
+                lane=lane,
+                priority=Priority(priority),
+                deadline=None if deadline is None else seconds(deadline, "deadline"),
+                max_runtime=None if max_runtime is None else seconds(max_runtime, "max_runtime"),
+                schedule=schedule,
+                constraints=constraints or NO_CONSTRAINTS,
+                on_failure=on_failure,
+                on_success=on_success,
+                topic=topic,
+                capabilities=capabilities,
+                risk_tags=risk_tags,
+                requires=requires,
+                labels=None if labels is None else LABELS.check(labels, FieldPath("labels")),
+                workflow=CODE,
+                code=code_digest(function),
+            )
+            return self._define(Definition(job, function), payload)
+
+        return cast(WorkflowDecorator, define)
+
+    def _define(self, definition: Definition, payload: Mapping[str, Any] | None) -> JobFunction[..., Any]:
+        set_default_payload(definition, payload)
+        job_id = definition.job.id
+        known = self.definitions.get(job_id)
+        if known is not None:
+            raise DuplicateJob(job_id, known.where, definition.where)
+        self.definitions[job_id] = definition
+        return JobFunction(definition.handler, definition, self._connected)
 
     def constraint(
         self, job_id: str, *, lane: str = "main", retry: Retry | None = None, processes: bool = False

@@ -13,6 +13,7 @@ from interlock.interface.run_builder import check_options
 from interlock.wire.new_run import RunOptions
 from interlock.worker.context import Context
 from interlock.worker.definition import Definition
+from interlock.worker.workflow_context import WorkflowContext
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -60,6 +61,10 @@ class JobCalls(Generic[P, T]):
             return Call(call.job_id, call.payload, call.options | own, call.result_type)
 
         return make
+
+    @property
+    def job_id(self) -> str:
+        return self._definition.job.id
 
     @property
     def result_type(self) -> ResultType[T] | None:
@@ -114,6 +119,14 @@ if TYPE_CHECKING:
 
     class PlainJob(JobFunction[P, T]):
         def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T: ...
+
+
+class WorkflowDecorator(Protocol):
+    """Makes a workflow of an async function whose first argument is its context."""
+
+    def __call__(
+        self, function: Callable[Concatenate[WorkflowContext, P], Coroutine[Any, Any, T]], /
+    ) -> JobFunction[P, T]: ...
 
 
 class JobDecorator(Protocol):

@@ -47,6 +47,7 @@ class ReasonKind(StrEnum):
     EXECUTING = "executing"
     STOPPING = "stopping"
     STEPS = "steps"  # its steps have not ended
+    HALTED = "halted"  # its function does not fit its record
     WORKER_AWAY = "worker_away"  # its worker is not connected
     DELIVERY = "delivery"  # a webhook that it owes, or that was given up
     ENDED = "ended"

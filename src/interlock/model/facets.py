@@ -117,6 +117,13 @@ def seen(judged: Judged) -> str:
     return "" if judged.approval is None else f"{judged.approval.request}:{judged.policy}"
 
 
+class GroupJob(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The job that the items of a group run."""
+
+    job: str
+    max_parallel: int
+
+
 class StepFacet(msgspec.Struct, frozen=True, omit_defaults=True):
     """A step of a workflow."""
 
@@ -124,6 +131,8 @@ class StepFacet(msgspec.Struct, frozen=True, omit_defaults=True):
     items: int | None = None  # of a group: number of items
     undo: Undo | None = None
     completed: int | None = None  # of a succeeded step with `undo`: its place in the order of completion
+    done: int | None = None  # of a step that a function asked for: place in the order of completion
+    of_each: GroupJob | None = None  # of a group that a function asked for
 
 
 class Closing(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -137,9 +146,24 @@ class Closing(msgspec.Struct, frozen=True, omit_defaults=True):
     at: Time = 0.0
 
 
+class Halted(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A workflow whose function does not go on: it does not fit the record, or its turns crash or last too long."""
+
+    code: str
+    text: str
+    at: Time
+    step: str = ""  # the first step that differs
+
+
 class WorkflowFacet(msgspec.Struct, frozen=True, omit_defaults=True):
     closing: Closing | None = None
     begins_with: str | None = None  # step; those before it are taken over from the run that it runs again
+    round: int = 1
+    began_at: Time | None = None  # of a round after the first
+    seen: int | None = None  # ended steps of the round that a turn got; None before the first turn
+    halt: Halted | None = None
+    published: dict[str, Any] | None = None
+    changes: tuple[str, ...] = ()  # names for which `changed` is true
 
 
 NO_WORKFLOW = WorkflowFacet()

@@ -18,6 +18,7 @@ from interlock.model.facets import (
     Judged,
     Note,
     SessionFacet,
+    StepFacet,
     WorkflowFacet,
     shown,
 )
@@ -170,13 +171,17 @@ class Run(msgspec.Struct, gc=False):
         return self.is_step and COMPENSATION in self.id
 
     @property
-    def closing(self) -> Closing | None:
-        """The decided end of a workflow whose steps still stop."""
-        return self.workflow_facet.closing
+    def step_facet(self) -> StepFacet | None:
+        return None if self.facets is None else self.facets.step
 
     @property
     def workflow_facet(self) -> WorkflowFacet:
         return NO_WORKFLOW if self.facets is None or self.facets.workflow is None else self.facets.workflow
+
+    @property
+    def closing(self) -> Closing | None:
+        """The decided end of a workflow whose steps still stop."""
+        return self.workflow_facet.closing
 
     @property
     def begins_with(self) -> str | None:

@@ -20,7 +20,7 @@ MOST_LEVELS = 16
 STEP_NAME = r"[A-Za-z_][A-Za-z0-9_]{0,63}"
 STEP_WORD = kinds.Word(STEP_NAME, "a name of letters, digits and '_', up to 64 long")
 BUILT_IN = "interlock."  # prefix of the ids of built-in jobs
-SLEEP, GROUP, TAKEN_OVER = BUILT_IN + "sleep", BUILT_IN + "group", BUILT_IN + "taken_over"
+SLEEP, GROUP, ROUND, TAKEN_OVER = (BUILT_IN + name for name in ("sleep", "group", "round", "taken_over"))
 _KINDS = ("job", "run", "workflow", "sleep", "until")
 
 
@@ -161,6 +161,11 @@ class Workflow(Checked, frozen=True, kw_only=True, omit_defaults=True, dict=True
     ]
     result: Annotated[Any, doc("Result of the workflow; `${…}` stands for a value."), Template()] = None
 
+    @property
+    def is_code(self) -> bool:
+        """Whether its author is the function of the app for its job."""
+        return not self.steps
+
     @cached_property
     def by_id(self) -> dict[str, WorkflowStep]:
         return {step.id: step for step in self.steps}
@@ -184,3 +189,7 @@ class Workflow(Checked, frozen=True, kw_only=True, omit_defaults=True, dict=True
                 found[step.id] = before if step.needs is None else step.needs
                 before = (step.id,)
         return found
+
+
+CODE = Workflow(steps=())
+"""a workflow whose author is a function"""

@@ -23,6 +23,7 @@ from interlock.worker.context import STREAM_LEVELS, Context
 from interlock.worker.definition import Definition
 from interlock.worker.output_capture import Capture, CapturedStream, present
 from interlock.worker.pool import how_ended
+from interlock.worker.workflow_turn import take_turn
 
 ProgramStandIn = Callable[[Sequence[str], Mapping[str, Any]], int]  # command and payload of a program → its exit code
 
@@ -87,6 +88,12 @@ class LocalExecutor(Executor):
             definition = self._functions.known(work.function) or self._functions.load(attempt.job_id, work.function)
         assert definition is not None
         context.secret_arguments = definition.job.secrets
+        if attempt.record is not None:
+            asyncio._set_running_loop(None)
+            try:
+                return take_turn(definition, attempt.record, context)
+            finally:
+                asyncio._set_running_loop(self._loop)
         arguments = definition.arguments_of(context)
         if definition.is_async:
             result = await definition.handler(**arguments)
@@ -153,7 +160,8 @@ class _Records(logging.Handler):
 class _TestStream(CapturedStream):
     def write(self, text: str) -> int:
         super().write(text)
-        return self._original.write(text) if present() is not None else len(text)
+        capture = present()
+        return len(text) if capture is None or capture.context.is_full else self._original.write(text)
 
 
 @contextmanager

@@ -354,7 +354,8 @@ async def _end_tasks() -> None:
 
 def _unscheduled(job: Job) -> Job:
     """Return the job without its schedule, with the retries that a schedule implies."""
-    return replace(job, schedule=None, retry=replace(job.retry, max_retries=job.max_retries), version="")
+    retry = job.retry if job.workflow is not None else replace(job.retry, max_retries=job.max_retries)
+    return replace(job, schedule=None, retry=retry, version="")
 
 
 scheduler = VirtualScheduler

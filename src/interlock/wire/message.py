@@ -219,6 +219,7 @@ class Dispatch(OfAttempt, frozen=True):
     labels: dict[str, str] | None = None
     parent: str | None = None  # run that made this one
     proof: str = ""  # shows that code belongs to this attempt
+    record: bytes | None = None  # of a turn of a workflow: a `WorkflowRecord`
 
     @property
     def payloads(self) -> list[bytes]:

@@ -69,7 +69,7 @@ async def run_worker(
     if not options.instance:
         await _check_scheduler(bus, must_run=elsewhere is None)
     tasks = TaskSet()
-    executor_options = copy_fields(ExecutorOptions, options, isolated=False)
+    executor_options = copy_fields(ExecutorOptions, options, isolated=False, turns=False)
     functions = ProcessPool(
         executor_options,
         options.processes,

@@ -21,6 +21,7 @@ from interlock.fields.value import ResultType, check_annotation, is_json, parts_
 from interlock.model.job import ExecutorKind, Job
 from interlock.worker.context import Context
 from interlock.worker.redaction import Redaction, texts_of
+from interlock.worker.workflow_context import WorkflowContext
 
 _NOT_PLAIN = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
 Merge = Callable[[list[dict[str, Any]]], dict[str, Any]]
@@ -102,7 +103,7 @@ class Definition:
                 self._open = True
             elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
                 raise self._bad(f"has an argument {parameter.name!r} that cannot be given by name")
-            elif hint is Context or (place == 0 and parameter.name == "ctx"):
+            elif hint in (Context, WorkflowContext) or (place == 0 and parameter.name == "ctx"):
                 self._context = parameter.name
             else:
                 self._names.append(parameter.name)
@@ -202,7 +203,7 @@ class Definition:
         """Return the keyword arguments of an attempt: from its merged payload, or else from the last one."""
         return self.arguments(context.last_payload if self.merge is None else merged(self.merge, context), context)
 
-    def arguments(self, payload: bytes, context: Context) -> dict[str, Any]:
+    def arguments(self, payload: bytes, context: Context | WorkflowContext) -> dict[str, Any]:
         """Return the keyword arguments for the handler."""
         if not self._names and not self._open:
             return {} if self._context is None else {self._context: context}
@@ -210,7 +211,7 @@ class Definition:
             decoded = self._read(payload)
         except Exception as error:
             # The handler has another signature than it had when the run was submitted.
-            raise BadPayload(context.job_id, self._problem(payload, error, SECRET_NAMES)) from error
+            raise BadPayload(self.job.id, self._problem(payload, error, SECRET_NAMES)) from error
         given: dict[str, Any] = {}
         if self._open:
             given = msgspec.json.decode(payload)

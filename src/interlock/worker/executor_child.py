@@ -55,9 +55,10 @@ class FunctionAttempt(msgspec.Struct, eq=False):
 class ExecutorChild(asyncio.Protocol):
     """One executor process as its host sees it."""
 
-    def __init__(self, pool: "ProcessPool", isolated: bool) -> None:
+    def __init__(self, pool: "ProcessPool", isolated: bool, turns: bool = False) -> None:
         self.pool = pool
         self.isolated = isolated
+        self.turns = turns  # whether it is for turns of workflows, which wait in it for each other
         self.attempts: dict[Key, FunctionAttempt] = {}
         self.doomed = False  # gets TERM when it holds only attempts whose grace is over
         self.killed = False  # because of an attempt
@@ -72,7 +73,7 @@ class ExecutorChild(asyncio.Protocol):
         self._unsent: list[m.Message] = []
         self._exit_code: int | None = None
         self._socket, there = socket.socketpair()
-        given = msgspec.structs.replace(pool.options, isolated=isolated)
+        given = msgspec.structs.replace(pool.options, isolated=isolated, turns=turns)
         link, options = there.fileno(), msgspec.json.encode(given).decode()
         # Unbuffered, because output must not wait in a process that may be killed. In a group of its own, to kill it
         # with everything it has started; in the host's session, so that the supervisor of the host can do so too.
@@ -156,7 +157,7 @@ class ExecutorChild(asyncio.Protocol):
 
     def retire(self) -> None:
         """Take nothing new; return attempts that have not begun, to move them."""
-        if not self.retired and not self.isolated:
+        if not self.retired and (not self.isolated or self.turns):
             for attempt in self.attempts.values():
                 if attempt.sent_at is not None:
                     self.send(m.Revoke(*attempt.key))
@@ -165,7 +166,7 @@ class ExecutorChild(asyncio.Protocol):
     def end_if_done(self) -> None:
         if self.doomed and all(attempt.stopping for attempt in self.attempts.values()):
             self.signal(signal.SIGTERM)
-        elif not self.attempts and (self.retired or (self.isolated and self.pool.has_spare())):
+        elif not self.attempts and (self.retired or (self.isolated and not self.turns and self.pool.has_spare())):
             self.leave()
 
     def leave(self) -> None:

@@ -42,6 +42,7 @@ from interlock.worker.outbox import Copies, Outbox
 from interlock.worker.output_capture import Capture
 from interlock.worker.pool import ExecutorOptions
 from interlock.worker.threads import MainThread, ThreadPool
+from interlock.worker.workflow_turn import take_turn
 
 BLOCKED = 0.25  # seconds without a turn of the loop after which the watching thread reads
 
@@ -208,6 +209,10 @@ class ExecutorProcess:
         attempt = ExecutingAttempt(context.key, dispatch, definition, context, Capture(context))
         self._pending[attempt.key] = attempt
         self._busy.set()
+        if dispatch.record is not None and definition is not None:
+            take = partial(self._take_turn, attempt, definition, dispatch.record)
+            self._threads.submit(partial(contextvars.Context().run, take))
+            return False
         if definition is not None and definition.is_async:
             with self._lock:
                 self._arrived.append(attempt)
@@ -282,6 +287,12 @@ class ExecutorProcess:
         else:
             self._report(attempt, end_of_result(result, definition, attempt.context))
 
+    def _take_turn(self, attempt: ExecutingAttempt, definition: Definition, record: bytes) -> None:
+        if self._begin(attempt):
+            self.send_now(_start(attempt))
+            attempt.capture.enter()
+            self._report(attempt, take_turn(definition, record, attempt.context))
+
     def _load(self, attempt: ExecutingAttempt) -> Definition | None:
         """Load the function that the job names; return None if the attempt has ended here: it failed, or must stop."""
         assert isinstance(attempt.dispatch.work, FunctionWork)
@@ -333,7 +344,7 @@ def main() -> None:
     link.set_inheritable(False)
     end_with_parent()
     prefer_for_oom()
-    output_capture.install(options.isolated, options.log_format == "json")
+    output_capture.install(options.isolated and not options.turns, options.log_format == "json")
     sys.path.extend(part for part in options.path if part not in sys.path)
 
     def give_up(error: InterlockError) -> NoReturn:
@@ -345,7 +356,7 @@ def main() -> None:
         app = None if options.app is None else load_app(options.app)
         limit_memory(options.memory_limit)
         definitions = {} if app is None else app.definitions
-        lifespan = lifespan_of(app, options.lifespan_timeout, give_up)
+        lifespan = None if options.turns else lifespan_of(app, options.lifespan_timeout, give_up)
         estimator = None if app is None else app.estimator
         ExecutorProcess(link, definitions, options, lifespan, estimator).run()
     except InterlockError as error:

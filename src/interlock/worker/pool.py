@@ -94,6 +94,7 @@ class ExecutorOptions(msgspec.Struct, frozen=True, kw_only=True):
     lifespan_timeout: float = 60.0
     log_format: str = "text"
     isolated: bool = False  # one attempt at a time, on the main thread
+    turns: bool = False  # likewise, and only turns of workflows: without the lifespan of the app
 
 
 class ProcessPool(Executor):
@@ -115,6 +116,7 @@ class ProcessPool(Executor):
         self._on_fault = on_fault
         self._has_fault = False
         self._shared: ExecutorChild | None = None
+        self._turns: ExecutorChild | None = None
         self._loading: asyncio.Future[dict[str, str]] | None = None
         self._tasks = TaskSet()
         self._checking = False
@@ -129,22 +131,25 @@ class ProcessPool(Executor):
             self._shared = self._spawn(False)
             self.jobs = await self._loading
 
-    def _spawn(self, isolated: bool) -> ExecutorChild:
-        child = ExecutorChild(self, isolated)
+    def _spawn(self, isolated: bool, turns: bool = False) -> ExecutorChild:
+        child = ExecutorChild(self, isolated, turns)
         self._children.append(child)
         self._tasks.begin(child.open())
         return child
 
     def start(self, attempt: m.Dispatch) -> None:
         key = attempt.key
-        child = self._own_child() if attempt.isolated else self._shared_child()
+        if attempt.record is not None:
+            child = self._turn_child()
+        else:
+            child = self._own_child() if attempt.isolated else self._shared_child()
         if child is None:
             self._attempts[key] = self._held_back.keep(attempt)
             return
         begun = FunctionAttempt(child, key, attempt, asyncio.get_running_loop().time())
         self._attempts[key] = child.attempts[key] = begun
         child.send(attempt)
-        if not attempt.isolated:
+        if not attempt.isolated or attempt.record is not None:
             self._check_later()
 
     def _attempt_ended(self, key: Key, message: m.Message) -> None:
@@ -157,15 +162,22 @@ class ProcessPool(Executor):
             self._shared = self._spawn(False)
         return None if self._shared is None or self._shared.retired else self._shared
 
+    def _turn_child(self) -> ExecutorChild | None:
+        """Return the process for turns of workflows; None if a new one must not start yet."""
+        if (self._turns is None or self._turns.retired) and not self._held_back.is_on:
+            self._turns = self._spawn(True, True)
+        return None if self._turns is None or self._turns.retired else self._turns
+
     def _own_child(self) -> ExecutorChild | None:
         for child in self._children:
-            if child.isolated and not child.attempts and not child.retired:
+            if child.isolated and not child.turns and not child.attempts and not child.retired:
                 return child
         return None if self._held_back.is_on else self._spawn(True)
 
     def has_spare(self) -> bool:
         """Return whether more processes are idle than are kept."""
-        return sum(child.isolated and not child.attempts for child in self._children) > self._processes
+        idle = sum(child.isolated and not (child.turns or child.attempts) for child in self._children)
+        return idle > self._processes
 
     def stop(self, attempt: m.Dispatch, reason: str) -> bool:
         begun = self._attempts.get(attempt.key)
@@ -248,8 +260,8 @@ class ProcessPool(Executor):
 
     def ended(self, child: ExecutorChild, exit_code: int) -> None:
         self._children.remove(child)
-        if self._shared is child:
-            self._shared = None
+        self._shared = None if self._shared is child else self._shared
+        self._turns = None if self._turns is child else self._turns
         how = how_ended(exit_code)
         at_start = InterlockError(f"an executor process ended at start ({how})")
         if self._loading is not None and not self._loading.done():
@@ -289,21 +301,21 @@ class ProcessPool(Executor):
             asyncio.get_running_loop().call_later(STALL / 2, self._check_blocked)
 
     def _check_blocked(self) -> None:
-        """Check that the shared process begins its attempts."""
+        """Check that the shared process and the one for turns begin their attempts."""
         self._checking = False
-        child = self._shared
-        waiting = (
-            []
-            if child is None
-            else [attempt.sent_at for attempt in child.attempts.values() if attempt.sent_at is not None]
-        )
-        if child is None or self._closing or not waiting:
-            return
-        if child.ready and asyncio.get_running_loop().time() - min(waiting) >= STALL:
-            logger.warning("a handler blocks the loop of process %d; other runs move to a new one", child.process.pid)
-            child.retire()
-            self._shared = None
-        self._check_later()
+        for child in (self._shared, self._turns):
+            attempts = () if child is None else child.attempts.values()
+            waiting = [attempt.sent_at for attempt in attempts if attempt.sent_at is not None]
+            if child is None or self._closing or not waiting:
+                continue
+            if child.ready and asyncio.get_running_loop().time() - min(waiting) >= STALL:
+                logger.warning("a handler blocks process %d; other runs move to a new one", child.process.pid)
+                child.retire()
+                if child is self._shared:
+                    self._shared = None
+                else:
+                    self._turns = None
+            self._check_later()
 
 
 def how_ended(exit_code: int) -> str:

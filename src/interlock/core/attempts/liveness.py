@@ -18,6 +18,7 @@ from interlock.core.routing.roster import NOT_OUT, Attempt, Worker
 from interlock.core.routing.warm_start import KeptWorkers
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
+from interlock.core.workflows.turn_table import Turns
 from interlock.fields.duration import span
 from interlock.model.explanation import Reason, ReasonKind
 from interlock.model.run import Now, Run
@@ -79,6 +80,7 @@ def worker_up(p: Pass, origin: str, command: WorkerUp) -> None:
     worker.heard = p.elapsed
     watch_silence(p.state, p.elapsed)
     p.state.of(KeptWorkers).look_at = 0.0
+    p.state.of(Turns).joined.append(worker.id)
     known = set()
     for held in command.held:
         attempt = current(p, worker.id, held.run_id, held.fence)

@@ -16,6 +16,7 @@ from interlock.core.routing.roster import MOST_TRIES, Attempt
 from interlock.core.sessions.session import Sessions
 from interlock.core.state import ATTEMPT_RUNTIME, LATE, RUNTIME, WAIT
 from interlock.core.transition import Pass
+from interlock.core.workflows.turn_table import LONGEST_TURN, TURN, LostTurn, Turns
 from interlock.fields.duration import brief, checked
 from interlock.fields.field_types import Span
 from interlock.model.failure import TIMED_OUT, Failure, Outcome, read_outcome
@@ -83,6 +84,11 @@ def begin(p: Pass, run: Run, at: float | None = None) -> None:
     """Record that a run executes; its worker may report this more than once."""
     if run.state is RUNNING:
         return
+    if run.state is State.UNDER_WAY:
+        if run.attempt_started_at is None:
+            run.attempt_started_at = p.now
+            p.state.set_alarm(p.elapsed + LONGEST_TURN, TURN, f"{run.fence} {run.id}")
+        return
     p.move(run, RUNNING, "started", str(run.worker_id), at)
     run.attempt_started_at = run.changed_at
     run.due_at = None
@@ -142,6 +148,9 @@ def finished(p: Pass, worker_id: str, message: Finished) -> None:
         return
     run = attempt.run
     p.state.roster.drop(p.state.workers[worker_id], run.id)
+    if run.state is State.UNDER_WAY:
+        p.state.of(Turns).over.append((run, message))
+        return
     # The report may be late, but no event precedes its cause.
     at = None if not message.ago else max(run.changed_at, p.now - message.ago)
     if run.state is not RUNNING:
@@ -243,6 +252,9 @@ def lost(p: Pass, worker_id: str, message: Lost) -> None:
 def lose(p: Pass, run: Run, reason: str, exit_code: int | None = None) -> None:
     """Count a crash: the attempt was lost with its worker, or only with its process, which leaves an `exit_code`."""
     _detach(p, run)
+    if run.state is State.UNDER_WAY:
+        p.state.of(Turns).over.append((run, LostTurn(reason, exit_code is not None)))
+        return
     run.exit_code = exit_code
     if run.error is not None or run.failure is not None:
         # Left by an earlier attempt.
@@ -286,7 +298,9 @@ def returned(p: Pass, worker_id: str, message: Returned) -> None:
 def give_back(p: Pass, attempt: Attempt, reason: str) -> None:
     run = attempt.run
     _detach(p, run)
-    if (ending := _stopped(run, f": {reason}")) is not None:
+    if run.state is State.UNDER_WAY:
+        p.state.of(Turns).over.append((run, LostTurn(reason, False)))
+    elif (ending := _stopped(run, f": {reason}")) is not None:
         _apply(p, run, ending)
     elif run.state is State.DISPATCHED and run.attempt >= MOST_TRIES and not run.has_begun:
         text = f"handed out {run.attempt} times and never begun; the last time: {reason}"

@@ -21,7 +21,8 @@ from interlock.model.lane import LaneStatus
 from interlock.model.run import Now, Run
 from interlock.model.state import HOLDS_SLOT, State
 
-ROOMS = (SlotKind.SHARED,), tuple(SlotKind)  # without and with places outside the shared process
+ROOMS = (SlotKind.SHARED,), (SlotKind.SHARED, SlotKind.OWN, SlotKind.SUSPECT)
+"""without and with places outside the shared process"""
 MOST_AHEAD = 10_000  # runs ahead of one that an explanation counts
 MOST_LOOKS = 2 * MOST_AHEAD
 

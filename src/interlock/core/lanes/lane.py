@@ -30,6 +30,7 @@ class SlotKind(IntEnum):
     SHARED = 0  # in the shared process
     OWN = 1  # in its own process, because its job demands one
     SUSPECT = 2  # in its own process, because its last process died
+    TURN = 3  # in the process for turns of workflows
 
 
 SHARED = SlotKind.SHARED  # the kind of most runs, under a plain name as their states in `model/state.py`

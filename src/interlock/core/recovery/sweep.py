@@ -23,6 +23,7 @@ from interlock.core.state import ATTEMPT_RUNTIME, RUNTIME, WAIT, SchedulerState
 from interlock.core.transition import Pass
 from interlock.core.workflows import machine as workflows
 from interlock.core.workflows.flow import Flows
+from interlock.core.workflows.turn_table import Turns
 from interlock.model.run import Now, Run
 from interlock.model.state import ON_WORKER, State
 from interlock.wire.command import Sweep
@@ -145,6 +146,8 @@ def _has_no_step(coming: PendingMoves, run: Run) -> bool:
     if run.state is not State.UNDER_WAY or run.due_at is not None or run.changed_at >= coming.too_old:
         return False
     flow = coming.state.of(Flows).get(run.id)
+    if coming.state.of(Turns).waits(run.id):
+        return False
     has_step = flow is not None and any(flow.id_of(name) in coming.state.runs for name in flow.live)
     return not has_step and (run.id, run.seq) not in coming.effects and run.id not in coming.looks
 

@@ -22,6 +22,8 @@ from interlock.model.run import Run
 from interlock.policy.glob import matcher
 
 SUSPECT_SHARE = 4  # slots of a worker per suspect that it takes
+MOST_TURNS = 32  # turns of workflows that a worker takes at once; it executes them one after the other
+_OF_RUNS = (SHARED, SlotKind.OWN, SlotKind.SUSPECT)  # rooms for which queues wait in lanes
 ANYWHERE = ""  # stands for the job id if the dispatch carries the work, so that any worker can do it
 NOT_OUT = inf  # `Attempt.heard` before the attempt is sent: it cannot be silent
 DEMAND = "demand"  # the kind of a span that ends with another look for a worker
@@ -87,6 +89,8 @@ class Worker(msgspec.Struct, eq=False):
             return self.slots - len(self.attempts) + len(self.apart)
         # At least one, or a run that needs this room would wait for ever.
         most = self.processes if room is SlotKind.OWN else self.slots // SUSPECT_SHARE
+        if room is SlotKind.TURN:
+            most = MOST_TURNS
         return max(1, most) - sum(kind is room for kind in self.apart.values())
 
     def obstacle(self, room: SlotKind, pool: PoolSpec | None) -> Obstacle | None:
@@ -219,8 +223,8 @@ class Roster:
         for room, heap in group.heaps.items():
             if group.push(heap, room, worker, rng):
                 self._idle[room][id(group)] = group
-                can_take = True
-        if can_take or any(worker.obstacle(room, group.pool) is None for room in SlotKind if room not in group.heaps):
+                can_take = can_take or room is not SlotKind.TURN
+        if can_take or any(worker.obstacle(room, group.pool) is None for room in _OF_RUNS if room not in group.heaps):
             self._open(group.demands, served=True)
         elif not worker.attempts:
             self._open(demand for demand in group.demands if demand.alarm == inf)  # nobody may be left to wait for

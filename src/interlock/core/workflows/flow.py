@@ -1,22 +1,24 @@
 """The memory of workflows: for each one under way its live steps, and the ends of the others."""
 
+import re
 from collections.abc import Iterable
 
 import msgspec
 
 from interlock.core.state import SchedulerState
-from interlock.model.facets import Facets
+from interlock.model.facets import Facets, StepFacet
 from interlock.model.job import Job
 from interlock.model.run import COMPENSATION, Run
 from interlock.model.state import State
-from interlock.model.workflow import GROUP, SLEEP, TAKEN_OVER, WorkflowStep
+from interlock.model.workflow import GROUP, ROUND, SLEEP, TAKEN_OVER, WorkflowStep
 
 SMALL_RESULT = 256  # bytes of a result that is kept in memory
 SCAN_LOOK = 5.0  # seconds between looks at results that are not scanned
 MOST_VARIANTS = 10_000
 UNDO = COMPENSATION[1:]  # prefix of the names of compensations
+ROUND_MARK = re.compile("r[0-9]+")  # name of the step that has the arguments of a round
 DONE = frozenset({State.SUCCEEDED, State.SKIPPED})
-BUILT_IN = {job_id: Job(id=job_id) for job_id in (SLEEP, GROUP, TAKEN_OVER)}
+BUILT_IN = {job_id: Job(id=job_id) for job_id in (SLEEP, GROUP, ROUND, TAKEN_OVER)}
 
 
 class StepEnd(msgspec.Struct, frozen=True, gc=False):
@@ -24,6 +26,7 @@ class StepEnd(msgspec.Struct, frozen=True, gc=False):
     result: bytes | None = None  # None also if only the store has it
     is_stored: bool = False  # whether only the store has the result
     error: str = ""
+    at: float = 0.0
 
     @property
     def is_done(self) -> bool:
@@ -39,13 +42,18 @@ class EndedStep(msgspec.Struct, frozen=True):
     has_result: bool
     error: str
     is_unscanned: bool
+    at: float = 0.0
+    facet: StepFacet | None = None
 
     @classmethod
     def of(cls, run: Run) -> "EndedStep":
         result = run.shown_result
         is_small = result is not None and len(result) <= SMALL_RESULT
         error = "" if run.state is State.SUCCEEDED else run.error or run.reason
-        return cls(run.id, run.state, result if is_small else None, result is not None, error, run.is_unscanned)
+        has_result, at = result is not None, run.ended_at or 0.0
+        return cls(
+            run.id, run.state, result if is_small else None, has_result, error, run.is_unscanned, at, run.step_facet
+        )
 
 
 def left_to_undo(run_id: str, runs: Iterable[tuple[str, Facets | None]]) -> list[str]:
@@ -74,6 +82,9 @@ class Flow(msgspec.Struct, eq=False):
     failed_item: str | None = None
     saga: list[str] | None = None  # steps yet to undo, the last completed one last; None before they are read
     may_undo: bool = False  # whether a step may have a compensation
+    is_code: bool = False  # whether its author is a function
+    asked: dict[str, int] = {}  # of a function: steps of this round, and their numbers in the order of request
+    completed: list[str] = []  # likewise: those that have ended, in the order of completion
     placed: float = 0.0  # elapsed time of the start or the recovery that has found it in the store
 
     def id_of(self, name: str) -> str:
@@ -81,6 +92,19 @@ class Flow(msgspec.Struct, eq=False):
 
     def name_of(self, run_id: str) -> str:
         return run_id[len(self.run.id) + 1 :]
+
+    @property
+    def round_prefix(self) -> str:
+        """The beginning of the names of the steps of this round."""
+        number = self.run.workflow_facet.round
+        return "" if number == 1 else f"r{number}."
+
+    def has_asked(self, name: str) -> bool:
+        """Return whether a step is one of this round of a function."""
+        prefix = self.round_prefix
+        if prefix or name.startswith(UNDO):
+            return bool(prefix) and name.startswith(prefix)
+        return "." not in name and ROUND_MARK.fullmatch(name) is None
 
     def owns(self, run_id: str) -> bool:
         return run_id.startswith(self.id_of(""))
@@ -92,6 +116,7 @@ class Flows(dict[str, Flow]):
     def __init__(self) -> None:
         self.starting: list[tuple[Run, int]] = []  # workflows that their lane lets start, and their places in it
         self.moved: list[Run] = []  # steps, workflows and groups that have ended, and their flows have yet to hear
+        self.turning: dict[str, None] = {}  # likewise, those whose author is a function
         self.touched: dict[str, None] = {}  # flows that may go on
         self.unscanned: dict[str, str] = {}  # step that has succeeded and is not scanned → its flow
         self.variants: dict[tuple[str, str, str], Job] = {}  # versions of workflow and job, step → job of the step

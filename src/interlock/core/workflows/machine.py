@@ -16,10 +16,12 @@ from interlock.core.part import for_special_runs
 from interlock.core.state import LATE, SchedulerState
 from interlock.core.transition import Pass
 from interlock.core.workflows import saga
-from interlock.core.workflows.flow import SCAN_LOOK, SMALL_RESULT, EndedStep, Flow, Flows, StepEnd
+from interlock.core.workflows.code import group_step, is_code, know_step, note_completion, sort_steps
+from interlock.core.workflows.flow import SCAN_LOOK, SMALL_RESULT, UNDO, EndedStep, Flow, Flows, StepEnd
 from interlock.core.workflows.graph import orders
 from interlock.core.workflows.start import job_for, start
 from interlock.core.workflows.steps import StepOptions, run_job
+from interlock.core.workflows.turn_table import Turns, detach
 from interlock.core.workflows.values import INPUT, NoValue, Scope, UnreadValue, references
 from interlock.error import InterlockError
 from interlock.fields import payload
@@ -48,8 +50,9 @@ def _begin(p: Pass, run: Run, order: int) -> None:
         p.state.set_span(p.elapsed + checked(expected), run, LATE)
     flows = p.state.of(Flows)
     # A run that begins with a step has the steps before it in the store.
-    flow = flows[run.id] = Flow(run, order, is_known=run.begins_with is None, placed=p.elapsed)
-    flow.may_undo = run.begins_with is not None
+    is_known = run.begins_with is None
+    flow = flows[run.id] = Flow(run, order, is_known=is_known, is_code=is_code(job), placed=p.elapsed)
+    flow.may_undo = not is_known
     flows.touched[run.id] = None
     if run.id.count("@") >= MOST_LEVELS:
         close(p, flow, State.FAILED, f"workflows are nested more than {MOST_LEVELS} levels deep")
@@ -62,6 +65,7 @@ def note_step(p: Pass, run: Run) -> None:
 
 
 def note_end(p: Pass, run: Run) -> None:
+    p.state.of(Turns).forget(run.id)
     p.state.of(Flows).moved.append(run)
     if run.is_step:
         saga.record(p, run)
@@ -80,13 +84,14 @@ def settle(p: Pass, leaving: list[Run]) -> None:
             flows.pop(run.id, None)
             flow = flows.get(run.parent or "")
             if flow is not None and flow.owns(run.id):
-                _note_end(flows, flow, run)
+                _note_end(p, flows, flow, run)
     while flows.touched:
         touched, flows.touched = flows.touched, {}
         for run_id in touched:
             if (flow := flows.get(run_id)) is not None and run_id in p.state.runs:
                 _proceed(p, flow)
-                flow.read.clear()
+                if run_id not in flows.turning:
+                    flow.read.clear()
 
 
 def _note_scans(p: Pass, flows: Flows) -> None:
@@ -97,22 +102,29 @@ def _note_scans(p: Pass, flows: Flows) -> None:
             flows.moved.append(run)
 
 
-def _note_end(flows: Flows, flow: Flow, run: Run) -> None:
+def _note_end(p: Pass, flows: Flows, flow: Flow, run: Run) -> None:
+    flows.touched[flow.run.id] = None
+    name = flow.name_of(run.id)
+    if flow.is_code and not name.startswith(UNDO) and not note_completion(p, flow, name, run):
+        flow.live.pop(name, None)
+        return
     if run.state is State.SUCCEEDED and run.is_unscanned:
         flows.unscanned[run.id] = flow.run.id
         return
-    result, name = run.shown_result, flow.name_of(run.id)
+    result = run.shown_result
     if result is not None and len(result) > SMALL_RESULT:
         flow.read[name] = result
-    _add(flow, name, run.state, result, "" if run.state is State.SUCCEEDED else run.error or run.reason)
-    flows.touched[flow.run.id] = None
+    error = "" if run.state is State.SUCCEEDED else run.error or run.reason
+    _add(flow, name, run.state, result, error, run.ended_at or p.now)
 
 
-def _add(flow: Flow, name: str, state: State, result: bytes | None, error: str, is_stored: bool = False) -> None:
+def _add(
+    flow: Flow, name: str, state: State, result: bytes | None, error: str, at: float, is_stored: bool = False
+) -> None:
     if result is not None and len(result) > SMALL_RESULT:
         result, is_stored = None, True
     flow.live.pop(name, None)
-    end = flow.ended[name] = StepEnd(state, result, is_stored, error[:LONGEST_ERROR])
+    end = flow.ended[name] = StepEnd(state, result, is_stored, error[:LONGEST_ERROR], at)
     if flow.step is not None and not end.is_done and flow.failed_item is None:
         flow.failed_item = name
 
@@ -121,7 +133,9 @@ def _proceed(p: Pass, flow: Flow) -> None:
     if flow.run.closing is not None:
         _end_if_stopped(p, flow, flow.run.closing)
     elif not flow.is_known:
-        _ask(p, ReadRecord(flow.run.id, flow.run.seq, flow.placed))
+        ask_once(p, ReadRecord(flow.run.id, flow.run.seq, flow.placed))
+    elif flow.is_code:
+        p.state.of(Flows).turning[flow.run.id] = None
     elif flow.step is None:
         workflow = p.state.job_of(flow.run).workflow
         assert workflow is not None
@@ -130,7 +144,7 @@ def _proceed(p: Pass, flow: Flow) -> None:
         _follow_group(p, flow)
 
 
-def _ask(p: Pass, effect: ReadRecord | ReadResults) -> None:
+def ask_once(p: Pass, effect: ReadRecord | ReadResults) -> None:
     if effect not in p.state.of(PendingEffects).pending:
         ask(p, effect)
 
@@ -164,7 +178,7 @@ def _ask_results(p: Pass, flow: Flow, names: Iterable[str]) -> None:
     stored = [name for name in names if (name == INPUT or (name in flow.ended and flow.ended[name].is_stored))]
     if stored:
         ids = sorted(flow.id_of(name) if name else flow.run.id for name in stored)
-        _ask(p, ReadResults(flow.run.id, flow.run.seq, tuple(ids)))
+        ask_once(p, ReadResults(flow.run.id, flow.run.seq, tuple(ids)))
 
 
 def _told(name: str, end: StepEnd) -> str:
@@ -253,6 +267,7 @@ def close(
         kept = p.state.runs.get(flow.id_of(closing.keeps)) if closing.keeps else None
         return kept is not None and cancel_run(p, kept, reason, actor)
     compensate = compensate or state in _ROLLS_BACK
+    detach(p, run)
     closing = Closing(state, reason, actor, keeps, compensate, p.now)
     p.set_facet(run, workflow=replace(run.workflow_facet, closing=closing))
     run.error = error
@@ -276,7 +291,9 @@ def cancel(p: Pass, run: Run, reason: str, actor: str, compensate: bool) -> bool
 
 def _end_if_stopped(p: Pass, flow: Flow, closing: Closing) -> None:
     is_over = not any(flow.id_of(name) in p.state.runs for name in flow.live)
-    if is_over and (not closing.compensate or saga.roll_back(p, flow)):
+    if is_over and closing.state is State.SUCCEEDED:
+        succeed(p, flow, flow.run.result or b"null")
+    elif is_over and (not closing.compensate or saga.roll_back(p, flow)):
         flow.run.outcome = _OUTCOMES.get(closing.state, Outcome.FAILED)
         p.move(flow.run, closing.state, closing.reason, closing.actor)
 
@@ -320,13 +337,17 @@ def record_read(p: Pass, run: Run, answer: list[EndedStep]) -> None:
         name = flow.name_of(end.run_id)
         if not flow.owns(end.run_id) or "@" in name or name in flow.ended:
             continue
+        if flow.is_code and not name.startswith(UNDO) and not know_step(flow, name, end.facet):
+            continue
         if end.state is State.SUCCEEDED and end.is_unscanned:
             flow.live[name] = None
             flows.unscanned[end.run_id] = run.id
             p.state.set_timer(p.now + SCAN_LOOK, run)  # the scan may have been reported meanwhile
             continue
         flows.unscanned.pop(end.run_id, None)
-        _add(flow, name, end.state, end.result, end.error, end.has_result and end.result is None)
+        _add(flow, name, end.state, end.result, end.error, end.at, end.has_result and end.result is None)
+    if flow.is_code:
+        sort_steps(flow, answer)
     flows.touched[run.id] = None
 
 
@@ -343,13 +364,18 @@ def place(state: SchedulerState, run: Run, now: Now) -> None:
     above = flows.get(run.parent or "") if run.is_step else None
     if above is not None:
         above.live[above.name_of(run.id)] = None
+        if above.is_code:
+            know_step(above, above.name_of(run.id), run.step_facet)
     if run.state is not State.UNDER_WAY:
         return
     order = state.arrival() if above is None else above.order
-    if run.job_id == GROUP and above is not None:
+    if above is not None and (each := group_step(run)) is not None:
+        flows[run.id] = Flow(run, order, each, is_known=False, placed=now.elapsed)
+    elif run.job_id == GROUP and above is not None:
         workflow = state.job_of(above.run).workflow
         assert workflow is not None
         flows[run.id] = Flow(run, order, workflow.by_id[above.name_of(run.id)], is_known=False, placed=now.elapsed)
-    elif (workflow := state.job_of(run).workflow) is not None:
-        undoes = any(step.compensate is not None for step in workflow.steps)
-        flows[run.id] = Flow(run, order, is_known=False, placed=now.elapsed, may_undo=undoes)
+    elif (workflow := (job := state.job_of(run)).workflow) is not None:
+        run.worker_id = None  # a turn of the time before does not count
+        undoes = is_code(job) or any(step.compensate is not None for step in workflow.steps)
+        flows[run.id] = Flow(run, order, is_known=False, is_code=is_code(job), placed=now.elapsed, may_undo=undoes)

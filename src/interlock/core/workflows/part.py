@@ -1,19 +1,22 @@
 """Workflows, as a part of the machine."""
 
 from interlock.core.part import Part, Wait, ends, leaves
-from interlock.core.workflows import machine, queries, saga
+from interlock.core.workflows import machine, queries, saga, turns
 from interlock.core.workflows.flow import Flows
+from interlock.core.workflows.turn_table import TURN, Turns
 from interlock.model.state import State
 from interlock.wire.effect import ReadRecord, ReadResults, ReadSaga
 from interlock.wire.workflow_request import AskWorkflows
 
 WORKFLOWS = Part(
     name="workflows",
-    slices=(Flows,),
+    slices=(Flows, Turns),
     answers={AskWorkflows: queries.page},
     appliers={ReadRecord: machine.record_read, ReadResults: machine.results_read, ReadSaga: saga.saga_read},
     on=((ends, machine.note_step), (leaves(State.UNDER_WAY), machine.note_end)),
-    settles=(machine.settle,),
+    settles=(turns.settle,),
+    fires=(turns.hand_out,),
+    alarms={TURN: turns.too_long},
     stops={State.UNDER_WAY: machine.stop},
     waits={
         State.UNDER_WAY: Wait(machine.wake, machine.sleeps_for_span, lambda run, job: run.delay or 0.0),

@@ -6,6 +6,7 @@ from itertools import islice
 
 from interlock.core.state import SchedulerState
 from interlock.core.workflows.flow import Flow, Flows
+from interlock.core.workflows.turn_table import explain_turn
 from interlock.fields.duration import span
 from interlock.fields.field import copy_fields
 from interlock.model.explanation import MOST_NAMED, Reason, ReasonKind
@@ -38,7 +39,7 @@ def page(question: AskWorkflows, state: SchedulerState, now: Now) -> ValueAnswer
 
 def status_of(flow: Flow) -> WorkflowStatus:
     if flow.run.closing is None:
-        return WorkflowStatus.WAITING
+        return WorkflowStatus.WAITING if flow.run.workflow_facet.halt is None else WorkflowStatus.HALTED
     return WorkflowStatus.CLOSING if flow.saga is None else WorkflowStatus.ROLLING_BACK
 
 
@@ -66,6 +67,10 @@ def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
             text = f"sleeps, until {span(at - now.wall)} from now" if at > now.wall else "has slept, and goes on now"
             yield Reason(kind=ReasonKind.SCHEDULED_TIME, text=text, at=at)
         return
+    if flow.is_code and run.closing is None:
+        yield from explain_turn(state, run)
+        if not flow.live and flow.is_known:
+            return
     holders = [flow.id_of(name) for name in islice(flow.live, MOST_NAMED)]
     named = ", ".join(f"{name} ({_state(state, flow.id_of(name))})" for name in islice(flow.live, MOST_NAMED))
     more = f" and {len(flow.live) - MOST_NAMED:,} more" if len(flow.live) > MOST_NAMED else ""

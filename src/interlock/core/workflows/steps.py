@@ -106,6 +106,14 @@ def make_ended(p: Pass, flow: Flow, name: str, job: Job, state: State, reason: s
     return run
 
 
+def keep_value(p: Pass, flow: Flow, name: str, job: Job, value: bytes, reason: str) -> Run:
+    """Make the run of a step that only has a value."""
+    run = new_step(p, flow, name, job, payload.EMPTY, State.UNDER_WAY, reason, NO_OPTIONS)
+    run.result, run.outcome = value, Outcome.SUCCEEDED
+    p.move(run, State.SUCCEEDED, reason)
+    return run
+
+
 def new_step(
     p: Pass,
     flow: Flow,
@@ -125,7 +133,9 @@ def new_step(
     limits = [limit for limit in (job.deadline, options.timeout) if limit is not None]
     deadline = now + min(limits) if limits else None
     lane, warning = lane_of(p, job.lane or MAIN)
-    number = len(flow.ended) + len(flow.live)
+    number = len(flow.asked) if flow.is_code else len(flow.ended) + len(flow.live)
+    if flow.is_code and flow.has_asked(name):
+        flow.asked[name] = number
     flow.live[name] = None
     flow.may_undo = flow.may_undo or options.undo is not None
     run = Run(

@@ -1,0 +1,91 @@
+"""The record of a workflow whose author is a function, in memory: the steps of its round, in both orders."""
+
+from collections.abc import Iterable
+
+from msgspec import Raw
+from msgspec.structs import replace
+
+from interlock.core.transition import Pass
+from interlock.core.workflows.flow import EndedStep, Flow
+from interlock.model.facets import StepFacet
+from interlock.model.job import Job
+from interlock.model.run import Run
+from interlock.model.workflow import WorkflowStep
+from interlock.model.workflow_record import NULL, RecordedStep, WorkflowRecord
+
+
+def is_code(job: Job) -> bool:
+    return job.workflow is not None and job.workflow.is_code
+
+
+def note_completion(p: Pass, flow: Flow, name: str, run: Run) -> bool:
+    """Give a step that has ended its place in the order of completion. The place is stored with the end, so a replay
+    delivers the same order. Return False for a step of an earlier round."""
+    if name not in flow.asked:
+        return False
+    if name not in flow.completed:
+        facet = run.facets and run.facets.step
+        assert isinstance(facet, StepFacet)
+        p.mark(run, step=replace(facet, done=len(flow.completed)))
+        flow.completed.append(name)
+    return True
+
+
+def know_step(flow: Flow, name: str, facet: StepFacet | None) -> bool:
+    """Take a stored step of the present round into the record; return False for any other."""
+    if facet is None or not flow.has_asked(name):
+        return False
+    flow.asked[name] = facet.number
+    return True
+
+
+def sort_steps(flow: Flow, ends: Iterable[EndedStep]) -> None:
+    """Put the steps of a record that was read in order."""
+    flow.asked = dict(sorted(flow.asked.items(), key=lambda item: item[1]))
+    places = {flow.name_of(end.run_id): end.facet.done for end in ends if end.facet is not None}
+    known = {name: place for name, place in places.items() if name in flow.asked and place is not None}
+    known.update({name: place for place, name in enumerate(flow.completed)})
+    flow.completed = sorted(known, key=lambda name: known[name])
+
+
+def group_step(run: Run) -> WorkflowStep | None:
+    """Return the step of a group that a function asked for."""
+    each = run.facets and run.facets.step and run.facets.step.of_each
+    return WorkflowStep(id="each", job=each.job, max_parallel=each.max_parallel) if each else None
+
+
+def deliverable(flow: Flow) -> list[str]:
+    """Return the ended steps that the function may see, in the order of completion. One whose result is not scanned yet
+    holds up those after it."""
+    found = []
+    for name in flow.completed:
+        if name not in flow.ended:
+            break
+        found.append(name)
+    return found
+
+
+def record_of(flow: Flow, given: list[str], payload: bytes) -> WorkflowRecord:
+    """Return the record with these ended steps. All results must have been read."""
+    facet, prefix = flow.run.workflow_facet, flow.round_prefix
+    places = {name: place for place, name in enumerate(given)}
+    steps = []
+    for name in flow.asked:
+        if (place := places.get(name)) is None:
+            steps.append(RecordedStep(name.removeprefix(prefix)))
+            continue
+        end = flow.ended[name]
+        result = flow.read.get(name) or end.result
+        raw = NULL if result is None else Raw(result)
+        steps.append(RecordedStep(name.removeprefix(prefix), place, end.state, end.at, raw, end.error))
+    run = flow.run
+    return WorkflowRecord(
+        workflow=run.job_id,
+        run_id=run.id,
+        payload=Raw(payload),
+        began_at=facet.began_at or run.started_at or run.created_at,
+        round=facet.round,
+        steps=steps,
+        seen=facet.seen,
+        changes=facet.changes,
+    )

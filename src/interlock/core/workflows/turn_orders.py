@@ -1,0 +1,152 @@
+"""Carry out the orders of a turn. Each may be repeated: a step that exists is not started again."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from interlock.core.attempts.settle import cancel_run
+from interlock.core.transition import Pass
+from interlock.core.workflows import machine
+from interlock.core.workflows.flow import BUILT_IN, Flow
+from interlock.core.workflows.steps import (
+    StepOptions,
+    keep_value,
+    make_ended,
+    run_group,
+    run_job,
+    sleep,
+    sleep_until,
+)
+from interlock.error import InterlockError
+from interlock.fields.payload import fault_of
+from interlock.fields.secret import from_json
+from interlock.model.facets import GroupJob, StepFacet
+from interlock.model.job import Job
+from interlock.model.state import State
+from interlock.model.workflow import ROUND, SLEEP, WorkflowStep
+from interlock.model.workflow_record import MOST_STEPS_A_ROUND
+from interlock.wire import turn as t
+
+MOST_CHANGES = 100  # names of `changed`
+MOST_PUBLISHED = 16 * 1024  # bytes of the published values
+LONGEST_REASON = 200
+
+
+def carry_out(p: Pass, flow: Flow, order: t.Order) -> None:
+    """Carry out one order. A step that cannot start is a failed run."""
+    _ACTS[type(order)](p, flow, order)
+
+
+def _start(p: Pass, flow: Flow, order: Any) -> None:
+    name = f"{flow.round_prefix}{order.name}"
+    if name in flow.asked:
+        return
+    if len(flow.asked) >= MOST_STEPS_A_ROUND:
+        text = f"steps: more than {MOST_STEPS_A_ROUND:,} in one round; use continue_as_new"
+        machine.close(p, flow, State.FAILED, "too many steps", error=text)
+        return
+    try:
+        _STARTS[type(order)](p, flow, name, order)
+    except (InterlockError, msgspec.MsgspecError) as error:
+        job = BUILT_IN[SLEEP] if isinstance(order, t.Sleep) else p.state.jobs.get(order.job) or Job(id=order.job)
+        make_ended(p, flow, name, job, State.FAILED, "could not start", str(error))
+
+
+def _run(p: Pass, flow: Flow, name: str, order: t.StartStep) -> None:
+    run_job(p, flow, name, p.state.job(order.job), _arguments(order.payload), StepOptions(order.timeout))
+
+
+def _group(p: Pass, flow: Flow, name: str, order: t.StartGroup) -> None:
+    p.state.job(order.job)
+    each = WorkflowStep(id="each", job=order.job, max_parallel=order.max_parallel)
+    run = run_group(p, flow, name, each, map(_arguments, order.items), StepOptions())
+    facet = StepFacet(flow.asked[name], len(order.items), of_each=GroupJob(order.job, order.max_parallel))
+    p.set_facet(run, step=facet)
+
+
+def _arguments(data: msgspec.Raw) -> dict[str, Any]:
+    found: dict[str, Any] | None = msgspec.json.decode(data, type=dict[str, Any] | None)
+    return {} if found is None else from_json(found)
+
+
+def _sleep(p: Pass, flow: Flow, name: str, order: t.Sleep) -> None:
+    if order.until is not None:
+        sleep_until(p, flow, name, order.until)
+    else:
+        sleep(p, flow, name, order.seconds or 0.0)
+
+
+def _cancel(p: Pass, flow: Flow, order: t.CancelSteps) -> None:
+    for name in order.names:
+        if (run := p.state.runs.get(flow.id_of(f"{flow.round_prefix}{name}"))) is not None:
+            cancel_run(p, run, "its workflow does not need it any more", "scheduler")
+
+
+def _publish(p: Pass, flow: Flow, order: t.Publish) -> None:
+    facet = flow.run.workflow_facet
+    published = {**(facet.published or {}), order.name: msgspec.json.decode(order.value)}
+    if (size := len(msgspec.json.encode(published))) > MOST_PUBLISHED:
+        text = f"publish: {size:,} bytes of published values; at most {MOST_PUBLISHED:,} are allowed"
+        machine.close(p, flow, State.FAILED, "too much is published", error=text)
+    else:
+        p.set_facet(flow.run, workflow=replace(facet, published=published))
+
+
+def _note_change(p: Pass, flow: Flow, order: t.NoteChange) -> None:
+    facet = flow.run.workflow_facet
+    if order.name in facet.changes:
+        return
+    if len(facet.changes) >= MOST_CHANGES:
+        text = f"changed: more than {MOST_CHANGES:,} names in one round; use continue_as_new"
+        machine.close(p, flow, State.FAILED, "too many changes", error=text)
+    else:
+        p.set_facet(flow.run, workflow=replace(facet, changes=(*facet.changes, order.name)))
+
+
+def _finish(p: Pass, flow: Flow, order: t.Finish) -> None:
+    result = bytes(order.result)
+    if (fault := fault_of(result, "result")) is not None:
+        machine.close(p, flow, State.FAILED, "has no result", error=fault)
+    elif flow.live:
+        flow.run.result = result
+        machine.close(p, flow, State.SUCCEEDED, "done")
+    else:
+        machine.succeed(p, flow, result)
+
+
+def _fail(p: Pass, flow: Flow, order: t.Fail) -> None:
+    p.set_facet(flow.run, failure=order.failure)
+    state = State.DENIED if order.state is State.DENIED else State.FAILED
+    lines = order.error.strip().splitlines() or ["failed"]
+    machine.close(p, flow, state, lines[-1][:LONGEST_REASON], error=order.error)
+
+
+def _next_round(p: Pass, flow: Flow, order: t.NextRound) -> None:
+    """Begin a round with a record of its own. Steps of the round before that still run are cancelled."""
+    run, facet = flow.run, flow.run.workflow_facet
+    for name in list(flow.live):
+        if (step := p.state.runs.get(flow.id_of(name))) is not None:
+            cancel_run(p, step, "its workflow begins another round", "scheduler")
+    number = facet.round + 1
+    p.set_facet(run, workflow=replace(facet, round=number, began_at=p.now, seen=None, changes=()))
+    flow.asked, flow.ended, flow.completed = {}, {}, []
+    keep_value(p, flow, f"r{number}", BUILT_IN[ROUND], bytes(order.payload), f"round {number}")
+
+
+_STARTS: dict[type, Callable[[Pass, Flow, str, Any], None]] = {
+    t.StartStep: _run,
+    t.StartGroup: _group,
+    t.Sleep: _sleep,
+}
+_ACTS: dict[type, Callable[[Pass, Flow, Any], None]] = {
+    **dict.fromkeys(_STARTS, _start),
+    t.CancelSteps: _cancel,
+    t.Publish: _publish,
+    t.NoteChange: _note_change,
+    t.Finish: _finish,
+    t.Fail: _fail,
+    t.NextRound: _next_round,
+    t.Halt: lambda p, flow, order: None,
+}

@@ -1,0 +1,230 @@
+"""Turns: ask the function of a workflow on a worker what follows, and carry out its orders.
+
+A turn is an attempt of a run that stays `under_way`. It takes no slot of a lane, and has no effect but its orders, so
+it may be lost, late or repeated. A workflow has one turn at a time, and needs one when a step has ended since the last.
+
+A function that does not fit the record halts the workflow: nothing changes, and each worker that joins gets a try.
+"""
+
+from itertools import islice
+
+import msgspec
+from msgspec.structs import replace
+
+from interlock.core.entry.lineage import proof_of
+from interlock.core.lanes.lane import SlotKind
+from interlock.core.routing.dispatch import needs_of
+from interlock.core.routing.roster import MOST_TURNS, NOT_OUT, Attempt, DemandKey, Worker
+from interlock.core.transition import Pass
+from interlock.core.workflows import machine
+from interlock.core.workflows.code import deliverable, record_of
+from interlock.core.workflows.flow import Flow, Flows
+from interlock.core.workflows.turn_orders import carry_out
+from interlock.core.workflows.turn_table import LONGEST_TURN, LostTurn, Turns, detach
+from interlock.core.workflows.values import INPUT
+from interlock.fields.duration import span
+from interlock.model.facets import Halted
+from interlock.model.failure import Outcome
+from interlock.model.run import Run
+from interlock.model.state import State
+from interlock.model.workflow_record import MOST_RESULTS
+from interlock.wire import turn as t
+from interlock.wire.effect import ReadResults
+from interlock.wire.message import Dispatch, Finished
+
+MOST_CRASHES = 3
+GRACE = 0.5  # seconds between the request to stop a turn, TERM and KILL
+NONDETERMINISTIC = "nondeterministic_workflow"
+CRASHED, TOO_LONG, REFUSED = "turn_crashed", "turn_too_long", "turn_refused"
+_DECODER = msgspec.json.Decoder(t.TurnEnd)
+
+
+def settle(p: Pass, leaving: list[Run]) -> None:
+    """Let workflows go on: graphs by themselves, functions by turns."""
+    flows, turns = p.state.of(Flows), p.state.of(Turns)
+    machine.settle(p, leaving)
+    while turns.over or flows.turning:
+        over, turns.over = turns.over, []
+        for run, report in over:
+            given = turns.out.pop(run.id, None)
+            if given is not None and run.id in p.state.runs:
+                _take(p, flows[run.id], report, given)
+        turning, flows.turning = flows.turning, {}
+        for run_id in turning:
+            if (flow := flows.get(run_id)) is not None and run_id in p.state.runs and flow.run.closing is None:
+                _follow(p, flow)
+                flow.read.clear()
+        machine.settle(p, [])
+
+
+def hand_out(p: Pass) -> None:
+    """Let workflows try that wait for a worker, and halted ones whenever a worker joins."""
+    flows, turns, roster = p.state.of(Flows), p.state.of(Turns), p.state.roster
+    joined, turns.joined = turns.joined, []
+    for worker in (p.state.workers[name] for name in joined if name in p.state.workers and turns.avoided):
+        for run_id, digests in turns.avoided.items():
+            if (run := p.state.runs.get(run_id)) is not None and run.job_id in worker.jobs:
+                digests.discard(worker.jobs[run.job_id])
+                turns.preferred[run_id] = worker.id
+                flows.touched[run_id] = None
+    if not turns.waiting or p.state.draining:
+        return
+    roster.settle(p.rng)
+    for key, runs in turns.waiting.items():
+        demand = roster.demand_of((key[0], SlotKind.TURN, (), key[1]), key[2], p.rng)
+        if roster.pick(demand, SlotKind.TURN, p.rng) is not None:
+            flows.touched.update(dict.fromkeys(islice(runs, MOST_TURNS * max(1, len(p.state.workers)))))
+
+
+def demand_key(p: Pass, run: Run) -> DemandKey:
+    return run.job_id, needs_of(p.state.job_of(run), run.labels), run.tenant
+
+
+def _follow(p: Pass, flow: Flow) -> None:
+    """Dispatch a turn if the function has not seen all, and a worker can take it."""
+    run, turns, given = flow.run, p.state.of(Turns), deliverable(flow)
+    seen = run.workflow_facet.seen
+    if run.id in turns.out or (seen is not None and len(given) <= seen):
+        return
+    worker = None if p.state.draining else _pick(p, run)
+    if worker is None:
+        if not turns.avoided.get(run.id):
+            turns.waiting.setdefault(demand_key(p, run), {})[run.id] = None
+        return
+    payload = _payload(flow)
+    unread = [name for name in given if flow.ended[name].is_stored and name not in flow.read]
+    if unread or payload is None:
+        ids = {flow.id_of(name) for name in given if flow.ended[name].is_stored}
+        ids |= {run.id if flow.round_prefix == "" else flow.id_of(_round_mark(flow))} if payload is None else set()
+        machine.ask_once(p, ReadResults(run.id, run.seq, tuple(sorted(ids))))
+        return
+    size = sum(len(flow.read.get(name) or flow.ended[name].result or b"") for name in given)
+    if size > MOST_RESULTS:
+        text = f"results: {size:,} bytes in one round; at most {MOST_RESULTS:,} are allowed; use continue_as_new"
+        machine.close(p, flow, State.FAILED, "too many results", error=text)
+        return
+    _dispatch(p, flow, worker, msgspec.json.encode(record_of(flow, given, payload)), payload)
+    turns.out[run.id] = len(given)
+
+
+def _round_mark(flow: Flow) -> str:
+    return f"r{flow.run.workflow_facet.round}"
+
+
+def _payload(flow: Flow) -> bytes | None:
+    """Return the arguments of the round if they are in memory."""
+    if flow.round_prefix:
+        return flow.read.get(_round_mark(flow))
+    return flow.read.get(INPUT) or flow.run.payload
+
+
+def _pick(p: Pass, run: Run) -> Worker | None:
+    turns, roster, key = p.state.of(Turns), p.state.roster, demand_key(p, run)
+    roster.settle(p.rng)
+    preferred, avoided = turns.preferred.pop(run.id, ""), turns.avoided.get(run.id)
+    if not avoided:
+        return roster.pick(
+            roster.demand_of((key[0], SlotKind.TURN, (), key[1]), key[2], p.rng), SlotKind.TURN, p.rng, preferred
+        )
+    fit = [
+        worker
+        for worker in p.state.workers.values()
+        if worker.takes_work and roster.misfit(worker, key) is None and worker.jobs[run.job_id] not in avoided
+    ]
+    free = [worker for worker in fit if worker.obstacle(SlotKind.TURN, roster.pools.get(worker.pool)) is None]
+    if not free and fit:
+        turns.waiting.setdefault(key, {})[run.id] = None
+    return min(free, key=lambda worker: (worker.id != preferred, worker.score), default=None)
+
+
+def _dispatch(p: Pass, flow: Flow, worker: Worker, record: bytes, payload: bytes) -> None:
+    run = flow.run
+    p.state.of(Turns).stop_waiting(run.id)
+    run.fence += 1
+    run.attempt += 1
+    run.worker_id, run.attempt_started_at = worker.id, None
+    p.touch(run)
+    worker.attempts[run.id] = Attempt(run, NOT_OUT, False, flow.order)
+    worker.apart[run.id] = SlotKind.TURN
+    message = Dispatch(
+        run.id,
+        run.fence,
+        run.job_id,
+        run.attempt,
+        payload,
+        run.deadline_at,
+        True,
+        GRACE,
+        scheduled_at=run.scheduled_at,
+        begin_by=p.elapsed + p.state.limits.silence,
+        tenant=run.tenant,
+        labels=None if run.facets is None else run.facets.labels,
+        parent=run.parent,
+        proof=proof_of(p.state, run.id, run.fence),
+        record=record,
+    )
+    p.send(worker.id, message)
+
+
+def _take(p: Pass, flow: Flow, report: Finished | LostTurn, given: int) -> None:
+    """Take the end of a turn: its orders, or that it needs another."""
+    run, turns, flows = flow.run, p.state.of(Turns), p.state.of(Flows)
+    worker, run.worker_id = run.worker_id, None
+    code = "" if worker not in p.state.workers else p.state.workers[worker].jobs.get(run.job_id, "")
+    p.touch(run)
+    if flow.run.closing is not None:
+        return
+    flows.turning[run.id] = None
+    if isinstance(report, LostTurn):
+        crashes = turns.crashes[run.id] = turns.crashes.get(run.id, 0) + report.is_crash
+        if crashes >= MOST_CRASHES and report.is_crash:
+            _halt_everywhere(p, run, CRASHED, f"its turn crashed {crashes} times: {report.reason}")
+        return
+    try:
+        orders = _DECODER.decode(report.result or b"").orders
+        if report.outcome != Outcome.SUCCEEDED:
+            raise msgspec.ValidationError(report.error or report.outcome)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        _halt_everywhere(p, run, REFUSED, str(report.error or error))
+        return
+    if orders and isinstance(orders[0], t.Halt):
+        turns.avoided.setdefault(run.id, set()).add(code)
+        _halt(p, run, NONDETERMINISTIC, orders[0].text, orders[0].step)
+        return
+    turns.crashes.pop(run.id, None)
+    p.set_facet(run, workflow=replace(run.workflow_facet, seen=given, halt=None))
+    for order in orders:
+        if flow.run.closing is not None or run.id not in p.state.runs:
+            return
+        carry_out(p, flow, order)
+
+
+def too_long(p: Pass, name: str, at: float) -> None:
+    """Halt a workflow whose turn takes too long."""
+    fence, _, run_id = name.partition(" ")
+    run = p.state.runs.get(run_id)
+    if run is not None and run.fence == int(fence) and run_id in p.state.of(Turns).out:
+        detach(p, run)
+        _halt_everywhere(p, run, TOO_LONG, f"its turn took more than {span(LONGEST_TURN)}")
+
+
+def _halt_everywhere(p: Pass, run: Run, code: str, text: str) -> None:
+    """Halt a workflow until a worker joins."""
+    known = {worker.jobs[run.job_id] for worker in p.state.workers.values() if run.job_id in worker.jobs}
+    p.state.of(Turns).avoided.setdefault(run.id, set()).update(known)
+    _halt(p, run, code, text)
+
+
+def _halt(p: Pass, run: Run, code: str, text: str, step: str = "") -> None:
+    halt = run.workflow_facet.halt
+    if halt is None or (halt.code, halt.text) != (code, text):
+        halted = Halted(code, text, p.now, step)
+        p.set_facet(run, workflow=replace(run.workflow_facet, halt=halted))
+
+
+def resume(p: Pass, run: Run) -> None:
+    """Give a halted workflow another turn, on any worker."""
+    turns = p.state.of(Turns)
+    turns.avoided.pop(run.id, None)
+    turns.crashes.pop(run.id, None)
+    p.state.of(Flows).touched[run.id] = None
