@@ -67,6 +67,11 @@ class JobCalls(Generic[P, T]):
         return self._definition.job.id
 
     @property
+    def argument_names(self) -> list[str] | None:
+        """The arguments that it takes; None if it takes any."""
+        return self._definition.argument_names
+
+    @property
     def result_type(self) -> ResultType[T] | None:
         return self._definition.result_type
 

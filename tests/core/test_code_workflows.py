@@ -39,7 +39,10 @@ class Tools:
         async def other(value: Any = None) -> Any:
             return value
 
-        self.work, self.other = work, other
+        @self.app.job("release")
+        async def release(result: str) -> None: ...
+
+        self.work, self.other, self.release = work, other, release
         tools = self
 
         @self.app.workflow("flow", **fields)
@@ -272,6 +275,41 @@ def test_an_exception_that_leaves_the_function_fails_the_run_at_once() -> None:
     assert (run.state, run.reason) == (State.FAILED, "LookupError: no such thing")
     assert run.failure is not None
     assert run.failure.types[0] == "LookupError"
+
+
+@pytest.mark.behaviour("WFL-4", "WFL-5")
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_function_that_fails_undoes_its_steps_the_last_first(restarts: bool) -> None:
+    async def saga(tools: Tools, ctx: il.WorkflowContext, value: Any) -> Any:
+        await ctx.run(tools.work.call("a ${b}"), undo=tools.release)
+        await ctx.map(tools.work, [1, 2], undo=tools.release)
+        await ctx.run(tools.work.call(3), undo=tools.other.call("literal ${x}"))
+        raise ValueError("no")
+
+    machine = CodeMachine(Tools(saga).app)
+    run_id, order = machine.begin(), list[tuple[str, Any]]()
+
+    def act(name: str, payload: dict[str, Any]) -> Any:
+        order.append((name, payload))
+        return f"result of {name}"
+
+    while run_id in machine.state.runs:
+        if restarts:
+            machine.restart()
+            machine.worker_up(held=[machine.held(run.id) for run in machine.state.runs.values() if run.worker_id])
+        busy = next(run for run in machine.state.runs.values() if run.worker_id is not None)
+        if busy.state is State.UNDER_WAY:
+            machine.turn(busy.id)
+        else:
+            name = busy.id.partition("@")[2]
+            machine.done(busy.id, act(name, machine.payload_of(busy.id)))
+    assert machine.state_of(run_id) is State.FAILED
+    assert [name for name, _ in order] == [
+        "work", "work-2.0", "work-2.1", "work-3", "comp-work-3", "comp-work-2.1", "comp-work-2.0", "comp-work",
+    ]  # fmt: skip
+    assert order[4][1] == {"value": "literal ${x}"}
+    assert order[5][1] == {"result": "result of work-2.1"}
+    assert order[7][1] == {"result": "result of work"}
 
 
 @pytest.mark.behaviour("WFL-9")

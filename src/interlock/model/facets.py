@@ -122,6 +122,7 @@ class GroupJob(msgspec.Struct, frozen=True, omit_defaults=True):
 
     job: str
     max_parallel: int
+    undo: Undo | None = None
 
 
 class StepFacet(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -1,6 +1,6 @@
 """The outcome of a turn: the orders that the function of a workflow gives."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -22,11 +22,19 @@ class Order(msgspec.Struct, tag=True, tag_field="order", frozen=True, omit_defau
     pass
 
 
+class UndoStep(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The compensation of a step."""
+
+    job: Id
+    arguments: dict[str, Any] | None = None  # as in `Undo`
+
+
 class StartStep(Order, frozen=True):
     name: Name
     job: Id
     payload: Json  # or null for the job's own
     timeout: Seconds | None = None
+    undo: UndoStep | None = None
 
 
 class StartGroup(Order, frozen=True):
@@ -34,6 +42,7 @@ class StartGroup(Order, frozen=True):
     job: Id
     items: Annotated[list[Json], Meta(max_length=MOST_ITEMS)]  # arguments of each
     max_parallel: Annotated[int, Meta(ge=1, le=MOST_ITEMS)]
+    undo: UndoStep | None = None  # of each item
 
 
 class Sleep(Order, frozen=True):

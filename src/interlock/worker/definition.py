@@ -166,6 +166,10 @@ class Definition:
         except Exception as error:
             raise BadPayload(self.job.id, self._problem(payload, error, secret_names)) from error
 
+    @property
+    def argument_names(self) -> list[str] | None:
+        return None if self._open else self._names
+
     def misfit(self, names: Collection[str]) -> str | None:
         """Return why the handler cannot be called with arguments of these names, whatever their values; or None."""
         fields = msgspec.structs.fields(self._type)

@@ -3,7 +3,7 @@
 import random
 import re
 import uuid
-from collections.abc import Awaitable, Callable, Generator, Iterable
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Never, Protocol, TypeVar, overload
 
@@ -50,6 +50,8 @@ class StepJob(Protocol[T]):
 
     @property
     def job_id(self) -> str: ...
+    @property
+    def argument_names(self) -> list[str] | None: ...
     def item_maker(self) -> Callable[[int, Any], StepCall[T]]: ...
 
 
@@ -73,18 +75,38 @@ class WorkflowContext:
         """1, and one more after each `continue_as_new`."""
         return self._driver.record.round
 
-    def run(self, call: StepCall[T], *, name: str | None = None, timeout: Duration | None = None) -> Awaitable[T]:
+    def run(
+        self,
+        call: StepCall[T],
+        *,
+        name: str | None = None,
+        undo: StepCall[Any] | StepJob[Any] | None = None,
+        timeout: Duration | None = None,
+    ) -> Awaitable[T]:
         """Run a job or another workflow as a step, from now on; await its result. A step that does not succeed raises
-        what `result()` raises, such as `RunFailed`. `name` is by default that of the job."""
+        what `result()` raises, such as `RunFailed`. `name` is by default that of the job.
+
+        `undo` runs if the step has succeeded and the workflow does not: a call, or a job, which gets those arguments
+        of the step that it takes, and `result`."""
         _check_call("call", call)
         limit = None if timeout is None else seconds(timeout, "timeout")
         order = t.StartStep(
-            name=self._name(call.job_id, name), job=call.job_id, payload=_raw(call.payload), timeout=limit
+            name=self._name(call.job_id, name),
+            job=call.job_id,
+            payload=_raw(call.payload),
+            timeout=limit,
+            undo=_undo(undo, [call]),
         )
         return self._ask(order, call.result_type)
 
     def map(
-        self, job: StepJob[T], items: Iterable[Any], *, max_parallel: int = 100, name: str | None = None
+        self,
+        job: StepJob[T],
+        items: Iterable[Any],
+        *,
+        max_parallel: int = 100,
+        name: str | None = None,
+        undo: StepCall[Any] | StepJob[Any] | None = None,
     ) -> Awaitable[list[T]]:
         """Run a job once for each item, at most `max_parallel` at once; await the list of results. An item is the
         argument of its run, or a mapping of arguments, or a `Call`. If one fails, the others are cancelled."""
@@ -99,7 +121,13 @@ class WorkflowContext:
         given = [_raw(call.payload) for call in calls]
         if (size := sum(map(len, given))) > payload.LIMIT:
             raise BadValue("items", size, f"at most {payload.LIMIT:,} bytes of arguments; hand on a path or a key")
-        order = t.StartGroup(name=self._name(job.job_id, name), job=job.job_id, items=given, max_parallel=max_parallel)
+        order = t.StartGroup(
+            name=self._name(job.job_id, name),
+            job=job.job_id,
+            items=given,
+            max_parallel=max_parallel,
+            undo=_undo(undo, calls),
+        )
         each = calls[0].result_type if calls else None
         return self._driver.ask(order, lambda end: [_typed(each, item) for item in _value(self, end)])
 
@@ -261,6 +289,32 @@ class _NextRound(Part[Never]):
         self.driver.end_round(self._order)
         while True:
             yield self
+
+
+def _undo(undo: Any, calls: Sequence[StepCall[Any]]) -> t.UndoStep | None:
+    """Return the compensation of steps that make these calls."""
+    if undo is None:
+        return None
+    if isinstance(getattr(undo, "payload", None), bytes):
+        _check_call("undo", undo)
+        return t.UndoStep(undo.job_id, _literal(msgspec.json.decode(undo.payload or b"{}")))
+    if not hasattr(undo, "argument_names"):
+        raise BadValue("undo", undo, "a job of an app, or a call of one")
+    names = undo.argument_names
+    if names is None or not calls:
+        return t.UndoStep(undo.job_id)
+    given = set.intersection(*(set(msgspec.json.decode(call.payload or b"{}")) for call in calls))
+    arguments = {name: f"${{input.{name}}}" for name in names if name in given}
+    return t.UndoStep(undo.job_id, arguments | ({"result": "${result}"} if "result" in names else {}))
+
+
+def _literal(value: Any) -> Any:
+    """Return a template that stands for just this value."""
+    if type(value) is dict:
+        return {name: _literal(item) for name, item in value.items()}
+    if type(value) is list:
+        return [_literal(item) for item in value]
+    return value.replace("${", "$${") if type(value) is str else value
 
 
 def _raw(data: bytes) -> msgspec.Raw:

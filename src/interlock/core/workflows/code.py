@@ -7,10 +7,10 @@ from msgspec.structs import replace
 
 from interlock.core.transition import Pass
 from interlock.core.workflows.flow import EndedStep, Flow
-from interlock.model.facets import StepFacet
+from interlock.model.facets import GroupJob, StepFacet
 from interlock.model.job import Job
 from interlock.model.run import Run
-from interlock.model.workflow import WorkflowStep
+from interlock.model.workflow import Compensate, WorkflowStep
 from interlock.model.workflow_record import NULL, RecordedStep, WorkflowRecord
 
 
@@ -51,7 +51,13 @@ def sort_steps(flow: Flow, ends: Iterable[EndedStep]) -> None:
 def group_step(run: Run) -> WorkflowStep | None:
     """Return the step of a group that a function asked for."""
     each = run.facets and run.facets.step and run.facets.step.of_each
-    return WorkflowStep(id="each", job=each.job, max_parallel=each.max_parallel) if each else None
+    return step_of(each) if each else None
+
+
+def step_of(each: GroupJob) -> WorkflowStep:
+    undo = each.undo
+    compensate = None if undo is None else Compensate(job=undo.job, with_=undo.arguments)
+    return WorkflowStep(id="each", job=each.job, max_parallel=each.max_parallel, compensate=compensate)
 
 
 def deliverable(flow: Flow) -> list[str]:

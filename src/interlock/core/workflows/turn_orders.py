@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from interlock.core.attempts.settle import cancel_run
 from interlock.core.transition import Pass
 from interlock.core.workflows import machine
+from interlock.core.workflows.code import step_of
 from interlock.core.workflows.flow import BUILT_IN, Flow
 from interlock.core.workflows.steps import (
     StepOptions,
@@ -25,7 +26,7 @@ from interlock.fields.secret import from_json
 from interlock.model.facets import GroupJob, StepFacet
 from interlock.model.job import Job
 from interlock.model.state import State
-from interlock.model.workflow import ROUND, SLEEP, WorkflowStep
+from interlock.model.workflow import ROUND, SLEEP, Undo
 from interlock.model.workflow_record import MOST_STEPS_A_ROUND
 from interlock.wire import turn as t
 
@@ -55,14 +56,17 @@ def _start(p: Pass, flow: Flow, order: Any) -> None:
 
 
 def _run(p: Pass, flow: Flow, name: str, order: t.StartStep) -> None:
-    run_job(p, flow, name, p.state.job(order.job), _arguments(order.payload), StepOptions(order.timeout))
+    undo = None if order.undo is None else Undo(order.undo.job, order.undo.arguments)
+    run_job(p, flow, name, p.state.job(order.job), _arguments(order.payload), StepOptions(order.timeout, undo))
 
 
 def _group(p: Pass, flow: Flow, name: str, order: t.StartGroup) -> None:
     p.state.job(order.job)
-    each = WorkflowStep(id="each", job=order.job, max_parallel=order.max_parallel)
+    undo = None if order.undo is None else Undo(order.undo.job, order.undo.arguments)
+    of_each = GroupJob(order.job, order.max_parallel, undo)
+    each = step_of(of_each)
     run = run_group(p, flow, name, each, map(_arguments, order.items), StepOptions())
-    facet = StepFacet(flow.asked[name], len(order.items), of_each=GroupJob(order.job, order.max_parallel))
+    facet = StepFacet(flow.asked[name], len(order.items), of_each=of_each)
     p.set_facet(run, step=facet)
 
 
