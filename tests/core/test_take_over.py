@@ -8,7 +8,7 @@ from interlock.core.decisions import Failed
 from interlock.model.bulk import RunAction
 from interlock.model.job import Job
 from interlock.model.state import State
-from interlock.model.workflow import OnError, Then
+from interlock.model.workflow import OnError, Then, Workflow
 from interlock.wire.message import Dispatch
 from interlock.wire.request import ActOnRun, StateReport
 from tests.core.flows import FlowMachine, flow, step
@@ -153,6 +153,13 @@ def test_a_live_run_and_one_that_is_no_workflow() -> None:
     plain = machine.submit("work")
     machine.done(plain)
     assert str(retry(machine, plain, "a")) == f"from: run {plain!r} is not a workflow; leave it out to run it again"
+
+
+def test_a_workflow_that_is_a_function() -> None:
+    machine = FlowMachine(Job(id="flow", workflow=Workflow(steps=())))
+    old = machine.begin()
+    machine.cancel(old)
+    assert str(retry(machine, old, "a")) == "from: workflow 'flow' is a function; leave it out to run all of it again"
 
 
 def test_a_step_behind_one_that_was_undone() -> None:

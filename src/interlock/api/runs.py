@@ -271,7 +271,7 @@ class RunHandlers:
         found, workflow = await self._steps_of(run.id), await self._workflow_of(run)
         return StepPage(
             steps=[v.info_of(step, cut=True) for step in found[begin : begin + limit]],
-            graph=None if workflow is None else StepGraph.of(workflow),
+            graph=None if workflow is None or workflow.is_code else StepGraph.of(workflow),
             next=cursor_of(request.cursors, begin + limit) if len(found) > begin + limit else None,
         )
 

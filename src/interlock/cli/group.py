@@ -21,6 +21,7 @@ from interlock.model.session import SessionAction
 
 GROUPS = {
     "policy": "Try a policy before it decides: run its cases, explain and compare verdicts. Or serve it.",
+    "workflow": "Try a workflow before it runs.",
     "dlq": "List dead letters, the runs that were given up; replay or drop them.",
 }
 """group of commands → its help"""

@@ -28,6 +28,7 @@ COMMANDS = {
     "dlq replay": "Act",
     "dlq edit": "Act",
     "dlq drop": "Act",
+    "workflow plan": "Act",
     "service": "Act",
     "reload": "Act",
     **{

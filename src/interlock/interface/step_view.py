@@ -28,5 +28,5 @@ class StepPage(msgspec.Struct, frozen=True, kw_only=True):
     """One page of the steps of a run."""
 
     steps: Annotated[list[RunInfo], doc("Steps, in the order in which they began.")]
-    graph: Annotated[StepGraph | None, doc("Graph of the workflow; null for any other run.")]
+    graph: Annotated[StepGraph | None, doc("Graph of the workflow; null for a function, and for any other run.")]
     next: Cursor

@@ -263,6 +263,16 @@ class Job(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False):
             return self.retry.max_retries
         return 0 if self.schedule is None or self.schedule.once else RETRIES_OF_SCHEDULED
 
+    @property
+    def unscheduled(self) -> "Job":
+        """The job without its schedule, with the retries that a schedule implies."""
+        if self.schedule is None:
+            return self
+        retry = self.retry
+        if self.workflow is None:  # which is not retried
+            retry = msgspec.structs.replace(retry, max_retries=self.max_retries)
+        return msgspec.structs.replace(self, schedule=None, retry=retry, version="")
+
 
 def guards_of(job: Job) -> dict[str, Any]:
     """Return the constraints and actions of a job as they are shown."""

@@ -124,17 +124,24 @@ class TimedExecutor(Executor):
     async def open(self, report: Report) -> None:
         self._report = report
 
+    def length_of(self, attempt: m.Dispatch) -> float:
+        return self._lengths[attempt.job_id]
+
+    def result_of(self, attempt: m.Dispatch) -> bytes | None:
+        """Return the result of an attempt; None if it fails."""
+        return None if attempt.job_id in self._failing else b"null"
+
     def start(self, attempt: m.Dispatch) -> None:
-        outcome = Outcome.FAILED if attempt.job_id in self._failing else Outcome.SUCCEEDED
+        result = self.result_of(attempt)
+        outcome = Outcome.FAILED if result is None else Outcome.SUCCEEDED
         later = asyncio.get_running_loop().call_later
-        timer = later(self._lengths[attempt.job_id], self._finish, attempt.key, outcome)
-        self._ends[attempt.key] = timer
+        self._ends[attempt.key] = later(self.length_of(attempt), self._finish, attempt.key, outcome, result)
         self._report(m.Started(*attempt.key))
 
-    def _finish(self, key: Key, outcome: Outcome) -> None:
+    def _finish(self, key: Key, outcome: Outcome, result: bytes | None = None) -> None:
         if (timer := self._ends.pop(key, None)) is not None:
             timer.cancel()
-            result, error = (b"null", None) if outcome is Outcome.SUCCEEDED else (None, "failed by --fail")
+            error = "failed by --fail" if outcome is Outcome.FAILED else None
             self._report(m.Finished(*key, outcome, result, error, None))
 
     def stop(self, attempt: m.Dispatch, reason: str) -> bool:

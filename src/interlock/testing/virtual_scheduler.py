@@ -33,7 +33,6 @@ from interlock.interface.run_builder import instant
 from interlock.interface.run_view import Chunk, ChunkEvent, Event, RunInfo, info_of
 from interlock.model.delivery import Delivery, DeliveryInfo
 from interlock.model.delivery import info_of as delivery_info
-from interlock.model.job import Job
 from interlock.model.lane import with_limits
 from interlock.model.pool import DEFAULT_POOL
 from interlock.model.session import SessionFields, SessionPatterns
@@ -164,7 +163,7 @@ class VirtualScheduler:
         ]
         entries += loaded.entries()
         if not schedules:
-            entries = [replace(entry, job=_unscheduled(entry.job)) for entry in entries]
+            entries = [replace(entry, job=entry.job.unscheduled) for entry in entries]
         named = {entry.job.lane: 30 for entry in entries if entry.job.lane is not None}
         lanes = with_limits(limits, with_limits(named | DEFAULT_LANES) | dict(loaded.lanes))
         catalog = Catalog(entries, lanes, loaded.policy, loaded.pools, loaded.tenants)
@@ -350,12 +349,6 @@ async def _end_tasks() -> None:
         await asyncio.sleep(0)
     for task in asyncio.all_tasks():
         task._log_destroy_pending = False  # type: ignore[attr-defined] # it ignores every cancel, and its loop is gone
-
-
-def _unscheduled(job: Job) -> Job:
-    """Return the job without its schedule, with the retries that a schedule implies."""
-    retry = job.retry if job.workflow is not None else replace(job.retry, max_retries=job.max_retries)
-    return replace(job, schedule=None, retry=retry, version="")
 
 
 scheduler = VirtualScheduler

@@ -155,7 +155,7 @@ FINDINGS = Listing[Finding](
 )
 
 
-def _step_name(step: RunInfo) -> str:
+def step_name(step: RunInfo) -> str:
     name = step.id.rpartition("@")[2]
     return name.rpartition(".")[2] if "." in name else name
 
@@ -166,7 +166,7 @@ def steps_of(run: RunInfo) -> Listing[RunInfo]:
     return Listing(
         "steps",
         "",
-        Column("step", _step_name, on=SCREEN),
+        Column("step", step_name, on=SCREEN),
         Column("step", "id", on=PIPE),
         Column("job", "job_id"),
         Column("state", colours=COLOURS),

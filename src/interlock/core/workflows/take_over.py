@@ -29,6 +29,8 @@ def steps_before(p: Pass, old: Run, name: str) -> list[Run]:
     workflow = p.state.job(old.job_id).workflow
     if workflow is None:
         raise BadUse(FIELD, f"run {old.id!r} is not a workflow; leave it out to run it again", name)
+    if workflow.is_code:
+        raise BadUse(FIELD, f"workflow {old.job_id!r} is a function; leave it out to run all of it again", name)
     if name in workflow.handlers:
         after = " or ".join(map(repr, workflow.handlers[name]))
         raise BadUse(FIELD, f"{name!r} runs only after an error; name the step that had it: {after}", name)
