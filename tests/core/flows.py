@@ -16,7 +16,7 @@ JOBS = tuple(Job(id=name) for name in ("probe", "encode", "join", "clean", "work
 
 def step(name: str, **fields: Any) -> WorkflowStep:
     """A step that runs the job `work`, unless it says something else."""
-    if not {"job", "run", "workflow", "sleep", "until"} & fields.keys():
+    if not {"job", "run", "workflow", "sleep", "until", "event", "send", "approve", "parallel"} & fields.keys():
         fields["job"] = "work"
     return WorkflowStep(id=name, **fields)
 

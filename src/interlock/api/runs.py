@@ -38,6 +38,7 @@ from interlock.ports.store import Lookup, Reader, RunFilter, RunRows
 from interlock.task_set import TaskSet
 from interlock.wire import request as r
 from interlock.wire.claim import read_claim
+from interlock.wire.event_request import SendEvent
 from interlock.wire.message import CHUNKS
 from interlock.wire.new_run import RunOptions
 
@@ -142,6 +143,27 @@ class RunHandlers:
         """Let the scheduler act on a run that the caller may see."""
         await self.find(call.request.run_id, call.caller)
         return acted_on(await ask(self._connection, message))
+
+    async def send_event(self, call: HttpCall[op.SendRunEvent]) -> ActedOn:
+        run = await self.find(call.request.run_id, call.caller)
+        return await self._send_event(call, SendEvent(0, call.request.name, b"", run.id))
+
+    async def send_workflow_event(self, call: HttpCall[op.SendWorkflowEvent]) -> ActedOn:
+        request = call.request
+        if request.payload is not None and not request.or_start:
+            raise e.BadUse("payload", "is for a run that is started; add or_start")
+        start = payload.encode(request.payload or {}, "payload") if request.or_start else None
+        tenant = call.caller.tenant_for(request.tenant)
+        return await self._send_event(
+            call, SendEvent(0, request.name, b"", "", request.job_id, tenant, request.key, start)
+        )
+
+    async def _send_event(self, call: HttpCall[Any], event: SendEvent) -> ActedOn:
+        value, own_key = payload.encode_result(call.request.value), call.request.idempotency_key or call.key or ""
+        caller = {"actor": call.caller.name, "parent": call.parent}
+        return acted_on(
+            await ask(self._connection, msgspec.structs.replace(event, value=value, own_key=own_key, **caller))
+        )
 
     async def act_on_many(self, call: HttpCall[op.ActOnRuns]) -> Reply:
         request, caller = call.request, call.caller

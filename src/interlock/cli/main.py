@@ -14,6 +14,7 @@ COMMANDS = {
     "submit": "Act",
     "trigger": "Act",
     **{str(action): "Act" for action in RunAction},
+    "event": "Act",
     "approve": "Act",
     "reject": "Act",
     "pause": "Act",

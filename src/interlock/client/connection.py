@@ -24,6 +24,7 @@ from interlock.wire import frames
 from interlock.wire import message as m
 from interlock.wire import request as r
 from interlock.wire.claim import present_claim
+from interlock.wire.event_request import SendEvent
 
 T = TypeVar("T")
 
@@ -131,6 +132,12 @@ class Connection(Endpoint, RunAccess):
     ) -> State:
         request = r.ActOnRun(0, action, run_id, reason, cascade=cascade, compensate=compensate)
         return (await self.ask(request)).state
+
+    async def send_event(self, run_id: str, name: str, value: Any = None) -> str:
+        """Send an event to a workflow; return the run of the event."""
+        own, claim = os.urandom(16).hex(), present_claim()
+        request = SendEvent(0, name, payload.encode_result(value), run_id, own_key=own, parent=claim)
+        return (await self.ask(request)).run_id
 
     async def retry(self, run_id: str, reason: str = "", from_step: str | None = None) -> RunHandle[Any]:
         key, claim = os.urandom(16).hex(), present_claim()

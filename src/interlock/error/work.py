@@ -178,6 +178,10 @@ class NotQuarantined(Conflict, code="not_quarantined"):
         self.run_id, self.state = run_id, state
 
 
+class EventRefused(Conflict, code="event_refused"):
+    """The workflow has ended or is to end, no live run has the key, or it has too many unread events."""
+
+
 class IdempotencyConflict(Conflict, code="idempotency_conflict"):
     """The tenant used this key or occurrence before, with another job, payload or filter."""
 

@@ -1,12 +1,13 @@
 """The operations on runs that the gateway carries out."""
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeVar
 
 import msgspec
 
 from interlock import error as e
 from interlock.fields.field import doc
-from interlock.interface.bodies import ActedOn, BatchBody, NewRunBody, SubmittedBatch
+from interlock.interface.bodies import TENANT, ActedOn, BatchBody, NewRunBody, SubmittedBatch
+from interlock.interface.bodies import Key as KeyText
 from interlock.interface.operation import PageCursor
 from interlock.interface.run_view import BulkInfo, History, LogPage, RunDetail, RunInfo, RunPage
 from interlock.interface.step_view import StepPage
@@ -15,7 +16,18 @@ from interlock.model.bulk import RunAction
 from interlock.model.explanation import Explanation
 from interlock.model.state import State
 from interlock.wire.operation import GatewayRequest, Http, Key
-from interlock.wire.parameter import FilterText, Moment, OneOf, PageSize, Reason, SessionText, SomeOf, cursor_form, text
+from interlock.wire.parameter import (
+    FilterText,
+    Moment,
+    NameText,
+    OneOf,
+    PageSize,
+    Reason,
+    SessionText,
+    SomeOf,
+    cursor_form,
+    text,
+)
 from interlock.wire.request import LONGEST_KEY
 
 A_co = TypeVar("A_co", covariant=True)
@@ -186,6 +198,56 @@ class RetryRun(GatewayRequest[ActedOn], frozen=True):
         body="RetryBody",
         body_required=False,
         key=Key("Makes the request safe to repeat: the same key for the same run finds the same new run."),
+        status=201,
+    )
+
+
+EventName = Annotated[str, doc("Name of the event: letters, digits and `_`.", max_length=64)]
+EventValue = Annotated[Any, doc("Its value: JSON without secrets, up to 1 MiB.")]
+EventKey = Annotated[KeyText | None, doc("Makes the event safe to repeat, as the header `Idempotency-Key` does.")]
+EVENT_KEY = Key("Makes the request safe to repeat: the same key for the same run is the same event.")
+
+
+class SendRunEvent(GatewayRequest[ActedOn], frozen=True):
+    """Send an event to a workflow. It is kept until a step reads it, once and in order. The answer is the run of the
+    event."""
+
+    run_id: str
+    name: EventName
+    value: EventValue = None
+    idempotency_key: EventKey = None
+
+    permission: ClassVar = Permission.SUBMIT
+    http: ClassVar = Http(
+        "send_event",
+        "POST /runs/{run_id}/events",
+        raises=(e.EventRefused, e.IdempotencyConflict, e.PayloadTooLarge),
+        body="EventBody",
+        key=EVENT_KEY,
+        status=201,
+    )
+
+
+class SendWorkflowEvent(GatewayRequest[ActedOn], frozen=True):
+    """Send an event by key. It goes to the live run of the workflow that has this idempotency key in the tenant; with
+    `or_start`, to a new run if there is none."""
+
+    job_id: str
+    key: Annotated[KeyText, doc("Idempotency key of the run.")]
+    name: EventName
+    value: EventValue = None
+    tenant: Annotated[NameText | None, doc(TENANT)] = None
+    or_start: Annotated[bool, doc("`true`: start a run with this key if none is live.")] = False
+    payload: Annotated[dict[str, Any] | None, doc("Arguments of that run.")] = None
+    idempotency_key: EventKey = None
+
+    permission: ClassVar = Permission.SUBMIT
+    http: ClassVar = Http(
+        "send_workflow_event",
+        "POST /workflows/{job_id}/events",
+        raises=(e.EventRefused, e.IdempotencyConflict, e.PayloadTooLarge, e.TenantLimit),
+        body="WorkflowEventBody",
+        key=EVENT_KEY,
         status=201,
     )
 

@@ -165,6 +165,8 @@ class WorkflowFacet(msgspec.Struct, frozen=True, omit_defaults=True):
     halt: Halted | None = None
     published: dict[str, Any] | None = None
     changes: tuple[str, ...] = ()  # names for which `changed` is true
+    waits: dict[str, str] = {}  # step that waits for an event → name of its run
+    has_events: bool = False  # whether events came before it began
 
 
 NO_WORKFLOW = WorkflowFacet()

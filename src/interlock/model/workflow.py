@@ -20,8 +20,11 @@ MOST_LEVELS = 16
 STEP_NAME = r"[A-Za-z_][A-Za-z0-9_]{0,63}"
 STEP_WORD = kinds.Word(STEP_NAME, "a name of letters, digits and '_', up to 64 long")
 BUILT_IN = "interlock."  # prefix of the ids of built-in jobs
-SLEEP, GROUP, ROUND, TAKEN_OVER = (BUILT_IN + name for name in ("sleep", "group", "round", "taken_over"))
-_KINDS = ("job", "run", "workflow", "sleep", "until")
+SLEEP, GROUP, EVENT, SEND, ROUND, TAKEN_OVER = (
+    BUILT_IN + name for name in ("sleep", "group", "event", "send", "round", "taken_over")
+)
+_KINDS = ("job", "run", "workflow", "sleep", "until", "event", "send")
+_WITHOUT_JOB = ("sleep", "until", "event", "send")
 
 
 class Then(StrEnum):
@@ -73,6 +76,14 @@ class Compensate(Checked, frozen=True, kw_only=True, omit_defaults=True, rename=
     deadline: Annotated[float | None, doc("Time within which it must end."), kinds.POSITIVE_SPAN] = None
 
 
+class Send(Checked, frozen=True, kw_only=True, omit_defaults=True):
+    """An event for another workflow."""
+
+    to: Annotated[str, doc("Run of the workflow, in the same tenant."), Template(kinds.Text(), "the id of a run")]
+    name: Annotated[str, doc("Name of the event."), STEP_WORD]
+    value: Annotated[Any, doc("Value of the event."), Template()] = None
+
+
 class NestedWords(Nested):
     """A struct with the fields `with` and `if`, which are words of Python."""
 
@@ -88,7 +99,7 @@ class NestedWords(Nested):
 
 
 class WorkflowStep(Checked, frozen=True, kw_only=True, omit_defaults=True, rename={"with_": "with", "if_": "if"}):
-    """A step of a workflow: exactly one of `job`, `run`, `workflow`, `sleep` and `until`."""
+    """A step of a workflow: exactly one of `job`, `run`, `workflow`, `sleep`, `until`, `event` and `send`."""
 
     one_of: ClassVar[tuple[str, ...]] = _KINDS
 
@@ -102,6 +113,8 @@ class WorkflowStep(Checked, frozen=True, kw_only=True, omit_defaults=True, renam
     until: Annotated[
         float | str | None, doc("Instant to wait for."), Template(_When(), "a time, or one expression in `${…}`")
     ] = None
+    event: Annotated[str | None, doc("Event to wait for; its value is the result."), STEP_WORD] = None
+    send: Annotated[Send | None, doc("Event to send to another workflow."), Nested(Send)] = None
     with_: Annotated[dict[str, Any] | None, doc("Arguments; `${…}` stands for a value."), Arguments()] = None
     needs: Annotated[
         tuple[str, ...] | None,
@@ -136,9 +149,9 @@ class WorkflowStep(Checked, frozen=True, kw_only=True, omit_defaults=True, renam
         return next(kind for kind in _KINDS if getattr(self, kind) is not None)
 
     @property
-    def waits(self) -> bool:
-        """Whether it only waits for a time."""
-        return self.sleep is not None or self.until is not None
+    def is_built_in(self) -> bool:
+        """Whether it runs no job."""
+        return self.kind in _WITHOUT_JOB
 
     @property
     def undo(self) -> Undo | None:
@@ -149,6 +162,9 @@ class WorkflowStep(Checked, frozen=True, kw_only=True, omit_defaults=True, renam
         """Yield its expressions, each with the path of its field."""
         for name in ("if_", "for_each", "sleep", "until", "with_"):
             yield from expressions(getattr(self, name), name.rstrip("_"))
+        if self.send is not None:
+            yield from expressions(self.send.to, "send.to")
+            yield from expressions(self.send.value, "send.value")
 
 
 class Workflow(Checked, frozen=True, kw_only=True, omit_defaults=True, dict=True):

@@ -4,7 +4,7 @@ from interlock.client.declared import lists, sends
 from interlock.client.scheduler_operations import SchedulerOperations
 from interlock.interface import job_operations as j
 from interlock.interface import record_operations as records
-from interlock.interface.run_operations import ActOnRuns, ReadRuns, ReadSteps
+from interlock.interface.run_operations import ActOnRuns, ReadRuns, ReadSteps, SendRunEvent, SendWorkflowEvent
 from interlock.interface.server_operations import ReadService, ReadServices
 
 
@@ -12,6 +12,8 @@ class GatewayOperations(SchedulerOperations):
     runs = lists(ReadRuns, lambda page: page.runs, page=200)
     steps = lists(ReadSteps, lambda page: page.steps, page=200)
     act_on_many = sends(ActOnRuns)
+    send_event = sends(SendRunEvent, lambda acted: acted.id)
+    send_workflow_event = sends(SendWorkflowEvent, lambda acted: acted.id)
 
     jobs = lists(j.ReadJobs, lambda page: page.jobs)
     job = sends(j.ReadJob)

@@ -26,6 +26,7 @@ from interlock.core.workflows.flow import Flows
 from interlock.core.workflows.turn_table import Turns
 from interlock.model.run import Now, Run
 from interlock.model.state import ON_WORKER, State
+from interlock.model.workflow import EVENT
 from interlock.wire.command import Sweep
 
 SLACK = 5.0  # seconds that a run may be past a time
@@ -143,7 +144,8 @@ def _has_waited(coming: PendingMoves, run: Run) -> bool:
 
 
 def _has_no_step(coming: PendingMoves, run: Run) -> bool:
-    if run.state is not State.UNDER_WAY or run.due_at is not None or run.changed_at >= coming.too_old:
+    waits = run.due_at is not None or run.job_id == EVENT
+    if run.state is not State.UNDER_WAY or waits or run.changed_at >= coming.too_old:
         return False
     flow = coming.state.of(Flows).get(run.id)
     if coming.state.of(Turns).waits(run.id):

@@ -56,7 +56,7 @@ def _faults_of_names(workflow: Workflow) -> Iterator[Fault]:
 
 def _misplaced(step: WorkflowStep) -> Iterator[Fault]:
     """Yield the fields that this kind of step does not have."""
-    if step.waits:
+    if step.is_built_in:
         given = {"with": step.with_, "for_each": step.for_each, "retry": step.retry, "lane": step.lane,
                  "compensate": step.compensate}  # fmt: skip
         yield from ((name, f"a step with {step.kind} has none") for name, value in given.items() if value is not None)

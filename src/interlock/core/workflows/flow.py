@@ -10,7 +10,8 @@ from interlock.model.facets import Facets, StepFacet
 from interlock.model.job import Job
 from interlock.model.run import COMPENSATION, Run
 from interlock.model.state import State
-from interlock.model.workflow import GROUP, ROUND, SLEEP, TAKEN_OVER, WorkflowStep
+from interlock.model.workflow import EVENT, GROUP, ROUND, SEND, SLEEP, TAKEN_OVER, WorkflowStep
+from interlock.wire.event_request import SendEvent
 
 SMALL_RESULT = 256  # bytes of a result that is kept in memory
 SCAN_LOOK = 5.0  # seconds between looks at results that are not scanned
@@ -18,7 +19,7 @@ MOST_VARIANTS = 10_000
 UNDO = COMPENSATION[1:]  # prefix of the names of compensations
 ROUND_MARK = re.compile("r[0-9]+")  # name of the step that has the arguments of a round
 DONE = frozenset({State.SUCCEEDED, State.SKIPPED})
-BUILT_IN = {job_id: Job(id=job_id) for job_id in (SLEEP, GROUP, ROUND, TAKEN_OVER)}
+BUILT_IN = {job_id: Job(id=job_id) for job_id in (SLEEP, GROUP, EVENT, SEND, ROUND, TAKEN_OVER)}
 
 
 class StepEnd(msgspec.Struct, frozen=True, gc=False):
@@ -87,8 +88,25 @@ class Flow(msgspec.Struct, eq=False):
     completed: list[str] = []  # likewise: those that have ended, in the order of completion
     placed: float = 0.0  # elapsed time of the start or the recovery that has found it in the store
 
+    wakes: dict[str, None] = {}  # workflows that wait until this one is known
+
+    @property
+    def waits(self) -> dict[str, str]:
+        """Step that waits for an event → name of its run."""
+        return self.run.workflow_facet.waits
+
+    @property
+    def ends(self) -> dict[str, StepEnd]:
+        """The ends of its runs, and of the steps of a graph that waited for an event."""
+        waits = self.waits
+        return {**self.ended, **{step: self.ended[name] for step, name in waits.items() if name in self.ended}}
+
     def id_of(self, name: str) -> str:
         return f"{self.run.id}{'@' if self.step is None else '.'}{name}"
+
+    def id_of_step(self, step: str) -> str:
+        """Return the id of the run of a step of a graph."""
+        return self.id_of(self.waits.get(step, step))
 
     def name_of(self, run_id: str) -> str:
         return run_id[len(self.run.id) + 1 :]
@@ -117,6 +135,7 @@ class Flows(dict[str, Flow]):
         self.starting: list[tuple[Run, int]] = []  # workflows that their lane lets start, and their places in it
         self.moved: list[Run] = []  # steps, workflows and groups that have ended, and their flows have yet to hear
         self.turning: dict[str, None] = {}  # likewise, those whose author is a function
+        self.inbox: list[tuple[str, SendEvent]] = []  # events for workflows whose records are not read yet
         self.touched: dict[str, None] = {}  # flows that may go on
         self.unscanned: dict[str, str] = {}  # step that has succeeded and is not scanned → its flow
         self.variants: dict[tuple[str, str, str], Job] = {}  # versions of workflow and job, step → job of the step

@@ -17,6 +17,7 @@ from interlock.core.state import LATE, SchedulerState
 from interlock.core.transition import Pass
 from interlock.core.workflows import saga
 from interlock.core.workflows.code import group_step, is_code, know_step, note_completion, sort_steps
+from interlock.core.workflows.events import NotKnown
 from interlock.core.workflows.flow import SCAN_LOOK, SMALL_RESULT, UNDO, EndedStep, Flow, Flows, StepEnd
 from interlock.core.workflows.graph import orders
 from interlock.core.workflows.start import job_for, start
@@ -49,10 +50,11 @@ def _begin(p: Pass, run: Run, order: int) -> None:
     if (expected := job.constraints.max_expected_run_time) is not None:
         p.state.set_span(p.elapsed + checked(expected), run, LATE)
     flows = p.state.of(Flows)
-    # A run that begins with a step has the steps before it in the store.
-    is_known = run.begins_with is None
-    flow = flows[run.id] = Flow(run, order, is_known=is_known, is_code=is_code(job), placed=p.elapsed)
-    flow.may_undo = not is_known
+    # A run that begins with a step has the steps before it in the store, and events may have come before it began.
+    is_known = run.begins_with is None and not run.workflow_facet.has_events
+    flow = flows.get(run.id) or Flow(run, order, is_known=is_known, is_code=is_code(job), placed=p.elapsed)
+    flow.order, flow.may_undo = order, run.begins_with is not None
+    flows[run.id] = flow
     flows.touched[run.id] = None
     if run.id.count("@") >= MOST_LEVELS:
         close(p, flow, State.FAILED, f"workflows are nested more than {MOST_LEVELS} levels deep")
@@ -62,6 +64,7 @@ def _begin(p: Pass, run: Run, order: int) -> None:
 def note_step(p: Pass, run: Run) -> None:
     if run.is_step and run.previous is not State.UNDER_WAY:
         note_end(p, run)
+    p.state.of(Flows).pop(run.id, None)
 
 
 def note_end(p: Pass, run: Run) -> None:
@@ -88,7 +91,7 @@ def settle(p: Pass, leaving: list[Run]) -> None:
     while flows.touched:
         touched, flows.touched = flows.touched, {}
         for run_id in touched:
-            if (flow := flows.get(run_id)) is not None and run_id in p.state.runs:
+            if (flow := flows.get(run_id)) is not None and flow.run.state is State.UNDER_WAY:
                 _proceed(p, flow)
                 if run_id not in flows.turning:
                     flow.read.clear()
@@ -150,16 +153,19 @@ def ask_once(p: Pass, effect: ReadRecord | ReadResults) -> None:
 
 
 def _follow_graph(p: Pass, flow: Flow, workflow: Workflow) -> None:
-    scope, unread = Scope(flow), set[str]()
-    found = orders(workflow, flow.live, flow.ended)
+    scope, unread, ends = Scope(flow), set[str](), flow.ends
+    live = {*flow.live, *(step for step, name in flow.waits.items() if name in flow.live)}
+    found = orders(workflow, live, ends)
     for name in found.start:
         step = workflow.by_id[name]
         try:
             start(p, flow, step, scope)
         except UnreadValue:
             unread |= references(text for _, text in step.expressions())
+        except NotKnown:
+            pass  # it is asked again when that is known
     if found.failed is not None and not unread:
-        end = flow.ended[found.failed]
+        end = ends[found.failed]
         state = State.DENIED if end.state is State.DENIED else State.FAILED
         keeps = workflow.by_id[found.failed].on_error.step
         close(p, flow, state, f"step {found.failed!r}: {end.state}", error=_told(found.failed, end), keeps=keeps)
@@ -175,9 +181,10 @@ def _follow_graph(p: Pass, flow: Flow, workflow: Workflow) -> None:
 
 def _ask_results(p: Pass, flow: Flow, names: Iterable[str]) -> None:
     """Read results, and the payload, that only the store has."""
-    stored = [name for name in names if (name == INPUT or (name in flow.ended and flow.ended[name].is_stored))]
+    ends = flow.ends
+    stored = [name for name in names if (name == INPUT or (name in ends and ends[name].is_stored))]
     if stored:
-        ids = sorted(flow.id_of(name) if name else flow.run.id for name in stored)
+        ids = sorted(flow.id_of_step(name) if name else flow.run.id for name in stored)
         ask_once(p, ReadResults(flow.run.id, flow.run.seq, tuple(ids)))
 
 
@@ -348,7 +355,8 @@ def record_read(p: Pass, run: Run, answer: list[EndedStep]) -> None:
         _add(flow, name, end.state, end.result, end.error, end.at, end.has_result and end.result is None)
     if flow.is_code:
         sort_steps(flow, answer)
-    flows.touched[run.id] = None
+    flows.touched.update({run.id: None, **flow.wakes})
+    flow.wakes.clear()
 
 
 def results_read(p: Pass, run: Run, answer: dict[str, bytes]) -> None:

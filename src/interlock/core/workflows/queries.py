@@ -12,6 +12,7 @@ from interlock.fields.field import copy_fields
 from interlock.model.explanation import MOST_NAMED, Reason, ReasonKind
 from interlock.model.run import Now, Run
 from interlock.model.state import State
+from interlock.model.workflow import EVENT
 from interlock.model.workflow_info import WorkflowInfo, WorkflowPage, WorkflowStatus
 from interlock.wire.request import ValueAnswer
 from interlock.wire.workflow_request import AskWorkflows
@@ -66,6 +67,10 @@ def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
             at = run.due_at + (state.jump(now) if state.machine.waits_for_span(run) else 0.0)
             text = f"sleeps, until {span(at - now.wall)} from now" if at > now.wall else "has slept, and goes on now"
             yield Reason(kind=ReasonKind.SCHEDULED_TIME, text=text, at=at)
+        elif run.job_id == EVENT:
+            name = run.id.rpartition("@event.")[2].rpartition(".")[0]
+            text = f"waits for the event {name!r}; send it with: interlock event {run.parent} {name}"
+            yield Reason(kind=ReasonKind.STEPS, text=text, since=run.started_at, at=run.deadline_at)
         return
     if flow.is_code and run.closing is None:
         yield from explain_turn(state, run)

@@ -6,16 +6,19 @@ from typing import Any
 import msgspec
 
 from interlock.core.transition import Pass
+from interlock.core.workflows.events import send_event, wait_for_event
 from interlock.core.workflows.flow import BUILT_IN, MOST_VARIANTS, Flow, Flows
 from interlock.core.workflows.steps import StepOptions, make_ended, run_group, run_job, sleep, sleep_until
 from interlock.core.workflows.values import NoValue, Scope
 from interlock.error import InterlockError
 from interlock.fields.field_types import FieldPath, Span
+from interlock.fields.payload import encode_result
 from interlock.model.job import Job
 from interlock.model.schedule.schedule import instant
 from interlock.model.state import State
-from interlock.model.workflow import MOST_ITEMS, SLEEP, WorkflowStep
+from interlock.model.workflow import EVENT, MOST_ITEMS, SEND, SLEEP, WorkflowStep
 
+_BUILT_IN = {"event": EVENT, "send": SEND}
 _EVERY_SPAN = Span()
 
 
@@ -30,6 +33,11 @@ def start(p: Pass, flow: Flow, step: WorkflowStep, scope: Scope) -> None:
             sleep(p, flow, step.id, delay, options)
         elif step.until is not None:
             sleep_until(p, flow, step.id, instant(scope.fill(step.until, "until"), "until"), options)
+        elif step.event is not None:
+            wait_for_event(p, flow, step.id, step.event, options)
+        elif step.send is not None:
+            to, value = scope.fill(step.send.to, "send.to"), scope.fill(step.send.value, "send.value")
+            send_event(p, flow, step.id, str(to), step.send.name, encode_result(value))
         elif step.for_each is not None:
             job_for(p, flow, step)
             run_group(p, flow, step.id, step, _arguments(step, scope), StepOptions(step.timeout))
@@ -70,7 +78,7 @@ def _arguments(step: WorkflowStep, scope: Scope) -> Iterator[dict[str, Any]]:
 def _named_job(p: Pass, flow: Flow, step: WorkflowStep) -> Job:
     """Return the job that the run of a step names if it does not begin."""
     try:
-        return BUILT_IN[SLEEP] if step.waits else job_for(p, flow, step)
+        return BUILT_IN[_BUILT_IN.get(step.kind, SLEEP)] if step.is_built_in else job_for(p, flow, step)
     except InterlockError:
         return Job(id=step.job or step.workflow or step.id)
 

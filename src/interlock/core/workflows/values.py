@@ -44,7 +44,7 @@ class Scope:
     """The values that the expressions of a workflow see now."""
 
     def __init__(self, flow: Flow) -> None:
-        self._flow = flow
+        self._flow, self._ends = flow, flow.ends
         self._decoded: dict[str, Any] = {}
         self.item: dict[str, Any] = {}  # `item` and `index`, for one item of a group
 
@@ -65,7 +65,7 @@ class Scope:
         if name == "input":
             return self._read(INPUT)
         if name == "steps":
-            named = (step for step in steps_in(expression) if step in self._flow.ended)
+            named = (step for step in steps_in(expression) if step in self._ends)
             return {step: {value: self._of_step(step, value) for value in STEP_VALUES} for step in named}
         if name == "run":
             return {"id": self._flow.run.id, "tenant": self._flow.run.tenant}
@@ -75,7 +75,7 @@ class Scope:
         value: Any
         rest = path[1:]
         if path[0] == "steps":
-            if len(path) < 3 or path[1] not in self._flow.ended or path[2] not in STEP_VALUES:
+            if len(path) < 3 or path[1] not in self._ends or path[2] not in STEP_VALUES:
                 raise NoValue(f"${{{expression}}} has no value: use steps.STEP.result, .state or .error")
             value, rest = self._of_step(str(path[1]), str(path[2])), path[3:]
         elif path[0] in ROOTS and path[0] != "result":
@@ -85,7 +85,7 @@ class Scope:
         return _walked(value, rest, expression)
 
     def _of_step(self, name: str, value: str) -> Any:
-        end = self._flow.ended[name]
+        end = self._ends[name]
         if value == "result":
             return self._read(name)
         return str(end.state) if value == "state" else end.error or None
@@ -93,12 +93,12 @@ class Scope:
     def _read(self, name: str) -> Any:
         if name not in self._decoded:
             flow = self._flow
-            found = flow.read.get(name)
+            found = flow.read.get(flow.waits.get(name, name))
             if found is None and name == INPUT:
                 found = flow.run.payload
             elif found is None:
-                found = flow.ended[name].result
-            if found is None and (name == INPUT or flow.ended[name].is_stored):
+                found = self._ends[name].result
+            if found is None and (name == INPUT or self._ends[name].is_stored):
                 raise UnreadValue
             self._decoded[name] = None if found is None else from_json(msgspec.json.decode(found))
         return self._decoded[name]

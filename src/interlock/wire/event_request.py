@@ -1,0 +1,27 @@
+"""The request that sends an event to a workflow."""
+
+from typing import ClassVar
+
+from interlock.model.access import Permission
+from interlock.wire.request import ChangeRequest, StateReport
+
+
+class SendEvent(ChangeRequest[StateReport], frozen=True):
+    """Send an event to a run of a workflow: by its id, or by workflow, tenant and idempotency key."""
+
+    name: str
+    value: bytes  # JSON
+    run_id: str = ""
+    workflow: str = ""
+    tenant: str = "default"
+    key: str = ""  # of the run
+    start: bytes | None = None  # payload to start the workflow with if no run has the key; None not to start it
+    own_key: str = ""  # makes the event safe to repeat
+    actor: str = ""
+    parent: str = ""  # claim of the attempt whose code sends it
+
+    permission: ClassVar = Permission.SUBMIT
+
+    @property
+    def repeatable(self) -> bool:
+        return bool(self.own_key)
