@@ -40,9 +40,9 @@ async def test_the_record_of_a_workflow_is_its_ended_steps(store: AnyStore) -> N
     found = (await store.look_up(Lookup(steps=["f", "gone"]))).steps
     assert found == {
         "f": [
-            EndedStep("f@a", State.SUCCEEDED, b"1", True, "", False),
-            EndedStep("f@b", State.SUCCEEDED, None, True, "", False),
-            EndedStep("f@c", State.FAILED, None, False, "boom", False),
+            EndedStep("f@a", State.SUCCEEDED, b"1", True, "", False, 1001.0),
+            EndedStep("f@b", State.SUCCEEDED, None, True, "", False, 1001.0),
+            EndedStep("f@c", State.FAILED, None, False, "boom", False, 1001.0),
         ],
         "gone": [],
     }
