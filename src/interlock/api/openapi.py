@@ -49,7 +49,9 @@ def document(secured: bool) -> dict[str, Any]:
     _, schemas = msgspec.json.schema_components(
         [ProblemDetails, *named, *EVENT_NAMES, *queries], ref_template=REFERENCE
     )
-    schemas = _as_in_json(schemas) | job_schemas()
+    of_jobs = job_schemas()
+    assert not schemas.keys() & of_jobs.keys() - {"JobsBody"}, "a body has the name of a part of a job"
+    schemas = _as_in_json(schemas) | of_jobs
     schemas["State"]["enum"] = list(POSSIBLE)
     paths: dict[str, dict[str, Any]] = defaultdict(dict)
     for operation in OPERATIONS:

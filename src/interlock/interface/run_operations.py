@@ -195,7 +195,7 @@ class RetryRun(GatewayRequest[ActedOn], frozen=True):
         "retry",
         "POST /runs/{run_id}/retry",
         raises=(e.RunNotEnded, e.QueueFull, e.TenantLimit, e.UnknownJob),
-        body="RetryBody",
+        body="RetryRunBody",
         body_required=False,
         key=Key("Makes the request safe to repeat: the same key for the same run finds the same new run."),
         status=201,
