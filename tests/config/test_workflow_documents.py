@@ -50,6 +50,17 @@ deadline: 1d
         ("- {id: a, job: work}\n- {id: a, job: work}", ":9: steps[1].id: 'a' is the id of steps[0] too"),
         ("- {id: 'a@b', job: work}", ":8: steps[0].id: 'a@b' is not a name of letters"),
         ("- {id: a, job: work, sleep: 1s}", ":8: steps[0]: "),
+        ("- {id: a, approve: ''}", ":8: steps[0].approve.question: '' is not a text of 1 to 500 characters"),
+        ("- {id: a, approve: {data: 1}}", ":8: steps[0].approve.question: missing, but required"),
+        ("- {id: a, approve: {question: q, by: ann}}", ":8: steps[0].approve.by: unknown field"),
+        ("- {id: a, approve: q, lane: main}", ":8: steps[0].lane: a step with approve has none"),
+        ("- {id: a, approve: q, retry: {max_retries: 1}}", ":8: steps[0].retry: a step with approve has none"),
+        ("- {id: a, approve: q, timeout: 0s}", ":8: steps[0].timeout: "),
+        (
+            "- {id: a, approve: 'Pay ${steps.b.result}?'}",
+            ":8: steps[0].approve.question: ${steps.b.result}: 'b' is not",
+        ),
+        ("- {id: a, approve: {question: q, data: '${x}'}}", ":8: steps[0].approve.data: ${x} begins with none of"),
         ("- {id: a, job: work, needs: [b]}", ":8: steps[0].needs[0]: 'b' is not a step"),
         (
             "- {id: a, job: work, needs: [b]}\n- {id: b, job: work, needs: [a]}",
@@ -71,7 +82,7 @@ deadline: 1d
         ("- {id: a, sleep: soon}", ":8: steps[0].sleep: 'soon' is not a duration"),
         ("- {id: a, sleep: 1s, retry: {max_retries: 2}}", ":8: steps[0].retry: a step with sleep has none"),
         ("- {id: a, job: work}\nretry: {max_retries: 2}", ":9: retry: unknown field"),
-        ("- {id: a, job: work, approve: yes}", ":8: steps[0].approve: unknown field"),
+        ("- {id: a, job: work, parallel: yes}", ":8: steps[0].parallel: unknown field"),
         ("- {id: a, job: work, compensate: wrk}", ":8: steps[0].compensate.job: 'wrk' is not declared; did you mean"),
         ("- {id: a, sleep: 1s, compensate: work}", ":8: steps[0].compensate: a step with sleep has none"),
         (

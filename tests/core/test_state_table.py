@@ -20,7 +20,7 @@ from tests.core.machine import Machine
 
 CONTRACT = {
     "prerun": "pending skipped cancelled failed",
-    "pending": "approval_required condition_pending scheduled denied cancelled failed timeout",
+    "pending": "approval_required condition_pending scheduled under_way denied cancelled failed timeout",
     "approval_required": "pending denied cancelled timeout",
     "condition_pending": "condition_running cancelled failed timeout",
     "condition_running": "action_pending scheduled cancelled failed timeout",

@@ -10,6 +10,8 @@ from interlock.config.sources import load
 from interlock.model.state import State
 from interlock.model.workflow import MOST_ITEMS, MOST_LEVELS, MOST_STEPS, WorkflowStep
 from tests.docs.blocks import ROOT, of_language
+from tests.docs.test_approvals import TOKENS
+from tests.helpers.processes import wait_until
 from tests.helpers.server import Server, interlock
 
 WORKFLOWS = "docs/workflows.md"
@@ -42,6 +44,32 @@ def test_the_commands_of_the_document(folder: Path) -> None:
     steps = [line.split("\t")[1].partition("@")[2] for line in printed[1].splitlines() if line.startswith("step\t")]
     assert steps == ["probe", "encode", "encode.0", "encode.1", "encode.2", "join"]
     assert len(printed[2].splitlines()) == 7
+
+
+@pytest.mark.behaviour("WFL-1", "POL-8")
+def test_the_question_of_a_workflow(folder: Path) -> None:
+    """It is listed, shown, approved and rejected by the commands for approvals."""
+    settings = of_language("docs/approvals.md", "yaml")[1].text.replace("app: jobs:app\n", "")
+    (folder / "interlock.yaml").write_text(settings)
+    block = next(block for block in of_language(WORKFLOWS, "yaml") if "approve:" in block.text)
+    (folder / "payout.yaml").write_text(block.text)
+    server = Server(folder, str(folder / "payout.yaml"), "--http", "127.0.0.1:0", target=None)
+    server.extra = TOKENS
+    with server:
+        shop = server.http.with_token(TOKENS["SHOP_TOKEN"])
+        asked = [shop.submit("payout", {"cents": 5, "to": "ann"}) for _ in range(2)]
+        access = {"INTERLOCK_URL": server.url, "INTERLOCK_TOKEN": TOKENS["ANN_TOKEN"]}
+        steps = [f"{run_id}@allow" for run_id in asked]
+        with il.Client(server.url, token=TOKENS["ANN_TOKEN"]) as client:
+            wait_until(lambda: len(list(client.approvals())) == 2, "both questions")
+            assert client.approval(steps[0]).payload == {"question": "Pay 5 cents?", "data": {"to": "ann"}}
+        listed = interlock(folder, "approvals", **access).stdout.splitlines()
+        assert {line.split("\t")[0] for line in listed} == set(steps)
+        done = interlock(folder, "approve", steps[0], "--reason", "fine", "--yes", **access)
+        assert "Pay 5 cents?" in done.stderr, done
+        interlock(folder, "reject", steps[1], "--reason", "no", **access)
+        ends = [shop.ended(run_id) for run_id in asked]
+        assert [(end["state"], end["result"]) for end in ends] == [("succeeded", "ann"), ("denied", None)]
 
 
 @pytest.mark.behaviour("WFL-2")

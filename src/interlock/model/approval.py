@@ -1,5 +1,6 @@
 """Views of verdicts, and of the answers of approvers."""
 
+from datetime import datetime
 from typing import Annotated, Any
 
 import msgspec
@@ -10,8 +11,10 @@ from interlock.model.facets import Allowed, Approval, Judged
 from interlock.model.policy.verdict import Ruling
 
 Why = Annotated[str, doc("Reason that the rule gives.")]
-RuleId = Annotated[str, doc("Rule that decided; empty for the default, a list or a filter.")]
-Digest = Annotated[str, doc("Digest of the policy.")]
+RuleId = Annotated[
+    str, doc("Rule that decided; empty for the default, a list or a filter, and for a step of a workflow that asks.")
+]
+Digest = Annotated[str, doc("Digest of the policy; empty for a step of a workflow that asks.")]
 
 
 class AnswerInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,6 +24,14 @@ class AnswerInfo(msgspec.Struct, frozen=True, kw_only=True):
     by: Annotated[str, doc("Who answered.")]
     at: Annotated[Time, doc("Time of the answer.")]
     reason: Annotated[str, doc("Reason that the approver gave.")]
+
+
+class Approved(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of a step of a workflow that somebody has approved."""
+
+    by: str
+    at: datetime
+    reason: str = ""
 
 
 class VerdictInfo(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,11 +20,14 @@ MOST_LEVELS = 16
 STEP_NAME = r"[A-Za-z_][A-Za-z0-9_]{0,63}"
 STEP_WORD = kinds.Word(STEP_NAME, "a name of letters, digits and '_', up to 64 long")
 BUILT_IN = "interlock."  # prefix of the ids of built-in jobs
-SLEEP, GROUP, EVENT, SEND, ROUND, TAKEN_OVER = (
-    BUILT_IN + name for name in ("sleep", "group", "event", "send", "round", "taken_over")
+SLEEP, GROUP, APPROVAL, EVENT, SEND, ROUND, TAKEN_OVER = (
+    BUILT_IN + name for name in ("sleep", "group", "approval", "event", "send", "round", "taken_over")
 )
-_KINDS = ("job", "run", "workflow", "sleep", "until", "event", "send")
-_WITHOUT_JOB = ("sleep", "until", "event", "send")
+APPROVAL_TIMEOUT = 86_400.0  # seconds for which a step waits for an answer unless it says something else
+LONGEST_QUESTION = 500
+QUESTION = kinds.Text(rf"(?s).{{1,{LONGEST_QUESTION}}}", f"a text of 1 to {LONGEST_QUESTION} characters")
+_KINDS = ("job", "run", "workflow", "sleep", "until", "approve", "event", "send")
+_WITHOUT_JOB = ("sleep", "until", "approve", "event", "send")
 
 
 class Then(StrEnum):
@@ -76,6 +79,13 @@ class Compensate(Checked, frozen=True, kw_only=True, omit_defaults=True, rename=
     deadline: Annotated[float | None, doc("Time within which it must end."), kinds.POSITIVE_SPAN] = None
 
 
+class Approve(Checked, frozen=True, kw_only=True, omit_defaults=True):
+    """A question to a person."""
+
+    question: Annotated[str, doc("Question; `${…}` stands for a value."), Template(QUESTION)]
+    data: Annotated[Any, doc("What the approver must know to answer it."), Template()] = None
+
+
 class Send(Checked, frozen=True, kw_only=True, omit_defaults=True):
     """An event for another workflow."""
 
@@ -99,7 +109,8 @@ class NestedWords(Nested):
 
 
 class WorkflowStep(Checked, frozen=True, kw_only=True, omit_defaults=True, rename={"with_": "with", "if_": "if"}):
-    """A step of a workflow: exactly one of `job`, `run`, `workflow`, `sleep`, `until`, `event` and `send`."""
+    """A step of a workflow: exactly one of `job`, `run`, `workflow`, `sleep`, `until`, `approve`,
+    `event` and `send`."""
 
     one_of: ClassVar[tuple[str, ...]] = _KINDS
 
@@ -112,6 +123,11 @@ class WorkflowStep(Checked, frozen=True, kw_only=True, omit_defaults=True, renam
     ] = None
     until: Annotated[
         float | str | None, doc("Instant to wait for."), Template(_When(), "a time, or one expression in `${…}`")
+    ] = None
+    approve: Annotated[
+        Approve | None,
+        doc("Question that a person must approve; the result says who did."),
+        Nested(Approve, text_for="question"),
     ] = None
     event: Annotated[str | None, doc("Event to wait for; its value is the result."), STEP_WORD] = None
     send: Annotated[Send | None, doc("Event to send to another workflow."), Nested(Send)] = None
@@ -133,7 +149,11 @@ class WorkflowStep(Checked, frozen=True, kw_only=True, omit_defaults=True, renam
     ] = None
     max_parallel: Annotated[int, doc("Items that run at once."), kinds.Whole(1, MOST_ITEMS)] = 100
     retry: Annotated[Retry | None, doc("Retries of the step, instead of those of its job.")] = None
-    timeout: Annotated[float | None, doc("Time within which the step must end."), kinds.POSITIVE_SPAN] = None
+    timeout: Annotated[
+        float | None,
+        doc("Time within which the step must end; 24 h for an approval unless given."),
+        kinds.POSITIVE_SPAN,
+    ] = None
     lane: Annotated[str | None, doc("Lane of the step, instead of that of its job."), kinds.WORD] = None
     on_error: Annotated[
         OnError,
@@ -162,6 +182,9 @@ class WorkflowStep(Checked, frozen=True, kw_only=True, omit_defaults=True, renam
         """Yield its expressions, each with the path of its field."""
         for name in ("if_", "for_each", "sleep", "until", "with_"):
             yield from expressions(getattr(self, name), name.rstrip("_"))
+        if self.approve is not None:
+            yield from expressions(self.approve.question, "approve.question")
+            yield from expressions(self.approve.data, "approve.data")
         if self.send is not None:
             yield from expressions(self.send.to, "send.to")
             yield from expressions(self.send.value, "send.value")

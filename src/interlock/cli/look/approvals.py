@@ -66,7 +66,7 @@ def _with_payloads(client: Client, approvals: list[ApprovalInfo]) -> list[Approv
 
 def facts(one: ApprovalDetail, now: float) -> Iterator[str]:
     """Yield what an approver must know, a line for each fact."""
-    rule = f"{one.rule or 'the default'} (policy {one.policy})"
+    rule = f"{one.rule or 'the default'} (policy {one.policy})" if one.policy else ""  # a workflow asks by itself
     by = ", ".join(one.submitters) or one.created_by
     pairs = (
         ("run", one.run_id), ("payload", json_text(one.payload)), ("job", one.job_id), ("topic", one.topic),
@@ -96,7 +96,8 @@ def verdict_facts(verdict: VerdictInfo | None, when: Callable[[float | None], st
         return
     source = f"rule {verdict.rule}" if verdict.rule else "the default"
     reason = f": {verdict.reason}" if verdict.reason else ""
-    yield "verdict", f"{verdict.decision} by {source} of policy {verdict.policy}{reason}"
+    by = f"{source} of policy {verdict.policy}" if verdict.policy else "its workflow"
+    yield "verdict", f"{verdict.decision} by {by}{reason}"
     if verdict.limits:
         yield "limits", ", ".join(f"{name} {_limit(name, value)}" for name, value in verdict.limits.items())
     if (answer := verdict.answer) is not None:

@@ -15,10 +15,12 @@ from interlock.fields.duration import span
 from interlock.model.access import OWNER
 from interlock.model.audit import AuditKind
 from interlock.model.facets import Approval, Judged, seen
+from interlock.model.failure import Outcome
 from interlock.model.job import Job
 from interlock.model.policy.verdict import PolicyRequest, Ruling
 from interlock.model.run import Run
 from interlock.model.state import State
+from interlock.model.workflow import APPROVAL
 from interlock.policy.policy import request_hash
 from interlock.wire.approval_request import Resolve
 from interlock.wire.request import StateReport
@@ -33,16 +35,24 @@ def ask_approval(p: Pass, run: Run, request: PolicyRequest, judged: Judged) -> b
         p.set_facet(run, policy=judged)
         p.cleared_because[run.id] = f"approved by {given.by}"
         return True
-    timeout = p.state.limits.approval_timeout
-    run.due_at = p.now + timeout
-    p.set_facet(run, policy=replace(judged, approval=Approval(asked, p.now, run.due_at)))
+    approval = Approval(asked, p.now, p.now + p.state.limits.approval_timeout)
     p.count("verdicts_total", request.topic, Ruling.ASK)
-    p.move(run, State.APPROVAL_REQUIRED, f"rule {judged.rule}: {judged.reason}"[:LONGEST_REASON])
+    ask(p, run, replace(judged, approval=approval), f"rule {judged.rule}: {judged.reason}")
+    return False
+
+
+def ask(p: Pass, run: Run, judged: Judged, why: str) -> None:
+    """Let a run wait for the answer of a person."""
+    approval = judged.approval
+    assert approval is not None
+    run.due_at = approval.expires_at
+    p.set_facet(run, policy=judged)
+    p.move(run, State.APPROVAL_REQUIRED, why[:LONGEST_REASON])
     p.state.of(Judging).awaiting_approval[run.id] = run
-    p.state.set_span(p.elapsed + timeout, run, WAIT)
+    p.state.set_span(p.elapsed + approval.expires_at - p.now, run, WAIT)
     let_others_pass(p, run)
-    p.audit(AuditKind.VERDICT, run.created_by, run.tenant, run.id, job=run.job_id, decision=Ruling.ASK,
-            rule=judged.rule, reason=judged.reason, policy=judged.policy, request=asked)  # fmt: skip
+    p.audit(AuditKind.VERDICT, run.created_by, run.tenant, run.id, job=run.job_id, decision=judged.ruling,
+            rule=judged.rule, reason=judged.reason, policy=judged.policy, request=approval.request)  # fmt: skip
     policy = p.state.of(Judging).policy
     actions = () if policy is None else policy.document.on_approval_required
     for index, action in enumerate(actions):
@@ -50,7 +60,6 @@ def ask_approval(p: Pass, run: Run, request: PolicyRequest, judged: Judged) -> b
             notify(p, run, action, "approval_required", index)
         except ActionFailed as error:
             note_failure(p, run, action, "approval_required", error)
-    return False
 
 
 def resolve(p: Pass, origin: str, command: Resolve) -> None:
@@ -89,9 +98,14 @@ def resolve(p: Pass, origin: str, command: Resolve) -> None:
 
 
 def expire(p: Pass, run: Run) -> None:
-    """Deny a run that nobody has approved in time."""
+    """Deny a run that nobody has approved in time. The time of a step that asks is over."""
     p.audit(AuditKind.APPROVAL_EXPIRED, "scheduler", run.tenant, run.id, job=run.job_id)
-    deny(p, run, f"nobody approved it within {span(p.state.limits.approval_timeout)}")
+    reason = f"nobody approved it within {span(longest_wait(run))}"
+    if run.job_id != APPROVAL:
+        deny(p, run, reason)
+        return
+    run.error, run.due_at, run.outcome = reason, None, Outcome.TIMEOUT
+    p.move(run, State.TIMEOUT, reason)
 
 
 def deny(p: Pass, run: Run, reason: str, actor: str = "scheduler") -> None:
@@ -99,7 +113,7 @@ def deny(p: Pass, run: Run, reason: str, actor: str = "scheduler") -> None:
     p.move(run, State.DENIED, reason[:LONGEST_REASON], actor)
 
 
-def longest_wait(run: Run, job: Job) -> float:
+def longest_wait(run: Run, job: Job | None = None) -> float:
     approval = None if run.judged is None else run.judged.approval
     return inf if approval is None else approval.expires_at - approval.asked_at
 

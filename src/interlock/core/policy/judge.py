@@ -38,6 +38,7 @@ from interlock.model.labels import BYPASSED
 from interlock.model.policy.verdict import STRICTNESS, PolicyRequest, Ruling, RunLimits, Verdict
 from interlock.model.run import Now, Run
 from interlock.model.state import GUARDED, State
+from interlock.model.workflow import APPROVAL
 from interlock.policy.expression import Meter
 from interlock.policy.policy import Policy
 from interlock.policy.velocity import Windows
@@ -331,7 +332,7 @@ def _note_digest(p: Pass, digest: str, actor: str) -> None:
         if name.startswith(POLICY_LIMIT):
             gate.let_try(state, len(state.runs))  # its limit may have risen
     for run in list(state.runs.values()):
-        if run.state is State.APPROVAL_REQUIRED:
+        if run.state is State.APPROVAL_REQUIRED and run.job_id != APPROVAL:
             run.due_at = None
             p.move(run, State.PENDING, CHANGED)
         elif run.state is State.SCHEDULED and not _stays_allowed(p, run):
@@ -382,7 +383,8 @@ def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
     judged, kind = run.judged, ReasonKind.POLICY
     if run.state is State.APPROVAL_REQUIRED and judged is not None and run.due_at is not None:
         at = run.due_at + state.jump(now)
-        text = f"waits for an approval (rule {judged.rule}: {judged.reason}), for {span(at - now.wall)} more"
+        asks = judged.reason if run.job_id == APPROVAL else f"rule {judged.rule}: {judged.reason}"
+        text = f"waits for an approval ({asks}), for {span(at - now.wall)} more"
         yield Reason(kind=ReasonKind.APPROVAL, text=text, name=judged.rule, since=run.changed_at, at=at)
     elif run.state is State.PENDING and judged is not None and judged.waits and run.due_at is not None:
         why = f"is throttled by rule {judged.rule}" if judged.ruling is Ruling.THROTTLE else f"waits: {judged.reason}"

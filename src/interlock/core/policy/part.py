@@ -2,7 +2,7 @@
 
 from interlock.core.facts import needs_run
 from interlock.core.part import Part, Wait, always, leaves
-from interlock.core.policy import approvals, judge
+from interlock.core.policy import approvals, judge, questions
 from interlock.core.policy.judge_state import Judging, is_judged
 from interlock.model.state import TERMINAL, State
 from interlock.wire.approval_request import Resolve
@@ -15,7 +15,7 @@ POLICY = Part(
     handlers={PolicyMoved: judge.policy_moved, Resolve: approvals.resolve},
     needs={Resolve: needs_run},
     appliers={ReadPayload: judge.payload_read, CheckPolicy: judge.policy_answered},
-    stages=(judge.judge,),
+    stages=(questions.ask_for_workflow, judge.judge),
     on=(
         (leaves(State.APPROVAL_REQUIRED), approvals.stop_waiting),
         (leaves(State.PENDING, to=TERMINAL), judge.stop_waiting),

@@ -10,7 +10,7 @@ from interlock.model.facets import Facets, StepFacet
 from interlock.model.job import Job
 from interlock.model.run import COMPENSATION, Run
 from interlock.model.state import State
-from interlock.model.workflow import EVENT, GROUP, ROUND, SEND, SLEEP, TAKEN_OVER, WorkflowStep
+from interlock.model.workflow import APPROVAL, EVENT, GROUP, ROUND, SEND, SLEEP, TAKEN_OVER, WorkflowStep
 from interlock.wire.event_request import SendEvent
 
 SMALL_RESULT = 256  # bytes of a result that is kept in memory
@@ -19,7 +19,7 @@ MOST_VARIANTS = 10_000
 UNDO = COMPENSATION[1:]  # prefix of the names of compensations
 ROUND_MARK = re.compile("r[0-9]+")  # name of the step that has the arguments of a round
 DONE = frozenset({State.SUCCEEDED, State.SKIPPED})
-BUILT_IN = {job_id: Job(id=job_id) for job_id in (SLEEP, GROUP, EVENT, SEND, ROUND, TAKEN_OVER)}
+BUILT_IN = {job_id: Job(id=job_id) for job_id in (SLEEP, GROUP, APPROVAL, EVENT, SEND, ROUND, TAKEN_OVER)}
 
 
 class StepEnd(msgspec.Struct, frozen=True, gc=False):

@@ -8,7 +8,7 @@ import msgspec
 from interlock.core.transition import Pass
 from interlock.core.workflows.events import send_event, wait_for_event
 from interlock.core.workflows.flow import BUILT_IN, MOST_VARIANTS, Flow, Flows
-from interlock.core.workflows.steps import StepOptions, make_ended, run_group, run_job, sleep, sleep_until
+from interlock.core.workflows.steps import StepOptions, ask_person, make_ended, run_group, run_job, sleep, sleep_until
 from interlock.core.workflows.values import NoValue, Scope
 from interlock.error import InterlockError
 from interlock.fields.field_types import FieldPath, Span
@@ -16,9 +16,9 @@ from interlock.fields.payload import encode_result
 from interlock.model.job import Job
 from interlock.model.schedule.schedule import instant
 from interlock.model.state import State
-from interlock.model.workflow import EVENT, MOST_ITEMS, SEND, SLEEP, WorkflowStep
+from interlock.model.workflow import APPROVAL, EVENT, MOST_ITEMS, SEND, SLEEP, WorkflowStep
 
-_BUILT_IN = {"event": EVENT, "send": SEND}
+_BUILT_IN = {"approve": APPROVAL, "event": EVENT, "send": SEND}
 _EVERY_SPAN = Span()
 
 
@@ -33,6 +33,11 @@ def start(p: Pass, flow: Flow, step: WorkflowStep, scope: Scope) -> None:
             sleep(p, flow, step.id, delay, options)
         elif step.until is not None:
             sleep_until(p, flow, step.id, instant(scope.fill(step.until, "until"), "until"), options)
+        elif step.approve is not None:
+            question, data = (
+                scope.fill(getattr(step.approve, name), f"approve.{name}") for name in ("question", "data")
+            )
+            ask_person(p, flow, step.id, question, data, step.timeout)
         elif step.event is not None:
             wait_for_event(p, flow, step.id, step.event, options)
         elif step.send is not None:

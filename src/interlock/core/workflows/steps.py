@@ -14,14 +14,16 @@ from interlock.core.transition import Pass
 from interlock.core.workflows.flow import BUILT_IN, Flow, Flows
 from interlock.error import Forbidden, PayloadTooLarge, TooMany
 from interlock.fields import payload
+from interlock.fields.field_types import FieldPath
 from interlock.fields.secret import Secret
-from interlock.model.facets import Facets, StepFacet
+from interlock.model.facets import Approval, Facets, Judged, StepFacet
 from interlock.model.failure import Outcome
 from interlock.model.job import Job, Priority
 from interlock.model.lane import MAIN
+from interlock.model.policy.verdict import Ruling
 from interlock.model.run import Run, name_of_run
 from interlock.model.state import PENDING, State
-from interlock.model.workflow import GROUP, MOST_ITEMS, SLEEP, Undo, WorkflowStep
+from interlock.model.workflow import APPROVAL, APPROVAL_TIMEOUT, GROUP, MOST_ITEMS, QUESTION, SLEEP, Undo, WorkflowStep
 
 
 class StepOptions(msgspec.Struct, frozen=True):
@@ -71,6 +73,16 @@ def sleep_until(p: Pass, flow: Flow, name: str, due_at: float, options: StepOpti
     run = new_step(p, flow, name, BUILT_IN[SLEEP], payload.EMPTY, State.UNDER_WAY, "sleeps", options)
     run.due_at = due_at
     p.state.set_timer(due_at, run)
+    return run
+
+
+def ask_person(p: Pass, flow: Flow, name: str, question: Any, data: Any, timeout: float | None = None) -> Run:
+    """Ask whether a workflow may go on; raise `InterlockError`. The entry asks for the approval."""
+    QUESTION.check(question, FieldPath("approve.question"))
+    content = payload.encode({"question": question, "data": data}, "approve.data")
+    run = new_step(p, flow, name, BUILT_IN[APPROVAL], content, PENDING, "step", NO_OPTIONS)
+    asked = Approval("", p.now, p.now + (APPROVAL_TIMEOUT if timeout is None else timeout))
+    p.set_facet(run, policy=Judged(Ruling.ASK, reason=question, approval=asked))
     return run
 
 
