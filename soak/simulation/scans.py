@@ -64,7 +64,7 @@ class SimulatedPipe(ScanPipe):
     def __init__(self, loop: VirtualLoop, rng: Random, scans: "Scans", until: float, is_silent: bool = False) -> None:
         super().__init__(None, ())
         self._loop, self._rng, self._scans, self._until = loop, rng, scans, until
-        self._is_ready = not is_silent
+        self.is_ready = not is_silent
 
     async def scan(self, policy: OutputPolicy, results: Mapping[str, bytes]) -> dict[str, Scanned]:
         is_late = self._loop.time() < self._until and self._rng.random() < 0.05

@@ -39,6 +39,13 @@ id: invoices.monthly
 schedule: {cron: "30 6 1 * *"}
 run: {process: ["true"]}
 ---
+kind: Workflow
+id: media
+steps:
+- {id: probe, run: {process: ["true"]}}
+- {id: rest, sleep: 10m}
+- {id: join, run: {process: ["true"]}}
+---
 kind: Tenant
 id: acme
 max_running: 5
@@ -96,6 +103,8 @@ def _work(client: il.Client) -> dict[str, str]:
         waiting = client.submit("payment", {"to": "ada", "cents": cents})
     for number in range(3):
         client.submit("report.nightly", {"day": f"2026-02-0{number}"}, session="reports", tenant="acme")
+    media = client.submit("media")
+    wait_until(lambda: any(step.id.endswith("@rest") for step in client.steps(media.id)), "a workflow rests")
     wait_until(lambda: len(list(client.approvals())) == 2, "the payments wait for a person")
     failed = next(run.id for run in client.runs(job="import.csv"))
     return {"synced": synced, "failed": failed, "waiting": waiting.id}

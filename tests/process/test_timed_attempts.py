@@ -154,4 +154,4 @@ async def test_the_end_of_one_that_has_told_of_its_start_by_what_it_logs_is_told
         await until(lambda: len(script.beats(before)) >= 3, "nobody looks for its end any more")
         tell_to_go(folder, "logs-more")
         await told(script, "Finished", "logs")
-        assert script.of("logs")[:2] == ["Started", "LogLine"]
+        assert script.of("logs")[:2] == ["Started", "LogMessage"]

@@ -62,7 +62,7 @@ class Undo(msgspec.Struct, frozen=True, omit_defaults=True):
     job: str
     arguments: dict[str, Any] | None = None  # templates of `input` and `result`; by default all of both, by name
     labels: dict[str, str] | None = None
-    deadline: float | None = None
+    timeout: float | None = None  # seconds within which it must end
     capabilities: tuple[str, ...] = ()  # of the step: its compensation has no others
 
 

@@ -93,7 +93,7 @@ def _undo(p: Pass, flow: Flow, step: Run) -> None:
 def _options(flow: Flow, name: str, job: Job, undo: Undo) -> StepOptions:
     parts = (flow.run.job_id, flow.run.id, job.policy_topic, ",".join(job.capabilities), name)
     return StepOptions(
-        timeout=undo.deadline,
+        timeout=undo.timeout,
         key=hashlib.sha256("|".join(parts).encode()).hexdigest(),
         priority=Priority.CRITICAL,
         labels={**(undo.labels or {}), **dict(zip(SAGA_LABELS, ("true", "true", flow.run.job_id), strict=True))},
