@@ -21,6 +21,7 @@ from interlock.core.workflows.turn_table import Turns
 from interlock.model.explanation import ReasonKind
 from interlock.model.state import State
 from interlock.model.workflow_record import WorkflowRecord
+from interlock.wire.command import Answered
 from interlock.wire.message import Finished, Stop
 from tests.core.code_flows import CodeMachine
 
@@ -631,3 +632,50 @@ def test_a_record_is_json_that_can_be_read_again() -> None:
         ("work", State.SUCCEEDED, b'{"a":[1]}')
     ]
     assert (record.workflow, record.run_id, record.round, record.seen) == ("flow", run_id, 1, 0)
+
+
+async def three_at_once(tools: Tools, ctx: il.WorkflowContext, value: Any) -> Any:
+    await ctx.run(tools.work.call(0), name="first")
+    await ctx.run(tools.work.call(0), name="second")
+    winner, _ = await ctx.first(ctx.run(tools.work.call(1), name="a"), ctx.run(tools.work.call(2), name="b"))
+    await ctx.run(tools.work.call(3), name="after")
+    return winner
+
+
+@pytest.mark.behaviour("WFL-1", "WFL-9")
+def test_a_step_that_ends_before_the_record_is_read_again_completes_after_the_others() -> None:
+    machine = CodeMachine(Tools(three_at_once).app)
+    run_id = machine.begin()
+    machine.turn(run_id)
+    for name in ("first", "second"):
+        machine.done(f"{run_id}@{name}", 0)
+        machine.turn(run_id)
+    held = [machine.held(f"{run_id}@{name}") for name in ("a", "b")]
+    machine.holds_answers = True
+    machine.restart()
+    machine.worker_up(held=held)
+    machine.done(f"{run_id}@b", 2)
+    machine.holds_answers = False
+    machine.step()
+    machine.turn(run_id)
+    assert machine.run(run_id).workflow_facet.halt is None
+    machine.restart()
+    machine.worker_up()
+    assert machine.play(run_id) is State.SUCCEEDED
+    assert machine.result_of(run_id) == 1
+
+
+@pytest.mark.behaviour("WFL-9", "OBS-1")
+def test_a_turn_that_has_not_begun_is_explained_as_sent_and_one_without_results_as_reading() -> None:
+    machine = CodeMachine(Tools(two_steps).app)
+    run_id = machine.begin()
+    assert reasons(machine, run_id) == {ReasonKind.SENT: "turn 1 of its function went to worker one and has not begun"}
+    machine.started(run_id)
+    assert list(reasons(machine, run_id)) == [ReasonKind.EXECUTING]
+    machine.turn(run_id)
+    machine.holds_answers = True
+    machine.done(f"{run_id}@work", "x" * 1000)
+    machine.restart()
+    machine.worker_up()
+    machine.step(*[("", Answered(machine.answers))])
+    assert "read from the store" in reasons(machine, run_id)[ReasonKind.STEPS]

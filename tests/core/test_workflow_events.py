@@ -9,6 +9,7 @@ import pytest
 from interlock.core.decisions import Answer, Decisions, Failed
 from interlock.core.effects import PendingEffects
 from interlock.core.explain import explain
+from interlock.core.recovery.sweep import PendingMoves, why_missed
 from interlock.core.step import Command
 from interlock.model.job import Job
 from interlock.model.run import Run
@@ -118,6 +119,22 @@ def test_an_event_that_comes_while_the_record_is_read_waits_for_it() -> None:
     assert machine.result_of(run_id) == [1, 2]
     machine = EventMachine(TWICE)
     assert machine.send(machine.begin(), "e", 1, own_key="k").state is State.SUCCEEDED
+
+
+@pytest.mark.behaviour("WFL-10", "REC-4")
+def test_a_workflow_that_sends_to_one_whose_record_is_read_is_not_missed() -> None:
+    to_other = Send(to="${input.to}", name="e", value=1)
+    machine = EventMachine(TWICE, flow(step("tell", send=to_other), id="errand"))
+    run_id = machine.begin()
+    machine.holds_answers = True
+    machine.restart()
+    errand = machine.submit("errand", msgspec.json.encode({"to": run_id}))
+    machine.advance(1.0)
+    coming = PendingMoves(machine.state, machine.now, slack=0.0, patience=0.0)
+    assert why_missed(coming, machine.run(errand)) is None
+    machine.holds_answers = False
+    machine.step()
+    assert machine.state_of(errand) is State.SUCCEEDED
 
 
 @pytest.mark.behaviour("WFL-10")

@@ -24,6 +24,7 @@ from interlock.core.facts import Facts
 from interlock.core.recovery.rebuild import rebuild
 from interlock.core.state import CoreLimits, SchedulerState
 from interlock.core.step import MACHINE, NO_FACTS, Command, needs, step
+from interlock.core.workflows.flow import Flows
 from interlock.engine import facts, logs
 from interlock.engine.catalog import Catalog
 from interlock.engine.declarations import Declarations
@@ -366,7 +367,7 @@ class Engine:
             self._owner.lose()
         self.present.available = False
         self.present.trouble = _refusal(error)
-        self._refuse(self.inbox.clear(), self.present.trouble)
+        self._refuse([*self.inbox.clear(), *self.state.of(Flows).inbox], self.present.trouble)
         self._sent.clear()
         self.present.peers.drop_workers()
         self.requests.settled()

@@ -151,7 +151,10 @@ def _has_no_step(coming: PendingMoves, run: Run) -> bool:
     if coming.state.of(Turns).waits(run.id):
         return False
     has_step = flow is not None and any(flow.id_of(name) in coming.state.runs for name in flow.live)
-    return not has_step and (run.id, run.seq) not in coming.effects and run.id not in coming.looks
+    if has_step or (run.id, run.seq) in coming.effects or run.id in coming.looks:
+        return False
+    # It may be about to send an event to a workflow whose record is being read.
+    return not any(run.id in other.wakes for other in coming.state.of(Flows).values())
 
 
 def _find_steps(p: Pass, run: Run) -> None:

@@ -6,7 +6,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from interlock.core.transition import Pass
-from interlock.core.workflows.flow import EndedStep, Flow
+from interlock.core.workflows.flow import EndedStep, Flow, Flows
 from interlock.model.facets import GroupJob, StepFacet
 from interlock.model.job import Job
 from interlock.model.run import Run
@@ -18,17 +18,18 @@ def is_code(job: Job) -> bool:
     return job.workflow is not None and job.workflow.is_code
 
 
-def note_completion(p: Pass, flow: Flow, name: str, run: Run) -> bool:
-    """Give a step that has ended its place in the order of completion. The place is stored with the end, so a replay
-    delivers the same order. Return False for a step of an earlier round."""
-    if name not in flow.asked:
-        return False
-    if name not in flow.completed:
-        facet = run.facets and run.facets.step
-        assert isinstance(facet, StepFacet)
-        p.mark(run, step=replace(facet, done=len(flow.completed)))
-        flow.completed.append(name)
-    return True
+def note_completion(p: Pass, run: Run) -> None:
+    """Give a step that ends its place in the order of completion, unless it is of an earlier round. The place is stored
+    with the end, so a replay delivers the same order. It does not count the steps that ended before: after a restart
+    they may not be read yet."""
+    flow = p.state.of(Flows).get(run.parent or "")
+    if flow is None or not flow.is_code or (name := flow.name_of(run.id)) not in flow.asked:
+        return
+    facet = run.step_facet
+    assert facet is not None
+    p.state.numbers.events += 1  # never above the position in the store, because the end of the step has one
+    p.set_facet(run, step=replace(facet, done=p.state.numbers.events))
+    flow.completed[name] = p.state.numbers.events
 
 
 def know_step(flow: Flow, name: str, facet: StepFacet | None) -> bool:
@@ -44,8 +45,7 @@ def sort_steps(flow: Flow, ends: Iterable[EndedStep]) -> None:
     flow.asked = dict(sorted(flow.asked.items(), key=lambda item: item[1]))
     places = {flow.name_of(end.run_id): end.facet.done for end in ends if end.facet is not None}
     known = {name: place for name, place in places.items() if name in flow.asked and place is not None}
-    known.update({name: place for place, name in enumerate(flow.completed)})
-    flow.completed = sorted(known, key=lambda name: known[name])
+    flow.completed = dict(sorted((known | flow.completed).items(), key=lambda item: item[1]))
 
 
 def group_step(run: Run) -> WorkflowStep | None:

@@ -85,7 +85,7 @@ class Flow(msgspec.Struct, eq=False):
     may_undo: bool = False  # whether a step may have a compensation
     is_code: bool = False  # whether its author is a function
     asked: dict[str, int] = {}  # of a function: steps of this round, and their numbers in the order of request
-    completed: list[str] = []  # likewise: those that have ended, in the order of completion
+    completed: dict[str, int] = {}  # likewise: those that have ended, and their places in the order of completion
     placed: float = 0.0  # elapsed time of the start or the recovery that has found it in the store
 
     wakes: dict[str, None] = {}  # workflows that wait until this one is known

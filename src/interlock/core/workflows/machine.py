@@ -72,6 +72,7 @@ def note_end(p: Pass, run: Run) -> None:
     p.state.of(Flows).moved.append(run)
     if run.is_step:
         saga.record(p, run)
+        note_completion(p, run)
 
 
 def settle(p: Pass, leaving: list[Run]) -> None:
@@ -108,8 +109,8 @@ def _note_scans(p: Pass, flows: Flows) -> None:
 def _note_end(p: Pass, flows: Flows, flow: Flow, run: Run) -> None:
     flows.touched[flow.run.id] = None
     name = flow.name_of(run.id)
-    if flow.is_code and not name.startswith(UNDO) and not note_completion(p, flow, name, run):
-        flow.live.pop(name, None)
+    if flow.is_code and not name.startswith(UNDO) and name not in flow.completed:
+        flow.live.pop(name, None)  # of an earlier round
         return
     if run.state is State.SUCCEEDED and run.is_unscanned:
         flows.unscanned[run.id] = flow.run.id

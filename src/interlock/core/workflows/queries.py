@@ -6,7 +6,7 @@ from itertools import islice
 
 from interlock.core.state import SchedulerState
 from interlock.core.workflows.flow import Flow, Flows
-from interlock.core.workflows.turn_table import explain_turn
+from interlock.core.workflows.turn_table import Turns, explain_turn
 from interlock.fields.duration import span
 from interlock.fields.field import copy_fields
 from interlock.model.explanation import MOST_NAMED, Reason, ReasonKind
@@ -74,7 +74,7 @@ def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
         return
     if flow.is_code and run.closing is None:
         yield from explain_turn(state, run)
-        if not flow.live and flow.is_known:
+        if not flow.live and flow.is_known and state.of(Turns).waits(run.id):
             return
     holders = [flow.id_of(name) for name in islice(flow.live, MOST_NAMED)]
     named = ", ".join(f"{name} ({_state(state, flow.id_of(name))})" for name in islice(flow.live, MOST_NAMED))
@@ -89,7 +89,7 @@ def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
     elif flow.live:
         text = f"waits for {'item' if flow.step is not None else 'step'} {named}{more}"
     else:
-        text = "waits until its record is read from the store"
+        text = "waits until its record or its results are read from the store"
     yield Reason(kind=ReasonKind.STEPS, text=text, holders=holders, since=run.started_at)
 
 

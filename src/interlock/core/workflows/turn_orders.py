@@ -135,7 +135,7 @@ def _next_round(p: Pass, flow: Flow, order: t.NextRound) -> None:
             cancel_run(p, step, "its workflow begins another round", "scheduler")
     number = facet.round + 1
     p.set_facet(run, workflow=replace(facet, round=number, began_at=p.now, seen=None, changes=()))
-    flow.asked, flow.ended, flow.completed = {}, {}, []
+    flow.asked, flow.ended, flow.completed = {}, {}, {}
     keep_value(p, flow, f"r{number}", BUILT_IN[ROUND], bytes(order.payload), f"round {number}")
 
 

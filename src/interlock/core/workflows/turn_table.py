@@ -67,7 +67,10 @@ def explain_turn(state: "SchedulerState", run: Run) -> Iterator[Reason]:
     if halt is not None:
         text = f"is halted ({halt.code}): {halt.text}; it goes on when a worker with fitting code joins"
         yield Reason(kind=ReasonKind.HALTED, text=text, name=halt.step or None, since=halt.at)
-    if run.id in turns.out:
+    if run.id in turns.out and run.attempt_started_at is None:
+        text = f"turn {run.attempt} of its function went to worker {run.worker_id} and has not begun"
+        yield Reason(kind=ReasonKind.SENT, text=text, name=run.worker_id)
+    elif run.id in turns.out:
         text = f"its function decides on worker {run.worker_id} what follows (turn {run.attempt})"
         yield Reason(kind=ReasonKind.EXECUTING, text=text, name=run.worker_id, since=run.attempt_started_at)
     elif turns.waits(run.id) and halt is None:
