@@ -37,6 +37,7 @@ from soak.simulation.link import AWAY, SimulatedBus
 from soak.simulation.loop import Process
 from soak.simulation.operators import Operators
 from soak.simulation.retriers import Retriers
+from soak.simulation.sagas import SagaClients
 from soak.simulation.scenario import JOBS, LANES, SCHEDULED, WALL
 from soak.simulation.sessions import NAMES
 from soak.simulation.workflows import WorkflowClients
@@ -83,6 +84,7 @@ class Clients:
             Dispatchers: self._scenario.routes,
             Families: self._scenario.families,
             WorkflowClients: self._scenario.workflows,
+            SagaClients: self._scenario.sagas,
         }
         for kind, is_wanted in others.items():
             if is_wanted:

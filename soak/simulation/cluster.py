@@ -36,6 +36,7 @@ from interlock.worker.host import Host, HostSettings
 from soak.simulation.careless_guards import CarelessGuards
 from soak.simulation.executor import SimulatedExecutor
 from soak.simulation.explanations import ExplainedPasses
+from soak.simulation.functions import CODE_JOB
 from soak.simulation.greedy import GreedyEngine
 from soak.simulation.guards import GUARDED_JOBS, ForgetfulReceivers, Receivers
 from soak.simulation.hasty import HastyEngine
@@ -47,6 +48,7 @@ from soak.simulation.loop import Process, VirtualLoop
 from soak.simulation.negligent import NegligentEngine
 from soak.simulation.policies import COST, POLICIES, PolicyService, ServiceClient
 from soak.simulation.routes import POOLS, ROUTED_JOBS, TENANTS, Profile, profile_of
+from soak.simulation.sagas import SAGA_JOBS
 from soak.simulation.scans import SCANNING, SimulatedPipe
 from soak.simulation.scenario import (
     APPROVAL_TIMEOUT,
@@ -365,6 +367,7 @@ class Cluster:
         jobs = jobs_of(self.starts, self.timetable, self.scenario.lanes)
         jobs += GUARDED_JOBS if self.scenario.guards else ()
         jobs += WORKFLOW_JOBS if self.scenario.workflows else ()
+        jobs += SAGA_JOBS if self.scenario.sagas else ()
         jobs += ROUTED_JOBS if self.scenario.routes else ()
         factor = 3 if self.sabotage.engine_forgets_limits else 1
         lanes = with_limits({name: limit * factor for name, limit in LANES.items()})
@@ -509,7 +512,7 @@ class Cluster:
         profile: Profile | None,
     ) -> None:
         self.trace.add(f"{process.name} starts as {name}")
-        known = {job.id: job.code for job in (*JOBS, *OF_LANES, *SCHEDULED, *GUARDED_JOBS)}
+        known = {job.id: job.code for job in (*JOBS, *OF_LANES, *SCHEDULED, *GUARDED_JOBS, CODE_JOB)}
         kind = EagerHost if self.sabotage.worker_begins_late else Host
         measure: Callable[[], m.Load] = m.Load
         if profile is not None:

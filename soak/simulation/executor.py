@@ -13,6 +13,7 @@ import msgspec
 from interlock.model.failure import Failure, Outcome
 from interlock.ports.executor import Executor, Report
 from interlock.wire import message as m
+from soak.simulation import functions
 from soak.simulation.loop import Process, VirtualLoop
 
 SUCCEED, COMPLETE, FAIL, GARBLED, FATAL, GIVE_UP = "succeed", "complete", "fail", "garbled", "fatal", "give_up"
@@ -73,6 +74,7 @@ class Execution(msgspec.Struct):
     ended: float | None = None
     how: str = ""
     failure: Failure | None = None
+    is_turn: bool = False
 
 
 class Ledger:
@@ -89,6 +91,9 @@ class Ledger:
     def ended(self, execution: Execution) -> None:
         """Called when an execution has its end."""
 
+    def turn_ended(self, dispatch: m.Dispatch, orders: bytes) -> None:
+        """Called when the turn of a workflow has given its orders."""
+
 
 class _Child:
     """A process that executes attempts, alone or several."""
@@ -104,7 +109,11 @@ class _Attempt:
     def __init__(self, dispatch: m.Dispatch, child: _Child) -> None:
         self.dispatch = dispatch
         self.child = child
-        self.how, self.seconds = msgspec.json.decode(dispatch.payload or b"", type=Plan).entry(dispatch.attempt)
+        self.is_turn = dispatch.record is not None
+        if self.is_turn:
+            self.how, self.seconds = functions.turn_plan(dispatch)
+        else:
+            self.how, self.seconds = msgspec.json.decode(dispatch.payload or b"", type=Plan).entry(dispatch.attempt)
         self.asked = False
         self.execution: Execution | None = None
 
@@ -116,6 +125,8 @@ class _Attempt:
         return msgspec.json.encode(Mark(*self.key))
 
     def result(self) -> bytes:
+        if self.is_turn:
+            return functions.orders_of(self.dispatch)
         if self.dispatch.job_id == CHECKER:
             return (b"true", b"null", b"true", b'"not now"')[crc32(self.dispatch.run_id.encode()) % 4]
         return self.mark()
@@ -182,12 +193,14 @@ class SimulatedExecutor(Executor):
             return
         dispatch = one.dispatch
         one.execution = Execution(
-            dispatch.run_id, dispatch.fence, dispatch.attempt, self._host.name, self._loop.time(), dispatch.checkpoint
-        )
+            dispatch.run_id, dispatch.fence, dispatch.attempt, self._host.name, self._loop.time(), dispatch.checkpoint,
+            is_turn=one.is_turn,
+        )  # fmt: skip
         self._ledger.began(one.execution)
-        self._ledger.on_execution(dispatch)
         self._tell(m.Started(*one.key))
-        self._say_something(one)
+        if not one.is_turn:
+            self._ledger.on_execution(dispatch)
+            self._say_something(one)
         if one.how == STUBBORN or one.how == HANG:
             return
         self._later(one.seconds, self._come_to_end, one)
@@ -220,8 +233,10 @@ class SimulatedExecutor(Executor):
         failure = None if outcome == Outcome.CANCELLED else FAILURES.get(one.how)
         if one.execution is not None:
             one.execution.failure = failure
-        error = None if done else mark.decode()
-        self._tell(m.Finished(*one.key, outcome, one.result() if done else None, error, failure=failure))
+        error, result = None if done else mark.decode(), one.result() if done else None
+        if one.is_turn and result is not None:
+            self._ledger.turn_ended(one.dispatch, result)
+        self._tell(m.Finished(*one.key, outcome, result, error, failure=failure))
 
     def _end(self, one: _Attempt, how: str) -> None:
         del self._attempts[one.key]

@@ -202,6 +202,8 @@ class Invariants(Ledger):
                 first = self._keys.setdefault(key, run.id)
                 self.check(first == run.id, f"key {key} has the runs {first} and {run.id}")
                 known = self.disk.keys.get(key)
+                if run.is_step:
+                    continue  # a compensation shows its key to whoever it calls; nobody submits it
                 self.check(known is not None and known[0] == run.id, f"key {key} of {run.id} leads to {known}")
 
     def _check_letters(self, batch: Batch) -> None:
@@ -216,7 +218,7 @@ class Invariants(Ledger):
         """The end a run came to must be one that something outside explains."""
         has_letter = self.disk.get_record(DeadLetter, run.id) is not None
         self.check(
-            has_letter == (run.state in CODE_OF and not run.is_step),
+            has_letter == (run.state in CODE_OF and (not run.is_step or run.is_compensation)),
             f"{run.id} is {run.state}, and has a letter: {has_letter}",
         )
         job = self._job(run)
@@ -303,20 +305,24 @@ class Invariants(Ledger):
         self.check(stored, f"{execution.run_id} executes under fence {execution.fence}, which is not stored")
         # Removing a worker that is away says that it is gone. If it is not, it may begin what it was offered.
         removed = any("was removed by" in entry.reason for entry in self.disk.entries.get(execution.run_id, ()))
-        given_up = run is not None and run.fence > execution.fence and not removed
+        given_up = run is not None and run.fence > execution.fence and not removed and not execution.is_turn
         self.check(not given_up, f"{execution.run_id} begins under fence {execution.fence}, which was given up")
         if execution.checkpoint is not None:
             mark = msgspec.json.decode(execution.checkpoint, type=Mark)
             earlier = mark.run_id == execution.run_id and mark.fence < execution.fence
             self.check(earlier, f"{execution.run_id} was given the checkpoint of {mark}")
-        self.spans.began(execution, run)
-        self.guards.began(execution, run)
+        if not execution.is_turn:
+            self.spans.began(execution, run)
+            self.guards.began(execution, run)
         live = [one for one in self._executing if run is not None and one == (run.id, run.fence)]
         self.check(len(live) <= 1, f"{execution.run_id} executes {len(live)} times under its current fence")
 
     def ended(self, execution: Execution) -> None:
         self._trace.add(f"{execution.run_id[-12:]} ends under {execution.fence}: {execution.how}")
         self._executing.pop((execution.run_id, execution.fence), None)
+
+    def turn_ended(self, dispatch: m.Dispatch, orders: bytes) -> None:
+        self.workflows.functions.turn_ended(dispatch, orders)
 
     # ── what is told ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -337,7 +343,8 @@ class Invariants(Ledger):
             key = (message.run_id, message.fence)
             self.check(key not in self._sent, f"{message.run_id} is sent out twice under fence {message.fence}")
             self._sent[key] = None
-            if message.isolated and run is not None and self._job(run).executor is not ExecutorKind.PROCESS:
+            is_alone = message.isolated and message.record is None
+            if is_alone and run is not None and self._job(run).executor is not ExecutorKind.PROCESS:
                 self.check(run.id in self.crashed, f"{message.run_id} is suspected, and no process died under it")
         elif isinstance(message, r.ValueAnswer) and isinstance(message.value, BulkRequest):
             self.bulks.sent(message.value)

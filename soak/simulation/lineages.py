@@ -17,7 +17,11 @@ class Lineages:
     def before(self, batch: Batch) -> None:
         for row in batch.created:
             run = Run(*row)
-            if run.parent is not None and (run.facets is None or run.facets.retry_of is None):
+            if (
+                run.parent is not None
+                and not run.is_compensation
+                and (run.facets is None or run.facets.retry_of is None)
+            ):
                 parent = self._disk.found(run.parent)
                 closed = parent is not None and parent.facets is not None and parent.facets.cascade
                 self._require(not closed, f"{run.id} is made by {run.parent}, which makes no more runs")

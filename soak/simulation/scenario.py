@@ -228,6 +228,7 @@ class Scenario(msgspec.Struct, kw_only=True):
     routes: bool = False  # there are pools, tenants with limits, and workers that are not alike
     families: bool = False  # the code of some attempts makes runs
     workflows: bool = False
+    sagas: bool = False  # there are workflows with compensations, with events, and functions
     scans: bool = False  # whatever comes out is scanned before the success of its run
     heartbeat: float = HEARTBEAT
     drought: bool = False  # for longer than a run waits for a worker, nobody takes the runs of some topics
@@ -262,6 +263,7 @@ def scenario_of(seed: int, faults: Faults | None = None) -> Scenario:
         routes=routes,
         families=seed % 8 == 5 and not routes,
         drought=drought,
+        sagas=seed % 9 in (4, 7) and seed % 7 != 2 and not routes and not drought,
         workflows=seed % 9 == 7 and seed % 14 != 9 and not routes and not drought,  # not with a remote policy
         scans=seed % 11 == 8 and seed % 7 not in (2, 4) and not drought,
     )

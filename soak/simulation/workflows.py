@@ -12,11 +12,13 @@ from interlock.interface.run_builder import new_run
 from interlock.model.job import Job
 from interlock.model.run import Run
 from interlock.model.state import TERMINAL, State
-from interlock.model.workflow import GROUP, SLEEP, OnError, Then, Workflow, WorkflowStep
+from interlock.model.workflow import EVENT, GROUP, ROUND, SEND, SLEEP, OnError, Then, Workflow, WorkflowStep
 from soak.simulation import executor as e
+from soak.simulation.functions import CODE, Functions
 from soak.simulation.lanes import Lanes
 from soak.simulation.link import SimulatedBus
 from soak.simulation.loop import Process
+from soak.simulation.sagas import ERRAND, SAGA, Sagas
 from soak.simulation.store import Disk
 
 if TYPE_CHECKING:
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 WINDOW = 2
 NAP = 2.0
 ROUNDING = 1e-3
+_WAITS = (SLEEP, EVENT, SEND, ROUND)
+_SAGAS = (SAGA, ERRAND, CODE)
 _ENDS = (e.SUCCEED, e.SUCCEED, e.SUCCEED, e.SUCCEED, e.SUCCEED, e.FAIL, e.FATAL, e.CRASH, e.LATER)
 
 
@@ -104,6 +108,8 @@ class Workflows:
         self._disk = disk
         self._lanes = lanes
         self._require = require
+        self.sagas = Sagas(disk, require)
+        self.functions = Functions(disk, require)
         self.ended = self.groups = self.closed = 0  # seen so far
 
     def before(self, batch: Batch) -> None:
@@ -112,21 +118,25 @@ class Workflows:
             above = self._disk.runs_by_id.get(run.parent or "") if run.is_step else None
             if above is not None:
                 text = f"{run.id} starts after its workflow was closed: {above.closing}"
-                self._require(above.closing is None and above.ended_at is None, text)
+                is_open = above.closing is None or run.is_compensation
+                self._require(is_open and above.ended_at is None, text)
+        self.sagas.before(batch)
+        self.functions.before(batch)
 
     def after(self, batch: Batch, touched: Iterable[str]) -> None:
         for run_id in touched:
             run = self._disk.runs_by_id.get(run_id)
             if run is None:
                 continue
-            if run.job_id == SLEEP:
+            if run.job_id == SLEEP and run.delay == NAP:
                 self._check_sleep(run)
+            self.sagas.after(run)
             if run.is_step:
                 above = self._disk.runs_by_id.get(run.parent or "")
                 self._require(above is not None, f"step {run.id} is there without its workflow {run.parent}")
                 if above is not None and above.job_id == GROUP:
                     self._check_window(above)
-            if run.ended_at is not None and run.previous is State.UNDER_WAY and run.job_id != SLEEP:
+            if run.ended_at is not None and run.previous is State.UNDER_WAY and run.job_id not in _WAITS:
                 self._check_end(run)
 
     def explains_end(self, run: Run) -> bool:
@@ -137,7 +147,9 @@ class Workflows:
         if above is None:
             return False
         closing = above.closing is not None and run.state is State.CANCELLED
-        return closing or (run.previous is State.PRERUN and run.state is State.SKIPPED)
+        unbegun = run.state is State.SKIPPED or (run.state is State.FAILED and run.reason == "could not start")
+        is_unneeded = run.state is State.CANCELLED and self.functions.cancels(run, above)
+        return closing or is_unneeded or (run.previous is State.PRERUN and unbegun)
 
     def _job(self, run: Run) -> Job:
         return self._disk.job_versions[run.job_version]
@@ -163,6 +175,10 @@ class Workflows:
         self.closed += run.closing is not None
         live = [other.id for other in self._children(run) if other.state not in TERMINAL]
         self._require(not live, f"{run.id} is {run.state}, and {live} are not over")
+        if run.job_id in _SAGAS:
+            self.sagas.check_end(run)
+            if run.job_id == CODE:
+                self.functions.check_end(run)
         if run.state is State.SUCCEEDED:
             expected = self._expected(run)
             found = msgspec.json.decode(run.result or b"null")
@@ -174,6 +190,10 @@ class Workflows:
         results = {name: msgspec.json.decode(step.result or b"null") for name, step in steps.items()}
         if run.job_id == GROUP:
             return [results[str(index)] for index in range(len(msgspec.json.decode(run.payload or b"[]")))]
+        if run.job_id == CODE:
+            return self.functions.expected(run, steps, results)
+        if run.job_id in _SAGAS:
+            return self.sagas.expected(run, steps, results)
         if run.job_id == "outer":
             self._require(set(steps) == {"left", "right", "inner"}, f"{run.id} succeeded with {sorted(steps)}")
             return {"left": steps["left"].state, "inner": results["inner"]}

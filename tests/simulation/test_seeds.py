@@ -272,3 +272,22 @@ def test_workflows_come_to_every_end() -> None:
         ended, closed, groups = ended + workflows.ended, closed + workflows.closed, groups + workflows.groups
     assert ended > closed > 5
     assert groups > 50
+
+
+@pytest.mark.behaviour("WFL-4", "WFL-5", "WFL-9", "WFL-10")
+def test_sagas_events_and_functions_come_to_every_end() -> None:
+    """Seed 202: the store fails while an event waits for a record. Seed 220: a step of a function ends before its
+    record is read after a restart. Seed 157: an errand waits for the record of another workflow."""
+    seen: Counter[str] = Counter()
+    turns = 0
+    for seed in (7, 22, 34, 157, 202, 220):
+        simulation = Simulation(seed)
+        assert simulation.cluster.scenario.sagas
+        report = simulation.run()
+        assert report.violation is None, describe(report)
+        workflows = simulation.cluster.invariants.workflows
+        seen += workflows.sagas.seen
+        turns += workflows.functions.turns
+    assert turns > 50
+    for what, least in {"undone": 20, "rolled back": 8, "acknowledged": 15, "sent": 5}.items():
+        assert seen[what] > least, seen
