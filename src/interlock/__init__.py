@@ -16,21 +16,22 @@ if TYPE_CHECKING:
     from interlock.interface.run_builder import new_run as run
     from interlock.job_function import JobFunction
     from interlock.interface.approval_view import ApprovalDetail, ApprovalInfo
+    from interlock.model.approval import Approved
     from interlock.model.audit import AuditEntry, AuditReport
     from interlock.error import (
         AlreadyResolved, BadConfig, BadCursor, BadDefinition, BadDuration, BadHandler, BadInput, BadJson, BadPayload,
         BadRequest, BadResult, BadSchedule, BadUse, BadValue, BodyTooLarge, CannotImport, CannotListen,
         CannotOpenDatabase, CannotStart, Conflict, ConnectionLost, DatabaseBehind, DatabaseDamaged, DatabaseGone,
         DatabaseTooNew, Draining, DuplicateChild, DuplicateJob, DuplicateService, Fatal, Forbidden, HeadTooLarge,
-        IdempotencyConflict, InterlockError, InvalidTransition, ItemFailed, LeaseLost, LifespanFailed,
-        MethodNotAllowed, Missing, MissingField, MissingLibrary, NeedsLinux, NoApproval, NoContainerEngine,
-        NotADatabase, NotAllowed, NotConnected, NotFound, NotJson, NotPrivate, NotPut, NotQuarantined, NotRunning,
-        Overloaded, PayloadTooLarge, PolicyClosed, PolicyUnavailable, PortTaken, QueueFull, Refused, RemoteError,
-        RequestTimeout, RunCancelled, RunDebounced, RunDenied, RunEnded, RunFailed, RunNotEnded, RunOrphaned,
-        RunPruned, RunQuarantined, RunSkipped, RunTimeout, SelfApproval, SocketInUse, StaleApproval, StaleEpoch,
-        StoreInUse, StoreUnavailable, StreamCut, TenantLimit, TokenRefused, TokensNeeded, TooLarge, Unauthorized,
-        Unavailable, UnknownBulk, UnknownChild, UnknownDelivery, UnknownField, UnknownJob, UnknownLane, UnknownLetter,
-        UnknownRun, UnknownWorker, UnsupportedMediaType, WaitTimeout, WrongCertificate, WrongOrigin, WrongStatus,
+        IdempotencyConflict, InterlockError, InvalidTransition, ItemFailed, LeaseLost, LifespanFailed, MethodNotAllowed,
+        Missing, MissingField, MissingLibrary, NeedsLinux, NoApproval, NoContainerEngine, NotADatabase, NotAllowed,
+        NotConnected, NotFound, NotJson, NotPrivate, NotPut, NotQuarantined, NotRunning, Overloaded, PayloadTooLarge,
+        PolicyClosed, PolicyUnavailable, PortTaken, QueueFull, Refused, Rejected, RemoteError, RequestTimeout,
+        RunCancelled, RunDebounced, RunDenied, RunEnded, RunFailed, RunNotEnded, RunOrphaned, RunPruned, RunQuarantined,
+        RunSkipped, RunTimeout, SelfApproval, SocketInUse, StaleApproval, StaleEpoch, StoreInUse, StoreUnavailable,
+        StreamCut, TenantLimit, TokenRefused, TokensNeeded, TooLarge, Unauthorized, Unavailable, UnknownBulk,
+        UnknownChild, UnknownDelivery, UnknownField, UnknownJob, UnknownLane, UnknownLetter, UnknownRun, UnknownWorker,
+        UnsupportedMediaType, WaitTimeout, WrongCertificate, WrongOrigin, WrongStatus,
     )  # fmt: skip
     from interlock.model.explanation import Explanation
     from interlock.model.failure import RetryAfter
@@ -60,28 +61,29 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "ActedOnSession", "Action", "Alive", "AlreadyResolved", "App", "ApprovalDetail", "ApprovalInfo", "AsyncClient",
-    "AuditEntry", "AuditReport", "Backoff", "BadConfig", "BadCursor", "BadDefinition", "BadDuration", "BadHandler",
-    "BadInput", "BadJson", "BadPayload", "BadRequest", "BadResult", "BadSchedule", "BadSecret", "BadUse", "BadValue",
-    "BlockingRunHandle", "BodyTooLarge", "Budget", "Call", "CannotImport", "CannotListen", "CannotOpenDatabase",
-    "CannotStart", "Check", "Chunk", "ChunkEvent", "Client", "Conflict", "ConnectionLost", "Constraints", "Context",
-    "DatabaseBehind", "DatabaseDamaged", "DatabaseGone", "DatabaseTooNew", "Decision", "DeliveryInfo", "Draining",
-    "DuplicateChild", "DuplicateJob", "DuplicateService", "Event", "Explanation", "Fatal", "Forbidden", "GapEvent",
-    "HeadTooLarge", "HelloEvent", "HistoryEntry", "Hook", "IdempotencyConflict", "InterlockError", "InvalidTransition",
-    "ItemFailed", "JobEvent", "JobFunction", "KeyLimitFields", "LaneEvent", "LaneInfo", "LeaseLost", "LetterDetail",
-    "LetterInfo", "LifespanFailed", "Limits", "LogEvent", "LogLine", "MethodNotAllowed", "Missing", "MissingField",
-    "MissingLibrary", "NeedsLinux", "NoApproval", "NoContainerEngine", "NotADatabase", "NotAllowed", "NotConnected",
-    "NotFound", "NotJson", "NotPrivate", "NotPut", "NotQuarantined", "NotRunning", "Notice", "Overloaded",
-    "PayloadTooLarge", "PolicyClosed", "PolicyUnavailable", "PoolInfo", "PortTaken", "ProgressEvent", "QueueFull",
-    "Ready", "Refused", "RemoteError", "RequestTimeout", "Retry", "RetryAfter", "RunCancelled", "RunDebounced",
-    "RunDenied", "RunDetail", "RunEnded", "RunEvent", "RunFailed", "RunHandle", "RunInfo", "RunNotEnded", "RunOrphaned",
-    "RunPruned", "RunQuarantined", "RunSkipped", "RunTimeout", "Secret", "SelfApproval", "ServiceContext",
-    "ServiceEvent", "ServiceLogEvent", "SessionEvent", "SessionFields", "SessionInfo", "SocketInUse", "StaleApproval",
-    "StaleEpoch", "State", "StoreInUse", "StoreUnavailable", "StreamCut", "TenantFields", "TenantInfo", "TenantLimit",
-    "TokenRefused", "TokensNeeded", "TooLarge", "Unauthorized", "Unavailable", "UnknownBulk", "UnknownChild",
-    "UnknownDelivery", "UnknownField", "UnknownJob", "UnknownLane", "UnknownLetter", "UnknownRun", "UnknownWorker",
-    "UnsupportedMediaType", "ViolationEvent", "WaitTimeout", "WorkerInfo", "WorkflowContext", "WrongCertificate",
-    "WrongOrigin", "WrongStatus", "as_completed", "at", "cron", "every", "gather", "once", "run", "testing",
+    "ActedOnSession", "Action", "Alive", "AlreadyResolved", "App", "ApprovalDetail", "ApprovalInfo", "Approved",
+    "AsyncClient", "AuditEntry", "AuditReport", "Backoff", "BadConfig", "BadCursor", "BadDefinition", "BadDuration",
+    "BadHandler", "BadInput", "BadJson", "BadPayload", "BadRequest", "BadResult", "BadSchedule", "BadSecret", "BadUse",
+    "BadValue", "BlockingRunHandle", "BodyTooLarge", "Budget", "Call", "CannotImport", "CannotListen",
+    "CannotOpenDatabase", "CannotStart", "Check", "Chunk", "ChunkEvent", "Client", "Conflict", "ConnectionLost",
+    "Constraints", "Context", "DatabaseBehind", "DatabaseDamaged", "DatabaseGone", "DatabaseTooNew", "Decision",
+    "DeliveryInfo", "Draining", "DuplicateChild", "DuplicateJob", "DuplicateService", "Event", "Explanation", "Fatal",
+    "Forbidden", "GapEvent", "HeadTooLarge", "HelloEvent", "HistoryEntry", "Hook", "IdempotencyConflict",
+    "InterlockError", "InvalidTransition", "ItemFailed", "JobEvent", "JobFunction", "KeyLimitFields", "LaneEvent",
+    "LaneInfo", "LeaseLost", "LetterDetail", "LetterInfo", "LifespanFailed", "Limits", "LogEvent", "LogLine",
+    "MethodNotAllowed", "Missing", "MissingField", "MissingLibrary", "NeedsLinux", "NoApproval", "NoContainerEngine",
+    "NotADatabase", "NotAllowed", "NotConnected", "NotFound", "NotJson", "NotPrivate", "NotPut", "NotQuarantined",
+    "NotRunning", "Notice", "Overloaded", "PayloadTooLarge", "PolicyClosed", "PolicyUnavailable", "PoolInfo",
+    "PortTaken", "ProgressEvent", "QueueFull", "Ready", "Refused", "Rejected", "RemoteError", "RequestTimeout", "Retry",
+    "RetryAfter", "RunCancelled", "RunDebounced", "RunDenied", "RunDetail", "RunEnded", "RunEvent", "RunFailed",
+    "RunHandle", "RunInfo", "RunNotEnded", "RunOrphaned", "RunPruned", "RunQuarantined", "RunSkipped", "RunTimeout",
+    "Secret", "SelfApproval", "ServiceContext", "ServiceEvent", "ServiceLogEvent", "SessionEvent", "SessionFields",
+    "SessionInfo", "SocketInUse", "StaleApproval", "StaleEpoch", "State", "StoreInUse", "StoreUnavailable", "StreamCut",
+    "TenantFields", "TenantInfo", "TenantLimit", "TokenRefused", "TokensNeeded", "TooLarge", "Unauthorized",
+    "Unavailable", "UnknownBulk", "UnknownChild", "UnknownDelivery", "UnknownField", "UnknownJob", "UnknownLane",
+    "UnknownLetter", "UnknownRun", "UnknownWorker", "UnsupportedMediaType", "ViolationEvent", "WaitTimeout",
+    "WorkerInfo", "WorkflowContext", "WrongCertificate", "WrongOrigin", "WrongStatus", "as_completed", "at", "cron",
+    "every", "gather", "once", "run", "testing",
 ]  # fmt: skip
 
 # Programs must start at once: each name is imported when it is first used, with only what it needs.
@@ -95,6 +97,7 @@ _MODULES = {
     "interface.run_builder": "run",
     "job_function": "JobFunction",
     "interface.approval_view": "ApprovalDetail ApprovalInfo",
+    "model.approval": "Approved",
     "model.audit": "AuditEntry AuditReport",
     "model.explanation": "Explanation",
     "model.failure": "RetryAfter",

@@ -243,6 +243,10 @@ class RunDenied(RunEnded):
     """The policy denied the run."""
 
 
+class Rejected(RunDenied):
+    """A person rejected what the workflow asked."""
+
+
 class RunSkipped(RunEnded):
     """The run was skipped: its time was missed, or another run got its payload."""
 

@@ -165,7 +165,10 @@ class WorkflowFacet(msgspec.Struct, frozen=True, omit_defaults=True):
     halt: Halted | None = None
     published: dict[str, Any] | None = None
     changes: tuple[str, ...] = ()  # names for which `changed` is true
-    waits: dict[str, str] = {}  # step that waits for an event → name of its run
+    waits: dict[str, str] = {}  # step that waits for an event → name of its run; of a function: in this round
+    places: dict[str, tuple[int, int | None]] = {}
+    """of a function: step that waits for an event → its places in the orders of request and of completion"""
+    read_before: dict[str, int] = {}  # event → number of waits for it in earlier rounds
     has_events: bool = False  # whether events came before it began
 
 

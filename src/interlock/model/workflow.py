@@ -20,8 +20,8 @@ MOST_LEVELS = 16
 STEP_NAME = r"[A-Za-z_][A-Za-z0-9_]{0,63}"
 STEP_WORD = kinds.Word(STEP_NAME, "a name of letters, digits and '_', up to 64 long")
 BUILT_IN = "interlock."  # prefix of the ids of built-in jobs
-SLEEP, GROUP, APPROVAL, EVENT, SEND, ROUND, TAKEN_OVER = (
-    BUILT_IN + name for name in ("sleep", "group", "approval", "event", "send", "round", "taken_over")
+SLEEP, GROUP, APPROVAL, EVENT, SEND, ROUND, TAKEN_OVER, UNDO_LATER = (
+    BUILT_IN + name for name in ("sleep", "group", "approval", "event", "send", "round", "taken_over", "compensate")
 )
 APPROVAL_TIMEOUT = 86_400.0  # seconds for which a step waits for an answer unless it says something else
 LONGEST_QUESTION = 500

@@ -47,6 +47,7 @@ from interlock.testing.finished_run import FinishedRun
 from interlock.testing.patient_loop import PatientLoop
 from interlock.wire import request as r
 from interlock.wire.approval_request import Resolve
+from interlock.wire.event_request import SendEvent
 from interlock.wire.new_run import RunOptions
 from interlock.wire.parameter import Instant
 from interlock.worker.attempt_end import Estimator
@@ -264,6 +265,10 @@ class VirtualScheduler:
     def reject(self, run_id: str, reason: str, *, actor: str) -> State:
         """End a run that waits for an approval as denied; return its state."""
         return self.drive(self.connection.ask(Resolve(0, run_id, False, reason, actor))).state
+
+    def send(self, run_id: str, name: str, value: Any = None, *, actor: str = "test") -> None:
+        """Send an event to a workflow run; it is kept until the workflow reads it."""
+        self.drive(self.connection.ask(SendEvent(0, name, payloads.encode(value, "value"), run_id, actor=actor)))
 
     def pause(self, job: str) -> None:
         """Pause the schedule of a job."""

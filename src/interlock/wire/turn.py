@@ -7,11 +7,12 @@ from msgspec import Meta
 
 from interlock.model.failure import Failure
 from interlock.model.state import State
-from interlock.model.workflow import MOST_ITEMS
+from interlock.model.workflow import LONGEST_QUESTION, MOST_ITEMS, STEP_NAME
 
 MOST_ORDERS = 10_000
 Json = msgspec.Raw
 Name = Annotated[str, Meta(pattern=r"\A[A-Za-z_][A-Za-z0-9_]{0,63}(-[1-9][0-9]{0,3})?\Z")]
+EventName = Annotated[str, Meta(pattern=rf"\A{STEP_NAME}\Z")]
 Key = Annotated[str, Meta(min_length=1, max_length=64)]
 Id = Annotated[str, Meta(max_length=1000)]
 Text = Annotated[str, Meta(max_length=32 * 1024)]
@@ -49,6 +50,35 @@ class Sleep(Order, frozen=True):
     name: Name
     seconds: Seconds | None = None
     until: Seconds | None = None
+
+
+class AskPerson(Order, frozen=True):
+    name: Name
+    question: Annotated[str, Meta(min_length=1, max_length=LONGEST_QUESTION)]
+    data: Json
+    timeout: Seconds
+
+
+class WaitForEvent(Order, frozen=True):
+    name: Name
+    event: EventName
+    timeout: Seconds | None = None
+
+
+class SendTo(Order, frozen=True):
+    """Send an event to another workflow."""
+
+    name: Name
+    to: Id
+    event: EventName
+    value: Json
+
+
+class Compensate(Order, frozen=True):
+    """Put a compensation on the saga."""
+
+    number: Annotated[int, Meta(ge=1, le=MOST_ORDERS)]  # among those of its round
+    undo: UndoStep
 
 
 class CancelSteps(Order, frozen=True):
@@ -89,6 +119,21 @@ class Halt(Order, frozen=True):
 
 class TurnEnd(msgspec.Struct, frozen=True):
     orders: Annotated[
-        list[StartStep | StartGroup | Sleep | CancelSteps | Publish | NoteChange | Finish | Fail | NextRound | Halt],
+        list[
+            StartStep
+            | StartGroup
+            | Sleep
+            | AskPerson
+            | WaitForEvent
+            | SendTo
+            | Compensate
+            | CancelSteps
+            | Publish
+            | NoteChange
+            | Finish
+            | Fail
+            | NextRound
+            | Halt
+        ],
         Meta(max_length=MOST_ORDERS),
     ]

@@ -3,23 +3,26 @@
 import random
 import re
 import uuid
-from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Never, Protocol, TypeVar, overload
 
 import msgspec
 
-from interlock.error import ENDS, BadResult, BadUse, BadValue, InterlockError, TooMany
+from interlock.error import ENDS, BadResult, BadUse, BadValue, InterlockError, Rejected, TooMany
 from interlock.fields import payload
 from interlock.fields.duration import Duration, seconds
+from interlock.fields.field_types import FieldPath
 from interlock.fields.value import ResultType
+from interlock.model.approval import Approved
 from interlock.model.schedule.schedule import instant
 from interlock.model.state import State
-from interlock.model.workflow import MOST_ITEMS, STEP_NAME, STEP_WORD
+from interlock.model.workflow import MOST_ITEMS, QUESTION, STEP_NAME, STEP_WORD
 from interlock.model.workflow_record import MOST_STEPS_A_ROUND, RecordedStep
 from interlock.wire import turn as t
 from interlock.worker.context import Context
-from interlock.worker.workflow_driver import Driver, Part, Step, as_part
+from interlock.worker.workflow_driver import Driver, Step, as_part
+from interlock.worker.workflow_parts import First, Gather, NextRound
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -29,6 +32,7 @@ D = TypeVar("D")
 E = TypeVar("E")
 _NAME = re.compile(STEP_NAME)
 _OF_ROUND = re.compile("r[0-9]+")
+_APPROVED: ResultType[Approved] = ResultType(Approved)
 _DONE = (State.SUCCEEDED, State.SKIPPED)
 
 
@@ -65,6 +69,7 @@ class WorkflowContext:
         self._random = random.Random(f"{driver.record.run_id}/{driver.record.round}")
         self._used: dict[str, int] = {}
         self._changes: dict[str, bool] = {}
+        self._compensations = 0
 
     @property
     def run_id(self) -> str:
@@ -148,13 +153,13 @@ class WorkflowContext:
     def gather(self, *parts: Awaitable[Any]) -> Awaitable[tuple[Any, ...]]:
         """Await all of these together. If one fails, the others are cancelled. A part may be a coroutine that awaits
         steps of its own."""
-        return _Gather(self._driver, [as_part(self._driver, part, "gather") for part in parts])
+        return Gather(self._driver, [as_part(self._driver, part, "gather") for part in parts])
 
     def first(self, *parts: Awaitable[T]) -> Awaitable[tuple[int, T]]:
         """Await the part that ends first: its place among the parts, and its value. The others are cancelled."""
         if not parts:
             raise BadUse("first", "give at least one part")
-        return _First(self._driver, [as_part(self._driver, part, "first") for part in parts])
+        return First(self._driver, [as_part(self._driver, part, "first") for part in parts])
 
     def sleep(self, duration: Duration) -> Awaitable[None]:
         """Wait for this long; the wait survives restarts."""
@@ -165,6 +170,52 @@ class WorkflowContext:
         if isinstance(at, datetime) and at.tzinfo is None:
             raise BadValue("at", at, "a time with a time zone")
         return self._ask(t.Sleep(name=self._name("sleep"), until=instant(at, "at")), None)
+
+    def approval(
+        self, question: str, data: Mapping[str, Any] = {}, *, timeout: Duration = "24h"
+    ) -> Awaitable[Approved]:
+        """Ask a person, as `interlock approvals` shows it; await who approved it. Raise `Rejected`, or `RunTimeout` if
+        nobody answers in time."""
+        order = t.AskPerson(
+            name=self._name("approval"),
+            question=QUESTION.check(question, FieldPath("question")),
+            data=msgspec.Raw(payload.encode(data, "data")),
+            timeout=_limit(timeout),
+        )
+
+        def read(end: RecordedStep) -> Approved:
+            if end.state is State.DENIED:
+                raise Rejected(f"{self.run_id}@{end.name}", str(end.state), end.error)
+            found: Approved = _typed(_APPROVED, _value(self, end))
+            return found
+
+        return self._driver.ask(order, read)
+
+    def event(self, name: str, kind: type[T], *, timeout: Duration | None = None) -> Awaitable[T]:
+        """Wait for the next event of this name; await its value. Raise `RunTimeout` if it does not come in time, and
+        `BadResult` if the value is not of this kind."""
+        STEP_WORD.check(name, FieldPath("name"))
+        try:
+            result_type: ResultType[T] = ResultType(kind)
+        except (ValueError, TypeError) as error:
+            raise BadValue("kind", kind, f"a type that JSON can carry: {error}") from None
+        limit = None if timeout is None else _limit(timeout)
+        return self._ask(t.WaitForEvent(name=self._name(name), event=name, timeout=limit), result_type)
+
+    def send(self, to: str, name: str, value: Any = None) -> Awaitable[None]:
+        """Send an event to another workflow run of the tenant, from now on; await it to know that it was taken."""
+        if not isinstance(to, str) or not to:
+            raise BadValue("to", to, "the id of a workflow run")
+        STEP_WORD.check(name, FieldPath("name"))
+        data = msgspec.Raw(payload.encode(value, "value"))
+        return self._ask(t.SendTo(name=self._name("send"), to=to, event=name, value=data), None)
+
+    def compensate(self, call: StepCall[Any]) -> None:
+        """Run this call if the workflow does not succeed, in turn with the `undo` of its steps."""
+        _check_call("call", call)
+        undo = t.UndoStep(call.job_id, _literal(msgspec.json.decode(call.payload or b"{}")))
+        self._compensations += 1
+        self._driver.order(t.Compensate(number=self._compensations, undo=undo))
 
     def publish(self, name: str, value: Any) -> None:
         """Show a value with the run while it is under way, under this name."""
@@ -187,7 +238,7 @@ class WorkflowContext:
         _check_call("call", call)
         if call.job_id != self._driver.record.workflow:
             raise BadUse("call", f"calls {call.job_id!r}; a round continues {self._driver.record.workflow!r} itself")
-        return _NextRound(self._driver, t.NextRound(payload=_raw(call.payload)))
+        return NextRound(self._driver, t.NextRound(payload=_raw(call.payload)))
 
     def now(self) -> datetime:
         """Return the time at which the latest step ended that the function has seen, or else its own start."""
@@ -235,62 +286,6 @@ class TooManySteps(InterlockError, code="too_many_steps"):
         super().__init__(f"steps: a round has at most {most:,}; use continue_as_new")
 
 
-class _Gather(Part[tuple[Any, ...]]):
-    def __init__(self, driver: Driver, parts: list[Part[Any]]) -> None:
-        super().__init__(driver)
-        self._parts = parts
-        for part in parts:
-            part.listen(self._look)
-        if not parts:
-            self.settle(())
-
-    def _look(self) -> None:
-        if self.is_done:
-            return
-        failed = next((part.error for part in self._parts if part.is_done and part.error is not None), None)
-        if failed is not None:
-            self.cancel()
-            self.settle(error=failed)
-        elif all(part.is_done for part in self._parts):
-            self.settle(tuple(part.value for part in self._parts))
-
-    def cancel(self) -> None:
-        if not self.is_done:
-            for part in self._parts:
-                part.cancel()
-
-
-class _First(Part[tuple[int, Any]]):
-    def __init__(self, driver: Driver, parts: list[Part[Any]]) -> None:
-        super().__init__(driver)
-        self._parts = parts
-        for part in parts:
-            part.listen(self._look)
-
-    def _look(self) -> None:
-        if self.is_done:
-            return
-        index, winner = next((index, part) for index, part in enumerate(self._parts) if part.is_done)
-        self.cancel()
-        self.settle((index, winner.value), winner.error)
-
-    def cancel(self) -> None:
-        if not self.is_done:
-            for part in self._parts:
-                part.cancel()
-
-
-class _NextRound(Part[Never]):
-    def __init__(self, driver: Driver, order: t.Order) -> None:
-        super().__init__(driver)
-        self._order = order
-
-    def __await__(self) -> Generator[Part[Any], None, Never]:
-        self.driver.end_round(self._order)
-        while True:
-            yield self
-
-
 def _undo(undo: Any, calls: Sequence[StepCall[Any]]) -> t.UndoStep | None:
     """Return the compensation of steps that make these calls."""
     if undo is None:
@@ -315,6 +310,12 @@ def _literal(value: Any) -> Any:
     if type(value) is list:
         return [_literal(item) for item in value]
     return value.replace("${", "$${") if type(value) is str else value
+
+
+def _limit(timeout: Duration) -> float:
+    if (found := seconds(timeout, "timeout")) <= 0:
+        raise BadValue("timeout", timeout, "a duration above zero")
+    return found
 
 
 def _raw(data: bytes) -> msgspec.Raw:

@@ -264,7 +264,7 @@ class Driver:
         return self._orders
 
 
-_STARTS = (t.StartStep, t.StartGroup, t.Sleep)
+_STARTS = (t.StartStep, t.StartGroup, t.Sleep, t.AskPerson, t.WaitForEvent)
 
 
 def as_part(driver: Driver, awaitable: Awaitable[Any], what: str) -> Part[Any]:

@@ -6,7 +6,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from interlock.core.transition import Pass
-from interlock.core.workflows.flow import EndedStep, Flow, Flows
+from interlock.core.workflows.flow import EVENT_RUN, EndedStep, Flow, Flows
 from interlock.model.facets import GroupJob, StepFacet
 from interlock.model.job import Job
 from interlock.model.run import Run
@@ -23,17 +23,47 @@ def note_completion(p: Pass, run: Run) -> None:
     with the end, so a replay delivers the same order. It does not count the steps that ended before: after a restart
     they may not be read yet."""
     flow = p.state.of(Flows).get(run.parent or "")
-    if flow is None or not flow.is_code or (name := flow.name_of(run.id)) not in flow.asked:
+    if flow is None or not flow.is_code:
+        return
+    name = flow.name_of(run.id)
+    step = next((step for step, run_name in flow.waits.items() if run_name == name), name)
+    if step not in flow.asked and step == name:
+        return
+    p.state.numbers.events += 1  # never above the position in the store, because the end of the step has one
+    if step != name:
+        complete_wait(p, flow, step, p.state.numbers.events)
         return
     facet = run.step_facet
     assert facet is not None
-    p.state.numbers.events += 1  # never above the position in the store, because the end of the step has one
     p.set_facet(run, step=replace(facet, done=p.state.numbers.events))
     flow.completed[name] = p.state.numbers.events
 
 
+def complete_wait(p: Pass, flow: Flow, step: str, place: int) -> None:
+    """Give a step whose event has come its place in the order of completion. The workflow has it, because the run of an
+    event that came before the step has ended long ago."""
+    if step not in flow.completed:
+        facet = flow.run.workflow_facet
+        places = {**facet.places, step: (facet.places[step][0], place)}
+        p.set_facet(flow.run, workflow=replace(facet, places=places))
+        flow.completed[step] = place
+
+
+def is_of_round(flow: Flow, name: str) -> bool:
+    """Return whether no wait of an earlier round has read this event."""
+    event, _, number = name.removeprefix(EVENT_RUN).rpartition(".")
+    return int(number) > flow.run.workflow_facet.read_before.get(event, 0)
+
+
+def belongs(flow: Flow, name: str) -> bool:
+    """Return whether a run that has ended is a step of this round, or an event that none before has read."""
+    return is_of_round(flow, name) if name.startswith(EVENT_RUN) else name in flow.completed
+
+
 def know_step(flow: Flow, name: str, facet: StepFacet | None) -> bool:
-    """Take a stored step of the present round into the record; return False for any other."""
+    """Take a stored step of the present round into the record, or an event; return False for any other."""
+    if name.startswith(EVENT_RUN):
+        return is_of_round(flow, name)
     if facet is None or not flow.has_asked(name):
         return False
     flow.asked[name] = facet.number
@@ -42,8 +72,11 @@ def know_step(flow: Flow, name: str, facet: StepFacet | None) -> bool:
 
 def sort_steps(flow: Flow, ends: Iterable[EndedStep]) -> None:
     """Put the steps of a record that was read in order."""
+    waits = flow.run.workflow_facet.places
+    flow.asked.update({step: number for step, (number, _) in waits.items()})
     flow.asked = dict(sorted(flow.asked.items(), key=lambda item: item[1]))
     places = {flow.name_of(end.run_id): end.facet.done for end in ends if end.facet is not None}
+    places |= {step: place for step, (_, place) in waits.items()}
     known = {name: place for name, place in places.items() if name in flow.asked and place is not None}
     flow.completed = dict(sorted((known | flow.completed).items(), key=lambda item: item[1]))
 
@@ -65,7 +98,7 @@ def deliverable(flow: Flow) -> list[str]:
     holds up those after it."""
     found = []
     for name in flow.completed:
-        if name not in flow.ended:
+        if flow.run_name(name) not in flow.ended:
             break
         found.append(name)
     return found
@@ -80,8 +113,8 @@ def record_of(flow: Flow, given: list[str], payload: bytes) -> WorkflowRecord:
         if (place := places.get(name)) is None:
             steps.append(RecordedStep(name.removeprefix(prefix)))
             continue
-        end = flow.ended[name]
-        result = flow.read.get(name) or end.result
+        end = flow.ended[flow.run_name(name)]
+        result = flow.read.get(flow.run_name(name)) or end.result
         raw = NULL if result is None else Raw(result)
         steps.append(RecordedStep(name.removeprefix(prefix), place, end.state, end.at, raw, end.error))
     run = flow.run

@@ -18,8 +18,8 @@ from interlock.core.facts import Needs
 from interlock.core.state import SchedulerState
 from interlock.core.tenants.limits import check_tenants
 from interlock.core.transition import Pass
-from interlock.core.workflows.code import is_code
-from interlock.core.workflows.flow import BUILT_IN, Flow, Flows
+from interlock.core.workflows.code import complete_wait, is_code
+from interlock.core.workflows.flow import BUILT_IN, EVENT_RUN, Flow, Flows
 from interlock.core.workflows.steps import NO_OPTIONS, StepOptions, new_step
 from interlock.error import (
     BadUse,
@@ -53,11 +53,17 @@ class NotKnown(Exception):
 def wait_for_event(p: Pass, flow: Flow, step: str, event: str, options: StepOptions = NO_OPTIONS) -> None:
     """Let a step wait for the next event of a name."""
     facet = flow.run.workflow_facet
-    prefix = f"event.{event}."
-    name = f"{prefix}{sum(other.startswith(prefix) for other in facet.waits.values()) + 1}"
-    p.set_facet(flow.run, workflow=replace(facet, waits={**facet.waits, step: name}))
+    prefix = f"{EVENT_RUN}{event}."
+    before = facet.read_before.get(event, 0) + sum(other.startswith(prefix) for other in facet.waits.values())
+    name, places = f"{prefix}{before + 1}", facet.places
+    if flow.is_code:
+        flow.asked[step] = len(flow.asked)
+        places = {**places, step: (flow.asked[step], None)}
+    p.set_facet(flow.run, workflow=replace(facet, waits={**facet.waits, step: name}, places=places))
     if name in flow.ended or name in flow.live:
         p.state.of(Flows).touched[flow.run.id] = None  # it has come before
+        if flow.is_code:  # after all that have completed, and so before all that will
+            complete_wait(p, flow, step, max(flow.completed.values(), default=0))
     else:
         new_step(p, flow, name, BUILT_IN[EVENT], payload.EMPTY, State.UNDER_WAY, f"waits for event {event}", options)
 
@@ -81,12 +87,10 @@ def deliver(p: Pass, target: Run, event: str, value: bytes, actor: str) -> Run:
     """Give an event to the step that waits for it, or keep it. Raise `EventRefused`, or `NotKnown`."""
     if p.state.job_of(target).workflow is None:
         raise BadUse("run", f"{target.id!r} is not a workflow, and reads no events")
-    if is_code(p.state.job_of(target)):
-        raise EventRefused(f"event: workflow {target.job_id!r} is a function, which reads no events yet")
     if target.closing is not None:
         raise EventRefused(f"event: run {target.id!r} is to end as {target.closing.state}, and reads no more events")
-    flow = _flow_of(p, target)
-    prefix = f"event.{event}."
+    flow = flow_of(p, target)
+    prefix = f"{EVENT_RUN}{event}."
     numbers = [int(name[len(prefix) :]) for name in (*flow.live, *flow.ended) if name.startswith(prefix)]
     live = (p.state.runs.get(flow.id_of(f"{prefix}{number}")) for number in sorted(numbers))
     run = next((found for found in live if found is not None), None)
@@ -94,19 +98,22 @@ def deliver(p: Pass, target: Run, event: str, value: bytes, actor: str) -> Run:
         if len(list(_unread(flow))) >= MOST_UNREAD:
             text = f"event: run {target.id!r} has {MOST_UNREAD:,} unread events"
             raise EventRefused(f"{text}, and takes no more until it has read one")
-        name = f"{prefix}{max(numbers, default=0) + 1}"
+        before = target.workflow_facet.read_before.get(event, 0)
+        name = f"{prefix}{max([before, *numbers]) + 1}"
         run = new_step(p, flow, name, BUILT_IN[EVENT], payload.EMPTY, State.UNDER_WAY, "sent", NO_OPTIONS)
     run.result, run.outcome = value, Outcome.SUCCEEDED
     p.move(run, State.SUCCEEDED, f"event {event}", actor)
     return run
 
 
-def _flow_of(p: Pass, target: Run) -> Flow:
+def flow_of(p: Pass, target: Run) -> Flow:
     """Return the record of a workflow, which may not have begun; raise `NotKnown`."""
     flows, facet = p.state.of(Flows), target.workflow_facet
     flow = flows.get(target.id)
     if flow is None:
-        flow = flows[target.id] = Flow(target, 0, is_known=not facet.has_events, placed=p.elapsed)
+        code = is_code(p.state.job_of(target))
+        flow = Flow(target, 0, is_known=not facet.has_events, is_code=code, placed=p.elapsed)
+        flows[target.id] = flow
     if not flow.is_known:
         effect = ReadRecord(target.id, target.seq, flow.placed)
         if effect not in p.state.of(PendingEffects).pending:
@@ -120,7 +127,7 @@ def _flow_of(p: Pass, target: Run) -> Flow:
 def _unread(flow: Flow) -> Iterator[str]:
     """Yield the events that no step has asked for."""
     asked = set(flow.run.workflow_facet.waits.values())
-    return (name for name in (*flow.live, *flow.ended) if name.startswith("event.") and name not in asked)
+    return (name for name in (*flow.live, *flow.ended) if name.startswith(EVENT_RUN) and name not in asked)
 
 
 # ── requests ────────────────────────────────────────────────────────────────────────────────────────────────────────

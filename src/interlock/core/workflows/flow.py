@@ -10,16 +10,17 @@ from interlock.model.facets import Facets, StepFacet
 from interlock.model.job import Job
 from interlock.model.run import COMPENSATION, Run
 from interlock.model.state import State
-from interlock.model.workflow import APPROVAL, EVENT, GROUP, ROUND, SEND, SLEEP, TAKEN_OVER, WorkflowStep
+from interlock.model.workflow import APPROVAL, EVENT, GROUP, ROUND, SEND, SLEEP, TAKEN_OVER, UNDO_LATER, WorkflowStep
 from interlock.wire.event_request import SendEvent
 
 SMALL_RESULT = 256  # bytes of a result that is kept in memory
 SCAN_LOOK = 5.0  # seconds between looks at results that are not scanned
 MOST_VARIANTS = 10_000
+EVENT_RUN = "event."  # prefix of the names of the runs of events
 UNDO = COMPENSATION[1:]  # prefix of the names of compensations
 ROUND_MARK = re.compile("r[0-9]+")  # name of the step that has the arguments of a round
 DONE = frozenset({State.SUCCEEDED, State.SKIPPED})
-BUILT_IN = {job_id: Job(id=job_id) for job_id in (SLEEP, GROUP, APPROVAL, EVENT, SEND, ROUND, TAKEN_OVER)}
+BUILT_IN = {job_id: Job(id=job_id) for job_id in (SLEEP, GROUP, APPROVAL, EVENT, SEND, ROUND, TAKEN_OVER, UNDO_LATER)}
 
 
 class StepEnd(msgspec.Struct, frozen=True, gc=False):
@@ -104,9 +105,12 @@ class Flow(msgspec.Struct, eq=False):
     def id_of(self, name: str) -> str:
         return f"{self.run.id}{'@' if self.step is None else '.'}{name}"
 
+    def run_name(self, step: str) -> str:
+        """Return the name of the run of a step: one that waits for an event has that of the event."""
+        return self.waits.get(step, step)
+
     def id_of_step(self, step: str) -> str:
-        """Return the id of the run of a step of a graph."""
-        return self.id_of(self.waits.get(step, step))
+        return self.id_of(self.run_name(step))
 
     def name_of(self, run_id: str) -> str:
         return run_id[len(self.run.id) + 1 :]

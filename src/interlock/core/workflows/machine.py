@@ -16,7 +16,7 @@ from interlock.core.part import for_special_runs
 from interlock.core.state import LATE, SchedulerState
 from interlock.core.transition import Pass
 from interlock.core.workflows import saga
-from interlock.core.workflows.code import group_step, is_code, know_step, note_completion, sort_steps
+from interlock.core.workflows.code import belongs, group_step, is_code, know_step, note_completion, sort_steps
 from interlock.core.workflows.events import NotKnown
 from interlock.core.workflows.flow import SCAN_LOOK, SMALL_RESULT, UNDO, EndedStep, Flow, Flows, StepEnd
 from interlock.core.workflows.graph import orders
@@ -109,7 +109,7 @@ def _note_scans(p: Pass, flows: Flows) -> None:
 def _note_end(p: Pass, flows: Flows, flow: Flow, run: Run) -> None:
     flows.touched[flow.run.id] = None
     name = flow.name_of(run.id)
-    if flow.is_code and not name.startswith(UNDO) and name not in flow.completed:
+    if flow.is_code and not name.startswith(UNDO) and not belongs(flow, name):
         flow.live.pop(name, None)  # of an earlier round
         return
     if run.state is State.SUCCEEDED and run.is_unscanned:

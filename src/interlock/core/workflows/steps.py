@@ -49,11 +49,11 @@ def run_job(
         if isinstance(given.get(secret), str):
             given[secret] = Secret(given[secret])
     if options.undo is not None:
-        options = replace(options, undo=_checked_undo(p, flow, job, options.undo))
+        options = replace(options, undo=checked_undo(p, flow, job, options.undo))
     return new_step(p, flow, name, job, payload.encode(given, "with"), PENDING, "step", options)
 
 
-def _checked_undo(p: Pass, flow: Flow, job: Job, undo: Undo) -> Undo | None:
+def checked_undo(p: Pass, flow: Flow, job: Job, undo: Undo) -> Undo | None:
     """Return the compensation of a step of this job; a compensation has none."""
     if flow.run.is_compensation:
         return None
@@ -118,9 +118,11 @@ def make_ended(p: Pass, flow: Flow, name: str, job: Job, state: State, reason: s
     return run
 
 
-def keep_value(p: Pass, flow: Flow, name: str, job: Job, value: bytes, reason: str) -> Run:
+def keep_value(
+    p: Pass, flow: Flow, name: str, job: Job, value: bytes, reason: str, options: StepOptions = NO_OPTIONS
+) -> Run:
     """Make the run of a step that only has a value."""
-    run = new_step(p, flow, name, job, payload.EMPTY, State.UNDER_WAY, reason, NO_OPTIONS)
+    run = new_step(p, flow, name, job, payload.EMPTY, State.UNDER_WAY, reason, options)
     run.result, run.outcome = value, Outcome.SUCCEEDED
     p.move(run, State.SUCCEEDED, reason)
     return run

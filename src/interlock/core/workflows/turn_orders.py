@@ -9,10 +9,13 @@ from msgspec.structs import replace
 from interlock.core.attempts.settle import cancel_run
 from interlock.core.transition import Pass
 from interlock.core.workflows import machine
-from interlock.core.workflows.code import step_of
-from interlock.core.workflows.flow import BUILT_IN, Flow
+from interlock.core.workflows.code import is_of_round, step_of
+from interlock.core.workflows.events import NotKnown, flow_of, send_event, wait_for_event
+from interlock.core.workflows.flow import BUILT_IN, EVENT_RUN, Flow, Flows
 from interlock.core.workflows.steps import (
     StepOptions,
+    ask_person,
+    checked_undo,
     keep_value,
     make_ended,
     run_group,
@@ -20,13 +23,13 @@ from interlock.core.workflows.steps import (
     sleep,
     sleep_until,
 )
-from interlock.error import InterlockError
+from interlock.error import BadUse, InterlockError
 from interlock.fields.payload import fault_of
 from interlock.fields.secret import from_json
 from interlock.model.facets import GroupJob, StepFacet
 from interlock.model.job import Job
 from interlock.model.state import State
-from interlock.model.workflow import ROUND, SLEEP, Undo
+from interlock.model.workflow import APPROVAL, EVENT, ROUND, SEND, SLEEP, UNDO_LATER, Undo
 from interlock.model.workflow_record import MOST_STEPS_A_ROUND
 from interlock.wire import turn as t
 
@@ -51,7 +54,8 @@ def _start(p: Pass, flow: Flow, order: Any) -> None:
     try:
         _STARTS[type(order)](p, flow, name, order)
     except (InterlockError, msgspec.MsgspecError) as error:
-        job = BUILT_IN[SLEEP] if isinstance(order, t.Sleep) else p.state.jobs.get(order.job) or Job(id=order.job)
+        built_in = _BUILT_IN.get(type(order))
+        job = BUILT_IN[built_in] if built_in else p.state.jobs.get(order.job) or Job(id=order.job)
         make_ended(p, flow, name, job, State.FAILED, "could not start", str(error))
 
 
@@ -82,9 +86,50 @@ def _sleep(p: Pass, flow: Flow, name: str, order: t.Sleep) -> None:
         sleep(p, flow, name, order.seconds or 0.0)
 
 
+def _ask(p: Pass, flow: Flow, name: str, order: t.AskPerson) -> None:
+    ask_person(p, flow, name, order.question, from_json(msgspec.json.decode(order.data)), order.timeout)
+
+
+def _wait(p: Pass, flow: Flow, name: str, order: t.WaitForEvent) -> None:
+    wait_for_event(p, flow, name, order.event, StepOptions(order.timeout))
+
+
+def _send(p: Pass, flow: Flow, name: str, order: t.SendTo) -> None:
+    value = bytes(order.value)
+    if (fault := fault_of(value, "value")) is not None:
+        raise BadUse("value", fault.removeprefix("value: "))
+    send_event(p, flow, name, order.to, order.event, value)
+
+
+def can_carry_out(p: Pass, flow: Flow, orders: list[Any]) -> bool:
+    """Return whether the records of all workflows are known to which these orders send events. If not, the workflow is
+    touched when they are."""
+    for to in (order.to for order in orders if isinstance(order, t.SendTo)):
+        target = p.state.runs.get(to)
+        if target is None or target.closing is not None or p.state.job_of(target).workflow is None:
+            continue
+        try:
+            flow_of(p, target)
+        except NotKnown:
+            p.state.of(Flows)[to].wakes[flow.run.id] = None
+            return False
+    return True
+
+
+def _compensate(p: Pass, flow: Flow, order: t.Compensate) -> None:
+    """Put a compensation on the saga that belongs to no step. It has the capabilities of the workflow at most."""
+    name = f"undo.{flow.run.workflow_facet.round}.{order.number}"
+    try:
+        undo = checked_undo(p, flow, p.state.job_of(flow.run), Undo(order.undo.job, order.undo.arguments))
+    except InterlockError as error:
+        machine.close(p, flow, State.FAILED, "cannot be undone", error=str(error))
+        return
+    keep_value(p, flow, name, BUILT_IN[UNDO_LATER], b"null", f"undone by {order.undo.job}", StepOptions(undo=undo))
+
+
 def _cancel(p: Pass, flow: Flow, order: t.CancelSteps) -> None:
     for name in order.names:
-        if (run := p.state.runs.get(flow.id_of(f"{flow.round_prefix}{name}"))) is not None:
+        if (run := p.state.runs.get(flow.id_of_step(f"{flow.round_prefix}{name}"))) is not None:
             cancel_run(p, run, "its workflow does not need it any more", "scheduler")
 
 
@@ -133,9 +178,14 @@ def _next_round(p: Pass, flow: Flow, order: t.NextRound) -> None:
     for name in list(flow.live):
         if (step := p.state.runs.get(flow.id_of(name))) is not None:
             cancel_run(p, step, "its workflow begins another round", "scheduler")
-    number = facet.round + 1
-    p.set_facet(run, workflow=replace(facet, round=number, began_at=p.now, seen=None, changes=()))
-    flow.asked, flow.ended, flow.completed = {}, {}, {}
+    number, read_before = facet.round + 1, dict(facet.read_before)
+    for name in facet.waits.values():
+        event, _, last = name.removeprefix(EVENT_RUN).rpartition(".")
+        read_before[event] = max(read_before.get(event, 0), int(last))
+    following = replace(facet, round=number, began_at=p.now, seen=None, changes=(), waits={}, places={})
+    p.set_facet(run, workflow=replace(following, read_before=read_before))
+    unread = (name for name in flow.ended if name.startswith(EVENT_RUN) and is_of_round(flow, name))
+    flow.asked, flow.ended, flow.completed = {}, {name: flow.ended[name] for name in unread}, {}
     keep_value(p, flow, f"r{number}", BUILT_IN[ROUND], bytes(order.payload), f"round {number}")
 
 
@@ -143,10 +193,15 @@ _STARTS: dict[type, Callable[[Pass, Flow, str, Any], None]] = {
     t.StartStep: _run,
     t.StartGroup: _group,
     t.Sleep: _sleep,
+    t.AskPerson: _ask,
+    t.WaitForEvent: _wait,
+    t.SendTo: _send,
 }
+_BUILT_IN: dict[type, str] = {t.Sleep: SLEEP, t.AskPerson: APPROVAL, t.WaitForEvent: EVENT, t.SendTo: SEND}
 _ACTS: dict[type, Callable[[Pass, Flow, Any], None]] = {
     **dict.fromkeys(_STARTS, _start),
     t.CancelSteps: _cancel,
+    t.Compensate: _compensate,
     t.Publish: _publish,
     t.NoteChange: _note_change,
     t.Finish: _finish,

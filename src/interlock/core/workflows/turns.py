@@ -19,7 +19,7 @@ from interlock.core.transition import Pass
 from interlock.core.workflows import machine
 from interlock.core.workflows.code import deliverable, record_of
 from interlock.core.workflows.flow import Flow, Flows
-from interlock.core.workflows.turn_orders import carry_out
+from interlock.core.workflows.turn_orders import can_carry_out, carry_out
 from interlock.core.workflows.turn_table import LONGEST_TURN, LostTurn, Turns, detach
 from interlock.core.workflows.values import INPUT
 from interlock.fields.duration import span
@@ -92,13 +92,14 @@ def _follow(p: Pass, flow: Flow) -> None:
             turns.waiting.setdefault(demand_key(p, run), {})[run.id] = None
         return
     payload = _payload(flow)
-    unread = [name for name in given if flow.ended[name].is_stored and name not in flow.read]
+    names = [flow.run_name(name) for name in given]
+    unread = [name for name in names if flow.ended[name].is_stored and name not in flow.read]
     if unread or payload is None:
-        ids = {flow.id_of(name) for name in given if flow.ended[name].is_stored}
+        ids = {flow.id_of(name) for name in names if flow.ended[name].is_stored}
         ids |= {run.id if flow.round_prefix == "" else flow.id_of(_round_mark(flow))} if payload is None else set()
         machine.ask_once(p, ReadResults(run.id, run.seq, tuple(sorted(ids))))
         return
-    size = sum(len(flow.read.get(name) or flow.ended[name].result or b"") for name in given)
+    size = sum(len(flow.read.get(name) or flow.ended[name].result or b"") for name in names)
     if size > MOST_RESULTS:
         text = f"results: {size:,} bytes in one round; at most {MOST_RESULTS:,} are allowed; use continue_as_new"
         machine.close(p, flow, State.FAILED, "too many results", error=text)
@@ -190,6 +191,9 @@ def _take(p: Pass, flow: Flow, report: Finished | LostTurn, given: int) -> None:
     if orders and isinstance(orders[0], t.Halt):
         turns.avoided.setdefault(run.id, set()).add(code)
         _halt(p, run, NONDETERMINISTIC, orders[0].text, orders[0].step)
+        return
+    if not can_carry_out(p, flow, orders):
+        del flows.turning[run.id]  # it gets another turn when they can be
         return
     turns.crashes.pop(run.id, None)
     p.set_facet(run, workflow=replace(run.workflow_facet, seen=given, halt=None))
