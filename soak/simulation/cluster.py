@@ -335,7 +335,7 @@ class Cluster:
                 instance=process.name,
             ),
         )
-        if isinstance(engine, FencelessEngine | GreedyEngine | HeedlessEngine):
+        if isinstance(engine, FencelessEngine | GreedyEngine | HeedlessEngine | HastyEngine):
             inbox.change = engine.changed
         self.scheduler = Scheduler(process, inbox, engine, SimulatedBus(self.network, process))
         self.trace.add(f"{process.name} starts")

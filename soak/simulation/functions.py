@@ -83,6 +83,7 @@ class Functions:
         self._disk = disk
         self._require = require
         self._orders: dict[tuple[str, int], Sequence[t.Order]] = {}  # workflow and fence → orders of the turn
+        self._seen: dict[str, tuple[int, int | None, int]] = {}  # workflow → its round, `seen` and fence as stored
         self.turns = self.halted = 0
 
     def turn_ended(self, dispatch: Dispatch, orders: bytes) -> None:
@@ -107,6 +108,15 @@ class Functions:
             name = run.id[len(above.id) + 1 :]
             text = f"{run.id} starts, and turn {above.fence} of its workflow has not ordered it: {sorted(names)}"
             self._require(name in names, text)
+
+    def after(self, run: Run) -> None:
+        """Check that a workflow takes orders only from the turn that was out."""
+        if run.job_id == CODE:
+            facet = run.workflow_facet
+            round_before, before, fence = self._seen.get(run.id, (1, None, 0))
+            is_taken = (round_before, before) == (facet.round, facet.seen) or (run.id, fence) in self._orders
+            self._require(is_taken, f"{run.id} has taken turn {fence}, which has not ended")
+            self._seen[run.id] = facet.round, facet.seen, run.fence
 
     def cancels(self, run: Run, above: Run) -> bool:
         """Return whether a turn took back a step: by name, or with its round."""

@@ -1,18 +1,38 @@
 """An engine that does not wait where a workflow has to."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from msgspec.structs import replace
 
+from interlock.core.step import Command
 from interlock.core.workflows.flow import Flows
 from interlock.engine.engine import Engine
 from interlock.model.state import State
+from interlock.wire.message import Finished
 from soak.simulation.scenario import Sabotage
 
 
 class HastyEngine(Engine):
     """Takes a workflow for a new one after a start, or ends it while its steps still stop, or starts one item too many,
-    or wakes sleepers early."""
+    or wakes sleepers early, or undoes the oldest step first, or loses events, or takes any turn for the
+    one that counts."""
 
     sabotage = Sabotage()
+
+    def __init__(self, **fields: Any) -> None:
+        super().__init__(**fields)
+        self._turned: set[str] = set()  # workflows whose sagas are turned round
+
+    def changed(self, commands: Sequence[Command]) -> Sequence[Command]:
+        return [self._without_fence(*command) for command in commands]
+
+    def _without_fence(self, origin: str, content: object) -> Command:
+        run = self.state.runs.get(getattr(content, "run_id", ""))
+        if not self.sabotage.saga_takes_stale_turns or run is None or not isinstance(content, Finished):
+            return origin, content
+        is_turn = run.state is State.UNDER_WAY and run.worker_id is not None
+        return (str(run.worker_id), replace(content, fence=run.fence)) if is_turn else (origin, content)
 
     async def start(self) -> None:
         await super().start()
@@ -24,6 +44,13 @@ class HastyEngine(Engine):
         for flow in self.state.of(Flows).values():
             if self.sabotage.flow_ends_early and flow.run.closing is not None:
                 flow.live.clear()
+            if self.sabotage.saga_undoes_oldest_first and flow.saga and flow.run.id not in self._turned:
+                self._turned.add(flow.run.id)
+                flow.saga.reverse()
+            if self.sabotage.saga_drops_early_events:
+                early = [name for name in flow.ended if name.startswith("event.") and name not in flow.waits.values()]
+                for name in early:
+                    del flow.ended[name]
             if self.sabotage.flow_widens_window and flow.step is not None:
                 flow.step = replace(flow.step, max_parallel=3)
         if self.sabotage.flow_wakes_early:

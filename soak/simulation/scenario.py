@@ -173,6 +173,10 @@ class Sabotage(msgspec.Struct, frozen=True, kw_only=True):
     flow_ends_early: bool = False  # a workflow that closes does not wait for its steps
     flow_widens_window: bool = False  # one item more than may run at once
     flow_wakes_early: bool = False  # steps that sleep
+    saga_undoes_oldest_first: bool = False
+    saga_drops_early_events: bool = False  # those that no step waits for yet
+    saga_takes_stale_turns: bool = False  # orders of a turn count for whichever turn is out
+    store_undoes_again: bool = False  # the compensations that have begun are left out when a saga is read
     inspector_is_silent: bool = False  # while it scans
     sender_forgets: bool = False  # says that a request was answered, and has not made it
     worker_begins_twice: bool = False
@@ -194,7 +198,7 @@ class Sabotage(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def of_workflows(self) -> bool:
-        return any(getattr(self, name) for name in self.__struct_fields__ if name.startswith("flow_"))
+        return any(getattr(self, name) for name in self.__struct_fields__ if name.startswith(("flow_", "saga_")))
 
     @property
     def of_lanes(self) -> bool:

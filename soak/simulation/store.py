@@ -11,6 +11,7 @@ from typing import NoReturn
 import msgspec
 
 from interlock.core.decisions import Batch, Row
+from interlock.core.workflows.flow import left_to_undo
 from interlock.error import StoreUnavailable
 from interlock.model.audit import AuditFilter
 from interlock.model.bulk import BulkRequest, RunAction
@@ -72,6 +73,7 @@ class StoreSabotage(msgspec.Struct, frozen=True):
     loses_audit: bool = False  # one entry of some batches
     shows_held: bool = False  # lines that nobody may read before they are scanned
     loses_cursors: bool = False  # keeps the occurrences of a batch, and sometimes not how far their jobs have come
+    undoes_again: bool = False  # leaves out the compensations that have begun when a saga is read
 
 
 Records = dict[tuple[str, str], Record | None]
@@ -202,7 +204,13 @@ class FaultyStore(Store, Leases):
     async def look_up(self, wanted: Lookup) -> Found:
         await self._work(self._faults.longest_read)
         found = await self._disk.look_up(wanted)
+        if self.sabotage.undoes_again:
+            return msgspec.structs.replace(found, sagas={run_id: self._whole_saga(run_id) for run_id in found.sagas})
         return msgspec.structs.replace(found, keys={}) if self.sabotage.forgets_keys else found
+
+    def _whole_saga(self, run_id: str) -> list[str]:
+        below = (run for run in self._disk.runs_by_id.values() if run.id.startswith(f"{run_id}@"))
+        return left_to_undo(run_id, ((run.id, run.facets) for run in below if not run.is_compensation))
 
     async def unscanned(self, run_ids: Sequence[str]) -> list[Unscanned]:
         await self._work(self._faults.longest_read)

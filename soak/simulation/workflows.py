@@ -131,6 +131,7 @@ class Workflows:
             if run.job_id == SLEEP and run.delay == NAP:
                 self._check_sleep(run)
             self.sagas.after(run)
+            self.functions.after(run)
             if run.is_step:
                 above = self._disk.runs_by_id.get(run.parent or "")
                 self._require(above is not None, f"step {run.id} is there without its workflow {run.parent}")
