@@ -45,6 +45,23 @@ def test_a_result_is_handed_on_once_it_is_scanned(restarts: bool) -> None:
     assert machine.payload_of(f"{run_id}@b") == {"got": "fine"}
 
 
+@pytest.mark.behaviour("OUT-5")
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_result_is_handed_on_if_the_scanners_leave_the_policy(restarts: bool) -> None:
+    machine = FlowMachine(TWO, policy=SCANNED)
+    run_id = machine.begin()
+    machine.done(f"{run_id}@a", "fine")
+    machine.policy = None
+    if restarts:
+        machine.restart()
+        machine.worker_up()
+    else:
+        machine.step(("", machine.define()))
+    assert machine.payload_of(f"{run_id}@b") == {"got": "fine"}
+    machine.done(f"{run_id}@b", "too")
+    assert machine.result_of(run_id) == "too"
+
+
 def test_a_cancel_does_not_wait_for_a_scan() -> None:
     machine = FlowMachine(TWO, policy=SCANNED)
     run_id = machine.begin()

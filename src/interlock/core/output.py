@@ -56,6 +56,11 @@ class Scans(msgspec.Struct):
     position: int | None = None  # up to which results are scanned; None if none are
     heard: float = 0.0  # elapsed time of the last sign of the scanners
 
+    @property
+    def are_made(self) -> bool:
+        """Whether there are scanners; without them nobody scans what has succeeded."""
+        return self.position is not None
+
 
 def output_of(state: SchedulerState) -> CompiledOutputPolicy | None:
     policy = state.of(Judging).policy

@@ -99,6 +99,12 @@ def settle(p: Pass, leaving: list[Run]) -> None:
 
 
 def _note_scans(p: Pass, flows: Flows) -> None:
+    if not p.state.of(output.Scans).are_made:
+        unscanned, flows.unscanned = flows.unscanned, {}
+        for flow in (flows[run_id] for run_id in dict.fromkeys(unscanned.values()) if run_id in flows):
+            flow.is_known = False
+            flows.touched[flow.run.id] = None
+        return
     for run_id in list(flows.unscanned):
         run = p.marked.get(run_id) or p.changed.get(run_id)
         if run is not None and not run.is_unscanned:
@@ -112,7 +118,7 @@ def _note_end(p: Pass, flows: Flows, flow: Flow, run: Run) -> None:
     if flow.is_code and not name.startswith(UNDO) and not belongs(flow, name):
         flow.live.pop(name, None)  # of an earlier round
         return
-    if run.state is State.SUCCEEDED and run.is_unscanned:
+    if run.state is State.SUCCEEDED and run.is_unscanned and p.state.of(output.Scans).are_made:
         flows.unscanned[run.id] = flow.run.id
         return
     result = run.shown_result
@@ -347,7 +353,7 @@ def record_read(p: Pass, run: Run, answer: list[EndedStep]) -> None:
             continue
         if flow.is_code and not name.startswith(UNDO) and not know_step(flow, name, end.facet):
             continue
-        if end.state is State.SUCCEEDED and end.is_unscanned:
+        if end.state is State.SUCCEEDED and end.is_unscanned and p.state.of(output.Scans).are_made:
             flow.live[name] = None
             flows.unscanned[end.run_id] = run.id
             p.state.set_timer(p.now + SCAN_LOOK, run)  # the scan may have been reported meanwhile

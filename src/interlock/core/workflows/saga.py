@@ -63,7 +63,7 @@ def saga_read(p: Pass, run: Run, answer: tuple[list[str], Run | None]) -> None:
             p.count("saga_rollbacks_total")
     if step is None or flow.saga[-1:] != [step.id]:
         flows.touched[run.id] = None
-    elif step.is_unscanned and p.state.of(Scans).position is not None:
+    elif step.is_unscanned and p.state.of(Scans).are_made:
         p.state.set_timer(p.now + SCAN_LOOK, run)  # nobody may have its result yet
     else:
         flow.saga.pop()
