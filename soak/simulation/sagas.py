@@ -54,7 +54,10 @@ SAGA_JOBS = (
                 WorkflowStep(id="go", event="go", timeout=30.0),
                 WorkflowStep(id="also", event="go", timeout=30.0, on_error=OnError(then=Then.CONTINUE)),
                 _step("last", "narrow", "last", "plain", on_error=OnError(step="tidy")),
-                WorkflowStep(id="tidy", job="plain", with_={"plan": [[e.SUCCEED, 0.5]]}),
+                WorkflowStep(
+                    id="tidy", job="plain", with_={"plan": "${input.undo}"}, on_error=OnError(step="report"),
+                ),
+                WorkflowStep(id="report", job="plain", with_={"plan": [[e.SUCCEED, 0.5]]}),
             ),
             result={"go": "${steps.go.result}", "also": "${steps.also.result}", "last": "${steps.last.result}"},
         ),

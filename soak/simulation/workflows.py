@@ -118,10 +118,14 @@ class Workflows:
             above = self._disk.runs_by_id.get(run.parent or "") if run.is_step else None
             if above is not None:
                 text = f"{run.id} starts after its workflow was closed: {above.closing}"
-                is_open = above.closing is None or run.is_compensation
+                is_open = above.closing is None or run.is_compensation or self._follows_error(run, above)
                 self._require(is_open and above.ended_at is None, text)
         self.sagas.before(batch)
         self.functions.before(batch)
+
+    def _follows_error(self, run: Run, above: Run) -> bool:
+        workflow = self._job(above).workflow
+        return workflow is not None and run.id[len(above.id) + 1 :] in workflow.handlers
 
     def after(self, batch: Batch, touched: Iterable[str]) -> None:
         for run_id in touched:

@@ -543,3 +543,49 @@ def test_a_record_that_was_read_before_another_recovery_does_not_count() -> None
     machine.worker_up()
     machine.advance(10)
     assert machine.live(run_id) == ["b"]
+
+
+@pytest.mark.behaviour("WFL-2")
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_step_that_follows_an_error_may_fail_and_have_one_of_its_own(restarts: bool) -> None:
+    handlers = step("clean", on_error=OnError(step="report")), step("report", with_={"why": "${steps.a.error}"})
+    machine = FlowMachine(flow(step("a", on_error=OnError(step="clean")), *handlers))
+    run_id = machine.begin()
+    machine.fail(f"{run_id}@a", "no disk")
+    assert machine.live(run_id) == ["clean"]
+    if restarts:
+        held = [machine.held(f"{run_id}@clean")]
+        machine.restart()
+        machine.worker_up(held=held)
+    machine.fail(f"{run_id}@clean")
+    assert machine.live(run_id) == ["report"]
+    assert machine.payload_of(f"{run_id}@report") == {"why": "no disk"}
+    machine.fail(f"{run_id}@report")
+    assert machine.state_of(run_id) is State.FAILED
+    assert "step 'a'" in machine.run(run_id).reason
+
+
+@pytest.mark.behaviour("WFL-2")
+def test_two_steps_that_fail_at_once_are_both_followed_by_their_steps() -> None:
+    steps = [step(name, needs=(), on_error=OnError(step=f"after_{name}")) for name in "ab"]
+    machine = FlowMachine(flow(*steps, step("after_a"), step("after_b"), step("c", needs=())))
+    run_id = machine.begin()
+    machine.step(*[machine.finish_command(f"{run_id}@{name}", "failed_fatal", error="x") for name in "ab"])
+    assert machine.live(run_id) == ["after_a", "after_b", "c"], "the third one is asked to stop"
+    machine.done(f"{run_id}@c", outcome="cancelled")
+    machine.done(f"{run_id}@after_a")
+    assert machine.state_of(run_id) is State.UNDER_WAY
+    machine.done(f"{run_id}@after_b")
+    assert machine.state_of(run_id) is State.FAILED
+
+
+@pytest.mark.behaviour("WFL-2")
+def test_a_cancel_stops_the_step_that_follows_an_error_and_nothing_follows_it() -> None:
+    handlers = step("clean", on_error=OnError(step="report")), step("report")
+    machine = FlowMachine(flow(step("a", on_error=OnError(step="clean")), *handlers))
+    run_id = machine.begin()
+    machine.fail(f"{run_id}@a")
+    machine.cancel(run_id)
+    machine.done(f"{run_id}@clean", outcome="cancelled")
+    assert machine.state_of(run_id) is State.FAILED
+    assert f"{run_id}@report" not in machine.store.runs_by_id

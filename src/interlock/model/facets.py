@@ -142,7 +142,7 @@ class Closing(msgspec.Struct, frozen=True, omit_defaults=True):
     state: State
     reason: str
     actor: str
-    keeps: str | None = None  # step that runs to its end: it follows the error
+    keeps: tuple[str, ...] = ()  # steps that run to their ends: they follow errors
     compensate: bool = False  # whether the steps that have succeeded are undone
     at: Time = 0.0
 

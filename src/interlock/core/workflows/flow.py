@@ -97,6 +97,11 @@ class Flow(msgspec.Struct, eq=False):
         return self.run.workflow_facet.waits
 
     @property
+    def live_steps(self) -> set[str]:
+        """The names of its runs that have not ended, and the steps of a graph that wait for an event."""
+        return {*self.live, *(step for step, name in self.waits.items() if name in self.live)}
+
+    @property
     def ends(self) -> dict[str, StepEnd]:
         """The ends of its runs, and of the steps of a graph that waited for an event."""
         waits = self.waits

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterator, Mapping
 import msgspec
 
 from interlock.core.workflows.flow import StepEnd
+from interlock.model.state import State
 from interlock.model.workflow import Then, Workflow
 
 
@@ -13,20 +14,33 @@ class Orders(msgspec.Struct, frozen=True):
 
     start: list[str] = []
     failed: str | None = None  # step whose error ends the workflow
+    keeps: tuple[str, ...] = ()  # steps that follow errors, and run to their ends although it ends
     is_done: bool = False
 
 
 def orders(workflow: Workflow, live: Collection[str], ended: Mapping[str, StepEnd]) -> Orders:
     known = {*live, *ended}
     failed = [step for step in workflow.steps if step.id in ended and not ended[step.id].is_done]
-    start = [step.on_error.step for step in failed if step.on_error.step is not None]
+    after = dict.fromkeys(step.on_error.step for step in failed if step.on_error.step is not None)
+    start = [name for name in after if name not in known]
     for step in failed:
         if step.on_error.then is Then.FAIL:
-            return Orders([name for name in (step.on_error.step,) if name is not None and name not in known], step.id)
-    start = [name for name in dict.fromkeys(start) if name not in known]
+            own = [name for name in (step.on_error.step,) if name is not None]
+            return Orders(start, step.id, tuple(dict.fromkeys([*start, *own])))
     waiting = [(name, needs) for name, needs in workflow.needs.items() if name not in known]
     start += [name for name, needs in waiting if all(_is_over(workflow, need, ended) for need in needs)]
     return Orders(start, is_done=not live and not start and not waiting)
+
+
+def after_errors(
+    workflow: Workflow, kept: Collection[str], live: Collection[str], ended: Mapping[str, StepEnd]
+) -> list[str]:
+    """Return the steps that follow errors of these, which run to their ends. A cancelled step has none."""
+    bad = [
+        name for name in kept if name in ended and not ended[name].is_done and ended[name].state is not State.CANCELLED
+    ]
+    after = dict.fromkeys(workflow.by_id[name].on_error.step for name in bad)
+    return [name for name in after if name is not None and name not in live and name not in ended]
 
 
 def _is_over(workflow: Workflow, name: str, ended: Mapping[str, StepEnd]) -> bool:

@@ -1,7 +1,7 @@
 """The machine of workflows: carry out what the graph orders, close, and end.
 
 First the end is decided: the run is *closing*. Then its live steps are cancelled, and have really stopped. Then its
-state changes. Nothing starts after closing but the step that follows the error.
+state changes. Nothing starts after closing but compensations and steps that follow errors.
 """
 
 from collections.abc import Iterable
@@ -17,10 +17,9 @@ from interlock.core.state import LATE, SchedulerState
 from interlock.core.transition import Pass
 from interlock.core.workflows import saga
 from interlock.core.workflows.code import belongs, group_step, is_code, know_step, note_completion, sort_steps
-from interlock.core.workflows.events import NotKnown
 from interlock.core.workflows.flow import SCAN_LOOK, SMALL_RESULT, UNDO, EndedStep, Flow, Flows, StepEnd
-from interlock.core.workflows.graph import orders
-from interlock.core.workflows.start import job_for, start
+from interlock.core.workflows.graph import after_errors, orders
+from interlock.core.workflows.start import job_for, start_all
 from interlock.core.workflows.steps import StepOptions, run_job
 from interlock.core.workflows.turn_table import Turns, detach
 from interlock.core.workflows.values import INPUT, NoValue, Scope, UnreadValue, references
@@ -140,10 +139,11 @@ def _add(
 
 
 def _proceed(p: Pass, flow: Flow) -> None:
-    if flow.run.closing is not None:
-        _end_if_stopped(p, flow, flow.run.closing)
-    elif not flow.is_known:
+    closing = flow.run.closing
+    if not flow.is_known and (closing is None or closing.keeps):
         ask_once(p, ReadRecord(flow.run.id, flow.run.seq, flow.placed))
+    elif closing is not None:
+        _end_if_stopped(p, flow, closing)
     elif flow.is_code:
         p.state.of(Flows).turning[flow.run.id] = None
     elif flow.step is None:
@@ -160,22 +160,14 @@ def ask_once(p: Pass, effect: ReadRecord | ReadResults) -> None:
 
 
 def _follow_graph(p: Pass, flow: Flow, workflow: Workflow) -> None:
-    scope, unread, ends = Scope(flow), set[str](), flow.ends
-    live = {*flow.live, *(step for step, name in flow.waits.items() if name in flow.live)}
-    found = orders(workflow, live, ends)
-    for name in found.start:
-        step = workflow.by_id[name]
-        try:
-            start(p, flow, step, scope)
-        except UnreadValue:
-            unread |= references(text for _, text in step.expressions())
-        except NotKnown:
-            pass  # it is asked again when that is known
+    scope, ends = Scope(flow), flow.ends
+    found = orders(workflow, flow.live_steps, ends)
+    unread = start_all(p, flow, found.start, workflow, scope)
     if found.failed is not None and not unread:
         end = ends[found.failed]
         state = State.DENIED if end.state is State.DENIED else State.FAILED
-        keeps = workflow.by_id[found.failed].on_error.step
-        close(p, flow, state, f"step {found.failed!r}: {end.state}", error=_told(found.failed, end), keeps=keeps)
+        text, error = f"step {found.failed!r}: {end.state}", _told(found.failed, end)
+        close(p, flow, state, text, error=error, keeps=found.keeps)
     elif found.is_done:
         try:
             succeed(p, flow, payload.encode_result(scope.fill(workflow.result, "result")))
@@ -268,24 +260,25 @@ def close(
     reason: str,
     actor: str = "scheduler",
     error: str | None = None,
-    keeps: str | None = None,
+    keeps: tuple[str, ...] = (),
     compensate: bool = False,
 ) -> bool:
-    """Decide the end of a workflow, and cancel its live steps but the one that follows the error. If the end is decided
-    already, cancel that one too; a rollback goes on."""
+    """Decide the end of a workflow, and cancel its live steps but those that follow errors. If the end is decided
+    already, cancel those too; a rollback goes on."""
     run, flows = flow.run, p.state.of(Flows)
     flows.touched[run.id] = None
     if (closing := run.closing) is not None:
         if compensate and not closing.compensate:
             p.set_facet(run, workflow=replace(run.workflow_facet, closing=replace(closing, compensate=True)))
-        kept = p.state.runs.get(flow.id_of(closing.keeps)) if closing.keeps else None
-        return kept is not None and cancel_run(p, kept, reason, actor)
+        kept = [step for name in closing.keeps if (step := p.state.runs.get(flow.id_of(name))) is not None]
+        stopped = [cancel_run(p, step, reason, actor) for step in kept]
+        return any(stopped)
     compensate = compensate or state in _ROLLS_BACK
     detach(p, run)
     closing = Closing(state, reason, actor, keeps, compensate, p.now)
     p.set_facet(run, workflow=replace(run.workflow_facet, closing=closing))
     run.error = error
-    for name in [name for name in flow.live if name != keeps]:
+    for name in [name for name in flow.live if name not in keeps]:
         step = p.state.runs.get(flow.id_of(name))
         if step is None:
             flows.unscanned.pop(flow.id_of(name), None)
@@ -303,7 +296,22 @@ def cancel(p: Pass, run: Run, reason: str, actor: str, compensate: bool) -> bool
     return close(p, flow, State.CANCELLED, reason, actor, compensate=True)
 
 
+def _follow_errors(p: Pass, flow: Flow, closing: Closing) -> bool:
+    """Start the steps that follow errors of those that run to their ends; return whether there are none."""
+    workflow = p.state.job_of(flow.run).workflow
+    assert workflow is not None
+    names = after_errors(workflow, closing.keeps, flow.live_steps, flow.ends)
+    if not names:
+        return True
+    closing = replace(closing, keeps=tuple(dict.fromkeys([*closing.keeps, *names])))
+    p.set_facet(flow.run, workflow=replace(flow.run.workflow_facet, closing=closing))
+    _ask_results(p, flow, start_all(p, flow, names, workflow, Scope(flow)))
+    return False
+
+
 def _end_if_stopped(p: Pass, flow: Flow, closing: Closing) -> None:
+    if closing.keeps and not _follow_errors(p, flow, closing):
+        return
     is_over = not any(flow.id_of(name) in p.state.runs for name in flow.live)
     if is_over and closing.state is State.SUCCEEDED:
         succeed(p, flow, flow.run.result or b"null")
@@ -316,10 +324,6 @@ def wake(p: Pass, run: Run) -> None:
     """End a sleep."""
     run.outcome = Outcome.SUCCEEDED
     p.move(run, State.SUCCEEDED, "time passed")
-
-
-def sleeps_for_span(run: Run) -> bool:
-    return run.delay is not None
 
 
 def look(p: Pass, run: Run) -> None:

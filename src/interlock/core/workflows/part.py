@@ -24,7 +24,7 @@ WORKFLOWS = Part(
     alarms={TURN: turns.too_long},
     stops={State.UNDER_WAY: machine.stop},
     waits={
-        State.UNDER_WAY: Wait(machine.wake, machine.sleeps_for_span, lambda run, job: run.delay or 0.0),
+        State.UNDER_WAY: Wait(machine.wake, lambda run: run.delay is not None, lambda run, job: run.delay or 0.0),
     },
     looks={State.UNDER_WAY: machine.look},
     places=(machine.place,),

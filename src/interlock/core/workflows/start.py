@@ -1,25 +1,39 @@
 """Start the steps of a graph: resolve their templates, and order what they say."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
 
 from interlock.core.transition import Pass
-from interlock.core.workflows.events import send_event, wait_for_event
+from interlock.core.workflows.events import NotKnown, send_event, wait_for_event
 from interlock.core.workflows.flow import BUILT_IN, MOST_VARIANTS, Flow, Flows
 from interlock.core.workflows.steps import StepOptions, ask_person, make_ended, run_group, run_job, sleep, sleep_until
-from interlock.core.workflows.values import NoValue, Scope
+from interlock.core.workflows.values import NoValue, Scope, UnreadValue, references
 from interlock.error import InterlockError
 from interlock.fields.field_types import FieldPath, Span
 from interlock.fields.payload import encode_result
 from interlock.model.job import Job
 from interlock.model.schedule.schedule import instant
 from interlock.model.state import State
-from interlock.model.workflow import APPROVAL, EVENT, MOST_ITEMS, SEND, SLEEP, WorkflowStep
+from interlock.model.workflow import APPROVAL, EVENT, MOST_ITEMS, SEND, SLEEP, Workflow, WorkflowStep
 
 _BUILT_IN = {"approve": APPROVAL, "event": EVENT, "send": SEND}
 _EVERY_SPAN = Span()
+
+
+def start_all(p: Pass, flow: Flow, names: Iterable[str], workflow: Workflow, scope: Scope) -> set[str]:
+    """Start these steps; return the names of those whose results must first be read."""
+    unread: set[str] = set()
+    for name in names:
+        step = workflow.by_id[name]
+        try:
+            start(p, flow, step, scope)
+        except UnreadValue:
+            unread |= references(text for _, text in step.expressions())
+        except NotKnown:
+            pass  # it is asked again when that is known
+    return unread
 
 
 def start(p: Pass, flow: Flow, step: WorkflowStep, scope: Scope) -> None:
