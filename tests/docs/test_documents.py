@@ -38,7 +38,7 @@ RUN = {
     "docs/testing.md": {"python"},
     "docs/upgrading.md": {"sh"},
     "docs/workers.md": {"sh"},
-    "docs/workflows.md": {"sh", "yaml"},
+    "docs/workflows.md": {"python", "sh", "yaml"},
 }
 """document → the languages of its blocks that a test runs"""
 SHOWN = {"console", "text", "json"}

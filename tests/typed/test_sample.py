@@ -11,13 +11,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.docs.blocks import ROOT
 
 IGNORED = "# type: ignore"
 
 
 SAMPLE, NEWCOMER, CHAT = "tests/typed/sample", "examples/newcomer", "examples/chat"
-SOURCES = SAMPLE, NEWCOMER, CHAT
+FLOWS = "examples/workflows"
+SOURCES = SAMPLE, NEWCOMER, CHAT, FLOWS
 SETTINGS = {"typeCheckingMode": "strict", "reportUnnecessaryTypeIgnoreComment": True}
 PYRIGHT = ("basedpyright", "--outputjson", "--pythonpath", sys.executable)
 
@@ -49,9 +52,10 @@ def test_pyright(tmp_path: Path) -> None:
     assert found["summary"]["filesAnalyzed"] == sum(len(list((ROOT / one).glob("*.py"))) for one in SOURCES)
 
 
-def test_pyright_reports_each_mistake_of_the_sample(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["use.py", "flows.py"])
+def test_pyright_reports_each_mistake_of_the_sample(tmp_path: Path, name: str) -> None:
     project = copied(tmp_path, SAMPLE)
-    program = project / SAMPLE / "use.py"
+    program = project / SAMPLE / name
     text = program.read_text()
     mistakes = [number for number, line in enumerate(text.splitlines()) if IGNORED in line]
     program.write_text(text.replace(IGNORED, "# mistake"))

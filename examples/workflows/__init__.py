@@ -1,0 +1,1 @@
+"""Workflows that are functions: an order that is undone, and an agent that asks."""
