@@ -13,6 +13,7 @@ import interlock as il
 from interlock.core.decisions import Batch
 from interlock.model.run import Run
 from interlock.model.state import State
+from interlock.model.workflow import EVENT
 from interlock.wire import turn as t
 from interlock.wire.message import Dispatch
 from interlock.worker.context import Context
@@ -53,10 +54,12 @@ async def code(
     )
     winner, _ = await ctx.first(ctx.run(plain.call(last), name="race", undo=plain.call(undo)), ctx.sleep(1.0))
     every = await ctx.map(retried, items, max_parallel=WINDOW, name="all", undo=plain.call(undo))
+    news = await ctx.event("go", str, timeout=30.0)
     if ctx.round < rounds:
         await ctx.continue_as_new(code.call(first, left, right, last, items, undo, rounds))
     done = await ctx.run(narrow.call(last), name="last")
-    return {"book": book, "left": pair[0], "right": pair[1], "winner": winner, "all": every, "last": done}
+    found = {"book": book, "left": pair[0], "right": pair[1], "all": every, "last": done}
+    return {**found, "winner": winner, "news": news}
 
 
 CODE_JOB = app.definitions[CODE].job
@@ -96,7 +99,7 @@ class Functions:
         created = [Run(*row) for row in batch.created]
         for run in created:
             above = self._disk.runs_by_id.get(run.parent or "") if run.is_step else None
-            if above is None or above.job_id != CODE or run.is_compensation:
+            if above is None or above.job_id != CODE or run.is_compensation or run.job_id == EVENT:
                 continue
             orders = self._orders.get((above.id, above.fence), [])
             facet = above.workflow_facet
@@ -141,7 +144,8 @@ class Functions:
         own = {name.removeprefix(prefix): name for name in steps if name.startswith(prefix)}
         places = {name: _place(steps[own[name]]) for name in ("race", "sleep")}
         found = {name: results[own[name]] for name in ("book", "left", "right", "all", "last")}
-        return {**found, "winner": int(places["sleep"] < places["race"])}
+        news = results[f"event.go.{number}"]  # each round reads one
+        return {**found, "winner": int(places["sleep"] < places["race"]), "news": news}
 
 
 def _place(step: Run) -> int:

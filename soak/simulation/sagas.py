@@ -115,11 +115,10 @@ class SagaClients:
             process.spawn(self._clients.follow(handle, new))
             if rng.random() < 0.15:
                 process.spawn(self._cancel(handle))
-            if job_id == SAGA:
-                process.spawn(self._send(connection, handle.id))
-                errand = new_run(ERRAND, {"to": handle.id, "first": self._plan()})
-                for own in await self._clients.submit(connection, [errand]):
-                    process.spawn(self._clients.follow(own, errand))
+            process.spawn(self._send(connection, handle.id))
+            errand = new_run(ERRAND, {"to": handle.id, "first": self._plan()})
+            for own in await self._clients.submit(connection, [errand]):
+                process.spawn(self._clients.follow(own, errand))
         self._clients.busy -= 1
 
     async def _cancel(self, handle: RunHandle[Any]) -> None:

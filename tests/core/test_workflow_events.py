@@ -138,6 +138,19 @@ def test_a_workflow_that_sends_to_one_whose_record_is_read_is_not_missed() -> No
 
 
 @pytest.mark.behaviour("WFL-10")
+def test_a_workflow_that_sends_to_one_that_ends_before_its_record_is_read_goes_on() -> None:
+    to_other = Send(to="${input.to}", name="e", value=1)
+    machine = EventMachine(TWICE, flow(step("tell", send=to_other), id="errand"))
+    run_id = machine.begin()
+    machine.holds_answers = True
+    machine.restart()
+    errand = machine.submit("errand", msgspec.json.encode({"to": run_id}))
+    machine.cancel(run_id)
+    assert machine.state_of(run_id) is State.CANCELLED
+    assert machine.state_of(errand) is State.FAILED
+
+
+@pytest.mark.behaviour("WFL-10")
 def test_an_event_with_a_key_happens_once() -> None:
     machine = EventMachine(TWICE)
     run_id = machine.begin()

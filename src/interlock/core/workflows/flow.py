@@ -149,6 +149,11 @@ class Flows(dict[str, Flow]):
         self.unscanned: dict[str, str] = {}  # step that has succeeded and is not scanned → its flow
         self.variants: dict[tuple[str, str, str], Job] = {}  # versions of workflow and job, step → job of the step
 
+    def drop(self, run_id: str) -> None:
+        """Forget a workflow that has ended; those that wait for its record go on."""
+        if (flow := self.pop(run_id, None)) is not None:
+            self.touched.update(flow.wakes)
+
     def order(self, state: SchedulerState, run: Run) -> int:
         """Return the place of a new run among those that wait: a step has that of its workflow."""
         flow = self.get(run.parent or "") if run.is_step else None

@@ -63,7 +63,7 @@ def _begin(p: Pass, run: Run, order: int) -> None:
 def note_step(p: Pass, run: Run) -> None:
     if run.is_step and run.previous is not State.UNDER_WAY:
         note_end(p, run)
-    p.state.of(Flows).pop(run.id, None)
+    p.state.of(Flows).drop(run.id)
 
 
 def note_end(p: Pass, run: Run) -> None:
@@ -84,7 +84,7 @@ def settle(p: Pass, leaving: list[Run]) -> None:
     if flows.moved:
         moved, flows.moved = flows.moved, []
         for run in moved:
-            flows.pop(run.id, None)
+            flows.drop(run.id)
             flow = flows.get(run.parent or "")
             if flow is not None and flow.owns(run.id):
                 _note_end(p, flows, flow, run)
@@ -266,12 +266,12 @@ def close(
     """Decide the end of a workflow, and cancel its live steps but those that follow errors. If the end is decided
     already, cancel those too; a rollback goes on."""
     run, flows = flow.run, p.state.of(Flows)
-    flows.touched[run.id] = None
+    flows.touched.update({run.id: None, **flow.wakes})
     if (closing := run.closing) is not None:
         if compensate and not closing.compensate:
             p.set_facet(run, workflow=replace(run.workflow_facet, closing=replace(closing, compensate=True)))
         kept = [step for name in closing.keeps if (step := p.state.runs.get(flow.id_of(name))) is not None]
-        stopped = [cancel_run(p, step, reason, actor) for step in kept]
+        stopped = [cancel_run(p, step, f"its workflow ends: {reason}", actor) for step in kept]
         return any(stopped)
     compensate = compensate or state in _ROLLS_BACK
     detach(p, run)
