@@ -3,7 +3,8 @@
 interlock up -A examples.workflows.agent:app
 interlock submit agent -p goal=tea
 interlock approvals
-interlock event latest hint -p '"green tea"'
+interlock approve RUN@approval --reason 'we need it'      # as somebody else
+interlock event RUN hint -p text=green
 """
 
 from dataclasses import dataclass, field
@@ -19,6 +20,11 @@ class Tool:
     name: str
     arguments: dict[str, Any]
     risky: bool = False
+
+
+@dataclass(frozen=True)
+class Hint:
+    text: str
 
 
 @dataclass(frozen=True)
@@ -62,7 +68,8 @@ async def agent(ctx: il.WorkflowContext, goal: str, notes: list[str] = []) -> st
         if thought.answer is not None:
             return await ctx.run(report.call([*notes, thought.answer]))
         if thought.needs_hint:
-            notes = [*notes, await ctx.event("hint", str, timeout="1d")]
+            hint = await ctx.event("hint", Hint, timeout="1d")
+            notes = [*notes, hint.text]
         for tool in thought.tools:
             if tool.risky:
                 await ctx.approval(f"Run {tool.name}?", tool.arguments, timeout="2h")

@@ -51,7 +51,7 @@ def test_an_order_that_cannot_be_shipped_is_undone_in_reverse() -> None:
 def test_the_agent_asks_before_a_risky_tool(approves: bool) -> None:
     with il.testing.scheduler(agent.app) as scheduler:
         run = scheduler.submit(agent.agent.call("tea"), actor="shop")
-        scheduler.send(run.id, "hint", "green")
+        scheduler.send(run.id, "hint", {"text": "green"})
         scheduler.advance("1m")
         with pytest.raises(il.SelfApproval):
             scheduler.approve(f"{run.id}@approval", "please", actor="shop")
@@ -83,7 +83,7 @@ def test_the_agent_survives_kills_while_it_waits(folder: Path) -> None:
         server.kill()
         server.start()
         with il.Client(server.url, token=TOKENS["SHOP_TOKEN"]) as shop:
-            shop.send_event(run_id, "hint", "green")
+            shop.send_event(run_id, "hint", {"text": "green"})
             assert shop.handle(run_id).result(60) == ANSWER
             found = states(shop, run_id)
             assert {name.partition("@")[2] for name in found} == set(STEPS)
