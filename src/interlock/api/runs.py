@@ -146,7 +146,7 @@ class RunHandlers:
 
     async def send_event(self, call: HttpCall[op.SendRunEvent]) -> ActedOn:
         run = await self.find(call.request.run_id, call.caller)
-        return await self._send_event(call, SendEvent(0, call.request.name, b"", run.id))
+        return await self._send_event(call, SendEvent(0, call.request.name, b"", run.id, tenant=run.tenant))
 
     async def send_workflow_event(self, call: HttpCall[op.SendWorkflowEvent]) -> ActedOn:
         request = call.request

@@ -33,7 +33,7 @@ TRIGGER = "trigger"  # a client triggered it
 RETRY = "retry"  # a client ran an ended run again
 _BACKFILL = "backfill:"
 _RUN = "run "
-COMPENSATION = "@comp-"  # in the ids of runs that undo a step; no name of a step has a hyphen
+COMPENSATION = "@comp-"  # in the ids of runs that undo a step; no name of another step begins so
 CALL_KEY = "call-"  # prefix of the idempotency keys that clients make up, to repeat one call safely
 
 

@@ -12,6 +12,7 @@ from interlock.wire import (
     approval_request,
     audit_request,
     delivery_request,
+    event_request,
     lane_request,
     letter_request,
     output_request,
@@ -25,7 +26,7 @@ from interlock.wire.message import Message, Unread, sent_kinds
 
 DECLARED = (
     request, lane_request, delivery_request, audit_request, approval_request, output_request,
-    worker_request, letter_request, service_request, session_request, workflow_request,
+    worker_request, letter_request, service_request, session_request, workflow_request, event_request,
 )  # fmt: skip
 """modules with messages, which must be loaded before all are listed"""
 MESSAGES = tuple(kind for kind in sent_kinds(Message) if kind is not Unread)

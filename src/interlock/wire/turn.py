@@ -5,16 +5,17 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from interlock.fields.field_types import JOB_NAME
 from interlock.model.failure import Failure
 from interlock.model.state import State
 from interlock.model.workflow import LONGEST_QUESTION, MOST_ITEMS, STEP_NAME
 
 MOST_ORDERS = 10_000
 Json = msgspec.Raw
-Name = Annotated[str, Meta(pattern=r"\A[A-Za-z_][A-Za-z0-9_]{0,63}(-[1-9][0-9]{0,3})?\Z")]
+Name = Annotated[str, Meta(pattern=r"\A(?!comp-|r[0-9]+\Z)[A-Za-z_][A-Za-z0-9_]{0,63}(-[1-9][0-9]{0,3})?\Z")]
 EventName = Annotated[str, Meta(pattern=rf"\A{STEP_NAME}\Z")]
 Key = Annotated[str, Meta(min_length=1, max_length=64)]
-Id = Annotated[str, Meta(max_length=1000)]
+Id = Annotated[str, Meta(pattern=rf"\A{JOB_NAME}\Z")]  # of a job
 Text = Annotated[str, Meta(max_length=32 * 1024)]
 Seconds = Annotated[float, Meta(ge=0, le=1e11)]
 

@@ -267,7 +267,7 @@ class WorkflowContext:
                 raise BadUse("name", f"{given!r} is the name of an earlier step; give each its own")
             return given
         base = re.sub("[^A-Za-z0-9_]", "_", job_id.rpartition(".")[2])[:56]
-        if not _NAME.fullmatch(base) or _OF_ROUND.fullmatch(base):
+        if not _NAME.fullmatch(base) or _OF_ROUND.fullmatch(base) or base == "comp":  # `comp-2` would undo step 2
             base = f"_{base}"
         while True:
             number = self._used[base] = self._used.get(base, 0) + 1

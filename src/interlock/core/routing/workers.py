@@ -12,6 +12,7 @@ from interlock.core.routing.roster import UNDECLARED, Worker
 from interlock.core.routing.warm_start import KeptWorkers
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
+from interlock.core.workflows.turn_table import Turns
 from interlock.error import UnknownWorker, WrongStatus
 from interlock.fields.field import copy_fields
 from interlock.fields.field_types import did_you_mean
@@ -121,6 +122,8 @@ def _change(p: Pass, worker: Worker, action: WorkerAction) -> None:
         raise WrongStatus(f"worker: {worker.id!r} is leaving, and cannot be resumed; start another one")
     else:
         worker.drained = action is WorkerAction.DRAIN
+        if not worker.drained:
+            p.state.of(Turns).joined.append(worker.id)
         p.state.of(KeptWorkers).look_at = p.state.of(KeptWorkers).write_at = p.elapsed  # store it in this pass
 
 

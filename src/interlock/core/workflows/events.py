@@ -111,9 +111,8 @@ def flow_of(p: Pass, target: Run) -> Flow:
     flows, facet = p.state.of(Flows), target.workflow_facet
     flow = flows.get(target.id)
     if flow is None:
-        code = is_code(p.state.job_of(target))
-        flow = Flow(target, 0, is_known=not facet.has_events, is_code=code, placed=p.elapsed)
-        flows[target.id] = flow
+        code, is_known = is_code(p.state.job_of(target)), not facet.has_events and facet.begins_with is None
+        flow = flows[target.id] = Flow(target, 0, is_known=is_known, is_code=code, placed=p.elapsed)
     if not flow.is_known:
         effect = ReadRecord(target.id, target.seq, flow.placed)
         if effect not in p.state.of(PendingEffects).pending:

@@ -291,7 +291,7 @@ def close(
 def cancel(p: Pass, run: Run, reason: str, actor: str, compensate: bool) -> bool:
     """Cancel a run; with `compensate`, let a workflow undo its steps."""
     flow = p.state.of(Flows).get(run.id)
-    if flow is None or not compensate:
+    if flow is None or not compensate or run.state is not State.UNDER_WAY:
         return cancel_run(p, run, reason, actor)
     return close(p, flow, State.CANCELLED, reason, actor, compensate=True)
 

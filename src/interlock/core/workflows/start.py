@@ -23,7 +23,7 @@ _EVERY_SPAN = Span()
 
 
 def start_all(p: Pass, flow: Flow, names: Iterable[str], workflow: Workflow, scope: Scope) -> set[str]:
-    """Start these steps; return the names of those whose results must first be read."""
+    """Start these steps; return the steps whose results must first be read, and those that must wait for a record."""
     unread: set[str] = set()
     for name in names:
         step = workflow.by_id[name]
@@ -32,7 +32,7 @@ def start_all(p: Pass, flow: Flow, names: Iterable[str], workflow: Workflow, sco
         except UnreadValue:
             unread |= references(text for _, text in step.expressions())
         except NotKnown:
-            pass  # it is asked again when that is known
+            unread.add(name)  # it is asked again when that is known
     return unread
 
 
