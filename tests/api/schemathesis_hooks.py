@@ -27,6 +27,8 @@ LETTERS = ("drop_letters", "replay_many")
 BULK = (*(f"{action}_many" for action in RunAction), *LETTERS)
 BODIES = {operation.name: operation.body for operation in OPERATIONS}
 JOBS = {"put_job": "JobBody", "put_jobs": "JobsBody"}
+ONLY_WORKFLOWS = {"retry": ("from",), "cancel": ("compensate",), "send_workflow_event": ("or_start", "payload")}
+"""operation → fields that only a workflow takes: no job of these tests is one"""
 DURATION = re.compile(DurationText.__metadata__[0].pattern)  # type: ignore[attr-defined]
 
 SPAN = re.compile(Span().schema()["anyOf"][0]["pattern"])
@@ -43,6 +45,9 @@ def before_call(context: Any, case: Any, **options: Any) -> None:
     _adjust_jobs(case, operation)
     if operation in ("create_lane", "set_lane") and isinstance(case.body, dict):
         _have_whole_numbers(case.body, "limit", "burst")
+    if isinstance(case.body, dict):
+        for field in ONLY_WORKFLOWS.get(operation, ()):
+            case.body.pop(field, None)
     if operation in BULK:
         case.body = _harmless(operation, case.body)
     if operation in ("submit", "submit_many") and isinstance(case.body, dict):

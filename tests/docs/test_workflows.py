@@ -2,6 +2,7 @@
 
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -90,3 +91,12 @@ def test_a_chunk_that_cannot_be_encoded(folder: Path) -> None:
             assert [found.id for found in client.runs(job="media.encode")] == []
         shown = interlock(folder, "show", f"{run.id[:20]}@encode", "--url", f"unix:{server.http_socket}")
         assert "item 2: failed" in shown.stdout, shown
+
+
+@pytest.mark.behaviour("WFL-1", "WFL-9")
+async def test_the_functions_of_the_document() -> None:
+    made: dict[str, Any] = {}
+    for block in of_language(WORKFLOWS, "python"):
+        exec(block.text, made)
+    assert await made["app"].test(made["order"].call(["a"])) == "slot for 1, shipped"
+    assert await made["app"].test(made["welcome"].call(["a", "b"])) == "slot for 2"

@@ -15,6 +15,7 @@ from interlock.model.access import Permission
 from interlock.model.bulk import RunAction
 from interlock.model.explanation import Explanation
 from interlock.model.state import State
+from interlock.model.workflow import STEP_NAME
 from interlock.wire.operation import GatewayRequest, Http, Key
 from interlock.wire.parameter import (
     FilterText,
@@ -202,7 +203,7 @@ class RetryRun(GatewayRequest[ActedOn], frozen=True):
     )
 
 
-EventName = Annotated[str, doc("Name of the event: letters, digits and `_`.", max_length=64)]
+EventName = Annotated[str, doc("Name of the event: letters, digits and `_`.", pattern=f"^{STEP_NAME}$")]
 EventValue = Annotated[Any, doc("Its value: JSON without secrets, up to 1 MiB.")]
 EventKey = Annotated[KeyText | None, doc("Makes the event safe to repeat, as the header `Idempotency-Key` does.")]
 EVENT_KEY = Key("Makes the request safe to repeat: the same key for the same run is the same event.")

@@ -16,6 +16,7 @@ Name = Annotated[str, Meta(pattern=r"\A(?!comp-|r[0-9]+\Z)[A-Za-z_][A-Za-z0-9_]{
 EventName = Annotated[str, Meta(pattern=rf"\A{STEP_NAME}\Z")]
 Key = Annotated[str, Meta(min_length=1, max_length=64)]
 Id = Annotated[str, Meta(pattern=rf"\A{JOB_NAME}\Z")]  # of a job
+RunId = Annotated[str, Meta(max_length=1000)]
 Text = Annotated[str, Meta(max_length=32 * 1024)]
 Seconds = Annotated[float, Meta(ge=0, le=1e11)]
 
@@ -70,7 +71,7 @@ class SendTo(Order, frozen=True):
     """Send an event to another workflow."""
 
     name: Name
-    to: Id
+    to: RunId
     event: EventName
     value: Json
 
