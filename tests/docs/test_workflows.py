@@ -94,9 +94,9 @@ def test_a_chunk_that_cannot_be_encoded(folder: Path) -> None:
 
 
 @pytest.mark.behaviour("WFL-1", "WFL-9")
-async def test_the_functions_of_the_document() -> None:
+def test_the_functions_of_the_document() -> None:
     made: dict[str, Any] = {}
     for block in of_language(WORKFLOWS, "python"):
         exec(block.text, made)
-    assert await made["app"].test(made["order"].call(["a"])) == "slot for 1, shipped"
-    assert await made["app"].test(made["welcome"].call(["a", "b"])) == "slot for 2"
+    assert made["app"].test(made["order"].call(["a"])).result == "slot for 1, shipped"
+    assert made["app"].test(made["welcome"].call(["a", "b"])).result == "slot for 2"
