@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from interlock.config import Settings
-from interlock.config.sources import Loaded
+from interlock.config.sources import Loaded, load
 from interlock.error import BadConfig, WrongStatus
 from interlock.model.child_info import ChildInfo, ServiceAction, Status
 from interlock.model.reload_report import Difference, Reloaded
@@ -152,5 +152,18 @@ async def test_missed_heartbeats_and_the_interval_of_sweeps_come_from_the_settin
     try:
         await until(lambda: store.sweeps >= 3, "it sweeps every tenth of a second")
         assert scheduler.engine.state.limits.silence == pytest.approx(0.7)
+    finally:
+        await scheduler.stop()
+
+
+@pytest.mark.behaviour("WFL-1")
+async def test_a_workflow_with_only_inline_steps_gets_a_worker(folder: Path) -> None:
+    document = "kind: Workflow\nid: inline\nsteps: [{id: a, run: {shell: 'true'}}]\n"
+    (folder / "a.yaml").write_text(document)
+    settings = Settings(database=str(folder / "interlock.db"), http="off", workers=1)
+    scheduler = Scheduler({}, None, settings, load=lambda: load([str(folder / "a.yaml")]))
+    await scheduler.start()
+    try:
+        await until(lambda: len(scheduler.engine.present.peers.workers) == 1, "its worker has joined")
     finally:
         await scheduler.stop()
