@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -201,3 +202,9 @@ def test_more_than_one_frame_holds_goes_out_as_several() -> None:
 def test_numbers_that_no_store_could_keep_are_refused_at_the_door(message: Message) -> None:
     with pytest.raises(Refused):
         list(FrameReader().feed(frames.encode([message])))
+
+
+def test_every_module_of_requests_is_known_to_the_frames() -> None:
+    """Otherwise whether a request can be read depends on what else was imported."""
+    modules = {path.stem for path in Path(frames.__file__).parent.glob("*_request.py")}
+    assert modules <= {module.__name__.rpartition(".")[2] for module in frames.DECLARED}
