@@ -6,6 +6,8 @@ from typing import Any
 import msgspec
 
 import interlock as il
+from interlock.core.explain import explain
+from interlock.model.explanation import ReasonKind
 from interlock.model.state import State
 from interlock.wire.command import WorkerUp
 from interlock.wire.message import Dispatch, LogMessage
@@ -18,6 +20,43 @@ Act = Callable[[str, dict[str, Any]], Any]  # name of a step and its payload →
 
 def echo(name: str, payload: dict[str, Any]) -> Any:
     return payload.get("value", name)
+
+
+class Tools:
+    """An app with the jobs `work` and `other`, and a workflow."""
+
+    def __init__(self, workflow: Any, **fields: Any) -> None:
+        self.app = il.App()
+
+        @self.app.job("work")
+        async def work(value: Any = None) -> Any:
+            return value
+
+        @self.app.job("other")
+        async def other(value: Any = None) -> Any:
+            return value
+
+        @self.app.job("release")
+        async def release(result: str) -> None: ...
+
+        self.work, self.other, self.release = work, other, release
+        tools = self
+
+        @self.app.workflow("flow", **fields)
+        async def flow(ctx: il.WorkflowContext, value: Any = None) -> Any:
+            return await workflow(tools, ctx, value)
+
+        self.flow = flow
+
+
+async def two_steps(tools: Tools, ctx: il.WorkflowContext, value: Any) -> Any:
+    first = await ctx.run(tools.work.call(1))
+    return first + await ctx.run(tools.other.call(first + 1))
+
+
+async def other_steps(tools: Tools, ctx: il.WorkflowContext, value: Any) -> Any:
+    first = await ctx.run(tools.other.call(1))
+    return first + await ctx.run(tools.other.call(first + 1))
 
 
 class CodeMachine(FlowMachine):
@@ -72,3 +111,8 @@ class CodeMachine(FlowMachine):
             except ValueError as error:
                 self.fail(busy[0].id, str(error))
         return self.state_of(run_id)
+
+
+def reasons(machine: CodeMachine, run_id: str) -> dict[ReasonKind, str]:
+    found = explain(machine.state, machine.run(run_id), machine.now)
+    return {reason.kind: reason.text for reason in found.reasons}

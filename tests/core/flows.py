@@ -8,7 +8,7 @@ import msgspec
 from interlock.core.workflows.flow import Flows
 from interlock.model.job import Job
 from interlock.model.state import State
-from interlock.model.workflow import Workflow, WorkflowStep
+from interlock.model.workflow import OnError, Then, Workflow, WorkflowStep
 from tests.core.machine import Machine
 
 JOBS = tuple(Job(id=name) for name in ("probe", "encode", "join", "clean", "work"))
@@ -23,6 +23,24 @@ def step(name: str, **fields: Any) -> WorkflowStep:
 
 def flow(*steps: WorkflowStep, id: str = "flow", result: Any = None, **fields: Any) -> Job:
     return Job(id=id, workflow=Workflow(steps=steps, result=result), **fields)
+
+
+def chain(**fields: Any) -> Job:
+    return flow(step("a"), step("b", with_={"text": "got ${steps.a.result.n} of ${input.all}"}), **fields)
+
+
+CONTINUE = OnError(then=Then.CONTINUE)
+MEDIA = flow(
+    step("probe", job="probe", with_={"url": "${input.url}"}),
+    step(
+        "encode", job="encode", for_each="${steps.probe.result.chunks}", max_parallel=2, with_={"chunk": "${item}"},
+        on_error=OnError(step="clean"),
+    ),
+    step("join", job="join", with_={"parts": "${steps.encode.result}"}),
+    step("clean", job="clean", with_={"path": "${steps.probe.result.path}"}),
+    result={"file": "${steps.join.result}"},
+)  # fmt: skip
+PROBED = {"chunks": ["a", "b", "c"], "path": "/tmp/x"}
 
 
 class FlowMachine(Machine):

@@ -10,9 +10,8 @@ import interlock as il
 from interlock.core.decisions import Failed
 from interlock.model.state import State
 from interlock.wire.event_request import SendEvent
-from tests.core.code_flows import CodeMachine
+from tests.core.code_flows import CodeMachine, Tools
 from tests.core.policies import audited, resolve
-from tests.core.test_code_workflows import Tools
 
 S = State
 

@@ -1,14 +1,6 @@
-"""Workflows that are functions, in the core: turns, replay, rounds, halts, bounds."""
+"""Workflows that are functions, in the core: turns, replay, rounds."""
 
-import asyncio
-import os
-import random
-import time
-import uuid
-import warnings
 from collections.abc import Callable
-from datetime import datetime
-from time import monotonic
 from typing import Any
 
 import msgspec
@@ -16,56 +8,13 @@ import pytest
 
 import interlock as il
 from interlock.core.attempts.silence import Silence
-from interlock.core.explain import explain
 from interlock.core.workflows.turn_table import Turns
 from interlock.model.explanation import ReasonKind
 from interlock.model.state import State
 from interlock.model.workflow_record import WorkflowRecord
 from interlock.wire.command import Answered
 from interlock.wire.message import Finished, Stop
-from tests.core.code_flows import CodeMachine
-
-
-class Tools:
-    """An app with the jobs `work` and `other`, and a workflow."""
-
-    def __init__(self, workflow: Any, **fields: Any) -> None:
-        self.app = il.App()
-
-        @self.app.job("work")
-        async def work(value: Any = None) -> Any:
-            return value
-
-        @self.app.job("other")
-        async def other(value: Any = None) -> Any:
-            return value
-
-        @self.app.job("release")
-        async def release(result: str) -> None: ...
-
-        self.work, self.other, self.release = work, other, release
-        tools = self
-
-        @self.app.workflow("flow", **fields)
-        async def flow(ctx: il.WorkflowContext, value: Any = None) -> Any:
-            return await workflow(tools, ctx, value)
-
-        self.flow = flow
-
-
-async def two_steps(tools: Tools, ctx: il.WorkflowContext, value: Any) -> Any:
-    first = await ctx.run(tools.work.call(1))
-    return first + await ctx.run(tools.other.call(first + 1))
-
-
-async def other_steps(tools: Tools, ctx: il.WorkflowContext, value: Any) -> Any:
-    first = await ctx.run(tools.other.call(1))
-    return first + await ctx.run(tools.other.call(first + 1))
-
-
-def reasons(machine: CodeMachine, run_id: str) -> dict[ReasonKind, str]:
-    found = explain(machine.state, machine.run(run_id), machine.now)
-    return {reason.kind: reason.text for reason in found.reasons}
+from tests.core.code_flows import CodeMachine, Tools, reasons, two_steps
 
 
 @pytest.mark.behaviour("WFL-1", "WFL-9", "RUN-26")
@@ -169,93 +118,6 @@ def test_ends_are_replayed_in_the_order_of_completion() -> None:
     machine.advance(3600.0)
     machine.turn(run_id)
     assert machine.result_of(run_id) == [2, 0, 20, 1, 10, 0]
-
-
-@pytest.mark.behaviour("WFL-9")
-def test_changed_code_halts_a_run_and_the_old_code_brings_it_on() -> None:
-    old, new = Tools(two_steps).app, Tools(other_steps).app
-    machine = CodeMachine(old)
-    run_id = machine.begin()
-    machine.turn(run_id)
-    machine.worker_down(dead=True)
-    machine.join(new)
-    machine.done(f"{run_id}@work", 1)
-    before = machine.path(run_id), machine.live(run_id)
-    machine.turn(run_id)
-    assert (machine.path(run_id), machine.live(run_id)) == before
-    text = "the function asks for step 'other' where its record has 'work'"
-    why = f"is halted (nondeterministic_workflow): {text}; it goes on when a worker with fitting code joins"
-    assert reasons(machine, run_id)[ReasonKind.HALTED] == why
-    machine.advance(3600.0)
-    assert len(machine.turns(run_id)) == 2, "nobody is asked again before another worker joins"
-    machine.restart()
-    machine.join(new)
-    machine.turn(run_id)
-    assert reasons(machine, run_id)[ReasonKind.HALTED] == why
-    machine.join(old, "two")
-    assert machine.run(run_id).worker_id == "two"
-    assert machine.play(run_id) is State.SUCCEEDED
-    assert machine.run(run_id).workflow_facet.halt is None
-
-
-@pytest.mark.behaviour("WFL-9")
-@pytest.mark.parametrize("has_ended", [False, True])
-def test_code_that_asks_for_fewer_steps_halts(has_ended: bool) -> None:
-    async def nothing(tools: Tools, ctx: il.WorkflowContext, value: Any) -> Any:
-        if not has_ended:
-            await ctx.run(tools.work.call(1), name="work")
-        return 1
-
-    async def three(tools: Tools, ctx: il.WorkflowContext, value: Any) -> Any:
-        await ctx.gather(*(ctx.run(tools.work.call(number)) for number in range(3)))
-
-    machine = CodeMachine(Tools(three).app)
-    run_id = machine.begin()
-    machine.turn(run_id)
-    machine.apps["one"] = Tools(nothing).app
-    machine.done(f"{run_id}@work", 1)
-    machine.turn(run_id)
-    step = "work" if has_ended else "work-2"
-    assert reasons(machine, run_id)[ReasonKind.HALTED].startswith(
-        f"is halted (nondeterministic_workflow): the function ends where its record has step '{step}'"
-    )
-    assert machine.live(run_id) == ["work-2", "work-3"]
-
-
-@pytest.mark.behaviour("WFL-9")
-def test_three_crashes_of_a_turn_halt_the_run_until_a_worker_joins() -> None:
-    machine = CodeMachine(Tools(two_steps).app)
-    run_id = machine.begin()
-    for _ in range(3):
-        assert ReasonKind.HALTED not in reasons(machine, run_id)
-        machine.lost(run_id, "its process was killed by SIGSEGV")
-    assert "turn_crashed" in reasons(machine, run_id)[ReasonKind.HALTED]
-    assert (machine.run(run_id).worker_id, machine.run(run_id).crashes) == (None, 0)
-    machine.join(machine.apps["one"])
-    assert machine.play(run_id) is State.SUCCEEDED
-
-
-def test_a_lost_link_is_no_crash_of_a_turn() -> None:
-    machine = CodeMachine(Tools(two_steps).app)
-    run_id = machine.begin()
-    for _ in range(5):
-        machine.worker_down(dead=True)
-        machine.worker_up()
-    assert machine.play(run_id) is State.SUCCEEDED
-
-
-@pytest.mark.behaviour("WFL-9")
-def test_a_turn_of_more_than_ten_seconds_halts_the_run() -> None:
-    machine = CodeMachine(Tools(two_steps).app)
-    run_id = machine.begin()
-    machine.started(run_id)
-    fence = machine.run(run_id).fence
-    machine.advance(9.9)
-    assert ReasonKind.HALTED not in reasons(machine, run_id)
-    machine.advance(0.1)
-    assert machine.messages(Stop)[-1] == Stop(run_id, fence, "stale")
-    assert "turn_too_long" in reasons(machine, run_id)[ReasonKind.HALTED]
-    assert machine.run(run_id).fence > fence
 
 
 @pytest.mark.behaviour("WFL-9")
@@ -389,60 +251,6 @@ def test_a_round_begins_with_an_empty_record_under_the_same_id() -> None:
     assert machine.run(run_id).workflow_facet.published == {"round": 3}
 
 
-@pytest.mark.behaviour("WFL-13")
-def test_step_2001_of_a_round_is_an_error_that_names_the_bound() -> None:
-    async def many(tools: Tools, ctx: il.WorkflowContext, value: Any) -> Any:
-        await ctx.gather(*(ctx.sleep("1h") for _ in range(value)))
-        return value
-
-    machine = CodeMachine(Tools(many).app)
-    fits, does_not = machine.begin({"value": 2000}), machine.begin({"value": 2001})
-    machine.turn(does_not)
-    run = machine.run(does_not)
-    assert (run.state, run.error) == (State.FAILED, "steps: a round has at most 2,000; use continue_as_new")
-    machine.turn(fits)
-    assert len(machine.live(fits)) == 2000
-
-
-@pytest.mark.behaviour("WFL-13")
-def test_more_than_16_mib_of_results_a_turn_fail_the_run() -> None:
-    async def heavy(tools: Tools, ctx: il.WorkflowContext, value: Any) -> Any:
-        for _ in range(20):
-            await ctx.run(tools.work.call(1))
-
-    machine = CodeMachine(Tools(heavy).app)
-    run_id, megabyte = machine.begin(), msgspec.json.encode("x" * (1024 * 1024 - 2))
-    for number in range(17):
-        machine.turn(run_id)
-        machine.finished(f"{run_id}@work{f'-{number + 1}' * bool(number)}", result=megabyte)
-    run = machine.run(run_id)
-    assert (run.state, run.reason) == (State.FAILED, "too many results")
-    assert run.error is not None
-    assert run.error.startswith("results: 17,825,792 bytes in one round; at most 16,777,216 are allowed")
-
-
-@pytest.mark.behaviour("WFL-9")
-def test_changed_separates_old_code_from_new() -> None:
-    async def new(tools: Tools, ctx: il.WorkflowContext, value: Any) -> Any:
-        job = tools.other if ctx.changed("other-first") else tools.work
-        first = await ctx.run(job.call(1))
-        second = await ctx.run(tools.other.call(first + 1), name="second" if ctx.changed("named") else None)
-        return first + second
-
-    machine = CodeMachine(Tools(two_steps).app)
-    run_id = machine.begin()
-    machine.turn(run_id)
-    machine.apps["one"] = Tools(new).app
-    machine.done(f"{run_id}@work", 1)
-    machine.turn(run_id)
-    assert machine.live(run_id) == ["second"], "what it has not reached is new to it"
-    assert machine.run(run_id).workflow_facet.changes == ("named",)
-    assert machine.play(run_id) is State.SUCCEEDED
-    fresh = machine.begin()
-    assert machine.play(fresh) is State.SUCCEEDED
-    assert f"{fresh}@other" in machine.store.runs_by_id
-
-
 @pytest.mark.behaviour("WFL-9")
 def test_time_chance_and_output_come_from_the_record() -> None:
     async def notes(tools: Tools, ctx: il.WorkflowContext, value: Any) -> Any:
@@ -497,129 +305,6 @@ def test_a_run_without_a_worker_waits_and_says_so() -> None:
     assert reasons(machine, run_id)[ReasonKind.NO_WORKER].endswith("none knows job flow")
     machine.worker_up()
     assert machine.play(run_id) is State.SUCCEEDED
-
-
-def test_a_worker_takes_32_turns_at_once() -> None:
-    machine = CodeMachine(Tools(two_steps).app)
-    runs = [machine.begin() for _ in range(40)]
-    assert sum(bool(machine.turns(run_id)) for run_id in runs) == 32
-    for run_id in runs:
-        assert machine.play(run_id) is State.SUCCEEDED
-
-
-async def awaits_asyncio(tools: Tools, ctx: il.WorkflowContext, value: Any) -> Any:
-    await asyncio.sleep(0 if value else 1)
-
-
-async def names_a_step_badly(tools: Tools, ctx: il.WorkflowContext, value: Any) -> Any:
-    await ctx.run(tools.work.call(1), name="r2")
-
-
-async def names_two_steps_alike(tools: Tools, ctx: il.WorkflowContext, value: Any) -> Any:
-    ctx.run(tools.work.call(1), name="a")
-    ctx.run(tools.work.call(1), name="a")
-
-
-async def maps_too_much(tools: Tools, ctx: il.WorkflowContext, value: Any) -> Any:
-    await ctx.map(tools.work, range(1001))
-
-
-async def runs_no_call(tools: Tools, ctx: il.WorkflowContext, value: Any) -> Any:
-    await ctx.run(tools.work)
-
-
-async def gives_options(tools: Tools, ctx: il.WorkflowContext, value: Any) -> Any:
-    await ctx.run(tools.work.options(session="a").call(1))
-
-
-async def returns_a_coroutine(tools: Tools, ctx: il.WorkflowContext, value: Any) -> Any:
-    return asyncio.sleep(1)
-
-
-@pytest.mark.behaviour("WFL-9", "WFL-13")
-@pytest.mark.parametrize(
-    ("workflow", "error"),
-    [
-        (awaits_asyncio, "(await asyncio.sleep(0 if value else 1)) awaits something that is not a step"),
-        (names_a_step_badly, "name: 'r2' is not a name of letters, digits and '_', up to 64 long"),
-        (names_two_steps_alike, "name: 'a' is the name of an earlier step; give each its own"),
-        (maps_too_much, "items: 1,001"),
-        (runs_no_call, "call: JobFunction('work') is not a call of a job, as report.call(...) makes it"),
-        (gives_options, "call.session: a step has no options of a submit; use those of its job"),
-        (returns_a_coroutine, "the function returned a coroutine"),
-    ],
-)
-@pytest.mark.parametrize("value", [0, 1])
-@pytest.mark.filterwarnings("ignore:coroutine")
-def test_bad_use_fails_the_run_with_an_error_that_names_it(workflow: Any, error: str, value: int) -> None:
-    machine = CodeMachine(Tools(workflow).app)
-    run_id = machine.begin({"value": value})
-    machine.turn(run_id)
-    run = machine.run(run_id)
-    assert run.state is State.FAILED
-    assert error in str(run.error)
-    assert machine.live(run_id) == []
-
-
-@pytest.mark.parametrize("orders", [b"", b"{}", b'{"orders": [{"order": "StartStep"}]}', b'{"orders": [{}]}', b"\xff"])
-def test_orders_that_cannot_be_read_halt_the_run(orders: bytes) -> None:
-    machine = CodeMachine(Tools(two_steps).app)
-    run_id = machine.begin()
-    machine.finished(run_id, result=orders)
-    assert "turn_refused" in reasons(machine, run_id)[ReasonKind.HALTED]
-    machine.join(machine.apps["one"])
-    assert machine.play(run_id) is State.SUCCEEDED
-
-
-def test_a_step_of_an_unknown_job_fails_and_the_function_hears_of_it() -> None:
-    async def calls(tools: Tools, ctx: il.WorkflowContext, value: Any) -> Any:
-        call = tools.work.call(1)
-        call.job_id = "wrok"
-        await ctx.run(call)
-
-    machine = CodeMachine(Tools(calls).app)
-    run_id = machine.begin()
-    assert machine.play(run_id) is State.FAILED
-    assert "did you mean 'work'" in str(machine.run(run_id).error)
-
-
-def test_definitions_that_cannot_work_are_refused() -> None:
-    app = il.App()
-    with pytest.raises(il.BadHandler, match="flow must be an async function"):
-
-        @app.workflow("flow")  # type: ignore[arg-type] # that is the point
-        def flow(ctx: il.WorkflowContext) -> int:
-            return 1
-
-    with pytest.raises(il.BadHandler, match="must take an interlock"):
-
-        @app.workflow("flow")  # type: ignore[arg-type] # that is the point
-        async def no_context() -> int:
-            return 1
-
-
-async def differs(ctx: il.WorkflowContext) -> float:
-    with open(os.devnull) as file:  # noqa: ASYNC230 - that is the point
-        found = time.time() + random.random() + uuid.uuid4().int + len(file.read())
-    return found + monotonic() + datetime.now().timestamp()  # noqa: DTZ005 - any
-
-
-async def is_fine(ctx: il.WorkflowContext) -> str:
-    await ctx.sleep(1)
-    return f"{ctx.now()} {ctx.random()} {ctx.uuid()} {datetime(2030, 1, 1)}"  # noqa: DTZ001 - any
-
-
-@pytest.mark.behaviour("WFL-9")
-def test_a_warning_names_calls_that_differ_in_a_replay() -> None:
-    app = il.App()
-    with pytest.warns(UserWarning, match="differs in a replay") as caught:
-        app.workflow("flow")(differs)
-    named = {str(one.message).partition(": ")[2].partition(" in line")[0] for one in caught}
-    assert named == {"open", "time.time", "random.random", "uuid.uuid4", "time.monotonic", "datetime.now"}
-    assert str(caught[0].message).endswith("differs in a replay; use a job that reads the file")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        app.workflow("fine")(is_fine)
 
 
 def test_a_record_is_json_that_can_be_read_again() -> None:

@@ -15,9 +15,8 @@ from interlock.model.workflow import OnError, Send, Then
 from interlock.wire.request import ActOnRun
 from interlock.wire.turn import StartStep
 from interlock.wire.worker_request import ActOnWorker
-from tests.core.code_flows import CodeMachine
+from tests.core.code_flows import CodeMachine, Tools, other_steps, two_steps
 from tests.core.flows import FlowMachine, flow, step
-from tests.core.test_code_workflows import Tools, other_steps, two_steps
 from tests.core.test_workflow_events import EventMachine
 
 WAITS = flow(step("w", event="go"))

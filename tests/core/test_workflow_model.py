@@ -11,10 +11,9 @@ from interlock.fields.template import path_of
 from interlock.model.state import State
 from interlock.model.workflow import OnError, Then, Workflow, WorkflowStep
 from interlock.policy.value_expression import compiled_value
-from tests.core.flows import FlowMachine, flow, step
+from tests.core.flows import CONTINUE, FlowMachine, flow, step
 
 BAD = "bad"
-CONTINUE = OnError(then=Then.CONTINUE)
 
 
 class Failed(Exception):

@@ -1,6 +1,5 @@
 """Workflows in the core: a run that waits for its steps, which are runs."""
 
-import tracemalloc
 from typing import Any
 
 import pytest
@@ -10,32 +9,12 @@ from interlock.core.explain import explain
 from interlock.core.workflows.flow import Flows
 from interlock.model.bulk import RunAction
 from interlock.model.job import Job, Retry
-from interlock.model.letter import DeadLetter
 from interlock.model.run import RunFilter
 from interlock.model.state import State
 from interlock.model.tenant import TenantSpec
 from interlock.model.work import JobRun
-from interlock.model.workflow import OnError, Then
-from interlock.wire.message import Stop
 from interlock.wire.request import StartBulk
-from tests.core.flows import FlowMachine, flow, step
-
-CONTINUE = OnError(then=Then.CONTINUE)
-MEDIA = flow(
-    step("probe", job="probe", with_={"url": "${input.url}"}),
-    step(
-        "encode", job="encode", for_each="${steps.probe.result.chunks}", max_parallel=2, with_={"chunk": "${item}"},
-        on_error=OnError(step="clean"),
-    ),
-    step("join", job="join", with_={"parts": "${steps.encode.result}"}),
-    step("clean", job="clean", with_={"path": "${steps.probe.result.path}"}),
-    result={"file": "${steps.join.result}"},
-)  # fmt: skip
-PROBED = {"chunks": ["a", "b", "c"], "path": "/tmp/x"}
-
-
-def chain(**fields: Any) -> Job:
-    return flow(step("a"), step("b", with_={"text": "got ${steps.a.result.n} of ${input.all}"}), **fields)
+from tests.core.flows import CONTINUE, MEDIA, PROBED, FlowMachine, chain, flow, step
 
 
 @pytest.mark.behaviour("WFL-1", "RUN-5", "RUN-26")
@@ -59,119 +38,6 @@ def test_the_pass_that_ends_a_step_starts_the_next() -> None:
     decisions = machine.finished(f"{run_id}@a", result=b'{"n": 1}')
     assert {run.id for run in decisions.changed.values()} == {f"{run_id}@a", f"{run_id}@b"}
     assert machine.state_of(f"{run_id}@b") is State.DISPATCHED
-
-
-def test_the_media_pipeline() -> None:
-    machine = FlowMachine(MEDIA)
-    run_id = machine.begin({"url": "x"})
-    results: dict[str, Any] = {"probe": PROBED, "join": "movie"}
-    assert machine.play(run_id, lambda name: results.get(name, name.upper())) is State.SUCCEEDED
-    assert machine.payload_of(f"{run_id}@join") == {"parts": ["ENCODE.0", "ENCODE.1", "ENCODE.2"]}
-    assert machine.result_of(run_id) == {"file": "movie"}
-
-
-@pytest.mark.behaviour("WFL-2")
-def test_a_failed_item_ends_its_group_once_the_others_have_stopped_then_the_step_for_errors_runs() -> None:
-    machine = FlowMachine(MEDIA)
-    run_id = machine.begin({"url": "x"})
-    machine.done(f"{run_id}@probe", PROBED)
-    assert machine.live(run_id) == ["encode", "encode.0", "encode.1"]
-    machine.fail(f"{run_id}@encode.1")
-    assert [message.run_id for message in machine.messages(Stop)] == [f"{run_id}@encode.0"]
-    assert machine.live(run_id) == ["encode", "encode.0"]
-    machine.done(f"{run_id}@encode.0", outcome="cancelled")
-    assert machine.live(run_id) == ["clean"]
-    assert machine.payload_of(f"{run_id}@clean") == {"path": "/tmp/x"}
-    machine.done(f"{run_id}@clean")
-    run = machine.run(run_id)
-    assert (run.state, run.reason) == (State.FAILED, "step 'encode': failed")
-    assert run.error == "step 'encode' failed: step '1' failed: boom"
-
-
-def test_a_group_keeps_its_window() -> None:
-    machine = FlowMachine(flow(step("all", for_each=list(range(7)), max_parallel=3, with_={"n": "${item}"})))
-    run_id = machine.begin()
-    seen = 0
-    while run_id in machine.state.runs:
-        live = [name for name in machine.live(run_id) if name != "all"]
-        assert len(live) == min(3, 7 - seen)
-        machine.done(f"{run_id}@{live[0]}", seen)
-        seen += 1
-    assert machine.result_of(f"{run_id}@all") == list(range(7))
-
-
-def test_a_group_that_goes_on_has_null_for_a_failed_item() -> None:
-    machine = FlowMachine(flow(step("all", for_each=[1, 2, 3], on_error=CONTINUE), result="${steps.all.result}"))
-    run_id = machine.begin()
-    machine.fail(f"{run_id}@all.1")
-    machine.done(f"{run_id}@all.0", 1)
-    machine.done(f"{run_id}@all.2", 3)
-    assert machine.result_of(run_id) == [1, None, 3]
-
-
-def test_a_group_of_nothing_succeeds() -> None:
-    machine = FlowMachine(flow(step("all", for_each="${input.items}"), result="${steps.all.result}"))
-    run_id = machine.begin({"items": []})
-    assert (machine.state_of(run_id), machine.result_of(run_id)) == (State.SUCCEEDED, [])
-
-
-@pytest.mark.behaviour("WFL-2", "WFL-13")
-@pytest.mark.parametrize(
-    ("items", "error"),
-    [
-        ([0] * 1001, "for_each: 1,001 items; at most 1,000 are allowed"),
-        ({"a": 1}, "for_each: the value is a mapping; it must be a list"),
-    ],
-)
-def test_a_list_that_no_group_can_have(items: object, error: str) -> None:
-    machine = FlowMachine(flow(step("all", for_each="${input.items}")))
-    run_id = machine.begin({"items": items})
-    assert machine.run(f"{run_id}@all").error == error
-    assert machine.state_of(run_id) is State.FAILED
-
-
-def test_a_group_that_is_too_large_is_refused_before_all_of_it_is_made() -> None:
-    machine = FlowMachine(flow(step("all", for_each="${input.items}", with_={"text": "x${input.big}"})))
-    tracemalloc.start()
-    run_id = machine.begin({"items": [0] * 1000, "big": "y" * 100_000})
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert str(machine.run(f"{run_id}@all").error).startswith("for_each: 1,")
-    assert peak < 30_000_000
-
-
-@pytest.mark.behaviour("WFL-2")
-def test_a_thousand_items_and_a_hundred_at_once() -> None:
-    machine = FlowMachine(flow(step("all", for_each="${input.items}")), lanes={"main": 1000})
-    machine.worker_up("two", slots=1000)
-    run_id = machine.begin({"items": [0] * 1000})
-    assert len(machine.live(run_id)) == 101
-    assert machine.play(run_id, lambda name: 1) is State.SUCCEEDED
-
-
-@pytest.mark.behaviour("WFL-2")
-def test_a_failed_step_cancels_its_siblings_and_ends_the_workflow_after_them() -> None:
-    machine = FlowMachine(flow(step("a", needs=()), step("b", needs=()), step("c", needs=("a", "b"))))
-    run_id = machine.begin()
-    machine.fail(f"{run_id}@a")
-    assert machine.live(run_id) == ["b"]
-    assert machine.state_of(run_id) is State.UNDER_WAY
-    machine.done(f"{run_id}@b", outcome="cancelled")
-    assert machine.state_of(run_id) is State.FAILED
-    assert f"{run_id}@c" not in machine.store.runs_by_id
-
-
-def test_an_error_that_the_workflow_goes_on_after() -> None:
-    last = step("c", if_="${steps.a.state == 'failed'}", with_={"why": "${steps.a.error}", "none": "${steps.a.result}"})
-    after = step("after")
-    machine = FlowMachine(flow(step("a", on_error=OnError(step="after", then=Then.CONTINUE)), last, after))
-    run_id = machine.begin()
-    machine.fail(f"{run_id}@a")
-    assert machine.live(run_id) == ["after"]
-    machine.done(f"{run_id}@after")
-    assert machine.payload_of(f"{run_id}@c") == {"why": "boom", "none": None}
-    machine.done(f"{run_id}@c")
-    assert machine.state_of(run_id) is State.SUCCEEDED
 
 
 @pytest.mark.behaviour("WFL-1")
@@ -260,18 +126,6 @@ def test_after_a_restart_no_ended_step_runs_again(size: int) -> None:
     assert [name for name in machine.dispatched() if name.endswith("@a")] == [f"{run_id}@a"]
 
 
-def test_a_group_goes_on_after_a_restart() -> None:
-    items = [{"n": index, "fill": "x" * 100} for index in range(6)]
-    machine = FlowMachine(flow(step("all", for_each=items, max_parallel=2, with_={"item": "${item}"})))
-    run_id = machine.begin()
-    machine.done(f"{run_id}@all.0", "y" * 300)
-    machine.restart()
-    machine.worker_up()
-    assert machine.play(run_id, lambda name: name) is State.SUCCEEDED
-    assert machine.result_of(f"{run_id}@all") == ["y" * 300, *(f"all.{index}" for index in range(1, 6))]
-    assert machine.payload_of(f"{run_id}@all.5") == {"item": items[5]}
-
-
 @pytest.mark.behaviour("WFL-1")
 def test_a_sub_workflow_is_a_step() -> None:
     inner = flow(step("x", with_={"n": "${input.n}"}), id="inner", result="${steps.x.result}")
@@ -324,60 +178,6 @@ def test_the_older_workflow_finishes_first() -> None:
     assert machine.dispatched()[-1] == f"{second}@a"
 
 
-@pytest.mark.behaviour("RUN-10", "WFL-12")
-def test_cancel_stops_the_steps_first_and_waits_until_they_have_stopped() -> None:
-    machine = FlowMachine(MEDIA)
-    run_id = machine.begin({"url": "x"})
-    machine.done(f"{run_id}@probe", PROBED)
-    machine.started(f"{run_id}@encode.0")
-    machine.cancel(run_id)
-    assert machine.state_of(run_id) is State.UNDER_WAY
-    machine.cancel(run_id)
-    assert {message.run_id for message in machine.messages(Stop)} == {f"{run_id}@encode.0", f"{run_id}@encode.1"}
-    reason = explain(machine.state, machine.run(run_id), machine.now).sentence
-    assert "is to end as cancelled (asked to), and waits until encode (under_way) stops" in reason
-    machine.restart()
-    machine.step(("", machine.define()))
-    machine.worker_up(held=[machine.held(f"{run_id}@encode.{index}") for index in (0, 1)])
-    machine.done(f"{run_id}@encode.0", outcome="cancelled")
-    assert machine.live(run_id) == ["encode", "encode.1"]
-    machine.done(f"{run_id}@encode.1", "late")
-    assert (machine.state_of(run_id), machine.run(run_id).reason) == (State.CANCELLED, "asked to")
-    assert machine.state_of(f"{run_id}@encode") is State.CANCELLED
-    assert f"{run_id}@join" not in machine.store.runs_by_id
-
-
-@pytest.mark.behaviour("WFL-12", "RUN-22")
-def test_a_deadline_closes_a_workflow() -> None:
-    machine = FlowMachine(flow(step("a"), step("b"), deadline=10.0))
-    run_id = machine.begin()
-    machine.advance(10)
-    assert machine.state_of(run_id) is State.UNDER_WAY
-    machine.done(f"{run_id}@a", outcome="cancelled")
-    assert machine.path(run_id)[-2:] == [State.UNDER_WAY, State.TIMEOUT]
-    assert f"{run_id}@b" not in machine.store.runs_by_id
-
-
-def test_a_longest_run_time_closes_a_workflow_and_a_time_limit_a_step() -> None:
-    machine = FlowMachine(flow(step("a", timeout=2.0, sleep="1h", on_error=CONTINUE), step("b"), max_runtime=5.0))
-    run_id = machine.begin()
-    machine.advance(2)
-    assert machine.state_of(f"{run_id}@a") is State.TIMEOUT
-    assert machine.live(run_id) == ["b"]
-    machine.advance(3)
-    machine.done(f"{run_id}@b", outcome="cancelled")
-    assert machine.state_of(run_id) is State.TIMEOUT
-
-
-@pytest.mark.behaviour("REC-4")
-def test_a_failed_step_has_no_dead_letter_but_its_workflow_has() -> None:
-    machine = FlowMachine(chain())
-    run_id = machine.begin({"all": 1})
-    machine.fail(f"{run_id}@a", "no disk")
-    (letter,) = machine.store.all_of(DeadLetter).values()
-    assert (letter.id, letter.error) == (run_id, "step 'a' failed: no disk")
-
-
 @pytest.mark.behaviour("RUN-21")
 def test_explain_names_the_steps_that_a_workflow_waits_for() -> None:
     machine = FlowMachine(MEDIA)
@@ -397,13 +197,6 @@ def test_a_live_run_keeps_the_graph_that_it_began_with() -> None:
     machine.worker_up()
     machine.done(f"{run_id}@a")
     assert machine.live(run_id) == ["b"]
-
-
-def test_a_hold_or_a_cancel_of_a_step() -> None:
-    machine = FlowMachine(flow(step("a", sleep="1h"), step("b")))
-    run_id = machine.begin()
-    machine.act(RunAction.CANCEL, f"{run_id}@a")
-    assert (machine.state_of(f"{run_id}@a"), machine.state_of(run_id)) == (State.CANCELLED, State.FAILED)
 
 
 @pytest.mark.behaviour("RUN-22")
@@ -452,21 +245,6 @@ def test_killed_after_every_commit_it_comes_to_the_same_end_with_the_same_steps(
         assert play(number) == undisturbed
 
 
-@pytest.mark.behaviour("WFL-12", "RUN-10", "RUN-22")
-@pytest.mark.parametrize("by", ["cancel", "deadline"])
-def test_a_closing_workflow_does_not_wait_for_its_step_for_errors_if_it_is_to_end(by: str) -> None:
-    clean = step("clean", sleep=600.0)
-    machine = FlowMachine(flow(step("a", on_error=OnError(step="clean")), clean, deadline=10.0))
-    run_id = machine.begin()
-    machine.fail(f"{run_id}@a")
-    assert machine.live(run_id) == ["clean"]
-    if by == "cancel":
-        machine.cancel(run_id)
-    else:
-        machine.advance(10)
-    assert (machine.state_of(run_id), machine.state_of(f"{run_id}@clean")) == (State.FAILED, State.CANCELLED)
-
-
 @pytest.mark.behaviour("RUN-25")
 def test_a_retry_of_many_leaves_steps_to_their_workflow() -> None:
     machine = FlowMachine(flow(step("a")))
@@ -494,15 +272,6 @@ def test_a_secret_stays_one_in_the_values_of_a_workflow() -> None:
     machine.done(f"{run_id}@a")
     run = machine.run(run_id)
     assert (run.state, run.result, "hunter2" in str(run.error)) == (State.FAILED, None, False)
-
-
-def test_items_of_two_workflows_have_the_options_of_their_own_step() -> None:
-    def of(id: str, lane: str) -> Job:
-        return flow(step("all", for_each=[1], lane=lane), id=id)
-
-    machine = FlowMachine(of("flow", "team"), of("other", "subagent"))
-    runs = [machine.submit(id) for id in ("flow", "other")]
-    assert [machine.run(f"{run_id}@all.0").lane for run_id in runs] == ["team", "subagent"]
 
 
 @pytest.mark.behaviour("RUN-26", "WFL-14")
@@ -543,49 +312,3 @@ def test_a_record_that_was_read_before_another_recovery_does_not_count() -> None
     machine.worker_up()
     machine.advance(10)
     assert machine.live(run_id) == ["b"]
-
-
-@pytest.mark.behaviour("WFL-2")
-@pytest.mark.parametrize("restarts", [False, True])
-def test_a_step_that_follows_an_error_may_fail_and_have_one_of_its_own(restarts: bool) -> None:
-    handlers = step("clean", on_error=OnError(step="report")), step("report", with_={"why": "${steps.a.error}"})
-    machine = FlowMachine(flow(step("a", on_error=OnError(step="clean")), *handlers))
-    run_id = machine.begin()
-    machine.fail(f"{run_id}@a", "no disk")
-    assert machine.live(run_id) == ["clean"]
-    if restarts:
-        held = [machine.held(f"{run_id}@clean")]
-        machine.restart()
-        machine.worker_up(held=held)
-    machine.fail(f"{run_id}@clean")
-    assert machine.live(run_id) == ["report"]
-    assert machine.payload_of(f"{run_id}@report") == {"why": "no disk"}
-    machine.fail(f"{run_id}@report")
-    assert machine.state_of(run_id) is State.FAILED
-    assert "step 'a'" in machine.run(run_id).reason
-
-
-@pytest.mark.behaviour("WFL-2")
-def test_two_steps_that_fail_at_once_are_both_followed_by_their_steps() -> None:
-    steps = [step(name, needs=(), on_error=OnError(step=f"after_{name}")) for name in "ab"]
-    machine = FlowMachine(flow(*steps, step("after_a"), step("after_b"), step("c", needs=())))
-    run_id = machine.begin()
-    machine.step(*[machine.finish_command(f"{run_id}@{name}", "failed_fatal", error="x") for name in "ab"])
-    assert machine.live(run_id) == ["after_a", "after_b", "c"], "the third one is asked to stop"
-    machine.done(f"{run_id}@c", outcome="cancelled")
-    machine.done(f"{run_id}@after_a")
-    assert machine.state_of(run_id) is State.UNDER_WAY
-    machine.done(f"{run_id}@after_b")
-    assert machine.state_of(run_id) is State.FAILED
-
-
-@pytest.mark.behaviour("WFL-2")
-def test_a_cancel_stops_the_step_that_follows_an_error_and_nothing_follows_it() -> None:
-    handlers = step("clean", on_error=OnError(step="report")), step("report")
-    machine = FlowMachine(flow(step("a", on_error=OnError(step="clean")), *handlers))
-    run_id = machine.begin()
-    machine.fail(f"{run_id}@a")
-    machine.cancel(run_id)
-    machine.done(f"{run_id}@clean", outcome="cancelled")
-    assert machine.state_of(run_id) is State.FAILED
-    assert f"{run_id}@report" not in machine.store.runs_by_id

@@ -1,0 +1,163 @@
+"""Workflows that are functions, in the core: bounds, and errors of those who write them."""
+
+import asyncio
+import os
+import random
+import time
+import uuid
+import warnings
+from datetime import datetime
+from time import monotonic
+from typing import Any
+
+import msgspec
+import pytest
+
+import interlock as il
+from interlock.model.state import State
+from tests.core.code_flows import CodeMachine, Tools, two_steps
+
+
+@pytest.mark.behaviour("WFL-13")
+def test_step_2001_of_a_round_is_an_error_that_names_the_bound() -> None:
+    async def many(tools: Tools, ctx: il.WorkflowContext, value: Any) -> Any:
+        await ctx.gather(*(ctx.sleep("1h") for _ in range(value)))
+        return value
+
+    machine = CodeMachine(Tools(many).app)
+    fits, does_not = machine.begin({"value": 2000}), machine.begin({"value": 2001})
+    machine.turn(does_not)
+    run = machine.run(does_not)
+    assert (run.state, run.error) == (State.FAILED, "steps: a round has at most 2,000; use continue_as_new")
+    machine.turn(fits)
+    assert len(machine.live(fits)) == 2000
+
+
+@pytest.mark.behaviour("WFL-13")
+def test_more_than_16_mib_of_results_a_turn_fail_the_run() -> None:
+    async def heavy(tools: Tools, ctx: il.WorkflowContext, value: Any) -> Any:
+        for _ in range(20):
+            await ctx.run(tools.work.call(1))
+
+    machine = CodeMachine(Tools(heavy).app)
+    run_id, megabyte = machine.begin(), msgspec.json.encode("x" * (1024 * 1024 - 2))
+    for number in range(17):
+        machine.turn(run_id)
+        machine.finished(f"{run_id}@work{f'-{number + 1}' * bool(number)}", result=megabyte)
+    run = machine.run(run_id)
+    assert (run.state, run.reason) == (State.FAILED, "too many results")
+    assert run.error is not None
+    assert run.error.startswith("results: 17,825,792 bytes in one round; at most 16,777,216 are allowed")
+
+
+def test_a_worker_takes_32_turns_at_once() -> None:
+    machine = CodeMachine(Tools(two_steps).app)
+    runs = [machine.begin() for _ in range(40)]
+    assert sum(bool(machine.turns(run_id)) for run_id in runs) == 32
+    for run_id in runs:
+        assert machine.play(run_id) is State.SUCCEEDED
+
+
+async def awaits_asyncio(tools: Tools, ctx: il.WorkflowContext, value: Any) -> Any:
+    await asyncio.sleep(0 if value else 1)
+
+
+async def names_a_step_badly(tools: Tools, ctx: il.WorkflowContext, value: Any) -> Any:
+    await ctx.run(tools.work.call(1), name="r2")
+
+
+async def names_two_steps_alike(tools: Tools, ctx: il.WorkflowContext, value: Any) -> Any:
+    ctx.run(tools.work.call(1), name="a")
+    ctx.run(tools.work.call(1), name="a")
+
+
+async def maps_too_much(tools: Tools, ctx: il.WorkflowContext, value: Any) -> Any:
+    await ctx.map(tools.work, range(1001))
+
+
+async def runs_no_call(tools: Tools, ctx: il.WorkflowContext, value: Any) -> Any:
+    await ctx.run(tools.work)
+
+
+async def gives_options(tools: Tools, ctx: il.WorkflowContext, value: Any) -> Any:
+    await ctx.run(tools.work.options(session="a").call(1))
+
+
+async def returns_a_coroutine(tools: Tools, ctx: il.WorkflowContext, value: Any) -> Any:
+    return asyncio.sleep(1)
+
+
+@pytest.mark.behaviour("WFL-9", "WFL-13")
+@pytest.mark.parametrize(
+    ("workflow", "error"),
+    [
+        (awaits_asyncio, "(await asyncio.sleep(0 if value else 1)) awaits something that is not a step"),
+        (names_a_step_badly, "name: 'r2' is not a name of letters, digits and '_', up to 64 long"),
+        (names_two_steps_alike, "name: 'a' is the name of an earlier step; give each its own"),
+        (maps_too_much, "items: 1,001"),
+        (runs_no_call, "call: JobFunction('work') is not a call of a job, as report.call(...) makes it"),
+        (gives_options, "call.session: a step has no options of a submit; use those of its job"),
+        (returns_a_coroutine, "the function returned a coroutine"),
+    ],
+)
+@pytest.mark.parametrize("value", [0, 1])
+@pytest.mark.filterwarnings("ignore:coroutine")
+def test_bad_use_fails_the_run_with_an_error_that_names_it(workflow: Any, error: str, value: int) -> None:
+    machine = CodeMachine(Tools(workflow).app)
+    run_id = machine.begin({"value": value})
+    machine.turn(run_id)
+    run = machine.run(run_id)
+    assert run.state is State.FAILED
+    assert error in str(run.error)
+    assert machine.live(run_id) == []
+
+
+def test_a_step_of_an_unknown_job_fails_and_the_function_hears_of_it() -> None:
+    async def calls(tools: Tools, ctx: il.WorkflowContext, value: Any) -> Any:
+        call = tools.work.call(1)
+        call.job_id = "wrok"
+        await ctx.run(call)
+
+    machine = CodeMachine(Tools(calls).app)
+    run_id = machine.begin()
+    assert machine.play(run_id) is State.FAILED
+    assert "did you mean 'work'" in str(machine.run(run_id).error)
+
+
+def test_definitions_that_cannot_work_are_refused() -> None:
+    app = il.App()
+    with pytest.raises(il.BadHandler, match="flow must be an async function"):
+
+        @app.workflow("flow")  # type: ignore[arg-type] # that is the point
+        def flow(ctx: il.WorkflowContext) -> int:
+            return 1
+
+    with pytest.raises(il.BadHandler, match="must take an interlock"):
+
+        @app.workflow("flow")  # type: ignore[arg-type] # that is the point
+        async def no_context() -> int:
+            return 1
+
+
+async def differs(ctx: il.WorkflowContext) -> float:
+    with open(os.devnull) as file:  # noqa: ASYNC230 - that is the point
+        found = time.time() + random.random() + uuid.uuid4().int + len(file.read())
+    return found + monotonic() + datetime.now().timestamp()  # noqa: DTZ005 - any
+
+
+async def is_fine(ctx: il.WorkflowContext) -> str:
+    await ctx.sleep(1)
+    return f"{ctx.now()} {ctx.random()} {ctx.uuid()} {datetime(2030, 1, 1)}"  # noqa: DTZ001 - any
+
+
+@pytest.mark.behaviour("WFL-9")
+def test_a_warning_names_calls_that_differ_in_a_replay() -> None:
+    app = il.App()
+    with pytest.warns(UserWarning, match="differs in a replay") as caught:
+        app.workflow("flow")(differs)
+    named = {str(one.message).partition(": ")[2].partition(" in line")[0] for one in caught}
+    assert named == {"open", "time.time", "random.random", "uuid.uuid4", "time.monotonic", "datetime.now"}
+    assert str(caught[0].message).endswith("differs in a replay; use a job that reads the file")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        app.workflow("fine")(is_fine)
