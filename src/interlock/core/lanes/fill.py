@@ -266,10 +266,8 @@ def leave_queue(p: Pass, run: Run) -> None:
 
 
 def forget(p: Pass, ended: list[Run]) -> None:
-    for lane in p.state.lanes.values():
-        if lane.moved:
-            for run in ended:
-                lane.moved.pop(run.id, None)
+    for run in ended:
+        p.state.lanes[run.lane].moved.pop(run.id, None)
 
 
 def place(state: SchedulerState, run: Run, now: Now) -> None:
