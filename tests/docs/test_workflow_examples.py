@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import interlock as il
-from examples.workflows import agent, order
+from examples.workflows import agent, media, order
 from interlock.model.state import State
 from tests.docs.blocks import of_language
 from tests.docs.test_approvals import TOKENS
@@ -16,6 +16,7 @@ from tests.helpers.server import Server
 
 STEPS = ["think", "use", "approval", "use-2", "think-2", "event.hint.1", "think-3", "report", "report@write"]
 ANSWER = "search done; buy done; green; tea: green"
+ORDER = str(Path(order.__file__).with_suffix(".yaml"))
 SETTINGS = """\
 tokens:
 - {name: ann, role: approver, tenant: "*", env: ANN_TOKEN}
@@ -44,6 +45,37 @@ def test_an_order_that_cannot_be_shipped_is_undone_in_reverse() -> None:
             bad.result()
         undone = [run.id for run in scheduler.runs() if "@comp-" in run.id]
         assert undone == [f"{bad.id}@comp-charge", f"{bad.id}@comp-reserve"]
+
+
+@pytest.mark.behaviour("WFL-5", "EXE-9")
+def test_the_same_order_as_a_graph(folder: Path) -> None:
+    with Server(folder, ORDER, "--http", "local", target=None) as server:
+        with il.Client(f"unix:{server.http_socket}") as client:
+            good = client.submit("order", {"customer": "ann", "items": ["tea"], "cents": 500})
+            assert good.result(30) == "shipped"
+            bad = client.submit("order", {"customer": "ann", "items": ["anvil"], "cents": 500})
+            with pytest.raises(il.RunFailed, match=r"step 'ship' failed: .*an anvil is too heavy"):
+                bad.result(30)
+            refund, release = (client.get(f"{bad.id}@comp-{name}") for name in ("charge", "reserve"))
+            assert refund.payload == {"charge": "charge 17", "cents": 500}
+            assert release.payload == {"items": ["anvil"], "result": "slot 4"}
+            assert refund.ended_at is not None
+            assert release.started_at is not None
+            assert refund.ended_at <= release.started_at
+
+
+@pytest.mark.behaviour("WFL-2")
+def test_the_media_pipeline_as_a_function() -> None:
+    with il.testing.scheduler(media.app) as scheduler:
+        assert scheduler.submit(media.media.call("movie")).result() == "movie of 3 parts"
+        bad = scheduler.submit(media.media.call("broken"))
+        with pytest.raises(il.RunFailed, match="ValueError: chunk 'broken' cannot be read"):
+            bad.result()
+        ends = {
+            run.id.partition("@")[2]: (run.state, run.attempt) for run in scheduler.runs() if run.id.startswith(bad.id)
+        }
+        assert ends["encode.2"] == (State.FAILED, 3)
+        assert ends["clean"] == (State.SUCCEEDED, 1)
 
 
 @pytest.mark.behaviour("WFL-1", "WFL-10", "POL-8")

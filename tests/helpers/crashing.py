@@ -1,4 +1,7 @@
-"""A scheduler that kills itself at a chosen commit. Run as: crashing DATABASE before|after NUMBER."""
+"""A scheduler that kills itself at a chosen commit. Run as: crashing DATABASE before|after NUMBER [TARGET [FILE …]].
+
+With a target ("" for no app) it has the worker and the gateway of `interlock up` too.
+"""
 
 import asyncio
 import os
@@ -11,9 +14,9 @@ from typing import TypeVar
 import uvloop
 
 from interlock.config import Settings
+from interlock.config.sources import load, of_app
 from interlock.stores.sqlite import SqliteStore
 from interlock.wiring.scheduler import Scheduler
-from tests.helpers.jobs import app
 from tests.helpers.server import JOBS
 
 T = TypeVar("T")
@@ -43,9 +46,14 @@ class CrashingStore(SqliteStore):
         raise AssertionError("still alive")
 
 
-async def main(database: str, moment: str, number: str) -> None:
-    settings = Settings(database=database, workers=0, http="off")
-    scheduler = Scheduler(app.definitions, JOBS, settings, CrashingStore(database, moment, int(number)))
+async def main(database: str, moment: str, number: str, target: str | None = None, *files: str) -> None:
+    if target is None:
+        target, settings = JOBS, Settings(database=database, workers=0, http="off")
+    else:
+        settings = Settings(database=database, workers=1, http="local")
+    app = of_app(target or None)
+    store = CrashingStore(database, moment, int(number))
+    scheduler = Scheduler(app.definitions, target or None, settings, store, load=lambda: load(files, app))
     await scheduler.start()
     await asyncio.Event().wait()
 

@@ -8,6 +8,7 @@ import msgspec
 
 from interlock.error import ENDS, BadResult, RemoteError, RunDebounced
 from interlock.fields.duration import Duration, seconds
+from interlock.fields.safe_text import last_line
 from interlock.fields.value import ResultType
 from interlock.interface.run_view import Chunk, HistoryEntry, LogLine, RunDetail
 from interlock.model.bulk import RunAction
@@ -34,7 +35,7 @@ class Ending(msgspec.Struct, frozen=True):
         if self.state is State.SUCCEEDED or "released_at" in self.facets.get("output", {}):
             return self.result
         text = (self.error or "").strip()
-        end = self.run_id, self.state, text.splitlines()[-1] if text else self.reason
+        end = self.run_id, self.state, last_line(text) or self.reason
         if "collapsed_into" in self.facets:
             raise RunDebounced(*end, self.facets["collapsed_into"]["run_id"])
         error = ENDS[self.state](*end)

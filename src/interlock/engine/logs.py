@@ -4,6 +4,7 @@ import logging
 
 from interlock.core.decisions import Decisions
 from interlock.core.state import SchedulerState
+from interlock.fields.safe_text import last_line
 from interlock.model.run import Run
 from interlock.model.state import State
 from interlock.wire.message import Heartbeat
@@ -29,8 +30,7 @@ def write(decisions: Decisions) -> None:
     if logger.isEnabledFor(logging.ERROR):
         for run in decisions.ended:
             if run.state in ERRORS:
-                text = run.error.strip().splitlines()[-1] if run.error and run.error.strip() else run.reason
-                logger.error("run ended as %s: %s", run.state, text, extra=_fields(run))
+                logger.error("run ended as %s: %s", run.state, last_line(run.error) or run.reason, extra=_fields(run))
 
 
 def beat(worker_id: str, message: Heartbeat, state: SchedulerState) -> None:

@@ -27,3 +27,8 @@ _RARE = _DIRECTIONS | {number: f"\\u{number:04x}" for number in range(127, 160)}
 def safe_json(text: str) -> str:
     """Escape control characters in JSON without changing its meaning."""
     return text.translate(_RARE)
+
+
+def last_line(error: str | None) -> str:
+    """Return what a traceback ends with; empty without one."""
+    return (error or "").strip().rpartition("\n")[2]

@@ -5,13 +5,13 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 from interlock.cli.act.run_actions import MOST_COUNTED, confirmed
-from interlock.cli.draw.format import last_line
 from interlock.cli.draw.listing import AGE, PIPE, SCREEN, Column, Listing, piped
 from interlock.cli.shared import completion, server
 from interlock.cli.shared.options import argument, option, widened
 from interlock.cli.shared.output import WrongUsage, check_choice
 from interlock.cli.shared.server import run_of
 from interlock.client.http.client import Client
+from interlock.fields.safe_text import last_line
 from interlock.interface.letter_view import LetterInfo
 from interlock.model.letter import LetterCode
 

@@ -9,7 +9,7 @@ from interlock.cli.draw.tables import console, out, plain, tabbed
 from interlock.fields.duration import span as span
 from interlock.fields.json_form import rfc3339
 from interlock.fields.safe_text import counted as counted
-from interlock.fields.safe_text import safe
+from interlock.fields.safe_text import last_line, safe
 from interlock.interface.run_view import RunInfo
 from interlock.model.job_info import LoggedRun
 from interlock.model.reload_report import Reloaded
@@ -60,18 +60,11 @@ def took(run: RunInfo, now: float) -> float | None:
     return (run.ended_at if run.ended_at is not None else now) - run.started_at
 
 
-def last_line(error: str) -> str:
-    """Return what a traceback ends with."""
-    return error.strip().rpartition("\n")[2]
-
-
 def why(run: RunInfo) -> str:
     """Return the explanation of the state: progress, the error's last line, or the reason."""
     if run.progress is not None and run.state not in TERMINAL:
         return f"{run.progress.percent:.0f}% {run.progress.text}".strip()
-    if run.error and run.error.strip() and run.state is not State.SUCCEEDED:
-        return last_line(run.error)
-    return run.reason
+    return run.reason if run.state is State.SUCCEEDED else last_line(run.error) or run.reason
 
 
 def print_log(runs: Sequence[LoggedRun]) -> None:

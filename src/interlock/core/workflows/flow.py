@@ -6,6 +6,7 @@ from collections.abc import Iterable
 import msgspec
 
 from interlock.core.state import SchedulerState
+from interlock.fields.safe_text import last_line
 from interlock.model.facets import Facets, StepFacet
 from interlock.model.job import Job
 from interlock.model.run import COMPENSATION, Run
@@ -51,7 +52,7 @@ class EndedStep(msgspec.Struct, frozen=True):
     def of(cls, run: Run) -> "EndedStep":
         result = run.shown_result
         is_small = result is not None and len(result) <= SMALL_RESULT
-        error = "" if run.state is State.SUCCEEDED else run.error or run.reason
+        error = "" if run.state is State.SUCCEEDED else last_line(run.error) or run.reason
         has_result, at = result is not None, run.ended_at or 0.0
         return cls(
             run.id, run.state, result if is_small else None, has_result, error, run.is_unscanned, at, run.step_facet

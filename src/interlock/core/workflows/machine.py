@@ -26,6 +26,7 @@ from interlock.core.workflows.values import INPUT, NoValue, Scope, UnreadValue, 
 from interlock.error import InterlockError
 from interlock.fields import payload
 from interlock.fields.duration import checked
+from interlock.fields.safe_text import last_line
 from interlock.fields.template import expressions
 from interlock.model.facets import Closing, StepFacet
 from interlock.model.failure import Outcome
@@ -123,7 +124,7 @@ def _note_end(p: Pass, flows: Flows, flow: Flow, run: Run) -> None:
     result = run.shown_result
     if result is not None and len(result) > SMALL_RESULT:
         flow.read[name] = result
-    error = "" if run.state is State.SUCCEEDED else run.error or run.reason
+    error = "" if run.state is State.SUCCEEDED else last_line(run.error) or run.reason
     _add(flow, name, run.state, result, error, run.ended_at or p.now)
 
 

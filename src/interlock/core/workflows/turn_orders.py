@@ -25,6 +25,7 @@ from interlock.core.workflows.steps import (
 )
 from interlock.error import BadUse, InterlockError
 from interlock.fields.payload import fault_of
+from interlock.fields.safe_text import last_line
 from interlock.fields.secret import from_json
 from interlock.model.facets import GroupJob, StepFacet
 from interlock.model.job import Job
@@ -168,8 +169,8 @@ def _finish(p: Pass, flow: Flow, order: t.Finish) -> None:
 def _fail(p: Pass, flow: Flow, order: t.Fail) -> None:
     p.set_facet(flow.run, failure=order.failure)
     state = State.DENIED if order.state is State.DENIED else State.FAILED
-    lines = order.error.strip().splitlines() or ["failed"]
-    machine.close(p, flow, state, lines[-1][:LONGEST_REASON], error=order.error)
+    reason = last_line(order.error) or "failed"
+    machine.close(p, flow, state, reason[:LONGEST_REASON], error=order.error)
 
 
 def _next_round(p: Pass, flow: Flow, order: t.NextRound) -> None:
