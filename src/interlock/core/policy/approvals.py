@@ -79,7 +79,7 @@ def resolve(p: Pass, origin: str, command: Resolve) -> None:
         raise StaleApproval(run.id)
     asking = claimant(p, command.parent)
     askers = {actor} if asking is None else {actor, *asking.submitters}
-    if command.approve and askers & set(run.submitters):
+    if command.approve and askers & {run.created_by, *run.submitters}:
         key = (AuditKind.SELF_APPROVAL, actor, run.id)
         p.audit(AuditKind.SELF_APPROVAL, actor, run.tenant, run.id, repeats=key, job=run.job_id)
         raise SelfApproval(run.id, actor)
