@@ -10,6 +10,7 @@ from interlock.core.policy.judge_state import Judging
 from interlock.core.recovery.rebuild import rebuild
 from interlock.core.state import DEFAULT_LANES, CoreLimits, SchedulerState
 from interlock.core.step import MACHINE, Command, needs, new_state, step
+from interlock.core.workflows.flow import Flows
 from interlock.engine import effects, facts
 from interlock.model.bulk import RunAction
 from interlock.model.job import Job, Retry
@@ -106,7 +107,10 @@ class Machine:
         stored, and its effects answered."""
         self.last = decisions = self._pass(commands)
         while (
-            self.state.timetable.unsure or self.state.of(Judging).to_judge or (self.answers and not self.holds_answers)
+            self.state.timetable.unsure
+            or self.state.of(Judging).to_judge
+            or self.state.of(Flows).touched
+            or (self.answers and not self.holds_answers)
         ):
             answers, self.answers = self.answers, []
             self._pass([("", Answered(answers))])

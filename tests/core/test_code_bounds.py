@@ -15,6 +15,7 @@ import pytest
 
 import interlock as il
 from interlock.model.state import State
+from interlock.wire.event_request import SendEvent
 from tests.core.code_flows import CodeMachine, Tools, two_steps
 
 
@@ -31,6 +32,31 @@ def test_step_2001_of_a_round_is_an_error_that_names_the_bound() -> None:
     assert (run.state, run.error) == (State.FAILED, "steps: a round has at most 2,000; use continue_as_new")
     machine.turn(fits)
     assert len(machine.live(fits)) == 2000
+
+
+@pytest.mark.behaviour("WFL-13")
+def test_a_function_that_wants_more_than_10_000_live_steps_fails() -> None:
+    async def more(tools: Tools, ctx: il.WorkflowContext) -> None:
+        await ctx.event("go", int)
+        await ctx.gather(ctx.run(tools.work.call(1)), ctx.run(tools.work.call(2)))
+
+    async def many(tools: Tools, ctx: il.WorkflowContext, value: Any) -> None:
+        sizes = [*[1000] * 9, 989]
+        groups = (ctx.map(tools.other, list(range(size)), max_parallel=1000) for size in sizes)
+        await ctx.gather(more(tools, ctx), *groups)
+
+    machine = CodeMachine(Tools(many).app)
+    run_id = machine.begin()
+    machine.turn(run_id)
+    assert (len(machine.live(run_id)), machine.run(run_id).closing) == (10_000, None)
+    machine.step(("client", SendEvent(7, "go", b"1", run_id)))
+    machine.turn(run_id)
+    closing = machine.run(run_id).closing
+    assert closing is not None
+    assert (closing.state, closing.reason) == (State.FAILED, "too many steps")
+    assert "has 10,000 live steps below it, as many as are allowed" in str(machine.run(run_id).error)
+    made = machine.store.runs_by_id
+    assert (f"{run_id}@work" in made, f"{run_id}@work-2" in made) == (True, False)
 
 
 @pytest.mark.behaviour("WFL-13")

@@ -12,6 +12,7 @@ from interlock.model.workflow import OnError, Then, Workflow
 from interlock.wire.message import Dispatch
 from interlock.wire.request import ActOnRun, StateReport
 from tests.core.flows import FlowMachine, flow, step
+from tests.core.test_workflow_events import EventMachine
 
 pytestmark = pytest.mark.behaviour("WFL-7", "RUN-23")
 MEDIA = flow(
@@ -204,3 +205,40 @@ def test_what_was_not_undone_is_undone_if_the_new_run_fails() -> None:
         ("comp-charge", {"result": "c"}),
     ]
     assert machine.state_of(new) is State.FAILED
+
+
+@pytest.mark.behaviour("WFL-10")
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_step_that_has_read_an_event_keeps_its_value_and_one_that_runs_again_waits_for_the_next(
+    restarts: bool,
+) -> None:
+    machine = EventMachine(
+        flow(
+            step("one", event="e", needs=()),
+            step("two", event="e", needs=()),
+            step("event", job="work", for_each=[7], needs=(), with_={"n": "${item}"}),
+            step("last", needs=("one", "two", "event"), with_={"got": "${steps.two.result}"}),
+            result=["${steps.one.result}", "${steps.two.result}"],
+        )
+    )
+    old = machine.begin()
+    for value in (1, 2, "unread"):
+        machine.send(old, "e", value)
+    machine.done(f"{old}@event.0")
+    machine.fail(f"{old}@last")
+    behind = retry(machine, old, "last")
+    if restarts:
+        machine.restart()
+        machine.worker_up()
+    assert machine.live(behind) == ["last"]
+    assert machine.payload_of(f"{behind}@last") == {"got": 2}
+    machine.done(f"{behind}@last")
+    assert machine.result_of(behind) == [1, 2]
+    again = retry(machine, old, "one")
+    if restarts:
+        machine.restart()
+        machine.worker_up()
+    assert machine.live(again) == ["event.e.2"]
+    assert machine.send(again, "e", "new").run_id == f"{again}@event.e.2"
+    machine.done(f"{again}@last")
+    assert machine.result_of(again) == ["new", 2]

@@ -232,6 +232,24 @@ def test_or_start_starts_the_workflow_if_no_run_is_live() -> None:
     assert refused == "workflow: 'work' is not a workflow, and reads no events"
 
 
+@pytest.mark.behaviour("WFL-10")
+@pytest.mark.parametrize("restarts", [False, True])
+def test_the_key_of_an_event_counts_for_one_run_under_the_key_of_the_workflow(restarts: bool) -> None:
+    machine = EventMachine(TWICE)
+    where = {"workflow": "flow", "key": "order-1", "start": b"{}"}
+    first = machine.send("", "e", 1, own_key="once", **where)
+    machine.send("", "e", 2, **where)
+    assert machine.state_of(first.run_id.partition("@")[0]) is State.SUCCEEDED
+    assert machine.send("", "e", 1, own_key="once", **where) == first
+    second = machine.send("", "e", 3, **where).run_id.partition("@")[0]
+    if restarts:
+        machine.restart()
+    event = machine.send("", "e", 4, own_key="once", **where)
+    assert event.run_id == f"{second}@event.e.2"
+    assert machine.send("", "e", 4, own_key="once", **where) == event
+    assert machine.result_of(second) == [3, 4]
+
+
 @pytest.mark.behaviour("WFL-1", "WFL-10")
 def test_a_step_sends_an_event_to_another_workflow() -> None:
     sender = flow(step("tell", send=Send(to="${input.to}", name="e", value={"from": "${run.id}"})), id="sender")

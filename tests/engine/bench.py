@@ -137,11 +137,12 @@ class Bench:
         store: SlowStore,
         pools: Mapping[str, PoolSpec] = {},
         watch_worker: Callable[[str, Callable[[], None]], None] = lambda worker_id, call: None,
+        entries: Sequence[CatalogEntry] = (),
         **settings: Any,
     ) -> None:
         # Its schedule, which never fires here, is what the first commit stores.
         scheduled = Job(id="job", schedule=Schedule(once=True, wait=1e8))
-        catalog = Catalog([CatalogEntry(scheduled, lambda payload: None)], pools=pools)
+        catalog = Catalog([CatalogEntry(scheduled, lambda payload: None), *entries], pools=pools)
         self.store = store
         self.inbox = Inbox()
         self.book = ServiceBook(self.inbox.post)

@@ -152,7 +152,8 @@ class RunHandlers:
         request = call.request
         if request.payload is not None and not request.or_start:
             raise e.BadUse("payload", "is for a run that is started; add or_start")
-        start = payload.encode(request.payload or {}, "payload") if request.or_start else None
+        given = b"" if request.payload is None else payload.encode(request.payload, "payload")
+        start = given if request.or_start else None
         tenant = call.caller.tenant_for(request.tenant)
         return await self._send_event(
             call, SendEvent(0, request.name, b"", "", request.job_id, tenant, request.key, start)

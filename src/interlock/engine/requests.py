@@ -31,6 +31,7 @@ from interlock.ports.store import LogEntry, Lookup, Store
 from interlock.task_set import TaskSet
 from interlock.wire import request as r
 from interlock.wire.delivery_request import BecomeSender, HookAnswered
+from interlock.wire.event_request import SendEvent
 from interlock.wire.frames import LARGEST
 from interlock.wire.letter_request import Replay
 from interlock.wire.message import CHUNKS, Message, Problem
@@ -245,6 +246,16 @@ def _submit(requests: Requests, name: str, message: r.Submit) -> None:
     requests.post(name, create)
 
 
+def _send_event(requests: Requests, name: str, message: SendEvent) -> None:
+    """Check the run that the event may start as a submit of it would be."""
+    actor, start = message.actor or OWNER.name, message.start
+    if start is not None:
+        new = r.NewRun(message.workflow, start, message.tenant, idempotency_key=message.key)
+        submit = r.Submit(message.request, [new])
+        start = catalog.create(submit, actor, requests.present.catalog, requests.present.state.jobs).runs[0].payload
+    requests.post(name, msgspec.structs.replace(message, actor=actor, start=start))
+
+
 async def _replay(requests: Requests, name: str, message: Replay) -> None:
     """Retry the run, after a check of the arguments that change."""
     if message.arguments:
@@ -365,6 +376,7 @@ Route = tuple[str, Callable[[Requests, str, Any], Message | Coroutine[Any, Any, 
 POSTED: Route = (JOBS, lambda requests, name, message: requests.post(name, message))
 ROUTES: dict[type[Message], Route] = {
     r.Submit: (STORE, _submit),
+    SendEvent: (JOBS, _send_event),
     Replay: (JOBS, _replay),
     r.PutJobs: (JOBS, _put),
     r.Backfill: (JOBS, _backfill),

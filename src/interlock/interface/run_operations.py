@@ -246,7 +246,7 @@ class SendWorkflowEvent(GatewayRequest[ActedOn], frozen=True):
     http: ClassVar = Http(
         "send_workflow_event",
         "POST /workflows/{job_id}/events",
-        raises=(e.EventRefused, e.IdempotencyConflict, e.PayloadTooLarge, e.TenantLimit),
+        raises=(e.EventRefused, e.UnknownJob, e.BadPayload, e.IdempotencyConflict, e.PayloadTooLarge, e.TenantLimit),
         body="WorkflowEventBody",
         key=EVENT_KEY,
         status=201,

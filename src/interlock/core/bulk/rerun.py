@@ -69,7 +69,7 @@ def retry_one(p: Pass, origin: str, command: ActOnRun, run: Run) -> None:
         reason, actor = command.reason or command.action.done, lineage.asker(command.actor or OWNER.name, made_by)
         again = _run_again(p, run, new, reason, actor, bool(changed), () if made_by is None else made_by.submitters)
         if command.from_step:
-            take_over(p, again, command.from_step, taken)
+            take_over(p, again, run, command.from_step, taken)
     elif (found := p.find(known[0])) is not None:
         again = found
     else:

@@ -165,7 +165,7 @@ def send(p: Pass, origin: str, command: SendEvent) -> None:
         raise BadValue("value", command.value[:100], f"a value that can be kept: {fault}")
     key, digest = _key_of(p.state, command), payload.digest(f"event {command.name}", command.value)
     known = p.run_of_key(key) if command.own_key else None
-    if known is not None:
+    if known is not None and not _is_of_earlier(p, command, known[0]):
         if known[1] != digest:
             raise IdempotencyConflict(command.own_key, known[0])
         p.answers.append((origin, StateReport(command.request, known[0], State.SUCCEEDED)))
@@ -176,6 +176,8 @@ def send(p: Pass, origin: str, command: SendEvent) -> None:
     except NotKnown:
         p.state.of(Flows).inbox.append((origin, command))
         return
+    if known is not None:
+        p.freed.add(known[0])
     if command.own_key:
         p.keys[key] = (run.id, digest)
         p.batch.keys.taken.append((*key, run.id, digest, p.now))
@@ -188,6 +190,12 @@ def _key_of(state: SchedulerState, command: SendEvent) -> tuple[str, str]:
     whom = command.run_id or f"{command.workflow}\0{command.key}"
     digest = hashlib.blake2b(f"event\0{whom}\0{command.own_key}".encode(), digest_size=16).hexdigest()
     return (command.tenant if run is None else run.tenant), CALL_KEY + digest
+
+
+def _is_of_earlier(p: Pass, command: SendEvent, event_run: str) -> bool:
+    """Return whether an event went to an earlier run under the key of the workflow than the one that has it now."""
+    run = None if command.run_id else p.run_of_key((command.tenant, command.key))
+    return run is not None and run[0] != event_run.rpartition(f"@{EVENT_RUN}")[0]
 
 
 def _target(p: Pass, command: SendEvent) -> Run:

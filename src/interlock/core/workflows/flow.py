@@ -17,11 +17,16 @@ from interlock.wire.event_request import SendEvent
 SMALL_RESULT = 256  # bytes of a result that is kept in memory
 SCAN_LOOK = 5.0  # seconds between looks at results that are not scanned
 MOST_VARIANTS = 10_000
+MOST_LIVE = 10_000  # live steps below one workflow run, those of sub-workflows included
 EVENT_RUN = "event."  # prefix of the names of the runs of events
 UNDO = COMPENSATION[1:]  # prefix of the names of compensations
 ROUND_MARK = re.compile("r[0-9]+")  # name of the step that has the arguments of a round
 DONE = frozenset({State.SUCCEEDED, State.SKIPPED})
 BUILT_IN = {job_id: Job(id=job_id) for job_id in (SLEEP, GROUP, APPROVAL, EVENT, SEND, ROUND, TAKEN_OVER, UNDO_LATER)}
+
+
+class NoRoom(Exception):
+    """A workflow has as many live steps as it may: the one that wants another fails."""
 
 
 class StepEnd(msgspec.Struct, frozen=True, gc=False):
@@ -147,6 +152,7 @@ class Flows(dict[str, Flow]):
         self.turning: dict[str, None] = {}  # likewise, those whose author is a function
         self.inbox: list[tuple[str, SendEvent]] = []  # events for workflows whose records are not read yet
         self.touched: dict[str, None] = {}  # flows that may go on
+        self.below: dict[str, int] = {}  # outermost workflow run → number of live steps below it
         self.unscanned: dict[str, str] = {}  # step that has succeeded and is not scanned → its flow
         self.variants: dict[tuple[str, str, str], Job] = {}  # versions of workflow and job, step → job of the step
 
@@ -154,6 +160,19 @@ class Flows(dict[str, Flow]):
         """Forget a workflow that has ended; those that wait for its record go on."""
         if (flow := self.pop(run_id, None)) is not None:
             self.touched.update(flow.wakes)
+
+    def count(self, run_id: str, change: int) -> None:
+        """Count a step that has begun or ended."""
+        top = run_id.partition("@")[0]
+        self.below[top] = self.below.get(top, 0) + change
+        if not self.below[top]:
+            del self.below[top]
+
+    def check_room(self, run: Run) -> None:
+        """Raise `NoRoom` if as many steps are live as may be. What follows the end of a workflow always has room."""
+        top = run.id.partition("@")[0]
+        if self.below.get(top, 0) >= MOST_LIVE and run.closing is None:
+            raise NoRoom(f"steps: run {top!r} has {MOST_LIVE:,} live steps below it, as many as are allowed")
 
     def order(self, state: SchedulerState, run: Run) -> int:
         """Return the place of a new run among those that wait: a step has that of its workflow."""

@@ -17,10 +17,10 @@ from interlock.core.state import LATE, SchedulerState
 from interlock.core.transition import Pass
 from interlock.core.workflows import saga
 from interlock.core.workflows.code import belongs, group_step, is_code, know_step, note_completion, sort_steps
-from interlock.core.workflows.flow import SCAN_LOOK, SMALL_RESULT, UNDO, EndedStep, Flow, Flows, StepEnd
+from interlock.core.workflows.flow import SCAN_LOOK, SMALL_RESULT, UNDO, EndedStep, Flow, Flows, NoRoom, StepEnd
 from interlock.core.workflows.graph import after_errors, orders
 from interlock.core.workflows.start import job_for, start_all
-from interlock.core.workflows.steps import StepOptions, run_job
+from interlock.core.workflows.steps import StepOptions, StepsMade, run_job
 from interlock.core.workflows.turn_table import Turns, detach
 from interlock.core.workflows.values import INPUT, NoValue, Scope, UnreadValue, references
 from interlock.error import InterlockError
@@ -35,6 +35,8 @@ from interlock.model.state import State
 from interlock.model.workflow import GROUP, MOST_LEVELS, OnError, Then, Workflow
 from interlock.wire.effect import ReadRecord, ReadResults
 
+MOST_STEPS_A_PASS = 2000  # steps after which other workflows wait for the next pass
+TOO_MANY = "too many steps"
 LONGEST_ERROR = 500  # characters of a step's error that its workflow repeats
 _OUTCOMES = {State.CANCELLED: Outcome.CANCELLED, State.TIMEOUT: Outcome.TIMEOUT}
 _ROLLS_BACK = (State.FAILED, State.TIMEOUT, State.DENIED)
@@ -62,9 +64,12 @@ def _begin(p: Pass, run: Run, order: int) -> None:
 
 @for_special_runs
 def note_step(p: Pass, run: Run) -> None:
-    if run.is_step and run.previous is not State.UNDER_WAY:
-        note_end(p, run)
-    p.state.of(Flows).drop(run.id)
+    flows = p.state.of(Flows)
+    if run.is_step:
+        flows.count(run.id, -1)
+        if run.previous is not State.UNDER_WAY:
+            note_end(p, run)
+    flows.drop(run.id)
 
 
 def note_end(p: Pass, run: Run) -> None:
@@ -89,11 +94,22 @@ def settle(p: Pass, leaving: list[Run]) -> None:
             flow = flows.get(run.parent or "")
             if flow is not None and flow.owns(run.id):
                 _note_end(p, flows, flow, run)
-    while flows.touched:
+    _go_on(p, flows)
+
+
+def _go_on(p: Pass, flows: Flows) -> None:
+    """Let workflows go on until nothing follows, or until the pass has made its steps: the rest wait for the next."""
+    made = p.of(StepsMade)
+    while flows.touched and made.count < MOST_STEPS_A_PASS:
         touched, flows.touched = flows.touched, {}
         for run_id in touched:
-            if (flow := flows.get(run_id)) is not None and flow.run.state is State.UNDER_WAY:
-                _proceed(p, flow)
+            if made.count >= MOST_STEPS_A_PASS:
+                flows.touched[run_id] = None
+            elif (flow := flows.get(run_id)) is not None and flow.run.state is State.UNDER_WAY:
+                try:
+                    _proceed(p, flow)
+                except NoRoom as error:
+                    close(p, flow, State.FAILED, TOO_MANY, error=str(error))
                 if run_id not in flows.turning:
                     flow.read.clear()
 
@@ -382,6 +398,8 @@ def place(state: SchedulerState, run: Run, now: Now) -> None:
     """Know a stored run again: as a workflow whose record is to be read, and as a step of one."""
     flows = state.of(Flows)
     above = flows.get(run.parent or "") if run.is_step else None
+    if run.is_step:
+        flows.count(run.id, 1)
     if above is not None:
         above.live[above.name_of(run.id)] = None
         if above.is_code:

@@ -28,5 +28,6 @@ WORKFLOWS = Part(
     },
     looks={State.UNDER_WAY: machine.look},
     places=(machine.place,),
+    has_more=(lambda state: bool(state.of(Flows).touched),),
     explains=(queries.explain,),
 )

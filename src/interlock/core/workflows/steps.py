@@ -39,10 +39,17 @@ class StepOptions(msgspec.Struct, frozen=True):
 NO_OPTIONS = StepOptions()
 
 
+class StepsMade(msgspec.Struct):
+    """The steps that a pass has made."""
+
+    count: int = 0
+
+
 def run_job(
     p: Pass, flow: Flow, name: str, job: Job, arguments: dict[str, Any], options: StepOptions = NO_OPTIONS
 ) -> Run:
-    """Run a job or a workflow as a step, or as an item of a group; raise `InterlockError`."""
+    """Run a job or a workflow as a step, or as an item of a group; raise `InterlockError`, or `NoRoom`."""
+    p.state.of(Flows).check_room(flow.run)
     check_lane(p, flow.run.tenant, lane_of(p, job.lane or MAIN)[0])
     given = {**(job.payload or {}), **arguments}
     for secret in job.secrets:
@@ -90,7 +97,8 @@ def run_group(
     p: Pass, flow: Flow, name: str, step: WorkflowStep, arguments: Iterable[dict[str, Any]], options: StepOptions
 ) -> Run:
     """Run the items of a step, `max_parallel` at once. The payload of the group has the arguments of all of them, so
-    that each can start by itself; raise `InterlockError`."""
+    that each can start by itself; raise `InterlockError`, or `NoRoom`."""
+    p.state.of(Flows).check_room(flow.run)
     items: list[bytes] = []
     size = 2
     for item in arguments:
@@ -179,6 +187,8 @@ def new_step(
     )
     if state is State.UNDER_WAY:
         run.started_at = now
+    p.of(StepsMade).count += 1
+    p.state.of(Flows).count(run.id, 1)
     p.begin(run)
     put_under(p, run, above)
     if deadline is not None:

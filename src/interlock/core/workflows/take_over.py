@@ -40,12 +40,19 @@ def steps_before(p: Pass, old: Run, name: str) -> list[Run]:
     if runs is None:
         raise BadUse(FIELD, f"the steps of run {old.id!r} have more than {MOST_BYTES:,} bytes; run it again as a whole")
     below = {run.id[len(old.id) + 1 :]: run for run in runs}
+    below |= {step: below[run] for step, run in old.workflow_facet.waits.items() if run in below}
     taken = _taken(workflow, name, below)
     _check_before(before(workflow)[name], name, taken, below)
     for step in taken:
         if below[step].is_unscanned:
             raise BadUse(FIELD, f"the result of step {step!r} is not scanned yet; try again in a moment", name)
-    return [run for name, run in below.items() if name in taken or name.partition(".")[0] in taken]
+    return [run for name, run in below.items() if name in taken or _group_of(name) in taken]
+
+
+def _group_of(name: str) -> str:
+    """Return the step that the run of an item belongs to; empty for any other run."""
+    group, _, item = name.partition(".")
+    return group if item.isdecimal() else ""
 
 
 def _taken(workflow: Workflow, name: str, below: Mapping[str, Run]) -> set[str]:
@@ -85,9 +92,23 @@ def _check_before(needed: Iterable[str], name: str, taken: set[str], below: Mapp
         raise BadUse(FIELD, f"{name!r}: {rule}", name)
 
 
-def take_over(p: Pass, again: Run, name: str, steps: Iterable[Run]) -> None:
+def _events_of(old: Run, steps: Iterable[Run]) -> tuple[dict[str, str], dict[str, str]]:
+    """Number the events anew that these steps have read. Return step → name of its run, and old name → new name."""
+    taken = {step.id for step in steps}
+    waits: dict[str, str] = {}
+    names: dict[str, str] = {}
+    for step, run in old.workflow_facet.waits.items():
+        if f"{old.id}@{run}" in taken:
+            event = run.rpartition(".")[0]
+            number = 1 + sum(name.rpartition(".")[0] == event for name in names)
+            waits[step] = names[run] = f"{event}.{number}"
+    return waits, names
+
+
+def take_over(p: Pass, again: Run, old: Run, name: str, steps: list[Run]) -> None:
     """Make the steps that a new workflow run takes over. It begins with another."""
-    p.set_facet(again, workflow=WorkflowFacet(begins_with=name))
+    waits, names = _events_of(old, steps)
+    p.set_facet(again, workflow=WorkflowFacet(begins_with=name, waits=waits))
     flow, workflow = Flow(again, 0), p.state.job_of(again).workflow
     assert workflow is not None
     groups: dict[str, Flow] = {}
@@ -96,6 +117,7 @@ def take_over(p: Pass, again: Run, name: str, steps: Iterable[Run]) -> None:
         parent = str(step.parent)
         above = groups.get(parent, flow)
         own = step.id[len(parent) + 1 :]
+        own = names.get(own, own)
         reason = f"taken over from {step.id}"
         if step.state is State.SKIPPED:
             make_ended(p, above, own, BUILT_IN[TAKEN_OVER], State.SKIPPED, reason)

@@ -11,7 +11,7 @@ from interlock.core.transition import Pass
 from interlock.core.workflows import machine
 from interlock.core.workflows.code import is_of_round, step_of
 from interlock.core.workflows.events import NotKnown, flow_of, send_event, wait_for_event
-from interlock.core.workflows.flow import BUILT_IN, EVENT_RUN, Flow, Flows
+from interlock.core.workflows.flow import BUILT_IN, EVENT_RUN, Flow, Flows, NoRoom
 from interlock.core.workflows.steps import (
     StepOptions,
     ask_person,
@@ -50,10 +50,12 @@ def _start(p: Pass, flow: Flow, order: Any) -> None:
         return
     if len(flow.asked) >= MOST_STEPS_A_ROUND:
         text = f"steps: more than {MOST_STEPS_A_ROUND:,} in one round; use continue_as_new"
-        machine.close(p, flow, State.FAILED, "too many steps", error=text)
+        machine.close(p, flow, State.FAILED, machine.TOO_MANY, error=text)
         return
     try:
         _STARTS[type(order)](p, flow, name, order)
+    except NoRoom as error:
+        machine.close(p, flow, State.FAILED, machine.TOO_MANY, error=str(error))
     except (InterlockError, msgspec.MsgspecError) as error:
         built_in = _BUILT_IN.get(type(order))
         job = BUILT_IN[built_in] if built_in else p.state.jobs.get(order.job) or Job(id=order.job)
