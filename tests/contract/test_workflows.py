@@ -1,5 +1,7 @@
 """Workflows in a store: their steps are read with them, listed when asked for, and deleted with them."""
 
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,8 +12,10 @@ from interlock.model.run import Run
 from interlock.model.state import State
 from interlock.model.workflow import Undo
 from interlock.ports.store import Lookup, PruneLimits, RunFilter
+from interlock.stores.sqlite.database import connect_writer
+from interlock.stores.sqlite.pruning import UNCOUNTED, find_prunable
 from interlock.stores.sqlite.store import SqliteStore
-from tests.contract.conftest import AnyStore
+from tests.contract.conftest import AnyStore, run_with
 from tests.contract.samples import make_run, take
 from tests.contract.test_pruning import put
 
@@ -82,6 +86,49 @@ async def test_a_workflow_is_deleted_with_its_steps_and_no_step_without_it(store
     assert (pruned.runs, pruned.more) == (3, False)
     rows = await store.runs(RunFilter(), None, 10)
     assert sorted(run.id for run in rows.runs) == ["g", "g@a", "g@c", "last"]
+
+
+@pytest.mark.parametrize("attempt", [0, 3], ids=["graph", "function"])
+async def test_a_workflow_is_deleted_with_the_steps_of_all_its_turns(store: AnyStore, attempt: int) -> None:
+    await take(store)
+    await put(store, flow("f", attempt=attempt), step("f@a"), step("f@g", attempt=0), step("f@g.1"), make_run("last"))
+    assert (await store.prune(OLD)).runs == 4
+    assert [run.id for run in (await store.runs(RunFilter(), None, 10)).runs] == ["last"]
+
+
+async def test_steps_push_no_run_of_their_job_out_and_the_total_counts_them(store: AnyStore) -> None:
+    await take(store)
+    plain = [flow(f"plain {number}", job_id="work") for number in range(3)]
+    await put(store, *plain, flow("f", job_id="media"), *(step(f"f@s{number}", job_id="work") for number in range(9)))
+    await put(store, flow("g", job_id="media"), make_run("last"))
+    assert (await store.prune(PruneLimits(most=2))).runs == 1
+    left = [run.id for run in (await store.runs(RunFilter(is_step=False), None, 99)).runs]
+    assert left == ["last", "g", "f", "plain 2", "plain 1"]
+    assert (await store.prune(PruneLimits(most=1))).runs == 1 + 10
+    await put(store, flow("h", job_id="media"), *(step(f"h@s{number}", job_id="work") for number in range(9)))
+    assert (await store.prune(PruneLimits(total=10))).runs == 2
+    left = [run.id for run in (await store.runs(RunFilter(is_step=False), None, 99)).runs]
+    assert left == ["h", "last"]
+
+
+async def test_a_workflow_stays_while_something_holds_one_of_its_steps(store: AnyStore) -> None:
+    await take(store)
+    await put(store, flow("f"), step("f@a"), step("f@comp-a"), make_run("last"), letters=["f@comp-a"])
+    assert (await store.prune(OLD)).runs == 0
+
+
+def test_the_steps_of_a_workflow_weigh_as_much_as_other_runs(database: Path) -> None:
+    """One transaction deletes about 1,000 rows, so that others may write between."""
+
+    async def body(store: AnyStore) -> None:
+        await take(store)
+        for name in "fgh":
+            await put(store, flow(name), *(step(f"{name}@s{number}") for number in range(200)))
+        await put(store, make_run("last"))
+
+    run_with(SqliteStore(database), body)
+    with closing(connect_writer(database)) as connection:
+        assert [len(part) for part in find_prunable(OLD, UNCOUNTED, connection).parts] == [1, 1, 1]
 
 
 async def test_the_newest_run_stays_with_its_workflow(store: AnyStore) -> None:

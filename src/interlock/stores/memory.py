@@ -289,7 +289,10 @@ class MemoryStore(MemoryRecords, port.Store, Leases):
 
     def _prunable(self, limits: port.PruneLimits) -> list[Run]:
         """Return the runs to prune, oldest first."""
-        kept = self.held_runs() | {self._numbered[-1][1].id if self._numbered else ""}
+        # A workflow stays with its steps.
+        kept = {run_id.partition("@")[0] for run_id in self.held_runs()} | {
+            self._numbered[-1][1].id if self._numbered else ""
+        }
         unreached = self.unreached(of_letters=False)
         kept.update(run.id for number, run in self._numbered if number < unreached)
         if self._events and isinstance(newest := self._events[-1], port.StoredEvent):

@@ -66,7 +66,7 @@ def mark_of(run: Run, lines: Iterable[tuple[int, int]]) -> tuple[int, int] | Non
 def prunable(runs: Sequence[Run], kept: set[str], limits: port.PruneLimits) -> list[Run]:
     """Return the runs to prune, oldest first, without those that are kept."""
     ended = [(run, run.ended_at) for run in runs if run.ended_at is not None]
-    left = Counter(run.job_id for run, _ in ended)
+    left = Counter(run.job_id for run, _ in ended if "@" not in run.id)
     found: set[str] = set()
     others: list[Run] = []
     for run, ended_at in ended:
@@ -76,7 +76,7 @@ def prunable(runs: Sequence[Run], kept: set[str], limits: port.PruneLimits) -> l
             found.add(run.id)
         else:
             others.append(run)
-        left[run.job_id] -= 1
+        left[run.job_id] -= "@" not in run.id
     found.update(run.id for run in others[: max(0, len(others) - limits.total)] if run.id not in kept)
     return [run for run in runs if run.id in found]
 

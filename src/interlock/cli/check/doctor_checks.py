@@ -39,8 +39,9 @@ SLOW_SYNC = 0.05
 CHECK_SECONDS = 10.0  # limit on the search for damage
 SPARE_FILES = 256  # descriptors beside one for each HTTP connection: database, workers, sockets
 MANY_TOO_MANY = 50_000  # surplus that means pruning is behind
-_SURPLUS = """SELECT coalesce(sum(runs), 0), coalesce(sum(max(0, runs - ?)), 0)
-FROM (SELECT count(*) AS runs FROM runs INDEXED BY runs_of_job GROUP BY job_id)"""
+_ALL_RUNS = "SELECT count(*) FROM runs INDEXED BY runs_of_job"
+_SURPLUS = """SELECT coalesce(sum(max(0, runs - ?)), 0)
+FROM (SELECT count(*) AS runs FROM runs INDEXED BY runs_of_job WHERE instr(id, '@') = 0 GROUP BY job_id)"""
 EARLIEST = 1_735_689_600.0  # the start of 2025; an earlier clock is wrong
 
 
@@ -236,7 +237,8 @@ def stored_runs(settings: Settings) -> Iterator[DoctorFinding]:
     live_runs = "SELECT count(*) FROM runs INDEXED BY runs_live WHERE ended_at IS NULL"
     try:
         with closing(connect_reader(Path(settings.database))) as connection:
-            total, of_jobs = connection.execute(_SURPLUS, (settings.keep_runs or sys.maxsize,)).fetchone()
+            total = connection.execute(_ALL_RUNS).fetchone()[0]
+            of_jobs = connection.execute(_SURPLUS, (settings.keep_runs or sys.maxsize,)).fetchone()[0]
             live = connection.execute(live_runs).fetchone()[0]
     except (InterlockError, sqlite3.Error):
         return  # `database` reports faults of the file

@@ -2,13 +2,14 @@
 
 from msgspec.structs import replace
 
-from interlock.core.part import Part, ends, for_special_runs, frees_slot, takes_slot
+from interlock.core.part import Part, ends, enters, for_special_runs, frees_slot, takes_slot
 from interlock.core.state import SchedulerState
 from interlock.core.tenants.limits import tenants
 from interlock.core.tenants.tenant import Tenants
 from interlock.core.transition import Pass
 from interlock.model.facets import Facets
 from interlock.model.run import Now, Run
+from interlock.model.state import State
 from interlock.wire.lane_request import AskTenants
 
 
@@ -17,7 +18,7 @@ def _begin(p: Pass, run: Run) -> None:
     known = p.state.of(Tenants)
     if (tenant := known.find(run.tenant)) is not None:
         known[run.tenant] = tenant
-        tenant.live.add(run.id)
+        tenant.add(run)
         if tenant.spec.labels:
             run.facets = replace(run.facets or Facets(), labels={**tenant.spec.labels, **run.labels})
 
@@ -36,7 +37,8 @@ def _free_slot(p: Pass, run: Run) -> None:
 
 
 @for_special_runs
-def _end(p: Pass, run: Run) -> None:
+def _leave(p: Pass, run: Run) -> None:
+    """Count a run no longer that has ended, or is under way."""
     known = p.state.of(Tenants)
     if (tenant := known.get(run.tenant)) is not None:
         tenant.live.discard(run.id)
@@ -54,7 +56,7 @@ TENANTS = Part(
     slices=(Tenants,),
     answers={AskTenants: tenants},
     begins=(_begin,),
-    on=((takes_slot, _take_slot), (frees_slot, _free_slot), (ends, _end)),
+    on=((takes_slot, _take_slot), (frees_slot, _free_slot), (ends, _leave), (enters(State.UNDER_WAY), _leave)),
     places=(_place,),
     concerns_all=(lambda state: bool(state.of(Tenants)),),
 )

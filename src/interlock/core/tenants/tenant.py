@@ -6,13 +6,13 @@ from itertools import islice
 from interlock.core.lanes.gate import TENANT_LIMIT, TENANT_RATE, UNLIMITED, Gates, LimitGate, RateGate
 from interlock.model.explanation import MOST_NAMED, Reason, ReasonKind
 from interlock.model.run import Run
-from interlock.model.state import HOLDS_SLOT
+from interlock.model.state import HOLDS_SLOT, State
 from interlock.model.tenant import EVERYBODY, OverLimit, TenantSpec
 
 
 class Tenant(LimitGate, eq=False, kw_only=True):
     spec: TenantSpec
-    live: set[str] = set()  # its runs that have not ended; `holders` are those of them that hold a slot
+    live: set[str] = set()  # its runs that wait or hold a slot, which are `holders`; not those under way
     refused: int = 0
     is_declared: bool = True  # or has the limits of `*`, and is in memory while it has runs
     gate_names: tuple[str, ...] = ()  # gates that its runs pass to start
@@ -45,7 +45,9 @@ class Tenant(LimitGate, eq=False, kw_only=True):
             yield Reason(kind=ReasonKind.TENANT_LIMIT, text=text, name=self.name, holders=holders)
 
     def add(self, run: Run) -> None:
-        """Count a live run."""
+        """Count a live run, unless it is under way: then it waits for nothing that the tenant may have too much of."""
+        if run.state is State.UNDER_WAY:
+            return
         self.live.add(run.id)
         if run.state in HOLDS_SLOT:
             self.holders.add(run.id)

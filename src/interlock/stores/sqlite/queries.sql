@@ -297,7 +297,8 @@ ON runs.job_id = found.job_id AND runs.number <= ({newest_surplus_run})
 WHERE runs.ended_at IS NOT NULL AND {may_go} LIMIT :limit;
 
 -- name: newest_surplus_run
-SELECT others.number FROM runs AS others INDEXED BY runs_of_job WHERE others.job_id = found.job_id
+SELECT others.number FROM runs AS others INDEXED BY runs_of_job
+WHERE others.job_id = found.job_id AND instr(others.id, '@') = 0
 AND others.number NOT IN (SELECT number FROM runs INDEXED BY runs_live WHERE ended_at IS NULL)
 ORDER BY others.number DESC LIMIT 1 OFFSET :most
 
@@ -306,27 +307,40 @@ SELECT runs.number FROM history CROSS JOIN runs ON runs.id = history.run_id WHER
 UNION ALL
 SELECT runs.number FROM logs CROSS JOIN runs ON runs.id = logs.run_id WHERE logs.position = :position;
 
+-- A workflow with all its steps.
 -- name: weigh_runs
-SELECT number, 1 + (SELECT count(*) FROM history INDEXED BY history_of_run WHERE run_id = runs.id)
+SELECT number, sum(weight) FROM (
+  SELECT runs.number, {weight} AS weight FROM runs WHERE number IN (SELECT value FROM json_each(:numbers))
+  UNION ALL
+  SELECT roots.number, {weight} FROM runs AS roots CROSS JOIN runs INDEXED BY sqlite_autoindex_runs_1
+  ON runs.id > roots.id || '@' AND runs.id < roots.id || 'A'
+  WHERE roots.number IN (SELECT value FROM json_each(:numbers))
+) AS weights
+GROUP BY number ORDER BY number;
+
+-- name: weight
+1 + (SELECT count(*) FROM history INDEXED BY history_of_run WHERE run_id = runs.id)
   + (SELECT count(*) FROM logs INDEXED BY logs_of_run WHERE run_id = runs.id)
-  + (length(payload) + coalesce(length(result), 0)) / 4096
+  + (length(runs.payload) + coalesce(length(runs.result), 0)) / 4096
   + (SELECT count(*) + coalesce(sum(length(payload)), 0) / 4096 FROM further_payloads WHERE run_id = runs.id)
   + (SELECT count(*) FROM records INDEXED BY records_of_run WHERE run = runs.id)
-FROM runs WHERE number IN (SELECT value FROM json_each(:numbers)) ORDER BY number;
 
 -- name: may_go
 runs.number >= :unreached AND instr(runs.id, '@') = 0
 AND (runs.created_at < :occurrences_before OR runs.origin IS NULL OR runs.origin NOT IN ('schedule', 'catch_up'))
 AND NOT EXISTS (SELECT 1 FROM records INDEXED BY records_of_run WHERE records.run = runs.id AND holds)
+AND NOT EXISTS (
+  SELECT 1 FROM records INDEXED BY records_of_run
+  WHERE records.run > runs.id || '@' AND records.run < runs.id || 'A' AND holds
+)
 
 -- name: prune_history
 DELETE FROM history WHERE run_id IN ({pruned_ids});
 
--- A workflow is the only kind of run that starts without an attempt.
 -- name: find_steps
 SELECT steps.number FROM runs CROSS JOIN runs AS steps INDEXED BY sqlite_autoindex_runs_1
 ON steps.id > runs.id || '@' AND steps.id < runs.id || 'A'
-WHERE runs.number IN (SELECT value FROM json_each(:numbers)) AND runs.attempt = 0 AND runs.started_at IS NOT NULL;
+WHERE runs.number IN (SELECT value FROM json_each(:numbers));
 
 -- name: find_roots
 SELECT roots.number FROM runs JOIN runs AS roots ON roots.id = substr(runs.id, 1, instr(runs.id, '@') - 1)

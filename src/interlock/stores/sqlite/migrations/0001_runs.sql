@@ -54,8 +54,8 @@ CREATE INDEX runs_live ON runs (ended_at) WHERE ended_at IS NULL;
 -- What went wrong. A run that succeeds is never written here.
 CREATE INDEX runs_unsuccessful ON runs (number, state, ended_at) WHERE ended_at IS NOT NULL AND state <> 'succeeded';
 
--- The log of a job, and how many runs it has.
-CREATE INDEX runs_of_job ON runs (job_id, number);
+-- The log of a job, and how many runs it has, with and without steps of workflows.
+CREATE INDEX runs_of_job ON runs (job_id, number, instr(id, '@'));
 
 -- The runs that a run has made. Most runs are in neither.
 CREATE INDEX runs_of_parent ON runs (parent, number) WHERE parent IS NOT NULL;
