@@ -2,12 +2,17 @@
 
 import pytest
 
+from interlock.core.bulk.table import Bulks
 from interlock.core.explain import explain
+from interlock.core.state import CoreLimits
 from interlock.model.bulk import RunAction
+from interlock.model.job import Job
 from interlock.model.letter import DeadLetter
+from interlock.model.run import RunFilter
 from interlock.model.state import State
 from interlock.model.workflow import OnError, Then
 from interlock.wire.message import Stop
+from interlock.wire.request import StartBulk
 from tests.core.flows import CONTINUE, MEDIA, PROBED, FlowMachine, chain, flow, step
 
 
@@ -156,3 +161,23 @@ def test_a_cancel_stops_the_step_that_follows_an_error_and_nothing_follows_it() 
     machine.done(f"{run_id}@clean", outcome="cancelled")
     assert machine.state_of(run_id) is State.FAILED
     assert f"{run_id}@report" not in machine.store.runs_by_id
+
+
+@pytest.mark.behaviour("WFL-2", "WFL-12")
+@pytest.mark.parametrize("under", [False, True])
+def test_a_request_that_cancels_one_run_a_pass_cancels_workflows_before_their_steps(under: bool) -> None:
+    inner = flow(step("x", job="busy"), id="inner")
+    machine = FlowMachine(
+        flow(step("a", workflow="inner"), step("b", for_each=[1, 2], job="busy", needs=())), inner, Job(id="busy"),
+        limits=CoreLimits(bulk_runs=1), lanes={"main": 1},
+    )  # fmt: skip
+    run_id, other = machine.begin(), machine.begin()
+    wanted = RunFilter(under=run_id) if under else RunFilter(live=True)
+    machine.step(("client", StartBulk(3, "all", RunAction.CANCEL, wanted, "enough", "ann")))
+    while machine.state.of(Bulks).walks:
+        machine.step()
+    for step_id in [run.id for run in machine.state.runs.values() if run.stop is not None and run.worker_id]:
+        machine.done(step_id, outcome="cancelled")
+    ends = {run.id: run.state for run in machine.store.runs_by_id.values() if run.id.startswith(run_id)}
+    assert set(ends.values()) == {State.CANCELLED}
+    assert machine.state_of(other) is (State.UNDER_WAY if under else State.CANCELLED)

@@ -113,23 +113,32 @@ def proceed(p: Pass) -> None:
         act = cancel_with_children
     done, asked, walked = bulk.done, bulk.asked, bulk.walked
     room, looks = p.state.limits.bulk_runs, LOOKS
-    while walk and room and looks:
+    while walk and room > 0 and looks:
         looks -= 1
         run = walk.pop()
         if run.ended_at is not None:
             continue  # it may be pruned, and would no longer show how far the request has come
         walked = run.id
-        if wanted.fits(run) and act(p, run, reason, actor):
-            room -= 1
-            if run.ended_at is None and run.stop is not None:
-                asked += 1
-            else:
-                done += 1
+        targets = _with_workflows(p, run) if bulk.action is RunAction.CANCEL else [run]
+        acted_on = [target for target in targets if wanted.fits(target) and act(p, target, reason, actor)]
+        stopping = sum(target.ended_at is None and target.stop is not None for target in acted_on)
+        room -= len(acted_on)
+        asked += stopping
+        done += len(acted_on) - stopping
     if walk:
         p.state.of(Bulks).walks[bulk_id] = walk
     if not walk or (done, asked) != (bulk.done, bulk.asked):
         ended_at, seq = None if walk else p.now, bulk.seq + 1
         _keep(p, replace(bulk, done=done, asked=asked, left=len(walk), ended_at=ended_at, seq=seq, walked=walked))
+
+
+def _with_workflows(p: Pass, run: Run) -> list[Run]:
+    """Return the live workflows above a step, the outermost first, and then the step. A step that is cancelled first
+    is an error of its workflow, which then fails."""
+    found = [run]
+    while found[0].is_step and (above := p.state.runs.get(found[0].parent or "")) is not None:
+        found.insert(0, above)
+    return found
 
 
 def cancel_with_children(p: Pass, run: Run, reason: str, actor: str) -> bool:
