@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from interlock.core.decisions import Failed
 from interlock.core.explain import explain
 from interlock.core.state import CoreLimits
+from interlock.error import IdempotencyConflict
 from interlock.model.bulk import RunAction
 from interlock.model.job import Job, Priority
 from interlock.model.letter import DeadLetter, LetterCode
@@ -70,7 +71,13 @@ def test_a_compensation_is_a_step_with_priority_labels_and_key() -> None:
     assert run.labels == {"why": "undo", **saga}
     assert run.facets is not None
     assert run.facets.priority is Priority.CRITICAL
-    assert run.idempotency_key == hashlib.sha256(f"flow|{run_id}|refund||charge".encode()).hexdigest()
+    key = hashlib.sha256(f"flow|{run_id}|refund||charge".encode()).hexdigest()
+    assert run.idempotency_key == key
+    for _ in range(2):
+        assert machine.submit("refund", run.payload or b"", idempotency_key=key) == run.id
+        with pytest.raises(IdempotencyConflict):
+            machine.submit("refund", b"{}", idempotency_key=key)
+        machine.restart()
     assert run.deadline_at == machine.wall + 9
     assert (run.parent, run.tenant, run.is_compensation) == (run_id, "default", True)
     (sent,) = [message for message in machine.messages(Dispatch) if message.run_id == run.id]

@@ -31,7 +31,7 @@ class StepOptions(msgspec.Struct, frozen=True):
 
     timeout: float | None = None
     undo: Undo | None = None
-    key: str | None = None  # idempotency key of its run; its id is unique anyway
+    key: str | None = None  # idempotency key of its run
     priority: Priority | None = None
     labels: dict[str, str] | None = None
 
@@ -187,6 +187,10 @@ def new_step(
     )
     if state is State.UNDER_WAY:
         run.started_at = now
+    if run.idempotency_key is not None:
+        digest = payload.digest(job.id, content)
+        p.keys[run.tenant, run.idempotency_key] = (run.id, digest)
+        p.batch.keys.taken.append((run.tenant, run.idempotency_key, run.id, digest, now))
     p.of(StepsMade).count += 1
     p.state.of(Flows).count(run.id, 1)
     p.begin(run)
