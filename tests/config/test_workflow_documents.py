@@ -82,6 +82,7 @@ deadline: 1d
         ("- {id: a, sleep: soon}", ":8: steps[0].sleep: 'soon' is not a duration"),
         ("- {id: a, sleep: 1s, retry: {max_retries: 2}}", ":8: steps[0].retry: a step with sleep has none"),
         ("- {id: a, job: work}\nretry: {max_retries: 2}", ":9: retry: unknown field"),
+        ("- {id: a, job: work, session: s}", ":8: steps[0].session: unknown field"),
         ("- {id: a, job: work, parallel: yes}", ":8: steps[0].parallel: unknown field"),
         ("- {id: a, job: work, compensate: wrk}", ":8: steps[0].compensate.job: 'wrk' is not declared; did you mean"),
         ("- {id: a, sleep: 1s, compensate: work}", ":8: steps[0].compensate: a step with sleep has none"),
@@ -104,6 +105,14 @@ def test_a_fault_names_its_line_and_field(steps: str, says: str) -> None:
 def test_an_id_of_a_built_in_job_is_refused() -> None:
     text = "kind: Job\nid: interlock.sleep\nrun: {shell: cat}\n"
     assert ":2: id: 'interlock.sleep' begins with 'interlock.'" in fault_of(text)
+    app = il.App()
+
+    @app.workflow("interlock.order")
+    async def order(ctx: il.WorkflowContext) -> None: ...
+
+    faults = Faults()
+    with pytest.raises(BadConfig, match=r"id: 'interlock\.order' begins with 'interlock\.', as only"):
+        build([], faults, FromApp(definitions=app.definitions))
 
 
 @pytest.mark.behaviour("WFL-6")

@@ -150,6 +150,35 @@ def test_a_step_of_an_unknown_job_fails_and_the_function_hears_of_it() -> None:
     assert "did you mean 'work'" in str(machine.run(run_id).error)
 
 
+@pytest.mark.behaviour("WFL-9")
+@pytest.mark.parametrize("catches", [False, True])
+def test_a_result_that_no_longer_fits_its_annotation(catches: bool) -> None:
+    app = il.App()
+
+    @app.job("work")
+    async def work() -> int:
+        return 1
+
+    @app.workflow("flow")
+    async def flow(ctx: il.WorkflowContext) -> str:
+        try:
+            return str(await ctx.run(work.call()) + 1)
+        except il.InterlockError as error:
+            if not catches:
+                raise
+            return f"caught: {error}"
+
+    machine = CodeMachine(app)
+    run_id = machine.begin()
+    assert machine.play(run_id, lambda name, payload: "text of older code") is (
+        State.SUCCEEDED if catches else State.FAILED
+    )
+    run = machine.run(run_id)
+    said = machine.result_of(run_id) if catches else str(run.error)
+    assert "work" in said
+    assert "its result does not fit the return annotation: Expected `int`, got `str`" in said
+
+
 def test_definitions_that_cannot_work_are_refused() -> None:
     app = il.App()
     with pytest.raises(il.BadHandler, match="flow must be an async function"):

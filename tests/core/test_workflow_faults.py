@@ -6,12 +6,15 @@ import msgspec
 import pytest
 
 import interlock as il
+from interlock.core.decisions import Failed
 from interlock.error import InterlockError
 from interlock.model.bulk import RunAction
 from interlock.model.job import Job
 from interlock.model.pool import WorkerAction
 from interlock.model.state import State
+from interlock.model.work import ProcessWork
 from interlock.model.workflow import OnError, Send, Then
+from interlock.wire.command import Put
 from interlock.wire.request import ActOnRun
 from interlock.wire.turn import StartStep
 from interlock.wire.worker_request import ActOnWorker
@@ -120,3 +123,15 @@ def test_a_step_after_an_error_sends_its_event_when_the_record_of_the_target_is_
     machine.answers += of_target
     machine.step()
     assert (machine.state_of(sender), machine.state_of(target)) == (State.FAILED, State.SUCCEEDED)
+
+
+def test_a_job_that_is_put_has_no_id_of_a_built_in_job() -> None:
+    machine = FlowMachine()
+    ((_, answer),) = machine.step(
+        ("client", Put(1, [Job(id="interlock.sleep", work=ProcessWork(command=("true",)))], "ann"))
+    ).answers
+    assert isinstance(answer, Failed)
+    assert (
+        str(answer.error) == "id: 'interlock.sleep' begins with 'interlock.', as only built-in jobs do; choose another"
+    )
+    assert "interlock.sleep" not in machine.state.jobs

@@ -14,6 +14,7 @@ APP = """\
 import asyncio
 import os
 import signal
+import time
 from pathlib import Path
 
 import interlock as il
@@ -43,6 +44,8 @@ async def flow(ctx: il.WorkflowContext) -> list[int]:
 async def deadly(ctx: il.WorkflowContext, way: str) -> None:
     if way == "exit":
         os._exit(3)
+    if way == "block":
+        time.sleep(3600)
     os.kill(os.getpid(), signal.SIGSEGV)
 """
 
@@ -72,8 +75,17 @@ def test_the_scheduler_and_its_worker_die_while_a_step_of_a_function_executes(fo
 
 
 @pytest.mark.behaviour("WFL-9")
-@pytest.mark.parametrize("way", ["exit", "segfault"])
-def test_a_function_that_ends_its_process_halts_its_run_and_harms_no_other(folder: Path, way: str) -> None:
+@pytest.mark.parametrize(
+    ("way", "code", "text"),
+    [
+        ("exit", "turn_crashed", "crashed 3 times"),
+        ("segfault", "turn_crashed", "crashed 3 times"),
+        ("block", "turn_too_long", "took more than 10s"),
+    ],
+)
+def test_a_function_that_ends_its_process_or_blocks_halts_its_run_and_harms_no_other(
+    folder: Path, way: str, code: str, text: str
+) -> None:
     (folder / "flows.py").write_text(APP)
     with Server(folder, "--http", "local", "--drain", "1s", target=f"{folder / 'flows.py'}:app") as server:
         with il.Client(f"unix:{server.http_socket}") as client:
@@ -82,7 +94,7 @@ def test_a_function_that_ends_its_process_halts_its_run_and_harms_no_other(folde
             halted = client.submit("deadly", {"way": way})
             wait_until(lambda: "workflow" in halted.info().facets, "the run is halted", 60)
             halt = halted.info().facets["workflow"]["halt"]
-            assert (halt["code"], "crashed 3 times" in halt["text"]) == ("turn_crashed", True)
+            assert (halt["code"], text in halt["text"]) == (code, True)
             tell_to_go(folder, "work")
             assert beside.result(60) == 7
             assert (beside.info().attempt, client.result(client.submit("flow").id, 60)) == (1, [1, 2, 3, 4, 5])

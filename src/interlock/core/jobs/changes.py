@@ -29,6 +29,7 @@ from interlock.model.lane import CRON
 from interlock.model.reload_report import Difference
 from interlock.model.run import backfill, occurrence_id
 from interlock.model.state import State
+from interlock.model.workflow import BUILT_IN
 from interlock.wire.command import Define, Put, Refill
 from interlock.wire.request import DropJob, SetPaused, ValueAnswer
 
@@ -111,6 +112,8 @@ def put(p: Pass, origin: str, command: Put) -> None:
     for job in command.jobs:
         if job.id in state.of(DeclaredJobs).versions:
             raise NotPut(job.id, state.of(DeclaredJobs).sources.get(job.id, ""))
+        if job.id.startswith(BUILT_IN):
+            raise BadUse("id", f"{job.id!r} begins with {BUILT_IN!r}, as only built-in jobs do; choose another", job.id)
         if job.work is None:
             raise BadUse("run", f"missing; job {job.id!r} needs a process, a function or a job of the app")
         check_lane(job, state.lanes)
