@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 
 from interlock.client.connection import Connection
 from interlock.interface.run_builder import new_run
-from interlock.model.bulk import RunAction
 from interlock.model.facets import seen
 from interlock.model.run import Run
 from interlock.model.state import State
-from interlock.wire.approval_request import Resolve
-from interlock.wire.request import ActOnRun, NewRun
+from interlock.wire.approval_request import ApproveRun, RejectRun
+from interlock.wire.request import NewRun
+from interlock.wire.run_request import CancelRun
 from soak.simulation import executor as e
 from soak.simulation.link import SimulatedBus
 from soak.simulation.loop import Process
@@ -93,18 +93,19 @@ class Approvers:
             await asyncio.sleep(rng.uniform(0, 2 * APPROVAL_TIMEOUT))
         if rng.random() < 0.2:
             self._cluster.invariants.cancels[run.id] = None
-            self._post(ActOnRun(0, RunAction.CANCEL, run.id, "the approver says so"))
+            self._post(CancelRun(0, run.id, "the approver says so"))
         for _ in range(rng.choice((1, 1, 1, 2))):
             actor = rng.choice(("ann", "ann", "bob", "bob", owner))
             given = rng.choice(("", shown, shown, shown, rng.choice(self._shown)))
             self._count += 1
-            command = Resolve(self._count, run.id, rng.random() < 0.7, "looked at", actor, given)
+            kind = ApproveRun if rng.random() < 0.7 else RejectRun
+            command = kind(self._count, run.id, "looked at", given).by(actor=actor)
             self._policies.sent[self._count] = Answer(command, is_stale=_request(given) not in ("", _request(shown)))
             self._post(command)
         if rng.random() < 0.1:
             await self._change()
 
-    def _post(self, command: Resolve | ActOnRun) -> None:
+    def _post(self, command: ApproveRun | RejectRun | CancelRun) -> None:
         if (scheduler := self._cluster.scheduler) is not None:
             scheduler.process.call_soon(scheduler.engine.inbox.post, APPROVER, command)
 

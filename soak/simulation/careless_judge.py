@@ -17,7 +17,7 @@ from interlock.model.facets import Judged
 from interlock.model.policy.verdict import PolicyRequest
 from interlock.model.run import Run
 from interlock.model.state import State
-from interlock.wire.approval_request import Resolve
+from interlock.wire.approval_request import ApproveRun, RejectRun
 from soak.simulation.scenario import Sabotage
 
 _ask, _decide = approvals.ask_approval, step.step
@@ -33,9 +33,11 @@ def careless_step(sabotage: Sabotage) -> Callable[..., Decisions]:
             elif sabotage.judge_fails_open:
                 stack.enter_context(patch.object(judge, "_unanswered", lambda *_: True))
             elif sabotage.judge_lets_own_approve:
-                stack.enter_context(patch.dict(step.MACHINE.handlers, {Resolve: _resolve_own}))
+                stack.enter_context(patch.dict(step.MACHINE.handlers, {ApproveRun: _resolve_own}))
             else:
-                stack.enter_context(patch.dict(step.MACHINE.handlers, {Resolve: _resolve_late}))
+                stack.enter_context(
+                    patch.dict(step.MACHINE.handlers, dict.fromkeys((ApproveRun, RejectRun), _resolve_late))
+                )
                 waits = step.MACHINE.waits
                 never = replace(waits[State.APPROVAL_REQUIRED], ends=lambda p, run: None)
                 stack.enter_context(patch.dict(waits, {State.APPROVAL_REQUIRED: never}))
@@ -54,7 +56,7 @@ def _ask_once(p: Pass, run: Run, request: PolicyRequest, judged: Judged) -> bool
     return _ask(p, run, request, replace(judged, approval=given if given is not None and given.approved else None))
 
 
-def _resolve_own(p: Pass, origin: str, command: Resolve) -> None:
+def _resolve_own(p: Pass, origin: str, command: ApproveRun | RejectRun) -> None:
     run = p.find(command.run_id)
     owner = "" if run is None else run.created_by
     try:
@@ -66,7 +68,7 @@ def _resolve_own(p: Pass, origin: str, command: Resolve) -> None:
             run.created_by = owner
 
 
-def _resolve_late(p: Pass, origin: str, command: Resolve) -> None:
+def _resolve_late(p: Pass, origin: str, command: ApproveRun | RejectRun) -> None:
     run = p.find(command.run_id)
     if run is not None and run.state is State.APPROVAL_REQUIRED:
         run.due_at = inf

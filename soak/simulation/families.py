@@ -10,10 +10,10 @@ from interlock.client.connection import Connection
 from interlock.client.handle import RunHandle
 from interlock.error import Forbidden, UnknownRun
 from interlock.interface.run_builder import new_run
-from interlock.model.bulk import RunAction
 from interlock.wire import request as r
 from interlock.wire.claim import Claim
 from interlock.wire.message import Dispatch
+from interlock.wire.run_request import CancelRun
 from soak.simulation import executor as e
 from soak.simulation.link import AWAY, SimulatedBus
 from soak.simulation.loop import Process
@@ -93,7 +93,7 @@ class Families:
         while run_id:
             with suppress(*AWAY):
                 with suppress(UnknownRun):  # it was pruned
-                    await self._connection.ask(r.ActOnRun(0, RunAction.CANCEL, run_id, "the family", cascade=True))
+                    await self._connection.ask(CancelRun(0, run_id, "the family", cascade=True))
                 break
             await asyncio.sleep(self._rng.uniform(0.05, 1))
         self._clients.busy -= 1

@@ -10,7 +10,7 @@ import msgspec
 from interlock.core.decisions import Batch
 from interlock.engine.ownership import LEADER
 from interlock.fields.duration import checked
-from interlock.model.bulk import BulkRequest, RunAction
+from interlock.model.bulk import BulkRequest
 from interlock.model.failure import Outcome, read_outcome
 from interlock.model.job import ExecutorKind, Job
 from interlock.model.letter import CODE_OF, DeadLetter
@@ -18,6 +18,7 @@ from interlock.model.run import Run, Transition
 from interlock.model.state import ALLOWED, TERMINAL, State
 from interlock.wire import message as m
 from interlock.wire import request as r
+from interlock.wire.run_request import CancelRun
 from soak.simulation.bulks import Bulks
 from soak.simulation.executor import Execution, Ledger, Mark
 from soak.simulation.guards import Guards
@@ -352,7 +353,7 @@ class Invariants(Ledger):
             run = self.disk.runs_by_id[message.run_id]
             executed = [execution for execution in self.executions if execution.run_id == run.id]
             self.spans.stops(message, run, _longest(self._job(run), run), executed)
-        elif isinstance(message, r.ActOnRun) and message.action is RunAction.CANCEL:
+        elif isinstance(message, CancelRun):
             self.cancels[message.run_id] = None
 
     def agrees(self, run_id: str, state: State, result: bytes | None) -> None:

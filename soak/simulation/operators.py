@@ -7,10 +7,10 @@ from interlock.client.connection import Connection
 from interlock.client.submission import submit
 from interlock.error import ConnectionLost, UnknownLane
 from interlock.interface.run_builder import new_run
-from interlock.model.lane import LaneAction, LaneChange, LaneSpec
+from interlock.model.lane import LaneAction
 from interlock.model.session import SessionAction
 from interlock.wire import request as r
-from interlock.wire.lane_request import ActOnLane, CreateLane, SetLane
+from interlock.wire.lane_request import ActOnLane, CreateLane, LaneChangeBody, SetLane
 from interlock.wire.session_request import ActOnSession
 from soak.simulation import executor as e
 from soak.simulation.link import AWAY, SimulatedBus
@@ -59,12 +59,12 @@ class Operators:
             await asyncio.sleep(rng.expovariate(0.5))
             lane, chance = rng.choice(lanes), rng.random()
             if chance < 0.2:
-                await self._ask(connection, CreateLane(0, CREATED, LaneSpec(limit=2)))
+                await self._ask(connection, CreateLane(0, CREATED, 2))
             elif chance < 0.5:
-                await self._ask(connection, SetLane(0, lane, LaneChange(limit=rng.randint(1, 4))))
+                await self._ask(connection, SetLane(0, lane, LaneChangeBody(limit=rng.randint(1, 4))))
             elif chance < 0.7:
-                rate = rng.choice((None, 0.5, 2.0))
-                await self._ask(connection, SetLane(0, lane, LaneChange(rate=rate, burst=rng.randint(1, 3))))
+                rate = rng.choice((None, "0.5/s", "2/s"))
+                await self._ask(connection, SetLane(0, lane, LaneChangeBody(rate=rate, burst=rng.randint(1, 3))))
             else:
                 action = rng.choice((LaneAction.PAUSE, LaneAction.DRAIN, LaneAction.RESUME, LaneAction.RESUME))
                 await self._ask(connection, ActOnLane(0, lane, action))

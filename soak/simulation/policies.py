@@ -26,8 +26,8 @@ from interlock.model.run import Run, Transition
 from interlock.model.state import HOLDS_SLOT, State
 from interlock.policy.policy import Policy, request_hash
 from interlock.policy.velocity import Windows
-from interlock.wire.approval_request import Resolve
-from interlock.wire.request import StateReport
+from interlock.wire.approval_request import ApproveRun, RejectRun
+from interlock.wire.request import ValueAnswer
 from soak.simulation.lanes import Lanes
 from soak.simulation.scenario import APPROVAL_TIMEOUT
 from soak.simulation.store import Disk
@@ -158,7 +158,7 @@ class ServiceClient:
 class Answer(msgspec.Struct):
     """An answer of an approver, and whether it must be refused."""
 
-    command: Resolve
+    command: ApproveRun | RejectRun
     is_stale: bool
 
 
@@ -290,7 +290,7 @@ class Policies:
             if sent is None:
                 continue
             run_id = sent.command.run_id
-            if isinstance(answer, StateReport):
+            if isinstance(answer, ValueAnswer):
                 self._resolved[run_id] += 1
                 self._require(not sent.is_stale, f"an approver of {run_id} saw something else, and was obeyed")
                 asks = self._asks[run_id]

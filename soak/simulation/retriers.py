@@ -13,6 +13,7 @@ from interlock.model.bulk import RunAction
 from interlock.model.run import RunFilter
 from interlock.model.state import TERMINAL, State
 from interlock.wire import request as r
+from interlock.wire.run_request import RetryRun
 from soak.simulation import executor as e
 from soak.simulation.link import AWAY, SimulatedBus
 from soak.simulation.loop import Process
@@ -64,12 +65,12 @@ class Retriers:
         ended = [run.id for run in self._invariants.disk.runs_by_id.values() if run.state in TERMINAL]
         if not ended:
             return
-        request = r.ActOnRun(0, RunAction.RETRY, self._rng.choice(ended), name, key=name)
+        request = RetryRun(0, self._rng.choice(ended), name).by(key=name)
         found: set[str] = set()
         for _ in range(2):
             while True:
                 try:
-                    found.add((await connection.ask(request)).run_id)
+                    found.add((await connection.ask(request)).id)
                     break
                 except (*AWAY, TenantLimit):  # a run of a tenant that is at its limit is retried later
                     await self._pause()

@@ -144,7 +144,7 @@ class SagaClients:
             request = SendEvent(0, "go", msgspec.json.encode(value), run_id=run_id, own_key=f"k{number}")
             while True:
                 try:
-                    self._checks.acknowledged(run_id, value, (await connection.ask(request)).run_id)
+                    self._checks.acknowledged(run_id, value, (await connection.ask(request)).id)
                     break
                 except AWAY:
                     await asyncio.sleep(rng.uniform(0.05, 1))

@@ -138,11 +138,7 @@ class AppLink(Awaits, SchedulerOperations):
         return connection
 
     async def _send(self, request: Declared[A]) -> A:
-        from interlock.client.http.request import request_of
-
-        assert isinstance(request, Request)
-        request_of(request)  # checks it
-        return await self._ask(request)
+        return await (await self._connected())._send(request)
 
     async def _ask(self, request: Request[A]) -> A:
         return await (await self._connected()).ask(request)

@@ -12,10 +12,10 @@ import schemathesis
 from interlock.api.openapi import job_schemas
 from interlock.core.state import DEFAULT_LANES
 from interlock.fields.field_types import Span
-from interlock.interface.bodies import DurationText
 from interlock.interface.operations import OPERATIONS
 from interlock.interface.run_operations import WAIT
 from interlock.model.bulk import RunAction
+from interlock.wire.new_run import DurationText
 from tests.helpers import jobs
 
 JOB = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")

@@ -20,11 +20,11 @@ from interlock.fields import payload
 from interlock.interface.bodies import BatchBody, NewRunBody
 from interlock.interface.operation import operation_of
 from interlock.interface.run_builder import new_run
-from interlock.interface.run_operations import RetryRun
 from interlock.wire import frames
 from interlock.wire import message as m
 from interlock.wire import request as r
 from interlock.wire.frames import MESSAGES
+from interlock.wire.run_request import RetryRun
 from tests.api.conftest import sound
 from tests.helpers.http import Http
 from tests.helpers.jobs import app

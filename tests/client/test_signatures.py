@@ -21,6 +21,7 @@ from interlock.model.lane import LaneInfo
 from interlock.model.pool import WorkerInfo
 from interlock.model.session import SessionAction
 from interlock.model.session_info import ActedOnSession
+from interlock.wire.new_run import OPTIONS, RunOptions, TriggerOptions
 
 
 def types_of_a_client(client: il.Client) -> None:
@@ -106,3 +107,8 @@ def test_help_shows_signature_result_and_docstring() -> None:
     ):
         assert re.search(pattern, shown)
     assert all(method.__doc__ for method in methods(Operations).values())
+
+
+def test_every_option_of_a_submit_is_a_keyword() -> None:
+    assert OPTIONS.keys() == RunOptions.__annotations__.keys() - {"key"}
+    assert set(TriggerOptions.__annotations__) == OPTIONS.keys() - {"at", "delay", "occurrence"}

@@ -4,7 +4,7 @@ from typing import cast
 
 import pytest
 
-from interlock.model.bulk import RunAction
+from interlock.model.bulk import ActedOn
 from interlock.model.policy.document import PolicyDocument
 from interlock.model.policy.output import Finding, OutputPolicy, Scanned
 from interlock.model.policy.scanner import OutputAction, ScannerKind, ScannerSpec
@@ -15,6 +15,7 @@ from interlock.ports.store import EventFilter
 from interlock.wire import message as m
 from interlock.wire import request as r
 from interlock.wire.output_request import ReportScans
+from interlock.wire.run_request import CancelRun
 from tests.contract.conftest import AnyStore
 from tests.contract.samples import dead_letters
 from tests.engine.bench import Bench, Link, SlowStore, until
@@ -51,9 +52,9 @@ async def test_a_success_is_quarantined_after_its_end_and_once(store: AnyStore) 
     for _ in range(2):
         bench.engine.inbox.post("scanner", ReportScans(1, 100, Policy(SCANS).digest, found))
     await until(lambda: bool(bench.client.of(r.News)))
-    bench.client.say(r.ActOnRun(51, RunAction.CANCEL, run_id, "too late"))
+    bench.client.say(CancelRun(51, run_id, "too late"))
     bench.client.say(r.AskHistory(52, run_id))
-    await until(lambda: bool(bench.client.of(r.StateReport)) and bool(bench.client.values(list)))
+    await until(lambda: bool(bench.client.values(ActedOn)) and bool(bench.client.values(list)))
 
     run = await store.run(run_id)
     assert ended is not None
@@ -66,7 +67,7 @@ async def test_a_success_is_quarantined_after_its_end_and_once(store: AnyStore) 
     assert getattr(event, "transitions", None) == [last]
     assert [news.position for news in bench.client.of(r.News)] == [event.position]
     assert bench.client.values(list)[0][-1] == last
-    assert bench.client.of(r.StateReport)[0].state is State.OUTPUT_QUARANTINED
+    assert bench.client.values(ActedOn)[0].state is State.OUTPUT_QUARANTINED
     assert [(one.id, one.code) for one in await dead_letters(store) if one] == [(run_id, "output_quarantined")]
 
     next_run = await store.run(await _finished(bench, worker))

@@ -12,7 +12,7 @@ from interlock.core.state import DEFAULT_LANES, CoreLimits, SchedulerState
 from interlock.core.step import MACHINE, Command, needs, new_state, step
 from interlock.core.workflows.flow import Flows
 from interlock.engine import effects, facts
-from interlock.model.bulk import RunAction
+from interlock.model.bulk import ActedOn, RunAction
 from interlock.model.job import Job, Retry
 from interlock.model.lane import LaneSpec
 from interlock.model.policy.verdict import PolicyRequest, Verdict
@@ -24,7 +24,8 @@ from interlock.stores.memory import MemoryStore
 from interlock.wire.command import Answered, Create, Define, HandedOver, WorkerDown, WorkerUp
 from interlock.wire.effect import CallHook, CheckPolicy
 from interlock.wire.message import Dispatch, Finished, Heartbeat, Held, Load, Lost, Message, Started
-from interlock.wire.request import Accepted, ActOnRun, NewRun
+from interlock.wire.request import Accepted, NewRun, ValueAnswer
+from interlock.wire.run_request import CancelRun, HoldRun, ReleaseRun, RetryRun, RunChange
 
 T = TypeVar("T")
 
@@ -50,6 +51,18 @@ def at_once(call: Coroutine[Any, Any, T]) -> T:
         result: T = done.value
         return result
     raise AssertionError("the call waits for something")
+
+
+REQUESTS: dict[RunAction, type[RunChange[ActedOn]]] = {
+    kind.does: kind for kind in (CancelRun, HoldRun, ReleaseRun, RetryRun)
+}
+
+
+def acted_on(answer: object) -> ActedOn:
+    """Return the value of the answer to a request that acts on a run."""
+    assert isinstance(answer, ValueAnswer), answer
+    assert isinstance(answer.value, ActedOn)
+    return answer.value
 
 
 class Machine:
@@ -211,13 +224,13 @@ class Machine:
 
     def cancel_command(self, run_id: str) -> Command:
         self._requests += 1
-        return "client", ActOnRun(self._requests, RunAction.CANCEL, run_id, "asked to", "client")
+        return "client", CancelRun(self._requests, run_id, "asked to").by(actor="client")
 
     def cancel(self, run_id: str) -> Answer:
         return self.step(self.cancel_command(run_id)).answers[-1][1]
 
     def act(self, action: RunAction, run_id: str) -> Answer:
-        return self.step(("client", ActOnRun(7, action, run_id, "wait", "ann"))).answers[-1][1]
+        return self.step(("client", REQUESTS[action](7, run_id, "wait").by(actor="ann"))).answers[-1][1]
 
     # ── workers ─────────────────────────────────────────────────────────────────────────────────────────────────────
 

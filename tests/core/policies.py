@@ -14,7 +14,7 @@ from interlock.model.policy.document import Match, PolicyDocument, Rule
 from interlock.model.policy.verdict import Ruling, RunLimits, Verdict
 from interlock.model.state import State
 from interlock.policy.policy import Policy
-from interlock.wire.approval_request import Resolve
+from interlock.wire.approval_request import ApproveRun, RejectRun
 from tests.core.machine import AT_ONCE, Machine, at_once
 from tests.core.scheduling import LIMITS
 
@@ -53,8 +53,9 @@ def change(machine: Machine, found: Policy | None) -> None:
 
 def resolve(machine: Machine, run_id: str, approve: bool = True, actor: str = "ann", **fields: Any) -> str:
     """The state after an answer, or the code of the error."""
-    answer: Any = machine.step(("client", Resolve(1, run_id, approve, "looked at", actor, **fields))).answers[-1][1]
-    return answer.error.code if isinstance(answer, Failed) else str(answer.state)
+    request = (ApproveRun if approve else RejectRun)(1, run_id, "looked at", **fields).by(actor=actor)
+    answer: Any = machine.step(("client", request)).answers[-1][1]
+    return answer.error.code if isinstance(answer, Failed) else str(answer.value.state)
 
 
 def audited(machine: Machine, kind: str) -> list[AuditEntry]:

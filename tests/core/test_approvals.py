@@ -15,9 +15,10 @@ from interlock.model.job import Job
 from interlock.model.policy.verdict import Ruling
 from interlock.model.schedule.schedule import Schedule
 from interlock.model.state import State
-from interlock.wire.approval_request import Resolve
+from interlock.wire.approval_request import ApproveRun, RejectRun
 from interlock.wire.command import Refill
-from interlock.wire.request import ActOnRun, StateReport
+from interlock.wire.request import ValueAnswer
+from interlock.wire.run_request import CancelRun, RetryRun
 from tests.core.machine import retrying_job
 from tests.core.policies import (
     ALLOWS,
@@ -143,14 +144,14 @@ def test_an_approval_that_races_has_one_outcome(size: int, late: bool) -> None:
             machine.wall, machine.elapsed = machine.wall + DAY, machine.elapsed + DAY
         machine.policy = DENIES if "change" in order else ASKS
         commands: dict[str, Any] = {
-            "approve": Resolve(1, run_id, True, actor="ann"),
-            "again": Resolve(2, run_id, True, actor="bob"),
-            "reject": Resolve(3, run_id, False, actor="eve"),
-            "cancel": ActOnRun(4, RunAction.CANCEL, run_id),
+            "approve": ApproveRun(1, run_id, "looked at").by(actor="ann"),
+            "again": ApproveRun(2, run_id, "looked at").by(actor="bob"),
+            "reject": RejectRun(3, run_id, "looked at").by(actor="eve"),
+            "cancel": CancelRun(4, run_id),
             "change": machine.define(5),
         }
         answers = machine.step(*(("client", commands[one]) for one in order)).answers
-        given = [one for _, one in answers if isinstance(one, StateReport) and one.request <= 3]
+        given = [one for _, one in answers if isinstance(one, ValueAnswer) and one.request <= 3]
         assert len(given) <= 1, order
         assert machine.state_of(run_id) is winner(order, late), order
         assert machine.path(run_id).count(S.APPROVAL_REQUIRED) == 1, order
@@ -165,7 +166,7 @@ def test_an_approval_that_races_has_one_outcome(size: int, late: bool) -> None:
 @pytest.mark.parametrize("end", ["cancel", "deadline"])
 def test_a_run_that_waits_for_an_approval_can_be_stopped(end: str) -> None:
     machine = judged_by(ASKS)
-    run_id = machine.submit(deadline_at=machine.wall + 50)
+    run_id = machine.submit(deadline=machine.wall + 50)
     if end == "cancel":
         machine.cancel(run_id)
     else:
@@ -213,7 +214,7 @@ def test_nobody_approves_what_runs_on_their_behalf(way: str) -> None:
     elif way == "retry":
         rejected = machine.submit()
         resolve(machine, rejected, approve=False)
-        machine.step(("x", ActOnRun(7, RunAction.RETRY, rejected, "again", "bob", key="k")))
+        machine.step(("x", RetryRun(7, rejected, "again").by(actor="bob", key="k")))
     else:
         caused = machine.submit("first")
         machine.started(caused)

@@ -8,15 +8,13 @@ from interlock.error import UnknownRun
 from interlock.model.letter import DeadLetter
 from interlock.model.state import ON_WORKER, TERMINAL, State
 from interlock.wire.message import Dispatch, Stop
-from interlock.wire.request import StateReport
-from tests.core.machine import START, Machine, retrying_job
+from tests.core.machine import START, Machine, acted_on, retrying_job
 
 LIVE = sorted(set(State) - TERMINAL)
 
 
 def state_in(answer: object) -> State:
-    assert isinstance(answer, StateReport)
-    return answer.state
+    return acted_on(answer).state
 
 
 @pytest.mark.behaviour("RUN-10")

@@ -10,7 +10,7 @@ import interlock as il
 from interlock.core.state import CoreLimits
 from interlock.engine import catalog
 from interlock.engine.catalog import Catalog, CatalogEntry
-from interlock.error import BadValue
+from interlock.error import BadDuration, BadValue
 from interlock.model.job import Job, Retry
 from interlock.model.schedule.schedule import Schedule
 from interlock.model.state import State
@@ -119,7 +119,7 @@ def test_the_record_of_a_wait_moves_with_the_clock(kind: str, jump: float) -> No
 @pytest.mark.behaviour("RUN-22")
 def test_instants_follow_the_wall_clock() -> None:
     machine = Machine(Job(id="work", deadline=HOUR))
-    given, own = machine.submit(deadline_at=START + HOUR), machine.submit()
+    given, own = machine.submit(deadline=START + HOUR), machine.submit()
     early, late = machine.submit(at=START + HOUR), machine.submit(at=START + 2 * HOUR)
     machine.wall = math.nextafter(START + HOUR, 0)
     machine.step()
@@ -149,7 +149,7 @@ def test_the_deadline_of_a_job_counts_from_the_end_of_a_delay_and_changes_with_t
 @pytest.mark.behaviour("RUN-22")
 def test_a_delay_travels_as_a_span() -> None:
     new = il.run("work", delay="10s", deadline="1m", now=START)
-    assert (new.delay, new.at, new.deadline_at) == (SPAN, None, START + SPAN + 60)
+    assert (new.delay, new.at, new.deadline) == (SPAN, None, START + SPAN + 60)
     with pytest.raises(BadValue) as caught:
         il.run("work", delay="10s", deadline=datetime.fromtimestamp(START + SPAN, UTC), now=START)
     assert caught.value.field == "deadline"
@@ -167,9 +167,8 @@ def test_a_delay_travels_as_a_span() -> None:
 )
 def test_the_door_refuses_a_delay_that_makes_no_sense(fields: dict[str, float]) -> None:
     submit = Submit(1, [NewRun("work", b"{}", **fields)])  # type: ignore[arg-type]  # these fields are numbers
-    with pytest.raises(BadValue) as caught:
+    with pytest.raises((BadValue, BadDuration), match=r"^delay: "):
         catalog.create(submit, "a", Catalog([CatalogEntry(Job(id="work"), lambda payload: None)]), {})
-    assert caught.value.field == "delay"
 
 
 @pytest.mark.behaviour("RUN-22")

@@ -18,7 +18,8 @@ from interlock.model.run import RunFilter
 from interlock.model.state import State
 from interlock.wire.command import Answered
 from interlock.wire.message import Dispatch
-from interlock.wire.request import ActOnRun, StartBulk
+from interlock.wire.request import StartBulk
+from interlock.wire.run_request import RetryRun
 from tests.core.machine import Machine, retrying_job
 
 
@@ -134,14 +135,14 @@ def test_a_retry_by_a_client_gets_all_payloads() -> None:
     machine.worker_up()
     machine.started(first)
     machine.finished(first)
-    machine.step(("ann", ActOnRun(1, RunAction.RETRY, first, "again", "ann")))
+    machine.step(("ann", RetryRun(1, first, "again").by(actor="ann")))
     again, seen = machine.dispatched()[-1], payloads(machine)
     assert again != first
     assert seen == [[b'{"n":0}', b'{"n":1}']] * 2
     facets = machine.run(again).facets
     assert facets is not None
     assert facets.collected == Collected(1, 7)
-    machine.step(("ann", ActOnRun(2, RunAction.RETRY, second, "again", "ann")))
+    machine.step(("ann", RetryRun(2, second, "again").by(actor="ann")))
     assert payloads(machine)[2:] == [[b'{"n":1}']], "a single one is run again if a person asks for it"
 
 
@@ -153,7 +154,7 @@ def test_a_retry_that_is_debounced_at_once_hands_on_all_payloads() -> None:
     machine.advance(1)
     machine.finished(first)
     collector = machine.submit(payload=b'{"n":2}', session="s")
-    machine.step(("ann", ActOnRun(1, RunAction.RETRY, first, "again", "ann")))
+    machine.step(("ann", RetryRun(1, first, "again").by(actor="ann")))
     machine.advance(1)
     assert machine.dispatched() == [first, collector]
     assert payloads(machine)[-1] == [b'{"n":2}', b'{"n":0}', b'{"n":1}']

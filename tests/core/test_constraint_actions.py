@@ -95,7 +95,7 @@ def test_a_wait_for_nobody_fails_at_once() -> None:
 @pytest.mark.behaviour("CON-2")
 def test_a_deadline_ends_a_wait() -> None:
     machine = guarded(max_concurrent_runs=1)
-    first, second = machine.submit(), machine.submit(deadline_at=machine.wall + 5)
+    first, second = machine.submit(), machine.submit(deadline=machine.wall + 5)
     machine.advance(5)
     assert (machine.state_of(first), machine.state_of(second)) == (S.DISPATCHED, S.TIMEOUT)
 

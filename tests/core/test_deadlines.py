@@ -39,9 +39,9 @@ def waiting_in(state: State) -> tuple[Machine, str]:
     """A run with a deadline at START + 10 that waits in this state."""
     machine = Machine(Job(id="work", retry=Retry(max_retries=5, initial_delay=100, max_delay=100, jitter=0)))
     if state is State.SCHEDULED:
-        return machine, machine.submit(deadline_at=START + 10)
+        return machine, machine.submit(deadline=START + 10)
     machine.worker_up()
-    run_id = machine.submit(deadline_at=START + 10)
+    run_id = machine.submit(deadline=START + 10)
     if state is State.RETRYING:
         machine.finished(run_id, "failed")
     else:
@@ -82,14 +82,14 @@ def test_a_deadline_that_passes_in_a_waiting_state_ends_the_run_as_timeout(state
 def test_a_deadline_that_passed_before_the_submit_ends_the_run_at_once() -> None:
     machine = Machine()
     machine.worker_up()
-    run_id = machine.submit(deadline_at=START - 1)
+    run_id = machine.submit(deadline=START - 1)
     assert machine.state_of(run_id) is State.TIMEOUT
     assert machine.dispatched() == []
 
 
 def test_a_run_whose_due_time_and_deadline_passed_while_the_scheduler_was_away_ends_as_timeout() -> None:
     machine = Machine()
-    run_id = machine.submit(at=START + 5, deadline_at=START + 10)
+    run_id = machine.submit(at=START + 5, deadline=START + 10)
     machine.wall += 60
     machine.restart()
     machine.worker_up()
@@ -112,7 +112,7 @@ def test_the_jobs_deadline_counts_from_the_time_the_run_is_due() -> None:
 def test_work_on_a_worker_is_asked_to_stop_at_its_deadline_and_ends_as_timeout(started: bool) -> None:
     machine = Machine(Job(id="work", retry=RETRY))
     machine.worker_up()
-    run_id = machine.submit(deadline_at=START + 10)
+    run_id = machine.submit(deadline=START + 10)
     if started:
         machine.started(run_id)
     at(machine, just_before(START + 10))
@@ -128,7 +128,7 @@ def test_work_on_a_worker_is_asked_to_stop_at_its_deadline_and_ends_as_timeout(s
 
 def test_a_deadline_is_absolute_over_all_attempts() -> None:
     machine = Machine(Job(id="work", retry=RETRY))
-    run_id = machine.running(deadline_at=START + 10)
+    run_id = machine.running(deadline=START + 10)
     for when in (START + 4, START + 8):
         machine.finished(run_id, "failed")
         at(machine, when)
@@ -183,7 +183,7 @@ def test_max_runtime_per_attempt_begins_anew_with_each_attempt() -> None:
 
 def test_the_deadline_of_the_run_outranks_that_of_the_attempt() -> None:
     machine = Machine(Job(id="work", max_runtime=10, max_runtime_per_attempt=True, retry=RETRY))
-    run_id = machine.running(deadline_at=START + 12)
+    run_id = machine.running(deadline=START + 12)
     at(machine, START + 10)
     at(machine, START + 12)
     assert [stop.reason for stop in machine.messages(Stop)] == ["attempt_timeout", "timeout"]
@@ -227,7 +227,7 @@ def test_a_timeout_names_its_limit_and_the_grace(
         rule = Rule(id="limited", decision=Ruling.CONSTRAIN, limits=RunLimits(max_runtime=limits))
         policy = Policy(PolicyDocument(id="test", rules=(rule,)))
     machine = Machine(job, policy=policy)
-    run_id = machine.running(deadline_at=None if deadline_in is None else START + deadline_in)
+    run_id = machine.running(deadline=None if deadline_in is None else START + deadline_in)
     at(machine, START + (7200 if "2h" in limit else 2))
     reason = f"{limit} passed, with a grace of 10s on top"
     assert machine.run(run_id).stop_reason == reason
@@ -257,7 +257,7 @@ def test_a_runtime_that_passes_while_a_retry_waits_names_its_limit() -> None:
 
 def test_a_success_that_comes_before_the_stop_took_effect_counts() -> None:
     machine = Machine()
-    run_id = machine.running(deadline_at=START + 10)
+    run_id = machine.running(deadline=START + 10)
     at(machine, START + 10)
     machine.finished(run_id)
     assert machine.state_of(run_id) is State.SUCCEEDED
@@ -266,7 +266,7 @@ def test_a_success_that_comes_before_the_stop_took_effect_counts() -> None:
 @pytest.mark.parametrize("how", ["lost", "died", "gone"])
 def test_work_lost_after_its_deadline_ends_as_timeout(how: str) -> None:
     machine = Machine(Job(id="work", retry=RETRY))
-    run_id = machine.running(deadline_at=START + 10)
+    run_id = machine.running(deadline=START + 10)
     at(machine, START + 10)
     if how == "lost":
         machine.lost(run_id)
@@ -282,7 +282,7 @@ def test_work_lost_after_its_deadline_ends_as_timeout(how: str) -> None:
 def test_the_machine_says_when_it_wants_to_be_woken() -> None:
     machine = Machine(Job(id="work", max_runtime=7))
     machine.worker_up()
-    run_id = machine.submit(deadline_at=START + 50)
+    run_id = machine.submit(deadline=START + 50)
     assert machine.last.wake_at == START + 50
     machine.started(run_id)
     assert machine.state.of(Silence).due == machine.elapsed + 30
@@ -306,7 +306,7 @@ def test_an_attempt_that_had_to_be_killed_for_running_too_long_is_a_failure_and_
 
 def test_a_deadline_that_a_wrong_clock_had_passed_before_the_run_was_due_still_counts() -> None:
     machine = Machine(Job(id="work"))
-    run_id = machine.submit(delay=60.0, deadline_at=START + 100)
+    run_id = machine.submit(delay=60.0, deadline=START + 100)
     for jump in (1000.0, -1000.0):
         machine.wall += jump
         machine.step()

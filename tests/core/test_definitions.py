@@ -102,7 +102,7 @@ def test_a_version_changes_with_anything_in_the_definition_and_with_nothing_else
 def test_a_changed_deadline_is_adopted_unless_the_submit_gave_its_own() -> None:
     machine = Machine(Job(id="work", deadline=60.0))
     adopting = machine.submit(at=START + 100)
-    own = machine.submit(at=START + 100, deadline_at=START + 500)
+    own = machine.submit(at=START + 100, deadline=START + 500)
     machine.step(("", Define(0, [Job(id="work", deadline=5.0)])))
     assert machine.run(adopting).deadline_at == START + 105
     assert machine.run(own).deadline_at == START + 500

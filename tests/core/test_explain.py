@@ -374,7 +374,7 @@ def _ended(machine: Machine, state: State) -> str:
     if state is State.SKIPPED:
         _, run_id = machine.submit(session="slow"), machine.submit(session="slow")
         return run_id
-    run_id = machine.running(deadline_at=START + 5.0)
+    run_id = machine.running(deadline=START + 5.0)
     if state is State.CANCELLED:
         machine.cancel(run_id)
         machine.finished(run_id, "cancelled")

@@ -26,8 +26,7 @@ from interlock.wire.message import (
     Stop,
     Usage,
 )
-from interlock.wire.request import StateReport
-from tests.core.machine import START, Machine, retrying_job
+from tests.core.machine import START, Machine, acted_on, retrying_job
 from tests.core.test_records import contents
 
 
@@ -226,8 +225,7 @@ def test_success_then_cancel_in_one_pass_leaves_one_end() -> None:
     run_id = machine.running()
     decisions = machine.step(machine.finish_command(run_id), machine.cancel_command(run_id))
     answer = decisions.answers[-1][1]
-    assert isinstance(answer, StateReport)
-    assert answer.state is State.SUCCEEDED, "whoever cancels is told how it has ended"
+    assert acted_on(answer).state is State.SUCCEEDED, "whoever cancels is told how it has ended"
     assert_it_stays(machine, run_id, State.SUCCEEDED)
 
 

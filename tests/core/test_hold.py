@@ -8,8 +8,8 @@ from interlock.model.bulk import RunAction
 from interlock.model.run import RunFilter
 from interlock.model.state import State
 from interlock.wire.message import Dispatch, Returned
-from interlock.wire.request import StartBulk, StateReport
-from tests.core.machine import AT_ONCE, START, Machine, retrying_job
+from interlock.wire.request import StartBulk
+from tests.core.machine import AT_ONCE, START, Machine, acted_on, retrying_job
 
 pytestmark = pytest.mark.behaviour("RUN-24")
 
@@ -46,8 +46,7 @@ def test_a_held_run_waits_until_it_is_released(waits: State, restart: bool) -> N
     machine.act(RunAction.HOLD, run_id)
     assert not dispatched(machine, run_id)
 
-    answer = machine.act(RunAction.RELEASE, run_id)
-    assert isinstance(answer, StateReport)
+    acted_on(machine.act(RunAction.RELEASE, run_id))
     assert dispatched(machine, run_id)
     assert holder(machine, run_id) is None
 
@@ -92,7 +91,7 @@ def test_one_that_its_worker_gives_back_is_not_handed_out_again() -> None:
 def test_a_hold_does_not_stop_the_deadline_and_a_held_run_can_be_cancelled() -> None:
     machine = Machine()
     machine.worker_up()
-    late, unwanted = machine.submit(deadline_at=START + 60, at=START + 10), machine.submit(at=START + 10)
+    late, unwanted = machine.submit(deadline=START + 60, at=START + 10), machine.submit(at=START + 10)
     for run_id in (late, unwanted):
         machine.act(RunAction.HOLD, run_id)
     machine.advance(50)

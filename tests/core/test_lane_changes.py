@@ -8,12 +8,12 @@ from interlock.core.decisions import Failed
 from interlock.error import BadValue, Draining, UnknownLane
 from interlock.model.bulk import RunAction
 from interlock.model.job import Job
-from interlock.model.lane import LaneAction, LaneChange, LaneInfo, LaneSpec, LaneStatus, LaneValues
+from interlock.model.lane import LaneAction, LaneInfo, LaneSpec, LaneStatus, LaneValues
 from interlock.model.record import Memo
 from interlock.model.run import RunFilter
 from interlock.model.state import ON_WORKER, State
 from interlock.wire.command import Define, Refill
-from interlock.wire.lane_request import ActOnLane, CreateLane, SetLane
+from interlock.wire.lane_request import ActOnLane, CreateLane, LaneChangeBody, SetLane
 from interlock.wire.request import NewRun, Request, StartBulk, ValueAnswer
 from tests.core.machine import WORK, Machine, specs
 
@@ -30,11 +30,11 @@ def ask(machine: Machine, request: Request[LaneInfo]) -> LaneInfo:
 
 
 def create(machine: Machine, name: str = "gpu", **values: object) -> LaneInfo:
-    return ask(machine, CreateLane(1, name, LaneSpec(**values)))  # type: ignore[arg-type] # as a test gives them
+    return ask(machine, CreateLane(1, name, **values))  # type: ignore[arg-type] # as a test gives them
 
 
 def change(machine: Machine, name: str = "main", **values: object) -> LaneInfo:
-    return ask(machine, SetLane(1, name, LaneChange(**values)))  # type: ignore[arg-type] # as a test gives them
+    return ask(machine, SetLane(1, name, LaneChangeBody(**values)))  # type: ignore[arg-type] # as a test gives them
 
 
 def act(machine: Machine, action: LaneAction, name: str = "main") -> LaneInfo:
@@ -252,7 +252,7 @@ def test_a_bad_name_is_refused(name: str) -> None:
 
 
 @pytest.mark.behaviour("LAN-2")
-@pytest.mark.parametrize("request_of", [lambda name: SetLane(1, name, LaneChange(limit=2)),
+@pytest.mark.parametrize("request_of", [lambda name: SetLane(1, name, LaneChangeBody(limit=2)),
                                         lambda name: ActOnLane(1, name, LaneAction.PAUSE)])  # fmt: skip
 def test_a_lane_that_does_not_exist_is_unknown(request_of: Callable[[str], Request[LaneInfo]]) -> None:
     machine = Machine()

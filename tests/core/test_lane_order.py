@@ -18,10 +18,10 @@ from interlock.core.lanes.lane import AGEING
 from interlock.error import BadValue, Draining
 from interlock.model.bulk import RunAction
 from interlock.model.job import RANKS, ExecutorKind, Job, Priority
-from interlock.model.lane import LaneAction, LaneChange
+from interlock.model.lane import LaneAction
 from interlock.wire.command import Define
-from interlock.wire.lane_request import ActOnLane, SetLane
-from interlock.wire.new_run import NewRun, check_plain
+from interlock.wire.lane_request import ActOnLane, LaneChangeBody, SetLane
+from interlock.wire.new_run import NewRun, check_new_run
 from tests.core.machine import Machine, specs
 from tests.core.plain_lane import PlainLane
 
@@ -92,7 +92,7 @@ class LaneMachine(RuleBasedStateMachine):
     @rule(limit=st.integers(1, 4))
     def resize(self, limit: int) -> None:
         """Set a limit at run time. One that equals the declared limit follows it again."""
-        self.machine.step(("", SetLane(1, "main", LaneChange(limit=limit))))
+        self.machine.step(("", SetLane(1, "main", LaneChangeBody(limit=limit))))
         self.set_limit = None if limit == self.lanes["main"] else limit
         self.plain.limit = limit
         self.plain.fill()
@@ -162,5 +162,5 @@ def test_tenants_take_turns_whatever_they_have_submitted() -> None:
 @pytest.mark.parametrize("priority", ["", "high", "CRITICAL", "1"])
 def test_a_priority_that_does_not_exist_is_refused(priority: str) -> None:
     with pytest.raises(BadValue) as caught:
-        check_plain(NewRun("work", b"{}", priority=priority))
+        check_new_run(NewRun("work", b"{}", priority=priority))
     assert (caught.value.field, caught.value.value) == ("priority", priority)

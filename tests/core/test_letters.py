@@ -25,7 +25,8 @@ from interlock.model.tenant import TenantSpec
 from interlock.wire.command import Define
 from interlock.wire.letter_request import DropLetters, Replay
 from interlock.wire.message import Returned, Settled, Unread
-from interlock.wire.request import ActOnRun, StartBulk, ValueAnswer
+from interlock.wire.request import StartBulk, ValueAnswer
+from interlock.wire.run_request import RetryRun
 from tests.core.machine import START, Machine, at_once
 from tests.core.policies import policy, rule
 
@@ -47,7 +48,7 @@ def orphaned(m: Machine) -> str:
 
 
 def timed_out(m: Machine) -> str:
-    run_id = m.submit(deadline_at=START + 1)
+    run_id = m.submit(deadline=START + 1)
     m.advance(2)
     return run_id
 
@@ -75,7 +76,7 @@ def letters(m: Machine) -> list[DeadLetter]:
 
 
 def replay(run_id: str, key: str = "", **fields: Any) -> Command:
-    return "client", Replay(7, RunAction.RETRY, run_id, "again", "ann", key, **fields)
+    return "client", Replay(7, run_id, "again", **fields).by(actor="ann", key=key)
 
 
 @pytest.mark.behaviour("REC-4", "REC-6")
@@ -125,7 +126,7 @@ def test_a_stage_gives_up_a_run_with_a_code_of_its_own() -> None:
 def test_a_retry_by_any_way_names_the_new_run_in_the_letter() -> None:
     m = Machine()
     one, two, other = failed(m), failed(m, tenant="blue"), cancelled(m)
-    m.step(("client", ActOnRun(7, RunAction.RETRY, one)), replay(two, "k"), replay(other))
+    m.step(("client", RetryRun(7, one)), replay(two, "k"), replay(other))
     first, second = (one.replayed_as for one in letters(m))
     assert first is not None
     assert second is not None

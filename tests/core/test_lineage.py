@@ -19,11 +19,12 @@ from interlock.model.schedule.schedule import Schedule
 from interlock.model.state import State
 from interlock.policy.policy import Policy
 from interlock.policy.velocity import Windows
-from interlock.wire.approval_request import Resolve
+from interlock.wire.approval_request import ApproveRun
 from interlock.wire.claim import Claim, read_claim
 from interlock.wire.message import Dispatch
-from interlock.wire.request import Accepted, ActOnRun, NewRun, StartBulk, StateReport
-from tests.core.machine import Machine
+from interlock.wire.request import Accepted, NewRun, StartBulk
+from interlock.wire.run_request import CancelRun, RetryRun
+from tests.core.machine import Machine, acted_on
 from tests.core.policies import policy, rule
 
 S = State
@@ -114,10 +115,9 @@ def test_a_retry_is_made_by_the_old_run_and_by_the_run_that_asks_for_it() -> Non
     old = begun(machine)
     machine.finished(old, "failed_fatal")
     asking, stranger = begun(machine, "carol"), begun(machine, "dave", tenant="other")
-    retry = ActOnRun(1, RunAction.RETRY, old, actor="bob", parent=str(claim_of(machine, asking)))
+    retry = RetryRun(1, old).by(actor="bob", parent=str(claim_of(machine, asking)))
     answer = machine.step(("client", retry)).answers[-1][1]
-    assert isinstance(answer, StateReport)
-    again = machine.run(answer.run_id)
+    again = machine.run(acted_on(answer).id)
     assert (again.parent, again.root, again.tenant) == (old, old, "acme")
     assert again.submitters == ("alice", "carol", "bob")
     foreign = replace(retry, parent=str(claim_of(machine, stranger)))
@@ -301,7 +301,9 @@ def test_nobody_who_began_a_chain_approves_its_end() -> None:
 
     def resolve(actor: str, parent: str = "") -> str:
         claim = str(claim_of(machine, parent)) if parent else ""
-        answer = machine.step(("client", Resolve(1, payment.id, True, "", actor, "", claim))).answers[-1][1]
+        answer = machine.step(("client", ApproveRun(1, payment.id, "looked at").by(actor=actor, parent=claim))).answers[
+            -1
+        ][1]
         return answer.error.code if isinstance(answer, Failed) else "approved"
 
     assert [resolve("alice"), resolve("bob")] == ["self_approval", "self_approval"]
@@ -363,7 +365,7 @@ def test_a_run_that_succeeds_after_a_cascade_starts_no_other() -> None:
     then = (Action(action=ActionKind.TRIGGER_JOB, job="next"),)
     machine = Machine(Job(id="work", on_success=then), Job(id="next"))
     run_id = begun(machine)
-    machine.step(("client", ActOnRun(1, RunAction.CANCEL, run_id, cascade=True)))
+    machine.step(("client", CancelRun(1, run_id, cascade=True)))
     machine.finished(run_id)
     run = machine.run(run_id)
     assert (run.state, list(machine.state.runs)) == (S.SUCCEEDED, [])

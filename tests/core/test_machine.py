@@ -110,7 +110,7 @@ class SchedulerMachine(RuleBasedStateMachine):
             lane=lane,
             idempotency_key=key,
             at=None if wait is None or occurrence else now + wait,
-            deadline_at=None if deadline is None else now + (wait or 0) + deadline,
+            deadline=None if deadline is None else now + (wait or 0) + deadline,
             occurrence=float(int(now) + (wait or 0)) if occurrence else None,
         )
         self.step(("client", self.machine.command(new)))

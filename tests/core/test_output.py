@@ -257,7 +257,7 @@ def test_a_withheld_result_is_released_once() -> None:
     machine = Machine(policy=policy(rule()))
     run_id = succeeded(machine)
     for actor in ("ann", "bob"):
-        machine.step(("client", ReleaseOutput(1, run_id, "a false alarm", actor)))
+        machine.step(("client", ReleaseOutput(1, run_id, "a false alarm").by(actor=actor)))
     run = machine.run(run_id)
     assert run.facets is not None
     assert run.facets.output is not None
@@ -271,6 +271,6 @@ def test_a_withheld_result_is_released_once() -> None:
 def test_only_a_withheld_result_is_released(of: str, code: str) -> None:
     machine = Machine(policy=policy(scanners=(SECRETS,)))
     run_id = succeeded(machine) if of == "succeeded" else of
-    [(_, answer)] = machine.step(("client", ReleaseOutput(1, run_id))).answers
+    [(_, answer)] = machine.step(("client", ReleaseOutput(1, run_id, "fine"))).answers
     assert isinstance(answer, Failed)
     assert answer.error.code == code

@@ -145,7 +145,7 @@ def test_a_secret_is_left_out_before_a_line_is_cut() -> None:
         lambda context, secret: context.checkpoint({f"a\n{secret}": object()}),
         lambda context, secret: context.checkpoint([{f"{'x' * 190}{secret}": object()}]),
         lambda context, secret: il.run("job", tenant=f"\ud800{secret}"),
-        lambda context, secret: il.run("job", delay=["x" * 60, secret]),
+        lambda context, secret: il.run("job", delay=["x" * 60, secret]),  # type: ignore[arg-type]
         lambda context, secret: il.run("job", {secret: {"a": object()}}),
     ],
 )

@@ -13,25 +13,25 @@ from interlock.core.decisions import Answer, Failed
 from interlock.core.state import CoreLimits
 from interlock.core.step import Command
 from interlock.error import InterlockError, UnknownJob
-from interlock.model.bulk import BulkRequest, RunAction
+from interlock.model.bulk import ActedOn, BulkRequest, RunAction
 from interlock.model.facets import Facets, OtherRun, SessionFacet
 from interlock.model.job import Job, Priority
 from interlock.model.run import RETRY, RunFilter
 from interlock.model.state import State
 from interlock.ports.store import PruneLimits
 from interlock.wire.command import Define, StartDraining
-from interlock.wire.request import ActOnRun, StartBulk, StateReport, ValueAnswer
-from tests.core.machine import AT_ONCE, START, Machine, at_once
+from interlock.wire.request import StartBulk, ValueAnswer
+from interlock.wire.run_request import RetryRun
+from tests.core.machine import AT_ONCE, START, Machine, acted_on, at_once
 
 
 def command(run_id: str, key: str = "") -> Command:
-    return "client", ActOnRun(7, RunAction.RETRY, run_id, "try again", "ann", key)
+    return "client", RetryRun(7, run_id, "try again").by(actor="ann", key=key)
 
 
 def retry(m: Machine, run_id: str, key: str = "") -> str:
     answer = m.step(command(run_id, key)).answers[-1][1]
-    assert isinstance(answer, StateReport), answer
-    return answer.run_id
+    return acted_on(answer).id
 
 
 def refusal(answer: Answer) -> InterlockError:
@@ -101,7 +101,7 @@ def test_a_retry_passes_admission_and_limits_like_any_other() -> None:
 
 def test_a_retry_has_as_long_to_its_deadline_as_the_old_run_had() -> None:
     m = Machine()
-    old = m.submit(at=START + 10, deadline_at=START + 15)
+    old = m.submit(at=START + 10, deadline=START + 15)
     m.advance(100)
     assert m.state_of(old) is State.TIMEOUT
     assert m.run(retry(m, old)).deadline_at == m.wall + 5
@@ -140,12 +140,12 @@ def test_a_repeated_request_finds_the_run_of_the_first() -> None:
     new = retry(m, old, "k1")
     assert retry(m, old, "k1") == new
     twice = m.step(command(old, "k2"), command(old, "k2")).answers
-    assert len({one.run_id for _, one in twice if isinstance(one, StateReport)}) == 1
+    assert len({acted_on(one).id for _, one in twice}) == 1
     m.started(new)
     m.finished(new)
     m.restart()
     again = m.step(command(old, "k1")).answers[-1][1]
-    assert again == StateReport(7, new, State.SUCCEEDED)
+    assert again == ValueAnswer(7, ActedOn(id=new, state=State.SUCCEEDED))
     assert not m.last.batch
     assert retries(m) == [old, old]
     assert retry(m, other, "k1") != new, "a key belongs to one run"
@@ -159,7 +159,7 @@ def test_a_run_is_retried_in_the_pass_that_ends_it() -> None:
     old = m.running(payload=b'{"large":"payload"}')
     assert m.state.runs[old].payload is None
     answers = m.step(m.finish_command(old, "failed_fatal"), command(old)).answers
-    new = next(one.run_id for _, one in answers if isinstance(one, StateReport))
+    new = acted_on(answers[-1][1]).id
     assert m.store.runs_by_id[new].payload == b'{"large":"payload"}'
     stored = m.store.runs_by_id[old]
     assert (stored.state, stored.facets) == (State.FAILED, Facets(retried_as=OtherRun(run_id=new)))

@@ -10,14 +10,13 @@ from interlock.core.decisions import Failed
 from interlock.core.explain import explain
 from interlock.core.state import CoreLimits
 from interlock.error import IdempotencyConflict
-from interlock.model.bulk import RunAction
 from interlock.model.job import Job, Priority
 from interlock.model.letter import DeadLetter, LetterCode
 from interlock.model.policy.verdict import Ruling, Verdict
 from interlock.model.state import State
 from interlock.model.workflow import Compensate, OnError
 from interlock.wire.message import Dispatch, Stop
-from interlock.wire.request import ActOnRun
+from interlock.wire.run_request import CancelRun
 from tests.core.flows import FlowMachine, flow, step
 
 UNDO_JOBS = tuple(Job(id=name) for name in ("release", "refund"))
@@ -122,7 +121,7 @@ def test_nothing_is_undone_before_the_live_steps_have_stopped() -> None:
 def test_a_cancelled_workflow_undoes_its_steps_if_asked_to(compensate: bool, undone: list[str]) -> None:
     machine, run_id = order()
     machine.done(f"{run_id}@reserve", "slot")
-    machine.step(("client", ActOnRun(9, RunAction.CANCEL, run_id, "", "ann", compensate=compensate)))
+    machine.step(("client", CancelRun(9, run_id, "", compensate=compensate).by(actor="ann")))
     machine.done(f"{run_id}@charge", outcome="cancelled")
     assert machine.live(run_id) == undone
     for name in undone:
@@ -136,7 +135,7 @@ def test_compensate_may_be_asked_for_while_a_cancelled_workflow_still_stops() ->
     machine, run_id = order()
     machine.done(f"{run_id}@reserve", "slot")
     machine.cancel(run_id)
-    machine.step(("client", ActOnRun(9, RunAction.CANCEL, run_id, "", "ann", compensate=True)))
+    machine.step(("client", CancelRun(9, run_id, "", compensate=True).by(actor="ann")))
     machine.done(f"{run_id}@charge", outcome="cancelled")
     assert machine.live(run_id) == ["comp-reserve"]
 
@@ -144,7 +143,7 @@ def test_compensate_may_be_asked_for_while_a_cancelled_workflow_still_stops() ->
 def test_compensate_is_for_workflows() -> None:
     machine, _ = order()
     plain = machine.submit("work")
-    answer = machine.step(("client", ActOnRun(9, RunAction.CANCEL, plain, compensate=True))).answers[-1][1]
+    answer = machine.step(("client", CancelRun(9, plain, compensate=True))).answers[-1][1]
     assert isinstance(answer, Failed)
     assert str(answer.error) == f"compensate: run {plain!r} is not a workflow, and has nothing to undo; leave it out"
 

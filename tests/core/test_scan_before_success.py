@@ -128,7 +128,7 @@ def test_a_scan_decides_once(
     assert (run.shown_result, lines(machine, run_id)) == shown
     assert letters(machine) == [run_id] * (end is S.OUTPUT_QUARANTINED)
     if end is S.OUTPUT_QUARANTINED:
-        machine.step(("client", ReleaseOutput(1, run_id, "fine", "ann")))
+        machine.step(("client", ReleaseOutput(1, run_id, "fine").by(actor="ann")))
         assert (machine.run(run_id).shown_result, lines(machine, run_id)) == (RESULT, ["one", "two"])
 
 
@@ -180,7 +180,7 @@ def test_the_log_of_a_run_that_does_not_succeed_is_scanned_too(how: str, decisio
     assert lines(machine, run_id) == (["one", "two"] if decision is A.ALLOW else [])
     assert machine.state_of(run_id) is S(how)
     if decision is A.QUARANTINE:
-        machine.step(("client", ReleaseOutput(1, run_id, "fine", "ann")))
+        machine.step(("client", ReleaseOutput(1, run_id, "fine").by(actor="ann")))
         assert lines(machine, run_id) == ["one", "two"]
 
 
@@ -216,7 +216,7 @@ def test_a_run_that_ends_after_the_scanners_are_gone(
     end = S.OUTPUT_QUARANTINED if (outcome, mode) == ("succeeded", FailMode.CLOSED) else S(outcome)
     assert (run.state, status(run), lines(machine, run_id), audited(machine)) == (end, found, shown, kinds)
     if mode is FailMode.CLOSED:
-        machine.step(("client", ReleaseOutput(1, run_id, "fine", "ann")))
+        machine.step(("client", ReleaseOutput(1, run_id, "fine").by(actor="ann")))
         assert lines(machine, run_id) == ["one"]
 
 
@@ -232,7 +232,7 @@ def test_an_error_beside_a_finding_withholds_where_the_policy_fails_closed(decis
 @pytest.mark.behaviour("OUT-2", "RUN-22")
 def test_a_deadline_does_not_end_work_that_is_done() -> None:
     machine = Machine(policy=before())
-    run_id = machine.running(deadline_at=machine.wall + 10)
+    run_id = machine.running(deadline=machine.wall + 10)
     machine.finished(run_id, result=RESULT)
     machine.advance(20)
     assert machine.state_of(run_id) is S.TERMINATING

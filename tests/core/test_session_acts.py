@@ -11,15 +11,16 @@ from interlock.core.state import CoreLimits
 from interlock.error import QueueFull
 from interlock.model.bulk import RunAction
 from interlock.model.job import Job, Priority
-from interlock.model.lane import LaneAction, LaneChange, LaneEvent, LaneSpec
+from interlock.model.lane import LaneAction, LaneEvent
 from interlock.model.run import RunFilter
 from interlock.model.session import SessionAction
 from interlock.model.session_info import ActedOnSession, SessionEvent
 from interlock.model.state import State
-from interlock.wire.lane_request import ActOnLane, CreateLane, SetLane
-from interlock.wire.request import ActOnRun, NewRun, StartBulk, StateReport, ValueAnswer
+from interlock.wire.lane_request import ActOnLane, CreateLane, LaneChangeBody, SetLane
+from interlock.wire.request import NewRun, StartBulk, ValueAnswer
+from interlock.wire.run_request import RetryRun
 from interlock.wire.session_request import ActOnSession, AskSessions
-from tests.core.machine import Machine, at_once
+from tests.core.machine import Machine, acted_on, at_once
 
 AT_ONCE = CoreLimits(session_patterns={"*": {"debounce": 0.0}})
 STOP, STOP_ALL, RESET, PAUSE, RESUME = SessionAction
@@ -161,12 +162,12 @@ def test_a_session_shows_its_wait_and_the_options_of_its_last_job() -> None:
 @pytest.mark.behaviour("LAN-7")
 def test_changes_of_lanes_are_events(machine: Machine) -> None:
     for command in (
-        CreateLane(7, "gpu", LaneSpec(limit=2), "ann"),
-        CreateLane(7, "gpu", LaneSpec(limit=9), "ann"),
-        SetLane(7, "gpu", LaneChange(limit=3)),
-        SetLane(7, "gpu", LaneChange(limit=3, rate=None)),
-        SetLane(7, "gpu", LaneChange()),
-        SetLane(7, "main", LaneChange(limit=30)),
+        CreateLane(7, "gpu", 2).by(actor="ann"),
+        CreateLane(7, "gpu", 9).by(actor="ann"),
+        SetLane(7, "gpu", LaneChangeBody(limit=3)),
+        SetLane(7, "gpu", LaneChangeBody(limit=3, rate=None)),
+        SetLane(7, "gpu", LaneChangeBody()),
+        SetLane(7, "main", LaneChangeBody(limit=30)),
         *(ActOnLane(7, "gpu", action) for action in LaneAction for _ in range(2)),
         ActOnLane(7, "nope", LaneAction.PAUSE),
     ):
@@ -186,9 +187,8 @@ def test_changes_of_lanes_are_events(machine: Machine) -> None:
 
 def retry(m: Machine, run_id: str, in_bulk: bool) -> str:
     if not in_bulk:
-        answer = m.step(("client", ActOnRun(7, RunAction.RETRY, run_id))).answers[-1][1]
-        assert isinstance(answer, StateReport), answer
-        return answer.run_id
+        answer = m.step(("client", RetryRun(7, run_id))).answers[-1][1]
+        return acted_on(answer).id
     m.step(("client", StartBulk(7, "bulk", RunAction.RETRY, RunFilter(), "again")))
     retried = m.run(run_id).facets
     assert retried is not None
@@ -240,7 +240,7 @@ def test_a_retry_into_a_full_session_that_drops_new_runs_is_refused(machine: Mac
     machine.finished(old, "failed_fatal")
     for _ in range(2):
         machine.submit(session="chat")
-    answer = machine.step(("client", ActOnRun(7, RunAction.RETRY, old))).answers[-1][1]
+    answer = machine.step(("client", RetryRun(7, old))).answers[-1][1]
     assert isinstance(answer, Failed)
     assert isinstance(answer.error, QueueFull)
 

@@ -13,7 +13,7 @@ from interlock.error import BadConfig, BadDuration, BadValue
 from interlock.interface.run_builder import new_run
 from interlock.model.job import Job
 from interlock.model.session import Drop, Mode, SessionOptions, effective
-from interlock.wire.new_run import NewRun, check_plain
+from interlock.wire.new_run import NewRun, check_new_run
 from tests.core.machine import Machine
 
 Some = dict[str, Any]
@@ -83,7 +83,7 @@ def test_bad_options_are_refused_everywhere(some: Some, below: str, value: objec
     """In a submit from Python, in a message, in the settings, and in the definition of a job."""
     for field, make in (
         ("session_options", lambda: new_run("work", session="s", session_options=some)),  # type: ignore[arg-type]
-        ("session_options", lambda: check_plain(NewRun("work", b"{}", session="s", session_options=some))),
+        ("session_options", lambda: check_new_run(NewRun("work", b"{}", session="s", session_options=some))),
         ("sessions.chat:*", lambda: il.config.Settings(sessions={"chat:*": some})),
         ("sessions", lambda: Job(id="work", sessions=some)),
         ("sessions", lambda: il.App().job("work", sessions=some)(lambda: None)),  # type: ignore[arg-type]
@@ -102,7 +102,7 @@ def test_bad_options_are_refused_everywhere(some: Some, below: str, value: objec
 
 @pytest.mark.parametrize("key", ["", "x" * 513, "é" * 257])
 def test_a_session_key_that_is_empty_or_too_long_is_refused(key: str) -> None:
-    for make in (lambda: new_run("work", session=key), lambda: check_plain(NewRun("work", b"{}", session=key))):
+    for make in (lambda: new_run("work", session=key), lambda: check_new_run(NewRun("work", b"{}", session=key))):
         with pytest.raises(BadValue) as caught:
             make()
         assert (caught.value.field, caught.value.value) == ("session", key)
@@ -111,12 +111,15 @@ def test_a_session_key_that_is_empty_or_too_long_is_refused(key: str) -> None:
 
 
 def test_a_session_key_of_512_bytes_is_fine() -> None:
-    check_plain(NewRun("work", b"{}", session="é" * 256))
+    check_new_run(NewRun("work", b"{}", session="é" * 256))
 
 
 @pytest.mark.parametrize(("field", "value"), [("session_options", {"cap": 3}), ("stamp", 5.0)])
 def test_options_without_a_session_are_refused(field: str, value: Any) -> None:
-    for make in (lambda: new_run("work", **{field: value}), lambda: check_plain(NewRun("w", b"{}", **{field: value}))):
+    for make in (
+        lambda: new_run("work", **{field: value}),
+        lambda: check_new_run(NewRun("w", b"{}", **{field: value})),
+    ):
         with pytest.raises(BadValue, match="without session") as caught:
             make()
         assert caught.value.field == field
@@ -125,7 +128,7 @@ def test_options_without_a_session_are_refused(field: str, value: Any) -> None:
 @pytest.mark.parametrize("stamp", [-1.0, float("nan"), 1e12])
 def test_a_stamp_out_of_range_is_refused(stamp: float) -> None:
     with pytest.raises(BadValue) as caught:
-        check_plain(NewRun("work", b"{}", session="s", stamp=stamp))
+        check_new_run(NewRun("work", b"{}", session="s", stamp=stamp))
     assert caught.value.field == "stamp"
 
 

@@ -18,10 +18,10 @@ from interlock.core.sessions.session import Sessions
 from interlock.core.state import CoreLimits
 from interlock.error import Draining, QueueFull
 from interlock.model.bulk import RunAction
-from interlock.model.lane import LaneAction, LaneChange
+from interlock.model.lane import LaneAction
 from interlock.model.session import SessionAction, SessionOptions
 from interlock.model.state import ON_WORKER, State
-from interlock.wire.lane_request import ActOnLane, SetLane
+from interlock.wire.lane_request import ActOnLane, LaneChangeBody, SetLane
 from interlock.wire.message import Returned, Usage
 from interlock.wire.request import ValueAnswer
 from interlock.wire.session_request import ActOnSession
@@ -149,7 +149,7 @@ class SessionMachine(RuleBasedStateMachine):
     @rule(place=st.integers(0, 100), action=st.sampled_from([LaneAction.PAUSE, LaneAction.DRAIN, None]))
     def close_the_lane_for_a_while(self, place: int, action: LaneAction | None) -> None:
         """Pause or drain the lane, or make it small. A turn that comes meanwhile is used once it is open again."""
-        small, large = (SetLane(1, "main", LaneChange(limit=limit)) for limit in (1, 100))
+        small, large = (SetLane(1, "main", LaneChangeBody(limit=limit)) for limit in (1, 100))
         self.machine.step(("", small if action is None else ActOnLane(1, "main", action)))
         if action is LaneAction.DRAIN:
             with pytest.raises(Draining):

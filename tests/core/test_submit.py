@@ -17,7 +17,7 @@ from interlock.model.run import RunIds, occurrence_id
 from interlock.model.state import State
 from interlock.ports.store import PruneLimits
 from interlock.wire.command import StartDraining
-from interlock.wire.new_run import check_plain
+from interlock.wire.new_run import check_new_run
 from interlock.wire.request import Accepted, NewRun
 from tests.core.machine import START, WORK, Machine, at_once
 from tests.helpers.pruning import prune_keys
@@ -312,7 +312,7 @@ def test_labels_are_kept_with_the_run_through_holds_and_restarts() -> None:
 )
 def test_labels_have_limits(labels: dict[str, str], field: str) -> None:
     with pytest.raises(BadValue) as caught:
-        check_plain(NewRun("work", b"{}", labels=labels))
+        check_new_run(NewRun("work", b"{}", labels=labels))
     assert caught.value.field == field
 
 

@@ -22,7 +22,7 @@ from interlock.model.run import RunFilter
 from interlock.model.state import State
 from interlock.wire.command import Sweep
 from interlock.wire.message import Stop
-from interlock.wire.request import ActOnRun
+from interlock.wire.run_request import ReleaseRun
 from tests.core.machine import Machine, at_once, retrying_job, specs
 from tests.core.policies import ASKS, REMOTE, policy, rule
 from tests.core.scheduling import LIMITS
@@ -214,8 +214,8 @@ def _parked(machine: Machine) -> str:
     [
         (PLAIN, lambda m: m.running(), _lose_times, 60.0, "past its longest run time", []),
         (PER_ATTEMPT, lambda m: m.running(), _lose_times, 60.0, "its attempt took too long", []),
-        (PLAIN, lambda m: m.running(deadline_at=m.wall + 50.0), _lose_times, 50.0, "past its deadline", []),
-        (PLAIN, lambda m: m.submit(deadline_at=m.wall + 50.0), _lose_times, 50.0, "past its deadline", [S.TIMEOUT]),
+        (PLAIN, lambda m: m.running(deadline=m.wall + 50.0), _lose_times, 50.0, "past its deadline", []),
+        (PLAIN, lambda m: m.submit(deadline=m.wall + 50.0), _lose_times, 50.0, "past its deadline", [S.TIMEOUT]),
         (PLAIN, lambda m: m.submit(delay=50.0), _lose_times, 50.0, "past the end of its wait", ENTERED),
         (PLAIN, lambda m: m.submit(at=m.wall + 50.0), _lose_times, 50.0, "past the end of its wait", ENTERED),
         (PLAIN, _retrying, _lose_times, 2.0, "past the end of its wait", [*ENTERED, S.DISPATCHED]),
@@ -375,7 +375,7 @@ def test_a_run_that_moves_in_the_same_pass_is_left_alone() -> None:
     machine = Machine(limits=REMOTE)
     run_id = _held(machine)
     machine.advance(HOUR)
-    release = "client", ActOnRun(7, RunAction.RELEASE, run_id, "", "ann")
+    release = "client", ReleaseRun(7, run_id, "").by(actor="ann")
     assert machine.step(release, ("", Sweep({run_id: ""}))).put_back == []
 
 
@@ -399,9 +399,7 @@ def test_a_healthy_scheduler_misses_nothing(seed: int) -> None:
     for _ in range(60):
         live = [run.id for run in machine.state.runs.values()]
         on_worker = [run.id for run in machine.state.runs.values() if run.state in (S.DISPATCHED, S.RUNNING)]
-        options: dict[str, Any] = rng.choice(
-            [{}, {"delay": 3.0}, {"session": "s"}, {"deadline_at": machine.wall + 5.0}]
-        )
+        options: dict[str, Any] = rng.choice([{}, {"delay": 3.0}, {"session": "s"}, {"deadline": machine.wall + 5.0}])
         machine.submit(rng.choice(JOBS).id, **options)
         if on_worker and rng.random() < 0.7:
             machine.finished(rng.choice(on_worker), rng.choice(["succeeded", "failed"]))

@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from interlock.core.decisions import Failed
-from interlock.model.bulk import RunAction
 from interlock.model.job import Job
 from interlock.model.state import State
 from interlock.model.workflow import OnError, Then, Workflow
 from interlock.wire.message import Dispatch
-from interlock.wire.request import ActOnRun, StateReport
+from interlock.wire.run_request import RetryRun
 from tests.core.flows import FlowMachine, flow, step
+from tests.core.machine import acted_on
 from tests.core.test_workflow_events import EventMachine
 
 pytestmark = pytest.mark.behaviour("WFL-7", "RUN-23")
@@ -29,11 +29,10 @@ MEDIA = flow(
 
 def retry(machine: FlowMachine, run_id: str, name: str, key: str = "") -> Any:
     """The id of the new run, or the error."""
-    ((_, answer),) = machine.step(("ann", ActOnRun(1, RunAction.RETRY, run_id, "", "ann", key, from_step=name))).answers
+    ((_, answer),) = machine.step(("ann", RetryRun(1, run_id, "", from_step=name).by(actor="ann", key=key))).answers
     if isinstance(answer, Failed):
         return answer.error
-    assert isinstance(answer, StateReport)
-    return answer.run_id
+    return acted_on(answer).id
 
 
 def media(*ends: str) -> tuple[FlowMachine, str]:
@@ -239,6 +238,6 @@ def test_a_step_that_has_read_an_event_keeps_its_value_and_one_that_runs_again_w
         machine.restart()
         machine.worker_up()
     assert machine.live(again) == ["event.e.2"]
-    assert machine.send(again, "e", "new").run_id == f"{again}@event.e.2"
+    assert machine.send(again, "e", "new").id == f"{again}@event.e.2"
     machine.done(f"{again}@last")
     assert machine.result_of(again) == ["new", 2]

@@ -6,11 +6,11 @@ import pytest
 
 from interlock.core.decisions import Failed
 from interlock.error import BadValue
-from interlock.model.bulk import RunAction
 from interlock.model.facets import Facets, Unique
 from interlock.model.state import State
-from interlock.wire.new_run import NewRun, check_plain
-from interlock.wire.request import Accepted, ActOnRun
+from interlock.wire.new_run import NewRun, check_new_run
+from interlock.wire.request import Accepted
+from interlock.wire.run_request import CancelRun
 from tests.core.machine import START, Machine, at_once, retrying_job
 from tests.helpers.lookups import known_keys
 
@@ -78,7 +78,7 @@ def test_a_run_that_begins_and_ends_in_one_pass_leaves_its_key_free() -> None:
     twin.submit(**KEY)
     twin.cancel(first)
     second = twin.submit(**KEY)
-    new, cancel = m.command(NewRun("work", b"{}", **KEY)), ActOnRun(9, RunAction.CANCEL, second)
+    new, cancel = m.command(NewRun("work", b"{}", **KEY)), CancelRun(9, second)
     m.step(m.cancel_command(first), ("client", new), ("client", cancel))
     assert (m.state_of(first), m.state_of(second)) == (State.CANCELLED, State.CANCELLED)
     assert held_by(m) is None
@@ -99,5 +99,5 @@ def test_an_occurrence_stays_taken_when_its_key_is_free() -> None:
 )
 def test_what_is_refused(fields: dict[str, str]) -> None:
     with pytest.raises(BadValue) as caught:
-        check_plain(NewRun("work", b"{}", **fields))  # type: ignore[arg-type]
+        check_new_run(NewRun("work", b"{}", **fields))  # type: ignore[arg-type]
     assert caught.value.field == "unique"

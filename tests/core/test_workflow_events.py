@@ -11,13 +11,14 @@ from interlock.core.effects import PendingEffects
 from interlock.core.explain import explain
 from interlock.core.recovery.sweep import PendingMoves, why_missed
 from interlock.core.step import Command
+from interlock.model.bulk import ActedOn
 from interlock.model.job import Job
 from interlock.model.run import Run
 from interlock.model.state import State
 from interlock.model.workflow import OnError, Send, Then
 from interlock.wire.event_request import SendEvent
-from interlock.wire.request import StateReport
 from tests.core.flows import FlowMachine, flow, step
+from tests.core.machine import acted_on
 
 PAID = flow(step("a"), step("paid", event="paid", timeout=60.0), result="${steps.paid.result}")
 TWICE = flow(step("one", event="e"), step("two", event="e"), result=["${steps.one.result}", "${steps.two.result}"])
@@ -31,15 +32,14 @@ class EventMachine(FlowMachine):
         self.told += [answer for _, answer in decisions.answers]
         return decisions
 
-    def send(self, run_id: str, name: str, value: Any = None, **fields: Any) -> StateReport:
+    def send(self, run_id: str, name: str, value: Any = None, **fields: Any) -> ActedOn:
         request = SendEvent(7, name, msgspec.json.encode(value), run_id, actor="ann", **fields)
         self.told = []
         self.step(("client", request))
         (answer,) = self.told
         if isinstance(answer, Failed):
             raise answer.error
-        assert isinstance(answer, StateReport)
-        return answer
+        return acted_on(answer)
 
     def refusal(self, run_id: str, name: str = "e", value: Any = None, **fields: Any) -> str:
         with pytest.raises(Exception) as caught:  # noqa: PT011 - the text is checked
@@ -59,8 +59,8 @@ def test_a_step_waits_for_an_event_and_its_value_is_the_result() -> None:
     text = explain(machine.state, machine.run(f"{run_id}@event.paid.1"), machine.now).sentence
     assert f"waits for the event 'paid'; send it with: interlock event {run_id} paid" in text
     sent = machine.send(run_id, "paid", {"cents": 5})
-    assert (sent.run_id, sent.state) == (f"{run_id}@event.paid.1", State.SUCCEEDED)
-    assert machine.run(sent.run_id).actor == "ann"
+    assert (sent.id, sent.state) == (f"{run_id}@event.paid.1", State.SUCCEEDED)
+    assert machine.run(sent.id).actor == "ann"
     assert (machine.state_of(run_id), machine.result_of(run_id)) == (State.SUCCEEDED, {"cents": 5})
 
 
@@ -160,7 +160,7 @@ def test_an_event_with_a_key_happens_once() -> None:
     assert "was used for run" in machine.refusal(run_id, "e", 2, own_key="k")
     assert len(machine.events(run_id)) == 2  # the one that came, and the wait for the next
     machine.send(run_id, "e", 2, own_key="other")
-    assert machine.send(run_id, "e", 2, own_key="other").run_id == f"{run_id}@event.e.2"
+    assert machine.send(run_id, "e", 2, own_key="other").id == f"{run_id}@event.e.2"
     assert machine.result_of(run_id) == [1, 2]
 
 
@@ -213,7 +213,7 @@ def test_an_event_finds_its_workflow_by_the_key_of_the_run_in_its_tenant() -> No
     machine = EventMachine(TWICE)
     run_id = machine.begin(idempotency_key="order-1", tenant="acme")
     where = {"workflow": "flow", "key": "order-1"}
-    assert machine.send("", "e", 1, tenant="acme", **where).run_id == f"{run_id}@event.e.1"
+    assert machine.send("", "e", 1, tenant="acme", **where).id == f"{run_id}@event.e.1"
     refused = "event: no live run of workflow 'flow' has the key 'order-1' in tenant 'default'; start one, or ask"
     assert refused in machine.refusal("", **where)
     assert "no live run of workflow 'other'" in machine.refusal("", tenant="acme", **{**where, "workflow": "other"})
@@ -223,9 +223,9 @@ def test_an_event_finds_its_workflow_by_the_key_of_the_run_in_its_tenant() -> No
 def test_or_start_starts_the_workflow_if_no_run_is_live() -> None:
     machine = EventMachine(flow(step("e", event="e"), result=["${input.n}", "${steps.e.result}"]))
     where = {"workflow": "flow", "key": "order-1", "start": b'{"n": 1}'}
-    first = machine.send("", "e", "a", **where).run_id.partition("@")[0]
+    first = machine.send("", "e", "a", **where).id.partition("@")[0]
     assert machine.result_of(first) == [1, "a"]
-    second = machine.send("", "e", "b", **where).run_id.partition("@")[0]
+    second = machine.send("", "e", "b", **where).id.partition("@")[0]
     assert first != second
     assert machine.result_of(second) == [1, "b"]
     refused = machine.refusal("", workflow="work", key="w", start=b"{}")
@@ -239,13 +239,13 @@ def test_the_key_of_an_event_counts_for_one_run_under_the_key_of_the_workflow(re
     where = {"workflow": "flow", "key": "order-1", "start": b"{}"}
     first = machine.send("", "e", 1, own_key="once", **where)
     machine.send("", "e", 2, **where)
-    assert machine.state_of(first.run_id.partition("@")[0]) is State.SUCCEEDED
+    assert machine.state_of(first.id.partition("@")[0]) is State.SUCCEEDED
     assert machine.send("", "e", 1, own_key="once", **where) == first
-    second = machine.send("", "e", 3, **where).run_id.partition("@")[0]
+    second = machine.send("", "e", 3, **where).id.partition("@")[0]
     if restarts:
         machine.restart()
     event = machine.send("", "e", 4, own_key="once", **where)
-    assert event.run_id == f"{second}@event.e.2"
+    assert event.id == f"{second}@event.e.2"
     assert machine.send("", "e", 4, own_key="once", **where) == event
     assert machine.result_of(second) == [3, 4]
 

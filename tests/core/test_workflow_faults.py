@@ -8,14 +8,13 @@ import pytest
 import interlock as il
 from interlock.core.decisions import Failed
 from interlock.error import InterlockError
-from interlock.model.bulk import RunAction
 from interlock.model.job import Job
 from interlock.model.pool import WorkerAction
 from interlock.model.state import State
 from interlock.model.work import ProcessWork
 from interlock.model.workflow import OnError, Send, Then
 from interlock.wire.command import Put
-from interlock.wire.request import ActOnRun
+from interlock.wire.run_request import CancelRun, RetryRun
 from interlock.wire.turn import StartStep
 from interlock.wire.worker_request import ActOnWorker
 from tests.core.code_flows import CodeMachine, Tools, other_steps, two_steps
@@ -70,7 +69,7 @@ def test_an_event_for_a_run_again_that_has_not_begun_starts_no_step_twice() -> N
     machine.done(f"{run_id}@a", "A")
     machine.fail(f"{run_id}@b")
     busy = machine.submit("busy", b"{}")
-    machine.step(("client", ActOnRun(8, RunAction.RETRY, run_id, "", "ann", from_step="b")))
+    machine.step(("client", RetryRun(8, run_id, "", from_step="b").by(actor="ann")))
     (again,) = [run.id for run in machine.state.runs.values() if run.job_id == "flow"]
     machine.send(again, "go", 1)
     machine.done(busy)
@@ -82,7 +81,7 @@ def test_a_workflow_that_has_an_event_and_has_not_begun_is_cancelled_at_once() -
     machine = EventMachine(WAITS)
     run_id = machine.submit("flow", b"{}", delay=86_400.0)
     machine.send(run_id, "go", 1)
-    machine.step(("client", ActOnRun(6, RunAction.CANCEL, run_id, "stop", "ann", compensate=True)))
+    machine.step(("client", CancelRun(6, run_id, "stop", compensate=True).by(actor="ann")))
     assert machine.state_of(run_id) is State.CANCELLED
 
 

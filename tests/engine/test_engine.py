@@ -6,10 +6,11 @@ import logging
 import pytest
 
 from interlock.engine.ownership import LEADER
-from interlock.model.bulk import RunAction
+from interlock.model.bulk import ActedOn
 from interlock.model.state import State
 from interlock.wire import message as m
 from interlock.wire import request as r
+from interlock.wire.run_request import CancelRun
 from tests.engine.bench import Bench, LoopClock, SlowStore, on_virtual_time, pass_time, running, until
 
 run_test = on_virtual_time
@@ -198,10 +199,9 @@ async def test_a_cancel_that_meets_the_end_returns_the_state_the_run_has() -> No
     worker.say(m.Finished(dispatch.run_id, dispatch.fence, "succeeded"))
     await pass_time(0.1)
     assert store.runs_by_id[dispatch.run_id].state is State.DISPATCHED
-    bench.client.say(r.ActOnRun(99, RunAction.CANCEL, dispatch.run_id, "too late"))
-    await until(lambda: bool(bench.client.of(r.StateReport)))
-    (answer,) = bench.client.of(r.StateReport)
-    assert (answer.request, answer.state) == (99, State.SUCCEEDED)
+    bench.client.say(CancelRun(99, dispatch.run_id, "too late"))
+    await until(lambda: bool(bench.client.values(ActedOn)))
+    assert [answer.state for answer in bench.client.values(ActedOn)] == [State.SUCCEEDED]
     await bench.stop()
 
 
@@ -258,7 +258,7 @@ async def test_a_cancel_of_running_work_is_recorded_with_its_reason_and_actor() 
     await bench.start()
     worker = bench.worker("w")
     run = await running(bench, worker)
-    bench.client.say(r.ActOnRun(50, RunAction.CANCEL, run.run_id, "ticket 4711"))
+    bench.client.say(CancelRun(50, run.run_id, "ticket 4711"))
     await until(lambda: bool(worker.of(m.Stop)))
     worker.say(m.Finished(run.run_id, run.fence, "cancelled"))
     await until(lambda: store.runs_by_id[run.run_id].state is State.CANCELLED)

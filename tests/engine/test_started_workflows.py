@@ -38,7 +38,7 @@ async def test_the_arguments_are_checked_and_their_secrets_marked(
     bench = Bench(SlowStore(), entries=[CatalogEntry(definition.job, definition.check, definition.mark)])
     await bench.start()
     bench.client.say(SendEvent(1, "paid", b"1", workflow="order", key="k", start=given))
-    await until(lambda: bool(bench.client.of(r.StateReport) or bench.client.of(m.Problem)))
+    await until(lambda: bool(bench.client.of(r.ValueAnswer) or bench.client.of(m.Problem)))
     runs = [run for run in bench.store.runs_by_id.values() if run.job_id == "order"]
     assert [from_json(msgspec.json.decode(run.payload or b"")) for run in runs] == ([stored] if stored else [])
     assert [run.created_by for run in runs] == ([OWNER.name] if stored else [])

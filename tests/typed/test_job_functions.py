@@ -61,7 +61,7 @@ def test_a_call_without_arguments_takes_the_payload_of_the_job() -> None:
 def test_options_are_those_of_a_submit() -> None:
     now = 1_000_000.0
     new = report.options(delay="5m", key="k", lane="cron", deadline="1h").call(DAY).new_run(now)
-    assert (new.delay, new.idempotency_key, new.lane, new.deadline_at) == (300.0, "k", "cron", now + 300 + 3600)
+    assert (new.delay, new.idempotency_key, new.lane, new.deadline) == (300.0, "k", "cron", now + 300 + 3600)
     assert report.call(DAY).new_run().delay is None
     with pytest.raises(TypeError, match="unexpected keyword argument 'dealy'"):
         report.options(dealy="5m")  # type: ignore[call-arg]

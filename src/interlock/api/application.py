@@ -36,8 +36,10 @@ class Route(NamedTuple):
     ) -> HttpCall[Any]:
         """Return the call of a handler: the parameters of path and query, and the body, as a request."""
         operation = self.operation
-        if isinstance(operation.http.body, str) and body is not None:
+        if operation.in_body:
             given |= asdict(body)
+        elif "body" in operation.kind.__struct_fields__:
+            given["body"] = body
         return HttpCall(operation, scope, caller, headers, operation.request(**given), body)
 
 

@@ -1,9 +1,8 @@
-"""Operations on approvals: read from the store; an answer goes to the scheduler."""
+"""Views of approvals, read from the store."""
 
 import time
 from collections import Counter
 from collections.abc import Awaitable
-from typing import Any
 
 from interlock.api.call import Handlers, HttpCall, handlers_of
 from interlock.api.listing import read_page
@@ -17,12 +16,10 @@ from interlock.interface.approval_view import (
     detail_of,
     info_of,
 )
-from interlock.interface.bodies import ActedOn
 from interlock.model.access import Caller
 from interlock.model.run import Run
 from interlock.model.state import State
 from interlock.ports.store import Lookup, Reader, RunFilter, RunRows
-from interlock.wire.approval_request import ReleaseOutput, Resolve
 
 RECENT = 86_400.0  # seconds
 MOST_RECENT = 1000  # runs of a submitter that are looked at
@@ -67,19 +64,3 @@ class ApprovalHandlers:
         found = await self._reader.runs(wanted, None, MOST_RECENT)
         counts = Counter((one.job_id, one.state) for one in found.runs if one.id != run.id)
         return [RunCount(job_id=job, state=state, count=n) for (job, state), n in counts.most_common()], not found.next
-
-    async def approve(self, call: HttpCall[op.ApproveRun]) -> ActedOn:
-        return await self._resolve(call, True)
-
-    async def reject(self, call: HttpCall[op.RejectRun]) -> ActedOn:
-        return await self._resolve(call, False)
-
-    async def _resolve(self, call: HttpCall[Any], approve: bool) -> ActedOn:
-        request, caller = call.request, call.caller.name
-        return await self._runs.change(
-            call, Resolve(0, request.run_id, approve, request.reason, caller, request.seen or "", call.parent)
-        )
-
-    async def release_output(self, call: HttpCall[op.ReleaseQuarantine]) -> ActedOn:
-        request = call.request
-        return await self._runs.change(call, ReleaseOutput(0, request.run_id, request.reason, call.caller.name))

@@ -12,7 +12,6 @@ from interlock.api.events import open_stream
 from interlock.api.feed import Feed
 from interlock.api.health import HealthChecks
 from interlock.api.jobs import JobHandlers, ReadJob
-from interlock.api.lanes import LaneHandlers
 from interlock.api.letters import LetterHandlers
 from interlock.api.patience import ask
 from interlock.api.runs import RunHandlers
@@ -34,7 +33,6 @@ class Backend:
             **dict.fromkeys(forwarded, partial(forward, connection)),
             **self._runs.handlers,
             **JobHandlers(reader, connection, read_job).handlers,
-            **LaneHandlers(connection).handlers,
             **ApprovalHandlers(reader, self._runs).handlers,
             **DeliveryHandlers(reader).handlers,
             **LetterHandlers(reader, connection, self._runs).handlers,
@@ -54,8 +52,7 @@ async def forward(connection: Connection, call: HttpCall[Any]) -> Any:
     """Send the scheduler the request with its caller;
     answer with its answer. This serves every operation without a handler of its own."""
     request, caller = call.request, call.caller
-    by = {"actor": caller.name, "only_tenant": caller.only_tenant, "parent": call.parent}
+    by = {"actor": caller.name, "only_tenant": caller.only_tenant, "parent": call.parent, "key": call.key or ""}
     if call.operation.http.in_tenant:
         by["tenant"] = caller.tenant_for(request.tenant)
-    message = request.by(**{name: value for name, value in by.items() if name in request.__struct_fields__})
-    return await call.while_connected(ask(connection, message))
+    return await call.while_connected(ask(connection, request.by(**by)))

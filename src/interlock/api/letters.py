@@ -8,15 +8,14 @@ from msgspec.structs import asdict, replace
 from interlock.api.call import Handlers, HttpCall, Reply, handlers_of, moment_of
 from interlock.api.listing import read_page
 from interlock.api.patience import ask
-from interlock.api.runs import RunHandlers, acted_on
+from interlock.api.runs import RunHandlers
 from interlock.client.connection import Connection
 from interlock.error import BadUse, UnknownLetter
 from interlock.interface import record_operations as op
-from interlock.interface.bodies import ActedOn
 from interlock.interface.letter_view import LetterDetail, LetterPage, letter_info
 from interlock.interface.run_view import entries_of
 from interlock.model.access import Caller
-from interlock.model.bulk import RunAction
+from interlock.model.bulk import ActedOn, RunAction
 from interlock.model.letter import DeadLetter, Dropped, LetterCode, LetterFilter
 from interlock.model.run import RunFilter
 from interlock.ports.store import Reader, RecordRows
@@ -64,11 +63,9 @@ class LetterHandlers:
         if found.run_id is None:
             raise BadUse("dead letter", f"{found.id} is a message of a worker, so it has no run to replay")
         arguments = b"" if request.payload is None else msgspec.json.encode(request.payload)
-        reason, actor = request.reason or "replayed", call.caller.name
-        message = Replay(
-            0, RunAction.RETRY, found.run_id, reason, actor, call.key or "", call.parent, arguments=arguments
-        )
-        return acted_on(await ask(self._connection, message))
+        message = Replay(0, found.run_id, request.reason or "replayed", arguments=arguments)
+        caller = {"actor": call.caller.name, "key": call.key or "", "parent": call.parent}
+        return await ask(self._connection, message.by(**caller))
 
     async def replay_many(self, call: HttpCall[op.ReplayLetters]) -> Reply:
         letters = replace(_chosen(call), replayed=False)

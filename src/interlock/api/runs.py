@@ -16,17 +16,16 @@ from interlock.api.listing import read_page
 from interlock.api.patience import ask
 from interlock.client.connection import Connection
 from interlock.fields import payload
-from interlock.fields.field import copy_fields
 from interlock.fields.secret import mask
 from interlock.interface import run_operations as op
 from interlock.interface import run_view as v
-from interlock.interface.bodies import ActedOn, NewRunBody, SubmittedBatch
+from interlock.interface.bodies import SubmittedBatch
 from interlock.interface.job_operations import TriggerJob
 from interlock.interface.operation import operations_of
 from interlock.interface.run_builder import check_size, new_run
 from interlock.interface.step_view import StepGraph, StepPage
 from interlock.model.access import EVERY_TENANT, Caller
-from interlock.model.bulk import BulkRequest, RunAction
+from interlock.model.bulk import ActedOn, BulkRequest, RunAction
 from interlock.model.delivery import Delivery
 from interlock.model.explanation import MOST_NAMED, Explanation, explain_end, with_deliveries
 from interlock.model.facets import ProgressInfo
@@ -40,13 +39,11 @@ from interlock.wire import request as r
 from interlock.wire.claim import read_claim
 from interlock.wire.event_request import SendEvent
 from interlock.wire.message import CHUNKS
-from interlock.wire.new_run import RunOptions
 
 MOST_SUBMITTING = 64 * 1024 * 1024  # bytes of payloads that may wait for the scheduler's answer
 LISTINGS = 2  # lists read at once: each may look at many runs, and other reads must not wait behind them
 MOST_LISTED = 1000  # runs of a page that is read from the store
 MOST_SECRETS = 10_000  # versions of jobs whose secret arguments are remembered
-OPTIONS = tuple(RunOptions.__annotations__.keys() & set(NewRunBody.__struct_fields__))
 
 
 class RunHandlers:
@@ -73,10 +70,9 @@ class RunHandlers:
         return await self._submit_one(call, call.body, None)
 
     async def trigger(self, call: HttpCall[TriggerJob]) -> Reply:
-        body = copy_fields(NewRunBody, call.body, job=call.request.job_id, delay=None, at=None, occurrence=None)
-        return await self._submit_one(call, body, TRIGGER)
+        return await self._submit_one(call, call.body, TRIGGER)
 
-    async def _submit_one(self, call: HttpCall[Any], body: NewRunBody, origin: str | None) -> Reply:
+    async def _submit_one(self, call: HttpCall[Any], body: Any, origin: str | None) -> Reply:
         limit = seconds_of(call.request.wait)
         accepted = await self._submit([self._new(body, call.key, call, time.time(), origin)], call)
         run_id = accepted.run_ids[0]
@@ -108,41 +104,20 @@ class RunHandlers:
         finally:
             self._submitting -= size
 
-    def _new(self, body: NewRunBody, key: str | None, call: HttpCall[Any], now: float, origin: str | None) -> r.NewRun:
+    def _new(self, body: Any, key: str | None, call: HttpCall[Any], now: float, origin: str | None) -> r.NewRun:
         if key is not None and body.idempotency_key not in (None, key):
             raise e.BadUse(
                 "idempotency_key", f"{body.idempotency_key!r} in the body differs from {key!r} in the header"
             )
-        given: dict[str, Any] = {name: getattr(body, name) for name in OPTIONS}
+        given = msgspec.structs.asdict(body)
+        job, arguments = given.pop("job", None) or call.request.job_id, given.pop("payload")
         # A run of no particular tenant gets that of the run that makes it.
         own = read_claim(call.parent).tenant if body.tenant is None and call.parent else body.tenant
         given["tenant"] = call.caller.tenant_for(own)
         given["idempotency_key"] = body.idempotency_key if key is None else key
-        return new_run(body.job, body.payload, now=now, origin=origin, **given)
+        return new_run(job, arguments, now=now, origin=origin, **given)
 
     # ── acting ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    async def cancel(self, call: HttpCall[op.CancelRun]) -> ActedOn:
-        request = call.request
-        return await self._act(call, RunAction.CANCEL, cascade=request.cascade, compensate=request.compensate)
-
-    async def hold(self, call: HttpCall[op.ActOnWaitingRun]) -> ActedOn:
-        return await self._act(call, RunAction(call.request.action))
-
-    release = hold
-
-    async def retry(self, call: HttpCall[op.RetryRun]) -> ActedOn:
-        return await self._act(call, RunAction.RETRY, key=call.key or "", from_step=call.request.from_step or "")
-
-    async def _act(self, call: HttpCall[Any], action: RunAction, **more: Any) -> ActedOn:
-        request, caller = call.request, call.caller.name
-        message = r.ActOnRun(0, action, request.run_id, request.reason, caller, parent=call.parent, **more)
-        return await self.change(call, message)
-
-    async def change(self, call: HttpCall[Any], message: r.ChangeRequest[r.StateReport]) -> ActedOn:
-        """Let the scheduler act on a run that the caller may see."""
-        await self.find(call.request.run_id, call.caller)
-        return acted_on(await ask(self._connection, message))
 
     async def send_event(self, call: HttpCall[op.SendRunEvent]) -> ActedOn:
         run = await self.find(call.request.run_id, call.caller)
@@ -162,9 +137,7 @@ class RunHandlers:
     async def _send_event(self, call: HttpCall[Any], event: SendEvent) -> ActedOn:
         value, own_key = payload.encode_result(call.request.value), call.request.idempotency_key or call.key or ""
         caller = {"actor": call.caller.name, "parent": call.parent}
-        return acted_on(
-            await ask(self._connection, msgspec.structs.replace(event, value=value, own_key=own_key, **caller))
-        )
+        return await ask(self._connection, msgspec.structs.replace(event, value=value, own_key=own_key, **caller))
 
     async def act_on_many(self, call: HttpCall[op.ActOnRuns]) -> Reply:
         request, caller = call.request, call.caller
@@ -319,10 +292,6 @@ class RunHandlers:
         if found is None or call.caller.tenant not in (EVERY_TENANT, found.wanted.tenant):
             raise e.UnknownBulk(bulk_id)
         return v.bulk_info_of(found)
-
-
-def acted_on(report: r.StateReport) -> ActedOn:
-    return ActedOn(id=report.run_id, state=report.state)
 
 
 def _filter(given: op.RunChoice[Any], states: Iterable[Any]) -> RunFilter:

@@ -8,16 +8,14 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from interlock.client.handle import Ending, RunAccess, RunHandle
+from interlock.client.handle import Ending, RunAccess
 from interlock.client.stream import chunks_of
 from interlock.error import BadValue, ConnectionLost, Draining, InterlockError, NotRunning, WaitTimeout, rebuild
 from interlock.fields import payload
 from interlock.fields.secret import mask
 from interlock.interface.run_view import Chunk, HistoryEntry, LogLine, RunDetail, RunInfo, entries_of, origin_of
-from interlock.model.bulk import RunAction
 from interlock.model.explanation import Explanation
 from interlock.model.run import RunStats
-from interlock.model.state import State
 from interlock.pace import Pace
 from interlock.ports.bus import Bus, Endpoint, Peer
 from interlock.wire import frames
@@ -25,6 +23,7 @@ from interlock.wire import message as m
 from interlock.wire import request as r
 from interlock.wire.claim import present_claim
 from interlock.wire.event_request import SendEvent
+from interlock.wire.operation import Declared, Order
 
 T = TypeVar("T")
 
@@ -89,7 +88,7 @@ class Connection(Endpoint, RunAccess):
             try:
                 if self._peer is None:
                     await self.open()
-                answer = await self._send(message)
+                answer = await self._deliver(message)
                 if isinstance(answer, m.Problem):
                     raise rebuild(answer.code, answer.text, answer.retry_after)
             except (ConnectionLost, NotRunning, Draining) as error:
@@ -106,6 +105,16 @@ class Connection(Endpoint, RunAccess):
                 delay = PACE.after(delay)
                 continue
             return _value(message, answer)
+
+    async def _send(self, request: Declared[T]) -> T:
+        """Check a request as HTTP does, and send it for the attempt whose code this is, if any."""
+        from interlock.client.http.request import request_of
+
+        http = request_of(request)
+        assert isinstance(request, r.Request)
+        if isinstance(request, Order):
+            request = request.by(parent=present_claim(), key=http.headers.get("Idempotency-Key", ""))
+        return await self.ask(request)
 
     # ── runs ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -127,22 +136,11 @@ class Connection(Endpoint, RunAccess):
                 wait.cancel()
             await asyncio.gather(*waits, return_exceptions=True)
 
-    async def act_on_run(
-        self, action: RunAction, run_id: str, reason: str, cascade: bool = False, compensate: bool = False
-    ) -> State:
-        request = r.ActOnRun(0, action, run_id, reason, cascade=cascade, compensate=compensate)
-        return (await self.ask(request)).state
-
     async def send_event(self, run_id: str, name: str, value: Any = None) -> str:
         """Send an event to a workflow; return the run of the event."""
         own, claim = os.urandom(16).hex(), present_claim()
         request = SendEvent(0, name, payload.encode_result(value), run_id, own_key=own, parent=claim)
-        return (await self.ask(request)).run_id
-
-    async def retry(self, run_id: str, reason: str = "", from_step: str | None = None) -> RunHandle[Any]:
-        key, claim = os.urandom(16).hex(), present_claim()
-        request = r.ActOnRun(0, RunAction.RETRY, run_id, reason, key=key, parent=claim, from_step=from_step or "")
-        return RunHandle((await self.ask(request)).run_id, self)
+        return (await self.ask(request)).id
 
     async def get(self, run_id: str) -> RunDetail:
         report = await self.ask(r.Ask(0, run_id, False))
@@ -184,7 +182,7 @@ class Connection(Endpoint, RunAccess):
                 peer.send([m.Greeting(m.PROTOCOL)])
                 self._peer = peer
 
-    async def _send(self, request: r.Request[T]) -> m.Message:
+    async def _deliver(self, request: r.Request[T]) -> m.Message:
         self._count += 1
         number = self._count
         message = msgspec.structs.replace(request, request=number)

@@ -1,21 +1,22 @@
 """A handle on a run: wait for it, act on it, look at it."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 import msgspec
 
+from interlock.client.declared import RequestSender
 from interlock.error import ENDS, BadResult, RemoteError, RunDebounced
 from interlock.fields.duration import Duration, seconds
 from interlock.fields.safe_text import last_line
 from interlock.fields.value import ResultType
 from interlock.interface.run_view import Chunk, HistoryEntry, LogLine, RunDetail
-from interlock.model.bulk import RunAction
 from interlock.model.explanation import Explanation
 from interlock.model.failure import Failure
 from interlock.model.run import RunStats
 from interlock.model.state import State
+from interlock.wire.run_request import CancelRun, HoldRun, ReleaseRun, RetryRun
 
 T = TypeVar("T")
 
@@ -45,8 +46,9 @@ class Ending(msgspec.Struct, frozen=True):
         raise error
 
 
-class RunAccess(ABC):
-    """Questions about one run by its id. All are safe to repeat, and raise `UnknownRun` for an unknown id."""
+class RunAccess(RequestSender):
+    """Questions about one run by its id, and actions, which are requests. All are safe to repeat, and raise
+    `UnknownRun` for an unknown id."""
 
     @abstractmethod
     async def ending(self, run_id: str, limit: float | None) -> Ending:
@@ -55,17 +57,6 @@ class RunAccess(ABC):
     @abstractmethod
     def endings(self, run_ids: Iterable[str]) -> AsyncGenerator[Ending, None]:
         """Yield the end of each run as it comes, once for each id."""
-
-    @abstractmethod
-    async def act_on_run(
-        self, action: RunAction, run_id: str, reason: str, cascade: bool = False, compensate: bool = False
-    ) -> State:
-        """Act on the run, unless it has ended, and return its state. With `cascade`, also cancel the runs that it
-        has made; with `compensate`, let a workflow undo its steps."""
-
-    @abstractmethod
-    async def retry(self, run_id: str, reason: str = "", from_step: str | None = None) -> "RunHandle[Any]":
-        """Run an ended run again; return a handle on the new run. A workflow may begin with a step."""
 
     @abstractmethod
     async def get(self, run_id: str) -> RunDetail: ...
@@ -137,20 +128,21 @@ class RunHandle(Generic[T]):
     async def cancel(self, reason: str = "", *, cascade: bool = False, compensate: bool = False) -> State:
         """Ask the run to stop, and return its state. A run that executes ends later: `wait` for it. With `cascade`,
         also stop the runs that it has made, directly or not; with `compensate`, a workflow undoes its steps."""
-        return await self._access.act_on_run(RunAction.CANCEL, self.id, reason, cascade, compensate)
+        return (await self._access._send(CancelRun(0, self.id, reason, cascade, compensate))).state
 
     async def hold(self, reason: str = "") -> State:
         """Keep the run from starting until it is released. A run that executes continues."""
-        return await self._access.act_on_run(RunAction.HOLD, self.id, reason)
+        return (await self._access._send(HoldRun(0, self.id, reason))).state
 
     async def release(self, reason: str = "") -> State:
         """Let a held run start."""
-        return await self._access.act_on_run(RunAction.RELEASE, self.id, reason)
+        return (await self._access._send(ReleaseRun(0, self.id, reason))).state
 
     async def retry(self, reason: str = "", from_step: str | None = None) -> "RunHandle[T]":
         """Run the ended run again; return a handle on the new run. `RunNotEnded` if it has not ended. A workflow begins
         with `from_step`, and takes over the steps before it with their results."""
-        return RunHandle((await self._access.retry(self.id, reason, from_step)).id, self._access, self._result_type)
+        again = await self._access._send(RetryRun(0, self.id, reason, from_step))
+        return RunHandle(again.id, self._access, self._result_type)
 
     async def info(self) -> RunDetail:
         """Return the run as it is now, with payload, result and figures; secrets are masked."""

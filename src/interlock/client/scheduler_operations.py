@@ -1,8 +1,10 @@
 """The operations that apps and both clients have in common: a line makes a method of each."""
 
 from interlock.client.declared import RequestSender, acts, lists, sends
+from interlock.wire.approval_request import ApproveRun, RejectRun, ReleaseOutput
 from interlock.wire.delivery_request import Redeliver
-from interlock.wire.lane_request import ActOnLane, AskLanes, AskTenants
+from interlock.wire.lane_request import ActOnLane, AskLanes, AskTenants, CreateLane
+from interlock.wire.run_request import CancelRun, HoldRun, ReleaseRun
 from interlock.wire.service_request import ActOnService, AskTree, Reload
 from interlock.wire.session_request import ActOnSession, AskSession, AskSessions
 from interlock.wire.worker_request import ActOnWorker, AskPools, AskWorker, AskWorkers
@@ -10,7 +12,14 @@ from interlock.wire.workflow_request import AskWorkflows
 
 
 class SchedulerOperations(RequestSender):
+    cancel = sends(CancelRun, lambda acted: acted.state)
+    hold = sends(HoldRun, lambda acted: acted.state)
+    release = sends(ReleaseRun, lambda acted: acted.state)
+    approve = sends(ApproveRun, lambda acted: acted.state)
+    reject = sends(RejectRun, lambda acted: acted.state)
+    release_output = sends(ReleaseOutput, lambda acted: acted.state)
     lanes = sends(AskLanes, lambda found: found.lanes)
+    create_lane = sends(CreateLane)
     act_on_lane = acts(ActOnLane)
     tenants = sends(AskTenants, lambda found: found.tenants)
     sessions = lists(AskSessions, lambda page: page.sessions)

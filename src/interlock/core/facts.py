@@ -59,7 +59,7 @@ class Facts(msgspec.Struct):
     digests: dict[str, bytes | None] = {}  # existing or pruned run → its digest, None if no longer known
     states: dict[str, State | None] = {}  # requested run → its state; succeeded if pruned, None if unknown
     runs: dict[str, Run] = {}
-    pruned: set[str] = set()  # requested runs that were pruned
+    pruned: dict[str, str] = {}  # requested run that was pruned → its tenant
     steps: dict[str, list[Run] | None] = {}  # with the items that have a compensation; None if they are too large
     versions: dict[str, Job] = {}
     latest: dict[str, float] = {}  # job → its latest fire time with a run, if in the future

@@ -45,7 +45,7 @@ from interlock.policy.output import CompiledOutputPolicy, Metadata
 from interlock.wire.approval_request import ReleaseOutput
 from interlock.wire.message import Finished
 from interlock.wire.output_request import ReportScans
-from interlock.wire.request import StateReport, ValueAnswer
+from interlock.wire.request import ValueAnswer
 
 MEMO = "scanned"  # position up to which results are scanned
 NO_SCANNERS = "the policy has no scanners any more"
@@ -312,7 +312,7 @@ def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
 
 def release_output(p: Pass, origin: str, command: ReleaseOutput) -> None:
     """Hand out the original of a withheld result; nothing runs again."""
-    run = p.named(command.run_id)
+    run = p.asked(command)
     record = None if run.facets is None else run.facets.output
     if record is None or not (run.state is State.OUTPUT_QUARANTINED or (record.lines and run.ended_at is not None)):
         raise NotQuarantined(run.id, run.state)
@@ -323,7 +323,7 @@ def release_output(p: Pass, origin: str, command: ReleaseOutput) -> None:
         if record.lines:
             p.batch.logs.published.append((run.id, record.lines))
         p.audit(AuditKind.RELEASED, actor, run.tenant, run.id, job=run.job_id, reason=command.reason)
-    p.answers.append((origin, StateReport(command.request, run.id, run.state)))
+    p.answer(origin, command.request, run)
 
 
 def load(state: SchedulerState, snapshot: Snapshot, now: Now) -> None:

@@ -15,6 +15,7 @@ from interlock.core.facts import Facts
 from interlock.core.part import is_plain
 from interlock.core.state import SchedulerState
 from interlock.error import InvalidTransition, RunPruned, UnknownRun
+from interlock.model.bulk import ActedOn
 from interlock.model.facets import Facets, Note
 from interlock.model.guard import ViolationEvent
 from interlock.model.job_info import JobEvent
@@ -25,6 +26,7 @@ from interlock.model.session_info import SessionEvent
 from interlock.model.state import PENDING, Consequence, State
 from interlock.wire.effect import Effect as Asked
 from interlock.wire.message import Message
+from interlock.wire.request import ValueAnswer
 
 if TYPE_CHECKING:
     from random import Random
@@ -168,11 +170,20 @@ class Pass(Decisions, kw_only=True):
         run = self.state.runs.get(run_id) or self.changed.get(run_id) or self.created.get(run_id)
         return run or self.facts.runs.get(run_id)
 
-    def named(self, run_id: str) -> Run:
-        """Return the run that a request names; raise if it is pruned or was never there."""
-        if (run := self.find(run_id)) is None:
-            raise (RunPruned if run_id in self.facts.pruned else UnknownRun)(run_id)
+    def asked(self, request: Any) -> Run:
+        """Return the run that a request names; for a caller of one tenant, runs of others do not exist."""
+        run_id, only = request.run_id, request.only_tenant
+        run = self.find(run_id)
+        tenant = self.facts.pruned.get(run_id) if run is None else run.tenant
+        if tenant is None or only not in (None, tenant):
+            raise UnknownRun(run_id)
+        if run is None:
+            raise RunPruned(run_id)
         return run
+
+    def answer(self, origin: str, request: int, run: Run) -> None:
+        """Answer a request that acts on a run."""
+        self.answers.append((origin, ValueAnswer(request, ActedOn(id=run.id, state=run.state))))
 
     def run_of_key(self, key: tuple[str, str]) -> tuple[str, bytes] | None:
         """Return run id and digest of the run that has this key of a tenant."""

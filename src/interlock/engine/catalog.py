@@ -22,7 +22,8 @@ from interlock.model.run import TRIGGER, Run
 from interlock.model.tenant import TenantSpec
 from interlock.policy.policy import Policy
 from interlock.wire.command import Create, Define, Put, Refill
-from interlock.wire.new_run import NewRun, check_instant, check_name, check_new_run
+from interlock.wire.new_run import NewRun, check_name, check_new_run
+from interlock.wire.parameter import instant
 from interlock.wire.request import MOST_PARALLEL, MOST_RUNS, Backfill, PutJobs, Submit
 
 PayloadCheck = Callable[[bytes], None]  # raises `BadPayload` with the name of the argument
@@ -178,9 +179,9 @@ def refill(message: Backfill, state: SchedulerState, catalog: Catalog, actor: st
     scheduled = state.timetable.entries.get(message.job_id)
     if scheduled is None or scheduled.done or message.job_id not in state.jobs:
         raise BadSchedule(f"job: {message.job_id!r} has no schedule, so a backfill has no times")
-    check_name("tenant", message.tenant)
-    check_instant("from", message.start)
-    check_instant("to", message.end)
+    check_name(message.tenant, "tenant")
+    instant(message.start, "from")
+    instant(message.end, "to")
     start, end = _shown(message.start), _shown(message.end)
     if message.end <= message.start:
         raise BadValue("to", end, f"later than from ({start})")

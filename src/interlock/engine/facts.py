@@ -30,7 +30,7 @@ async def read(needs: Needs, store: Store, now: float) -> Facts:
     )  # fmt: skip
     facts = Facts(
         keys=found.keys, digests={**found.digests}, states=dict.fromkeys(needs.states) | found.states, runs=found.runs,
-        pruned=set(found.pruned), versions=found.versions, latest=found.latest_times, records=found.records,
+        pruned=found.pruned, versions=found.versions, latest=found.latest_times, records=found.records,
     )  # fmt: skip
     await _find_missing(needs, facts, store)
     if keys := [(facts.runs[run_id].tenant, key) for run_id, key in needs.retries if run_id in facts.runs]:
@@ -77,7 +77,7 @@ async def _read_runs(run_ids: Iterable[str], facts: Facts, store: Store) -> None
     wanted = list(run_ids)
     found = await store.look_up(Lookup(runs=wanted, pruned=wanted))
     facts.runs |= found.runs
-    facts.pruned |= found.pruned.keys()
+    facts.pruned |= found.pruned
 
 
 async def _read_steps(run_id: str, store: Store) -> list[Run] | None:

@@ -87,7 +87,7 @@ class Links(Endpoint):
     def _welcome_worker(self, peer: Peer, hello: m.Hello) -> None:
         _check_protocol(hello.protocol)
         name = hello.worker_id
-        check_name("worker_id", name)
+        check_name(name, "worker_id")
         if name.startswith("client-"):
             raise BadUse("worker_id", f"{name!r} begins with client-, which is reserved for clients")
         pool = self._check_worker(hello)

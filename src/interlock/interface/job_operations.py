@@ -6,12 +6,13 @@ import msgspec
 
 from interlock import error as e
 from interlock.fields.field import doc
-from interlock.interface.bodies import TENANT, Defined, JobsBody, TriggerBody
+from interlock.interface.bodies import Defined, JobsBody, TriggerBody
 from interlock.interface.operation import PageRequest
 from interlock.interface.run_operations import REFUSALS, RUN_KEY, Wait
 from interlock.interface.run_view import RunInfo
 from interlock.model.access import Permission
 from interlock.model.job_info import Backfilled, FireTimes, JobInfo, JobLog, JobPage, Timetable
+from interlock.wire.new_run import TENANT
 from interlock.wire.operation import GatewayRequest, Http
 from interlock.wire.parameter import FilterText, Moment, NameText, PageSize, ShortText, text
 from interlock.wire.request import MOST_PARALLEL

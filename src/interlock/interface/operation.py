@@ -17,7 +17,7 @@ from interlock.wire.parameter import PageSize, cursor_form
 A = TypeVar("A")
 A_co = TypeVar("A_co", covariant=True)
 IN_DOUBT = "; it may have been done, or still be under way"  # after an answer that was lost
-CALLER = frozenset({"request", "action", "actor", "only_tenant", "parent"})
+CALLER = frozenset({"request", "action", "actor", "only_tenant", "parent", "key", "body"})
 """fields of a request to the scheduler that are no parameters of its operation"""
 
 
@@ -77,6 +77,8 @@ class Operation(Generic[A]):
         """whether a request without an answer must not be sent again, because it may have been carried out"""
         self.limit = kind.patience
         """seconds for which the server may work on the answer, besides what a query asks it to wait"""
+        self.in_body = http.body != "" and isinstance(http.body, str)
+        """whether its fields are those of the JSON body, and otherwise parameters of the query"""
         self.parameters: list[str] = re.findall(r"\{(\w+)\}", path)
         """the names of the path's parameters, in order"""
 
@@ -111,12 +113,6 @@ class Operation(Generic[A]):
         last = PageRequest.__struct_fields__ if issubclass(self.kind, PageRequest) else ()
         return sorted(names, key=last.__contains__)
 
-    @property
-    def encoded(self) -> list[str]:
-        """The names of these fields in JSON and in a query."""
-        names = dict(zip(self.kind.__struct_fields__, self.kind.__struct_encode_fields__, strict=True))
-        return [names[name] for name in self.fields]
-
     def request(self, **fields: Any) -> Declared[A]:
         """Return the request with these fields."""
         if self.action is not None:
@@ -126,17 +122,12 @@ class Operation(Generic[A]):
     @cached_property
     def query(self) -> type[msgspec.Struct]:
         """The parameters of the query, as a struct."""
-        has_own_body = isinstance(self.http.body, str) and self.http.body
-        names = self.http.query if has_own_body else self.fields
-        return _struct(f"{self.kind.__name__}Query", self.kind, names)
+        return _struct(f"{self.kind.__name__}Query", self.kind, [] if self.in_body else self.fields)
 
     @cached_property
     def body(self) -> Any:
         """The type of the JSON body; None if the operation takes none."""
-        name = self.http.body
-        if not isinstance(name, str):
-            return name
-        return _struct(name, self.kind, [one for one in self.fields if one not in self.http.query]) if name else None
+        return _struct(self.http.body, self.kind, self.fields) if self.in_body else self.http.body or None
 
 
 _STRUCTS: dict[str, type[msgspec.Struct]] = {}

@@ -7,8 +7,10 @@ from typing import Any
 from interlock.interface import job_operations, record_operations, run_operations, server_operations
 from interlock.interface.operation import Operation, operations_of
 from interlock.wire import (
+    approval_request,
     delivery_request,
     lane_request,
+    run_request,
     service_request,
     session_request,
     worker_request,
@@ -17,8 +19,8 @@ from interlock.wire import (
 from interlock.wire.operation import Declared
 
 MODULES = (
-    run_operations, job_operations, workflow_request, lane_request, session_request, worker_request, delivery_request,
-    record_operations, service_request, server_operations,
+    run_operations, run_request, job_operations, workflow_request, lane_request, session_request, worker_request,
+    delivery_request, record_operations, approval_request, service_request, server_operations,
 )  # fmt: skip
 """modules with requests that are operations"""
 GROUPS = (

@@ -8,13 +8,13 @@ from msgspec import Meta
 from interlock import error as e
 from interlock.fields.field import doc
 from interlock.interface.approval_view import ApprovalDetail, ApprovalPage
-from interlock.interface.bodies import ActedOn
 from interlock.interface.letter_view import LetterDetail, LetterPage
 from interlock.interface.operation import PageCursor, PageRequest
 from interlock.interface.run_operations import BULK_KEY
 from interlock.interface.run_view import BulkInfo
 from interlock.model.access import Permission
 from interlock.model.audit import AuditKind, AuditPage
+from interlock.model.bulk import ActedOn
 from interlock.model.delivery import DeliveryInfo, DeliveryPage, DeliveryState
 from interlock.model.letter import Dropped, LetterCode
 from interlock.wire.operation import GatewayRequest, Http, Key
@@ -23,7 +23,6 @@ from interlock.wire.parameter import FilterText, Moment, OneOf, PageSize, Reason
 A_co = TypeVar("A_co", covariant=True)
 
 AUDIT_PAGE = 1000  # entries
-LONGEST_REASON = 500
 LETTERS = "dead letters"
 
 
@@ -166,60 +165,6 @@ class ReadApproval(GatewayRequest[ApprovalDetail], frozen=True):
     run_id: str
 
     http: ClassVar = Http("approval", "GET /approvals/{run_id}", raises=(e.NoApproval,))
-
-
-WithReason = Annotated[
-    Annotated[str, Meta(min_length=1, max_length=LONGEST_REASON, pattern=r"\S")],
-    doc("Reason, kept with the run and in the audit; up to 500 characters."),
-]
-SeenText = Annotated[
-    Annotated[str, Meta(max_length=200)] | None,
-    doc("`seen` of the approval that you looked at; `stale` if request or policy have changed since."),
-]
-REFUSED = (e.NoApproval, e.AlreadyResolved, e.StaleApproval)
-
-
-class ApproveRun(GatewayRequest[ActedOn], frozen=True):
-    """Approve a run, so that it may start. The submitter of the run cannot approve it."""
-
-    run_id: str
-    reason: WithReason
-    seen: SeenText = None
-
-    permission: ClassVar = Permission.APPROVE
-    once: ClassVar = True
-    http: ClassVar = Http(
-        "approve", "POST /runs/{run_id}/approve", "approvals", raises=(*REFUSED, e.SelfApproval), body="ResolveBody"
-    )
-
-
-class RejectRun(GatewayRequest[ActedOn], frozen=True):
-    """Reject a run. End a run that waits for an approval as `denied`."""
-
-    run_id: str
-    reason: WithReason
-    seen: SeenText = None
-
-    permission: ClassVar = Permission.APPROVE
-    once: ClassVar = True
-    http: ClassVar = Http("reject", "POST /runs/{run_id}/reject", "approvals", raises=REFUSED, body="ResolveBody")
-
-
-class ReleaseQuarantine(GatewayRequest[ActedOn], frozen=True):
-    """Release a quarantined result. The run keeps its state, and its original result is handed out from then on.
-    Nothing runs again."""
-
-    run_id: str
-    reason: WithReason
-
-    permission: ClassVar = Permission.APPROVE
-    http: ClassVar = Http(
-        "release_output",
-        "POST /runs/{run_id}/release-output",
-        "approvals",
-        raises=(e.NotQuarantined,),
-        body="ReleaseBody",
-    )
 
 
 class ReadAudit(PageRequest[AuditPage], frozen=True, kw_only=True):

@@ -6,16 +6,16 @@ import msgspec
 
 from interlock import error as e
 from interlock.fields.field import doc
-from interlock.interface.bodies import TENANT, ActedOn, BatchBody, NewRunBody, SubmittedBatch
-from interlock.interface.bodies import Key as KeyText
+from interlock.interface.bodies import BatchBody, NewRunBody, SubmittedBatch
 from interlock.interface.operation import PageCursor
 from interlock.interface.run_view import BulkInfo, History, LogPage, RunDetail, RunInfo, RunPage
 from interlock.interface.step_view import StepPage
 from interlock.model.access import Permission
-from interlock.model.bulk import RunAction
+from interlock.model.bulk import ActedOn, RunAction
 from interlock.model.explanation import Explanation
 from interlock.model.state import State
 from interlock.model.workflow import STEP_NAME
+from interlock.wire.new_run import LONGEST_KEY, TENANT, KeyText
 from interlock.wire.operation import GatewayRequest, Http, Key
 from interlock.wire.parameter import (
     FilterText,
@@ -29,14 +29,12 @@ from interlock.wire.parameter import (
     cursor_form,
     text,
 )
-from interlock.wire.request import LONGEST_KEY
 
 A_co = TypeVar("A_co", covariant=True)
 
 # The form of a text that the handlers check themselves, with clearer errors than a pattern gives.
 WAIT = r"^([0-9]{1,5}(\.[0-9]{1,6})?ms|([0-9]{1,2}|[12][0-9]{2})(\.[0-9]{1,6})?s|[0-4](\.[0-9]{1,6})?m|300s|5m)$"
 Wait = Annotated[str | None, text("Time to wait for the run to end, such as `30s`; up to 5 minutes.", WAIT)]
-WithReason = Annotated[Reason, doc("Reason, kept with the run.")]
 
 RUN_KEY = Key("Makes the request safe to repeat: the same key in a tenant is the same run.")
 BULK_KEY = Key("Makes the request safe to repeat: the same key in a tenant is the same bulk request.")
@@ -146,61 +144,6 @@ class ReadLogs(GatewayRequest[LogPage], frozen=True):
     cursor: Annotated[str | None, cursor_form("l[0-9]{1,18}")] = None
 
     http: ClassVar = Http("logs", "GET /runs/{run_id}/logs")
-
-
-def _text(action: RunAction, more: str = "May be repeated.") -> str:
-    return f"{action.capitalize()} a run. {action.meaning} {more}"
-
-
-class CancelRun(GatewayRequest[ActedOn], frozen=True):
-    __doc__ = _text(RunAction.CANCEL)
-
-    run_id: str
-    reason: WithReason = ""
-    cascade: Annotated[
-        bool, doc("`true`: also cancel the runs that it made, directly or not. None of them makes further runs.")
-    ] = False
-    compensate: Annotated[bool, doc("`true`: a workflow undoes its steps before it ends.")] = False
-
-    permission: ClassVar = Permission.CANCEL
-    http: ClassVar = Http("cancel", "POST /runs/{run_id}/cancel", body="CancelBody", body_required=False)
-
-
-class ActOnWaitingRun(GatewayRequest[ActedOn], frozen=True):
-    run_id: str
-    action: RunAction
-    reason: WithReason = ""
-
-    permission: ClassVar = Permission.CANCEL
-    http: ClassVar = Http(
-        "{action}",
-        "POST /runs/{run_id}/{action}",
-        actions={action: _text(action) for action in (RunAction.HOLD, RunAction.RELEASE)},
-        body="ReasonBody",
-        body_required=False,
-    )
-
-
-class RetryRun(GatewayRequest[ActedOn], frozen=True):
-    __doc__ = _text(RunAction.RETRY, "The answer is the new run.")
-
-    run_id: str
-    reason: WithReason = ""
-    from_step: Annotated[
-        FilterText | None,
-        doc("Step of a workflow: begin with it, and take over the steps before it with their results."),
-    ] = msgspec.field(default=None, name="from")
-
-    permission: ClassVar = Permission.CANCEL
-    http: ClassVar = Http(
-        "retry",
-        "POST /runs/{run_id}/retry",
-        raises=(e.RunNotEnded, e.QueueFull, e.TenantLimit, e.UnknownJob),
-        body="RetryRunBody",
-        body_required=False,
-        key=Key("Makes the request safe to repeat: the same key for the same run finds the same new run."),
-        status=201,
-    )
 
 
 EventName = Annotated[str, doc("Name of the event: letters, digits and `_`.", pattern=f"^{STEP_NAME}$")]

@@ -1,44 +1,20 @@
-"""The operations on lanes, services, events and the server itself that the gateway carries out."""
+"""The operations on services, events and the server itself that the gateway carries out."""
 
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 
 from interlock.fields.field import doc
-from interlock.interface.bodies import Health, LaneChangeBody, LaneCount, RateText, Readiness, ServiceList
+from interlock.interface.bodies import Health, Readiness, ServiceList
 from interlock.interface.run_operations import WAIT
 from interlock.interface.run_view import ServiceLogPage
-from interlock.model.access import Permission
 from interlock.model.child_info import ChildInfo
-from interlock.model.lane import LaneInfo
 from interlock.wire.operation import GatewayRequest, Http
-from interlock.wire.parameter import FilterText, NameText, text
+from interlock.wire.parameter import FilterText, text
 
 EVENT_ID = "start|e[0-9]{1,18}"  # the form of an event's id; `start` stands before the first event
 SERVICES = "services"
 HEALTH = "health"
-
-
-class AddLane(GatewayRequest[LaneInfo], frozen=True):
-    """Create a lane. It outlasts restarts and reloads. A lane that exists is returned unchanged."""
-
-    id: Annotated[NameText, doc("Name of the lane.")]
-    limit: Annotated[LaneCount, doc("Runs that may execute in it at once.")]
-    rate: Annotated[RateText | None, doc("Maximum start rate, such as `10/s`.")] = None
-    burst: Annotated[LaneCount, doc("Starts allowed at once after an idle period.")] = 1
-
-    permission: ClassVar = Permission.OPERATE
-    http: ClassVar = Http("create_lane", "POST /lanes", every_tenant="lanes", body="LaneBody")
-
-
-class ChangeLane(GatewayRequest[LaneInfo], frozen=True):
-    """Set values of a lane. They outlast restarts and reloads, whatever is declared. Setting a value back to the
-    declared one removes the override. A lowered limit stops no run."""
-
-    lane: str
-
-    permission: ClassVar = Permission.OPERATE
-    http: ClassVar = Http("set_lane", "PATCH /lanes/{lane}", every_tenant="lanes", body=LaneChangeBody)
 
 
 class ReadServices(GatewayRequest[ServiceList], frozen=True):

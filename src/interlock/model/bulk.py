@@ -1,9 +1,14 @@
 """Actions on a run, and bulk requests: one action on every run that matches a filter, carried out in passes."""
 
 from enum import StrEnum
+from typing import Annotated
 
+import msgspec
+
+from interlock.fields.field import doc
 from interlock.model.record import Columns, Record
 from interlock.model.run import RunFilter
+from interlock.model.state import State
 
 
 class RunAction(StrEnum):
@@ -38,6 +43,11 @@ _WORDS = {
         "of the old one names it.",
     ),
 }
+
+
+class ActedOn(msgspec.Struct, frozen=True, kw_only=True):
+    id: Annotated[str, doc("Id of the run; after a retry, of the new run.")]
+    state: Annotated[State, doc("State of the run now. A run that was asked to stop keeps its own until it ends.")]
 
 
 class BulkRequest(Record, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Annotated, Any, Literal, TypedDict
 
-from interlock.error import BadUse, BadValue
+from interlock.error import BadValue
 from interlock.fields.duration import Duration
 from interlock.fields.field import Checked, Some, doc, object_schema
 from interlock.fields.field_types import FieldPath, Kind, Rate, Schema, Span, Whole
@@ -69,7 +69,6 @@ class SessionFields(TypedDict, total=False):
 
 
 SOME_OPTIONS = Some(SessionOptions)
-GIVEN = FieldPath("session_options")
 
 
 def check_key(field: str, key: str) -> str:
@@ -77,15 +76,6 @@ def check_key(field: str, key: str) -> str:
     if not 1 <= len(key.encode(errors="surrogatepass")) <= LONGEST_SESSION:
         raise BadValue(field, key, f"a text of 1 to {LONGEST_SESSION} bytes")
     return key
-
-
-def check_session(session: str | None, **given: object) -> None:
-    """Refuse the key of a session that is not allowed, and options without one."""
-    if session is not None:
-        check_key("session", session)
-    for field, value in given.items():
-        if value is not None and session is None:
-            raise BadUse(field, "given without session; give the session too")
 
 
 class SessionPatterns(Kind):

@@ -19,7 +19,7 @@ from interlock.model.state import State
 from interlock.simulation.virtual import TimedExecutor, VirtualLoop
 from interlock.simulation.virtual_cluster import VirtualCluster, quiet
 from interlock.stores.memory import MemoryStore
-from interlock.wire.approval_request import Resolve
+from interlock.wire.approval_request import ApproveRun
 from interlock.wire.message import Dispatch
 
 T = TypeVar("T")
@@ -105,4 +105,4 @@ async def _try(catalog: Catalog, dry: DryRun) -> list[RunInfo]:
 async def _approve_all(store: _Approving, connection: Connection) -> None:
     while True:
         run_id = await store.asked.get()
-        await connection.ask(Resolve(0, run_id, True, "assumed by the plan", APPROVER))
+        await connection.ask(ApproveRun(0, run_id, "assumed by the plan").by(actor=APPROVER))

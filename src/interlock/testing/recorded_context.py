@@ -9,11 +9,11 @@ from interlock.error import BadValue
 from interlock.fields import payload
 from interlock.fields.duration import Duration, seconds
 from interlock.fields.secret import from_json
-from interlock.interface.run_builder import instant
 from interlock.interface.run_view import LogLine
 from interlock.model.facets import ProgressInfo
 from interlock.model.session import check_key
 from interlock.wire.message import CHUNKS, Checkpoint, Dispatch, LogMessage, Message, Progress, Usage
+from interlock.wire.parameter import instant
 from interlock.worker.context import Context
 
 

@@ -29,7 +29,6 @@ from interlock.engine.catalog import Catalog, CatalogEntry
 from interlock.fields import payload as payloads
 from interlock.fields.duration import Duration, seconds
 from interlock.fields.field_types import FieldPath
-from interlock.interface.run_builder import instant
 from interlock.interface.run_view import Chunk, ChunkEvent, Event, RunInfo, info_of
 from interlock.model.delivery import Delivery, DeliveryInfo
 from interlock.model.delivery import info_of as delivery_info
@@ -46,10 +45,10 @@ from interlock.testing.executor import LocalExecutor, ProgramStandIn, captured
 from interlock.testing.finished_run import FinishedRun
 from interlock.testing.patient_loop import PatientLoop
 from interlock.wire import request as r
-from interlock.wire.approval_request import Resolve
+from interlock.wire.approval_request import ApproveRun, RejectRun
 from interlock.wire.event_request import SendEvent
 from interlock.wire.new_run import RunOptions
-from interlock.wire.parameter import Instant
+from interlock.wire.parameter import Instant, instant
 from interlock.worker.attempt_end import Estimator
 from interlock.worker.definition import Definition
 
@@ -260,11 +259,11 @@ class VirtualScheduler:
     def approve(self, run_id: str, reason: str, *, actor: str) -> State:
         """Approve a run, so that it may start, and return its state. Raise `SelfApproval` if the actor is among those
         who submitted it."""
-        return self.drive(self.connection.ask(Resolve(0, run_id, True, reason, actor))).state
+        return self.drive(self.connection.ask(ApproveRun(0, run_id, reason).by(actor=actor))).state
 
     def reject(self, run_id: str, reason: str, *, actor: str) -> State:
         """End a run that waits for an approval as denied; return its state."""
-        return self.drive(self.connection.ask(Resolve(0, run_id, False, reason, actor))).state
+        return self.drive(self.connection.ask(RejectRun(0, run_id, reason).by(actor=actor))).state
 
     def send(self, run_id: str, name: str, value: Any = None, *, actor: str = "test") -> None:
         """Send an event to a workflow run; it is kept until the workflow reads it."""

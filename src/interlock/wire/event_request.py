@@ -3,10 +3,11 @@
 from typing import ClassVar
 
 from interlock.model.access import Permission
-from interlock.wire.request import ChangeRequest, StateReport
+from interlock.model.bulk import ActedOn
+from interlock.wire.request import ChangeRequest
 
 
-class SendEvent(ChangeRequest[StateReport], frozen=True):
+class SendEvent(ChangeRequest[ActedOn], frozen=True):
     """Send an event to a run of a workflow: by its id, or by workflow, tenant and idempotency key."""
 
     name: str

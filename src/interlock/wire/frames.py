@@ -17,6 +17,7 @@ from interlock.wire import (
     letter_request,
     output_request,
     request,
+    run_request,
     service_request,
     session_request,
     worker_request,
@@ -25,7 +26,7 @@ from interlock.wire import (
 from interlock.wire.message import Message, Unread, sent_kinds
 
 DECLARED = (
-    request, lane_request, delivery_request, audit_request, approval_request, output_request,
+    request, run_request, lane_request, delivery_request, audit_request, approval_request, output_request,
     worker_request, letter_request, service_request, session_request, workflow_request, event_request,
 )  # fmt: skip
 """modules with messages, which must be loaded before all are listed"""

@@ -1,13 +1,20 @@
 """Operations on lanes and tenants."""
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from interlock.model.lane import LaneAction, LaneChange, LaneInfo, LaneList, LaneSpec
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from interlock.fields.field import doc
+from interlock.fields.field_types import Rate
+from interlock.model.lane import LIMIT, LaneAction, LaneInfo, LaneList
 from interlock.model.tenant import TenantList
 from interlock.wire.operation import Http, Order, Question
-from interlock.wire.request import ChangeRequest
+from interlock.wire.parameter import NameText
 
 KEPT = "It outlasts restarts and reloads. May be repeated."
+LaneCount = Annotated[int, Meta(ge=LIMIT.least, le=LIMIT.most)]
+RateText = Annotated[str, Meta(extra_json_schema={"pattern": f"^(?:{Rate.FORM.pattern})$"})]
 
 
 class AskLanes(Question[LaneList], frozen=True):
@@ -16,20 +23,36 @@ class AskLanes(Question[LaneList], frozen=True):
     http: ClassVar = Http("lanes", "GET /lanes", every_tenant="lanes")
 
 
-class CreateLane(ChangeRequest[LaneInfo], frozen=True):
-    """Create a lane; one that exists stays as it is."""
+class CreateLane(Order[LaneInfo], frozen=True):
+    """Create a lane. It outlasts restarts and reloads. A lane that exists is returned unchanged."""
+
+    lane: Annotated[NameText, doc("Name of the lane.")] = msgspec.field(name="id")
+    limit: Annotated[LaneCount, doc("Runs that may execute in it at once.")]
+    rate: Annotated[RateText | None, doc("Maximum start rate, such as `10/s`.")] = None
+    burst: Annotated[LaneCount, doc("Starts allowed at once after an idle period.")] = 1
+
+    http: ClassVar = Http("create_lane", "POST /lanes", every_tenant="lanes", body="LaneBody")
+
+
+class LaneChangeBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Values of a lane; those left out stay as they are."""
+
+    limit: Annotated[LaneCount | UnsetType, doc("Runs that may execute in it at once.")] = UNSET
+    rate: Annotated[
+        RateText | UnsetType | None,
+        doc("Maximum start rate, such as `10/s`; null for no limit."),
+    ] = UNSET
+    burst: Annotated[LaneCount | UnsetType, doc("Starts allowed at once after an idle period.")] = UNSET
+
+
+class SetLane(Order[LaneInfo], frozen=True):
+    """Set values of a lane. They outlast restarts and reloads, whatever is declared. Setting a value back to the
+    declared one removes the override. A lowered limit stops no run."""
 
     lane: str
-    spec: LaneSpec
-    actor: str = ""
+    body: LaneChangeBody
 
-
-class SetLane(ChangeRequest[LaneInfo], frozen=True):
-    """Set values of a lane, whatever is declared."""
-
-    lane: str
-    change: LaneChange
-    actor: str = ""
+    http: ClassVar = Http("set_lane", "PATCH /lanes/{lane}", every_tenant="lanes", body=LaneChangeBody)
 
 
 class ActOnLane(Order[LaneInfo], frozen=True):

@@ -4,10 +4,11 @@ from typing import ClassVar
 
 from interlock.model.access import Permission
 from interlock.model.letter import Dropped, LetterFilter
-from interlock.wire.request import ActOnRun, ChangeRequest
+from interlock.wire.request import ChangeRequest
+from interlock.wire.run_request import RetryRun
 
 
-class Replay(ActOnRun, frozen=True):
+class Replay(RetryRun, frozen=True):
     """Retry a run, with other arguments if any are given: they replace those of the same name."""
 
     arguments: bytes = b""  # a JSON object; the core gets the whole payload here, checked

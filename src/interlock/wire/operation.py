@@ -5,7 +5,7 @@ otherwise parameters of the query. The docstring is the text: the summary, one s
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -37,7 +37,6 @@ class Http(NamedTuple):
     actions: Mapping[Any, str] = {}  # the text of each value of the field `action`
     body: Any = ""  # name of the type of the JSON body that has its fields; or the type of one that is no part of it
     body_required: bool = True
-    query: tuple[str, ...] = ()  # fields that are parameters of the query although there is a body
     key: Key | None = None
     status: int = 200
     media_type: str = "application/json"
@@ -55,10 +54,6 @@ class Question(Request[A_co], Generic[A_co], frozen=True, kw_only=True):
         def only_tenant(self) -> str | None: ...
     else:
         only_tenant: str | None = None  # the only tenant that the answer may name
-
-    def by(self, **caller: str | None) -> Self:
-        """Return the request with values of its caller."""
-        return msgspec.structs.replace(self, **caller)
 
 
 class Order(ChangeRequest[A_co], Generic[A_co], frozen=True, kw_only=True):
@@ -78,10 +73,6 @@ class Order(ChangeRequest[A_co], Generic[A_co], frozen=True, kw_only=True):
         actor: str = ""  # the caller behind the client; empty for the client itself
         only_tenant: str | None = None  # the one tenant for which the caller acts; None for every tenant
         parent: str = ""  # claim of the attempt whose code asks for it
-
-    def by(self, **caller: str | None) -> Self:
-        """Return the request with values of its caller."""
-        return msgspec.structs.replace(self, **caller)
 
 
 class GatewayRequest(

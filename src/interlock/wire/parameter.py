@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union
 
 from msgspec import Meta
 
+from interlock.error import BadValue
 from interlock.fields.field_types import NAME as NAME_FORM
 from interlock.model.job import JOB_ID, NAME
+from interlock.model.schedule import schedule
 from interlock.model.session import LONGEST_SESSION
-from interlock.wire.new_run import LATEST
 
 K = TypeVar("K")
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     OneOf = Union[K, str]  # noqa: UP007 - an alias with a variable
     SomeOf = Union[K, str, Iterable[K | str]]  # noqa: UP007 - likewise
 else:
-    Moment = Annotated[datetime, Meta(tz=True)] | Annotated[float, Meta(ge=0, lt=LATEST)]
+    Moment = Annotated[datetime, Meta(tz=True)] | Annotated[float, Meta(ge=0, lt=schedule.LATEST_TIME)]
     """a time in RFC 3339, or seconds since 1970"""
     PageSize = Annotated[int, Meta(description="Most items to return.", ge=1, le=1000)]
 
@@ -58,3 +59,10 @@ def text(description: str, pattern: str) -> Meta:
 
 def cursor_form(pattern: str) -> Meta:
     return text("`next` of the page before; leave it out for the first page.", f"^{pattern}$")
+
+
+def instant(value: Instant, field: str) -> float:
+    """Return seconds since 1970. A `datetime` must have a zone, because a naive one often means local time."""
+    if isinstance(value, datetime) and value.tzinfo is None:
+        raise BadValue(field, value, "a time with a time zone")
+    return schedule.instant(value, field)

@@ -3,7 +3,7 @@
 The class is the whole declaration. Links, gateway and clients read it; `engine/requests.py` carries requests out.
 """
 
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import msgspec
 
@@ -48,6 +48,11 @@ class Request(Message, Generic[A_co], frozen=True):
         """Whether it may be sent again if it was not answered."""
         return not self.once
 
+    def by(self, **caller: str | None) -> Self:
+        """Return the request with the values of its caller that it has fields for."""
+        given = {name: value for name, value in caller.items() if name in self.__struct_fields__}
+        return msgspec.structs.replace(self, **given)
+
 
 class Probe(Request[A_co], Generic[A_co], frozen=True):
     """A question that is useful only if it is answered at once."""
@@ -76,14 +81,6 @@ class ValueAnswer(Answer, frozen=True):
 class Accepted(Answer, frozen=True):
     run_ids: list[str]
     run: Run | None = None  # the run as it was created, if the submit asked to see it and created it
-
-
-class StateReport(Answer, frozen=True):
-    """The state of a run after an action; after a retry, of the new run. A worker's run keeps its state until it has
-    stopped."""
-
-    run_id: str
-    state: State
 
 
 class Detail(msgspec.Struct, array_like=True, frozen=True):
@@ -154,24 +151,6 @@ class Submit(ChangeRequest[Accepted], frozen=True):
     @property
     def repeatable(self) -> bool:
         return all(run.is_repeatable for run in self.runs)
-
-
-class ActOnRun(ChangeRequest[StateReport], frozen=True):
-    action: RunAction
-    run_id: str
-    reason: str = ""
-    actor: str = ""
-    key: str = ""  # makes a retry safe to repeat; the other actions are so by themselves
-    parent: str = ""  # claim of the attempt whose code asks for it
-    cascade: bool = False  # whether to cancel the runs that it has made, too
-    compensate: bool = False  # whether a workflow that is cancelled undoes its steps
-    from_step: str = ""  # step with which a workflow that is retried begins
-
-    permission: ClassVar = Permission.CANCEL
-
-    @property
-    def repeatable(self) -> bool:
-        return self.action is not RunAction.RETRY or bool(self.key)
 
 
 class StartBulk(ChangeRequest[BulkRequest], frozen=True):

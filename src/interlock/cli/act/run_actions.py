@@ -137,7 +137,7 @@ def _act(client: Client, action: RunAction, named: list[str], reason: str, json:
             return {"id": client.retry(run_id, reason, more["from_step"] or None).id, "retry_of": run_id}
         if action is RunAction.RELEASE and client.get(run_id).state is State.OUTPUT_QUARANTINED:
             return {"id": run_id, "state": _release_output(client, run_id, reason)}
-        return {"id": run_id, "state": client.act_on_run(action, run_id, reason, **more)}
+        return {"id": run_id, "state": getattr(client, action)(run_id, reason, **more)}
 
     done = each(named, act, UnknownRun, UnknownJob, RunNotEnded)
     report_each(done, json, "runs", lambda one: "\t".join(one.values()))

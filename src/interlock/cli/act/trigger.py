@@ -9,10 +9,11 @@ from interlock.cli.shared.payloads import parameters_explained, read_one
 from interlock.cli.shared.run_options import takes_run_options
 from interlock.cli.shared.server import JobArgument, client_of
 from interlock.fields.duration import seconds
+from interlock.wire.new_run import TRIGGER
 
 
 @takes(*FINDING)
-@partial(takes_run_options, trigger=True)
+@partial(takes_run_options, names=TRIGGER)
 def command(
     *,
     flags: Flags,

@@ -1,8 +1,7 @@
 """The options of a run as flags, alike in `interlock submit` and `interlock trigger`."""
 
-from collections.abc import Callable
-from functools import partial
-from typing import Annotated, Any, NamedTuple
+from collections.abc import Callable, Collection
+from typing import Annotated, Any
 
 from interlock.cli.shared.options import option, widened
 from interlock.cli.shared.server import looks_like_duration, moment
@@ -10,20 +9,12 @@ from interlock.error import BadValue, Repeated
 from interlock.fields.duration import seconds
 from interlock.fields.field_types import FieldPath
 from interlock.model.session import SOME_OPTIONS
+from interlock.wire.new_run import OPTIONS
 
 
-class RunFlag(NamedTuple):
-    option: Any
-    read: Callable[[Any], Any] = lambda given: given  # converts typed text to the client's option
-    only_submit: bool = False
-    kind: Any = str | None
-
-
-def _deadline(text: str) -> Any:
+def _deadline(text: str, flag: str) -> Any:
     """Return seconds for a duration, or a time."""
-    if looks_like_duration(text):
-        return seconds(text, "--deadline")
-    return moment(text, "--deadline", or_duration=True)
+    return seconds(text, flag) if looks_like_duration(text) else moment(text, flag, or_duration=True)
 
 
 def pairs(given: list[str], flag: str = "--label") -> dict[str, str]:
@@ -37,48 +28,42 @@ def pairs(given: list[str], flag: str = "--label") -> dict[str, str]:
     return found
 
 
-def _session_options(given: list[str]) -> dict[str, Any]:
-    flag = FieldPath("--session-option")
+def _session_options(given: list[str], flag: str) -> dict[str, Any]:
     return {
-        name: SOME_OPTIONS.known(name, flag).kind.read(text, FieldPath(f"{flag} {name}"))
-        for name, text in pairs(given, flag.name).items()
+        name: SOME_OPTIONS.known(name, FieldPath(flag)).kind.read(text, FieldPath(f"{flag} {name}"))
+        for name, text in pairs(given, flag).items()
     }
 
 
-RUN_FLAGS = {
-    "idempotency_key": RunFlag(option("TEXT", "Idempotency key: a repeated submit finds the same run.", "--key")),
-    "unique": RunFlag(option("while_live", "Free the key when its run ends; by default it is kept for 30 days.")),
-    "delay": RunFlag(option("DURATION", "Run it after this time."), partial(seconds, field="--delay"), True),
-    "at": RunFlag(option("TIME", "Run it at this time."), partial(moment, field="--at"), True),
-    "deadline": RunFlag(option("DURATION|TIME", "Time by which it must have ended."), _deadline),
-    "lane": RunFlag(option("TEXT", "Lane; by default the job's own.")),
-    "priority": RunFlag(option("TEXT", "Place in the lane: critical, interactive or batch; by default the job's own.")),
-    "session": RunFlag(option("TEXT", "Session of the run.")),
-    "session_options": RunFlag(
-        option(
-            "NAME=VALUE",
-            f"Option of the session: {', '.join(SOME_OPTIONS.fields)}; may be repeated.",
-            "--session-option",
-        ),
-        _session_options,
-        kind=list[str] | None,
-    ),
-    "stamp": RunFlag(
-        option("TIME", "Time at which its message was sent; default now."), partial(moment, field="--stamp")
-    ),
-    "tenant": RunFlag(option("TEXT", "Tenant of the run.")),
-    "labels": RunFlag(
-        option("NAME=TEXT", "Label of the run; may be repeated.", "--label"), pairs, kind=list[str] | None
-    ),
+READERS: dict[str, Callable[[Any, str], Any]] = {
+    "TIME": moment,
+    "DURATION": seconds,
+    "DURATION|TIME": _deadline,
+    "NAME=TEXT": pairs,
+    "NAME=VALUE": _session_options,
 }
-"""option of a submit → flag"""
+"""metavar → how the typed text is read; any other text is taken as it is"""
+NAMES = {"idempotency_key": "--key", "labels": "--label", "session_options": "--session-option"}
 
 
-def takes_run_options(function: Callable[..., None], trigger: bool = False) -> Callable[..., None]:
-    """Give a command the flags of a run; its argument `options` receives the given ones, converted."""
-    flags = {name: flag for name, flag in RUN_FLAGS.items() if not (trigger and flag.only_submit)}
+def takes_run_options(function: Callable[..., None], names: Collection[str] = OPTIONS) -> Callable[..., None]:
+    """Give a command the flags of these options; its argument `options` receives the given ones, as a client takes
+    them."""
+
+    def annotation(name: str) -> Any:
+        form, meaning = OPTIONS[name]
+        meaning = meaning.replace("`", "")
+        if "=" not in form.metavar:
+            return Annotated[str | None, option(form.metavar, meaning, _flag(name))]
+        return Annotated[list[str] | None, option(form.metavar, f"{meaning[:-1]}; may be repeated.", _flag(name))]
 
     def read(typed: dict[str, Any]) -> dict[str, Any]:
-        return {name: flags[name].read(value) for name, value in typed.items() if value not in (None, [])}
+        given = {name: text for name, text in typed.items() if text not in (None, [])}
+        readers = {name: READERS.get(OPTIONS[name].form.metavar) for name in given}
+        return {name: read(given[name], _flag(name)) if read else given[name] for name, read in readers.items()}
 
-    return widened(function, "options", {name: Annotated[flag.kind, flag.option] for name, flag in flags.items()}, read)
+    return widened(function, "options", {name: annotation(name) for name in names}, read)
+
+
+def _flag(name: str) -> str:
+    return NAMES.get(name, f"--{name}")

@@ -31,9 +31,6 @@ class GatewayOperations(SchedulerOperations):
     drop_dead_letter = sends(records.DropLetter, lambda dropped: None)
     approvals = lists(records.ReadApprovals, lambda page: page.approvals)
     approval = sends(records.ReadApproval)
-    approve = sends(records.ApproveRun, lambda acted: acted.state)
-    reject = sends(records.RejectRun, lambda acted: acted.state)
-    release_output = sends(records.ReleaseQuarantine, lambda acted: acted.state)
 
     services = sends(ReadServices, lambda found: found.services)
     service = sends(ReadService)

@@ -16,13 +16,7 @@ from interlock.fields import payload as payloads
 from interlock.fields.duration import Duration, seconds
 from interlock.interface import job_operations as j
 from interlock.interface import record_operations as records
-from interlock.interface import server_operations as server
-from interlock.interface.bodies import (
-    Defined,
-    JobsBody,
-    LaneChangeBody,
-    TriggerBody,
-)
+from interlock.interface.bodies import Defined, JobsBody
 from interlock.interface.job_document import JobFields, document_of
 from interlock.interface.run_builder import check_options, new_run
 from interlock.model.audit import AuditEntry, AuditKind, AuditReport, Chain
@@ -30,6 +24,7 @@ from interlock.model.job_info import Backfilled, JobInfo, Timetable
 from interlock.model.lane import LaneInfo, LaneOptions
 from interlock.model.letter import LetterCode
 from interlock.model.schedule.schedule import Schedule
+from interlock.wire.lane_request import LaneChangeBody, SetLane
 from interlock.wire.new_run import TriggerOptions
 from interlock.wire.operation import Declared
 from interlock.wire.parameter import Instant
@@ -92,7 +87,8 @@ class JobOperations(RunAccess, Awaits, GatewayOperations):
         check_options(options, TriggerOptions)
         now = self._policy.now()
         new = new_run(job_id, payload, now=now, **options)
-        body = TriggerBody(**run_fields(new, now, options.get("tenant")))
+        body = run_fields(new, now, options.get("tenant") is not None)
+        del body["job"]  # it is in the path
         request = request_of(j.TriggerJob(job_id), body, [new])
         return self.handle((await self._exchange.fetch(request, Submitted)).id)
 
@@ -129,10 +125,6 @@ class JobOperations(RunAccess, Awaits, GatewayOperations):
         request = request_of(j.PutManyJobs(), JobsBody(jobs=cast(Any, jobs)))
         return (await self._exchange.fetch(request, Defined)).ids
 
-    async def create_lane(self, name: str, limit: int, *, rate: str | None = None, burst: int = 1) -> LaneInfo:
-        """Create a lane that outlasts restarts and reloads; one that exists is returned unchanged."""
-        return await self._send(server.AddLane(name, limit, rate=rate, burst=burst))
-
     async def set_lane(self, name: str, **values: Unpack[LaneOptions]) -> LaneInfo:
         """Set values of a lane, whatever is declared; a rate of None removes it. Setting a value back to the
         declared one removes the override."""
@@ -140,7 +132,7 @@ class JobOperations(RunAccess, Awaits, GatewayOperations):
         body = filled(LaneChangeBody, **values)
         if "rate" in values and values["rate"] is None:
             body = msgspec.structs.replace(body, rate=None)
-        return await self._exchange.fetch(request_of(server.ChangeLane(name), body), LaneInfo)
+        return await self._send(SetLane(0, name, body))
 
     async def dead_letter_counts(self, **asked: Unpack[LetterOptions]) -> dict[str, int]:
         """Return the number of dead letters that match the filter, by reason code."""

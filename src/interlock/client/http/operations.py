@@ -18,12 +18,8 @@ from interlock.error import BadValue, ConnectionLost, NotRunning, WaitTimeout, r
 from interlock.fields.duration import Duration
 from interlock.interface import run_operations as r
 from interlock.interface import server_operations as server
-from interlock.interface.bodies import (
-    BatchBody,
-    NewRunBody,
-    Readiness,
-)
-from interlock.interface.run_builder import check_options, check_size
+from interlock.interface.bodies import Readiness
+from interlock.interface.run_builder import check_size
 from interlock.interface.run_view import (
     BulkInfo,
     Chunk,
@@ -36,12 +32,11 @@ from interlock.interface.run_view import (
     ServiceLine,
 )
 from interlock.interface.step_view import StepGraph
-from interlock.model.bulk import RunAction
 from interlock.model.explanation import Explanation
 from interlock.model.run import RunStats
-from interlock.model.state import TERMINAL, State
+from interlock.model.state import TERMINAL
 from interlock.wire.new_run import RunOptions
-from interlock.wire.request import NewRun
+from interlock.wire.run_request import RetryRun
 
 T = TypeVar("T")
 
@@ -66,12 +61,11 @@ class Operations(JobOperations):
         self, job: str | Call[Any], payload: Mapping[str, Any] | None = None, **options: Unpack[RunOptions]
     ) -> RunHandle[Any]:
         """Submit one run; it is durable when this returns. The options are those of `App.submit`."""
-        check_options(options, RunOptions)
         now = self._policy.now()
         call = call_of(job, payload, options, now)
         new = run_of(0, call, now)
         tenant = (call.options if isinstance(call, Call) else options).get("tenant")
-        request = request_of(r.SubmitRun(), _run_body(new, now, tenant), [new])
+        request = request_of(r.SubmitRun(), run_fields(new, now, tenant is not None), [new])
         return RunHandle((await self._exchange.fetch(request, Submitted)).id, self, result_type_of(call))
 
     @overload
@@ -85,8 +79,8 @@ class Operations(JobOperations):
         new = [run_of(place, one, now) for place, one in enumerate(given)]
         check_size(new)
         # A run of no particular tenant gets the one that the token belongs to.
-        bodies = [_run_body(one, now, None if one.tenant == "default" else one.tenant) for one in new]
-        request = request_of(r.SubmitRuns(), BatchBody(runs=bodies), new)
+        bodies = [run_fields(one, now, one.tenant != "default") for one in new]
+        request = request_of(r.SubmitRuns(), {"runs": bodies}, new)
         submitted = await self._exchange.fetch(request, r.SubmitRuns.answer)
         return [RunHandle(run_id, self, result_type_of(one)) for run_id, one in zip(submitted.ids, given, strict=True)]
 
@@ -168,35 +162,10 @@ class Operations(JobOperations):
                 if not left:
                     return
 
-    async def act_on_run(
-        self, action: RunAction | str, run_id: str, reason: str = "", cascade: bool = False, compensate: bool = False
-    ) -> State:
-        """Cancel, hold, release or retry a run, and return its state; after a retry, that of the new run. With
-        `cascade`, also cancel the runs that it has made; with `compensate`, let a workflow undo its steps."""
-        action = RunAction(action)
-        if action is RunAction.CANCEL:
-            return (await self._send(r.CancelRun(run_id, reason, cascade, compensate))).state
-        if action is RunAction.RETRY:
-            return (await self._send(r.RetryRun(run_id, reason))).state
-        return (await self._send(r.ActOnWaitingRun(run_id, action, reason))).state
-
-    async def cancel(self, run_id: str, reason: str = "", *, cascade: bool = False, compensate: bool = False) -> State:
-        """Ask a run to stop, and return its state. A run that executes ends later. With `cascade`, also stop the runs
-        that it has made, directly or not; with `compensate`, a workflow undoes its steps."""
-        return await self.act_on_run(RunAction.CANCEL, run_id, reason, cascade, compensate)
-
-    async def hold(self, run_id: str, reason: str = "") -> State:
-        """Keep a waiting run from starting until it is released."""
-        return await self.act_on_run(RunAction.HOLD, run_id, reason)
-
-    async def release(self, run_id: str, reason: str = "") -> State:
-        """Let a held run start."""
-        return await self.act_on_run(RunAction.RELEASE, run_id, reason)
-
     async def retry(self, run_id: str, reason: str = "", from_step: str | None = None) -> RunHandle[Any]:
         """Run an ended run again; return a handle on the new run. `RunNotEnded` if it has not ended. A workflow begins
         with `from_step`, and takes over the steps before it with their results."""
-        return self.handle((await self._send(r.RetryRun(run_id, reason, from_step))).id)
+        return self.handle((await self._send(RetryRun(0, run_id, reason, from_step))).id)
 
     # ── many runs ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -282,8 +251,3 @@ class Operations(JobOperations):
         if not answer.headers.get("content-type", "").startswith("text/plain"):
             raise self._exchange.not_ours(request, answer.status, "something instead of metrics")
         return answer.body.decode(errors="replace")
-
-
-def _run_body(new: NewRun, now: float, tenant: str | None) -> NewRunBody:
-    fields = run_fields(new, now, tenant)
-    return NewRunBody(job=new.job_id, delay=new.delay, at=new.at, occurrence=new.occurrence, **fields)

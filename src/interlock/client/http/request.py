@@ -12,12 +12,12 @@ import msgspec
 from interlock.client.http.exchange import HttpRequest
 from interlock.error import BadValue, UnknownChild, shown
 from interlock.interface.operation import PATH_PARAMETERS, Operation, operation_of
-from interlock.interface.run_builder import instant
 from interlock.model.run import CALL_KEY
 from interlock.model.session import check_key
 from interlock.wire.claim import HEADER, present_claim
-from interlock.wire.new_run import PLAIN, check_text
-from interlock.wire.operation import Declared, GatewayRequest
+from interlock.wire.new_run import OPTIONS, check_text
+from interlock.wire.operation import Declared
+from interlock.wire.parameter import instant
 from interlock.wire.request import NewRun
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -33,20 +33,14 @@ class Submitted(msgspec.Struct):
     id: str
 
 
-def request_of(
-    request: Declared[Any], body: msgspec.Struct | bytes | None = None, runs: Sequence[NewRun] = ()
-) -> HttpRequest:
+def request_of(request: Declared[Any], body: object = None, runs: Sequence[NewRun] = ()) -> HttpRequest:
     """Return a request as HTTP sends it; `runs` are those that it submits."""
     operation = operation_of(type(request), getattr(request, "action", None))
     target = operation.path
     for name in operation.parameters:
         target = target.replace(f"{{{name}}}", _quoted(name, getattr(request, name)))
     fields = checked_fields(request, operation)
-    if operation.http.body and isinstance(operation.http.body, str):
-        query = {name: fields.pop(name) for name in operation.http.query if name in fields}
-        body = msgspec.json.encode(fields)
-    else:
-        query = fields
+    query, body = ({}, fields) if operation.in_body else (fields, getattr(request, "body", body))
     key = _key_of(runs) if runs else os.urandom(16).hex() if operation.http.key else None
     headers = {} if key is None else {"Idempotency-Key": key}
     if operation.method != "GET" and (claim := present_claim()):
@@ -55,7 +49,7 @@ def request_of(
     return HttpRequest(
         operation.method,
         with_query(target, query),
-        msgspec.json.encode(body) if isinstance(body, msgspec.Struct) else body,
+        body if body is None or isinstance(body, bytes) else msgspec.json.encode(body),
         headers,
         within=operation.limit + SPARE if slow else None,
         alone=slow and operation.once,
@@ -67,17 +61,12 @@ def checked_fields(request: Declared[Any], operation: Operation[Any]) -> dict[st
     """Return the fields of a request besides those of the path, without those that are left out, as JSON has them.
     They are checked as the server checks them."""
     given = {name: value for name in operation.fields if (value := getattr(request, name)) is not None}
-    if not given:
-        return {}
-    if not isinstance(request, GatewayRequest):
-        return msgspec.to_builtins(filled(operation.query, **given))  # type: ignore[no-any-return] # a mapping
-    path = {name: getattr(request, name) for name in operation.parameters}
-    fields = msgspec.to_builtins(filled(type(request), **path, **given, action=operation.action))
-    return {name: fields[name] for name in operation.encoded if name in fields}
+    kind = operation.body if operation.in_body else operation.query
+    return msgspec.to_builtins(filled(kind, **given)) if given else {}
 
 
 def _quoted(name: str, value: str) -> str:
-    check_text(name, value)
+    check_text(value, name)
     if name == "session":
         check_key(name, value)
     elif value in ("", ".", "..") or "/" in value:
@@ -119,7 +108,7 @@ def filled(kind: type[S], /, **fields: Any) -> S:
         elif name in lists:
             given[name] = [value] if isinstance(value, str) else list(value)
         elif isinstance(value, str):
-            check_text(name, value)
+            check_text(value, name)
     try:
         return msgspec.convert({names[name]: value for name, value in given.items()}, kind)
     except msgspec.ValidationError as error:
@@ -128,16 +117,16 @@ def filled(kind: type[S], /, **fields: Any) -> S:
         raise BadValue(field, given.get(field), f"valid: {what[:1].lower()}{what[1:].replace('`', '')}") from error
 
 
-def run_fields(new: NewRun, now: float, tenant: str | None) -> dict[str, Any]:
-    """Return what a submit and a trigger say alike. The deadline is a duration: clocks may differ."""
-    start = new.at or new.occurrence or now + (new.delay or 0.0)
-    return {
-        "payload": msgspec.Raw(new.payload) if new.payload else None,
-        **{name: getattr(new, name) for name in PLAIN},
-        "tenant": tenant,
-        "stamp": new.stamp,
-        "deadline": None if new.deadline_at is None else round(max(0.0, new.deadline_at - start), 6),
-    }
+def run_fields(new: NewRun, now: float, has_tenant: bool) -> dict[str, Any]:
+    """Return a run as a body has it. The deadline is a duration: clocks may differ."""
+    fields = {name: value for name in OPTIONS if (value := getattr(new, name)) is not None}
+    if not has_tenant:
+        del fields["tenant"]
+    if new.deadline is not None:
+        start = new.at or new.occurrence or now + (new.delay or 0.0)
+        fields["deadline"] = round(max(0.0, new.deadline - start), 6)
+    payload = {"payload": msgspec.Raw(new.payload)} if new.payload else {}
+    return payload | fields | {"job": new.job_id}
 
 
 def _key_of(runs: Sequence[NewRun]) -> str | None:

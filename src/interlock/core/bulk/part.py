@@ -2,13 +2,14 @@
 
 from interlock.core.bulk import requests, rerun
 from interlock.core.bulk.table import Bulks
-from interlock.core.entry import actions
-from interlock.core.facts import Snapshot
+from interlock.core.facts import Snapshot, needs_run
 from interlock.core.part import Part
 from interlock.core.state import SchedulerState
 from interlock.model.bulk import BulkRequest, RunAction
 from interlock.model.run import Now
-from interlock.wire.request import ActOnRun, StartBulk
+from interlock.wire.letter_request import Replay
+from interlock.wire.request import StartBulk
+from interlock.wire.run_request import CancelRun, RetryRun
 
 
 def _load(state: SchedulerState, snapshot: Snapshot, now: Now) -> None:
@@ -24,8 +25,18 @@ def _load(state: SchedulerState, snapshot: Snapshot, now: Now) -> None:
 BULK = Part(
     name="bulk",
     slices=(Bulks,),
-    handlers={ActOnRun: requests.act, StartBulk: requests.start},
-    needs={ActOnRun: actions.needs_run, StartBulk: rerun.needs_page},
+    handlers={
+        CancelRun: requests.cancel,
+        RetryRun: rerun.retry_one,
+        Replay: rerun.retry_one,
+        StartBulk: requests.start,
+    },
+    needs={
+        CancelRun: needs_run,
+        RetryRun: rerun.needs_run_again,
+        Replay: rerun.needs_run_again,
+        StartBulk: rerun.needs_page,
+    },
     asks=(rerun.needs_next_page,),
     records=(BulkRequest,),
     loads=(_load,),

@@ -13,17 +13,18 @@ from msgspec.structs import replace
 from interlock.core.attempts.settle import cancel_run
 from interlock.core.bulk import rerun
 from interlock.core.bulk.table import Bulks
-from interlock.core.entry import actions
 from interlock.core.entry.actions import ACTIONS
 from interlock.core.entry.lineage import asker, maker
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
+from interlock.core.workflows import machine as workflows
 from interlock.error import BadUse, Draining, IdempotencyConflict, NotHere, Overloaded, rebuild
 from interlock.model.bulk import BulkRequest, RunAction
 from interlock.model.explanation import Reason, ReasonKind
 from interlock.model.run import Now, Run, RunFilter
 from interlock.model.state import TERMINAL
-from interlock.wire.request import ActOnRun, StartBulk, ValueAnswer
+from interlock.wire.request import StartBulk, ValueAnswer
+from interlock.wire.run_request import CancelRun
 
 LOOKS = 20_000  # runs that one pass looks at
 MOST_AT_ONCE = 32  # requests under way at once, each with a list of all live runs
@@ -39,17 +40,23 @@ def start(p: Pass, origin: str, command: StartBulk) -> None:
     p.answers.append((origin, ValueAnswer(command.request, bulk)))
 
 
-def act(p: Pass, origin: str, command: ActOnRun) -> None:
-    """Act on one run. A cancel that cascades is also a request for all runs that it has made."""
-    run = p.find(command.run_id) if command.cascade else None
-    if run is not None and command.action is RunAction.CANCEL:
+def cancel(p: Pass, origin: str, command: CancelRun) -> None:
+    """Cancel a run. A cancel that cascades is also a request for all runs that it has made."""
+    run, actor = p.asked(command), command.actor or origin
+    if command.compensate and run.ended_at is None and p.state.job_of(run).workflow is None:
+        raise BadUse("compensate", f"run {run.id!r} is not a workflow, and has nothing to undo; leave it out")
+    if command.cascade:
         below = RunFilter(under=run.id, tenant=run.tenant)
-        given = f"{p.rng.getrandbits(96):024x}", command.action, below, command.reason
-        found = _begin(p, StartBulk(0, *given), command.actor or origin)
+        given = f"{p.rng.getrandbits(96):024x}", command.does, below, command.reason
+        found = _begin(p, StartBulk(0, *given), actor)
         # The request covers the runs that were stored before it.
         for child in [child for child in p.created.values() if child.is_under(run.id)]:
             cancel_with_children(p, child, found.reason, found.actor)
-    actions.act(p, origin, command)
+    if run.ended_at is None and command.compensate:
+        workflows.cancel(p, run, command.why, actor, compensate=True)
+    elif run.ended_at is None:
+        cancel_run(p, run, command.why, actor)
+    p.answer(origin, command.request, run)
 
 
 def _begin(p: Pass, command: StartBulk, actor: str) -> BulkRequest:

@@ -27,7 +27,8 @@ from interlock.model.labels import BYPASSED
 from interlock.model.letter import DeadLetter
 from interlock.model.run import CALL_KEY, RETRY, UNSUCCESSFUL, Run, RunFilter
 from interlock.wire.letter_request import Replay
-from interlock.wire.request import ActOnRun, NewRun, StartBulk, StateReport
+from interlock.wire.request import NewRun, StartBulk
+from interlock.wire.run_request import RetryRun
 
 PAGE = 64  # runs that one pass retries, each with a payload of up to 1 MiB
 
@@ -51,7 +52,16 @@ def _need(state: SchedulerState, needs: Needs, bulk_id: str, wanted: RunFilter, 
     needs.pages[bulk_id] = (ended, before, min(PAGE, state.limits.bulk_runs))
 
 
-def retry_one(p: Pass, origin: str, command: ActOnRun, run: Run) -> None:
+def needs_run_again(state: SchedulerState, command: RetryRun, needs: Needs) -> None:
+    needs.runs[command.run_id] = None
+    if command.from_step:
+        needs.steps[command.run_id] = None
+    if (key := key_of(command)) is not None:
+        needs.retries[command.run_id, key] = None
+
+
+def retry_one(p: Pass, origin: str, command: RetryRun) -> None:
+    run = p.asked(command)
     if run.ended_at is None:
         raise RunNotEnded(run.id, run.state)
     made_by = lineage.maker(p, command.parent, [run.tenant])
@@ -66,7 +76,7 @@ def retry_one(p: Pass, origin: str, command: ActOnRun, run: Run) -> None:
         new = _new_run(p, run, key, changed)
         check_room(p, new, {})
         check_tenants(p, [(run.tenant, lane)])
-        reason, actor = command.reason or command.action.done, lineage.asker(command.actor or OWNER.name, made_by)
+        reason, actor = command.why, lineage.asker(command.actor or OWNER.name, made_by)
         again = _run_again(p, run, new, reason, actor, bool(changed), () if made_by is None else made_by.submitters)
         if command.from_step:
             take_over(p, again, run, command.from_step, taken)
@@ -74,10 +84,10 @@ def retry_one(p: Pass, origin: str, command: ActOnRun, run: Run) -> None:
         again = found
     else:
         raise RunPruned(known[0])
-    p.answers.append((origin, StateReport(command.request, again.id, again.state)))
+    p.answer(origin, command.request, again)
 
 
-def key_of(command: ActOnRun) -> str | None:
+def key_of(command: RetryRun) -> str | None:
     """Return the idempotency key of the new run; None for a request without a key."""
     if not command.key:
         return None

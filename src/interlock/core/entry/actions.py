@@ -6,16 +6,12 @@ Stopping ends a waiting run at once, and asks the worker of an executing one.
 from collections.abc import Callable, Iterator
 
 from interlock.core.attempts import settle
-from interlock.core.bulk import rerun
-from interlock.core.facts import Needs
 from interlock.core.guards import constraints
 from interlock.core.guards.actions import violate
 from interlock.core.part import for_special_runs
 from interlock.core.sessions.session import Sessions
 from interlock.core.state import ATTEMPT_RUNTIME, SchedulerState
 from interlock.core.transition import Pass
-from interlock.core.workflows import machine as workflows
-from interlock.error import BadUse
 from interlock.fields.duration import checked, span
 from interlock.model.bulk import RunAction
 from interlock.model.explanation import Reason, ReasonKind
@@ -24,34 +20,14 @@ from interlock.model.failure import Outcome
 from interlock.model.guard import ALLOWED
 from interlock.model.run import Now, Run
 from interlock.model.state import HOLDS_SLOT, ON_WORKER, State
-from interlock.wire.request import ActOnRun, StateReport
+from interlock.wire.run_request import HoldRun, ReleaseRun
 
 
-def needs_run(state: SchedulerState, command: ActOnRun, needs: Needs) -> None:
-    is_retry = command.action is RunAction.RETRY
-    if is_retry or command.run_id not in state.runs:
-        needs.runs[command.run_id] = None
-    if is_retry and command.from_step:
-        needs.steps[command.run_id] = None
-    if is_retry and (key := rerun.key_of(command)) is not None:
-        needs.retries[command.run_id, key] = None
-
-
-def act(p: Pass, origin: str, command: ActOnRun) -> None:
-    run = p.named(command.run_id)
-    if command.from_step and command.action is not RunAction.RETRY:
-        raise BadUse("from", "belongs to a retry; leave it out")
-    if command.action is RunAction.RETRY:
-        rerun.retry_one(p, origin, command, run)
-        return
-    if command.compensate and run.ended_at is None and p.state.job_of(run).workflow is None:
-        raise BadUse("compensate", f"run {run.id!r} is not a workflow, and has nothing to undo; leave it out")
-    reason, actor = command.reason or command.action.done, command.actor or origin
-    if run.ended_at is None and command.compensate:
-        workflows.cancel(p, run, reason, actor, compensate=True)
-    elif run.ended_at is None:
-        ACTIONS[command.action](p, run, reason, actor)
-    p.answers.append((origin, StateReport(command.request, run.id, run.state)))
+def act(p: Pass, origin: str, command: HoldRun | ReleaseRun) -> None:
+    run = p.asked(command)
+    if run.ended_at is None:
+        ACTIONS[command.does](p, run, command.why, command.actor or origin)
+    p.answer(origin, command.request, run)
 
 
 def hold(p: Pass, run: Run, reason: str, actor: str) -> bool:

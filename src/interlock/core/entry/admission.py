@@ -151,7 +151,7 @@ def create_run(
             p.keys[new.tenant, new.idempotency_key] = (run_id, digest)
         p.batch.keys.taken.append((new.tenant, new.idempotency_key, run_id, digest, now))
     due = new.at if new.at is not None else new.occurrence if new.occurrence is not None else now + (new.delay or 0.0)
-    deadline = new.deadline_at
+    deadline = new.deadline
     if deadline is None and job.deadline is not None:
         deadline = max(due, now) + job.deadline
     lane, reason = lane_of(p, new.lane or job.lane or MAIN)

@@ -49,7 +49,7 @@ def create_caused_run(
     if lineage.is_closed(p.state, run):
         raise ActionFailed(f"job {job_id!r} is not started: the run is cancelled together with the runs that it makes")
     deadline = None if timeout is None else p.now + timeout
-    new = NewRun(job_id, data, run.tenant, deadline_at=deadline, origin=TRIGGER)
+    new = NewRun(job_id, data, run.tenant, deadline=deadline, origin=TRIGGER)
     caused = create_run(p, new, None, name_of_run(run.id), why)
     p.set_facet(caused, caused_by=CausedBy(run.id, depth, check))
     lineage.place(p, caused, run)

@@ -16,7 +16,8 @@ from interlock.core.lanes.lane import Lane
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
 from interlock.error import BadValue, UnknownLane
-from interlock.fields.field_types import NAME_RULE, did_you_mean
+from interlock.fields.field import copy_fields
+from interlock.fields.field_types import NAME_RULE, FieldPath, Rate, did_you_mean
 from interlock.model.job import NAME
 from interlock.model.lane import STATUS_AFTER, LaneChange, LaneEvent, LaneMemo, LaneSpec
 from interlock.model.run import Now
@@ -27,8 +28,9 @@ from interlock.wire.request import ValueAnswer
 def create(p: Pass, origin: str, command: CreateLane) -> None:
     if not NAME.fullmatch(command.lane):
         raise BadValue("id", command.lane, NAME_RULE.format(64))
+    spec = copy_fields(LaneSpec, command)  # refuses bad values
     if is_new := command.lane not in p.state.lanes:
-        change = LaneChange(**msgspec.structs.asdict(command.spec))
+        change = copy_fields(LaneChange, spec)
         _keep(p, command.lane, LaneMemo(created=True, change=change))
     _answer(p, origin, command, "create" if is_new else "")
 
@@ -36,7 +38,9 @@ def create(p: Pass, origin: str, command: CreateLane) -> None:
 def set_values(p: Pass, origin: str, command: SetLane) -> None:
     """Set values of a lane. Setting a value back to the declared one removes the override."""
     memo, declared = _memo(p, command.lane), p.state.lanes.declared.get(command.lane)
-    change = LaneChange(**memo.change.given | command.change.given)
+    rate = command.body.rate
+    number = Rate().check(rate, FieldPath("rate")) if isinstance(rate, str) else rate
+    change = LaneChange(**memo.change.given | copy_fields(LaneChange, command.body, rate=number).given)
     spec = replace(memo, change=change).spec_over(declared)  # refuses bad values
     if not memo.created:
         given = change.given.items()

@@ -22,8 +22,7 @@ from interlock.model.run import Run
 from interlock.model.state import State
 from interlock.model.workflow import APPROVAL
 from interlock.policy.policy import request_hash
-from interlock.wire.approval_request import Resolve
-from interlock.wire.request import StateReport
+from interlock.wire.approval_request import ApproveRun, RejectRun
 
 LONGEST_REASON = 500
 
@@ -62,9 +61,9 @@ def ask(p: Pass, run: Run, judged: Judged, why: str) -> None:
             note_failure(p, run, action, "approval_required", error)
 
 
-def resolve(p: Pass, origin: str, command: Resolve) -> None:
+def resolve(p: Pass, origin: str, command: ApproveRun | RejectRun) -> None:
     """Approve or reject a run: once, in time, for what was asked, and not by who submitted it."""
-    run = p.named(command.run_id)
+    run, approves = p.asked(command), isinstance(command, ApproveRun)
     judged, actor = run.judged, command.actor or OWNER.name
     approval = None if judged is None else judged.approval
     if judged is None or approval is None:
@@ -75,26 +74,26 @@ def resolve(p: Pass, origin: str, command: Resolve) -> None:
         raise StaleApproval(run.id)
     if run.state is not State.APPROVAL_REQUIRED:
         raise AlreadyResolved(run.id, run.state, approval.by)
-    if command.seen not in ("", seen(judged)):
+    if command.seen not in (None, "", seen(judged)):
         raise StaleApproval(run.id)
     asking = claimant(p, command.parent)
     askers = {actor} if asking is None else {actor, *asking.submitters}
-    if command.approve and askers & {run.created_by, *run.submitters}:
+    if approves and askers & {run.created_by, *run.submitters}:
         key = (AuditKind.SELF_APPROVAL, actor, run.id)
         p.audit(AuditKind.SELF_APPROVAL, actor, run.tenant, run.id, repeats=key, job=run.job_id)
         raise SelfApproval(run.id, actor)
-    found = replace(approval, approved=command.approve, by=actor, at=p.now, reason=command.reason)
+    found = replace(approval, approved=approves, by=actor, at=p.now, reason=command.reason)
     run.due_at = None
     p.set_facet(run, policy=replace(judged, approval=found))
-    kind = AuditKind.APPROVED if command.approve else AuditKind.REJECTED
+    kind = AuditKind.APPROVED if approves else AuditKind.REJECTED
     p.audit(kind, actor, run.tenant, run.id, job=run.job_id, rule=judged.rule, reason=command.reason,
             request=approval.request, policy=judged.policy)  # fmt: skip
     why = f" by {actor}: {command.reason}" if command.reason else f" by {actor}"
-    if command.approve:
+    if approves:
         p.move(run, State.PENDING, f"approved{why}"[:LONGEST_REASON], actor)
     else:
         deny(p, run, f"rejected{why}", actor)
-    p.answers.append((origin, StateReport(command.request, run.id, run.state)))
+    p.answer(origin, command.request, run)
 
 
 def expire(p: Pass, run: Run) -> None:

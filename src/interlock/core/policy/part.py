@@ -5,15 +5,15 @@ from interlock.core.part import Part, Wait, always, leaves
 from interlock.core.policy import approvals, judge, questions
 from interlock.core.policy.judge_state import Judging, is_judged
 from interlock.model.state import TERMINAL, State
-from interlock.wire.approval_request import Resolve
+from interlock.wire.approval_request import ApproveRun, RejectRun
 from interlock.wire.command import PolicyMoved
 from interlock.wire.effect import CheckPolicy, ReadPayload
 
 POLICY = Part(
     name="policy",
     slices=(Judging,),
-    handlers={PolicyMoved: judge.policy_moved, Resolve: approvals.resolve},
-    needs={Resolve: needs_run},
+    handlers={PolicyMoved: judge.policy_moved, ApproveRun: approvals.resolve, RejectRun: approvals.resolve},
+    needs={ApproveRun: needs_run, RejectRun: needs_run},
     appliers={ReadPayload: judge.payload_read, CheckPolicy: judge.policy_answered},
     stages=(questions.ask_for_workflow, judge.judge),
     on=(

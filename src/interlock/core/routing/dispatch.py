@@ -73,28 +73,44 @@ def needs_of(job: Job, labels: Mapping[str, str]) -> Requirements:
     return job.policy_topic, required, wanted, labels.get(roster.PREFERRED_POOL, "")
 
 
+TURN_GRACE = 0.5  # seconds between the request to stop a turn, TERM and KILL
 LONGEST_PAUSE = 30.0  # seconds between two looks for a worker
 MOST_GIVEN_UP = 1000  # runs of a demand that one pass gives up
 
 
 def dispatch(p: Pass, run: Run, worker: roster.Worker, room: SlotKind, order: int) -> None:
+    begin_attempt(p, run, worker, room, order)
+    if run.payload is None or run.has_checkpoint or (run.facets is not None and run.has_collected):
+        ask(p, ReadInputs(run.id, run.seq))
+    else:
+        send(p, run, worker, run.payload)
+
+
+def begin_attempt(p: Pass, run: Run, worker: roster.Worker, room: SlotKind, order: int) -> None:
+    """Begin an attempt under a new fence; a turn leaves its workflow in its state."""
     run.fence += 1
     run.attempt += 1
     run.worker_id = worker.id
     run.attempt_started_at = None
-    p.move(run, DISPATCHED, worker.id)
+    if room is SlotKind.TURN:
+        p.touch(run)
+    else:
+        p.move(run, DISPATCHED, worker.id)
     worker.attempts[run.id] = roster.Attempt(run, roster.NOT_OUT, False, order)
     if room is not SHARED:
         worker.apart[run.id] = room
-    if run.payload is None or run.has_checkpoint or (run.facets is not None and run.has_collected):
-        ask(p, ReadInputs(run.id, run.seq))
-    else:
-        send(p, run, worker, run.payload, None, ())
 
 
 def send(
-    p: Pass, run: Run, worker: roster.Worker, payload: bytes, checkpoint: bytes | None, further: tuple[bytes, ...]
+    p: Pass,
+    run: Run,
+    worker: roster.Worker,
+    payload: bytes,
+    checkpoint: bytes | None = None,
+    further: tuple[bytes, ...] = (),
+    record: bytes | None = None,
 ) -> None:
+    """Send an attempt to its worker; with the record of its workflow, it is a turn."""
     job, judged = p.state.versions[run.job_version], None if run.facets is None else run.judged
     message = Dispatch(
         run.id,
@@ -104,7 +120,7 @@ def send(
         payload,
         run.deadline_at,
         run.id in worker.apart,
-        job.grace,
+        job.grace if record is None else TURN_GRACE,
         checkpoint,
         job.work,
         run.scheduled_at,
@@ -117,6 +133,7 @@ def send(
         None if run.facets is None else run.facets.labels,
         run.parent,
         proof_of(p.state, run.id, run.fence),
+        record,
     )
     p.send(worker.id, message)
 

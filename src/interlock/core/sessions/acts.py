@@ -32,7 +32,7 @@ def act_needs(state: SchedulerState, command: ActOnSession, needs: Needs) -> Non
 
 def act(p: Pass, origin: str, command: ActOnSession) -> None:
     check_key("session", command.session)
-    check_name("tenant", command.tenant)
+    check_name(command.key[0], "tenant")
     session = p.state.of(Sessions).open(*command.key, p.memo)
     before, actor = session.memo, command.actor or origin
     acted = _ACTIONS[command.action](p, session, actor)

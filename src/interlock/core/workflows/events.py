@@ -33,6 +33,7 @@ from interlock.error import (
 )
 from interlock.fields import payload
 from interlock.fields.field_types import FieldPath
+from interlock.model.bulk import ActedOn
 from interlock.model.failure import Outcome
 from interlock.model.lane import MAIN
 from interlock.model.run import CALL_KEY, Run
@@ -41,7 +42,7 @@ from interlock.model.workflow import EVENT, SEND, STEP_WORD
 from interlock.wire.effect import ReadRecord
 from interlock.wire.event_request import SendEvent
 from interlock.wire.new_run import NewRun
-from interlock.wire.request import StateReport
+from interlock.wire.request import ValueAnswer
 
 MOST_UNREAD = 1000
 
@@ -168,7 +169,7 @@ def send(p: Pass, origin: str, command: SendEvent) -> None:
     if known is not None and not _is_of_earlier(p, command, known[0]):
         if known[1] != digest:
             raise IdempotencyConflict(command.own_key, known[0])
-        p.answers.append((origin, StateReport(command.request, known[0], State.SUCCEEDED)))
+        p.answers.append((origin, ValueAnswer(command.request, ActedOn(id=known[0], state=State.SUCCEEDED))))
         return
     target = _target(p, command)
     try:
@@ -181,7 +182,7 @@ def send(p: Pass, origin: str, command: SendEvent) -> None:
     if command.own_key:
         p.keys[key] = (run.id, digest)
         p.batch.keys.taken.append((*key, run.id, digest, p.now))
-    p.answers.append((origin, StateReport(command.request, run.id, run.state)))
+    p.answer(origin, command.request, run)
 
 
 def _key_of(state: SchedulerState, command: SendEvent) -> tuple[str, str]:

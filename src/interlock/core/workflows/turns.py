@@ -11,10 +11,9 @@ from itertools import islice
 import msgspec
 from msgspec.structs import replace
 
-from interlock.core.entry.lineage import proof_of
 from interlock.core.lanes.lane import SlotKind
-from interlock.core.routing.dispatch import needs_of
-from interlock.core.routing.roster import MOST_TURNS, NOT_OUT, Attempt, DemandKey, Worker
+from interlock.core.routing.dispatch import begin_attempt, needs_of, send
+from interlock.core.routing.roster import MOST_TURNS, DemandKey, Worker
 from interlock.core.transition import Pass
 from interlock.core.workflows import machine
 from interlock.core.workflows.code import deliverable, record_of
@@ -30,10 +29,9 @@ from interlock.model.state import State
 from interlock.model.workflow_record import MOST_RESULTS
 from interlock.wire import turn as t
 from interlock.wire.effect import ReadResults
-from interlock.wire.message import Dispatch, Finished
+from interlock.wire.message import Finished
 
 MOST_CRASHES = 3
-GRACE = 0.5  # seconds between the request to stop a turn, TERM and KILL
 NONDETERMINISTIC = "nondeterministic_workflow"
 CRASHED, TOO_LONG, REFUSED = "turn_crashed", "turn_too_long", "turn_refused"
 _DECODER = msgspec.json.Decoder(t.TurnEnd)
@@ -104,7 +102,9 @@ def _follow(p: Pass, flow: Flow) -> None:
         text = f"results: {size:,} bytes in one round; at most {MOST_RESULTS:,} are allowed; use continue_as_new"
         machine.close(p, flow, State.FAILED, "too many results", error=text)
         return
-    _dispatch(p, flow, worker, msgspec.json.encode(record_of(flow, given, payload)), payload)
+    turns.stop_waiting(run.id)
+    begin_attempt(p, run, worker, SlotKind.TURN, flow.order)
+    send(p, run, worker, payload, record=msgspec.json.encode(record_of(flow, given, payload)))
     turns.out[run.id] = len(given)
 
 
@@ -136,35 +136,6 @@ def _pick(p: Pass, run: Run) -> Worker | None:
     if not free and fit:
         turns.waiting.setdefault(key, {})[run.id] = None
     return min(free, key=lambda worker: (worker.id != preferred, worker.score), default=None)
-
-
-def _dispatch(p: Pass, flow: Flow, worker: Worker, record: bytes, payload: bytes) -> None:
-    run = flow.run
-    p.state.of(Turns).stop_waiting(run.id)
-    run.fence += 1
-    run.attempt += 1
-    run.worker_id, run.attempt_started_at = worker.id, None
-    p.touch(run)
-    worker.attempts[run.id] = Attempt(run, NOT_OUT, False, flow.order)
-    worker.apart[run.id] = SlotKind.TURN
-    message = Dispatch(
-        run.id,
-        run.fence,
-        run.job_id,
-        run.attempt,
-        payload,
-        run.deadline_at,
-        True,
-        GRACE,
-        scheduled_at=run.scheduled_at,
-        begin_by=p.elapsed + p.state.limits.silence,
-        tenant=run.tenant,
-        labels=None if run.facets is None else run.facets.labels,
-        parent=run.parent,
-        proof=proof_of(p.state, run.id, run.fence),
-        record=record,
-    )
-    p.send(worker.id, message)
 
 
 def _take(p: Pass, flow: Flow, report: Finished | LostTurn, given: int) -> None:
