@@ -18,6 +18,7 @@ from interlock.client.submission import submit
 from interlock.interface.run_builder import new_run
 from interlock.log_lines import TextFormatter
 from tests.cli.terminal import Terminal
+from tests.helpers.http import accepts
 from tests.helpers.jobs import app
 from tests.helpers.places import lines_of, run_async, tell_to_go, until
 from tests.helpers.processes import processes_of, wait_until
@@ -223,7 +224,7 @@ def test_the_live_table_leaves_nothing_behind(folder: Path) -> None:
 
 def test_an_empty_server_takes_jobs_over_http(folder: Path) -> None:
     with Server(folder, "--http", "local", target=None) as server:
-        wait_until(server.http_socket.exists, "HTTP is served")
+        wait_until(lambda: accepts(server.http_socket), "HTTP is served")
         with il.Client(f"unix:{server.http_socket}") as client:
             assert list(client.jobs()) == []
             client.put_job("late", {"run": {"process": ["true"]}})

@@ -48,10 +48,23 @@ def connect(address: str | Path, limit: float = LIMIT) -> socket.socket:
     if isinstance(address, Path):
         sock = socket.socket(socket.AF_UNIX)
         sock.settimeout(limit)
-        sock.connect(str(address))
+        try:
+            sock.connect(str(address))
+        except OSError:
+            sock.close()
+            raise
         return sock
     parts = urlsplit(address)
     return socket.create_connection((parts.hostname or "", parts.port or 80), limit)
+
+
+def accepts(address: str | Path) -> bool:
+    """Whether somebody listens there: a Unix socket is a file before that."""
+    try:
+        connect(address).close()
+    except OSError:
+        return False
+    return True
 
 
 class Http:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from interlock.model.state import State
+from tests.helpers.http import accepts
 from tests.helpers.invariants import check_database
 from tests.helpers.places import tell_to_go
 from tests.helpers.processes import processes_of, wait_until
@@ -172,7 +173,7 @@ def test_a_terminal_that_is_closed_is_a_reason_to_stop_unless_that_is_ignored(fo
     )  # fmt: skip
     os.close(theirs)
     try:
-        wait_until(keeper.http_socket.exists, "it is there")
+        wait_until(lambda: accepts(keeper.http_socket), "it is there")
         one = keeper.pid_of("one")
         os.close(ours)
         if ignored:

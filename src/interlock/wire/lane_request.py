@@ -7,10 +7,11 @@ from msgspec import UNSET, Meta, UnsetType
 
 from interlock.fields.field import doc
 from interlock.fields.field_types import Rate
+from interlock.model.job import NAME
 from interlock.model.lane import LIMIT, LaneAction, LaneInfo, LaneList
 from interlock.model.tenant import TenantList
 from interlock.wire.operation import Http, Order, Question
-from interlock.wire.parameter import NameText
+from interlock.wire.parameter import text
 
 KEPT = "It outlasts restarts and reloads. May be repeated."
 LaneCount = Annotated[int, Meta(ge=LIMIT.least, le=LIMIT.most)]
@@ -26,7 +27,7 @@ class AskLanes(Question[LaneList], frozen=True):
 class CreateLane(Order[LaneInfo], frozen=True):
     """Create a lane. It outlasts restarts and reloads. A lane that exists is returned unchanged."""
 
-    lane: Annotated[NameText, doc("Name of the lane.")] = msgspec.field(name="id")
+    lane: Annotated[str, text("Name of the lane.", f"^{NAME.pattern}$")] = msgspec.field(name="id")
     limit: Annotated[LaneCount, doc("Runs that may execute in it at once.")]
     rate: Annotated[RateText | None, doc("Maximum start rate, such as `10/s`.")] = None
     burst: Annotated[LaneCount, doc("Starts allowed at once after an idle period.")] = 1

@@ -116,7 +116,7 @@ class NewRun(msgspec.Struct, array_like=True, frozen=True, gc=False):
     session: Annotated[
         str | None, SESSION, doc("Key shared by runs that wait for each other: up to 512 bytes of UTF-8.")
     ] = None
-    idempotency_key: Annotated[str | None, KEY, doc("The same key in a tenant is the same run.")] = None
+    idempotency_key: Annotated[str | None, KEY, doc("Idempotency key: a repeated submit finds the same run.")] = None
     deadline: Annotated[
         float | None, DEADLINE, doc("Time from the submit, or from when the run is due, until it must have ended.")
     ] = None
@@ -136,7 +136,7 @@ class NewRun(msgspec.Struct, array_like=True, frozen=True, gc=False):
     ] = None
     priority: Annotated[str | None, PRIORITY, doc("Place in the lane; by default the job's own.")] = None
     session_options: Annotated[
-        dict[str, Any] | None, SOME, doc("Options of the session that differ from those of its key or its job.")
+        dict[str, Any] | None, SOME, doc(f"Options of the session: {', '.join(SOME_OPTIONS.fields)}.")
     ] = None
     stamp: Annotated[float | None, TIME, doc("Time at which the message of the session was sent; by default now.")] = (
         None
