@@ -113,10 +113,3 @@ def test_the_reference_is_current(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.chdir(ROOT)
     assert document() == DOCUMENT.read_text(), "write it again with: python -m tools.http_reference"
-
-
-def test_the_types_of_the_dashboard_are_current(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tools.dashboard_types import TYPES, text
-
-    monkeypatch.chdir(ROOT)
-    assert text() == TYPES.read_text(), "write them again with: python -m tools.dashboard_types"
