@@ -11,13 +11,12 @@ from enum import Enum
 from ipaddress import ip_address
 from typing import Any
 
-from interlock.api.dashboard import is_page
 from interlock.error import Unauthorized, WrongOrigin
 from interlock.interface.operations import OPERATIONS
 from interlock.model.access import OWNER, Caller, Grant, Role, caller_of
 
 OPEN = frozenset({"/", "/docs", *(operation.path for operation in OPERATIONS if operation.needs is None)})
-"""paths that need no token, beside those of the dashboard: a probe has none, and the description holds no data"""
+"""paths that need no token: a probe has none, and the description holds no data"""
 NOBODY = Caller("", Role.VIEWER, "")  # a caller without a token, on an open path
 PEER = "interlock.peer"  # in the scope of a request: the `Peer` that sends it
 
@@ -47,7 +46,7 @@ class Door:
 
     def admit(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Caller:
         host = headers.get(b"host", b"").decode("latin-1").lower()
-        self._check_origin(host, scope, headers)
+        self._check_origin(host, headers.get(b"origin"), headers.get(b"sec-fetch-site"))
         peer = scope.get(PEER)
         if peer is PeerKind.SOCKET:
             return OWNER
@@ -58,15 +57,13 @@ class Door:
             return OWNER
         kind, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
         caller = caller_of(token.strip(), self._grants) if kind.lower() == "bearer" else None
-        if caller is None and scope["path"] not in OPEN and not is_page(scope["path"]):
+        if caller is None and scope["path"] not in OPEN:
             raise Unauthorized
         return caller or NOBODY
 
-    def _check_origin(self, host: str, scope: Scope, headers: Mapping[bytes, bytes]) -> None:
-        origin = headers.get(b"origin")
+    def _check_origin(self, host: str, origin: bytes | None, site: bytes | None) -> None:
         if origin is None:
-            # Another port of this host is the same site, and another origin.
-            if headers.get(b"sec-fetch-site") in (b"cross-site", b"same-site") and not _follows_link(scope, headers):
+            if site == b"cross-site":
                 raise WrongOrigin("origin: pages of other sites are refused")
             return
         name = origin.decode("latin-1").lower().rstrip("/")
@@ -77,11 +74,6 @@ class Door:
         name = host if host.endswith("]") else host.rpartition(":")[0] or host
         if name not in self._hosts and not _is_loopback(name):
             raise WrongOrigin(f"host: {host[:80]!r} is not a name of this server; allow it with 'hosts'")
-
-
-def _follows_link(scope: Scope, headers: Mapping[bytes, bytes]) -> bool:
-    """Return whether a browser follows a link to the dashboard, from wherever: the page alone is nobody's secret."""
-    return is_page(scope["path"]) and headers.get(b"sec-fetch-dest") == b"document"
 
 
 def _is_loopback(host: str) -> bool:

@@ -140,7 +140,9 @@ async def _serve(
             raise
         _say("stopped before it had started")
         return
-    _say_where(scheduler)
+    where = f", {scheduler.front.url}" if scheduler.front.url else ""
+    workers = f", workers {scheduler.elsewhere}" if scheduler.elsewhere else ""
+    _say(f"interlock: {scheduler.settings.database}, socket {scheduler.settings.socket_path()}{workers}{where}")
     _say(policy_line(scheduler.engine.present.catalog.policy))
     if scheduler.is_empty and errors is None:
         _say("\n  ".join(how_to_begin()))
@@ -158,14 +160,6 @@ async def _serve(
         await scheduler.stop()
         await ended
     _say(f"stopped: {summary(scheduler)}")
-
-
-def _say_where(scheduler: Scheduler) -> None:
-    where = f", {scheduler.front.url}" if scheduler.front.url else ""
-    workers = f", workers {scheduler.elsewhere}" if scheduler.elsewhere else ""
-    _say(f"interlock: {scheduler.settings.database}, socket {scheduler.settings.socket_path()}{workers}{where}")
-    if scheduler.front.url:
-        _say(f"dashboard: {scheduler.front.url}/ui/")
 
 
 async def _reload(scheduler: Scheduler) -> None:
