@@ -119,7 +119,7 @@ async def _write(server: Server, noted: Path) -> None:
 
 def _measure_peer(store: str, folder: Path, count: int, interval: float, seconds: float) -> Fired:
     loading = SETTLING + count * PER_JOB
-    for patience in (1, 2, 4, 8):
+    for patience in (1, 2, 4, 8, 16, 32):
         first = time.time() + loading * patience
         with _peer(store, folder, count, interval, first) as process:
             if time.time() > first:
