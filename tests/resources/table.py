@@ -101,6 +101,15 @@ def runs(seeds: Seeds) -> Resource:
                 Act(("POST", f"{path}/{action}", {}), (action, "{}"), (action, "{}"), CANNOT_OPERATE)
                 for action in ("cancel", "hold", "release", "retry")
             ),
+            *(
+                Act(
+                    ("POST", f"{path}/{action}", {}),
+                    ("act_on_workflow", "{}", action),
+                    ("workflow", action, "{}"),
+                    CANNOT_OPERATE,
+                )
+                for action in ("resume", "abandon")
+            ),
         ],
     )
 

@@ -18,10 +18,11 @@ from interlock.error_lines import say_error, say_failure
 from interlock.fields.field_types import did_you_mean
 from interlock.model.bulk import RunAction
 from interlock.model.session import SessionAction
+from interlock.model.workflow_info import WorkflowAction
 
 GROUPS = {
     "policy": "Try a policy before it decides: run its cases, explain and compare verdicts. Or serve it.",
-    "workflow": "Try a workflow before it runs.",
+    "workflow": "Try a workflow before it runs; look at its record; resume or abandon a halted run.",
     "dlq": "List dead letters, the runs that were given up; replay or drop them.",
 }
 """group of commands → its help"""
@@ -93,6 +94,9 @@ def _function(folder: str, name: str) -> Any:
         return import_module("interlock.cli.act.job_actions").command_of(name)
     if name in ("stop", "stopall", "reset"):
         return import_module("interlock.cli.act.session").command_of(SessionAction(name))
+    if name in ("workflow_resume", "workflow_abandon"):
+        action = WorkflowAction(name.removeprefix("workflow_"))
+        return import_module("interlock.cli.act.workflow_actions").command_of(action)
     return import_module(f"interlock.cli.{folder}.{name.replace('-', '_')}").command
 
 

@@ -8,7 +8,7 @@ from interlock.wire.run_request import CancelRun, HoldRun, ReleaseRun
 from interlock.wire.service_request import ActOnService, AskTree, Reload
 from interlock.wire.session_request import ActOnSession, AskSession, AskSessions
 from interlock.wire.worker_request import ActOnWorker, AskPools, AskWorker, AskWorkers
-from interlock.wire.workflow_request import AskWorkflows
+from interlock.wire.workflow_request import ActOnWorkflow, AskWorkflows
 
 
 class SchedulerOperations(RequestSender):
@@ -26,6 +26,7 @@ class SchedulerOperations(RequestSender):
     session = sends(AskSession)
     act_on_session = acts(ActOnSession)
     workflows = lists(AskWorkflows, lambda page: page.workflows)
+    act_on_workflow = acts(ActOnWorkflow)
     pools = sends(AskPools, lambda found: found.pools)
     workers = sends(AskWorkers, lambda found: found.workers)
     worker = sends(AskWorker)

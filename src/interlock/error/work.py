@@ -182,6 +182,14 @@ class EventRefused(Conflict, code="event_refused"):
     """The workflow has ended or is to end, no live run has the key, or it has too many unread events."""
 
 
+class NotHalted(Conflict, code="not_halted"):
+    """The run is no workflow whose function is halted."""
+
+    def __init__(self, run_id: str, state: str) -> None:
+        super().__init__(f"run: {shown(run_id)} is {state} and not halted; 'explain' says what it waits for")
+        self.run_id, self.state = run_id, state
+
+
 class IdempotencyConflict(Conflict, code="idempotency_conflict"):
     """The tenant used this key or occurrence before, with another job, payload or filter."""
 

@@ -33,6 +33,7 @@ class AuditKind(StrEnum):
     REDACTED = "redacted"  # a result was changed before anybody saw it
     SCAN_SKIPPED = "scan_skipped"  # a result could not be scanned, and stays
     RELEASED = "released"  # a withheld result was handed out
+    ABANDONED = "abandoned"  # somebody ended a halted workflow
     TOKEN_REFUSED = "token_refused"
     TOKENS_CHANGED = "tokens_changed"
     JOB_CHANGED = "job_changed"

@@ -17,6 +17,13 @@ class WorkflowStatus(StrEnum):
     HALTED = "halted"
 
 
+class WorkflowAction(StrEnum):
+    """What is done with a halted run."""
+
+    RESUME = "resume"
+    ABANDON = "abandon"
+
+
 class WorkflowInfo(msgspec.Struct, frozen=True, kw_only=True):
     run_id: Annotated[str, doc("Id of the run.")]
     job_id: Annotated[str, doc("Id of the workflow.")]

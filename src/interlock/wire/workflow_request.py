@@ -2,11 +2,13 @@
 
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from interlock.error import BadCursor
+from interlock.error import BadCursor, NotHalted
 from interlock.fields.field import doc
-from interlock.model.workflow_info import WorkflowPage, WorkflowStatus
-from interlock.wire.operation import Http, Question
-from interlock.wire.parameter import FilterText, OneOf, PageSize, cursor_form
+from interlock.model.access import Permission
+from interlock.model.bulk import ActedOn
+from interlock.model.workflow_info import WorkflowAction, WorkflowPage, WorkflowStatus
+from interlock.wire.operation import Http, Order, Question
+from interlock.wire.parameter import FilterText, OneOf, PageSize, Reason, cursor_form
 
 
 class AskWorkflows(Question[WorkflowPage], frozen=True):
@@ -35,3 +37,25 @@ class AskWorkflows(Question[WorkflowPage], frozen=True):
         if len(self.cursor) < 2 or not self.cursor.startswith("w"):
             raise BadCursor(self.cursor)
         return self.cursor[1:]
+
+
+class ActOnWorkflow(Order[ActedOn], frozen=True):
+    run_id: str
+    action: WorkflowAction
+    reason: Annotated[Reason, doc("Reason, kept with the run.")] = ""
+
+    permission: ClassVar = Permission.CANCEL
+    http: ClassVar = Http(
+        "{action}_run",
+        "POST /runs/{run_id}/{action}",
+        raises=(NotHalted,),
+        actions={
+            WorkflowAction.RESUME: "Resume a halted workflow. Its function gets another turn, on any worker that has "
+            "it. A run whose code still does not fit halts again.",
+            WorkflowAction.ABANDON: "Abandon a halted workflow. It ends as `cancelled` once its live steps have "
+            "stopped. No step starts and nothing is undone: to undo its steps, cancel it with `compensate`. The audit "
+            "has an entry.",
+        },
+        body="ReasonBody",
+        body_required=False,
+    )

@@ -14,8 +14,10 @@ from interlock.config import Resolved, Settings
 from interlock.error import Forbidden, InterlockError, TokensNeeded, Unauthorized
 from interlock.fields.sockets import is_loopback
 from interlock.model.child_info import UP, ChildInfo
+from interlock.model.workflow_info import WorkflowStatus
 
 PATIENCE = 5.0
+MOST_NAMED = 5
 
 
 def server(flags: Flags, resolved: Resolved) -> Iterator[DoctorFinding]:
@@ -112,6 +114,16 @@ def _children(tree: ChildInfo) -> Iterator[DoctorFinding]:
             yield judge(group, bool(faults), detail, "'interlock tree' shows the traceback; the start is tried again")
 
 
+def _workflows(client: Client) -> DoctorFinding:
+    """Name the halted workflow runs."""
+    halted = list(client.workflows(status=WorkflowStatus.HALTED, limit=MOST_NAMED + 1))
+    named = ", ".join(f"{one.run_id} ({one.job_id})" for one in halted[:MOST_NAMED])
+    more = ", and more" if len(halted) > MOST_NAMED else ""
+    detail = f"halted: {named}{more}" if halted else "none is halted"
+    fix = "'interlock explain RUN' says why; start a worker with fitting code, or 'interlock workflow abandon RUN'"
+    return judge("workflows", bool(halted), detail, fix, "warning")
+
+
 def _ready(url: str, token: str | None) -> Iterator[DoctorFinding]:
     try:
         with Client(url, token=token, timeout=PATIENCE, patience=0, first_contact=0) as client:
@@ -122,6 +134,7 @@ def _ready(url: str, token: str | None) -> Iterator[DoctorFinding]:
                 # A viewer may not read the tree.
                 with suppress(Forbidden):
                     yield from _children(client.tree())
+                yield _workflows(client)
             except (Unauthorized, Forbidden) as error:
                 yield fail("token", str(error), "set INTERLOCK_TOKEN to one of the server's tokens")
     except InterlockError as error:

@@ -10,6 +10,7 @@ import typer
 from interlock.cli.shared.options import FINDING, Flags
 from interlock.client.http.client import Client
 from interlock.model.state import POSSIBLE
+from interlock.model.workflow_info import WorkflowStatus
 
 MOST = 200
 PATIENCE = "1s"
@@ -30,6 +31,13 @@ workers = names(lambda client: ((worker.id, worker.state.value) for worker in cl
 sessions = names(
     lambda client: (
         (session.key, f"{session.active} active, {session.waiting} waiting") for session in client.sessions()
+    )
+)
+
+
+halted = names(
+    lambda client: (
+        (workflow.run_id, f"{workflow.job_id} halted") for workflow in client.workflows(status=WorkflowStatus.HALTED)
     )
 )
 

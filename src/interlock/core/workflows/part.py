@@ -1,5 +1,6 @@
 """Workflows, as a part of the machine."""
 
+from interlock.core.facts import needs_run
 from interlock.core.part import Part, Wait, ends, leaves
 from interlock.core.workflows import events, machine, queries, saga, turns
 from interlock.core.workflows.flow import Flows
@@ -7,14 +8,14 @@ from interlock.core.workflows.turn_table import TURN, Turns
 from interlock.model.state import State
 from interlock.wire.effect import ReadRecord, ReadResults, ReadSaga
 from interlock.wire.event_request import SendEvent
-from interlock.wire.workflow_request import AskWorkflows
+from interlock.wire.workflow_request import ActOnWorkflow, AskWorkflows
 
 WORKFLOWS = Part(
     name="workflows",
     slices=(Flows, Turns),
     answers={AskWorkflows: queries.page},
-    handlers={SendEvent: events.send},
-    needs={SendEvent: events.send_needs},
+    handlers={SendEvent: events.send, ActOnWorkflow: turns.act},
+    needs={SendEvent: events.send_needs, ActOnWorkflow: needs_run},
     asks=(events.ask_for_inbox,),
     hears=(events.read_inbox,),
     appliers={ReadRecord: machine.record_read, ReadResults: machine.results_read, ReadSaga: saga.saga_read},

@@ -21,15 +21,19 @@ from interlock.core.workflows.flow import Flow, Flows
 from interlock.core.workflows.turn_orders import can_carry_out, carry_out
 from interlock.core.workflows.turn_table import LONGEST_TURN, LostTurn, Turns, detach
 from interlock.core.workflows.values import INPUT
+from interlock.error import NotHalted
 from interlock.fields.duration import span
+from interlock.model.audit import AuditKind
 from interlock.model.facets import Halted
 from interlock.model.failure import Outcome
 from interlock.model.run import Run
 from interlock.model.state import State
+from interlock.model.workflow_info import WorkflowAction
 from interlock.model.workflow_record import MOST_RESULTS
 from interlock.wire import turn as t
 from interlock.wire.effect import ReadResults
 from interlock.wire.message import Finished
+from interlock.wire.workflow_request import ActOnWorkflow
 
 MOST_CRASHES = 3
 NONDETERMINISTIC = "nondeterministic_workflow"
@@ -197,7 +201,24 @@ def _halt(p: Pass, run: Run, code: str, text: str, step: str = "") -> None:
         p.set_facet(run, workflow=replace(run.workflow_facet, halt=halted))
 
 
-def resume(p: Pass, run: Run) -> None:
+def act(p: Pass, origin: str, command: ActOnWorkflow) -> None:
+    """Resume or abandon a halted workflow."""
+    run, actor = p.asked(command), command.actor or origin
+    halt = run.workflow_facet.halt
+    if halt is None or run.closing is not None or run.ended_at is not None:
+        raise NotHalted(run.id, run.state)
+    why = f": {command.reason}" if command.reason else ""
+    if command.action is WorkflowAction.RESUME:
+        _resume(p, run)
+        p.note(run, f"resumed by {actor}{why}")
+    else:
+        text = f"{halt.code}: {halt.text}"
+        machine.close(p, p.state.of(Flows)[run.id], State.CANCELLED, f"abandoned{why}", actor, error=text)
+        p.audit(AuditKind.ABANDONED, actor, run.tenant, run.id, job=run.job_id, reason=command.reason, halt=halt.code)
+    p.answer(origin, command.request, run)
+
+
+def _resume(p: Pass, run: Run) -> None:
     """Give a halted workflow another turn, on any worker."""
     turns = p.state.of(Turns)
     turns.avoided.pop(run.id, None)
