@@ -10,8 +10,9 @@ from interlock.core.decisions import Batch, Row
 from interlock.core.transition import UPDATE_ROW, created_row
 from interlock.model.run import Run, Transition
 from interlock.model.state import State
+from interlock.stores.sql.rows import history_rows
 from interlock.stores.sqlite.database import connect_writer
-from interlock.stores.sqlite.queries import INSERT_HISTORY, INSERT_RUNS, UPDATE_RUNS, history_rows
+from interlock.stores.sqlite.queries import INSERT_HISTORY, INSERT_RUNS, UPDATE_RUNS
 
 PATH = (
     None, State.PENDING, State.SCHEDULED, State.DISPATCHED, State.RUNNING, State.TERMINATING, State.SUCCEEDED,

@@ -21,9 +21,10 @@ from interlock.model.run import CALL_KEY, CATCH_UP, SCHEDULE, TRIGGER, Run, back
 from interlock.model.state import State
 from interlock.ports.store import MOST_PRUNED, EventFilter, Inputs, Pruned, PruneLimits, RunFilter
 from interlock.stores.memory import MemoryStore
+from interlock.stores.sql.pruning import MOST_IN_A_CALL
 from interlock.stores.sqlite import SqliteReader, SqliteStore
 from interlock.stores.sqlite.database import connect_writer
-from interlock.stores.sqlite.pruning import MOST_IN_A_CALL, PARTS
+from interlock.stores.sqlite.pruning import PARTS
 from interlock.stores.sqlite.queries import QUERIES
 from tests.contract.conftest import AnyStore, WithStore, run_with
 from tests.contract.samples import (
@@ -522,7 +523,16 @@ async def test_where_nothing_can_be_written_nothing_is_deleted_and_it_works_agai
 
 
 def test_looking_for_them_and_deleting_them_goes_through_no_table(database: Path) -> None:
-    values = {"most": 1, "limit": 1, "first": 1, "last": 1, "ended_before": 1.0, "position": 1, "numbers": "[1]"}
+    values = {
+        "most": 1,
+        "limit": 1,
+        "first": 1,
+        "last": 1,
+        "ended_before": 1.0,
+        "position": 1,
+        "numbers": "[1]",
+        "number": 1,
+    }
     values |= {
         "occurrences_before": 1.0,
         "created_before": 1.0,

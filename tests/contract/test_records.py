@@ -7,7 +7,8 @@ import pytest
 from interlock.core.decisions import Batch
 from interlock.model.record import Columns, Record, RecordFilter
 from interlock.ports.store import Lookup, every_record
-from interlock.stores.sqlite import SqliteStore, lookups
+from interlock.stores.sql import lookups
+from interlock.stores.sqlite import SqliteStore
 from tests.contract.conftest import AnyStore, run_with
 from tests.contract.samples import NAME, take
 from tests.helpers.pruning import prune_records

@@ -12,8 +12,10 @@ from interlock.model.run import Run
 from interlock.model.state import State
 from interlock.model.workflow import Undo
 from interlock.ports.store import Lookup, PruneLimits, RunFilter
+from interlock.stores.sql.pruning import UNCOUNTED, find_prunable
+from interlock.stores.sql.view import at_once
 from interlock.stores.sqlite.database import connect_writer
-from interlock.stores.sqlite.pruning import UNCOUNTED, find_prunable
+from interlock.stores.sqlite.queries import SqliteView
 from interlock.stores.sqlite.store import SqliteStore
 from tests.contract.conftest import AnyStore, run_with
 from tests.contract.samples import make_run, take
@@ -128,7 +130,8 @@ def test_the_steps_of_a_workflow_weigh_as_much_as_other_runs(database: Path) -> 
 
     run_with(SqliteStore(database), body)
     with closing(connect_writer(database)) as connection:
-        assert [len(part) for part in find_prunable(OLD, UNCOUNTED, connection).parts] == [1, 1, 1]
+        found = at_once(find_prunable(OLD, UNCOUNTED, SqliteView(connection)))
+        assert [len(part) for part in found.parts] == [1, 1, 1]
 
 
 async def test_the_newest_run_stays_with_its_workflow(store: AnyStore) -> None:

@@ -11,6 +11,8 @@ transitions of one commit for one run; the id of an update is a hash of run, att
 runs that have not ended: a start costs as much as the live runs, not as the whole history. Payloads above 256 bytes
 stay out of memory while a run waits.
 
+Stores with tables have their statements for reading, and what is made of the rows, in common: `stores/sql`.
+
 Dead letters, deliveries, bulk requests, stored jobs, what outlasts services, and memos are records (`model/record.py`)
 and share one table. Runs, history, logs, keys, job versions, the audit and schedules have tables of their own.
 """

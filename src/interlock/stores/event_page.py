@@ -1,7 +1,7 @@
 """A page of events, in any store."""
 
-from collections.abc import Callable, Iterable
-from typing import TypeVar
+from collections.abc import Callable
+from typing import Generic, TypeVar
 
 from interlock.ports.store import MOST_EVENT_BYTES, MOST_LOOKED_AT, EventFilter
 
@@ -13,15 +13,21 @@ def last_position(wanted: EventFilter, after: int, newest: int) -> int:
     return newest if wanted.of_one else min(newest, after + MOST_LOOKED_AT)
 
 
-def take(
-    events: Iterable[E], limit: int, until: int, size_of: Callable[[E], int], position_of: Callable[[E], int]
-) -> tuple[list[E], int]:
-    """Return as many events as one answer may have, and the position up to which they are complete."""
-    taken: list[E] = []
-    size = 0
-    for event in events:
-        taken.append(event)
-        size += size_of(event)
-        if len(taken) == limit or size >= MOST_EVENT_BYTES:
-            return taken, min(until, position_of(event))
-    return taken, until
+class EventPage(Generic[E]):
+    """As many events as one answer may have, and the position up to which they are complete."""
+
+    def __init__(self, limit: int, until: int, size_of: Callable[[E], int], position_of: Callable[[E], int]) -> None:
+        self.events: list[E] = []
+        self.until = until
+        self._limit = limit
+        self._size_of, self._position_of = size_of, position_of
+        self._size = 0
+
+    def add(self, event: E) -> bool:
+        """Add the next event; return whether the page is full."""
+        self.events.append(event)
+        self._size += self._size_of(event)
+        is_full = len(self.events) == self._limit or self._size >= MOST_EVENT_BYTES
+        if is_full:
+            self.until = min(self.until, self._position_of(event))
+        return is_full

@@ -23,7 +23,7 @@ from interlock.model.state import State
 from interlock.ports import store as port
 from interlock.ports.leases import L, Lease, Leases
 from interlock.stores import memory_looks as looks
-from interlock.stores.event_page import last_position, take
+from interlock.stores.event_page import EventPage, last_position
 from interlock.stores.memory_records import MemoryRecords, copy_payloads
 
 _change_decoder = msgspec.json.Decoder(Change)
@@ -345,8 +345,12 @@ class MemoryStore(MemoryRecords, port.Store, Leases):
         last = last_position(wanted, after, newest)
         later = takewhile(lambda event: event.position <= last, events[bisect_right(events, after, key=_POSITION) :])
         fitting = (event for event in later if looks.fits(wanted, event))
-        taken, until = take(fitting, limit, last, looks.size_of, _POSITION)
-        return port.EventRows([looks.copy_event(event) for event in taken], max(after, until), until < newest)
+        page = EventPage[port.StoredEvent | port.ServiceEntry](limit, last, looks.size_of, _POSITION)
+        for event in fitting:
+            if page.add(event):
+                break
+        found = [looks.copy_event(event) for event in page.events]
+        return port.EventRows(found, max(after, page.until), page.until < newest)
 
     async def service_log(
         self, service: str, after: int = 0, limit: int | None = None, last: bool = False

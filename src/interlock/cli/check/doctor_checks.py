@@ -26,9 +26,11 @@ from interlock.config.documents import Faults, read
 from interlock.config.sources import NO_APP, FromApp, build, of_app
 from interlock.error import DatabaseBehind, DatabaseDamaged, InterlockError
 from interlock.fields.sockets import file_of
+from interlock.stores.sql.lookups import read_position
+from interlock.stores.sql.view import at_once
 from interlock.stores.sqlite import database as sqlite
 from interlock.stores.sqlite.database import connect_reader, lock_path, read_lock
-from interlock.stores.sqlite.reader import read_position
+from interlock.stores.sqlite.queries import SqliteView
 from interlock.stores.sqlite.repair import repair_copy
 
 Level = Literal["ok", "warning", "failed"]
@@ -214,7 +216,7 @@ def database(path: str) -> Iterator[DoctorFinding]:
             version = connection.execute("PRAGMA user_version").fetchone()[0]
             where = sqlite.damage(connection, CHECK_SECONDS)
             newest = None if where else connection.execute("SELECT max(created_at) FROM runs").fetchone()[0]
-            position = noted if where else read_position(connection)
+            position = noted if where else at_once(read_position(SqliteView(connection)))
         if where:
             raise DatabaseDamaged(path, where)
         if position < noted:

@@ -21,10 +21,11 @@ from interlock.error import BadUse, CannotOpenDatabase, DatabaseDamaged, Interlo
 from interlock.fields.json_form import rfc3339
 from interlock.model.audit import AuditEntry, AuditHead, AuditKind, chained
 from interlock.model.record import Memo
+from interlock.stores.sql.lookups import read_audit_end, read_position, read_record
+from interlock.stores.sql.rows import audit_row
+from interlock.stores.sql.view import at_once
 from interlock.stores.sqlite.database import FileLock, check_header, connect_reader, connect_writer, damage, lock_path
-from interlock.stores.sqlite.lookups import read_record
-from interlock.stores.sqlite.queries import QUERIES, audit_row, put_records
-from interlock.stores.sqlite.reader import read_audit_end, read_position
+from interlock.stores.sqlite.queries import QUERIES, SqliteView, put_records
 
 MADE = "backup:at"  # name of the memo with the time of a backup
 UNKNOWN_POSITIONS = 10**12  # more than a scheduler gives between a backup and its restore
@@ -100,9 +101,9 @@ def _continue_behind(copy: sqlite3.Connection, noted: int, found: Restored) -> i
     """Make sure that nothing of the lost time is taken for something new; return the new position."""
     # Later than an earlier restore, even if the clock was set back since.
     at = max(time.time(), (_memo(copy, rebuild.AT) or 0.0) + 1)
-    position = max(read_position(copy), noted) + UNKNOWN_POSITIONS
+    position = max(at_once(read_position(SqliteView(copy))), noted) + UNKNOWN_POSITIONS
     entry = chained(
-        read_audit_end(copy),
+        at_once(read_audit_end(SqliteView(copy))),
         AuditEntry(
             number=0, at=round(at, 3), kind=AuditKind.RESTORED, actor="local", tenant="", subject=found.path,
             detail={"lost": found.lost, "made_at": None if found.made_at is None else rfc3339(found.made_at)},
@@ -149,7 +150,7 @@ def _count_after(target: Path, last: int) -> int | None:
 
 
 def _memo(connection: sqlite3.Connection, name: str) -> float | None:
-    memo = read_record(Memo, name, connection)
+    memo = at_once(read_record(Memo, name, SqliteView(connection)))
     return None if memo is None else float(memo.value)
 
 

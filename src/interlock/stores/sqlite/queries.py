@@ -1,84 +1,96 @@
-"""The statements of queries.sql by name, with the columns of runs and records filled in, and the writing of a batch."""
+"""The statements of SQLite by name, its view of the tables, and the writing of a batch."""
 
-import re
 import sqlite3
-from collections.abc import Callable, Sequence
-from importlib.resources import files
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from itertools import chain, groupby
 from operator import attrgetter
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
 
 from interlock.core.decisions import Batch
-from interlock.model.audit import AuditEntry
 from interlock.model.bulk import BulkRequest
 from interlock.model.facets import Facets
 from interlock.model.failure import Outcome
-from interlock.model.record import Columns, Record
+from interlock.model.record import Record
 from interlock.model.run import UPDATES, Run
 from interlock.model.state import State
+from interlock.stores.sql.queries import AUDIT_COLUMNS, COLUMNS, RECORD_VALUES, bodies, fill, scripts, shared
+from interlock.stores.sql.rows import (
+    audit_row,
+    dropped_schedules,
+    encode_facets,
+    forgotten_records,
+    history_rows,
+    job_rows,
+    log_rows,
+    published_rows,
+    record_row,
+    schedule_rows,
+    service_rows,
+)
+from interlock.stores.sql.view import NOTHING, Key, Row
 
-COLUMNS = Run.__struct_fields__
-AUDIT_COLUMNS = AuditEntry.__struct_fields__
-RECORD_VALUES = (*("order_key" if name == "order" else name for name in Columns._fields), "value")
 CHUNKS = (800, 200, 50)
 """Rows that one statement may take. The writing thread releases the interpreter lock for each statement; to get it back
 from a busy loop can cost more than the statement, so there should be few of them."""
 
-_LARGE = ("payload", "result")
-_SMALL = {"payload": "CASE WHEN length(payload) <= :small_payload THEN payload END"}
-
-
-def _bodies() -> dict[str, str]:
-    text = files("interlock.stores.sqlite").joinpath("queries.sql").read_text()
-    parts = re.split(r"^-- name: (\w+)\n", text, flags=re.M)
-    return {name: body.strip() for name, body in zip(parts[1::2], parts[2::2], strict=True)}
-
-
-def _fill(body: str, values: dict[str, str]) -> str:
-    """Insert these values, and values into them; others are inserted later."""
-    return re.sub(r"\{(\w+)\}", lambda match: _fill(values[match[1]], values) if match[1] in values else match[0], body)
-
-
-_BODIES = _bodies()
-QUERIES = {
-    name: _fill(
-        body,
-        {
-            **_BODIES,
-            "all_columns": ", ".join(COLUMNS),
-            "loaded": ", ".join(_SMALL.get(column, column) for column in COLUMNS),
-            "listed": ", ".join("NULL" if column in _LARGE else column for column in COLUMNS),
-            "record_values": ", ".join(RECORD_VALUES),
-            "excluded_record": ", ".join(f"excluded.{column}" for column in RECORD_VALUES),
-            "audit_columns": ", ".join(AUDIT_COLUMNS),
-        },
-    )
-    for name, body in _BODIES.items()
+_DIALECT = {
+    "least": "min",
+    "find": "instr",
+    "log_bytes": "length(CAST(logs.text AS BLOB))",
+    "last_character": "char(1114111)",
+    "numbers": "(SELECT value FROM json_each(:numbers))",
+    "found": "(SELECT value FROM json_each(:found))",
+    "states": "(SELECT value FROM json_each(:states))",
+    "is_call": "idempotency_key GLOB 'call-*'",
+    "is_unsuccessful": "ended_at IS NOT NULL AND state <> 'succeeded'",
+    "root_id": "substr(runs.id, 1, instr(runs.id, '@') - 1)",
+    "memo_number": "CAST(value AS INTEGER)",
+    "retry_before": "CAST(value AS TEXT) ->> '$.before'",
+    "retry_letters": "CAST(value AS TEXT) ->> '$.wanted.letters'",
+    "violation_run_id": "json_extract(text, '$.run_id')",
+    "violation_job_id": "json_extract(text, '$.job_id')",
+    "violation_tenant": "json_extract(text, '$.tenant')",
 }
-LISTINGS = {
-    place: (
-        QUERIES["list_runs"].format(place=QUERIES[place]),
-        QUERIES["find_floor_of_all" if place == "all_runs" else "find_floor"].format(place=QUERIES[place]),
-    )
-    for place in (
-        "all_runs",
-        "live_runs",
-        "runs_by_id",
-        "runs_of_job",
-        "runs_of_parent",
-        "runs_of_root",
-        "unsuccessful_runs",
-    )
+_SHARED = shared(_DIALECT)
+_OWN = {
+    **_SHARED,
+    **bodies("interlock.stores.sqlite"),
+    "record_values": ", ".join(RECORD_VALUES),
+    "excluded_record": ", ".join(f"excluded.{column}" for column in RECORD_VALUES),
+    "audit_columns": ", ".join(AUDIT_COLUMNS),
 }
-"""set of runs to look at → the statement that finds some, and the one that finds how far down it may look"""
+QUERIES = {name: fill(body, {**_OWN, **_DIALECT}) for name, body in _OWN.items()}
 
-RECORDS = {
-    place: (QUERIES["list_records"].format(place=QUERIES[place]), QUERIES["find_floor"].format(place=QUERIES[place]))
-    for place in ("all_records", "records_by_id", "records_of_run")
-}
+
+class SqliteView:
+    """The tables as a connection sees them. Nothing in it waits."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def _execute(self, name: str, values: Mapping[str, Any]) -> sqlite3.Cursor:
+        given = {key: as_json(value) if type(value) is list else value for key, value in values.items()}
+        return self._connection.execute(QUERIES[name], given)
+
+    async def rows(self, name: str, values: Mapping[str, Any] = NOTHING) -> AsyncIterator[Row]:
+        for row in self._execute(name, values):
+            yield row
+
+    async def first(self, name: str, values: Mapping[str, Any] = NOTHING) -> Row | None:
+        row: Row | None = self._execute(name, values).fetchone()
+        return row
+
+    async def each(self, name: str, keys: Collection[Key], *given: float) -> AsyncIterator[tuple[Any, Row]]:
+        for key in keys:
+            values = (*key, *given) if isinstance(key, tuple) else (key, *given)
+            for row in self._connection.execute(QUERIES[name], values):
+                yield key, row
+
+
+def as_json(values: Sequence[int | str]) -> str:
+    return msgspec.json.encode(values).decode()
 
 
 class ManyRows:
@@ -95,8 +107,8 @@ class ManyRows:
             "new_id": "column1",
             "new_seq": places.get("seq", ""),
         }
-        text = _fill(QUERIES[name], values)
-        self._texts = {count: _fill(text, {"rows": ", ".join([row] * count)}) for count in (*CHUNKS, 1)}
+        text = fill(QUERIES[name], values)
+        self._texts = {count: fill(text, {"rows": ", ".join([row] * count)}) for count in (*CHUNKS, 1)}
 
     def write(self, connection: sqlite3.Connection, rows: Sequence[Sequence[Any]]) -> None:
         start = 0
@@ -116,14 +128,8 @@ INSERT_HISTORY = ManyRows("insert_history", ("position", "run_id", "seq", "entri
 
 
 def migrations() -> list[str]:
-    """Return the scripts that make the schema, in order; their number is its version."""
-    folder = files("interlock.stores.sqlite").joinpath("migrations")
-    names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".sql"))
-    return [folder.joinpath(name).read_text() for name in names]
+    return scripts("interlock.stores.sqlite")
 
-
-_encode_history = msgspec.msgpack.Encoder().encode
-_to_json = msgspec.json.Encoder().encode
 
 # sqlite3 looks for an adapter for each value that is not exactly int, float, str or bytearray; finding none takes
 # longer than calling one. Those for None and bytes return the value, so other users of sqlite3 notice nothing.
@@ -131,68 +137,35 @@ sqlite3.register_adapter(State, {state: state.value for state in State}.__getite
 sqlite3.register_adapter(Outcome, {outcome: outcome.value for outcome in Outcome}.__getitem__)
 sqlite3.register_adapter(type(None), {None: None}.get)
 sqlite3.register_adapter(bytes, bytes)
-sqlite3.register_adapter(Facets, msgspec.msgpack.Encoder().encode)
-
-
-def history_rows(batch: Batch) -> list[tuple[int, str, int, bytes]]:
-    return [
-        (position, run_id, entries[0].seq, _encode_history(entries))
-        for position, (run_id, entries) in enumerate(batch.history, start=batch.of_history)
-    ]
-
-
-def _log_rows(batch: Batch) -> list[tuple[Any, ...]]:
-    """A line that nobody may read yet has the negative of its position: no reader looks below 0."""
-    return [
-        (-position if line[0] in batch.logs.held else position, *line)
-        for position, line in enumerate(batch.logs.lines, start=batch.of_logs)
-    ]
+sqlite3.register_adapter(Facets, encode_facets)
 
 
 def _publish(connection: sqlite3.Connection, batch: Batch) -> None:
-    first = batch.position
-    for run_id, count in batch.logs.published:
+    for run_id, first in published_rows(batch):
         held = connection.execute(QUERIES["get_held_lines"], (run_id,)).fetchall()
         moves = [(position, row[0]) for position, row in enumerate(held, start=first)]
         connection.executemany(QUERIES["publish_line"], moves)
-        first += count
-
-
-def _service_rows(batch: Batch) -> list[tuple[Any, ...]]:
-    rows = enumerate(batch.service_log, start=batch.of_services)
-    return [
-        (position, service, number, at, stream, len(text.encode()) + len(change or b""), text, change)
-        for position, (service, number, at, stream, text, change) in rows
-    ]
 
 
 def put_records(connection: sqlite3.Connection, records: Sequence[Record]) -> None:
-    PUT_RECORDS.write(connection, [(record.kind, record.id, *record.columns, record.encode()) for record in records])
+    PUT_RECORDS.write(connection, [record_row(record) for record in records])
     if any(isinstance(record, BulkRequest) for record in records):
         # Before the runs of the batch: a request covers those stored before it.
         connection.execute(QUERIES["set_reach"])
-
-
-def _audit_rows(batch: Batch) -> list[tuple[Any, ...]]:
-    return [audit_row(entry) for entry in batch.audit]
-
-
-def audit_row(entry: AuditEntry) -> tuple[Any, ...]:
-    return msgspec.structs.astuple(replace(entry, detail=_to_json(entry.detail).decode()))
 
 
 _WRITES: tuple[tuple[str, Callable[[Batch], Sequence[Sequence[Any]]]], ...] = (
     ("free_key", lambda batch: [(run_id,) for run_id in batch.keys.freed]),
     ("insert_key", attrgetter("keys.taken")),
     ("put_checkpoint", attrgetter("inputs.checkpoints")),
-    ("insert_log", _log_rows),
+    ("insert_log", log_rows),
     ("redact_line", attrgetter("logs.redacted")),
-    ("insert_job", lambda batch: [(job.version, job.id, _to_json(job)) for job in batch.jobs]),
-    ("drop_schedule", lambda batch: [(job_id,) for job_id, row in batch.schedules.items() if row is None]),
-    ("put_schedule", lambda batch: [row for row in batch.schedules.values() if row is not None]),
-    ("insert_service_row", _service_rows),
-    ("insert_audit", _audit_rows),
-    ("forget_record", lambda batch: [key for key, record in batch.records.items() if record is None]),
+    ("insert_job", job_rows),
+    ("drop_schedule", lambda batch: [(job_id,) for job_id in dropped_schedules(batch)]),
+    ("put_schedule", schedule_rows),
+    ("insert_service_row", service_rows),
+    ("insert_audit", lambda batch: [audit_row(entry) for entry in batch.audit]),
+    ("forget_record", forgotten_records),
 )
 """in this order, before runs and history"""
 

@@ -1,67 +1,3 @@
--- name: load_runs
-SELECT {loaded} FROM runs INDEXED BY runs_live WHERE ended_at IS NULL ORDER BY number;
-
--- name: load_log_sizes
-SELECT logs.run_id, count(*), sum(length(CAST(logs.text AS BLOB))), min(logs.number) < 0
-FROM runs INDEXED BY runs_live CROSS JOIN logs INDEXED BY logs_of_run ON logs.run_id = runs.id
-WHERE runs.ended_at IS NULL AND runs.attempt > 0 GROUP BY logs.run_id;
-
--- name: load_log_marks
-SELECT runs.id, runs.attempt, count(*)
-FROM runs INDEXED BY runs_live CROSS JOIN logs INDEXED BY logs_of_run ON logs.run_id = runs.id AND logs.attempt = runs.attempt AND logs.number > 0
-WHERE runs.ended_at IS NULL AND runs.attempt > 0 GROUP BY runs.id HAVING count(*) = max(logs.number);
-
--- name: get_run
-SELECT {all_columns} FROM runs WHERE id = ?;
-
--- name: list_runs
-SELECT number, {listed} FROM {place}
-AND number < :before AND number > :floor
-AND (:states IS NULL OR state IN (SELECT value FROM json_each(:states)))
-AND (:job_id IS NULL OR job_id = :job_id)
-AND (:tenant IS NULL OR tenant = :tenant)
-AND (:session IS NULL OR session = :session)
-AND (:lane IS NULL OR lane = :lane)
-AND (:created_by IS NULL OR created_by = :created_by)
-AND (:since IS NULL OR created_at >= :since)
-AND (:until IS NULL OR created_at < :until)
-AND CASE WHEN :is_step = (instr(id, '@') = 0) THEN false ELSE :live IS NULL OR (ended_at IS NULL) = :live END
-ORDER BY number DESC LIMIT :limit;
-
--- name: find_floor_of_all
-SELECT floor FROM (SELECT min(:before, (SELECT max(number) + 1 FROM runs)) - :most - 1 AS floor)
-WHERE floor >= (SELECT min(number) FROM runs);
-
--- name: find_floor
-SELECT number FROM {place} AND number < :before ORDER BY number DESC LIMIT 1 OFFSET :most;
-
--- name: all_runs
-runs NOT INDEXED WHERE true
-
--- name: live_runs
-runs INDEXED BY runs_live WHERE ended_at IS NULL
-
--- name: runs_by_id
-runs WHERE number IN (
-  SELECT number FROM runs INDEXED BY sqlite_autoindex_runs_1
-  WHERE id >= :id_prefix AND id < :id_prefix || char(1114111) ORDER BY id DESC LIMIT :most_with_prefix
-) AND (:parent IS NULL OR parent = :parent) AND (:root IS NULL OR root = :root)
-
--- name: runs_of_job
-runs INDEXED BY runs_of_job WHERE job_id = :job_id
-
--- name: runs_of_parent
-runs INDEXED BY runs_of_parent WHERE parent = :parent AND (:root IS NULL OR root = :root)
-
--- name: runs_of_root
-runs INDEXED BY runs_of_root WHERE root = :root
-
--- name: unsuccessful_runs
-runs INDEXED BY runs_unsuccessful WHERE ended_at IS NOT NULL AND state <> 'succeeded'
-
--- name: count_live
-SELECT job_id, count(*) FROM {live_runs} AND (:tenant IS NULL OR tenant = :tenant) GROUP BY job_id;
-
 -- name: insert_run
 INSERT INTO runs ({columns}) VALUES {rows} ON CONFLICT (id) DO NOTHING;
 
@@ -75,99 +11,15 @@ INSERT INTO history ({columns}) VALUES {rows} ON CONFLICT (run_id, seq) DO NOTHI
 -- name: forget_history_of_pruned
 DELETE FROM history WHERE run_id = ?1 AND NOT EXISTS (SELECT 1 FROM runs WHERE id = ?1);
 
--- name: get_history
-SELECT entries FROM history INDEXED BY history_of_run WHERE run_id = :run_id ORDER BY seq;
-
--- name: get_positions
-SELECT coalesce((SELECT max(position) FROM history), 0), coalesce((SELECT max(position) FROM logs), 0),
-coalesce((SELECT -min(position) FROM logs), 0), coalesce((SELECT max(position) FROM service_log), 0),
-coalesce((SELECT CAST(value AS INTEGER) FROM records WHERE kind = 'memo' AND id = 'restored:position'), 0);
-
 -- name: count_unended
 SELECT count(*) FROM runs WHERE ended_at IS NULL;
 
 -- name: raise_fences
 UPDATE runs SET fence = ? WHERE ended_at IS NULL;
 
--- name: get_transitions
-SELECT history.position, history.run_id, runs.job_id, runs.tenant, history.entries
-FROM history CROSS JOIN runs ON runs.id = history.run_id
-WHERE history.position > :after AND history.position <= :until
-AND (:job_id IS NULL OR runs.job_id = :job_id) AND (:tenant IS NULL OR runs.tenant = :tenant)
-ORDER BY history.position LIMIT :limit;
-
--- name: get_transitions_of_run
-SELECT history.position, history.run_id, runs.job_id, runs.tenant, history.entries
-FROM history INDEXED BY history_of_run CROSS JOIN runs ON runs.id = history.run_id
-WHERE history.run_id = :run_id AND history.position > :after
-AND (:job_id IS NULL OR runs.job_id = :job_id) AND (:tenant IS NULL OR runs.tenant = :tenant)
-ORDER BY history.position LIMIT :limit;
-
--- name: get_lines
-SELECT logs.position, logs.run_id, runs.job_id, runs.tenant, logs.at, logs.attempt, logs.level, logs.text, logs.logger
-FROM logs CROSS JOIN runs ON runs.id = logs.run_id
-WHERE logs.position > :after AND logs.position <= :until
-AND (:job_id IS NULL OR runs.job_id = :job_id) AND (:tenant IS NULL OR runs.tenant = :tenant)
-ORDER BY logs.position LIMIT :limit;
-
--- name: get_lines_of_run
-SELECT logs.position, logs.run_id, runs.job_id, runs.tenant, logs.at, logs.attempt, logs.level, logs.text, logs.logger
-FROM logs CROSS JOIN runs ON runs.id = logs.run_id
-WHERE logs.position IN ({positions_of_lines})
-AND (:job_id IS NULL OR runs.job_id = :job_id) AND (:tenant IS NULL OR runs.tenant = :tenant)
-ORDER BY logs.position;
-
--- name: get_services
-SELECT position, service, at, stream, text, change FROM service_log
-WHERE position > :after AND position <= :until ORDER BY position LIMIT :limit;
-
--- name: get_services_of_service
-SELECT position, service, at, stream, text, change FROM service_log INDEXED BY service_log_of_service
-WHERE service = :service AND position > :after ORDER BY position LIMIT :limit;
-
--- name: get_violations
-SELECT position, service, at, stream, text, change FROM service_log
-WHERE position > :after AND position <= :until AND stream = 'violation'
-AND CASE stream WHEN 'violation' THEN (:job_id IS NULL OR json_extract(text, '$.job_id') = :job_id)
-  AND (:tenant IS NULL OR json_extract(text, '$.tenant') = :tenant) END
-ORDER BY position LIMIT :limit;
-
--- name: get_violations_of_run
-SELECT position, service, at, stream, text, change FROM service_log INDEXED BY violations_of_run
-WHERE stream = 'violation' AND json_extract(text, '$.run_id') = :run_id AND position > :after
-AND (:job_id IS NULL OR json_extract(text, '$.job_id') = :job_id)
-AND (:tenant IS NULL OR json_extract(text, '$.tenant') = :tenant)
-ORDER BY position LIMIT :limit;
-
--- name: get_last_of_service
-SELECT position, service, at, stream, text, change FROM service_log INDEXED BY service_log_of_service
-WHERE service = :service AND position > :after ORDER BY position DESC LIMIT :limit;
-
 -- name: insert_service_row
 INSERT INTO service_log (position, service, number, at, stream, size, text, change) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (service, number) DO NOTHING;
-
--- name: get_logged_services
-WITH RECURSIVE found (service) AS (
-  SELECT min(service) FROM service_log
-  UNION ALL
-  SELECT (SELECT min(service) FROM service_log WHERE service > found.service) FROM found WHERE service IS NOT NULL
-)
-SELECT service FROM found WHERE service IS NOT NULL;
-
--- name: is_beyond
-SELECT count(*) > :most_lines OR sum(size) > :most_bytes FROM ({newest_of_service});
-
--- name: newest_of_service
-SELECT position, size FROM service_log INDEXED BY service_log_of_service
-WHERE service = :service ORDER BY position DESC LIMIT :most_lines + 1
-
--- name: find_cut
-SELECT position FROM (
-  SELECT position, row_number() OVER newest AS lines, sum(size) OVER newest AS bytes FROM ({newest_of_service})
-  WINDOW newest AS (ORDER BY position DESC ROWS UNBOUNDED PRECEDING)
-)
-WHERE lines > :most_lines OR bytes > :most_bytes ORDER BY position DESC LIMIT 1;
 
 -- name: prune_service
 DELETE FROM service_log WHERE position IN (
@@ -182,68 +34,11 @@ ON CONFLICT DO NOTHING;
 -- name: free_key
 UPDATE idempotency_keys SET idempotency_key = NULL WHERE run_id = ?;
 
--- name: get_key
-SELECT run_id, digest FROM idempotency_keys WHERE tenant = ? AND idempotency_key = ?;
-
--- name: get_digest
-SELECT digest FROM idempotency_keys WHERE run_id = ?;
-
--- name: get_tenant_of_pruned
-SELECT tenant FROM idempotency_keys WHERE run_id = ?1 AND NOT EXISTS (SELECT 1 FROM runs WHERE id = ?1);
-
--- name: get_key_range
-SELECT coalesce((SELECT min(number) FROM idempotency_keys), 0), coalesce((SELECT max(number) FROM idempotency_keys), 0);
-
--- name: get_key_created
-SELECT created_at FROM idempotency_keys WHERE number >= ? ORDER BY number LIMIT 1;
-
--- name: find_old_keys
-SELECT number FROM idempotency_keys NOT INDEXED WHERE number <= :last AND created_at < :created_before
-AND (idempotency_key IS NULL OR idempotency_key NOT GLOB 'call-*')
-AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.id = idempotency_keys.run_id AND runs.ended_at IS NULL)
-ORDER BY number LIMIT :limit;
-
--- name: find_old_calls
-SELECT number FROM idempotency_keys WHERE idempotency_key GLOB 'call-*' AND created_at < :created_before
-AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.id = idempotency_keys.run_id AND runs.ended_at IS NULL)
-ORDER BY created_at LIMIT :limit;
-
 -- name: prune_keys
 DELETE FROM idempotency_keys WHERE number IN (SELECT value FROM json_each(:numbers));
 
--- name: get_first_time
-SELECT scheduled_at FROM runs INDEXED BY runs_of_job
-WHERE job_id = ? AND tenant = 'default' AND origin IN ('schedule', 'catch_up') ORDER BY number LIMIT 1;
-
--- name: get_latest_time
-SELECT max(scheduled_at) FROM runs INDEXED BY runs_of_job WHERE job_id = ? AND scheduled_at > ?;
-
--- name: get_state
-SELECT state FROM runs WHERE id = ?;
-
--- name: get_previous
-SELECT others.id, others.state, others.ended_at IS NOT NULL
-FROM runs CROSS JOIN runs AS others INDEXED BY runs_of_job ON others.job_id = runs.job_id AND others.number < runs.number
-WHERE runs.id = ? AND others.tenant = runs.tenant
-AND (others.started_at IS NOT NULL OR (others.ended_at IS NULL AND others.state <> 'prerun'))
-ORDER BY others.number DESC LIMIT 1;
-
--- name: get_steps
-SELECT {all_columns} FROM runs INDEXED BY runs_of_parent WHERE parent = ? AND ended_at IS NOT NULL ORDER BY number;
-
--- name: get_saga
-SELECT id, facets FROM runs INDEXED BY sqlite_autoindex_runs_1
-WHERE id > ?1 || '@' AND id < ?1 || 'A' AND instr(substr(id, length(?1) + 2), '@') = 0;
-
 -- name: insert_job
 INSERT INTO job_versions (version, job_id, definition) VALUES (?, ?, ?) ON CONFLICT DO NOTHING;
-
--- name: get_job
-SELECT definition FROM job_versions WHERE version = ?;
-
--- name: load_jobs
-SELECT definition FROM job_versions
-WHERE version IN (SELECT job_version FROM runs INDEXED BY runs_live WHERE ended_at IS NULL) ORDER BY job_id, version;
 
 -- name: put_schedule
 INSERT INTO schedules (job_id, identity, anchor, cursor, next, paused, done, reached) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
@@ -253,87 +48,6 @@ ON CONFLICT (job_id) DO UPDATE SET identity = excluded.identity, anchor = exclud
 -- name: drop_schedule
 DELETE FROM schedules WHERE job_id = ?;
 
--- name: load_schedules
-SELECT job_id, identity, anchor, cursor, next, paused, done, reached FROM schedules;
-
--- name: get_number_range
-SELECT coalesce((SELECT min(number) FROM runs), 0), coalesce((SELECT max(number) FROM runs), 0);
-
--- name: get_created
-SELECT created_at FROM runs WHERE number >= ? ORDER BY number LIMIT 1;
-
--- name: find_old_runs
-SELECT number FROM runs NOT INDEXED
-WHERE number <= :last AND ended_at < :ended_before AND {may_go} ORDER BY number LIMIT :limit;
-
--- name: find_oldest_runs
-SELECT number FROM (
-  SELECT number, {may_go} AS may_go FROM runs NOT INDEXED
-  WHERE number >= :first AND ended_at IS NOT NULL AND number NOT IN (SELECT value FROM json_each(:found))
-  ORDER BY number LIMIT :surplus
-) AS oldest
-WHERE may_go LIMIT :limit;
-
--- name: count_runs
-SELECT count(*) FROM runs INDEXED BY runs_of_job;
-
--- name: count_all_live
-SELECT count(*) FROM runs INDEXED BY runs_live WHERE ended_at IS NULL;
-
--- A retry under way has yet to look at the rows below this number.
--- name: get_unreached
-SELECT coalesce(max(retry ->> '$.before'), 0)
-FROM (SELECT CAST(value AS TEXT) AS retry FROM records WHERE kind = 'bulk' AND holds AND state = 'retry')
-WHERE (retry ->> '$.wanted.letters' IS NOT NULL) = :of_letters;
-
--- name: find_surplus_runs
-WITH RECURSIVE found (job_id) AS (
-  SELECT min(job_id) FROM runs
-  UNION ALL
-  SELECT (SELECT min(job_id) FROM runs WHERE job_id > found.job_id) FROM found WHERE job_id IS NOT NULL
-)
-SELECT runs.number FROM found CROSS JOIN runs INDEXED BY runs_of_job
-ON runs.job_id = found.job_id AND runs.number <= ({newest_surplus_run})
-WHERE runs.ended_at IS NOT NULL AND {may_go} LIMIT :limit;
-
--- name: newest_surplus_run
-SELECT others.number FROM runs AS others INDEXED BY runs_of_job
-WHERE others.job_id = found.job_id AND instr(others.id, '@') = 0
-AND others.number NOT IN (SELECT number FROM runs INDEXED BY runs_live WHERE ended_at IS NULL)
-ORDER BY others.number DESC LIMIT 1 OFFSET :most
-
--- name: get_number_at
-SELECT runs.number FROM history CROSS JOIN runs ON runs.id = history.run_id WHERE history.position = :position
-UNION ALL
-SELECT runs.number FROM logs CROSS JOIN runs ON runs.id = logs.run_id WHERE logs.position = :position;
-
--- A workflow with all its steps.
--- name: weigh_runs
-SELECT number, sum(weight) FROM (
-  SELECT runs.number, {weight} AS weight FROM runs WHERE number IN (SELECT value FROM json_each(:numbers))
-  UNION ALL
-  SELECT roots.number, {weight} FROM runs AS roots CROSS JOIN runs INDEXED BY sqlite_autoindex_runs_1
-  ON runs.id > roots.id || '@' AND runs.id < roots.id || 'A'
-  WHERE roots.number IN (SELECT value FROM json_each(:numbers))
-) AS weights
-GROUP BY number ORDER BY number;
-
--- name: weight
-1 + (SELECT count(*) FROM history INDEXED BY history_of_run WHERE run_id = runs.id)
-  + (SELECT count(*) FROM logs INDEXED BY logs_of_run WHERE run_id = runs.id)
-  + (length(runs.payload) + coalesce(length(runs.result), 0)) / 4096
-  + (SELECT count(*) + coalesce(sum(length(payload)), 0) / 4096 FROM further_payloads WHERE run_id = runs.id)
-  + (SELECT count(*) FROM records INDEXED BY records_of_run WHERE run = runs.id)
-
--- name: may_go
-runs.number >= :unreached AND instr(runs.id, '@') = 0
-AND (runs.created_at < :occurrences_before OR runs.origin IS NULL OR runs.origin NOT IN ('schedule', 'catch_up'))
-AND NOT EXISTS (SELECT 1 FROM records INDEXED BY records_of_run WHERE records.run = runs.id AND holds)
-AND NOT EXISTS (
-  SELECT 1 FROM records INDEXED BY records_of_run
-  WHERE records.run > runs.id || '@' AND records.run < runs.id || 'A' AND holds
-)
-
 -- name: prune_history
 DELETE FROM history WHERE run_id IN ({pruned_ids});
 
@@ -341,10 +55,6 @@ DELETE FROM history WHERE run_id IN ({pruned_ids});
 SELECT steps.number FROM runs CROSS JOIN runs AS steps INDEXED BY sqlite_autoindex_runs_1
 ON steps.id > runs.id || '@' AND steps.id < runs.id || 'A'
 WHERE runs.number IN (SELECT value FROM json_each(:numbers));
-
--- name: find_roots
-SELECT roots.number FROM runs JOIN runs AS roots ON roots.id = substr(runs.id, 1, instr(runs.id, '@') - 1)
-WHERE runs.number IN (SELECT value FROM json_each(:numbers)) AND instr(runs.id, '@') > 0;
 
 -- name: prune_logs
 DELETE FROM logs WHERE run_id IN ({pruned_ids});
@@ -367,21 +77,11 @@ SELECT id FROM runs WHERE number IN (SELECT value FROM json_each(:numbers))
 -- name: put_checkpoint
 INSERT INTO checkpoints (run_id, value) VALUES (?, ?) ON CONFLICT (run_id) DO UPDATE SET value = excluded.value;
 
--- name: get_result
-SELECT result, facets FROM runs WHERE id = ? AND facets IS NOT NULL;
-
--- name: get_held_lines
-SELECT position, attempt, number, text, level, logger FROM logs INDEXED BY logs_of_run WHERE run_id = ? AND position < 0
-ORDER BY position DESC;
-
 -- name: redact_line
 UPDATE logs SET text = ? WHERE run_id = ? AND attempt = ? AND number = ? AND position < 0;
 
 -- name: publish_line
 UPDATE logs SET position = ? WHERE position = ?;
-
--- name: get_inputs
-SELECT runs.payload, checkpoints.value FROM runs LEFT JOIN checkpoints ON checkpoints.run_id = runs.id WHERE runs.id = ?;
 
 -- name: copy_payloads
 INSERT INTO further_payloads (run_id, source, payload) SELECT ?1, source, payload FROM (
@@ -391,19 +91,9 @@ INSERT INTO further_payloads (run_id, source, payload) SELECT ?1, source, payloa
 )
 WHERE EXISTS (SELECT 1 FROM runs WHERE id = ?1) ORDER BY number ON CONFLICT (run_id, source) DO NOTHING;
 
--- name: get_further_payloads
-SELECT payload FROM further_payloads WHERE run_id = ? ORDER BY number;
-
 -- name: insert_log
 INSERT INTO logs (position, run_id, attempt, number, at, level, text, logger) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (run_id, attempt, number) DO NOTHING;
-
--- name: get_logs
-SELECT position, at, attempt, level, text, logger FROM logs WHERE position IN ({positions_of_lines}) ORDER BY position;
-
--- name: positions_of_lines
-SELECT position FROM logs INDEXED BY logs_of_run WHERE run_id = :run_id AND position > :after
-ORDER BY position LIMIT :limit
 
 -- name: get_lease
 SELECT name, holder, token, epoch, ends_at FROM leases WHERE name = ?;
@@ -418,23 +108,6 @@ UPDATE leases SET ends_at = 0;
 -- name: insert_audit
 INSERT INTO audit ({audit_columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (number) DO NOTHING;
 
--- name: get_audit_end
-SELECT number, hash FROM audit ORDER BY number DESC LIMIT 1;
-
--- name: list_audit
-SELECT {audit_columns} FROM audit {audit_wanted} ORDER BY number LIMIT :limit;
-
--- name: list_last_of_audit
-SELECT {audit_columns} FROM audit {audit_wanted} ORDER BY number DESC LIMIT :limit;
-
--- name: audit_wanted
-WHERE number > :after AND number <= :until
-AND (:kind IS NULL OR kind = :kind)
-AND (:actor IS NULL OR actor = :actor)
-AND (:tenant IS NULL OR tenant = :tenant)
-AND (:subject IS NULL OR subject = :subject)
-AND (:since IS NULL OR at >= :since)
-
 -- name: put_record
 INSERT INTO records ({columns}) VALUES {rows}
 ON CONFLICT (kind, id) DO UPDATE SET ({record_values}) = ({excluded_record})
@@ -446,98 +119,10 @@ DELETE FROM records WHERE kind = ? AND id = ?;
 -- name: forget_records_of_pruned
 DELETE FROM records WHERE run = ?1 AND NOT EXISTS (SELECT 1 FROM runs WHERE id = ?1);
 
--- name: get_record
-SELECT id, value FROM records WHERE kind = ? AND id = ?;
-
--- name: load_records
-SELECT id, value FROM records INDEXED BY records_of_kind WHERE kind = ? ORDER BY number;
-
--- name: list_records
-SELECT number, id, value FROM {place}
-AND number < :before AND number > :floor AND {record_fits} ORDER BY number DESC LIMIT :limit;
-
--- name: count_records
-SELECT state, count(*) FROM {all_records} AND {record_fits} GROUP BY state;
-
--- name: record_fits
-(:tenant IS NULL OR tenant = :tenant)
-AND (:job IS NULL OR job = :job)
-AND (:run IS NULL OR run = :run)
-AND (:state IS NULL OR state = :state)
-AND (:since IS NULL OR at >= :since)
-AND (:until IS NULL OR at < :until)
-AND (:is_due IS NULL OR (due_at IS NOT NULL) = :is_due)
-
--- name: get_due_times
-WITH RECURSIVE {first_in_order}, queues (queue) AS (
-  SELECT min(queue) FROM {unordered}
-  UNION ALL
-  SELECT (SELECT min(queue) FROM {unordered} AND queue > queues.queue) FROM queues WHERE queue IS NOT NULL
-)
-SELECT queue, min(due_at) FROM (
-  SELECT queue, (SELECT min(due_at) FROM {unordered} AND records.queue = queues.queue) AS due_at
-  FROM queues WHERE queue IS NOT NULL
-  UNION ALL
-  SELECT queue, due_at FROM first_in_order CROSS JOIN records USING (number)
-)
-GROUP BY queue;
-
--- name: get_due
-WITH RECURSIVE {first_in_order}
-SELECT id, value FROM (
-  SELECT * FROM (SELECT number FROM {unordered} AND queue = :queue AND due_at <= :now ORDER BY due_at LIMIT :limit)
-  UNION ALL
-  SELECT number FROM first_in_order
-)
-CROSS JOIN records USING (number) WHERE queue = :queue AND due_at <= :now ORDER BY due_at, number LIMIT :limit;
-
--- name: unordered
-records INDEXED BY records_due WHERE kind = :kind AND due_at IS NOT NULL AND order_key IS NULL
-
--- name: ordered
-records INDEXED BY records_in_order WHERE kind = :kind AND due_at IS NOT NULL AND order_key IS NOT NULL
-
--- name: first_in_order
-orders (order_key) AS (
-  SELECT min(order_key) FROM {ordered}
-  UNION ALL
-  SELECT (SELECT min(order_key) FROM {ordered} AND order_key > orders.order_key) FROM orders WHERE order_key IS NOT NULL
-), first_in_order (number) AS (
-  SELECT (SELECT min(number) FROM {ordered} AND records.order_key = orders.order_key)
-  FROM orders WHERE order_key IS NOT NULL
-)
-
 -- name: find_old_records
 SELECT kind, id FROM (SELECT number, kind, id, at FROM {all_records} ORDER BY number LIMIT :limit)
 WHERE number >= :unreached
 AND (at < :before OR number <= (SELECT number FROM {all_records} ORDER BY number DESC LIMIT 1 OFFSET :most));
 
--- name: all_records
-records INDEXED BY records_of_kind WHERE kind = :kind
-
--- name: records_of_run
-records INDEXED BY records_of_run WHERE run = :run AND kind = :kind
-
--- name: records_by_id
-records INDEXED BY sqlite_autoindex_records_1 WHERE kind = :kind AND id >= :id_prefix AND id < :id_prefix || char(1114111)
-
 -- name: set_reach
 UPDATE records SET last_run = (SELECT coalesce(max(number), 0) FROM runs) WHERE kind = 'bulk' AND last_run IS NULL;
-
--- name: load_reaches
-SELECT id, (
-  SELECT count(*) FROM runs INDEXED BY runs_live WHERE ended_at IS NULL AND runs.number
-  <= min(last_run, coalesce((SELECT number - 1 FROM runs AS walked WHERE walked.id = records.run), last_run))
-)
-FROM records WHERE kind = 'bulk' AND holds;
-
--- Without those of idle sessions.
--- name: load_memos
-SELECT id, value FROM records WHERE kind = 'memo' AND (id < 'session:' OR id >= 'session;')
-UNION ALL SELECT id, value FROM (
-  SELECT DISTINCT 'session:' || tenant || ':' || session AS name FROM runs INDEXED BY runs_live
-  WHERE ended_at IS NULL AND session IS NOT NULL
-) CROSS JOIN records ON kind = 'memo' AND id = name;
-
--- name: has_session_memos
-SELECT EXISTS (SELECT 1 FROM records WHERE kind = 'memo' AND id >= 'session:' AND id < 'session;');

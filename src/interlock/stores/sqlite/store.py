@@ -16,14 +16,15 @@ import msgspec
 
 from interlock import error as e
 from interlock.core.decisions import Batch
-from interlock.core.timetable.table import ScheduleRow
 from interlock.model.record import Record
 from interlock.ports.leases import L, Lease, Leases
 from interlock.ports.store import Pruned, PruneLimits, Snapshot, Store
+from interlock.stores.sql.lookups import load, read_position
+from interlock.stores.sql.pruning import UNCOUNTED, find_old_keys, find_prunable, find_service_cuts
+from interlock.stores.sql.view import at_once
 from interlock.stores.sqlite import database, pruning
-from interlock.stores.sqlite.lookups import load_records, read_runs
-from interlock.stores.sqlite.queries import QUERIES, write_batch
-from interlock.stores.sqlite.reader import Row, SqliteReader, read_audit_end, read_jobs, read_position
+from interlock.stores.sqlite.queries import QUERIES, SqliteView, write_batch
+from interlock.stores.sqlite.reader import SqliteReader
 
 T = TypeVar("T")
 
@@ -94,10 +95,10 @@ class SqliteStore(SqliteReader, Store, Leases):
         self._broken = False
         self._files: list[tuple[str, tuple[int, int] | None]] = []  # the written files: name and identity
         self._trouble: e.StoreUnavailable | None = None  # the reason why nothing may be written
-        self._counted = pruning.UNCOUNTED
+        self._counted = UNCOUNTED
 
     async def open(self) -> None:
-        self._counted = pruning.UNCOUNTED
+        self._counted = UNCOUNTED
         self._lock.take()
         self._writer = _Writer()
         self._writer.start()
@@ -119,7 +120,7 @@ class SqliteStore(SqliteReader, Store, Leases):
             raise e.DatabaseBehind(str(self._path), None, self._lock.position)
         self._connection = database.connect_writer(self._path)
         try:
-            position = read_position(self._connection)
+            position = at_once(read_position(SqliteView(self._connection)))
         except sqlite3.Error as error:
             if database.is_damage(error):
                 raise self._damaged(self._connection, error) from error
@@ -256,38 +257,18 @@ class SqliteStore(SqliteReader, Store, Leases):
 
     async def prune(self, limits: PruneLimits) -> Pruned:
         # Searching beside the writer holds it up only for the deletion.
-        cuts = await self._read(partial(pruning.find_service_cuts, limits.log_lines, limits.log_bytes))
+        cuts = await self._read(partial(find_service_cuts, limits.log_lines, limits.log_bytes))
         lines = await self._write(partial(pruning.prune_services, cuts)) if cuts else 0
-        old = await self._read(partial(pruning.find_old_keys, limits.keys_before, limits.calls_before))
+        old = await self._read(partial(find_old_keys, limits.keys_before, limits.calls_before))
         keys = await self._write(partial(pruning.prune_keys, old)) if old else 0
         records = sum([await self._write(partial(pruning.prune_records, *kept)) for kept in limits.records])
         return msgspec.structs.replace(await self._prune_runs(limits), lines=lines, keys=keys, records=records)
 
     async def load(self, small_payload: int, kinds: Sequence[type[Record]] = ()) -> Snapshot:
-        def work(connection: sqlite3.Connection) -> Snapshot:
-            with database.one_view(connection):
-                rows = connection.execute(QUERIES["load_runs"], {"small_payload": small_payload})
-                return Snapshot(
-                    runs=list(read_runs(rows)),
-                    jobs=read_jobs(connection),
-                    position=read_position(connection),
-                    log_sizes={
-                        run_id: (lines, size, bool(is_full))
-                        for run_id, lines, size, is_full in connection.execute(QUERIES["load_log_sizes"])
-                    },
-                    log_marks={row[0]: (row[1], row[2]) for row in connection.execute(QUERIES["load_log_marks"])},
-                    schedules=[_schedule(row) for row in connection.execute(QUERIES["load_schedules"])],
-                    records=[record for kind in kinds for record in load_records(kind, connection)],
-                    reaches=dict(connection.execute(QUERIES["load_reaches"])),
-                    memos=dict(connection.execute(QUERIES["load_memos"])),
-                    has_session_memos=bool(connection.execute(QUERIES["has_session_memos"]).fetchone()[0]),
-                    audit=read_audit_end(connection),
-                )
-
-        return await self._read(work)
+        return await self._read(partial(load, small_payload, kinds))
 
     async def _prune_runs(self, limits: PruneLimits) -> Pruned:
-        found = await self._read(partial(pruning.find_prunable, limits, self._counted))
+        found = await self._read(partial(find_prunable, limits, self._counted))
         self._counted = found.counted
         deleted = 0
         for part in found.parts:
@@ -312,10 +293,3 @@ def _size_of(name: str, otherwise: int = 0) -> int:
         return os.stat(name).st_size
     except OSError:
         return otherwise
-
-
-def _schedule(row: Row) -> ScheduleRow:
-    """Make equal numbers one object: there may be very many rows in memory."""
-    job_id, identity, anchor, cursor, following, paused, done, reached = row
-    cursor = anchor if cursor == anchor else cursor
-    return job_id, identity, anchor, cursor, following, bool(paused), bool(done), reached or 0.0
