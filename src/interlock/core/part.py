@@ -8,7 +8,8 @@ is left out leaves nothing behind: a test executes a plain run with six of the p
   `settles` gets the runs that have ended, before the next one enters.
 - A plain run has no facets, no session and no origin. A hook marked `for_special_runs` is not called for one, unless
   its part concerns all runs (tenants are declared, a policy judges): then the state uses the same machine without plain
-  runs. `tests/core/test_parts.py` names the hooks that a plain run meets: two.
+  runs. A hook marked `for_all_or_none` is called only then. `tests/core/test_parts.py` names the hooks that a plain run
+  meets: two.
 - Timers, restarts and sweeps all use the declaration in `waits`.
 - After a restart each part `loads` its slice from the snapshot, and `places` every live run. A sweep places a missed
   run by the same functions.
@@ -70,6 +71,7 @@ def leaves(*states: State, to: frozenset[State] = frozenset(State)) -> Moment:
 
 F = TypeVar("F", bound=Callable[..., Any])
 _SPECIAL: set[Any] = set()
+_ALL_OR_NONE: set[Any] = set()
 
 
 def for_special_runs(function: F) -> F:
@@ -79,12 +81,19 @@ def for_special_runs(function: F) -> F:
     return function
 
 
+def for_all_or_none(function: F) -> F:
+    """Mark a hook that does nothing for any run unless its part `concerns_all`."""
+    _SPECIAL.add(function)
+    _ALL_OR_NONE.add(function)
+    return function
+
+
 def is_plain(run: "Run") -> bool:
     return run.facets is None and run.session is None and run.origin is None
 
 
-def _for_plain(functions: tuple[F, ...]) -> tuple[F, ...]:
-    return tuple(function for function in functions if function not in _SPECIAL)
+def _but(functions: tuple[F, ...], left_out: set[Any]) -> tuple[F, ...]:
+    return tuple(function for function in functions if function not in left_out)
 
 
 def always(run: "Run") -> bool:
@@ -146,12 +155,13 @@ class Machine(Part, frozen=True, kw_only=True):
     """pair of states → consequence, hooks for a plain run, and hooks for any other"""
     plain_stages: tuple[Callable[["Pass", "Run"], bool], ...]
     plain_begins: tuple["Hook", ...]
+    whole: Optional["Machine"] = None  # the same machine with all hooks and stages for all runs
     with_plain: Optional["Machine"] = None  # the machine from which `without_plain` has made this one
 
     def without_plain(self) -> "Machine":
         """Return the same machine, to which no run is plain."""
-        moves = {pair: (consequence, hooks, hooks) for pair, (consequence, _, hooks) in self.moves.items()}
-        return replace(self, moves=moves, plain_stages=self.stages, plain_begins=self.begins, with_plain=self)
+        assert self.whole is not None
+        return replace(self.whole, with_plain=self)
 
     def waits_for_span(self, run: "Run") -> bool:
         """Return whether `due_at` ends a delay (of a submit, a retry, a verdict …), and is no requested instant."""
@@ -171,9 +181,12 @@ def joined(parts: Iterable[Part]) -> Machine:
                     raise ValueError(f"{name}: {both} belongs to part {part.name!r} and to another one")
                 known.update(value)
     sums["waits"] = dict.fromkeys(State, NO_WAIT) | sums["waits"]
-    moves = {}
+    stages, begins = sums["stages"], sums["begins"]
+    every, moves = {}, {}
     for (before, after), consequence in CONSEQUENCES.items():
         hooks = tuple(hook for moment, hook in sums["on"] if moment(before, after))
-        moves[before, after] = consequence, _for_plain(hooks), hooks
-    plain = _for_plain(sums["stages"]), _for_plain(sums["begins"])
-    return Machine(name="machine", **sums, moves=moves, plain_stages=plain[0], plain_begins=plain[1])
+        every[before, after] = consequence, hooks, hooks
+        moves[before, after] = consequence, _but(hooks, _SPECIAL), _but(hooks, _ALL_OR_NONE)
+    whole = Machine(name="machine", **sums, moves=every, plain_stages=stages, plain_begins=begins)
+    plain = {"plain_stages": _but(stages, _SPECIAL), "plain_begins": _but(begins, _SPECIAL)}
+    return replace(whole, moves=moves, begins=_but(begins, _ALL_OR_NONE), whole=whole, **plain)

@@ -196,7 +196,7 @@ class Run(msgspec.Struct, gc=False):
     @property
     def limits(self) -> RunLimits:
         """The limits that the policy puts on it."""
-        judged = self.judged
+        judged = None if self.facets is None else self.facets.policy
         return NO_LIMITS if judged is None or judged.limits is None else judged.limits
 
     @property

@@ -100,7 +100,7 @@ def begin(p: Pass, run: Run, at: float | None = None) -> None:
             offset = 0.0 if job.schedule is None else job.schedule.offset(job.id)
             p.lags.append(run.changed_at - run.scheduled_at - offset)
     expected = job.constraints.max_expected_run_time if is_first else None
-    if job.max_runtime is not None or expected is not None or run.facets is not None:
+    if job.max_runtime is not None or expected is not None or run.judged is not None:
         began = p.elapsed - max(0.0, p.now - run.changed_at)
         if expected is not None:
             p.state.set_span(began + checked(expected), run, LATE)

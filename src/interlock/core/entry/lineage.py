@@ -100,6 +100,11 @@ def place(p: Pass, run: Run, parent: Run, others: tuple[str, ...] = ()) -> None:
     if behind != (run.created_by,):
         p.set_facet(run, behind=behind)
     run.parent, run.root = parent.id, parent.root or parent.id
+    if (above := runs_above(parent)) is not None:
+        p.set_facet(run, above=above)
+
+
+def runs_above(parent: Run) -> tuple[str, ...] | None:
+    """Return the runs between the root and this parent of a run, the nearest last; None without any."""
     between = parent.above if parent.parent in (None, parent.root) else (*parent.above, parent.parent)
-    if between:
-        p.set_facet(run, above=between[-MOST_ABOVE:])
+    return between[-MOST_ABOVE:] or None

@@ -288,9 +288,11 @@ def settle(p: Pass, ended: list[Run]) -> None:
         job = versions[run.job_version]
         if (job.on_success or job.on_failure) and run.state in EVENTS:
             inform_all(p, run, *EVENTS[run.state])
-        if run.facets is not None:
-            output.end_unscanned(p, run)
-            _answer_caller(p, run)
+        if (facets := run.facets) is not None:
+            if facets.output is not None:
+                output.end_unscanned(p, run)
+            if facets.constraints is not None or facets.caused_by is not None:
+                _answer_caller(p, run)
         if guards and (guard := guards.get(run.job_id)) is not None:
             guard.drop(run)
             guards.freed[run.job_id] = None

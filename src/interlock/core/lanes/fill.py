@@ -133,7 +133,8 @@ def _hand_out(p: Pass, lane: Lane, line: Line, most: int, aside: list[tuple[Line
         worker = None
         if demand is not None:
             # No part of the key: anybody can prefer a worker that nobody knows.
-            preferred = "" if run.facets is None else run.labels.get(PREFERRED_WORKER, "")
+            labels = None if run.facets is None else run.facets.labels
+            preferred = "" if labels is None else labels.get(PREFERRED_WORKER, "")
             worker = roster.pick(demand, key[1], p.rng, preferred)
             if worker is None:
                 _set_aside(p, demand, lane, line, (order, key), run, aside)

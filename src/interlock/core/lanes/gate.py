@@ -46,7 +46,7 @@ def limit_names(run: Run) -> list[str]:
     if facets is None:
         return []
     found = [] if facets.limit_value is None else [f"limit:{run.job_id}:{facets.limit_value}"]
-    if run.limits.max_concurrent is not None and facets.policy is not None:
+    if facets.policy is not None and run.limits.max_concurrent is not None:
         found.append(POLICY_LIMIT + facets.policy.rule)
     return found
 

@@ -61,9 +61,10 @@ UNSURE = GUARDED | {State.DISPATCHED}
 def judge(p: Pass, run: Run) -> bool:
     """Judge a run that is due; a stage of the entry."""
     state = p.state
-    judging, policy = state.of(Judging), state.of(Judging).policy
+    judging = state.of(Judging)
+    policy = judging.policy
     if policy is None and not state.limits.remote_policy:
-        if run.facets is not None and (run.judged is not None or run.allowed is not None):
+        if run.facets is not None and (run.facets.policy is not None or run.facets.allowed is not None):
             p.set_facet(run, policy=None, allowed=None)
         return False
     this = p.of(ThisPass)

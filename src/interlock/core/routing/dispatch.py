@@ -15,6 +15,7 @@ from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
 from interlock.fields.duration import brief
 from interlock.model.explanation import Obstacle, Reason, ReasonKind, WorkerFit
+from interlock.model.facets import Facets
 from interlock.model.job import RANKS, ExecutorKind, Job
 from interlock.model.pool import Lack
 from interlock.model.run import Now, Run
@@ -54,7 +55,7 @@ def line_key(state: SchedulerState, run: Run) -> LineKey:
 
 def keys_of(state: SchedulerState, run: Run) -> tuple[LineKey, RouteKey]:
     """Return the line and the queue in which a run waits."""
-    if run.facets is not None or run.session is not None or run.crashes:
+    if run.session is not None or run.crashes or (run.facets is not None and not _routes_plainly(run.facets)):
         return line_key(state, run), route_key(state, run)
     found = state.roster.plain_keys.get((run.job_version, run.tenant))
     if found is None:
@@ -64,6 +65,11 @@ def keys_of(state: SchedulerState, run: Run) -> tuple[LineKey, RouteKey]:
                 state.roster.plain_keys.clear()
             state.roster.plain_keys[run.job_version, run.tenant] = found
     return found
+
+
+def _routes_plainly(facets: Facets) -> bool:
+    """Return whether a run with these facets waits where one of its job without any does."""
+    return facets.labels is None and facets.priority is None and facets.limit_value is None and facets.policy is None
 
 
 def needs_of(job: Job, labels: Mapping[str, str]) -> Requirements:
@@ -111,7 +117,7 @@ def send(
     record: bytes | None = None,
 ) -> None:
     """Send an attempt to its worker; with the record of its workflow, it is a turn."""
-    job, judged = p.state.versions[run.job_version], None if run.facets is None else run.judged
+    job, judged = p.state.versions[run.job_version], None if run.facets is None else run.facets.policy
     message = Dispatch(
         run.id,
         run.fence,

@@ -80,7 +80,8 @@ def check_tenants(p: Pass, wanted: Iterable[tuple[str, str]], *, submitted: bool
 
 def check_lane(p: Pass, name: str, lane: str) -> None:
     """Refuse a run in a lane that its tenant may not use."""
-    if (tenant := p.state.of(Tenants).find(name)) is not None:
+    tenants = p.state.of(Tenants)
+    if tenants and (tenant := tenants.find(name)) is not None:
         _check_lane(tenant, lane)
 
 

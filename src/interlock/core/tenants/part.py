@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from interlock.core.part import Part, ends, enters, for_special_runs, frees_slot, takes_slot
+from interlock.core.part import Part, ends, enters, for_all_or_none, frees_slot, takes_slot
 from interlock.core.state import SchedulerState
 from interlock.core.tenants.limits import tenants
 from interlock.core.tenants.tenant import Tenants
@@ -13,7 +13,7 @@ from interlock.model.state import State
 from interlock.wire.lane_request import AskTenants
 
 
-@for_special_runs
+@for_all_or_none
 def _begin(p: Pass, run: Run) -> None:
     known = p.state.of(Tenants)
     if (tenant := known.find(run.tenant)) is not None:
@@ -23,20 +23,20 @@ def _begin(p: Pass, run: Run) -> None:
             run.facets = replace(run.facets or Facets(), labels={**tenant.spec.labels, **run.labels})
 
 
-@for_special_runs
+@for_all_or_none
 def _take_slot(p: Pass, run: Run) -> None:
     if (tenant := p.state.of(Tenants).get(run.tenant)) is not None:
         tenant.holders.add(run.id)
 
 
-@for_special_runs
+@for_all_or_none
 def _free_slot(p: Pass, run: Run) -> None:
     if (tenant := p.state.of(Tenants).get(run.tenant)) is not None:
         tenant.holders.discard(run.id)
         p.state.gates.open[tenant.name] = tenant
 
 
-@for_special_runs
+@for_all_or_none
 def _leave(p: Pass, run: Run) -> None:
     """Count a run no longer that has ended, or is under way."""
     known = p.state.of(Tenants)

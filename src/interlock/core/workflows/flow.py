@@ -1,7 +1,7 @@
 """The memory of workflows: for each one under way its live steps, and the ends of the others."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
@@ -103,15 +103,18 @@ class Flow(msgspec.Struct, eq=False):
         return self.run.workflow_facet.waits
 
     @property
-    def live_steps(self) -> set[str]:
+    def live_steps(self) -> Collection[str]:
         """The names of its runs that have not ended, and the steps of a graph that wait for an event."""
-        return {*self.live, *(step for step, name in self.waits.items() if name in self.live)}
+        waits = self.waits
+        return {*self.live, *(step for step, name in waits.items() if name in self.live)} if waits else self.live
 
     @property
-    def ends(self) -> dict[str, StepEnd]:
+    def ends(self) -> Mapping[str, StepEnd]:
         """The ends of its runs, and of the steps of a graph that waited for an event."""
-        waits = self.waits
-        return {**self.ended, **{step: self.ended[name] for step, name in waits.items() if name in self.ended}}
+        waits, ended = self.waits, self.ended
+        if not waits:
+            return ended
+        return {**ended, **{step: ended[name] for step, name in waits.items() if name in ended}}
 
     def id_of(self, name: str) -> str:
         return f"{self.run.id}{'@' if self.step is None else '.'}{name}"
@@ -138,9 +141,6 @@ class Flow(msgspec.Struct, eq=False):
         if prefix or name.startswith(UNDO):
             return bool(prefix) and name.startswith(prefix)
         return "." not in name and ROUND_MARK.fullmatch(name) is None
-
-    def owns(self, run_id: str) -> bool:
-        return run_id.startswith(self.id_of(""))
 
 
 class Flows(dict[str, Flow]):

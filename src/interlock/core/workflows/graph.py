@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 import msgspec
 
-from interlock.core.workflows.flow import StepEnd
+from interlock.core.workflows.flow import DONE, StepEnd
 from interlock.model.state import State
 from interlock.model.workflow import Then, Workflow
 
@@ -19,17 +19,28 @@ class Orders(msgspec.Struct, frozen=True):
 
 
 def orders(workflow: Workflow, live: Collection[str], ended: Mapping[str, StepEnd]) -> Orders:
-    known = {*live, *ended}
-    failed = [step for step in workflow.steps if step.id in ended and not ended[step.id].is_done]
-    after = dict.fromkeys(step.on_error.step for step in failed if step.on_error.step is not None)
-    start = [name for name in after if name not in known]
+    start: list[str] = []
+    bad = {name for name, end in ended.items() if end.state not in DONE}
+    failed = [step for step in workflow.steps if step.id in bad] if bad else []
+    for step in failed:
+        after = step.on_error.step
+        if after is not None and after not in live and after not in ended and after not in start:
+            start.append(after)
     for step in failed:
         if step.on_error.then is Then.FAIL:
             own = [name for name in (step.on_error.step,) if name is not None]
             return Orders(start, step.id, tuple(dict.fromkeys([*start, *own])))
-    waiting = [(name, needs) for name, needs in workflow.needs.items() if name not in known]
-    start += [name for name, needs in waiting if all(_is_over(workflow, need, ended) for need in needs)]
-    return Orders(start, is_done=not live and not start and not waiting)
+    is_over = True
+    for name, needs in workflow.needs.items():
+        if name in ended or name in live:
+            continue
+        is_over = False
+        for need in needs:
+            if need not in ended or (need in bad and not _is_handled(workflow, need, ended)):
+                break
+        else:
+            start.append(name)
+    return Orders(start, is_done=is_over and not live and not start)
 
 
 def after_errors(
@@ -43,11 +54,11 @@ def after_errors(
     return [name for name in after if name is not None and name not in live and name not in ended]
 
 
-def _is_over(workflow: Workflow, name: str, ended: Mapping[str, StepEnd]) -> bool:
-    """Return whether the steps that need this one may start. Its error, if any, does not end the workflow."""
-    end = ended.get(name)
-    after = None if end is None or end.is_done else workflow.by_id[name].on_error.step
-    return end is not None and (after is None or after in ended)
+def _is_handled(workflow: Workflow, name: str, ended: Mapping[str, StepEnd]) -> bool:
+    """Return whether the steps that need this one may start: its error does not end the workflow, and the step that
+    follows the error has ended."""
+    after = workflow.by_id[name].on_error.step
+    return after is None or after in ended
 
 
 def before(workflow: Workflow) -> dict[str, set[str]]:

@@ -4,7 +4,7 @@ First the end is decided: the run is *closing*. Then its live steps are cancelle
 state changes. Nothing starts after closing but compensations and steps that follow errors.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 import msgspec
 from msgspec.structs import replace
@@ -64,20 +64,20 @@ def _begin(p: Pass, run: Run, order: int) -> None:
 
 @for_special_runs
 def note_step(p: Pass, run: Run) -> None:
+    """Tell the workflow of a step that the step has ended."""
     flows = p.state.of(Flows)
-    if run.is_step:
+    if run.facets is not None and run.facets.step is not None:
         flows.count(run.id, -1)
-        if run.previous is not State.UNDER_WAY:
-            note_end(p, run)
+        flows.moved.append(run)
+        saga.record(p, run, run.facets.step)
+        note_completion(p, run)
     flows.drop(run.id)
 
 
 def note_end(p: Pass, run: Run) -> None:
+    """Forget a workflow that is under way no longer."""
     p.state.of(Turns).forget(run.id)
-    p.state.of(Flows).moved.append(run)
-    if run.is_step:
-        saga.record(p, run)
-        note_completion(p, run)
+    p.state.of(Flows).drop(run.id)
 
 
 def settle(p: Pass, leaving: list[Run]) -> None:
@@ -90,9 +90,8 @@ def settle(p: Pass, leaving: list[Run]) -> None:
     if flows.moved:
         moved, flows.moved = flows.moved, []
         for run in moved:
-            flows.drop(run.id)
             flow = flows.get(run.parent or "")
-            if flow is not None and flow.owns(run.id):
+            if flow is not None:
                 _note_end(p, flows, flow, run)
     _go_on(p, flows)
 
@@ -177,9 +176,10 @@ def ask_once(p: Pass, effect: ReadRecord | ReadResults) -> None:
 
 
 def _follow_graph(p: Pass, flow: Flow, workflow: Workflow) -> None:
-    scope, ends = Scope(flow), flow.ends
+    ends = flow.ends
     found = orders(workflow, flow.live_steps, ends)
-    unread = start_all(p, flow, found.start, workflow, scope)
+    scope = Scope(flow, ends)
+    unread = start_all(p, flow, found.start, workflow, scope) if found.start else set[str]()
     if found.failed is not None and not unread:
         end = ends[found.failed]
         state = State.DENIED if end.state is State.DENIED else State.FAILED
@@ -195,8 +195,10 @@ def _follow_graph(p: Pass, flow: Flow, workflow: Workflow) -> None:
     _ask_results(p, flow, unread)
 
 
-def _ask_results(p: Pass, flow: Flow, names: Iterable[str]) -> None:
+def _ask_results(p: Pass, flow: Flow, names: Collection[str]) -> None:
     """Read results, and the payload, that only the store has."""
+    if not names:
+        return
     ends = flow.ends
     stored = [name for name in names if (name == INPUT or (name in ends and ends[name].is_stored))]
     if stored:
@@ -243,7 +245,7 @@ def _end_group(p: Pass, flow: Flow, count: int) -> None:
     ends = [(str(index), flow.ended[str(index)]) for index in range(count)]
     unread = [name for name, end in ends if end.is_stored and name not in flow.read]
     if unread:
-        _ask_results(p, flow, (name for name, end in ends if end.is_stored))
+        _ask_results(p, flow, [name for name, end in ends if end.is_stored])
         return
     result = b"[%s]" % b",".join(flow.read.get(name) or end.result or b"null" for name, end in ends)
     if len(result) > payload.LIMIT:
@@ -322,7 +324,7 @@ def _follow_errors(p: Pass, flow: Flow, closing: Closing) -> bool:
         return True
     closing = replace(closing, keeps=tuple(dict.fromkeys([*closing.keeps, *names])))
     p.set_facet(flow.run, workflow=replace(flow.run.workflow_facet, closing=closing))
-    _ask_results(p, flow, start_all(p, flow, names, workflow, Scope(flow)))
+    _ask_results(p, flow, start_all(p, flow, names, workflow, Scope(flow, flow.ends)))
     return False
 
 
@@ -370,7 +372,7 @@ def record_read(p: Pass, run: Run, answer: list[EndedStep]) -> None:
     flow.is_known = True
     for end in answer:
         name = flow.name_of(end.run_id)
-        if not flow.owns(end.run_id) or "@" in name or name in flow.ended:
+        if not end.run_id.startswith(flow.id_of("")) or "@" in name or name in flow.ended:
             continue
         if flow.is_code and not name.startswith(UNDO) and not know_step(flow, name, end.facet):
             continue

@@ -29,13 +29,12 @@ from interlock.model.workflow import Undo
 from interlock.wire.effect import ReadSaga
 
 
-def record(p: Pass, run: Run) -> None:
-    """Put a step that has succeeded on the saga of its workflow; count the end of a compensation."""
-    step = None if run.facets is None else run.facets.step
-    assert step is not None
-    if run.is_compensation and run.state is not State.SUCCEEDED:
-        p.count("saga_compensations_failed_total")
-    elif step.undo is not None and run.state is State.SUCCEEDED:
+def record(p: Pass, run: Run, step: StepFacet) -> None:
+    """Put a step that has succeeded on the saga of its workflow; count a compensation that has not."""
+    if run.state is not State.SUCCEEDED:
+        if run.is_compensation:
+            p.count("saga_compensations_failed_total")
+    elif step.undo is not None:
         # Never above the position in the store, because the end of the step has one: so it grows over restarts too.
         p.state.numbers.events += 1
         p.set_facet(run, step=replace(step, completed=p.state.numbers.events))

@@ -7,7 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from interlock.core.entry.admission import lane_of
-from interlock.core.entry.lineage import place as put_under
+from interlock.core.entry.lineage import runs_above
 from interlock.core.state import WAIT
 from interlock.core.tenants.limits import check_lane
 from interlock.core.transition import Pass
@@ -179,9 +179,13 @@ def new_step(
         warning or reason,
         "scheduler",
         now,
+        parent=above.id,
+        root=above.root or above.id,
         facets=Facets(
             labels=job.with_labels(options.labels),
             priority=options.priority,
+            behind=above.submitters,
+            above=runs_above(above),
             step=StepFacet(number, items, options.undo),
         ),
     )
@@ -194,7 +198,6 @@ def new_step(
     p.of(StepsMade).count += 1
     p.state.of(Flows).count(run.id, 1)
     p.begin(run)
-    put_under(p, run, above)
     if deadline is not None:
         p.state.set_timer(deadline, run)
     return run

@@ -1,11 +1,11 @@
 """The values of a workflow: what `${…}` stands for when a step starts."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
-from interlock.core.workflows.flow import Flow
+from interlock.core.workflows.flow import Flow, StepEnd
 from interlock.error import InterlockError
 from interlock.fields.secret import MASK, Secret, from_json
 from interlock.fields.template import Path, fill, path_of
@@ -43,8 +43,8 @@ def references(expressions: Iterable[str]) -> set[str]:
 class Scope:
     """The values that the expressions of a workflow see now."""
 
-    def __init__(self, flow: Flow) -> None:
-        self._flow, self._ends = flow, flow.ends
+    def __init__(self, flow: Flow, ends: Mapping[str, StepEnd]) -> None:
+        self._flow, self._ends = flow, ends
         self._decoded: dict[str, Any] = {}
         self.item: dict[str, Any] = {}  # `item` and `index`, for one item of a group
 
