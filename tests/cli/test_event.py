@@ -47,4 +47,11 @@ def test_an_event_by_run_and_by_key(folder: Path) -> None:
                 client.send_event("nothing", "paid")
         refused(server, "event", "paid", exit_code=2, says="give RUN and NAME", code="usage")
         refused(server, "event", "x", "paid", "--or-start", exit_code=2, says="--workflow", code="usage")
+        refused(server, "event", "x", "paid", "--start-payload", "{}", exit_code=2, says="--or-start", code="usage")
+        for given, says, code in (
+            ("{", "not valid JSON", "bad_json"), ("[]", "'…' is not a JSON object", "bad_value"),
+            ("@no.json", "'@no.json' is not a file", "bad_value"),
+        ):  # fmt: skip
+            start = (*by_key, "--or-start", "--start-payload", given)
+            refused(server, *start, exit_code=2, says=f"error: --start-payload: {says}", code=code)
         refused(server, "event", first.id, "no-name", exit_code=2, says="name: 'no-name' is not", code="bad_value")

@@ -1,6 +1,7 @@
 """Bounds of workflows that start each other: the steps of one pass, and those that are live below one run."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -56,4 +57,23 @@ def test_items_count_and_so_do_steps_from_before_a_restart(restarts: bool) -> No
     closing = machine.run(run_id).closing
     assert closing is not None
     assert closing.state is State.FAILED
+    assert "has 10,000 live steps below it, as many as are allowed" in str(machine.run(run_id).error)
+
+
+BUILT_IN: dict[str, dict[str, Any]] = {
+    "sleep": {"sleep": 60.0}, "until": {"until": "2100-01-01T00:00:00Z"}, "event": {"event": "go"},
+    "approval": {"approve": "may it?"},
+}  # fmt: skip
+
+
+@pytest.mark.behaviour("WFL-13")
+@pytest.mark.parametrize("kind", BUILT_IN)
+def test_steps_that_only_wait_count_too(kind: str) -> None:
+    waits = flow(*(step(f"w{number}", needs=(), **BUILT_IN[kind]) for number in range(20)), id="waits")
+    each = step("each", workflow="waits", for_each=list(range(1000)), max_parallel=1000)
+    machine = Counted(flow(each), waits)
+    run_id = machine.begin()
+    assert max(machine.live_after) <= 1 + LIVE
+    closing = machine.run(run_id).closing
+    assert machine.state_of(run_id) is State.FAILED or (closing is not None and closing.state is State.FAILED)
     assert "has 10,000 live steps below it, as many as are allowed" in str(machine.run(run_id).error)

@@ -6,6 +6,7 @@ from interlock.core.bulk.table import Bulks
 from interlock.core.explain import explain
 from interlock.core.state import CoreLimits
 from interlock.model.bulk import RunAction
+from interlock.model.explanation import explain_end
 from interlock.model.job import Job
 from interlock.model.letter import DeadLetter
 from interlock.model.run import RunFilter
@@ -26,6 +27,17 @@ def test_a_failed_step_cancels_its_siblings_and_ends_the_workflow_after_them() -
     machine.done(f"{run_id}@b", outcome="cancelled")
     assert machine.state_of(run_id) is State.FAILED
     assert f"{run_id}@c" not in machine.store.runs_by_id
+
+
+@pytest.mark.behaviour("RUN-21")
+def test_the_end_of_a_workflow_is_explained_once_and_without_attempts() -> None:
+    machine = FlowMachine(flow(step("a")))
+    good, bad = machine.begin(), machine.begin()
+    machine.advance(2)
+    machine.done(f"{good}@a")
+    machine.fail(f"{bad}@a", "Traceback\nValueError: no tea")
+    assert explain_end(machine.run(good)).sentence == "The run succeeded after 2.0s."
+    assert explain_end(machine.run(bad)).sentence == "The run failed after 2.0s: step 'a' failed: ValueError: no tea."
 
 
 def test_an_error_that_the_workflow_goes_on_after() -> None:

@@ -34,8 +34,8 @@ def test_a_failed_item_ends_its_group_once_the_others_have_stopped_then_the_step
     assert machine.payload_of(f"{run_id}@clean") == {"path": "/tmp/x"}
     machine.done(f"{run_id}@clean")
     run = machine.run(run_id)
-    assert (run.state, run.reason) == (State.FAILED, "step 'encode': failed")
-    assert run.error == "step 'encode' failed: step '1' failed: boom"
+    assert (run.state, run.reason) == (State.FAILED, "step 'encode' failed")
+    assert run.error == "step 'encode' failed: item 1 failed: boom"
 
 
 def test_a_group_keeps_its_window() -> None:

@@ -90,7 +90,7 @@ def test_a_chunk_that_cannot_be_encoded(folder: Path) -> None:
             assert client.get(f"{run.id}@encode.2").failures == 3
             assert [found.id for found in client.runs(job="media.encode")] == []
         shown = interlock(folder, "show", f"{run.id[:20]}@encode", "--url", f"unix:{server.http_socket}")
-        assert "item 2: failed" in shown.stdout, shown
+        assert "item 2 failed" in shown.stdout, shown
 
 
 @pytest.mark.behaviour("WFL-1", "WFL-9")

@@ -203,11 +203,12 @@ def _withheld(run: Run) -> Reason:
 
 def _ended(run: Run, error: list[str]) -> str:
     lasted = "" if run.started_at is None or run.ended_at is None else f" after {span(run.ended_at - run.started_at)}"
-    attempts = f" in attempt {run.attempt}" if run.attempt > 1 else "" if run.attempt else " before its first attempt"
+    has_begun = run.attempt or run.started_at is not None  # a workflow begins without an attempt
+    attempts = f" in attempt {run.attempt}" if run.attempt > 1 else "" if has_begun else " before its first attempt"
     if run.state is State.SUCCEEDED:
         return f"succeeded{attempts}{lasted}"
     verb = _ENDS.get(run.state, f"ended as {run.state}")
     by = f" by {run.actor}" if run.state is State.CANCELLED else ""
-    why = [run.reason] if run.reason != verb else []
     said = [line for line in error if line not in run.reason]
+    why = [] if run.reason == verb or any(line.startswith(run.reason) for line in said) else [run.reason]
     return f"{verb}{by}{attempts}{lasted}: {': '.join([*why, *said]) or run.outcome}"

@@ -34,11 +34,13 @@ def command(
     value = read_one(payload, parameter or [])
     if (workflow is None) != (key is None) or (workflow is None and (or_start or tenant)):
         raise WrongUsage("--workflow: give it together with --key; --or-start and --tenant need both")
+    if start_payload is not None and not or_start:
+        raise WrongUsage("--start-payload: is for a run that is started; give --or-start too")
     if len(names) != (1 if workflow is not None else 2):
         raise WrongUsage("NAME: give RUN and NAME, or only NAME after --workflow ID --key KEY")
     with client_of(flags) as client:
         if workflow is not None and key is not None:
-            start = read_one(start_payload, [])
+            start = read_one(start_payload, [], "--start-payload")
             sent = client.send_workflow_event(
                 workflow, key, names[0], value, tenant=tenant, or_start=or_start, payload=start, idempotency_key=once
             )

@@ -15,10 +15,10 @@ FIELD = "--payload"
 _WANTS_TEXT = re.compile(r"argument '([^']+)': expected str")
 
 
-def read_one(source: str | None, parameters: Sequence[str]) -> dict[str, Any] | None:
+def read_one(source: str | None, parameters: Sequence[str], field: str = FIELD) -> dict[str, Any] | None:
     """Read the arguments of one run; `parameters` override the payload."""
-    payload = None if source is None else _decode(_text(source), FIELD)
-    return _with(payload, _parameters(parameters), FIELD)
+    payload = None if source is None else _decode(_text(source, field), field)
+    return _with(payload, _parameters(parameters), field)
 
 
 @contextmanager
@@ -51,7 +51,7 @@ def read_many(source: str | None, parameters: Sequence[str]) -> list[dict[str, A
     return [_with(value, over, name) for name, value in zip(names, values, strict=True)]
 
 
-def _text(source: str) -> bytes:
+def _text(source: str, field: str = FIELD) -> bytes:
     if source == "-":
         return sys.stdin.buffer.read()
     if not source.startswith("@"):
@@ -60,7 +60,7 @@ def _text(source: str) -> bytes:
         with open(source[1:], "rb") as file:
             return file.read()
     except OSError as error:
-        raise BadValue(FIELD, source, f"a file that can be read ({error.strerror})") from error
+        raise BadValue(field, source, f"a file that can be read ({error.strerror})") from error
 
 
 def _decode(text: bytes, field: str) -> Any:

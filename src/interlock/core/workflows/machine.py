@@ -183,8 +183,8 @@ def _follow_graph(p: Pass, flow: Flow, workflow: Workflow) -> None:
     if found.failed is not None and not unread:
         end = ends[found.failed]
         state = State.DENIED if end.state is State.DENIED else State.FAILED
-        text, error = f"step {found.failed!r}: {end.state}", _told(found.failed, end)
-        close(p, flow, state, text, error=error, keeps=found.keeps)
+        reason, error = _told(f"step {found.failed!r}", end)
+        close(p, flow, state, reason, error=error, keeps=found.keeps)
     elif found.is_done:
         try:
             succeed(p, flow, payload.encode_result(scope.fill(workflow.result, "result")))
@@ -206,19 +206,23 @@ def _ask_results(p: Pass, flow: Flow, names: Collection[str]) -> None:
         ask_once(p, ReadResults(flow.run.id, flow.run.seq, tuple(ids)))
 
 
-def _told(name: str, end: StepEnd) -> str:
-    return f"step {name!r} {'was ' * (end.state in (State.DENIED, State.CANCELLED))}{end.state}: {end.error}"
+def _told(name: str, end: StepEnd) -> tuple[str, str]:
+    """Return how a step or an item has ended, without and with its error."""
+    how = "timed out" if end.state is State.TIMEOUT else end.state
+    reason = f"{name} {'was ' * (end.state in (State.DENIED, State.CANCELLED))}{how}"
+    return reason, f"{reason}: {end.error}"
 
 
 def _follow_group(p: Pass, flow: Flow) -> None:
-    step, facet = flow.step, flow.run.facets and flow.run.facets.step
+    flows, step, facet = p.state.of(Flows), flow.step, flow.run.facets and flow.run.facets.step
     assert step is not None
     assert isinstance(facet, StepFacet)
     count = facet.items or 0
     if flow.failed_item is not None and step.on_error != _GOES_ON:
         end = flow.ended[flow.failed_item]
         state = State.DENIED if end.state is State.DENIED else State.FAILED
-        close(p, flow, state, f"item {flow.failed_item}: {end.state}", error=_told(flow.failed_item, end))
+        reason, error = _told(f"item {flow.failed_item}", end)
+        close(p, flow, state, reason, error=error)
         return
     made = len(flow.live) + len(flow.ended)
     if made < count and flow.items is None:
@@ -229,6 +233,7 @@ def _follow_group(p: Pass, flow: Flow) -> None:
         flow.items = [bytes(item) for item in msgspec.json.decode(content, type=list[msgspec.Raw])]
     while made < count and len(flow.live) < step.max_parallel:
         assert flow.items is not None
+        flows.check_room(flow.run)
         try:
             arguments = msgspec.json.decode(flow.items[made])
             run_job(p, flow, str(made), job_for(p, flow, step), arguments, StepOptions(undo=step.undo))

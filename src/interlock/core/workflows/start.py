@@ -37,7 +37,8 @@ def start_all(p: Pass, flow: Flow, names: Iterable[str], workflow: Workflow, sco
 
 
 def start(p: Pass, flow: Flow, step: WorkflowStep, scope: Scope) -> None:
-    """Start a step. A step whose values cannot be made is a failed run. Raise `Unread`."""
+    """Start a step. A step whose values cannot be made is a failed run. Raise `UnreadValue`, `NotKnown` or `NoRoom`."""
+    p.state.of(Flows).check_room(flow.run)
     options = StepOptions(step.timeout, step.undo)
     try:
         if step.if_ is not None and not _is_wanted(step, scope):

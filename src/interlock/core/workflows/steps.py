@@ -48,8 +48,7 @@ class StepsMade(msgspec.Struct):
 def run_job(
     p: Pass, flow: Flow, name: str, job: Job, arguments: dict[str, Any], options: StepOptions = NO_OPTIONS
 ) -> Run:
-    """Run a job or a workflow as a step, or as an item of a group; raise `InterlockError`, or `NoRoom`."""
-    p.state.of(Flows).check_room(flow.run)
+    """Run a job or a workflow as a step, or as an item of a group; raise `InterlockError`."""
     check_lane(p, flow.run.tenant, lane_of(p, job.lane or MAIN)[0])
     given = {**(job.payload or {}), **arguments}
     for secret in job.secrets:
@@ -97,8 +96,7 @@ def run_group(
     p: Pass, flow: Flow, name: str, step: WorkflowStep, arguments: Iterable[dict[str, Any]], options: StepOptions
 ) -> Run:
     """Run the items of a step, `max_parallel` at once. The payload of the group has the arguments of all of them, so
-    that each can start by itself; raise `InterlockError`, or `NoRoom`."""
-    p.state.of(Flows).check_room(flow.run)
+    that each can start by itself; raise `InterlockError`."""
     items: list[bytes] = []
     size = 2
     for item in arguments:

@@ -53,6 +53,7 @@ def _start(p: Pass, flow: Flow, order: Any) -> None:
         machine.close(p, flow, State.FAILED, machine.TOO_MANY, error=text)
         return
     try:
+        p.state.of(Flows).check_room(flow.run)
         _STARTS[type(order)](p, flow, name, order)
     except NoRoom as error:
         machine.close(p, flow, State.FAILED, machine.TOO_MANY, error=str(error))
