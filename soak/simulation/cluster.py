@@ -249,7 +249,7 @@ class Cluster:
         self.loop = VirtualLoop()
         self.trace = Trace(self.loop)
         self.clock = SimulatedClock(self.loop)
-        self.disk = Disk()
+        self.disk = Disk(self.loop.time)
         self.invariants = Invariants(self.disk, LANES, self.loop, self.trace)
         self.clock.seen = self.invariants.lanes.elapsed
         self.network = Network(self.loop, self.random("network"), self.trace)
@@ -347,7 +347,8 @@ class Cluster:
         if self.scenario.prunes:
             chance = self.random(f"{process.name}/pruning")
             own = FaultyStore(self.disk, process, chance, self.store_faults, self.trace, store.sabotage)
-            process.spawn(self._prune(Housekeeping(own, KEEP, engine.metrics, self.clock, every=1.0)))
+            keeper = Housekeeping(own, lambda: engine.owner.lease, KEEP, engine.metrics, self.clock, every=1.0)
+            process.spawn(self._prune(keeper))
 
     def _deliver(self, answered: Answered) -> None:
         """To whichever scheduler there is by now."""

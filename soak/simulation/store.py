@@ -4,6 +4,7 @@ The disk outlives every scheduler; a `FaultyStore` is how one scheduler reaches 
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import NoReturn
@@ -19,7 +20,7 @@ from interlock.model.delivery import Delivery
 from interlock.model.record import R, Record, RecordFilter
 from interlock.model.run import Run, Transition
 from interlock.model.state import State
-from interlock.ports.leases import L, Lease, Leases
+from interlock.ports.leases import Lease, Leases
 from interlock.ports.store import (
     EVERY_ENTRY,
     EVERY_EVENT,
@@ -83,8 +84,8 @@ _FACETS = Run.__struct_fields__.index("facets")
 class Disk(MemoryStore):
     """What is durable, and who looks at every change of it."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        super().__init__(clock)
         self.before_apply: Callable[[Batch], None] = lambda batch: None
         self.after_apply: Callable[[Batch], None] = lambda batch: None
         self.on_load: Callable[[], None] = lambda: None
@@ -145,17 +146,17 @@ class FaultyStore(Store, Leases):
     async def close(self) -> None:
         await self._disk.close()
 
-    async def commit(self, batch: Batch, lease: str, epoch: int) -> None:
+    async def commit(self, batch: Batch, lease: Lease) -> None:
         await self._work(self._faults.longest_write)
         chance = self._rng.random()
         if chance < self._faults.crash / 2:
             await self._die("before")
-        await self._keep(batch, lease, epoch)
+        await self._keep(batch, lease)
         if chance > 1 - self._faults.crash / 2:
             await self._die("after")
         await asyncio.sleep(self._rng.uniform(0, self._faults.longest_write))
 
-    async def _keep(self, batch: Batch, lease: str, epoch: int) -> None:
+    async def _keep(self, batch: Batch, lease: Lease) -> None:
         if self.sabotage.loses_commits and self._rng.random() < 0.02:
             return
         self._spoil(batch)
@@ -166,7 +167,7 @@ class FaultyStore(Store, Leases):
         elif self.sabotage.ignores_epochs:
             self._disk.apply(batch)
         else:
-            await self._disk.commit(batch, lease, epoch)
+            await self._disk.commit(batch, lease)
 
     def _spoil(self, batch: Batch) -> None:
         if self.sabotage.doubles_history and batch.history and self._rng.random() < 0.02:
@@ -216,10 +217,10 @@ class FaultyStore(Store, Leases):
         await self._work(self._faults.longest_read)
         return await self._disk.unscanned(run_ids)
 
-    async def prune(self, limits: PruneLimits) -> Pruned:
+    async def prune(self, limits: PruneLimits, lease: Lease) -> Pruned:
         await self._work(self._faults.longest_write)
         before = len(self._disk.pruned)
-        found = await self._disk.prune(limits)
+        found = await self._disk.prune(limits, lease)
         for run in list(self._disk.pruned.values())[before:]:
             self._trace.add(f"{run.id[-12:]} is pruned")
             is_keyed = run.idempotency_key is not None
@@ -288,12 +289,19 @@ class FaultyStore(Store, Leases):
         await self._work(self._faults.longest_read)
         return await self._disk.due(kind, queue, now, limit)
 
-    async def _change(self, name: str, change: Callable[[Lease | None], L]) -> L:
+    async def take(self, name: str, holder: str, token: str, ttl: float) -> Lease | None:
         await self._work(self._faults.longest_write)
-        return await self._disk._change(name, change)
+        return await self._disk.take(name, holder, token, ttl)
 
-    async def renew(self, lease: Lease, ttl: float, now: float) -> Lease:
-        return lease if self.sabotage.ignores_epochs else await super().renew(lease, ttl, now)
+    async def renew(self, lease: Lease, ttl: float) -> Lease:
+        if self.sabotage.ignores_epochs:
+            return lease
+        await self._work(self._faults.longest_write)
+        return await self._disk.renew(lease, ttl)
+
+    async def release(self, lease: Lease) -> None:
+        await self._work(self._faults.longest_write)
+        await self._disk.release(lease)
 
 
 def _without(records: Records, lost: Sequence[Record]) -> Records:

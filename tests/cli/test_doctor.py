@@ -18,7 +18,7 @@ from tests.cli.conftest import serving
 from tests.cli.terminal import Terminal, in_a_terminal
 from tests.config.writing import without_rule
 from tests.contract.conftest import AnyStore, run_with
-from tests.contract.samples import JOB, NAME, created, make_run, take
+from tests.contract.samples import JOB, created, make_run, take
 from tests.helpers.server import JOBS, Server, interlock
 
 SECRET = "a-secret-of-some-length"
@@ -292,7 +292,7 @@ def damaged(folder: Path) -> Path:
         lease = await take(store)
         batch = created(*(make_run(f"run {number}", payload=bytes(500)) for number in range(300)))
         batch.jobs = [JOB]
-        await store.commit(batch, NAME, lease.epoch)
+        await store.commit(batch, lease)
 
     run_with(SqliteStore(path), fill)
     with path.open("r+b") as file:

@@ -6,7 +6,7 @@ import pytest
 
 from interlock.client.connection import Connection
 from interlock.client.submission import submit
-from interlock.error import Draining, InterlockError
+from interlock.error import Draining, InterlockError, OutcomeUnknown, StoreUnavailable
 from interlock.interface.run_builder import new_run
 from interlock.model.child_info import ChildInfo, Status
 from interlock.ports.bus import Bus, Endpoint, Peer
@@ -23,7 +23,7 @@ class Answering(Bus, Peer):
     """A scheduler that refuses the first submits, and then accepts. It answers a question with the `value`, as the
     other side of a link reads it."""
 
-    def __init__(self, *refusals: Draining, value: object = None) -> None:
+    def __init__(self, *refusals: InterlockError, value: object = None) -> None:
         self.refusals = list(refusals)
         self.value = value
         self.asked = 0
@@ -68,6 +68,29 @@ def test_a_stop_is_waited_out_but_not_a_lane_that_drains(refusal: Draining, aske
 
     on_virtual_time(body)
     assert bus.asked == asked
+
+
+@pytest.mark.behaviour("LEA-2", "RUN-6")
+@pytest.mark.parametrize("key", ["k", None])
+async def test_a_submit_with_an_unknown_outcome_is_repeated_only_if_that_is_safe(key: str | None) -> None:
+    """Also while the scheduler recovers, which says that nothing was changed: that is not true of the first try."""
+    away = StoreUnavailable("it is being recovered")
+    bus = Answering(OutcomeUnknown("the connection broke"), away, away)
+    submitting = submit(Connection(bus, outlasts_stop=True), [new_run("work", {}, idempotency_key=key)])
+    if key is None:
+        with pytest.raises(OutcomeUnknown, match="may have been stored"):
+            await submitting
+    else:
+        assert [one.id for one in await submitting] == ["r1"]
+    assert bus.asked == (1 if key is None else 4)
+
+
+async def test_a_doubt_that_is_not_settled_in_time_stays_a_doubt() -> None:
+    away = [StoreUnavailable("it is being recovered")] * 1000
+    bus = Answering(OutcomeUnknown("the connection broke"), *away)
+    with pytest.raises(OutcomeUnknown):
+        await submit(Connection(bus, patience=5.0), [new_run("work", {}, idempotency_key="k")])
+    assert bus.asked < 100
 
 
 async def test_a_value_is_read_as_the_type_that_its_request_declares() -> None:

@@ -115,7 +115,8 @@ def test_pauses_double_up_to_two_seconds_and_are_spread() -> None:
 
 def test_a_request_that_may_have_taken_effect_is_never_repeated() -> None:
     once = HttpRequest("POST", "/api/v1/reload", once=True)
-    for trouble in (failure("lost"), failure("silent"), status(504)):
+    unknown = status(503, body=b'{"code": "outcome_unknown", "detail": "it may have been stored"}')
+    for trouble in (failure("lost"), failure("silent"), status(504), unknown):
         error, pauses = play([trouble, OK], once)
         assert isinstance(error, il.InterlockError)
         assert pauses == []

@@ -70,8 +70,9 @@ NIGHTLY_ROW: ScheduleRow = ("nightly", "cron 0 2 * * *", 1000.5, 2000.25, 3000.0
 HOURLY_ROW: ScheduleRow = ("hourly", "every 3600", 1000.5, 2000.25, None, False, True, 0.0)
 
 
-async def take(store: AnyStore, token: str = "t1", now: float = 1000.0) -> Lease:
-    lease = await store.acquire(NAME, "tester", token, 10.0, now)
+async def take(store: AnyStore, token: str = "t1") -> Lease:
+    """Take a lease that ends at once: any other token may have it next."""
+    lease = await store.take(NAME, "tester", token, 0.0)
     assert lease is not None
     return lease
 

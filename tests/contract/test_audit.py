@@ -16,7 +16,7 @@ from interlock.model.record import Memo
 from interlock.ports import store as port
 from interlock.stores.sqlite import SqliteReader, SqliteStore
 from tests.contract.conftest import AnyStore, WithStore, run_with
-from tests.contract.samples import ENTRIES, NAME, take
+from tests.contract.samples import ENTRIES, take
 from tests.helpers.records import Changes, changes
 
 pytestmark = pytest.mark.behaviour("SEC-7")
@@ -42,7 +42,7 @@ def head_of(entries: list[AuditEntry]) -> Changes:
 
 async def put(store: AnyStore, entries: list[AuditEntry]) -> None:
     lease = await take(store)
-    await store.commit(Batch(audit=entries, records=head_of(entries)), NAME, lease.epoch)
+    await store.commit(Batch(audit=entries, records=head_of(entries)), lease)
 
 
 async def listed(store: AnyStore | SqliteReader, limit: int, wanted: AuditFilter = port.EVERY_ENTRY) -> list[int]:

@@ -21,8 +21,9 @@ from interlock.stores.sqlite.database import connect_writer
 from interlock.stores.sqlite.queries import QUERIES
 from interlock.wire.delivery_request import Sent
 from tests.contract.conftest import AnyStore, WithStore, run_with
-from tests.contract.samples import DELIVERY, NAME, SENT, TRIED, created, entry, make_run, take
+from tests.contract.samples import DELIVERY, SENT, TRIED, created, entry, make_run, take
 from tests.helpers.lookups import states
+from tests.helpers.pruning import prune
 from tests.helpers.records import changes
 
 pytestmark = pytest.mark.behaviour("CON-7")
@@ -41,10 +42,10 @@ def sent(id: str, **fields: Any) -> Sent:
 async def put(store: AnyStore, *deliveries: Delivery, results: tuple[Sent, ...] = ()) -> None:
     """Store deliveries, and then the results of tries, as the core does."""
     lease = await take(store)
-    await store.commit(Batch(records=changes(*deliveries)), NAME, lease.epoch)
+    await store.commit(Batch(records=changes(*deliveries)), lease)
     for result in results:
         if (tried := after_try(await store.record(Delivery, result.id), result)) is not None:
-            await store.commit(Batch(records=changes(tried)), NAME, lease.epoch)
+            await store.commit(Batch(records=changes(tried)), lease)
 
 
 async def listed(store: AnyStore, wanted: RecordFilter = ALL, limit: int = 2) -> list[str]:
@@ -70,7 +71,7 @@ def test_a_delivery_is_stored_whole_with_or_without_history(with_store: WithStor
         first = created(make_run("r1"))
         first.history, first.position = [("r1", [entry(1, None, State.PENDING)])], 5
         first.records = changes(DELIVERY)
-        await store.commit(first, NAME, lease.epoch)
+        await store.commit(first, lease)
         await put(store, second)
 
     async def again(store: AnyStore) -> None:
@@ -87,7 +88,7 @@ async def test_a_batch_of_deliveries_alone_needs_no_position(store: AnyStore) ->
     lease = await take(store)
     first = created(make_run("r1"))
     first.logs.lines, first.position = [("r1", 1, 1, 1.0, "info", "line", "app")], 7
-    await store.commit(first, NAME, lease.epoch)
+    await store.commit(first, lease)
     assert Batch(records=changes(DELIVERY))
     await put(store, DELIVERY, results=(SENT,))
     assert await store.position() == 7
@@ -225,15 +226,15 @@ async def test_a_run_stays_while_it_owes_a_delivery_and_takes_its_deliveries_alo
     runs = [make_run(f"r{n}", state=State.FAILED, created_at=900.0, ended_at=1001.0) for n in range(3)]
     batch = created(*runs, make_run("live"))
     batch.records = changes(owing("d0", run_id="r0"), owing("d1", run_id="r1"), owing("d2", run_id="r1"))
-    await store.commit(batch, NAME, lease.epoch)
+    await store.commit(batch, lease)
     await put(store, results=(sent("d1", ended_at=1002.0), sent("d2", ended_at=1002.0, error="")))
     for limits in (PruneLimits(0, 0.0), PruneLimits(100, 1e9), PruneLimits(100, 0.0, 0)):
-        await store.prune(limits)
+        await prune(store, limits)
         assert (await states(store, ["r0", "r1", "r2"])).keys() == {"r0"}
         assert await listed(store) == ["d0"]
         assert await store.record(Delivery, "d1") is None
     await put(store, results=(sent("d0", ended_at=2000.0),))
-    assert (await store.prune(PruneLimits(0, 0.0))).runs == 1
+    assert (await prune(store, PruneLimits(0, 0.0))).runs == 1
     assert await listed(store) == []
     await put(store, results=(sent("d0", tries=2),))
     assert await store.due_times(Delivery) == {}
@@ -244,7 +245,8 @@ async def test_a_refused_commit_stores_no_delivery_and_no_result(store: AnyStore
     lease = await take(store)
     with pytest.raises(StaleEpoch):
         await store.commit(
-            Batch(records=changes(owing("d2"), replace(DELIVERY, tries=1, seq=2))), NAME, lease.epoch + 1
+            Batch(records=changes(owing("d2"), replace(DELIVERY, tries=1, seq=2))),
+            replace(lease, epoch=lease.epoch + 1),
         )
     assert (await store.records(Delivery, ALL, None, 9)).records == [DELIVERY]
 

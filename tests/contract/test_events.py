@@ -7,9 +7,10 @@ import pytest
 from interlock.core.decisions import Batch, LogChanges
 from interlock.error import StoreUnavailable
 from interlock.model.state import State
+from interlock.ports.leases import Lease
 from interlock.ports.store import MOST_EVENT_BYTES, MOST_LOOKED_AT, EventFilter, LogEntry, StoredEvent
 from tests.contract.conftest import AnyStore, WithStore
-from tests.contract.samples import NAME, created, entry, everything, make_run, take
+from tests.contract.samples import created, entry, everything, make_run, take
 
 FIRST = [entry(1, None, State.PENDING), entry(2, State.PENDING, State.SCHEDULED)]
 SECOND = [entry(3, State.SCHEDULED, State.DISPATCHED)]
@@ -40,11 +41,11 @@ EVENTS = [
 ]
 
 
-async def fill(store: AnyStore) -> int:
+async def fill(store: AnyStore) -> Lease:
     lease = await take(store)
     for batch in batches():
-        await store.commit(batch, NAME, lease.epoch)
-    return lease.epoch
+        await store.commit(batch, lease)
+    return lease
 
 
 async def test_events_are_in_order_and_can_be_resumed_at_every_position(store: AnyStore) -> None:
@@ -72,9 +73,9 @@ async def test_an_event_may_be_asked_for_after_any_number(store: AnyStore) -> No
 async def test_the_position_is_that_of_the_last_row_or_line(store: AnyStore) -> None:
     lease = await take(store)
     for batch, position in zip(batches(), (2, 6, 11), strict=True):
-        await store.commit(batch, NAME, lease.epoch)
+        await store.commit(batch, lease)
         assert await store.position() == (await store.load(256)).position == position
-    await store.commit(created(make_run("c")), NAME, lease.epoch)
+    await store.commit(created(make_run("c")), lease)
     assert await store.position() == 11, "what has neither history nor lines takes no position"
 
 
@@ -82,23 +83,21 @@ def test_positions_go_on_after_opening_again(with_store: WithStore) -> None:
     with_store(fill)
 
     async def body(store: AnyStore) -> None:
-        lease = await take(store, "t2", 2000.0)
+        lease = await take(store, "t2")
         assert await store.position() == 11
-        await store.commit(
-            Batch(logs=LogChanges([("b", 1, 3, 9.0, "info", "five", "app")]), position=12), NAME, lease.epoch
-        )
+        await store.commit(Batch(logs=LogChanges([("b", 1, 3, 9.0, "info", "five", "app")]), position=12), lease)
         assert [event.position for event in (await store.events(10, 10)).events] == [11, 12]
 
     with_store(body)
 
 
 async def test_a_batch_stored_twice_leaves_every_event_where_it_was(store: AnyStore) -> None:
-    epoch = await fill(store)
+    lease = await fill(store)
     for batch in batches():
-        await store.commit(batch, NAME, epoch)
+        await store.commit(batch, lease)
         moved = copy.deepcopy(batch)
         moved.position = 100
-        await store.commit(moved, NAME, epoch)
+        await store.commit(moved, lease)
     assert (await store.events(0, 1000)).events == EVENTS
 
 
@@ -106,7 +105,7 @@ async def test_a_batch_stored_twice_leaves_every_event_where_it_was(store: AnySt
 async def test_a_position_that_is_taken_is_refused_and_nothing_of_the_batch_is_stored(
     store: AnyStore, what: str
 ) -> None:
-    epoch = await fill(store)
+    lease = await fill(store)
     before = await everything(store)
     batch = created(make_run("new"))
     if what == "history":
@@ -117,10 +116,10 @@ async def test_a_position_that_is_taken_is_refused_and_nothing_of_the_batch_is_s
             8,
         )
     with pytest.raises(StoreUnavailable):
-        await store.commit(batch, NAME, epoch)
+        await store.commit(batch, lease)
     assert await everything(store) == before
     batch.position = 12
-    await store.commit(batch, NAME, epoch)
+    await store.commit(batch, lease)
     assert [event.position for event in (await store.events(11, 10)).events] == [12, 13]
 
 
@@ -143,9 +142,9 @@ async def test_events_of_a_job_and_of_a_tenant_are_all_of_them_wherever_one_goes
 
 
 async def test_one_call_looks_at_so_many_positions_and_says_how_far_it_came(store: AnyStore) -> None:
-    epoch = await fill(store)
+    lease = await fill(store)
     far = Batch(history=[("a", [entry(6, State.TERMINATING, State.SUCCEEDED)])], position=3 * MOST_LOOKED_AT)
-    await store.commit(far, NAME, epoch)
+    await store.commit(far, lease)
     near = await store.events(11, 10)
     assert (near.events, near.reached, near.more) == ([], 11 + MOST_LOOKED_AT, True)
     assert [one.position for one in (await store.events(11, 10, EventFilter("a"))).events] == [3 * MOST_LOOKED_AT]
@@ -154,11 +153,11 @@ async def test_one_call_looks_at_so_many_positions_and_says_how_far_it_came(stor
 
 
 async def test_one_call_gives_so_many_bytes_and_leaves_nothing_out(store: AnyStore) -> None:
-    epoch = await fill(store)
+    lease = await fill(store)
     long = "x" * (MOST_EVENT_BYTES // 4)
     many = Batch(history=[("b", THIRD)], position=12)
     many.logs.lines = [("a", 2, number, 9.0, "info", long, "") for number in range(10)]
-    await store.commit(many, NAME, epoch)
+    await store.commit(many, lease)
     positions, after, more = [], 0, True
     while more:
         rows = await store.events(after, 1000)

@@ -11,8 +11,8 @@ from interlock.model.letter import DeadLetter, LetterCode, LetterFilter
 from interlock.model.state import State
 from interlock.ports.store import MOST_PRUNED, PruneLimits
 from tests.contract.conftest import AnyStore
-from tests.contract.samples import LETTER, NAME, POISON, created, make_run, take
-from tests.helpers.pruning import prune_records
+from tests.contract.samples import LETTER, POISON, created, make_run, take
+from tests.helpers.pruning import prune, prune_records
 from tests.helpers.records import changes
 
 pytestmark = pytest.mark.behaviour("REC-4")
@@ -29,7 +29,7 @@ FOUR = [
 async def put(store: AnyStore, *letters: DeadLetter, gone: Iterable[str] = ()) -> None:
     lease = await take(store)
     batch = Batch(records=changes(*letters, gone=[(DeadLetter, letter_id) for letter_id in gone]))
-    await store.commit(batch, NAME, lease.epoch)
+    await store.commit(batch, lease)
 
 
 async def listed(store: AnyStore, wanted: LetterFilter = ALL, limit: int = 2) -> list[str]:
@@ -77,7 +77,7 @@ async def test_a_batch_that_is_stored_again_changes_nothing(store: AnyStore) -> 
     assert await store.record(DeadLetter, "a") == replace(FOUR[0], replayed_as="n2", seq=2)
     lease = await take(store)
     with pytest.raises(StaleEpoch):
-        await store.commit(Batch(records=changes(gone=[(DeadLetter, "a")])), NAME, lease.epoch - 1)
+        await store.commit(Batch(records=changes(gone=[(DeadLetter, "a")])), replace(lease, epoch=lease.epoch - 1))
     assert len(await listed(store)) == 3
 
 
@@ -86,14 +86,14 @@ async def test_old_and_surplus_letters_are_pruned_and_then_their_runs(store: Any
     runs = [make_run(one.id, state=State.FAILED, ended_at=1.0) for one in FOUR[:3]]
     batch = created(*runs, make_run("last"))
     batch.records = changes(*FOUR)
-    await store.commit(batch, NAME, lease.epoch)
+    await store.commit(batch, lease)
     assert await prune_records(store, DeadLetter, 1.0, 4) == 0, "written exactly then"
-    assert (await store.prune(PruneLimits(0, 1e9))).runs == 0
+    assert (await prune(store, PruneLimits(0, 1e9))).runs == 0
     assert await prune_records(store, DeadLetter, 1.5, 4) == 1
-    assert (await store.prune(PruneLimits(0, 1e9))).runs == 1
+    assert (await prune(store, PruneLimits(0, 1e9))).runs == 1
     assert await store.run("a") is None
     await put(store, gone=["c"])
-    assert (await store.prune(PruneLimits(0, 1e9))).runs == 1
+    assert (await prune(store, PruneLimits(0, 1e9))).runs == 1
     assert await prune_records(store, DeadLetter, 0.0, 1) == 1
     assert await listed(store) == ["poison-1"]
     assert await prune_records(store, DeadLetter, 1e9, 1) == 1

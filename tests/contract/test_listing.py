@@ -11,7 +11,7 @@ from interlock.model.run import UNSUCCESSFUL, Run
 from interlock.model.state import TERMINAL, State
 from interlock.ports.store import MOST_LOOKED_AT, MOST_WITH_PREFIX, RunFilter, RunRows
 from tests.contract.conftest import AnyStore
-from tests.contract.samples import NAME, created, listed, make_run, pages, take, updated
+from tests.contract.samples import created, listed, make_run, pages, take, updated
 
 
 def ended(run_id: str, state: State = State.SUCCEEDED, **fields: Any) -> Run:
@@ -64,7 +64,7 @@ async def test_live_runs_are_counted_by_job(store: AnyStore) -> None:
     assert await store.live_counts() == {}
     lease = await take(store)
     runs = assorted()
-    await store.commit(created(*runs, ended("over", job_id="rare")), NAME, lease.epoch)
+    await store.commit(created(*runs, ended("over", job_id="rare")), lease)
     for tenant in (None, "blue", "nobody"):
         live = [run.job_id for run in runs if run.ended_at is None and tenant in (None, run.tenant)]
         assert await store.live_counts(tenant) == dict(Counter(live))
@@ -74,7 +74,7 @@ async def test_live_runs_are_counted_by_job(store: AnyStore) -> None:
 async def test_a_filter_finds_what_fits_all_of_it_newest_first(store: AnyStore, size: int) -> None:
     lease = await take(store)
     runs = assorted()
-    await store.commit(created(*runs), NAME, lease.epoch)
+    await store.commit(created(*runs), lease)
     found = 0
     for names in itertools.combinations(FILTERS, size):
         given = [FILTERS[name] for name in names]
@@ -89,7 +89,7 @@ async def test_a_filter_finds_what_fits_all_of_it_newest_first(store: AnyStore, 
 
 async def test_nothing_fits_what_no_run_has(store: AnyStore) -> None:
     lease = await take(store)
-    await store.commit(created(*assorted()), NAME, lease.epoch)
+    await store.commit(created(*assorted()), lease)
     for wanted in (
         RunFilter(job_id="wor"),
         RunFilter(tenant=""),
@@ -106,8 +106,8 @@ async def test_nothing_fits_what_no_run_has(store: AnyStore) -> None:
 
 async def test_a_run_is_listed_as_it_is_stored_but_for_payload_and_result(store: AnyStore) -> None:
     lease = await take(store)
-    await store.commit(created(make_run("r1", payload=b"12345", session="s")), NAME, lease.epoch)
-    await store.commit(updated(ended("r1", seq=9, result=b"67890", error="text", previous=None)), NAME, lease.epoch)
+    await store.commit(created(make_run("r1", payload=b"12345", session="s")), lease)
+    await store.commit(updated(ended("r1", seq=9, result=b"67890", error="text", previous=None)), lease)
     (run,) = (await store.runs(RunFilter(), None, 10)).runs
     whole = await store.run("r1")
     assert whole is not None
@@ -118,11 +118,11 @@ async def test_a_run_is_listed_as_it_is_stored_but_for_payload_and_result(store:
 
 async def test_a_run_moves_between_the_lists_as_it_goes_on(store: AnyStore) -> None:
     lease = await take(store)
-    await store.commit(created(make_run("a"), make_run("b"), make_run("c")), NAME, lease.epoch)
+    await store.commit(created(make_run("a"), make_run("b"), make_run("c")), lease)
     steps = [make_run("b", seq=5, state=State.RUNNING), ended("a", State.FAILED, seq=6), ended("c", seq=6)]
     for run in [*steps, ended("c", State.OUTPUT_QUARANTINED, seq=7)]:
-        await store.commit(updated(run), NAME, lease.epoch)
-        await store.commit(updated(run), NAME, lease.epoch)
+        await store.commit(updated(run), lease)
+        await store.commit(updated(run), lease)
     assert await listed(store, RunFilter(live=True)) == ["b"]
     assert await listed(store, RunFilter(states=UNSUCCESSFUL)) == ["c", "a"]
     assert await listed(store, RunFilter(states=frozenset({State.SUCCEEDED}))) == []
@@ -137,7 +137,7 @@ async def test_pages_have_every_run_once_while_runs_are_created_between_them(
     lease = await take(store)
     wanted = RunFilter(live=live, states=UNSUCCESSFUL if live is False else frozenset())
     make = (lambda run_id: ended(run_id, State.FAILED)) if live is False else make_run
-    await store.commit(created(*(make(f"r{number}") for number in range(10))), NAME, lease.epoch)
+    await store.commit(created(*(make(f"r{number}") for number in range(10))), lease)
     found: list[str] = []
     page = await store.runs(wanted, None, limit)
     for number in itertools.count():
@@ -145,7 +145,7 @@ async def test_pages_have_every_run_once_while_runs_are_created_between_them(
         assert len(page.runs) == min(limit, 10 - number * limit)
         if page.next is None:
             break
-        await store.commit(created(make(f"later {number}")), NAME, lease.epoch)
+        await store.commit(created(make(f"later {number}")), lease)
         page = await store.runs(wanted, page.next, limit)
     assert found == [f"r{number}" for number in reversed(range(10))]
     assert number == -(-10 // limit) - 1, "no page more than there need be"
@@ -153,9 +153,9 @@ async def test_pages_have_every_run_once_while_runs_are_created_between_them(
 
 async def test_pages_of_a_filter_while_runs_end_between_them(store: AnyStore) -> None:
     lease = await take(store)
-    await store.commit(created(*(make_run(f"r{number}") for number in range(6))), NAME, lease.epoch)
+    await store.commit(created(*(make_run(f"r{number}") for number in range(6))), lease)
     first = await store.runs(RunFilter(live=True), None, 2)
-    await store.commit(updated(ended("r4", seq=9), ended("r3", seq=9), ended("r1", seq=9)), NAME, lease.epoch)
+    await store.commit(updated(ended("r4", seq=9), ended("r3", seq=9), ended("r1", seq=9)), lease)
     second = await store.runs(RunFilter(live=True), first.next, 2)
     assert [run.id for run in first.runs] == ["r5", "r4"]
     assert [run.id for run in second.runs] == ["r2", "r0"]
@@ -167,7 +167,7 @@ async def test_pages_of_a_filter_while_runs_end_between_them(store: AnyStore) ->
 )
 async def test_a_cursor_may_be_any_number(store: AnyStore, wanted: RunFilter) -> None:
     lease = await take(store)
-    await store.commit(created(make_run("a"), ended("b", State.FAILED)), NAME, lease.epoch)
+    await store.commit(created(make_run("a"), ended("b", State.FAILED)), lease)
     everything = await store.runs(wanted, None, 10)
     for before in (-(2**80), -1, 0, 1):
         assert await store.runs(wanted, before, 10) == RunRows([], None)
@@ -178,10 +178,10 @@ async def test_a_cursor_may_be_any_number(store: AnyStore, wanted: RunFilter) ->
 async def test_one_call_looks_at_so_many_runs_at_the_most(store: AnyStore) -> None:
     lease = await take(store)
     rare = [make_run("first", tenant="rare", job_id="rare"), ended("failed", State.FAILED, job_id="rare")]
-    await store.commit(created(*rare), NAME, lease.epoch)
+    await store.commit(created(*rare), lease)
     common = [ended(f"c{number}") for number in range(MOST_LOOKED_AT)]
-    await store.commit(created(*common), NAME, lease.epoch)
-    await store.commit(created(ended("last", tenant="rare")), NAME, lease.epoch)
+    await store.commit(created(*common), lease)
+    await store.commit(created(ended("last", tenant="rare")), lease)
 
     found = await pages(store, RunFilter(tenant="rare"))
     assert [[run.id for run in page.runs] for page in found] == [["last"], ["first"]]
@@ -208,7 +208,7 @@ async def test_a_prefix_looks_at_the_last_ids_alone(store: AnyStore) -> None:
     ids = [f"a{number:05}" for number in range(MOST_WITH_PREFIX + 2)]
     # Created in another order than that of their ids.
     runs = [ended(run_id, tenant="rare" if run_id in (ids[1], ids[2]) else "default") for run_id in reversed(ids)]
-    await store.commit(created(ended("b"), *runs, ended("0")), NAME, lease.epoch)
+    await store.commit(created(ended("b"), *runs, ended("0")), lease)
 
     found = await pages(store, RunFilter(id_prefix="a"), 300)
     assert [run.id for page in found for run in page.runs] == ids[2:]
@@ -225,7 +225,7 @@ async def test_looking_is_bounded_among_live_and_failed_runs_too(store: AnyStore
         runs[0].tenant = runs[1].tenant = "rare"
         for run in runs:
             run.job_id = name
-        await store.commit(created(*runs), NAME, lease.epoch)
+        await store.commit(created(*runs), lease)
     for name, wanted in (
         ("live", RunFilter(live=True, tenant="rare")),
         ("failed", RunFilter(states=UNSUCCESSFUL, tenant="rare")),

@@ -23,9 +23,9 @@ async def test_the_previous_run_has_begun_or_is_due(store: AnyStore) -> None:
         make_run("b", state=State.CONDITION_RUNNING),
         make_run("c", state=State.CONDITION_RUNNING),
     ]
-    lease = await store.acquire(CELL, "holder", "token", 100.0, 0.0)
+    lease = await store.take(CELL, "holder", "token", 100.0)
     assert lease is not None
-    await store.commit(created(*runs), CELL, lease.epoch)
+    await store.commit(created(*runs), lease)
     assert await previous(store, "failed") is None
     assert await previous(store, "a") == ("failed", State.FAILED, True)
     assert await previous(store, "b") == ("a", State.SUCCEEDED, True)

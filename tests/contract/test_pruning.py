@@ -32,7 +32,6 @@ from tests.contract.samples import (
     DELIVERY,
     JOB,
     LETTER,
-    NAME,
     created,
     dead_letters,
     entry,
@@ -45,7 +44,7 @@ from tests.contract.samples import (
 )
 from tests.contract.test_sqlite_failures import files_no_larger_than
 from tests.helpers.lookups import definition, digests, first_times, inputs, known_keys, states, tenant_of_pruned
-from tests.helpers.pruning import prune_keys, prune_records
+from tests.helpers.pruning import prune, prune_keys, prune_records
 from tests.helpers.records import changes
 
 ALL = 1_000_000
@@ -75,13 +74,13 @@ async def put(store: AnyStore, *runs: Run, letters: Sequence[str] = ()) -> None:
     batch.records |= changes(*(replace(LETTER, id=run_id) for run_id in letters))
     batch.jobs = [JOB]
     batch.position = await store.position() + 1
-    await store.commit(batch, NAME, lease.epoch)
+    await store.commit(batch, lease)
 
 
 async def prune_all(store: AnyStore, most: int, ended_before: float, **limits: Any) -> int:
-    found = [await store.prune(PruneLimits(most, ended_before, **limits))]
+    found = [await prune(store, PruneLimits(most, ended_before, **limits))]
     while found[-1].more:
-        found.append(await store.prune(PruneLimits(most, ended_before, **limits)))
+        found.append(await prune(store, PruneLimits(most, ended_before, **limits)))
     return sum(one.runs for one in found)
 
 
@@ -94,9 +93,9 @@ async def test_a_run_pruned_before_a_batch_about_it_is_stored_leaves_nothing(sto
     batch.history = [("here", moved), ("gone", moved)]
     batch.records = changes(*(replace(LETTER, id=run_id) for run_id in ("gone", "marked", "here")))
     batch.position = await store.position() + 1
-    assert (await store.prune(PruneLimits(ALL, LATER))).runs == 2
+    assert (await prune(store, PruneLimits(ALL, LATER))).runs == 2
     lease = await take(store)
-    await store.commit(batch, NAME, lease.epoch)
+    await store.commit(batch, lease)
     assert await store.history("gone") == []
     assert [letter.id for letter in await dead_letters(store) if letter] == ["here"]
     assert (await store.history("here"))[-1:] == moved
@@ -118,23 +117,23 @@ async def test_what_is_too_old_or_too_much_of_its_job_goes(store: AnyStore, most
     await put(store, make_run("live", job_id="other"))
     newest = {job: [run for run in runs if run.job_id == job][-most:] if most else [] for job in ("work", "play")}
     left = [run.id for run in runs if run in newest[run.job_id] and (run.ended_at or 0) >= ended_before]
-    assert await store.prune(PruneLimits(most, ended_before)) == Pruned(len(runs) - len(left), False)
+    assert await prune(store, PruneLimits(most, ended_before)) == Pruned(len(runs) - len(left), False)
     assert await listed(store) == ["live", *reversed(left)]
-    assert await store.prune(PruneLimits(most, ended_before)) == Pruned(0, False)
+    assert await prune(store, PruneLimits(most, ended_before)) == Pruned(0, False)
 
 
 async def test_one_goes_after_the_other_as_the_limit_passes_them(store: AnyStore) -> None:
     runs = [make_run(f"{at}", created_at=float(at), ended_at=float(at), state=State.FAILED) for at in range(49)]
     lease = await take(store)
-    await store.commit(created(*runs), NAME, lease.epoch)
-    assert await store.prune(PruneLimits(ALL, 0.0)) == Pruned(0, False)
+    await store.commit(created(*runs), lease)
+    assert await prune(store, PruneLimits(ALL, 0.0)) == Pruned(0, False)
     first = 0
     for count in range(1, 9):
         first += count
-        assert await store.prune(PruneLimits(ALL, float(first))) == Pruned(count, False)
+        assert await prune(store, PruneLimits(ALL, float(first))) == Pruned(count, False)
         assert (await listed(store))[-1] == f"{first}"
     for most in range(12, 0, -1):
-        assert await store.prune(PruneLimits(most, 0.0)) == Pruned(1, False)
+        assert await prune(store, PruneLimits(most, 0.0)) == Pruned(1, False)
         assert len(await listed(store)) == most
 
 
@@ -143,15 +142,15 @@ async def test_live_runs_and_dead_letters_stay_and_only_ended_runs_count(store: 
     old = [make_run("live 1"), ended("dead 1"), ended("done 1"), make_run("live 2"), ended("dead 2")]
     await put(store, *old, ended("done 2"), letters=["dead 1", "dead 2"])
     await put(store, make_run("other", job_id="other"))
-    assert (await store.prune(PruneLimits(3, 0.0))).runs == 0, "beyond the newest three is a dead letter"
-    assert (await store.prune(PruneLimits(2, 0.0))).runs == 1
+    assert (await prune(store, PruneLimits(3, 0.0))).runs == 0, "beyond the newest three is a dead letter"
+    assert (await prune(store, PruneLimits(2, 0.0))).runs == 1
     assert (await states(store, ["done 1", "done 2"])).keys() == {"done 2"}
-    assert (await store.prune(PruneLimits(0, LATER))).runs == 1
+    assert (await prune(store, PruneLimits(0, LATER))).runs == 1
     assert await listed(store) == ["other", "dead 2", "live 2", "dead 1", "live 1"]
     assert [letter.id for letter in await dead_letters(store) if letter] == ["dead 1", "dead 2"]
     lease = await take(store)
-    await store.commit(updated(ended("live 1", seq=9)), NAME, lease.epoch)
-    assert (await store.prune(PruneLimits(0, LATER))).runs == 1
+    await store.commit(updated(ended("live 1", seq=9)), lease)
+    assert (await prune(store, PruneLimits(0, LATER))).runs == 1
     assert await store.run("live 1") is None
 
 
@@ -162,11 +161,11 @@ async def test_beyond_the_total_the_oldest_of_all_jobs_go(store: AnyStore, total
     await put(store, *runs[:2], letters=["r0"])
     await put(store, make_run("live", job_id="job 1"), *runs[2:])
     # One is too old by itself, and counts no more.
-    pruned = await store.prune(PruneLimits(ALL, 1001.5, total))
+    pruned = await prune(store, PruneLimits(ALL, 1001.5, total))
     newest = [f"r{number}" for number in range(2, 9)][-max(1, total) :]
     assert await listed(store) == [*newest[::-1], "live", "r0"]
     assert pruned == Pruned(8 - len(newest), False)
-    assert await store.prune(PruneLimits(ALL, 1001.5, total)) == Pruned(0, False)
+    assert await prune(store, PruneLimits(ALL, 1001.5, total)) == Pruned(0, False)
 
 
 @pytest.mark.behaviour("TIM-16")
@@ -179,10 +178,10 @@ async def test_nothing_that_stays_for_another_reason_pushes_a_result_out(
     await put(store, *owing, *(ended(f"dead {number}") for number in range(5)), letters=[f"dead {n}" for n in range(5)])
     lease = await take(store)
     owed = [replace(DELIVERY, id=f"owed by {run.id}", run_id=run.id, ended_at=None) for run in owing]
-    await store.commit(Batch(records=changes(*owed)), NAME, lease.epoch)
+    await store.commit(Batch(records=changes(*owed)), lease)
     await put(store, *(ended(f"done {number}") for number in range(4)))
     await put(store, *(make_run(f"waits {number}") for number in range(20)))
-    assert await store.prune(PruneLimits(*limits)) == Pruned(1, False)
+    assert await prune(store, PruneLimits(*limits)) == Pruned(1, False)
     left = await listed(store)
     assert [run_id for run_id in left if run_id.startswith("done")] == ["done 3", "done 2", "done 1"]
     assert len(left) == 5 + 5 + 3 + 20
@@ -196,15 +195,15 @@ async def test_a_bulk_retry_finds_every_run_that_it_has_not_reached(store: AnySt
     page = await store.runs(retry.wanted, None, 2)
     assert [run.id for run in page.runs] == ["r5", "r4"]
     lease = await take(store)
-    await store.commit(Batch(records=changes(replace(retry, before=page.next))), NAME, lease.epoch)
+    await store.commit(Batch(records=changes(replace(retry, before=page.next))), lease)
     for limits in (PruneLimits(0, LATER), PruneLimits(ALL, 0.0, 0)):
-        await store.prune(limits)
+        await prune(store, limits)
         assert await listed(store) == ["last", "r3", "r2", "r1", "r0"]
     page = await store.runs(retry.wanted, page.next, 2)
-    await store.commit(Batch(records=changes(replace(retry, before=page.next, seq=2))), NAME, lease.epoch)
-    assert (await store.prune(PruneLimits(0, LATER))).runs == 2
-    await store.commit(Batch(records=changes(replace(retry, before=page.next, ended_at=1.0, seq=3))), NAME, lease.epoch)
-    assert (await store.prune(PruneLimits(0, LATER))).runs == 2
+    await store.commit(Batch(records=changes(replace(retry, before=page.next, seq=2))), lease)
+    assert (await prune(store, PruneLimits(0, LATER))).runs == 2
+    await store.commit(Batch(records=changes(replace(retry, before=page.next, ended_at=1.0, seq=3))), lease)
+    assert (await prune(store, PruneLimits(0, LATER))).runs == 2
     assert await listed(store) == ["last"]
 
 
@@ -216,17 +215,17 @@ async def test_a_retry_of_dead_letters_finds_every_letter_that_it_has_not_reache
     await put(store, *map(ended, names), make_run("last"), letters=names)
     page = await store.records(DeadLetter, limit=2)
     lease = await take(store)
-    await store.commit(Batch(records=changes(replace(retry, before=page.next))), NAME, lease.epoch)
+    await store.commit(Batch(records=changes(replace(retry, before=page.next))), lease)
     assert await prune_records(store, DeadLetter, LATER, 0) == 2
     assert [letter.id for letter in (await store.records(DeadLetter, before=page.next)).records] == ["r1", "r0"]
-    await store.commit(Batch(records=changes(replace(retry, ended_at=1.0, seq=2))), NAME, lease.epoch)
+    await store.commit(Batch(records=changes(replace(retry, ended_at=1.0, seq=2))), lease)
     assert await prune_records(store, DeadLetter, LATER, 0) == 2
 
 
 async def test_new_runs_count_in_the_total_from_one_call_to_the_next(store: AnyStore) -> None:
     for number in range(30):
         await put(store, *(ended(f"{number}-{one}", job_id=f"job {number}") for one in range(number % 4)))
-        await store.prune(PruneLimits(ALL, 0.0, 7))
+        await prune(store, PruneLimits(ALL, 0.0, 7))
         assert len(await listed(store)) <= 7
     assert len(await listed(store)) == 7
 
@@ -305,7 +304,7 @@ async def test_nothing_is_left_of_a_run_and_nothing_of_others_is_touched(store: 
     await put(store, make_run("keyed"))
     await put(store, ended("unknown"))
     last = await everything(store)
-    assert await store.prune(PruneLimits(ALL, 1500.0)) == Pruned(2, False)
+    assert await prune(store, PruneLimits(ALL, 1500.0)) == Pruned(2, False)
     left = await everything(store)
     assert left["keys"] == last["keys"] == {("blue", "k"): ("new", b"d"), ("default", "k"): ("old", b"d")}
     for part in ("runs", "histories", "logs"):
@@ -329,12 +328,12 @@ async def test_keys_and_occurrences_outlive_their_runs_and_say_so(store: AnyStor
     lease = await take(store)
     batch = created(ended("keyed", tenant="blue", idempotency_key="k"), ended("work:7"), ended("plain"))
     batch.keys.taken = [("blue", "k", "keyed", b"1", 50.0), ("default", None, "work:7", b"2", 60.0)]
-    await store.commit(batch, NAME, lease.epoch)
+    await store.commit(batch, lease)
     await put(store, make_run("last"))
     ids = ["keyed", "work:7", "plain", "unknown"]
     assert [await tenant_of_pruned(store, one) for one in ids] == [None] * 4
-    assert (await store.prune(PruneLimits(0, LATER))).runs == 3
-    await store.commit(Batch(keys=batch.keys), NAME, lease.epoch)
+    assert (await prune(store, PruneLimits(0, LATER))).runs == 3
+    await store.commit(Batch(keys=batch.keys), await take(store))
     assert await known_keys(store, [("blue", "k")]) == {("blue", "k"): ("keyed", b"1")}
     assert await digests(store, ids) == {"keyed": b"1", "work:7": b"2"}
     assert [await tenant_of_pruned(store, one) for one in ids] == ["blue", "default", None, None]
@@ -348,7 +347,7 @@ async def test_keys_go_by_their_age_but_not_while_their_runs_are_live(store: Any
     batch = created(make_run("live"), ended("done"))
     ids = ["live", "done", *(f"gone {number}" for number in range(count))]
     batch.keys.taken = [("default", f"k{at}", run_id, b"d", float(at)) for at, run_id in enumerate(ids)]
-    await store.commit(batch, NAME, lease.epoch)
+    await store.commit(batch, lease)
     assert await prune_keys(store, 0.0) == 0
     assert await prune_keys(store, 3.0) == 2
     assert (await digests(store, ids)).keys() == {"live", *ids[3:]}
@@ -358,13 +357,13 @@ async def test_keys_go_by_their_age_but_not_while_their_runs_are_live(store: Any
     assert (await digests(store, ids)).keys() == {"live"}
     assert await tenant_of_pruned(store, "gone 1") is None
     calls = [("default", f"{key}{at}", f"{key} {at}", b"d", at) for key in (CALL_KEY, "k") for at in (8.0, 9.0)]
-    await store.commit(Batch(keys=KeyChanges([*calls])), NAME, lease.epoch)
+    await store.commit(Batch(keys=KeyChanges([*calls])), lease)
     assert await prune_keys(store, 0.0, 9.0) == 1
     assert await known_keys(store, [("default", key) for _, key, *_ in calls]) == {
         ("default", key): (run_id, b"d") for _, key, run_id, *_ in calls[1:]
     }
     again = Batch(keys=KeyChanges([("default", "k1", "new", b"e", 9.0)]))
-    await store.commit(again, NAME, lease.epoch)
+    await store.commit(again, lease)
     assert await known_keys(store, [("default", "k1")]) == {("default", "k1"): ("new", b"e")}
 
 
@@ -385,7 +384,7 @@ def test_no_table_has_a_row_of_it(database: Path) -> None:
     async def body(store: AnyStore) -> None:
         await put(store, ended("old", idempotency_key="k"), ended("older", idempotency_key="m"))
         await put(store, make_run("live", idempotency_key="l"))
-        assert (await store.prune(PruneLimits(0, LATER))).runs == 2
+        assert (await prune(store, PruneLimits(0, LATER))).runs == 2
 
     run_with(SqliteStore(database), body)
     with closing(sqlite3.connect(database)) as connection:
@@ -409,7 +408,7 @@ def test_no_position_and_no_place_in_the_list_is_given_out_twice(with_store: Wit
         await put(store, ended("a"), ended("b"), ended("c"))
         lease = await take(store)
         line = Batch(logs=LogChanges([("a", 1, 3, 9.0, "info", "the newest of all", "app")]), position=10)
-        await store.commit(line, NAME, lease.epoch)
+        await store.commit(line, lease)
         assert await prune_all(store, 0, LATER) == 1
         assert await listed(store) == ["c", "a"], "created last, and spoke last"
         assert await store.position() == 10
@@ -418,13 +417,13 @@ def test_no_position_and_no_place_in_the_list_is_given_out_twice(with_store: Wit
         assert await store.position() == (await store.load(0)).position == 10
         behind_c = (await store.runs(RunFilter(), None, 1)).next
         await put(store, ended("d"))
-        assert await store.prune(PruneLimits(0, LATER)) == Pruned(2, False)
+        assert await prune(store, PruneLimits(0, LATER)) == Pruned(2, False)
         await put(store, ended("e"))
         assert await store.runs(RunFilter(), behind_c, 10) == await store.runs(RunFilter(job_id="none"), None, 1)
         assert [one.position for one in (await store.events(0, 10)).events] == [*range(11, 17)]
         lease = await take(store)
         said = Batch(service_log=[("web", 1, 1.0, "stdout", "said", None)], position=17)
-        await store.commit(said, NAME, lease.epoch)
+        await store.commit(said, lease)
         assert await prune_all(store, 0, LATER) == 1
         assert await listed(store) == ["e"], "the newest position is that of a service"
         assert await store.position() == 17
@@ -437,21 +436,21 @@ def test_no_position_and_no_place_in_the_list_is_given_out_twice(with_store: Wit
 async def test_one_call_deletes_so_many_and_says_whether_there_are_more(store: AnyStore, jobs: int) -> None:
     lease = await take(store)
     runs = [ended(f"r{number}", job_id=f"job {number % jobs}") for number in range(2 * MOST_PRUNED + 1)]
-    await store.commit(created(*runs), NAME, lease.epoch)
+    await store.commit(created(*runs), lease)
     for limits in ((0, 0.0), (ALL, LATER)):
-        assert await store.prune(PruneLimits(*limits)) == Pruned(MOST_PRUNED, True)
-        assert await store.prune(PruneLimits(*limits)) == Pruned(MOST_PRUNED, False)
+        assert await prune(store, PruneLimits(*limits)) == Pruned(MOST_PRUNED, True)
+        assert await prune(store, PruneLimits(*limits)) == Pruned(MOST_PRUNED, False)
         assert await listed(store) == [runs[-1].id], "the last of all stays"
         # From here on it is by age.
-        await store.commit(created(*runs[: 2 * MOST_PRUNED]), NAME, lease.epoch)
+        await store.commit(created(*runs[: 2 * MOST_PRUNED]), lease)
         runs = [*runs[-1:], *runs[: 2 * MOST_PRUNED]]
 
 
 async def test_in_a_hurry_one_call_deletes_more(store: AnyStore) -> None:
     lease = await take(store)
     runs = [ended(f"r{number}") for number in range(2 * MOST_PRUNED + 1)]
-    await store.commit(created(*runs), NAME, lease.epoch)
-    assert await store.prune(PruneLimits(0, 0.0, hurry=True)) == Pruned(2 * MOST_PRUNED, False)
+    await store.commit(created(*runs), lease)
+    assert await prune(store, PruneLimits(0, 0.0, hurry=True)) == Pruned(2 * MOST_PRUNED, False)
 
 
 @pytest.mark.parametrize("wanted", [RunFilter(), RunFilter(job_id="work"), RunFilter(live=False)])
@@ -460,7 +459,7 @@ async def test_pages_and_events_go_on_over_what_was_deleted_between_them(store: 
     await put(store, make_run("last", job_id="other"))
     first = await store.runs(wanted, None, 4)
     some = await store.events(0, 7)
-    assert (await store.prune(PruneLimits(ALL, 1050.0))).runs == 10
+    assert (await prune(store, PruneLimits(ALL, 1050.0))).runs == 10
     assert first.next is not None
     found, before = [], first.next
     while page := await store.runs(wanted, before, 4):
@@ -486,16 +485,17 @@ def test_runs_to_which_much_belongs_are_deleted_a_few_at_a_time_and_others_write
         batch = created(*(ended(name) for name in names), make_run("live"))
         batch.logs.lines = [(name, 1, number, 1.0, "info", "x", "app") for name in names for number in range(lines)]
         batch.position = 1
-        await store.commit(batch, NAME, lease.epoch)
+        await store.commit(batch, lease)
         await put(store, make_run("last"))
+        lease = await take(store)
         reader = SqliteReader(database)
         await reader.open()
         seen: list[int] = []
-        pruning = asyncio.ensure_future(store.prune(PruneLimits(0, LATER)))
+        pruning = asyncio.ensure_future(prune(store, PruneLimits(0, LATER)))
         for seq in itertools.count(3):
             if pruning.done():
                 break
-            await store.commit(updated(make_run("live", seq=seq)), NAME, lease.epoch)
+            await store.commit(updated(make_run("live", seq=seq)), lease)
             with closing(sqlite3.connect(database)) as other:
                 left = other.execute("SELECT count(*) FROM logs GROUP BY run_id HAVING run_id <> 'last'").fetchall()
             assert set(left) <= {(lines,)}, "a run is deleted as a whole or not at all"
@@ -517,9 +517,9 @@ async def test_where_nothing_can_be_written_nothing_is_deleted_and_it_works_agai
     before = await everything(sqlite)
     with files_no_larger_than(0):
         with pytest.raises(StoreUnavailable):
-            await sqlite.prune(PruneLimits(0, LATER))
+            await prune(sqlite, PruneLimits(0, LATER))
         assert await everything(sqlite) == before
-    assert (await sqlite.prune(PruneLimits(0, LATER))).runs == 2
+    assert (await prune(sqlite, PruneLimits(0, LATER))).runs == 2
 
 
 def test_looking_for_them_and_deleting_them_goes_through_no_table(database: Path) -> None:

@@ -10,7 +10,7 @@ from interlock.ports.store import Lookup, every_record
 from interlock.stores.sql import lookups
 from interlock.stores.sqlite import SqliteStore
 from tests.contract.conftest import AnyStore, run_with
-from tests.contract.samples import NAME, take
+from tests.contract.samples import take
 from tests.helpers.pruning import prune_records
 from tests.helpers.records import changes
 
@@ -34,7 +34,7 @@ class Other(Note, frozen=True):
 
 async def put(store: AnyStore, *notes: Note) -> None:
     lease = await take(store)
-    await store.commit(Batch(records=changes(*notes)), NAME, lease.epoch)
+    await store.commit(Batch(records=changes(*notes)), lease)
 
 
 async def test_a_record_is_replaced_by_one_with_a_higher_seq_or_none(store: AnyStore) -> None:

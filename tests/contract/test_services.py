@@ -17,6 +17,7 @@ from interlock.error import StaleEpoch, StoreUnavailable
 from interlock.model.child_info import Exit, Kept
 from interlock.model.guard import ViolationEvent
 from interlock.model.state import State
+from interlock.ports.leases import Lease
 from interlock.ports.store import (
     MOST_EVENT_BYTES,
     MOST_LOOKED_AT,
@@ -30,7 +31,7 @@ from interlock.stores.sqlite.database import connect_writer
 from interlock.stores.sqlite.queries import QUERIES
 from interlock.wire.command import ServiceRow
 from tests.contract.conftest import AnyStore, WithStore
-from tests.contract.samples import CHANGE, EXIT, NAME, TEXT, created, entry, everything, make_run, take
+from tests.contract.samples import CHANGE, EXIT, TEXT, created, entry, everything, make_run, take
 from tests.helpers.pruning import prune_service_log
 from tests.helpers.records import kept, kept_services
 
@@ -63,11 +64,11 @@ WEB = [
 DB = [ServiceEntry(3, "db", 1001.0, "stdout", "eins"), ServiceEntry(9, "db", 1002.0, "stdout", "zwei")]
 
 
-async def fill(store: AnyStore) -> int:
+async def fill(store: AnyStore) -> Lease:
     lease = await take(store)
     for batch in batches():
-        await store.commit(batch, NAME, lease.epoch)
-    return lease.epoch
+        await store.commit(batch, lease)
+    return lease
 
 
 # ── what is kept ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -78,9 +79,9 @@ def test_what_is_kept_of_a_service_is_the_latest_and_is_there_after_opening_agai
     async def body(store: AnyStore) -> None:
         lease = await take(store)
         first = Batch(records=kept(**{"web": Kept(resume_id="1"), "shop/db": Kept(resume_id="2")}))
-        await store.commit(first, NAME, lease.epoch)
+        await store.commit(first, lease)
         assert await kept_services(store) == {"web": Kept(resume_id="1"), "shop/db": Kept(resume_id="2")}
-        await store.commit(Batch(records=kept(web=Kept(resume_id="1", last_exit=EXIT))), NAME, lease.epoch)
+        await store.commit(Batch(records=kept(web=Kept(resume_id="1", last_exit=EXIT))), lease)
 
     with_store(body)
 
@@ -97,9 +98,9 @@ def test_what_is_kept_of_a_service_is_the_latest_and_is_there_after_opening_agai
 async def test_what_is_forgotten_is_gone_and_the_last_word_in_a_batch_counts(store: AnyStore) -> None:
     lease = await take(store)
     one, two = Kept(resume_id="1"), Kept(resume_id="2")
-    await store.commit(Batch(records=kept(a=one, b=one, c=one)), NAME, lease.epoch)
-    await store.commit(Batch(records=kept(a=None, b=two, c=None)), NAME, lease.epoch)
-    await store.commit(Batch(records=kept(never=None)), NAME, lease.epoch)
+    await store.commit(Batch(records=kept(a=one, b=one, c=one)), lease)
+    await store.commit(Batch(records=kept(a=None, b=two, c=None)), lease)
+    await store.commit(Batch(records=kept(never=None)), lease)
     assert await kept_services(store) == {"b": two}
 
 
@@ -122,7 +123,7 @@ def test_any_name_and_any_exit_survive(with_store: WithStore, name: str, resume_
         found = Kept(resume_id=resume_id, last_exit=exit)
         position = await store.position() + 1
         batch = Batch(records=kept(**{name: found}), service_log=[row(name, position, resume_id)], position=position)
-        await store.commit(batch, NAME, lease.epoch)
+        await store.commit(batch, lease)
         assert (await kept_services(store))[name] == found
         assert (await store.service_log(name, last=True, limit=1))[0].text == resume_id
 
@@ -130,9 +131,9 @@ def test_any_name_and_any_exit_survive(with_store: WithStore, name: str, resume_
 
 
 async def test_events_of_the_sessions_of_a_tenant_have_that_tenant(store: AnyStore) -> None:
-    epoch = await fill(store)
+    lease = await fill(store)
     rows = [row(name, number, "{}") for name, number in (("@sessions:blue", 1), ("@sessions:red", 2), ("@lanes", 3))]
-    await store.commit(Batch(service_log=rows, position=11), NAME, epoch)
+    await store.commit(Batch(service_log=rows, position=11), lease)
 
     async def found(wanted: EventFilter, after: int = 6, limit: int = 10) -> list[int]:
         return [one.position for one in (await store.events(after, limit, wanted)).events]
@@ -147,13 +148,13 @@ async def test_events_of_the_sessions_of_a_tenant_have_that_tenant(store: AnySto
 
 @pytest.mark.behaviour("CON-1", "OBS-4")
 async def test_a_violation_has_its_run_its_job_and_its_tenant(store: AnyStore) -> None:
-    epoch = await fill(store)
+    lease = await fill(store)
     violations = [("a", "work", "blue"), ("b", "work", "red"), ("c", "other", "red")]
     rows: list[ServiceRow] = [
         (f"@sessions:{tenant}", number, 1.0, "violation", text_of(run_id, job_id, tenant), None)
         for number, (run_id, job_id, tenant) in enumerate(violations, start=1)
     ]
-    await store.commit(Batch(service_log=[*rows, row("web", 9, "no JSON")], position=11), NAME, epoch)
+    await store.commit(Batch(service_log=[*rows, row("web", 9, "no JSON")], position=11), lease)
 
     async def found(after: int = 10, limit: int = 10, **wanted: Any) -> list[int]:
         return [one.position for one in (await store.events(after, limit, EventFilter(**wanted))).events]
@@ -179,7 +180,7 @@ def text_of(run_id: str, job_id: str, tenant: str) -> str:
 
 async def test_what_is_handed_out_of_kept_is_a_copy(store: AnyStore) -> None:
     lease = await take(store)
-    await store.commit(Batch(records=kept(web=Kept(resume_id="1"))), NAME, lease.epoch)
+    await store.commit(Batch(records=kept(web=Kept(resume_id="1"))), lease)
     (await kept_services(store)).clear()
     assert await kept_services(store) == {"web": Kept(resume_id="1")}
 
@@ -241,45 +242,45 @@ async def test_the_position_is_that_of_the_last_row_whatever_it_is(store: AnySto
     lease = await take(store)
     for batch, position in zip(batches(), (3, 6, 10), strict=True):
         assert batch.last_position == position
-        await store.commit(batch, NAME, lease.epoch)
+        await store.commit(batch, lease)
         assert await store.position() == (await store.load(256)).position == position
-    await store.commit(Batch(records=kept(web=Kept(resume_id="1")), position=11), NAME, lease.epoch)
+    await store.commit(Batch(records=kept(web=Kept(resume_id="1")), position=11), lease)
     assert await store.position() == 10, "what is kept takes no position"
 
 
 async def test_a_batch_stored_twice_leaves_every_row_where_it_was(store: AnyStore) -> None:
-    epoch = await fill(store)
+    lease = await fill(store)
     before = await everything(store)
     for batch in batches():
-        await store.commit(batch, NAME, epoch)
+        await store.commit(batch, lease)
         moved = copy.deepcopy(batch)
         moved.position = 100
-        await store.commit(moved, NAME, epoch)
+        await store.commit(moved, lease)
     assert await everything(store) == before
     again = Batch(service_log=[row("web", 3, "another text"), row("web", 4, "four")], position=11)
-    await store.commit(again, NAME, epoch)
+    await store.commit(again, lease)
     assert [one.text for one in await store.service_log("web", 9)] == ["three", "four"]
 
 
 async def test_a_position_that_is_taken_is_refused_and_nothing_of_the_batch_is_stored(store: AnyStore) -> None:
-    epoch = await fill(store)
+    lease = await fill(store)
     before = await everything(store)
     batch = created(make_run("new"))
     batch.records, batch.service_log = kept(new=Kept(resume_id="9")), [row("new", 1), row("new", 2)]
     batch.position = 9
     with pytest.raises(StoreUnavailable):
-        await store.commit(batch, NAME, epoch)
+        await store.commit(batch, lease)
     with pytest.raises(StaleEpoch):
-        await store.commit(batch, NAME, epoch + 1)
+        await store.commit(batch, msgspec.structs.replace(lease, epoch=lease.epoch + 1))
     assert await everything(store) == before
     batch.position = 11
-    await store.commit(batch, NAME, epoch)
+    await store.commit(batch, lease)
     assert [one.position for one in await store.service_log("new")] == [11, 12]
 
 
 async def test_one_call_looks_at_so_many_positions_unless_it_is_for_one_service(store: AnyStore) -> None:
-    epoch = await fill(store)
-    await store.commit(Batch(service_log=[row("web", 9, "far")], position=3 * MOST_LOOKED_AT), NAME, epoch)
+    lease = await fill(store)
+    await store.commit(Batch(service_log=[row("web", 9, "far")], position=3 * MOST_LOOKED_AT), lease)
     near = await store.events(10, 10)
     assert (near.events, near.reached, near.more) == ([], 10 + MOST_LOOKED_AT, True)
     far = await store.events(10, 10, EventFilter(service="web"))
@@ -288,13 +289,13 @@ async def test_one_call_looks_at_so_many_positions_unless_it_is_for_one_service(
 
 
 async def test_one_call_gives_so_many_bytes_and_leaves_nothing_out(store: AnyStore) -> None:
-    epoch = await fill(store)
+    lease = await fill(store)
     long = "x" * (MOST_EVENT_BYTES // 4)
     many = Batch(history=[("a", [entry(3, State.SCHEDULED, State.DISPATCHED)])], position=11)
     many.logs.lines = [("a", 1, number, 9.0, "info", long, "") for number in range(2, 7)]
     many.service_log = [row("web", number, long) for number in range(10, 20)]
-    await store.commit(many, NAME, epoch)
-    await store.commit(Batch(service_log=[row("db", 3, "last")], position=many.last_position + 1), NAME, epoch)
+    await store.commit(many, lease)
+    await store.commit(Batch(service_log=[row("db", 3, "last")], position=many.last_position + 1), lease)
     positions, after, more = [], 0, True
     while more:
         rows = await store.events(after, 1000)
@@ -308,8 +309,8 @@ async def test_one_call_gives_so_many_bytes_and_leaves_nothing_out(store: AnySto
 # ── pruning ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def put(store: AnyStore, epoch: int, *rows: ServiceRow) -> None:
-    await store.commit(Batch(service_log=list(rows), position=await store.position() + 1), NAME, epoch)
+async def put(store: AnyStore, lease: Lease, *rows: ServiceRow) -> None:
+    await store.commit(Batch(service_log=list(rows), position=await store.position() + 1), lease)
 
 
 async def numbers(store: AnyStore, service: str) -> list[int]:
@@ -321,10 +322,10 @@ async def numbers(store: AnyStore, service: str) -> list[int]:
 async def test_the_newest_of_each_service_are_kept_up_to_both_limits(
     store: AnyStore, most_lines: int, most_bytes: int
 ) -> None:
-    epoch = (await take(store)).epoch
+    lease = await take(store)
     # Two bytes a letter: it is bytes that are counted.
-    await put(store, epoch, *(row(one, number, "äöüßé") for number in range(1, 4) for one in ("web", "db")))
-    await put(store, epoch, row("other", 1, ""))
+    await put(store, lease, *(row(one, number, "äöüßé") for number in range(1, 4) for one in ("web", "db")))
+    await put(store, lease, row("other", 1, ""))
     fitting = min(most_lines, most_bytes // 10, 3)
     assert await prune_service_log(store, most_lines, most_bytes) == 2 * (3 - fitting)
     assert await numbers(store, "web") == await numbers(store, "db") == [1, 2, 3][3 - fitting :]
@@ -334,15 +335,15 @@ async def test_the_newest_of_each_service_are_kept_up_to_both_limits(
 
 def test_what_was_pruned_is_gone_everywhere_and_no_position_comes_again(with_store: WithStore) -> None:
     async def body(store: AnyStore) -> None:
-        epoch = await fill(store)
-        await put(store, epoch, row("web", 4, "newest of all"))
+        lease = await fill(store)
+        await put(store, lease, row("web", 4, "newest of all"))
         assert await prune_service_log(store, 0, 0) == 5
         left = [one.position for one in (await store.events(0, 1000)).events]
         assert left == [1, 4, 5, 11], "runs are not touched"
         assert await store.service_log("db") == (await store.events(0, 10, EventFilter(service="db"))).events == []
         assert [one.position for one in await store.service_log("web")] == [11]
         assert await store.position() == 11
-        await put(store, epoch, row("db", 9, "later"))
+        await put(store, lease, row("db", 9, "later"))
         assert await prune_service_log(store, 0, 0) == 1
         assert [one.position for one in (await store.events(0, 1000)).events] == [1, 4, 5, 12]
 
@@ -355,8 +356,8 @@ def test_what_was_pruned_is_gone_everywhere_and_no_position_comes_again(with_sto
 
 
 async def test_a_change_counts_with_all_its_bytes(store: AnyStore) -> None:
-    epoch = (await take(store)).epoch
-    await put(store, epoch, row("web", 1, "said"), row("web", 2, "told", TOLD), row("db", 1, "last"))
+    lease = await take(store)
+    await put(store, lease, row("web", 1, "said"), row("web", 2, "told", TOLD), row("db", 1, "last"))
     size = 4 + len(TOLD)
     assert await prune_service_log(store, 10, size + 4) == 0
     assert await prune_service_log(store, 10, size + 3) == 1
@@ -366,11 +367,11 @@ async def test_a_change_counts_with_all_its_bytes(store: AnyStore) -> None:
 
 
 async def test_one_call_deletes_so_many_the_oldest_first(store: AnyStore) -> None:
-    epoch = (await take(store)).epoch
+    lease = await take(store)
     lines = MOST_PRUNED + 200
     for service in ("web", "db"):
-        await put(store, epoch, *(row(service, number, "x") for number in range(lines)))
-    await put(store, epoch, row("other", 1))
+        await put(store, lease, *(row(service, number, "x") for number in range(lines)))
+    await put(store, lease, row("other", 1))
     counts: list[int] = []
     left: list[tuple[list[int], list[int]]] = []
     while not counts or counts[-1]:

@@ -22,7 +22,7 @@ from interlock.model.state import State
 from interlock.stores.sqlite import SqliteStore
 from interlock.stores.sqlite.backup import back_up, restore, vacuum
 from tests.contract.conftest import AnyStore, run_with
-from tests.contract.samples import NAME, created, entry, make_run, take
+from tests.contract.samples import created, entry, make_run, take
 from tests.contract.test_sqlite_private import umask
 
 pytestmark = pytest.mark.behaviour("REC-7")
@@ -35,7 +35,7 @@ def write(*run_ids: str, ended: bool = False) -> Callable[[AnyStore], Any]:
             batch = created(make_run(run_id, fence=3, ended_at=1.0 if ended else None))
             batch.position = await store.position() + 1
             batch.history = [(run_id, [entry(1, None, State.PENDING)])]
-            await store.commit(batch, NAME, lease.epoch)
+            await store.commit(batch, lease)
         return await store.position()
 
     return body

@@ -16,7 +16,7 @@ from interlock.model.state import State
 from interlock.stores.sqlite import SqliteStore
 from interlock.stores.sqlite.repair import Saved, repair_copy
 from tests.contract.conftest import AnyStore, run_with
-from tests.contract.samples import JOB, NAME, created, entry, everything, make_run, take, updated
+from tests.contract.samples import JOB, created, entry, everything, make_run, take, updated
 from tests.helpers.lookups import known_keys
 
 PAGE = 4096
@@ -33,7 +33,7 @@ async def fill(store: AnyStore) -> None:
         batch.history = [(one, [entry(1, None, State.PENDING)]) for one in ids]
         batch.keys.taken = [("default", one, one, b"digest", 1000.0) for one in ids]
         batch.position = first + 1
-        await store.commit(batch, NAME, lease.epoch)
+        await store.commit(batch, lease)
 
 
 async def nothing(store: AnyStore) -> None:
@@ -117,8 +117,8 @@ def test_what_can_be_read_of_a_damaged_file_is_saved_into_a_new_one(filled: Path
         snapshot = await store.load(256)
         assert len(snapshot.runs) == found["runs"].saved
         assert {job.version for job in snapshot.jobs} == {JOB.version}
-        lease = await take(store, now=2000.0)
-        await store.commit(created(make_run("new")), NAME, lease.epoch)
+        lease = await take(store)
+        await store.commit(created(make_run("new")), lease)
 
     run_with(SqliteStore(copy), body)
     with closing(sqlite3.connect(copy)) as connection:
@@ -186,12 +186,12 @@ def test_a_damaged_file_says_that_it_is_damaged_where_and_what_to_do(filled: Pat
     overwrite(filled, *pages_of(filled, "runs"))
 
     async def body(store: AnyStore) -> None:
-        lease = await take(store, now=2000.0)
+        lease = await take(store)
         with pytest.raises(DatabaseDamaged) as reading:
             await store.run("run 0100")
         changed = updated(make_run("run 0100", seq=3, state=State.CANCELLED))
         with pytest.raises(DatabaseDamaged) as writing:
-            await store.commit(changed, NAME, lease.epoch)
+            await store.commit(changed, lease)
         for caught in (reading, writing):
             text = str(caught.value)
             assert caught.value.code == "database_damaged"
@@ -201,7 +201,7 @@ def test_a_damaged_file_says_that_it_is_damaged_where_and_what_to_do(filled: Pat
             assert "try again" not in text
             assert "\n" not in text
         with pytest.raises(DatabaseDamaged):
-            await store.renew(lease, 10.0, 2001.0)
+            await store.renew(lease, 10.0)
 
     run_with(SqliteStore(filled), body)
 
@@ -236,7 +236,7 @@ def test_keys_that_are_lost_are_made_anew_from_their_runs(database: Path) -> Non
         batch = created(run)
         batch.jobs = [JOB]
         batch.keys.taken = [("default", "k", "keyed", digest, 1000.0)]
-        await store.commit(batch, NAME, lease.epoch)
+        await store.commit(batch, lease)
 
     async def known(store: AnyStore) -> object:
         return await known_keys(store, [("default", "k")])
@@ -333,10 +333,10 @@ def test_lines_that_are_stored_already_are_not_missed(database: Path) -> None:
         lease = await take(store)
         batch = created(make_run("r1"))
         batch.position, batch.logs.lines = 1, [("r1", 1, 1, 1.0, "info", "text", "app")]
-        await store.commit(batch, NAME, lease.epoch)
+        await store.commit(batch, lease)
         batch = created()
         batch.position, batch.logs.lines = 2, [("r1", 1, 1, 1.0, "info", "text", "app")]
-        await store.commit(batch, NAME, lease.epoch)
+        await store.commit(batch, lease)
 
     run_with(SqliteStore(database), body)
     run_with(SqliteStore(database), nothing)

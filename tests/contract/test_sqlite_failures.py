@@ -15,7 +15,7 @@ from interlock.error import InterlockError, StoreUnavailable
 from interlock.model.state import State
 from interlock.stores.sqlite import SqliteStore
 from tests.contract.conftest import AnyStore, run_with
-from tests.contract.samples import NAME, created, entry, everything, everything_in_one_batch, make_run, take, updated
+from tests.contract.samples import created, entry, everything, everything_in_one_batch, make_run, take, updated
 from tests.helpers.lookups import states
 
 
@@ -65,7 +65,7 @@ def large_batch() -> Batch:
 def test_a_write_that_fails_stores_nothing_loses_nothing_and_works_again_later(database: Path, room: int) -> None:
     async def body(store: AnyStore) -> None:
         lease = await take(store)
-        await store.commit(created(make_run("r1")), NAME, lease.epoch)
+        await store.commit(created(make_run("r1")), lease)
         before = await everything(store)
         used = os.stat(f"{database}-wal").st_size
         batch = large_batch() if room > 5000 else created(make_run("r2", payload=bytes(20_000)))
@@ -74,14 +74,14 @@ def test_a_write_that_fails_stores_nothing_loses_nothing_and_works_again_later(d
         with files_no_larger_than(used + room if room else 0):
             for _ in range(2):
                 with pytest.raises(StoreUnavailable) as caught:
-                    await store.commit(batch, NAME, lease.epoch)
+                    await store.commit(batch, lease)
                 assert caught.value.code == "store_unavailable"
             if room < 2:
                 with pytest.raises(StoreUnavailable):
-                    await store.renew(lease, 10.0, 1001.0)
+                    await store.renew(lease, 10.0)
             assert await everything(store) == before, "reading goes on"
         assert await everything(store) == before
-        await store.commit(batch, NAME, lease.epoch)
+        await store.commit(batch, lease)
         run = await store.run("r1")
         assert run is not None
         assert run.state is State.CANCELLED
@@ -117,7 +117,7 @@ def test_a_store_that_cannot_be_written_at_the_start_says_so_and_can_be_opened_l
 async def test_a_commit_waits_for_another_program_that_writes(sqlite: SqliteStore, database: Path) -> None:
     lease = await take(sqlite)
     with locked(database) as other:
-        commit = asyncio.ensure_future(sqlite.commit(created(make_run("r1")), NAME, lease.epoch))
+        commit = asyncio.ensure_future(sqlite.commit(created(make_run("r1")), lease))
         assert set(await states(sqlite, ["r1"])) == set(), "readers do not wait"
         assert not commit.done()
         other.execute("ROLLBACK")
@@ -129,13 +129,13 @@ async def test_a_program_that_writes_for_too_long_makes_the_store_unavailable_an
     sqlite: SqliteStore, database: Path
 ) -> None:
     lease = await take(sqlite)
-    await sqlite.commit(created(make_run("r1")), NAME, lease.epoch)
+    await sqlite.commit(created(make_run("r1")), lease)
     with locked(database) as other:
         with pytest.raises(StoreUnavailable, match="locked"):
-            await sqlite.commit(created(make_run("r2")), NAME, lease.epoch)
+            await sqlite.commit(created(make_run("r2")), lease)
         assert set(await states(sqlite, ["r1", "r2"])) == {"r1"}
         other.execute("ROLLBACK")
-    await sqlite.commit(created(make_run("r2")), NAME, lease.epoch)
+    await sqlite.commit(created(make_run("r2")), lease)
     assert set(await states(sqlite, ["r1", "r2"])) == {"r1", "r2"}
 
 
@@ -161,27 +161,27 @@ def test_opening_while_another_program_writes_is_an_error_with_a_code(database: 
 @pytest.mark.behaviour("RUN-2")
 async def test_a_batch_that_cannot_be_stored_leaves_nothing_and_does_not_block_the_next(sqlite: SqliteStore) -> None:
     lease = await take(sqlite)
-    await sqlite.commit(created(make_run("old")), NAME, lease.epoch)
+    await sqlite.commit(created(make_run("old")), lease)
     before = await everything(sqlite)
     bad = everything_in_one_batch()
     # What the schema refuses, and nothing is written after it.
     bad.service_log.append(("web", 9, 1.0, None, "text", None))  # type: ignore[arg-type]
     with pytest.raises(StoreUnavailable):
-        await sqlite.commit(bad, NAME, lease.epoch)
+        await sqlite.commit(bad, lease)
     assert await everything(sqlite) == before
-    await sqlite.commit(created(make_run("r1")), NAME, lease.epoch)
+    await sqlite.commit(created(make_run("r1")), lease)
 
 
 async def test_a_caller_that_gives_up_leaves_a_whole_commit_or_none(sqlite: SqliteStore, database: Path) -> None:
     lease = await take(sqlite)
     with locked(database) as other:
-        commit = asyncio.ensure_future(sqlite.commit(large_batch(), NAME, lease.epoch))
+        commit = asyncio.ensure_future(sqlite.commit(large_batch(), lease))
         await asyncio.sleep(0)
         commit.cancel()
         with pytest.raises(asyncio.CancelledError):
             await commit
         other.execute("ROLLBACK")
-    await sqlite.commit(created(make_run("r1")), NAME, lease.epoch)
+    await sqlite.commit(created(make_run("r1")), lease)
     stored = await states(sqlite, [f"large {number}" for number in range(500)])
     assert len(stored) in (0, 500)
 
@@ -190,13 +190,13 @@ async def test_a_connection_that_broke_is_made_anew_as_soon_as_the_file_can_be_o
     sqlite: SqliteStore, database: Path
 ) -> None:
     lease = await take(sqlite)
-    await sqlite.commit(created(make_run("r1")), NAME, lease.epoch)
+    await sqlite.commit(created(make_run("r1")), lease)
     # What no error of the system does on demand: the connection dies so that not even a rollback works.
     assert sqlite._connection is not None
     sqlite._connection.close()
     with moved_away(database):
         for _ in range(3):
             with pytest.raises(StoreUnavailable):
-                await sqlite.commit(created(make_run("r2")), NAME, lease.epoch)
-    await sqlite.commit(created(make_run("r2")), NAME, lease.epoch)
+                await sqlite.commit(created(make_run("r2")), lease)
+    await sqlite.commit(created(make_run("r2")), lease)
     assert set(await states(sqlite, ["r1", "r2"])) == {"r1", "r2"}

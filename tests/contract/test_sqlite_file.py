@@ -71,7 +71,7 @@ def test_all_facets_of_a_run_are_one_value_and_none_are_no_value(database: Path)
     async def body(store: AnyStore) -> None:
         lease = await take(store)
         held = make_run("r2", facets=Facets(hold=Hold(by="ann", at=1000.5)))
-        await store.commit(created(make_run("r1"), held), NAME, lease.epoch)
+        await store.commit(created(make_run("r1"), held), lease)
 
     run_with(SqliteStore(database), body)
     with closing(sqlite3.connect(database)) as connection:
@@ -101,7 +101,7 @@ async def test_what_was_committed_is_seen_by_another_process_before_the_store_is
     sqlite: SqliteStore, database: Path
 ) -> None:
     lease = await take(sqlite)
-    await sqlite.commit(created(make_run("r1")), NAME, lease.epoch)
+    await sqlite.commit(created(make_run("r1")), lease)
     with closing(sqlite3.connect(database)) as other:
         assert other.execute("SELECT id FROM runs").fetchall() == [("r1",)]
 
@@ -111,13 +111,13 @@ def test_what_was_committed_survives_a_process_that_ends_without_closing(databas
     script = f"""
 import asyncio, os
 from interlock.stores.sqlite import SqliteStore
-from tests.contract.samples import NAME, created, make_run, take
+from tests.contract.samples import NAME, created, make_run
 
 async def body():
     store = SqliteStore({str(database)!r})
     await store.open()
-    lease = await take(store)
-    await store.commit(created(make_run("r1")), NAME, lease.epoch)
+    lease = await store.take(NAME, "tester", "t1", 1000.0)
+    await store.commit(created(make_run("r1")), lease)
     os._exit(9)
 
 asyncio.run(body())
@@ -128,7 +128,7 @@ asyncio.run(body())
 
     async def body(store: AnyStore) -> None:
         assert set(await states(store, ["r1"])) == {"r1"}
-        assert await store.acquire(NAME, "next", "t2", 10.0, 1001.0) is not None, "nobody waits for a dead holder"
+        assert await store.take(NAME, "next", "t2", 10.0) is not None, "nobody waits for a dead holder"
 
     run_with(SqliteStore(database), body)
 
@@ -136,7 +136,7 @@ asyncio.run(body())
 def test_closing_leaves_one_file_and_the_lock(database: Path) -> None:
     async def body(store: AnyStore) -> None:
         lease = await take(store)
-        await store.commit(created(make_run("r1")), NAME, lease.epoch)
+        await store.commit(created(make_run("r1")), lease)
         await store.run("r1")
 
     run_with(SqliteStore(database), body)
@@ -153,7 +153,7 @@ def test_a_closed_store_says_so(database: Path) -> None:
         lease = await take(store)
         await store.close()
         with pytest.raises(StoreUnavailable, match="closed"):
-            await store.commit(created(make_run("r1")), NAME, lease.epoch)
+            await store.commit(created(make_run("r1")), lease)
         with pytest.raises(StoreUnavailable, match="closed"):
             await store.run("r1")
 
@@ -175,7 +175,7 @@ def test_a_second_store_on_the_same_file_is_refused_until_the_first_is_closed(da
 
     async def body(first: AnyStore) -> None:
         lease = await take(first)
-        await first.commit(created(make_run("r1")), NAME, lease.epoch)
+        await first.commit(created(make_run("r1")), lease)
         second = SqliteStore(path)
         with pytest.raises(StoreInUse) as caught:
             await second.open()
@@ -184,7 +184,7 @@ def test_a_second_store_on_the_same_file_is_refused_until_the_first_is_closed(da
         assert f"process {os.getpid()}" in str(caught.value)
         assert "in use by another scheduler" in str(caught.value)
         await second.close()
-        await first.commit(created(make_run("r2")), NAME, lease.epoch)
+        await first.commit(created(make_run("r2")), lease)
 
     run_with(SqliteStore(database), body)
 

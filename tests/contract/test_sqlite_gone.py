@@ -56,16 +56,16 @@ def test_nothing_is_acknowledged_once_a_file_is_gone(database: Path, through: st
 
     async def body(store: AnyStore) -> None:
         lease = await take(store)
-        await store.commit(created(make_run("before")), NAME, lease.epoch)
+        await store.commit(created(make_run("before")), lease)
         DEEDS[deed](Path(f"{database}{end}"))
-        await gone(store.commit(created(make_run("after")), NAME, lease.epoch), file)
+        await gone(store.commit(created(make_run("after")), lease), file)
         for number in range(2):
             with pytest.raises(DatabaseGone):
-                await store.commit(created(make_run(f"later {number}")), NAME, lease.epoch)
+                await store.commit(created(make_run(f"later {number}")), lease)
             with pytest.raises(DatabaseGone):
-                await store.renew(lease, 10.0, 1001.0)
+                await store.renew(lease, 10.0)
             with pytest.raises(DatabaseGone):
-                await store.acquire(NAME, "tester", "t1", 10.0, 1001.0)
+                await store.take(NAME, "tester", "t1", 10.0)
         if deed != "replaced":
             assert f"{database.name}{end}" not in os.listdir(database.parent), "nothing is made in its place"
 
@@ -80,11 +80,11 @@ def test_a_file_that_is_put_back_is_written_on(database: Path, end: str) -> None
     async def body(store: AnyStore) -> None:
         lease = await take(store)
         os.rename(path, aside(path))
-        await gone(store.commit(created(make_run("doubtful")), NAME, lease.epoch), path)
+        await gone(store.commit(created(make_run("doubtful")), lease), path)
         with pytest.raises(DatabaseGone):
-            await store.commit(created(make_run("never")), NAME, lease.epoch)
+            await store.commit(created(make_run("never")), lease)
         os.rename(aside(path), path)
-        await store.commit(created(make_run("after")), NAME, lease.epoch)
+        await store.commit(created(make_run("after")), lease)
         assert set(await states(store, ["after", "never"])) == {"after"}
 
     run_with(SqliteStore(database), body)
@@ -105,7 +105,7 @@ async def test_a_connection_that_broke_makes_no_new_file(sqlite: SqliteStore, da
     os.unlink(database)
     for _ in range(2):
         with pytest.raises(StoreUnavailable):
-            await sqlite.commit(created(make_run("r1")), NAME, lease.epoch)
+            await sqlite.commit(created(make_run("r1")), lease)
     assert database.name not in os.listdir(database.parent)
 
 
@@ -121,7 +121,7 @@ def test_no_second_scheduler_starts_because_the_lock_file_was_deleted(database: 
             with pytest.raises(StoreInUse, match=f"process {os.getpid()}, whose lock file was deleted"):
                 await second.open()
         with pytest.raises(DatabaseGone):
-            await first.commit(created(make_run("r1")), NAME, lease.epoch)
+            await first.commit(created(make_run("r1")), lease)
         await first.close()
         await second.open()
         await second.close()
@@ -133,13 +133,13 @@ def test_no_second_scheduler_starts_because_the_lock_file_was_deleted(database: 
 @pytest.mark.parametrize("size", [0, 5000])
 async def test_nothing_is_acknowledged_once_the_log_was_cut(sqlite: SqliteStore, database: Path, size: int) -> None:
     lease = await take(sqlite)
-    await sqlite.commit(created(make_run("before")), NAME, lease.epoch)
+    await sqlite.commit(created(make_run("before")), lease)
     log = f"{database}-wal"
     shutil.copy(log, aside(Path(log)))
     os.truncate(log, size)
     for _ in range(2):
         with pytest.raises(DatabaseGone):
-            await sqlite.commit(created(make_run("after")), NAME, lease.epoch)
+            await sqlite.commit(created(make_run("after")), lease)
     shutil.copyfile(aside(Path(log)), log)
-    await sqlite.commit(created(make_run("after")), NAME, lease.epoch)
+    await sqlite.commit(created(make_run("after")), lease)
     assert set(await states(sqlite, ["before", "after"])) == {"before", "after"}

@@ -16,7 +16,7 @@ from interlock.stores.sqlite import SqliteStore
 from interlock.stores.sqlite.database import connect_reader
 from interlock.stores.sqlite.repair import repair_copy
 from tests.contract.conftest import AnyStore, run_with
-from tests.contract.samples import NAME, created, make_run, take
+from tests.contract.samples import created, make_run, take
 from tests.helpers.places import NOBODY
 
 pytestmark = pytest.mark.behaviour("SEC-4")
@@ -26,7 +26,7 @@ ENDS = ["", "-wal", "-shm", "-journal", ".lock"]
 
 async def one_run(store: AnyStore) -> None:
     lease = await take(store)
-    await store.commit(created(make_run("r1")), NAME, lease.epoch)
+    await store.commit(created(make_run("r1")), lease)
 
 
 @contextmanager

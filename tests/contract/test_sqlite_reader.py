@@ -20,7 +20,7 @@ from interlock.stores.sqlite import SqliteReader, SqliteStore
 from interlock.stores.sqlite.database import connect_reader, connect_writer
 from interlock.stores.sqlite.queries import QUERIES, migrations
 from tests.contract.conftest import AnyStore, run_with
-from tests.contract.samples import JOB, NAME, created, entry, everything_in_one_batch, make_run, take
+from tests.contract.samples import JOB, created, entry, everything_in_one_batch, make_run, take
 from tests.helpers.lookups import definition
 from tests.helpers.records import kept_services
 
@@ -43,7 +43,7 @@ def read_with(path: Path, body: Callable[[SqliteReader], Awaitable[None]]) -> No
 def make(path: Path, run_id: str = "r1") -> None:
     async def body(store: AnyStore) -> None:
         lease = await take(store)
-        await store.commit(created(make_run(run_id)), NAME, lease.epoch)
+        await store.commit(created(make_run(run_id)), lease)
 
     run_with(SqliteStore(path), body)
 
@@ -79,9 +79,9 @@ async def test_a_reader_sees_what_the_store_has_as_soon_as_it_is_committed(sqlit
     await reader.open()
     lease = await take(sqlite)
     assert await reader.position() == 0
-    await sqlite.commit(created(make_run("old")), NAME, lease.epoch)
+    await sqlite.commit(created(make_run("old")), lease)
     assert await reader.run("old") is not None
-    await sqlite.commit(everything_in_one_batch(), NAME, lease.epoch)
+    await sqlite.commit(everything_in_one_batch(), lease)
     for run_id in ("old", "new", "keyed", "unknown"):
         assert repr(await reader.run(run_id)) == repr(await sqlite.run(run_id))
         assert await reader.history(run_id) == await sqlite.history(run_id)
@@ -96,7 +96,7 @@ async def test_a_reader_sees_what_the_store_has_as_soon_as_it_is_committed(sqlit
     assert await definition(reader, JOB.version) == JOB
     assert await reader.position() == 16
     await reader.close()
-    await sqlite.commit(created(make_run("more")), NAME, lease.epoch)
+    await sqlite.commit(created(make_run("more")), lease)
 
 
 def test_a_reader_cannot_write(database: Path) -> None:
@@ -110,7 +110,7 @@ async def test_nothing_stays_open_between_two_calls(sqlite: SqliteStore, databas
     reader = SqliteReader(database)
     await reader.open()
     lease = await take(sqlite)
-    await sqlite.commit(everything_in_one_batch(), NAME, lease.epoch)
+    await sqlite.commit(everything_in_one_batch(), lease)
     await asyncio.gather(*(reader.runs(RunFilter(), None, 1) for _ in range(20)))
     await asyncio.gather(*(reader.run("new") for _ in range(20)))
     await asyncio.gather(*(reader.events(0, 1) for _ in range(20)), *(reader.logs("old", 0, 1) for _ in range(20)))
@@ -153,7 +153,7 @@ def test_another_process_reads_whole_commits_in_order_while_they_are_written(dat
 
     async def body(store: AnyStore) -> None:
         lease = await take(store)
-        await store.commit(created(make_run("r1")), NAME, lease.epoch)
+        await store.commit(created(make_run("r1")), lease)
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-c", READING, str(database), str(2 * commits), cwd=ROOT, stdout=subprocess.PIPE
         )
@@ -162,7 +162,7 @@ def test_another_process_reads_whole_commits_in_order_while_they_are_written(dat
         for number in range(1, commits + 1):
             batch = Batch(history=[("r1", [entry(number, None, State.PENDING)])], position=2 * number - 1)
             batch.logs.lines = [("r1", 1, number, 1.0, "info", "line", "app")]
-            await store.commit(batch, NAME, lease.epoch)
+            await store.commit(batch, lease)
         output, _ = await asyncio.wait_for(process.communicate(), 60)
         assert output == b"read %d\n" % (2 * commits)
 
@@ -226,7 +226,7 @@ async def body():
     store = SqliteStore({str(database)!r})
     await store.open()
     lease = await take(store)
-    await store.commit(created(make_run("r1")), NAME, lease.epoch)
+    await store.commit(created(make_run("r1")), lease)
     os._exit(9)
 
 asyncio.run(body())
@@ -344,14 +344,14 @@ def test_a_log_that_a_reader_made_long_is_cut_as_soon_as_there_is_a_moment_witho
             reader.execute("SELECT count(*) FROM runs").fetchone()
             for number in range(20):
                 run = make_run(f"r{number}", payload=b'{"x":"' + b"y" * 100_000 + b'"}')
-                await store.commit(created(run), NAME, lease.epoch)
+                await store.commit(created(run), lease)
             assert os.stat(f"{database}-wal").st_size > limit
             reader.execute("ROLLBACK")
             end = asyncio.get_running_loop().time() + 30
             number = 20
             while os.stat(f"{database}-wal").st_size > limit:
                 assert asyncio.get_running_loop().time() < end, "the log stays as it is"
-                await store.commit(created(make_run(f"r{number}")), NAME, lease.epoch)
+                await store.commit(created(make_run(f"r{number}")), lease)
                 number += 1
         assert len((await store.load(0)).runs) == number
 

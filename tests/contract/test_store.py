@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from interlock.core.decisions import Batch
 from interlock.core.step import MACHINE
-from interlock.error import StaleEpoch
 from interlock.model.child_info import Kept
 from interlock.model.facets import Facets, Hold
 from interlock.model.job import StoredJob
@@ -40,7 +39,6 @@ from tests.contract.samples import (
     HOURLY_ROW,
     JOB,
     LETTER,
-    NAME,
     NIGHTLY,
     NIGHTLY_ROW,
     POISON,
@@ -56,7 +54,7 @@ from tests.contract.samples import (
     updated,
 )
 from tests.helpers.lookups import definition, inputs, known_keys, states
-from tests.helpers.pruning import prune_service_log
+from tests.helpers.pruning import prune, prune_service_log
 from tests.helpers.records import kept_services
 
 SEVERAL = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -77,7 +75,7 @@ def test_every_field_of_a_new_run_comes_back(with_store: WithStore, run: Run) ->
         # Examples share one store, and a run that is there already would be kept as it was.
         while await states(store, [run.id]):
             run.id += "'"
-        await store.commit(created(run), NAME, lease.epoch)
+        await store.commit(created(run), lease)
         assert fields(await store.run(run.id)) == fields(run)
 
     with_store(body)
@@ -88,11 +86,11 @@ def test_every_field_of_a_new_run_comes_back(with_store: WithStore, run: Run) ->
 def test_an_update_writes_the_fields_of_its_group_and_no_others(with_store: WithStore, run: Run, group: str) -> None:
     async def body(store: AnyStore) -> None:
         lease = await take(store)
-        await store.commit(created(make_run(run.id, seq=0)), NAME, lease.epoch)
+        await store.commit(created(make_run(run.id, seq=0)), lease)
         before = await store.run(run.id)
         assert before is not None
         run.seq = max(run.seq, before.seq)
-        await store.commit(updated(run, group=group), NAME, lease.epoch)
+        await store.commit(updated(run, group=group), lease)
         stored = fields(await store.run(run.id))
         assert stored == [
             new if new[0] in UPDATES[group] else old for new, old in zip(fields(run), fields(before), strict=True)
@@ -110,10 +108,10 @@ def test_each_field_that_can_change_is_in_a_group_with_the_number_of_the_update(
 @pytest.mark.parametrize("group", UPDATES)
 async def test_an_old_update_of_any_group_changes_nothing(store: AnyStore, group: str) -> None:
     lease = await take(store)
-    await store.commit(created(make_run("r1", seq=5)), NAME, lease.epoch)
+    await store.commit(created(make_run("r1", seq=5)), lease)
     before = fields(await store.run("r1"))
     late = make_run("r1", seq=4, reason="late", attempt=7, heartbeats=7, failures=7)
-    await store.commit(updated(late, group=group), NAME, lease.epoch)
+    await store.commit(updated(late, group=group), lease)
     assert fields(await store.run("r1")) == before
 
 
@@ -122,7 +120,7 @@ async def test_plain_and_whole_rows_are_created_in_one_order(store: AnyStore) ->
     runs = [make_run(f"r{place}", failures=place % 3) for place in range(300)]
     batch = created(*runs)
     assert {len(row) for row in batch.created} == {Run.PLAIN, len(Run.__struct_fields__)}
-    await store.commit(batch, NAME, lease.epoch)
+    await store.commit(batch, lease)
     found = (await store.load(100)).runs
     assert [fields(run) for run in found] == [fields(run) for run in runs]
     assert (await store.runs(RunFilter(), None, 1)).runs[0].id == "r299"
@@ -131,9 +129,9 @@ async def test_plain_and_whole_rows_are_created_in_one_order(store: AnyStore) ->
 async def test_facets_are_read_with_the_run_and_go_when_they_are_taken_away(store: AnyStore) -> None:
     held = Facets(hold=Hold(by="ann", at=1000.5))
     lease = await take(store)
-    await store.commit(created(make_run("r1"), make_run("r2", facets=held)), NAME, lease.epoch)
+    await store.commit(created(make_run("r1"), make_run("r2", facets=held)), lease)
     assert [run.facets for run in (await store.load(100)).runs] == [None, held]
-    await store.commit(updated(make_run("r1", facets=held), make_run("r2")), NAME, lease.epoch)
+    await store.commit(updated(make_run("r1", facets=held), make_run("r2")), lease)
     assert [run.facets for run in (await store.runs(RunFilter(), None, 10)).runs] == [None, held]
 
 
@@ -147,7 +145,7 @@ async def test_a_store_begins_empty(store: AnyStore) -> None:
     assert await kept_services(store) == {}
     assert await store.service_log("web") == []
     assert await prune_service_log(store, 0, 0) == 0
-    assert await store.prune(PruneLimits(0, 1e12)) == Pruned(0, False)
+    assert await prune(store, PruneLimits(0, 1e12)) == Pruned(0, False)
     assert await store.run("r1") is None
     assert await store.history("r1") == []
     assert await store.logs("r1") == []
@@ -163,8 +161,8 @@ async def test_a_batch_with_something_of_everything(store: AnyStore) -> None:
     first = created(make_run("old", payload=b'{"a":1}'))
     first.history = [("old", [entry(1, None, State.PENDING), entry(2, State.PENDING, State.SCHEDULED)])]
     first.position = 1
-    await store.commit(first, NAME, lease.epoch)
-    await store.commit(everything_in_one_batch(), NAME, lease.epoch)
+    await store.commit(first, lease)
+    await store.commit(everything_in_one_batch(), lease)
 
     snapshot = await store.load(256, MACHINE.records)
     assert sorted(run.id for run in snapshot.runs) == ["keyed", "new"]
@@ -201,7 +199,7 @@ async def test_what_is_to_be_scanned_is_read_of_runs_with_a_pending_record(store
         make_run(status, result=b'"out"', facets=Facets(output=OutputRecord(2, None, 1.0, status=status)))
         for status in OutputStatus
     ]
-    await store.commit(created(*runs, make_run("plain", result=b'"out"')), NAME, lease.epoch)
+    await store.commit(created(*runs, make_run("plain", result=b'"out"')), lease)
     found = await store.unscanned([*OutputStatus, "plain", "unknown"])
     assert found == [Unscanned("pending", b'"out"', [])]
     assert await store.unscanned([]) == []
@@ -219,7 +217,7 @@ async def test_held_lines_are_read_by_nobody_until_they_are_published(store: Any
     ]  # fmt: skip
     first.logs.held = {"r1"}
     for _ in range(2):
-        await store.commit(first, NAME, lease.epoch)
+        await store.commit(first, lease)
         assert await store.position() == 3, "no position is used twice"
     assert [one.text for after in (0, -5) for one in await store.logs("r1", after)] == []
     for wanted in (EventFilter(), EventFilter(run_id="r1"), EventFilter(job_id="work")):
@@ -237,7 +235,7 @@ async def test_held_lines_are_read_by_nobody_until_they_are_published(store: Any
     again.logs.lines = [("r2", 1, 2, 2.0, "info", "later", "")]
     assert again.last_position == 9
     for _ in range(2):
-        await store.commit(again, NAME, lease.epoch)
+        await store.commit(again, lease)
         assert [(one.position, one.text) for one in await store.logs("r1")] == [(4, "one"), (5, "TWO")]
     assert [(one.position, one.text) for one in await store.logs("r2")] == [(2, "open"), (9, "later")]
     rows = await store.events(3, 100, EventFilter(run_id="r1"))
@@ -250,7 +248,7 @@ async def test_a_scan_of_a_run_that_was_pruned_meanwhile_changes_nothing(store: 
     batch = created(make_run("r1"))
     batch.position = 1
     batch.logs.redacted, batch.logs.published = [("text", "gone", 1, 1)], [("gone", 1)]
-    await store.commit(batch, NAME, lease.epoch)
+    await store.commit(batch, lease)
     assert await store.run("r1") is not None
     assert await store.logs("gone") == []
 
@@ -258,34 +256,34 @@ async def test_a_scan_of_a_run_that_was_pruned_meanwhile_changes_nothing(store: 
 async def test_a_batch_committed_again_changes_nothing(store: AnyStore) -> None:
     lease = await take(store)
     first = created(make_run("old"))
-    await store.commit(first, NAME, lease.epoch)
+    await store.commit(first, lease)
     batch = everything_in_one_batch()
-    await store.commit(copy.deepcopy(batch), NAME, lease.epoch)
+    await store.commit(copy.deepcopy(batch), lease)
     before = await everything(store)
-    await store.commit(copy.deepcopy(batch), NAME, lease.epoch)
+    await store.commit(copy.deepcopy(batch), lease)
     assert await everything(store) == before
-    await store.commit(first, NAME, lease.epoch)
-    await store.commit(copy.deepcopy(batch), NAME, lease.epoch)
+    await store.commit(first, lease)
+    await store.commit(copy.deepcopy(batch), lease)
     assert await everything(store) == before
 
 
 @pytest.mark.behaviour("RUN-15")
 async def test_an_older_update_changes_nothing(store: AnyStore) -> None:
     lease = await take(store)
-    await store.commit(created(make_run("r1")), NAME, lease.epoch)
+    await store.commit(created(make_run("r1")), lease)
     newer = make_run("r1", seq=4, state=State.RUNNING, fence=1, reason="newer")
     older = make_run("r1", seq=3, state=State.DISPATCHED, fence=1, reason="older")
-    await store.commit(updated(newer), NAME, lease.epoch)
-    await store.commit(updated(older), NAME, lease.epoch)
+    await store.commit(updated(newer), lease)
+    await store.commit(updated(older), lease)
     assert fields(await store.run("r1")) == fields(newer)
     same = make_run("r1", seq=4, state=State.RUNNING, fence=1, reason="newer", stop="cancel")
-    await store.commit(updated(same), NAME, lease.epoch)
+    await store.commit(updated(same), lease)
     assert fields(await store.run("r1")) == fields(same), "fields may change without a transition"
 
 
 async def test_an_update_of_a_run_that_is_not_there_makes_none(store: AnyStore) -> None:
     lease = await take(store)
-    await store.commit(updated(make_run("r1")), NAME, lease.epoch)
+    await store.commit(updated(make_run("r1")), lease)
     assert await store.run("r1") is None
 
 
@@ -294,9 +292,9 @@ async def test_the_first_use_of_a_key_and_of_an_id_is_the_one_that_counts(store:
     for run_id, payload in (("r1", b"1"), ("r2", b"2")):
         batch = created(make_run(run_id, payload=payload))
         batch.keys.taken = [("default", "k", run_id, payload, 1000.0)]
-        await store.commit(batch, NAME, lease.epoch)
+        await store.commit(batch, lease)
     assert await known_keys(store, [("default", "k")]) == {("default", "k"): ("r1", b"1")}
-    await store.commit(created(make_run("r1", payload=b"3")), NAME, lease.epoch)
+    await store.commit(created(make_run("r1", payload=b"3")), lease)
     run = await store.run("r1")
     assert run is not None
     assert run.payload == b"1"
@@ -304,11 +302,11 @@ async def test_the_first_use_of_a_key_and_of_an_id_is_the_one_that_counts(store:
 
 async def test_a_checkpoint_replaces_the_one_before(store: AnyStore) -> None:
     lease = await take(store)
-    await store.commit(created(make_run("r1")), NAME, lease.epoch)
+    await store.commit(created(make_run("r1")), lease)
     for value in (b"1", b"2"):
         batch = updated(make_run("r1", has_checkpoint=1))
         batch.inputs.checkpoints = [("r1", value)]
-        await store.commit(batch, NAME, lease.epoch)
+        await store.commit(batch, lease)
     assert (await inputs(store, ["r1"]))["r1"].checkpoint == b"2"
 
 
@@ -321,11 +319,11 @@ async def test_logs_are_in_the_order_they_were_stored_each_line_once(store: AnyS
         ("r1", 1, 10, 4.0, "info", "b", "app"),
     ]
     batch.position = 1
-    await store.commit(batch, NAME, lease.epoch)
+    await store.commit(batch, lease)
     again = created()
     again.logs.lines = [("r1", 1, 9, 99.0, "info", "a again", "app"), ("r1", 2, 1, 5.0, "info", "c", "app")]
     again.position = 4
-    await store.commit(again, NAME, lease.epoch)
+    await store.commit(again, lease)
     lines = await store.logs("r1")
     assert [(line.position, line.attempt, line.text) for line in lines] == [(1, 1, "a"), (3, 1, "b"), (5, 2, "c")]
     for after, limit in itertools.product(range(7), (1, 2, 3, 1000, None)):
@@ -335,8 +333,8 @@ async def test_logs_are_in_the_order_they_were_stored_each_line_once(store: AnyS
 @pytest.mark.parametrize("end", ENDS)
 async def test_ended_runs_are_not_loaded_and_still_there(store: AnyStore, end: State) -> None:
     lease = await take(store)
-    await store.commit(created(make_run("live"), make_run("ended")), NAME, lease.epoch)
-    await store.commit(updated(make_run("ended", seq=9, state=end, ended_at=2000.0)), NAME, lease.epoch)
+    await store.commit(created(make_run("live"), make_run("ended")), lease)
+    await store.commit(updated(make_run("ended", seq=9, state=end, ended_at=2000.0)), lease)
     assert [run.id for run in (await store.load(256)).runs] == ["live"]
     ended = await store.run("ended")
     assert ended is not None
@@ -348,7 +346,7 @@ async def test_a_payload_is_loaded_up_to_the_size_asked_for(store: AnyStore) -> 
     lease = await take(store)
     fits, above, empty = b"x" * 100, b"x" * 101, b""
     runs = [make_run("a", payload=fits), make_run("b", payload=above), make_run("c", payload=empty)]
-    await store.commit(created(*runs), NAME, lease.epoch)
+    await store.commit(created(*runs), lease)
     loaded = {run.id: run.payload for run in (await store.load(100)).runs}
     assert loaded == {"a": fits, "b": None, "c": empty}
     assert {one: found.payload for one, found in (await inputs(store, ["a", "b", "c"])).items()} == {
@@ -376,7 +374,7 @@ async def test_how_far_the_log_of_an_attempt_is_there_is_loaded_for_live_runs(st
         ("before", 1, 1, 1.0, "info", "of another attempt", "app"),
     ]
     batch.position = 1
-    await store.commit(batch, NAME, lease.epoch)
+    await store.commit(batch, lease)
     assert (await store.load(256)).log_marks == {"whole": (2, 2)}
 
 
@@ -392,9 +390,9 @@ async def test_the_size_of_logs_is_loaded_for_live_runs_that_have_any(store: Any
         ("ends", 1, -1, 1.0, "warning", "full", ""),
     ]
     batch.position = 1
-    await store.commit(batch, NAME, lease.epoch)
+    await store.commit(batch, lease)
     assert (await store.load(256)).log_sizes == {"talks": (3, 8, False), "ends": (2, 8, True)}
-    await store.commit(updated(make_run("ends", seq=9, state=State.FAILED, ended_at=5.0)), NAME, lease.epoch)
+    await store.commit(updated(make_run("ends", seq=9, state=State.FAILED, ended_at=5.0)), lease)
     assert (await store.load(256)).log_sizes == {"talks": (3, 8, False)}
 
 
@@ -408,7 +406,7 @@ async def test_what_is_handed_out_is_a_copy(store: AnyStore) -> None:
     lease = await take(store)
     batch = created(make_run("r1"))
     batch.history, batch.position = [("r1", [entry(1, None, State.PENDING)])], 1
-    await store.commit(batch, NAME, lease.epoch)
+    await store.commit(batch, lease)
     listed = (await store.runs(RunFilter(), None, 10)).runs[0]
     for run in (await store.run("r1"), (await store.load(256)).runs[0], listed):
         assert run is not None
@@ -422,56 +420,16 @@ async def test_what_is_handed_out_is_a_copy(store: AnyStore) -> None:
     assert (await first_event(store)).transitions == [entry(1, None, State.PENDING)]
 
 
-@pytest.mark.behaviour("LEA-2", "RUN-2")
-@pytest.mark.parametrize("off", [-1, 1, 100])
-async def test_a_write_with_another_epoch_is_refused_and_stores_nothing(store: AnyStore, off: int) -> None:
-    await take(store, "t1", 1000.0)
-    lease = await take(store, "t2", 1010.0)
-    await store.commit(created(make_run("old")), NAME, lease.epoch)
-    before = await everything(store)
-    with pytest.raises(StaleEpoch) as caught:
-        await store.commit(everything_in_one_batch(), NAME, lease.epoch + off)
-    assert caught.value.code == "stale_epoch"
-    assert str(lease.epoch) in str(caught.value)
-    assert await everything(store) == before
-    await store.commit(everything_in_one_batch(), NAME, lease.epoch)
-
-
-@pytest.mark.behaviour("LEA-2")
-async def test_a_holder_that_was_replaced_can_write_no_more(store: AnyStore) -> None:
-    paused = await take(store, "t1", 1000.0)
-    await store.commit(created(make_run("r1")), NAME, paused.epoch)
-    current = await take(store, "t2", 1010.0)
-    with pytest.raises(StaleEpoch):
-        await store.commit(created(make_run("r2")), NAME, paused.epoch)
-    assert await store.run("r2") is None
-    await store.commit(created(make_run("r2")), NAME, current.epoch)
-
-
-@pytest.mark.behaviour("LEA-2")
-async def test_nobody_writes_without_a_lease(store: AnyStore) -> None:
-    for epoch in (0, 1):
-        with pytest.raises(StaleEpoch):
-            await store.commit(created(make_run("r1")), NAME, epoch)
-    lease = await take(store)
-    with pytest.raises(StaleEpoch):
-        await store.commit(created(make_run("r1")), "another lease", lease.epoch)
-    await store.release(lease)
-    with pytest.raises(StaleEpoch):
-        await store.commit(created(make_run("r1")), NAME, lease.epoch)
-    assert await store.run("r1") is None
-
-
 async def test_an_empty_batch_may_be_committed(store: AnyStore) -> None:
     lease = await take(store)
-    await store.commit(created(), NAME, lease.epoch)
+    await store.commit(created(), lease)
 
 
 def test_what_was_committed_is_there_after_opening_again(with_store: WithStore) -> None:
     async def fill(store: AnyStore) -> dict[str, object]:
         lease = await take(store)
-        await store.commit(created(make_run("old")), NAME, lease.epoch)
-        await store.commit(everything_in_one_batch(), NAME, lease.epoch)
+        await store.commit(created(make_run("old")), lease)
+        await store.commit(everything_in_one_batch(), lease)
         return await everything(store)
 
     before = with_store(fill)
@@ -485,10 +443,8 @@ async def test_closing_twice_is_allowed(store: AnyStore) -> None:
 
 async def test_many_calls_at_once_are_done_in_order(store: AnyStore) -> None:
     lease = await take(store)
-    await store.commit(created(make_run("r1")), NAME, lease.epoch)
-    commits = [
-        store.commit(updated(make_run("r1", seq=seq, reason=f"{seq}")), NAME, lease.epoch) for seq in range(3, 60)
-    ]
+    await store.commit(created(make_run("r1")), lease)
+    commits = [store.commit(updated(make_run("r1", seq=seq, reason=f"{seq}")), lease) for seq in range(3, 60)]
     reads = [store.run("r1") for _ in range(20)]
     done = await asyncio.gather(*commits, *reads)
     for run in done[len(commits) :]:
@@ -510,7 +466,7 @@ def test_any_text_survives(with_store: WithStore, text: str) -> None:
         batch.history = [(run_id, [entry(1, None, State.PENDING, text)])]
         batch.logs.lines = [(run_id, 1, 1, 1.0, text, text, text)]
         batch.position = await store.position() + 1
-        await store.commit(batch, NAME, lease.epoch)
+        await store.commit(batch, lease)
         assert [(line.text, line.logger) for line in await store.logs(run_id)] == [(text, text)]
         assert (await store.history(run_id))[0].reason == text
 

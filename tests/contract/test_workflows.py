@@ -20,6 +20,7 @@ from interlock.stores.sqlite.store import SqliteStore
 from tests.contract.conftest import AnyStore, run_with
 from tests.contract.samples import make_run, take
 from tests.contract.test_pruning import put
+from tests.helpers.pruning import prune
 
 OLD = PruneLimits(ended_before=2000.0)
 
@@ -84,7 +85,7 @@ async def test_a_workflow_is_deleted_with_its_steps_and_no_step_without_it(store
         store, flow("f"), step("f@a"), step("f@a@b"), flow("g", **live), step("g@a"), step("g@c"),
         make_run("last", created_at=900.0),
     )  # fmt: skip
-    pruned = await store.prune(OLD)
+    pruned = await prune(store, OLD)
     assert (pruned.runs, pruned.more) == (3, False)
     rows = await store.runs(RunFilter(), None, 10)
     assert sorted(run.id for run in rows.runs) == ["g", "g@a", "g@c", "last"]
@@ -94,7 +95,7 @@ async def test_a_workflow_is_deleted_with_its_steps_and_no_step_without_it(store
 async def test_a_workflow_is_deleted_with_the_steps_of_all_its_turns(store: AnyStore, attempt: int) -> None:
     await take(store)
     await put(store, flow("f", attempt=attempt), step("f@a"), step("f@g", attempt=0), step("f@g.1"), make_run("last"))
-    assert (await store.prune(OLD)).runs == 4
+    assert (await prune(store, OLD)).runs == 4
     assert [run.id for run in (await store.runs(RunFilter(), None, 10)).runs] == ["last"]
 
 
@@ -103,12 +104,12 @@ async def test_steps_push_no_run_of_their_job_out_and_the_total_counts_them(stor
     plain = [flow(f"plain {number}", job_id="work") for number in range(3)]
     await put(store, *plain, flow("f", job_id="media"), *(step(f"f@s{number}", job_id="work") for number in range(9)))
     await put(store, flow("g", job_id="media"), make_run("last"))
-    assert (await store.prune(PruneLimits(most=2))).runs == 1
+    assert (await prune(store, PruneLimits(most=2))).runs == 1
     left = [run.id for run in (await store.runs(RunFilter(is_step=False), None, 99)).runs]
     assert left == ["last", "g", "f", "plain 2", "plain 1"]
-    assert (await store.prune(PruneLimits(most=1))).runs == 1 + 10
+    assert (await prune(store, PruneLimits(most=1))).runs == 1 + 10
     await put(store, flow("h", job_id="media"), *(step(f"h@s{number}", job_id="work") for number in range(9)))
-    assert (await store.prune(PruneLimits(total=10))).runs == 2
+    assert (await prune(store, PruneLimits(total=10))).runs == 2
     left = [run.id for run in (await store.runs(RunFilter(is_step=False), None, 99)).runs]
     assert left == ["h", "last"]
 
@@ -116,7 +117,7 @@ async def test_steps_push_no_run_of_their_job_out_and_the_total_counts_them(stor
 async def test_a_workflow_stays_while_something_holds_one_of_its_steps(store: AnyStore) -> None:
     await take(store)
     await put(store, flow("f"), step("f@a"), step("f@comp-a"), make_run("last"), letters=["f@comp-a"])
-    assert (await store.prune(OLD)).runs == 0
+    assert (await prune(store, OLD)).runs == 0
 
 
 def test_the_steps_of_a_workflow_weigh_as_much_as_other_runs(database: Path) -> None:
@@ -138,6 +139,6 @@ async def test_the_newest_run_stays_with_its_workflow(store: AnyStore) -> None:
     """A store that numbers runs counts on from it; one in memory does not."""
     await take(store)
     await put(store, flow("f"), step("f@a"))
-    await store.prune(OLD)
+    await prune(store, OLD)
     kept = [run.id for run in (await store.runs(RunFilter(), None, 10)).runs]
     assert kept == (["f@a", "f"] if isinstance(store, SqliteStore) else [])

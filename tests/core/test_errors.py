@@ -26,6 +26,7 @@ def test_an_error_declares_everything(kind: type[e.InterlockError]) -> None:
         (e.Unauthorized(), "unauthorized", 401, 6),
         (e.NotRunning("interlock.db.sock"), "not_running", 503, 4),
         (e.StoreUnavailable("disk full"), "store_unavailable", 503, 1),
+        (e.OutcomeUnknown("the connection broke"), "outcome_unknown", 503, 1),
         (e.DatabaseGone("interlock.db"), "database_gone", 500, 1),
         (e.InterlockError("unexpected"), "internal", 500, 1),
     ],

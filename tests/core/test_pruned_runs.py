@@ -10,6 +10,7 @@ from interlock.ports.store import PruneLimits
 from tests.core.machine import START, Machine, at_once
 from tests.core.scheduling import job, machine_of, pass_time, pause, times
 from tests.core.test_backfill import backfill
+from tests.helpers import pruning
 
 
 def backfilled(machine: Machine, start: float, end: float) -> tuple[list[str], list[str]]:
@@ -23,7 +24,7 @@ def ids(*at: int) -> list[str]:
 
 
 def prune(machine: Machine) -> int:
-    return at_once(machine.store.prune(PruneLimits(0, machine.wall + 1e6))).runs
+    return at_once(pruning.prune(machine.store, PruneLimits(0, machine.wall + 1e6))).runs
 
 
 @pytest.mark.behaviour("TIM-16")
@@ -106,7 +107,7 @@ def test_a_pause_can_be_made_up_for_though_older_runs_were_deleted() -> None:
     pass_time(machine, 125)
     third = at_once(machine.store.run(ids(120)[0]))
     assert third is not None
-    assert at_once(machine.store.prune(PruneLimits(10**6, third.ended_at or 0.0))).runs == 2
+    assert at_once(pruning.prune(machine.store, PruneLimits(10**6, third.ended_at or 0.0))).runs == 2
     created, existing = backfilled(machine, 0, 900)
     assert existing == ids(*range(0, 301, 60)), "two of them are gone"
     assert created == [*ids(*range(360, 900, 60))]
@@ -116,7 +117,7 @@ def test_a_pause_can_be_made_up_for_though_older_runs_were_deleted() -> None:
 def test_a_clock_that_is_set_back_brings_nothing_again_that_has_run() -> None:
     machine = machine_of(job(every=60))
     pass_time(machine, 2 * STAY + 5)
-    assert at_once(machine.store.prune(PruneLimits(1, 0.0, occurrences_before=machine.wall - STAY))).runs > 50
+    assert at_once(pruning.prune(machine.store, PruneLimits(1, 0.0, occurrences_before=machine.wall - STAY))).runs > 50
     machine.wall -= STAY - 60
     machine.step()
     pass_time(machine, STAY)

@@ -23,6 +23,7 @@ from interlock.wire.command import Define, StartDraining
 from interlock.wire.request import StartBulk, ValueAnswer
 from interlock.wire.run_request import RetryRun
 from tests.core.machine import AT_ONCE, START, Machine, acted_on, at_once
+from tests.helpers.pruning import prune
 
 
 def command(run_id: str, key: str = "") -> Command:
@@ -126,7 +127,7 @@ def test_a_run_that_is_gone_or_has_no_job_is_an_error() -> None:
     pruned = cancelled(m, idempotency_key="k")
     m.advance(10)
     old = cancelled(m, job_id="old")
-    at_once(m.store.prune(PruneLimits(most=10, ended_before=START + 1)))
+    at_once(prune(m.store, PruneLimits(most=10, ended_before=START + 1)))
     m.step(("", Define(1, [Job(id="work")])))
     for run_id, code in (("nothing", "unknown_run"), (pruned, "run_pruned"), (old, "unknown_job")):
         assert refusal(m.step(command(run_id)).answers[-1][1]).code == code

@@ -20,12 +20,12 @@ from interlock.wire.command import StartDraining
 from interlock.wire.new_run import check_new_run
 from interlock.wire.request import Accepted, NewRun
 from tests.core.machine import START, WORK, Machine, at_once
-from tests.helpers.pruning import prune_keys
+from tests.helpers import pruning
 
 
 def prune(machine: Machine) -> int:
     """Prune all that may go."""
-    return at_once(machine.store.prune(PruneLimits(0, machine.wall + 1e6))).runs
+    return at_once(pruning.prune(machine.store, PruneLimits(0, machine.wall + 1e6))).runs
 
 
 @pytest.mark.behaviour("RUN-5")
@@ -207,7 +207,7 @@ def test_a_key_outlives_its_run(occurrence: float | None) -> None:
         with pytest.raises(IdempotencyConflict):
             machine.submit(payload=b'{"a":2}', idempotency_key="k")
         machine.restart()
-    at_once(prune_keys(machine.store, machine.wall + 1))
+    at_once(pruning.prune_keys(machine.store, machine.wall + 1))
     assert machine.submit(payload=b'{"a":2}', idempotency_key="k") != first
 
 

@@ -39,7 +39,7 @@ class SlowStore(MemoryStore):
     """Takes its time to write, and can be told to fail."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(lambda: asyncio.get_running_loop().time())
         self.takes = 0.0
         self.inputs_take = 0.0
         self.reading: list[Collection[str]] = []
@@ -52,20 +52,20 @@ class SlowStore(MemoryStore):
         """what the next load raises"""
         self.renewals = 0
 
-    async def commit(self, batch: Batch, lease: str, epoch: int) -> None:
+    async def commit(self, batch: Batch, lease: Lease) -> None:
         await asyncio.sleep(self.takes)
         self._check()
-        await super().commit(batch, lease, epoch)
+        await super().commit(batch, lease)
         self.commits.append(batch)
 
-    async def renew(self, lease: Lease, ttl: float, now: float) -> Lease:
+    async def renew(self, lease: Lease, ttl: float) -> Lease:
         self._check()
         self.renewals += 1
-        return await super().renew(lease, ttl, now)
+        return await super().renew(lease, ttl)
 
-    async def acquire(self, name: str, holder: str, token: str, ttl: float, now: float) -> Lease | None:
+    async def take(self, name: str, holder: str, token: str, ttl: float) -> Lease | None:
         self._check()
-        return await super().acquire(name, holder, token, ttl, now)
+        return await super().take(name, holder, token, ttl)
 
     async def look_up(self, wanted: Lookup) -> Found:
         if wanted.inputs:

@@ -151,7 +151,8 @@ async def test_a_scheduler_that_lost_its_lease_writes_nothing_and_takes_it_back_
     await bench.start()
     first = store.leases[LEADER]
     now = LoopClock().now().wall
-    thief = await store.acquire(LEADER, "another", "its-token", 20.0, first.ends_at)
+    await store.renew(first, 0.0)
+    thief = await store.take(LEADER, "another", "its-token", 20.0)
     assert thief is not None
     assert thief.epoch == first.epoch + 1
     before = len(store.commits)

@@ -18,6 +18,7 @@ from interlock.ports.store import HURRIED, MOST_PRUNED
 from interlock.stores.memory import MemoryStore
 from soak.simulation.loop import VirtualLoop
 from tests.contract.samples import created, make_run
+from tests.core.machine import at_once
 from tests.helpers.records import changes
 
 WALL = 1_000_000.0
@@ -28,9 +29,10 @@ class Stage(Clock):
 
     def __init__(self, keep: Keep) -> None:
         self.store = MemoryStore()
+        lease = at_once(self.store.take("main", "stage", "token", 0.0))
         self.metrics = Metrics()
         self.elapsed = 0.0
-        self.house = Housekeeping(self.store, keep, self.metrics, self)
+        self.house = Housekeeping(self.store, lambda: lease, keep, self.metrics, self)
         self._numbers = iter(range(10**9))
 
     def now(self) -> Now:

@@ -180,7 +180,7 @@ async def test_the_status_tells_of_work_that_nobody_takes() -> None:
 @pytest.mark.behaviour("OBS-3")
 async def test_the_status_tells_of_a_write_that_hangs() -> None:
     store = SlowStore()
-    bench = Bench(store)
+    bench = Bench(store, lease_ttl=60.0)
     await bench.start()
     await pass_time(5)
     store.takes = 30.0

@@ -13,6 +13,7 @@ from interlock.core.decisions import Batch
 from interlock.engine import service_book
 from interlock.error import StoreUnavailable
 from interlock.model.child_info import Change, ChildInfo, Exit, Kept, Status
+from interlock.ports.leases import Lease
 from interlock.ports.store import ServiceEntry
 from interlock.wire import message as m
 from interlock.wire import request as r
@@ -332,13 +333,13 @@ class LateFailingStore(SlowStore):
         self.rng = Random(seed)
         self.unreliable = False
 
-    async def commit(self, batch: Batch, lease: str, epoch: int) -> None:
+    async def commit(self, batch: Batch, lease: Lease) -> None:
         self.takes = self.rng.uniform(0, 0.02)
         lot = self.rng.random() if self.unreliable else 1.0
         if lot < 0.2:
             await pass_time(self.takes)
             raise StoreUnavailable("before")
-        await super().commit(batch, lease, epoch)
+        await super().commit(batch, lease)
         if lot < 0.4:
             raise StoreUnavailable("after")
 

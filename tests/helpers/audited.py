@@ -42,5 +42,5 @@ def audit(database: Path, count: int = 0) -> list[AuditEntry]:
     """Store these entries, and return them."""
     entries = audited(count)
     head = msgspec.json.encode(AuditHead(entries[-1].number, entries[-1].hash))
-    write(database, Batch(audit=entries, records=changes(Memo(HEAD, head))), time.time())
+    write(database, Batch(audit=entries, records=changes(Memo(HEAD, head))))
     return entries

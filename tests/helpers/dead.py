@@ -34,4 +34,4 @@ def bury(database: Path, many: int = 0) -> None:
     poison = DeadLetter(POISON, now - 50, LetterCode.POISON, "bad", worker_id="w-1", raw=b"\xc1")
     dead = [DeadLetter(run_id, now - 60, code, "boom", job, tenant) for run_id, job, tenant, code, _ in rows]
     batch.records = changes(*dead, poison)
-    write(database, batch, now)
+    write(database, batch)

@@ -59,4 +59,4 @@ def owe(database: Path) -> None:
         owed(FAILED, **ended, status=503, answer="busy", error="answered 503"),
         owed(PENDING, error="answered 500", status=500),
     )
-    write(database, batch, now)
+    write(database, batch)

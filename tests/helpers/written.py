@@ -5,15 +5,15 @@ from pathlib import Path
 
 from interlock.core.decisions import Batch
 from interlock.stores.sqlite import SqliteStore
-from tests.contract.samples import NAME, take
+from tests.contract.samples import take
 
 
-def write(database: Path, batch: Batch, now: float) -> None:
+def write(database: Path, batch: Batch) -> None:
     async def commit() -> None:
         store = SqliteStore(database)
         await store.open()
-        lease = await take(store, now=now)
-        await store.commit(batch, NAME, lease.epoch)
+        lease = await take(store)
+        await store.commit(batch, lease)
         await store.release(lease)
         await store.close()
 

@@ -12,7 +12,7 @@ from interlock.model.state import State
 from interlock.ports.store import MOST_PRUNED, RunFilter
 from interlock.stores.sqlite import SqliteReader, SqliteStore
 from tests.contract.conftest import AnyStore, opened
-from tests.contract.samples import NAME, created, make_run, take
+from tests.contract.samples import created, make_run, take
 from tests.helpers.jobs import app
 from tests.helpers.places import run_async, until_true
 
@@ -41,7 +41,7 @@ def test_old_runs_are_deleted_while_a_scheduler_runs(folder: Path, given: dict[s
     async def fill(store: AnyStore) -> None:
         lease = await take(store)
         runs = [*runs_of("ancient", 4, 400), *runs_of("old", 5, 80), *runs_of("many", MANY, 2)]
-        await store.commit(created(*runs, *runs_of("young", 2, 1)), NAME, lease.epoch)
+        await store.commit(created(*runs, *runs_of("young", 2, 1)), lease)
 
     async def body() -> None:
         await opened(SqliteStore(path), fill)

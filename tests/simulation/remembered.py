@@ -19,7 +19,7 @@ def remember(database: Path, *runs: Run) -> None:
         store = SqliteStore(database)
         await store.open()
         lease = await take(store)
-        await store.commit(created(*runs), lease.name, lease.epoch)
+        await store.commit(created(*runs), lease)
         await store.close()
 
     run_async(write())

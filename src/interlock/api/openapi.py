@@ -26,7 +26,8 @@ JOB_BODIES = {"put_job": "JobBody", "put_jobs": "JobsBody"}  # jobs, which are r
 
 ANYWHERE: tuple[type[e.InterlockError], ...] = (
     e.BadRequest, e.BadValue, e.UnknownField, e.Unauthorized, e.Forbidden, e.WrongOrigin, e.RequestTimeout,
-    e.HeadTooLarge, e.InterlockError, e.StoreUnavailable, e.Draining, e.NotRunning, e.ConnectionLost, e.Overloaded,
+    e.HeadTooLarge, e.InterlockError, e.StoreUnavailable, e.OutcomeUnknown, e.Draining, e.NotRunning, e.ConnectionLost,
+    e.Overloaded,
 )  # fmt: skip
 """errors that any operation may answer with"""
 WITH_BODY: tuple[type[e.InterlockError], ...] = (

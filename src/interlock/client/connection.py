@@ -10,7 +10,17 @@ import msgspec
 
 from interlock.client.handle import Ending, RunAccess
 from interlock.client.stream import chunks_of
-from interlock.error import BadValue, ConnectionLost, Draining, InterlockError, NotRunning, WaitTimeout, rebuild
+from interlock.error import (
+    BadValue,
+    ConnectionLost,
+    Draining,
+    InterlockError,
+    NotRunning,
+    OutcomeUnknown,
+    StoreUnavailable,
+    WaitTimeout,
+    rebuild,
+)  # fmt: skip
 from interlock.fields import payload
 from interlock.fields.secret import mask
 from interlock.interface.run_view import Chunk, HistoryEntry, LogLine, RunDetail, RunInfo, entries_of, origin_of
@@ -82,6 +92,7 @@ class Connection(Endpoint, RunAccess):
         """Send a request and return its answer, or raise the error that the scheduler reports."""
         loop = asyncio.get_running_loop()
         lost_at: float | None = None
+        in_doubt: InterlockError | None = None  # what was answered if the outcome is unknown
         delay = PACE.first
         while True:
             asked_at = loop.time()
@@ -91,15 +102,20 @@ class Connection(Endpoint, RunAccess):
                 answer = await self._deliver(message)
                 if isinstance(answer, m.Problem):
                     raise rebuild(answer.code, answer.text, answer.retry_after)
-            except (ConnectionLost, NotRunning, Draining) as error:
+            except (ConnectionLost, NotRunning, Draining, OutcomeUnknown, StoreUnavailable) as error:
+                if isinstance(error, StoreUnavailable) and in_doubt is None:
+                    raise
+                in_doubt = error if isinstance(error, OutcomeUnknown) else in_doubt
                 if lost_at is None or loop.time() - asked_at > STEADY:
                     lost_at, delay = loop.time(), PACE.first
-                # After a lost link, and only then, nobody knows whether the request was carried out.
-                is_safe = self._outlasts_stop and not isinstance(error, ConnectionLost)
+                # After a lost link or commit, and only then, nobody knows whether the request was carried out.
+                is_safe = self._outlasts_stop and in_doubt is None and not isinstance(error, ConnectionLost)
                 if isinstance(error, Draining) and error.retry_after is None:
                     is_safe = False  # somebody has drained the lane, for nobody knows how long
                 is_safe = is_safe or (message.repeatable and not isinstance(error, Draining))
                 if not is_safe or self._closed or loop.time() - lost_at > self._patience:
+                    if in_doubt is not None:
+                        raise in_doubt from None
                     raise
                 await asyncio.sleep(delay)
                 delay = PACE.after(delay)

@@ -4,7 +4,9 @@ The engine may decide the next batch while one is being committed. The next comm
 commits never overtake each other, and no answer is ahead of the store.
 
 A failed commit is handled like a crash: its submits are refused, and the state in memory is dropped. Once the store
-works again, the state is rebuilt from it, and the workers reconnect and list their attempts.
+works again, the scheduler takes its lease with a new epoch, rebuilds the state from the store, and the workers
+reconnect and list their attempts. So does one whose outcome is unknown: it was stored before the new epoch, or never
+will be. Only its own submits are in doubt, and whoever repeats one with the same key finds its run.
 """
 
 import asyncio
@@ -37,7 +39,7 @@ from interlock.engine.present import Present
 from interlock.engine.requests import Requests
 from interlock.engine.service_book import ServiceBook
 from interlock.engine.stall import StallWatch
-from interlock.error import InterlockError, LeaseLost, StaleEpoch, StoreUnavailable
+from interlock.error import InterlockError, LeaseLost, OutcomeUnknown, StaleEpoch, StoreUnavailable
 from interlock.model.run import Now
 from interlock.ports.clock import Clock
 from interlock.ports.leases import Leases
@@ -73,7 +75,10 @@ class _Flight(msgspec.Struct):
 
 
 def _refusal(error: Exception) -> StoreUnavailable:
-    return error if isinstance(error, StoreUnavailable) else StoreUnavailable(str(error))
+    """Return the error for what was certainly not stored."""
+    if isinstance(error, StoreUnavailable):
+        return error
+    return StoreUnavailable(error.why if isinstance(error, OutcomeUnknown) else str(error))
 
 
 def _shorten(messages: Sequence[Message], passed: float) -> None:
@@ -108,7 +113,7 @@ class Engine:
         back when the process of a worker without a link ends, if the system can report it. `need_sender` is called when
         there is something to send, and no sender; `call_hook` is called instead of the sender."""
         self._store = store
-        self._owner = Ownership(leases, settings.holder, settings.lease_ttl)
+        self.owner = Ownership(leases, settings.holder, settings.lease_ttl, clock, rng)
         self._clock = clock
         self._rng = rng
         self.settings = settings
@@ -157,7 +162,7 @@ class Engine:
         finally:
             self._stall.stop()
             await self.effects.close()
-        await self._owner.release()
+        await self.owner.release()
 
     async def _run(self) -> None:
         while True:
@@ -172,16 +177,16 @@ class Engine:
                 await self._recover()
                 continue
             try:
-                if self._flight is not None and self._flight.commit.done():
+                if self._flight is not None and (self._flight.commit.done() or self.owner.has_ended):
                     await self._land()
                 elif self._stopping and not self.inbox and self._flight is None:
                     self.present.is_over = True
                     break
                 else:
-                    if await self._owner.renew(self._clock.now()):
+                    if await self.owner.renew():
                         self.present.wrote_at = self._clock.now().elapsed
                     await self._pass()
-            except (StoreUnavailable, StaleEpoch, LeaseLost) as error:
+            except (StoreUnavailable, OutcomeUnknown, StaleEpoch, LeaseLost) as error:
                 await self._fail(error)
             except Exception as error:
                 # A bug of ours: memory may be half changed, but the store is whole, so continue from it.
@@ -202,12 +207,12 @@ class Engine:
         if self._flight is not None:
             # Deciding ahead pays only for a batch that is worth its own commit.
             ahead = self.inbox.weight >= self.settings.batch_runs // 4 or (self.state.has_more and not self._stopping)
-            is_due = self._flight.commit.done() or ahead or self.inbox.answers
+            is_due = self._flight.commit.done() or ahead or self.inbox.answers or self.owner.has_ended
             return 0.0 if is_due else self.settings.longest_wait
         if self.inbox or self._stopping or self.state.has_more:
             return 0.0
         now = self._clock.now()
-        delay = min(self.settings.longest_wait, self._owner.renew_at - now.elapsed)
+        delay = min(self.settings.longest_wait, self.owner.renew_at - now.elapsed)
         if self._wake_at is not None:
             delay = min(delay, self._wake_at - now.wall)
         if self.state.timers.spans:
@@ -247,7 +252,7 @@ class Engine:
                 return
             decisions.batch.position = self.present.position + 1
             self.present.position = decisions.batch.last_position
-            commit = asyncio.ensure_future(self._store.commit(decisions.batch, LEADER, self._owner.epoch))
+            commit = asyncio.ensure_future(self._store.commit(decisions.batch, self.owner.held))
         except Exception as error:
             self._refuse(commands, _refusal(error))
             raise
@@ -261,11 +266,11 @@ class Engine:
         if flight is None:
             return
         try:
-            await flight.commit
+            await self.owner.settle(flight.commit)
             self.present.wrote_at = self._clock.now().elapsed
             self.present.stored = flight.decisions.batch.last_position
         except Exception as error:
-            self._refuse(flight.commands, _refusal(error))
+            self._refuse(flight.commands, error if isinstance(error, OutcomeUnknown) else _refusal(error))
             raise
         finally:
             self._flight = self.present.writing = None
@@ -318,7 +323,7 @@ class Engine:
                 self._refuse_one(origin, answer.request, answer.error)
                 self.metrics.count("submits_refused_total", answer.error.code)
 
-    def _refuse(self, commands: Sequence[Command], refusal: StoreUnavailable) -> None:
+    def _refuse(self, commands: Sequence[Command], refusal: StoreUnavailable | OutcomeUnknown) -> None:
         """Answer these void commands with an error."""
         for origin, content in commands:
             request = getattr(content, "request", None)
@@ -335,7 +340,7 @@ class Engine:
 
     async def _take_over(self) -> bool:
         now, limits, present = self._clock.now(), self.settings.limits, self.present
-        if not await self._owner.take(now, self._rng):
+        if not await self.owner.take():
             self.metrics.count("lease_waits_total")
             return False
         present.wrote_at = now.elapsed
@@ -364,7 +369,7 @@ class Engine:
             except Exception:
                 logger.exception("the pending commit failed too")
         if isinstance(error, (StaleEpoch, LeaseLost)):
-            self._owner.lose()
+            self.owner.lose()
         self.present.available = False
         self.present.trouble = _refusal(error)
         self._refuse([*self.inbox.clear(), *self.state.of(Flows).inbox], self.present.trouble)

@@ -10,14 +10,17 @@ the last hour are not pruned.
 import asyncio
 import logging
 import sys
+from collections.abc import Callable
 from math import ceil
 
 import msgspec
 
 from interlock.engine.metrics import Metrics
+from interlock.error import StaleEpoch
 from interlock.model.letter import DeadLetter
 from interlock.ports.clock import Clock
-from interlock.ports.store import MOST_PRUNED, PruneLimits, Store
+from interlock.ports.leases import Lease
+from interlock.ports.store import MOST_PRUNED, Pruned, PruneLimits, Store
 
 logger = logging.getLogger("interlock.housekeeping")
 
@@ -44,8 +47,18 @@ class Keep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Housekeeping:
-    def __init__(self, store: Store, keep: Keep, metrics: Metrics, clock: Clock, every: float = EVERY) -> None:
+    def __init__(
+        self,
+        store: Store,
+        lease: Callable[[], Lease | None],
+        keep: Keep,
+        metrics: Metrics,
+        clock: Clock,
+        every: float = EVERY,
+    ) -> None:
+        """`lease` returns the one to write with; nothing is pruned without it."""
         self._store = store
+        self._lease = lease
         self._keep = keep
         self._metrics = metrics
         self._clock = clock
@@ -83,7 +96,12 @@ class Housekeeping:
             now.wall - CALL_KEYS,
             ((DeadLetter, letters_before, MOST_LETTERS),),
         )
-        pruned = await self._store.prune(limits)
+        lease = self._lease()
+        try:
+            pruned = Pruned(0, False) if lease is None else await self._store.prune(limits, lease)
+        except StaleEpoch:
+            # The scheduler has lost its lease, or is about to load the state again: the next round is in time.
+            pruned = Pruned(0, False)
         found = pruned.lines, pruned.keys, pruned.records, pruned.runs
         if any(found):
             logger.debug("pruned %d lines of services, %d keys, %d dead letters and %d runs", *found)

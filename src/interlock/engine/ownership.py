@@ -1,64 +1,100 @@
-"""The lease that lets a scheduler write: taken, renewed every third of its term, and released."""
+"""The lease that lets a scheduler write: taken before each load, renewed every third of its term, and released."""
 
+import asyncio
 import logging
+from collections.abc import Coroutine
 from random import Random
+from typing import Any, TypeVar
 
-from interlock.error import StoreUnavailable
-from interlock.model.run import Now
+from interlock.error import LeaseLost, OutcomeUnknown, StoreUnavailable
+from interlock.ports.clock import Clock
 from interlock.ports.leases import Lease, Leases
 
 logger = logging.getLogger("interlock.engine")
 
+T = TypeVar("T")
+
 LEADER = "main"  # name of the one lease of a store
 MOST_FAILURES = 3  # renewals in a row
+LEAST_WAIT = 1.0  # seconds for an answer of the store, even if the lease has ended: this process may have stood still
 
 
 class Ownership:
-    def __init__(self, leases: Leases, holder: str, ttl: float) -> None:
+    def __init__(self, leases: Leases, holder: str, ttl: float, clock: Clock, rng: Random) -> None:
         self._leases = leases
         self._holder = holder
+        self._token = f"{rng.getrandbits(128):032x}"  # kept, so that a take with an unknown outcome can be repeated
         self._ttl = ttl
-        self._lease: Lease | None = None
+        self._clock = clock
+        self.lease: Lease | None = None
         self.renew_at = 0.0  # elapsed time
+        self._ends_at = 0.0  # elapsed time at which the lease ends if it is not renewed
         self._failures = 0
 
     @property
-    def epoch(self) -> int:
-        return 0 if self._lease is None else self._lease.epoch
+    def held(self) -> Lease:
+        if self.lease is None:
+            raise LeaseLost(LEADER, "not held")
+        return self.lease
 
-    async def take(self, now: Now, rng: Random) -> bool:
-        """Take the lease, or keep it; return False if another scheduler has it."""
-        token = f"{rng.getrandbits(128):032x}" if self._lease is None else self._lease.token
-        lease = await self._leases.acquire(LEADER, self._holder, token, self._ttl, now.wall)
-        if lease is None:
-            return False
-        self._lease = lease
-        self.renew_at = now.elapsed + self._ttl / 3
-        self._failures = 0
-        return True
+    @property
+    def has_ended(self) -> bool:
+        """Whether the lease has ended, unless the store has prolonged it."""
+        return self._clock.now().elapsed >= self._ends_at
 
-    async def renew(self, now: Now) -> bool:
+    async def take(self) -> bool:
+        """Take the lease with a new epoch, also if it is ours; return False if another scheduler has it."""
+        asked = self._clock.now().elapsed
+        self.renew_at = asked + self._ttl / 3
+        lease = await self._answer(self._leases.take(LEADER, self._holder, self._token, self._ttl), self._ttl)
+        if lease is not None:
+            self._granted(lease, asked)
+        return lease is not None
+
+    async def renew(self) -> bool:
         """Renew the lease if it is time; return whether the store wrote it. Raise after too many failures in a row."""
-        if self._lease is None or now.elapsed < self.renew_at:
+        asked = self._clock.now().elapsed
+        if self.lease is None or asked < self.renew_at:
             return False
-        self.renew_at = now.elapsed + self._ttl / 3
+        self.renew_at = asked + self._ttl / 3
+        limit = max(LEAST_WAIT, self._ends_at - asked)
         try:
-            self._lease = await self._leases.renew(self._lease, self._ttl, now.wall)
+            self._granted(await self._answer(self._leases.renew(self.lease, self._ttl), limit), asked)
         except StoreUnavailable as error:
             self._failures += 1
             logger.warning("renewing the lease failed %d times: %s", self._failures, error)
             if self._failures >= MOST_FAILURES:
                 raise
             return False
-        self._failures = 0
         return True
 
+    async def _answer(self, call: Coroutine[Any, Any, T], limit: float) -> T:
+        try:
+            return await asyncio.wait_for(call, limit)
+        except TimeoutError as error:
+            raise StoreUnavailable(f"it did not answer within {limit:.1f}s") from error
+
+    async def settle(self, commit: "asyncio.Future[None]") -> None:
+        """Wait for a commit until the lease would end, and a moment; then its outcome is unknown."""
+        for seconds in (self._ends_at - self._clock.now().elapsed, LEAST_WAIT):
+            if seconds > 0 and not commit.done():
+                await asyncio.wait([commit], timeout=seconds)
+        if commit.done():
+            return commit.result()
+        commit.cancel()
+        raise OutcomeUnknown("no answer before the lease ended")
+
+    def _granted(self, lease: Lease, asked: float) -> None:
+        self.lease = lease
+        self._ends_at = asked + self._ttl
+        self._failures = 0
+
     def lose(self) -> None:
-        self._lease = None
+        self.lease = None
 
     async def release(self) -> None:
-        if self._lease is not None:
+        if self.lease is not None:
             try:
-                await self._leases.release(self._lease)
+                await self._leases.release(self.lease)
             except StoreUnavailable as error:
                 logger.warning("the lease could not be released: %s", error)

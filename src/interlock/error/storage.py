@@ -16,6 +16,18 @@ class StoreUnavailable(Unavailable, code="store_unavailable"):
         self.why = why
 
 
+class OutcomeUnknown(Unavailable, code="outcome_unknown"):
+    """The store did not confirm a write: the change may or may not have happened. Repeat a submit with the same
+    `Idempotency-Key`."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(
+            f"store: did not confirm a write ({why}), so the change may have been stored; "
+            "with an idempotency_key it is safe to repeat, otherwise look before you repeat it"
+        )
+        self.why = why
+
+
 class DatabaseGone(StoreUnavailable, code="database_gone", status=500):
     """The database was deleted, moved or replaced under the scheduler. A submit may or may not have been stored."""
 

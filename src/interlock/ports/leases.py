@@ -1,68 +1,45 @@
 """Port: leases, which say who owns what.
 
-A lease has a holder, a token that only the holder knows, an end, and an epoch that grows with every new holder. Every
-write carries the epoch, and the store refuses one that is not current. So the writes of a holder that was paused past
-the end of its lease are refused, whatever it believes.
+A lease has a holder, a token that only the holder knows, an end, and an epoch that grows whenever it is taken, also by
+the holder that has it. Every write carries the lease, and the store refuses one whose epoch or token is not current. So
+the writes of a holder that was paused past the end of its lease are refused, whatever it believes. So are those that a
+holder has given up on: it takes its lease again before it loads what is stored, and then no earlier write can still
+take effect.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import TypeVar
 
 import msgspec
 
-from interlock.error import LeaseLost
-
 
 class Lease(msgspec.Struct, frozen=True, kw_only=True):
+    """Times are seconds of the store's clock. A holder counts the term from when it asked, by its own elapsed time."""
+
     name: str
     holder: str
     token: str
     epoch: int
+    granted_at: float  # the time of the store as it was taken or renewed
     ends_at: float
 
 
-L = TypeVar("L", bound=Lease | None)
-
-
 class Leases(ABC):
-    """Times are wall-clock seconds of the caller. Calls raise `StoreUnavailable` when the service is away."""
+    """Every time is one of the store's own clock, whatever the clocks of its callers say. Calls raise
+    `StoreUnavailable` when the store is away. Such a call may have been carried out, and is repeated with the same
+    token."""
 
     @abstractmethod
-    async def _change(self, name: str, change: Callable[[Lease | None], L]) -> L:
-        """Store and return what `change` makes of the stored lease, in one transaction; None changes nothing."""
+    async def take(self, name: str, holder: str, token: str, ttl: float) -> Lease | None:
+        """Take a lease for `ttl` seconds if it is free, was released, has ended (as it has at exactly its end), or has
+        this token; return None if another holds it. Its epoch is greater than any before, also with the same token.
 
-    async def acquire(self, name: str, holder: str, token: str, ttl: float, now: float) -> Lease | None:
-        """Take a lease that is free, has ended (as it has at exactly its end), or has this token; None if another holds
-        it. A new holder gets a greater epoch than any before; the same token keeps its epoch."""
+        Waits for a write that has passed the check of its lease, so that a later `load` has this write. A store that
+        knows the session of the holder may also give a lease away once that has been gone for 2 s."""
 
-        def change(current: Lease | None) -> Lease | None:
-            epoch = 1 if current is None else current.epoch
-            if current is not None and current.token != token:
-                if now < current.ends_at:
-                    return None
-                epoch += 1
-            return Lease(name=name, holder=holder, token=token, epoch=epoch, ends_at=now + ttl)
+    @abstractmethod
+    async def renew(self, lease: Lease, ttl: float) -> Lease:
+        """Prolong a lease, even one that has ended, unless it was taken since: then `LeaseLost` is raised."""
 
-        return await self._change(name, change)
-
-    async def renew(self, lease: Lease, ttl: float, now: float) -> Lease:
-        """Prolong a lease, even one that ran out, unless another took it: then `LeaseLost` is raised."""
-
-        def change(current: Lease | None) -> Lease:
-            if current is None or (current.token, current.epoch) != (lease.token, lease.epoch):
-                raise LeaseLost(lease.name, f"now held by {current.holder if current else 'nobody'}")
-            return msgspec.structs.replace(lease, ends_at=now + ttl)
-
-        return await self._change(lease.name, change)
-
+    @abstractmethod
     async def release(self, lease: Lease) -> None:
-        """Give up a lease, so that the next holder need not wait. Does nothing if the token is not current."""
-
-        def change(current: Lease | None) -> Lease | None:
-            if current is None or current.token != lease.token:
-                return None
-            # The epoch stays, so that the next is greater; the token goes, so that nobody writes with it.
-            return msgspec.structs.replace(lease, holder="", token="", ends_at=0.0)
-
-        await self._change(lease.name, change)
+        """Give up a lease, so that the next holder need not wait. Does nothing unless the token is current."""

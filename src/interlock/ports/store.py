@@ -24,6 +24,7 @@ from interlock.model.record import R, Record, RecordFilter
 from interlock.model.run import Run, Transition
 from interlock.model.run import RunFilter as RunFilter
 from interlock.model.state import State
+from interlock.ports.leases import Lease
 
 MOST_LOOKED_AT = 50_000  # runs that one call of `runs` looks at, and positions that one of `events` does
 MOST_WITH_PREFIX = 1000  # runs that it looks at if the filter has `id_prefix`: the last of them by id
@@ -319,7 +320,7 @@ async def every_record(reader: Reader, kind: type[R], wanted: RecordFilter = EVE
 
 
 class Store(Reader):
-    """The calls of the one scheduler. A failed call leaves nothing behind."""
+    """The calls of the one scheduler. A failed call leaves nothing behind, except where `commit` says so."""
 
     @abstractmethod
     async def open(self) -> None:
@@ -327,19 +328,23 @@ class Store(Reader):
         place is no store of ours, is from a newer version, or has another scheduler."""
 
     @abstractmethod
-    def commit(self, batch: Batch, lease: str, epoch: int) -> Awaitable[None]:
+    def commit(self, batch: Batch, lease: Lease) -> Awaitable[None]:
         """Store the whole batch durably, or nothing. May begin before it is awaited. An update changes only the fields
         of its group.
 
-        Raises `StaleEpoch` unless `epoch` is the current one of `lease`. Storing a batch again changes nothing, and
-        neither does an update older than the stored one: an update is identified by run and `seq`, a log line by run,
-        attempt and number, a row of the services' log by service and number. A record replaces the one with its
-        kind and id if its `seq` is higher, or 0. A bulk request covers the runs stored before the batch it first came
-        with, and those before the last run it has looked at. The first run of an entry in `copied` gets copies of the
-        further payloads of the second, and of its own payload if the entry says so; each comes once, whatever its run
-        becomes. A run of `past_runs` that is pruned gets no history and no records. An entry of the audit is identified
-        by its number; one that is stored stays as it is. New rows need positions above every stored one, or
-        `StoreUnavailable` is raised.
+        Raises `StaleEpoch` unless epoch and token of the lease are current, which is checked in the same transaction; a
+        take of the lease waits for this transaction, or makes it fail. May prolong the lease. Raises `OutcomeUnknown`
+        if the batch may have been stored, or may still be: until the lease is taken again. It is also unknown to a
+        caller that does not wait for the end of the call. Whatever is confirmed only with a warning is unknown, too.
+
+        Storing a batch again changes nothing, and neither does an update older than the stored one: an update is
+        identified by run and `seq`, a log line by run, attempt and number, a row of the services' log by service and
+        number. A record replaces the one with its kind and id if its `seq` is higher, or 0. A bulk request covers the
+        runs stored before the batch it first came with, and those before the last run it has looked at. The first run
+        of an entry in `copied` gets copies of the further payloads of the second, and of its own payload if the entry
+        says so; each comes once, whatever its run becomes. A run of `past_runs` that is pruned gets no history and no
+        records. An entry of the audit is identified by its number; one that is stored stays as it is. New rows need
+        positions above every stored one, or `StoreUnavailable` is raised.
         """
 
     @abstractmethod
@@ -347,7 +352,7 @@ class Store(Reader):
         """Return the live part of the store, with payloads of at most this size, and all records of these kinds."""
 
     @abstractmethod
-    async def prune(self, limits: PruneLimits) -> Pruned:
+    async def prune(self, limits: PruneLimits, lease: Lease) -> Pruned:
         """Delete, oldest first and at most `MOST_PRUNED` of each:
 
         - rows of services beyond a limit, but never the row with the highest position, so that none is used twice
@@ -362,4 +367,6 @@ class Store(Reader):
         number or position is used twice. One call deletes `limits.runs` runs at most, fewer where they have many rows,
         and none in part; others may write in between, and wait longer for a hurried call. After the clock was set back,
         everything may stay longer by as much.
+
+        Every transaction checks the lease as `commit` does: with `StaleEpoch`, a part may have been deleted.
         """

@@ -1,5 +1,6 @@
 """A store and leases in memory, for simulations and for work that need not last."""
 
+import time
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -14,14 +15,14 @@ from msgspec.structs import replace
 from interlock.core.decisions import Batch
 from interlock.core.sessions.session import PREFIX, memo_name
 from interlock.core.timetable.table import ScheduleRow
-from interlock.error import StaleEpoch, StoreUnavailable
+from interlock.error import LeaseLost, StaleEpoch, StoreUnavailable
 from interlock.model.child_info import Change
 from interlock.model.job import Job
 from interlock.model.record import Memo, Record
 from interlock.model.run import CALL_KEY, UPDATES, Run, Transition
 from interlock.model.state import State
 from interlock.ports import store as port
-from interlock.ports.leases import L, Lease, Leases
+from interlock.ports.leases import Lease, Leases
 from interlock.stores import memory_looks as looks
 from interlock.stores.event_page import EventPage, last_position
 from interlock.stores.memory_records import MemoryRecords, copy_payloads
@@ -40,8 +41,10 @@ class _KeyRow(NamedTuple):
 class MemoryStore(MemoryRecords, port.Store, Leases):
     is_private = True
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        """`clock` is that of its leases."""
         super().__init__()
+        self._clock = clock
         self.runs_by_id: dict[str, Run] = {}
         self.entries: dict[str, list[Transition]] = {}
         self.job_versions: dict[str, Job] = {}
@@ -64,10 +67,17 @@ class MemoryStore(MemoryRecords, port.Store, Leases):
     async def close(self) -> None:
         pass
 
-    async def commit(self, batch: Batch, lease: str, epoch: int) -> None:
-        current = self.leases.get(lease)
-        if current is None or current.epoch != epoch or not current.token:
-            raise StaleEpoch(lease, epoch, 0 if current is None else current.epoch)
+    def has_lease(self, lease: Lease) -> bool:
+        current = self.leases.get(lease.name)
+        return current is not None and "" != current.token == lease.token and current.epoch == lease.epoch
+
+    def _check_lease(self, lease: Lease) -> None:
+        if not self.has_lease(lease):
+            current = self.leases.get(lease.name)
+            raise StaleEpoch(lease.name, lease.epoch, 0 if current is None else current.epoch)
+
+    async def commit(self, batch: Batch, lease: Lease) -> None:
+        self._check_lease(lease)
         if batch.position <= self._highest() and not self._has(batch):
             raise StoreUnavailable(f"position {batch.position} is not above {self._highest()}, the highest there is")
         self.apply(batch)
@@ -250,7 +260,8 @@ class MemoryStore(MemoryRecords, port.Store, Leases):
     def previous(self, run_id: str) -> tuple[str, State, bool] | None:
         return looks.previous_run(self.runs_by_id.values(), self.runs_by_id[run_id])
 
-    async def prune(self, limits: port.PruneLimits) -> port.Pruned:
+    async def prune(self, limits: port.PruneLimits, lease: Lease) -> port.Pruned:
+        self._check_lease(lease)
         lines = looks.prune_lines(self._service_log.values(), limits, self._highest())
         self._events = [event for event in self._events if event.position not in lines] if lines else self._events
         keys = self._prune_keys(limits.keys_before, limits.calls_before)
@@ -364,8 +375,25 @@ class MemoryStore(MemoryRecords, port.Store, Leases):
     def _highest(self) -> int:
         return max(self._held_up_to, self._events[-1].position if self._events else 0)
 
-    async def _change(self, name: str, change: Callable[[Lease | None], L]) -> L:
-        lease = change(self.leases.get(name))
-        if lease is not None:
-            self.leases[name] = lease
+    async def take(self, name: str, holder: str, token: str, ttl: float) -> Lease | None:
+        now, current = self._clock(), self.leases.get(name)
+        if current is not None and current.token not in ("", token) and now < current.ends_at:
+            return None
+        epoch = 1 if current is None else current.epoch + 1
+        lease = Lease(name=name, holder=holder, token=token, epoch=epoch, granted_at=now, ends_at=now + ttl)
+        self.leases[name] = lease
         return lease
+
+    async def renew(self, lease: Lease, ttl: float) -> Lease:
+        if not self.has_lease(lease):
+            current = self.leases.get(lease.name)
+            raise LeaseLost(lease.name, f"now held by {(current and current.holder) or 'nobody'}")
+        now = self._clock()
+        renewed = self.leases[lease.name] = replace(lease, granted_at=now, ends_at=now + ttl)
+        return renewed
+
+    async def release(self, lease: Lease) -> None:
+        current = self.leases.get(lease.name)
+        if current is not None and current.token == lease.token:
+            # The epoch stays, so that the next is greater; the token goes, so that nobody writes with it.
+            self.leases[lease.name] = replace(current, holder="", token="", ends_at=0.0)

@@ -125,7 +125,8 @@ class Scheduler:
             ),
         )
         keep = copy_fields(Keep, settings)
-        self._housekeeping = Housekeeping(self.store, keep, self.engine.metrics, SystemClock())
+        owner = self.engine.owner
+        self._housekeeping = Housekeeping(self.store, lambda: owner.lease, keep, self.engine.metrics, SystemClock())
         self._sweeper = Sweeper(self.engine.present, self.store, settings.sweep_interval)
         self.front = Front(settings, self.store)
         self._read = load

@@ -13,7 +13,7 @@ from typing import Literal, Protocol, TypeVar
 import msgspec
 
 from interlock.client.http.address import ServerAddress
-from interlock.error import ConnectionLost, Forbidden, InterlockError, NotRunning, rebuild
+from interlock.error import ConnectionLost, Forbidden, InterlockError, NotRunning, OutcomeUnknown, rebuild
 from interlock.fields import json_form
 from interlock.interface.operation import IN_DOUBT
 
@@ -194,7 +194,7 @@ class Exchange:
         if isinstance(answer, FailedExchange):
             return answer.kind in ("lost", "silent")
         if answer.status == 503 and media_type(answer) == PROBLEM:
-            return self.decoded(request, answer, _ErrorAnswer).code == ConnectionLost.code
+            return self.decoded(request, answer, _ErrorAnswer).code in (ConnectionLost.code, OutcomeUnknown.code)
         return answer.status in UNKNOWN
 
 

@@ -95,12 +95,23 @@ WHERE EXISTS (SELECT 1 FROM runs WHERE id = ?1) ORDER BY number ON CONFLICT (run
 INSERT INTO logs (position, run_id, attempt, number, at, level, text, logger) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (run_id, attempt, number) DO NOTHING;
 
--- name: get_lease
-SELECT name, holder, token, epoch, ends_at FROM leases WHERE name = ?;
+-- name: has_lease
+SELECT 1 FROM leases WHERE name = ?1 AND epoch = ?2 AND token = ?3 AND token <> '';
 
--- name: put_lease
-INSERT INTO leases (name, holder, token, epoch, ends_at) VALUES (?, ?, ?, ?, ?)
-ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, token = excluded.token, epoch = excluded.epoch, ends_at = excluded.ends_at;
+-- name: get_lease
+SELECT epoch, holder FROM leases WHERE name = ?;
+
+-- name: take_lease
+INSERT INTO leases (name, holder, token, epoch, ends_at) VALUES (:name, :holder, :token, 1, :ends_at)
+ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, token = excluded.token, epoch = epoch + 1, ends_at = excluded.ends_at
+WHERE token IN ('', excluded.token) OR ends_at <= :granted_at
+RETURNING epoch;
+
+-- name: renew_lease
+UPDATE leases SET ends_at = :ends_at WHERE name = :name AND epoch = :epoch AND token = :token AND token <> '';
+
+-- name: release_lease
+UPDATE leases SET holder = '', token = '', ends_at = 0 WHERE name = :name AND token = :token;
 
 -- name: end_leases
 UPDATE leases SET ends_at = 0;

@@ -17,7 +17,7 @@ import msgspec
 from interlock import error as e
 from interlock.core.decisions import Batch
 from interlock.model.record import Record
-from interlock.ports.leases import L, Lease, Leases
+from interlock.ports.leases import Lease, Leases
 from interlock.ports.store import Pruned, PruneLimits, Snapshot, Store
 from interlock.stores.sql.lookups import load, read_position
 from interlock.stores.sql.pruning import UNCOUNTED, find_old_keys, find_prunable, find_service_cuts
@@ -85,8 +85,12 @@ class _Writer(threading.Thread):
 
 
 class SqliteStore(SqliteReader, Store, Leases):
-    def __init__(self, path: str | Path, longest_log: int = LONGEST_LOG) -> None:
+    def __init__(
+        self, path: str | Path, longest_log: int = LONGEST_LOG, clock: Callable[[], float] = time.time
+    ) -> None:
+        """`clock` is that of its leases."""
         super().__init__(path, threads=2)
+        self._clock = clock
         self._longest_log = longest_log
         self._fold_at = 0.0
         self._lock = database.FileLock(self._path)
@@ -168,8 +172,12 @@ class SqliteStore(SqliteReader, Store, Leases):
             self._connection.close()
             self._connection = None
 
-    def _write(self, work: Callable[[sqlite3.Connection], T], position: int = 0) -> "asyncio.Future[T]":
-        """Run `work` in one transaction on the writer thread; durable when done. `position` is one that it stores."""
+    def _write(
+        self, work: Callable[[sqlite3.Connection], T], position: int = 0, lease: Lease | None = None
+    ) -> "asyncio.Future[T]":
+        """Run `work` in one transaction on the writer thread, under the lease if given; durable when done. `position`
+        is one that it stores."""
+        fenced = work if lease is None else partial(_under, lease, work)
         if self._writer is None:
             raise e.StoreUnavailable("it is closed")
         if self._trouble is not None:
@@ -181,7 +189,7 @@ class SqliteStore(SqliteReader, Store, Leases):
             self._trouble = None
         if not self._writer.under_way:
             self._check_log()
-        return self._writer.call(lambda: self._transact(work), partial(self._confirm, position))
+        return self._writer.call(lambda: self._transact(fenced), partial(self._confirm, position))
 
     def _transact(self, work: Callable[[sqlite3.Connection], T]) -> T:
         connection = self._reopen() if self._broken else self._connection
@@ -245,47 +253,67 @@ class SqliteStore(SqliteReader, Store, Leases):
 
     # ── store ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def commit(self, batch: Batch, lease: str, epoch: int) -> Awaitable[None]:
-        def work(connection: sqlite3.Connection) -> None:
-            row = connection.execute(QUERIES["get_lease"], (lease,)).fetchone()
-            if row is None or row[3] != epoch or not row[2]:
-                raise e.StaleEpoch(lease, epoch, 0 if row is None else row[3])
-            write_batch(connection, batch)
-
+    def commit(self, batch: Batch, lease: Lease) -> Awaitable[None]:
         # Only history: a log line that is already stored gets a position and no row, and so does a pruned run.
-        return self._write(work, batch.of_services - 1 if batch.history and not batch.past_runs else 0)
+        position = batch.of_services - 1 if batch.history and not batch.past_runs else 0
+        return self._write(lambda connection: write_batch(connection, batch), position, lease)
 
-    async def prune(self, limits: PruneLimits) -> Pruned:
+    async def prune(self, limits: PruneLimits, lease: Lease) -> Pruned:
         # Searching beside the writer holds it up only for the deletion.
         cuts = await self._read(partial(find_service_cuts, limits.log_lines, limits.log_bytes))
-        lines = await self._write(partial(pruning.prune_services, cuts)) if cuts else 0
+        lines = await self._write(partial(pruning.prune_services, cuts), 0, lease) if cuts else 0
         old = await self._read(partial(find_old_keys, limits.keys_before, limits.calls_before))
-        keys = await self._write(partial(pruning.prune_keys, old)) if old else 0
-        records = sum([await self._write(partial(pruning.prune_records, *kept)) for kept in limits.records])
-        return msgspec.structs.replace(await self._prune_runs(limits), lines=lines, keys=keys, records=records)
+        keys = await self._write(partial(pruning.prune_keys, old), 0, lease) if old else 0
+        records = sum([await self._write(partial(pruning.prune_records, *kept), 0, lease) for kept in limits.records])
+        return msgspec.structs.replace(await self._prune_runs(limits, lease), lines=lines, keys=keys, records=records)
 
     async def load(self, small_payload: int, kinds: Sequence[type[Record]] = ()) -> Snapshot:
         return await self._read(partial(load, small_payload, kinds))
 
-    async def _prune_runs(self, limits: PruneLimits) -> Pruned:
+    async def _prune_runs(self, limits: PruneLimits, lease: Lease) -> Pruned:
         found = await self._read(partial(find_prunable, limits, self._counted))
         self._counted = found.counted
         deleted = 0
         for part in found.parts:
-            pruned = await self._write(partial(pruning.prune, part))
+            pruned = await self._write(partial(pruning.prune, part), 0, lease)
             deleted += pruned
             self._counted = msgspec.structs.replace(self._counted, runs=self._counted.runs - pruned)
         return Pruned(deleted, found.more)
 
-    async def _change(self, name: str, change: Callable[[Lease | None], L]) -> L:
-        def work(connection: sqlite3.Connection) -> L:
-            row = connection.execute(QUERIES["get_lease"], (name,)).fetchone()
-            lease = change(None if row is None else Lease(**dict(zip(Lease.__struct_fields__, row, strict=True))))
-            if lease is not None:
-                connection.execute(QUERIES["put_lease"], msgspec.structs.astuple(lease))
-            return lease
+    # ── leases ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def take(self, name: str, holder: str, token: str, ttl: float) -> Lease | None:
+        def work(connection: sqlite3.Connection) -> Lease | None:
+            now = self._clock()
+            lease = Lease(name=name, holder=holder, token=token, epoch=0, granted_at=now, ends_at=now + ttl)
+            row = connection.execute(QUERIES["take_lease"], msgspec.structs.asdict(lease)).fetchone()
+            return None if row is None else msgspec.structs.replace(lease, epoch=row[0])
 
         return await self._write(work)
+
+    async def renew(self, lease: Lease, ttl: float) -> Lease:
+        def work(connection: sqlite3.Connection) -> Lease:
+            now = self._clock()
+            renewed = msgspec.structs.replace(lease, granted_at=now, ends_at=now + ttl)
+            if not connection.execute(QUERIES["renew_lease"], msgspec.structs.asdict(renewed)).rowcount:
+                row = connection.execute(QUERIES["get_lease"], (lease.name,)).fetchone()
+                raise e.LeaseLost(lease.name, f"now held by {(row and row[1]) or 'nobody'}")
+            return renewed
+
+        return await self._write(work)
+
+    async def release(self, lease: Lease) -> None:
+        values = msgspec.structs.asdict(lease)
+        await self._write(lambda connection: connection.execute(QUERIES["release_lease"], values))
+
+
+def _under(lease: Lease, work: Callable[[sqlite3.Connection], T], connection: sqlite3.Connection) -> T:
+    """Do `work` if the lease is current."""
+    values = lease.name, lease.epoch, lease.token
+    if connection.execute(QUERIES["has_lease"], values).fetchone() is None:
+        row = connection.execute(QUERIES["get_lease"], (lease.name,)).fetchone()
+        raise e.StaleEpoch(lease.name, lease.epoch, 0 if row is None else row[0])
+    return work(connection)
 
 
 def _size_of(name: str, otherwise: int = 0) -> int:
