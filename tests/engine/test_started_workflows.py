@@ -1,12 +1,16 @@
 """A workflow that an event starts is checked like one that is submitted."""
 
+import asyncio
+
 import msgspec
 import pytest
 
 import interlock as il
+from interlock.core.workflows.flow import Flows
 from interlock.engine.catalog import CatalogEntry
 from interlock.fields.secret import Secret, from_json
 from interlock.model.access import OWNER
+from interlock.ports.store import Found, Lookup
 from interlock.wire import message as m
 from interlock.wire import request as r
 from interlock.wire.event_request import SendEvent
@@ -43,4 +47,42 @@ async def test_the_arguments_are_checked_and_their_secrets_marked(
     assert [from_json(msgspec.json.decode(run.payload or b"")) for run in runs] == ([stored] if stored else [])
     assert [run.created_by for run in runs] == ([OWNER.name] if stored else [])
     assert [problem.text for problem in bench.client.of(m.Problem)] == ([refused] if refused else [])
+    await bench.stop()
+
+
+class SlowRecords(SlowStore):
+    def __init__(self) -> None:
+        super().__init__()
+        self.let_read = asyncio.Event()
+        self.let_read.set()
+
+    async def look_up(self, wanted: Lookup) -> Found:
+        if wanted.steps:
+            await self.let_read.wait()
+        return await super().look_up(wanted)
+
+
+@pytest.mark.behaviour("WFL-10")
+async def test_an_event_that_waited_for_a_record_is_answered_if_its_commit_fails() -> None:
+    """It came in an earlier pass than the one that is refused."""
+    definition, store = app.definitions["order"], SlowRecords()
+    entry = CatalogEntry(definition.job, definition.check, definition.mark)
+    before = Bench(store, entries=[entry])
+    await before.start()
+    before.client.say(SendEvent(1, "paid", b"1", workflow="order", key="k", start=b""))
+    await until(lambda: bool(before.client.of(r.ValueAnswer)))
+    await before.stop()
+    store.let_read.clear()
+    bench = Bench(store, entries=[entry])
+    await bench.start()
+    bench.client.say(SendEvent(1, "paid", b"2", workflow="order", key="k"))
+    await until(lambda: bool(bench.engine.state.of(Flows).inbox))
+    store.failing = True
+    store.let_read.set()
+    await until(lambda: bool(bench.client.of(m.Problem)))
+    assert [problem.code for problem in bench.client.of(m.Problem)] == ["store_unavailable"]
+    store.failing = False
+    await until(lambda: bench.engine.present.available)
+    bench.client.say(SendEvent(2, "paid", b"2", workflow="order", key="k"))
+    await until(lambda: bool(bench.client.of(r.ValueAnswer)))
     await bench.stop()

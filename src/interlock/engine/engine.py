@@ -270,7 +270,9 @@ class Engine:
             self.present.wrote_at = self._clock.now().elapsed
             self.present.stored = flight.decisions.batch.last_position
         except Exception as error:
-            self._refuse(flight.commands, error if isinstance(error, OutcomeUnknown) else _refusal(error))
+            refusal = error if isinstance(error, OutcomeUnknown) else _refusal(error)
+            self._refuse(flight.commands, refusal)
+            self._refuse_answers(flight, refusal)
             raise
         finally:
             self._flight = self.present.writing = None
@@ -331,6 +333,14 @@ class Engine:
                 self._refuse_one(origin, request, refusal)
                 if type(content) is Create:
                     self.metrics.count("submits_refused_total", refusal.code)
+
+    def _refuse_answers(self, flight: _Flight, refusal: StoreUnavailable | OutcomeUnknown) -> None:
+        """Refuse what was answered to commands of earlier passes, which waited for a record."""
+        refused = {(origin, getattr(content, "request", None)) for origin, content in flight.commands}
+        for origin, answer in flight.decisions.answers:
+            request = getattr(answer, "request", None)
+            if request is not None and (origin, request) not in refused:
+                self._refuse_one(origin, request, refusal)
 
     def _refuse_one(self, origin: str, request: int, error: InterlockError) -> None:
         if origin:
