@@ -22,8 +22,7 @@ from interlock.policy.policy import request_hash
 def ask_for_workflow(p: Pass, run: Run) -> bool:
     """Ask about a workflow whose step is an approval, and end the step once that is given; a stage of the entry. It is
     the workflow that asks, so no policy judges the step."""
-    judged = run.judged
-    if run.job_id != APPROVAL or judged is None or (approval := judged.approval) is None:
+    if run.job_id != APPROVAL or (judged := run.judged) is None or (approval := judged.approval) is None:
         return False
     if approval.approved and approval.at is not None:
         value = Approved(by=approval.by, at=datetime.fromtimestamp(approval.at, UTC), reason=approval.reason)

@@ -102,19 +102,14 @@ class Flow(msgspec.Struct, eq=False):
         """Step that waits for an event → name of its run."""
         return self.run.workflow_facet.waits
 
-    @property
-    def live_steps(self) -> Collection[str]:
-        """The names of its runs that have not ended, and the steps of a graph that wait for an event."""
-        waits = self.waits
-        return {*self.live, *(step for step, name in waits.items() if name in self.live)} if waits else self.live
-
-    @property
-    def ends(self) -> Mapping[str, StepEnd]:
-        """The ends of its runs, and of the steps of a graph that waited for an event."""
-        waits, ended = self.waits, self.ended
+    def known_steps(self) -> tuple[Collection[str], Mapping[str, StepEnd]]:
+        """Return the names of its runs that have not ended, and the ends of the others; a step of a graph that waits
+        for an event, or waited for one, is among them under its own name too."""
+        waits, live, ended = self.waits, self.live, self.ended
         if not waits:
-            return ended
-        return {**ended, **{step: ended[name] for step, name in waits.items() if name in ended}}
+            return live, ended
+        waiting = (step for step, name in waits.items() if name in live)
+        return {*live, *waiting}, {**ended, **{step: ended[name] for step, name in waits.items() if name in ended}}
 
     def id_of(self, name: str) -> str:
         return f"{self.run.id}{'@' if self.step is None else '.'}{name}"

@@ -4,7 +4,7 @@ First the end is decided: the run is *closing*. Then its live steps are cancelle
 state changes. Nothing starts after closing but compensations and steps that follow errors.
 """
 
-from collections.abc import Collection
+from collections.abc import Iterable
 
 import msgspec
 from msgspec.structs import replace
@@ -65,11 +65,12 @@ def _begin(p: Pass, run: Run, order: int) -> None:
 @for_special_runs
 def note_step(p: Pass, run: Run) -> None:
     """Tell the workflow of a step that the step has ended."""
-    flows = p.state.of(Flows)
-    if run.facets is not None and run.facets.step is not None:
+    flows, step = p.state.of(Flows), run.step_facet
+    if step is not None:
         flows.count(run.id, -1)
         flows.moved.append(run)
-        saga.record(p, run, run.facets.step)
+        if step.undo is not None or run.state is not State.SUCCEEDED:
+            saga.record(p, run, step)
         note_completion(p, run)
     flows.drop(run.id)
 
@@ -109,7 +110,7 @@ def _go_on(p: Pass, flows: Flows) -> None:
                     _proceed(p, flow)
                 except NoRoom as error:
                     close(p, flow, State.FAILED, TOO_MANY, error=str(error))
-                if run_id not in flows.turning:
+                if flow.read and run_id not in flows.turning:
                     flow.read.clear()
 
 
@@ -155,7 +156,7 @@ def _add(
 
 
 def _proceed(p: Pass, flow: Flow) -> None:
-    closing = flow.run.closing
+    closing = flow.run.workflow_facet.closing
     if not flow.is_known and (closing is None or closing.keeps):
         ask_once(p, ReadRecord(flow.run.id, flow.run.seq, flow.placed))
     elif closing is not None:
@@ -176,10 +177,10 @@ def ask_once(p: Pass, effect: ReadRecord | ReadResults) -> None:
 
 
 def _follow_graph(p: Pass, flow: Flow, workflow: Workflow) -> None:
-    ends = flow.ends
-    found = orders(workflow, flow.live_steps, ends)
+    live, ends = flow.known_steps()
+    found = orders(workflow, live, ends)
     scope = Scope(flow, ends)
-    unread = start_all(p, flow, found.start, workflow, scope) if found.start else set[str]()
+    unread = start_all(p, flow, found.start, workflow, scope)
     if found.failed is not None and not unread:
         end = ends[found.failed]
         state = State.DENIED if end.state is State.DENIED else State.FAILED
@@ -192,15 +193,14 @@ def _follow_graph(p: Pass, flow: Flow, workflow: Workflow) -> None:
             unread |= references(text for _, text in expressions(workflow.result))
         except (NoValue, InterlockError) as error:
             close(p, flow, State.FAILED, "has no result", error=str(error))
-    _ask_results(p, flow, unread)
+    if unread:
+        _ask_results(p, flow, unread)
 
 
-def _ask_results(p: Pass, flow: Flow, names: Collection[str]) -> None:
+def _ask_results(p: Pass, flow: Flow, names: Iterable[str]) -> None:
     """Read results, and the payload, that only the store has."""
-    if not names:
-        return
-    ends = flow.ends
-    stored = [name for name in names if (name == INPUT or (name in ends and ends[name].is_stored))]
+    ends = {name: flow.ended.get(flow.run_name(name)) for name in names}
+    stored = [name for name, end in ends.items() if name == INPUT or (end is not None and end.is_stored)]
     if stored:
         ids = sorted(flow.id_of_step(name) if name else flow.run.id for name in stored)
         ask_once(p, ReadResults(flow.run.id, flow.run.seq, tuple(ids)))
@@ -250,7 +250,7 @@ def _end_group(p: Pass, flow: Flow, count: int) -> None:
     ends = [(str(index), flow.ended[str(index)]) for index in range(count)]
     unread = [name for name, end in ends if end.is_stored and name not in flow.read]
     if unread:
-        _ask_results(p, flow, [name for name, end in ends if end.is_stored])
+        _ask_results(p, flow, (name for name, end in ends if end.is_stored))
         return
     result = b"[%s]" % b",".join(flow.read.get(name) or end.result or b"null" for name, end in ends)
     if len(result) > payload.LIMIT:
@@ -324,12 +324,13 @@ def _follow_errors(p: Pass, flow: Flow, closing: Closing) -> bool:
     """Start the steps that follow errors of those that run to their ends; return whether there are none."""
     workflow = p.state.job_of(flow.run).workflow
     assert workflow is not None
-    names = after_errors(workflow, closing.keeps, flow.live_steps, flow.ends)
+    live, ends = flow.known_steps()
+    names = after_errors(workflow, closing.keeps, live, ends)
     if not names:
         return True
     closing = replace(closing, keeps=tuple(dict.fromkeys([*closing.keeps, *names])))
     p.set_facet(flow.run, workflow=replace(flow.run.workflow_facet, closing=closing))
-    _ask_results(p, flow, start_all(p, flow, names, workflow, Scope(flow, flow.ends)))
+    _ask_results(p, flow, start_all(p, flow, names, workflow, Scope(flow, ends)))
     return False
 
 

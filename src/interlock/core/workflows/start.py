@@ -62,7 +62,7 @@ def start(p: Pass, flow: Flow, step: WorkflowStep, scope: Scope) -> None:
             job_for(p, flow, step)
             run_group(p, flow, step.id, step, _arguments(step, scope), StepOptions(step.timeout))
         else:
-            arguments = scope.fill(step.with_ or {}, "with")
+            arguments = scope.fill(step.with_, "with") if step.with_ else {}
             run_job(p, flow, step.id, job_for(p, flow, step), arguments, options)
     except (NoValue, InterlockError) as error:
         make_ended(p, flow, step.id, _named_job(p, flow, step), State.FAILED, "could not start", str(error))

@@ -56,7 +56,8 @@ def run_job(
             given[secret] = Secret(given[secret])
     if options.undo is not None:
         options = replace(options, undo=checked_undo(p, flow, job, options.undo))
-    return new_step(p, flow, name, job, payload.encode(given, "with"), PENDING, "step", options)
+    content = payload.encode(given, "with") if given else payload.EMPTY
+    return new_step(p, flow, name, job, content, PENDING, "step", options)
 
 
 def checked_undo(p: Pass, flow: Flow, job: Job, undo: Undo) -> Undo | None:
