@@ -70,8 +70,11 @@ def test_new_code_halts_the_runs_that_it_does_not_fit_and_the_old_code_brings_th
         runs = [client.submit("order", {"token": "hush"}) for _ in range(3)]
         fits = client.submit("steady")
         wait_until(lambda: all(waits(run) for run in (*runs, fits)), "all wait for their event")
-    server.stop()
     write(server.folder, NEW)
+    named = unfit(server)
+    assert set(named) == {run.id for run in runs}, "it names them before the new code is deployed"
+    assert set(named.values()) == {("pay", "the function asks for step 'charge' where its record has 'pay'")}
+    server.stop()
     server.start()
     with il.Client(f"unix:{server.http_socket}") as client:
         before = {run.id: [(step.id, step.state) for step in client.steps(run.id)] for run in runs}
@@ -94,11 +97,21 @@ def test_new_code_halts_the_runs_that_it_does_not_fit_and_the_old_code_brings_th
     assert [row[2] for row in rows(server, "audit", "--kind", "abandoned")] == ["abandoned"]
     refused(server, "workflow", "resume", gone, exit_code=1, says="is cancelled and not halted", code="not_halted")
     assert set(halted(server)) == {runs[0].id, runs[1].id}
+    assert set(unfit(server)) == {runs[0].id, runs[1].id}
     server.stop()
     write(server.folder, OLD)
     server.start()
+    assert unfit(server) == {}
     with il.Client(f"unix:{server.http_socket}") as client:
         assert [client.result(run.id, 60) for run in runs[:2]] == [7, 7]
+
+
+def unfit(server: Server) -> dict[str, tuple[str, str]]:
+    """What `workflow diff` finds with the code in the folder: the step that differs, and why, by run."""
+    ended = ask(server, "workflow", "diff", "-A", "flows:app")
+    lines = [line.split("\t") for line in ended.stdout.splitlines()]
+    assert ended.returncode == bool(lines), ended
+    return {run: (step, why) for run, _, _, step, why in lines}
 
 
 def printed_doctor(server: Server) -> list[dict[str, str]]:

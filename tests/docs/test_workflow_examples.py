@@ -1,5 +1,6 @@
 """The examples of workflows that are functions: they run, and a kill in the midst changes nothing."""
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ tokens:
 
 
 @pytest.mark.behaviour("WFL-1", "WFL-9")
-def test_the_functions_of_the_document() -> None:
+def test_the_functions_of_the_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     namespace: dict[str, Any] = {}
     for block in of_language("docs/workflows.md", "python"):
         exec(block.text, namespace)
@@ -33,6 +34,15 @@ def test_the_functions_of_the_document() -> None:
         assert scheduler.submit(namespace["order"].call(["a"])).result() == "slot for 1, shipped"
         assert scheduler.submit(namespace["welcome"].call(["a"])).result() == "slot for 1"
         assert (scheduler.now - datetime(2030, 1, 1, tzinfo=UTC)).total_seconds() >= 3900
+    monkeypatch.chdir(tmp_path)
+    steps = [{"name": "reserve", "place": 0, "state": "succeeded", "result": "slot for 1"}, {"name": "sleep"}]
+    record = {"workflow": "order", "run_id": "r", "state": "under_way", "payload": {"items": ["a"]}, "steps": steps,
+              "began_at": "2030-01-01T00:00:00Z", "seen": 1, "ended": False, "changes": []}  # fmt: skip
+    Path("order.json").write_text(json.dumps(record))
+    namespace["test_old_runs_still_fit"]()
+    Path("order.json").write_text(json.dumps(record).replace('"sleep"', '"pause"'))
+    with pytest.raises(il.RecordDiffers, match="asks for step 'sleep' where its record has 'pause'"):
+        namespace["test_old_runs_still_fit"]()
 
 
 @pytest.mark.behaviour("WFL-4", "WFL-5")

@@ -95,6 +95,7 @@ def runs(seeds: Seeds) -> Resource:
             Act(("GET", path, None), ("get", "{}"), ("show", "{}")),
             Act(("GET", f"{path}/history", None), ("history", "{}")),
             Act(("GET", f"{path}/steps", None), ("steps", "{}")),
+            Act(("GET", f"{path}/record", None), ("record", "{}"), ("workflow", "record", "{}")),
             Act(("GET", f"{path}/explanation", None), ("explain", "{}"), ("explain", "{}")),
             Act(("GET", f"{path}/logs", None), ("logs", "{}"), ("logs", "{}")),
             *(

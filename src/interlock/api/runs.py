@@ -15,13 +15,15 @@ from interlock.api.cursors import LOGS, cursor_of, read_cursor
 from interlock.api.listing import read_page
 from interlock.api.patience import ask
 from interlock.client.connection import Connection
+from interlock.core.workflows.stored_record import stored_record
 from interlock.fields import payload
-from interlock.fields.secret import mask
+from interlock.fields.secret import is_marked, mask
 from interlock.interface import run_operations as op
 from interlock.interface import run_view as v
 from interlock.interface.bodies import SubmittedBatch
 from interlock.interface.job_operations import TriggerJob
 from interlock.interface.operation import operations_of
+from interlock.interface.record_view import RunRecord, digest_of
 from interlock.interface.run_builder import check_size, new_run
 from interlock.interface.step_view import StepGraph, StepPage
 from interlock.model.access import EVERY_TENANT, Caller
@@ -43,6 +45,7 @@ from interlock.wire.message import CHUNKS
 MOST_SUBMITTING = 64 * 1024 * 1024  # bytes of payloads that may wait for the scheduler's answer
 LISTINGS = 2  # lists read at once: each may look at many runs, and other reads must not wait behind them
 MOST_LISTED = 1000  # runs of a page that is read from the store
+MOST_READS = 10  # of a record whose run goes on meanwhile
 MOST_SECRETS = 10_000  # versions of jobs whose secret arguments are remembered
 
 
@@ -270,6 +273,39 @@ class RunHandlers:
             graph=None if workflow is None or workflow.is_code else StepGraph.of(workflow),
             next=cursor_of(request.cursors, begin + limit) if len(found) > begin + limit else None,
         )
+
+    async def record(self, call: HttpCall[op.ReadRecord]) -> RunRecord:
+        run = await self.find(call.request.run_id, call.caller)
+        workflow = await self._workflow_of(run)
+        if workflow is None or not workflow.is_code:
+            raise e.BadUse("run", f"{run.id!r} has no record, because it is no workflow that is a function", run.id)
+        for _ in range(MOST_READS):
+            found, before = await self._record_of(run), run
+            run = await self.find(run.id, call.caller)
+            if run.facets == before.facets:  # a turn in between would give half of what it has asked for
+                return found
+        raise e.Overloaded(f"run: {run.id!r} takes one turn after the other; try again")
+
+    async def _record_of(self, run: Run) -> RunRecord:
+        ids = [step.id for step in await self._steps_of(run.id)]
+        steps: list[Run] = []
+        digests: dict[str, str] = {}
+        for begin in range(0, len(ids), MOST_LISTED):
+            found = await self._reader.look_up(Lookup(runs=ids[begin : begin + MOST_LISTED]))
+            for step in found.runs.values():
+                digests[step.id] = digest_of(await self.payload_of(step))
+                steps.append(msgspec.structs.replace(step, payload=None))
+        record, runs = stored_record(run, steps)
+        secrets, arguments = await self._secrets_of(run), _json(bytes(record.payload))
+        masked = {name: self._mask_argument(name, value, name in secrets) for name, value in arguments.items()}
+        given = {name: digests[run_id] for name, run_id in runs.items() if run_id in digests}
+        return RunRecord.of(record, run.state, masked, given)
+
+    def _mask_argument(self, name: str, value: Any, is_secret: bool) -> Any:
+        """Mask an argument, but keep its form, so that it can be replayed: an empty list stays one."""
+        if is_secret and not is_marked(payload.encode_result(value)):
+            return mask({"secret": value}, (), ("secret",))["secret"]
+        return mask({name: value}, (), self._secret_names)[name]
 
     async def _workflow_of(self, run: Run) -> Workflow | None:
         job = (await self._reader.look_up(Lookup(versions=[run.job_version]))).versions.get(run.job_version)

@@ -30,6 +30,8 @@ COMMANDS = {
     "dlq edit": "Act",
     "dlq drop": "Act",
     "workflow plan": "Act",
+    "workflow record": "Act",
+    "workflow diff": "Act",
     "workflow resume": "Act",
     "workflow abandon": "Act",
     "service": "Act",

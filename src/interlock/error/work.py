@@ -186,8 +186,18 @@ class NotHalted(Conflict, code="not_halted"):
     """The run is no workflow whose function is halted."""
 
     def __init__(self, run_id: str, state: str) -> None:
-        super().__init__(f"run: {shown(run_id)} is {state} and not halted; 'explain' says what it waits for")
+        super().__init__(
+            f"run: {shown(run_id)} is {state} and not halted; only halted workflows are resumed or abandoned"
+        )
         self.run_id, self.state = run_id, state
+
+
+class RecordDiffers(InterlockError, code="record_differs"):
+    """The function of a workflow does not ask for the steps that a recorded run has."""
+
+    def __init__(self, run_id: str, text: str, step: str) -> None:
+        super().__init__(f"record: run {shown(run_id)}: {text}")
+        self.run_id, self.text, self.step = run_id, text, step
 
 
 class IdempotencyConflict(Conflict, code="idempotency_conflict"):

@@ -8,6 +8,7 @@ from interlock import error as e
 from interlock.fields.field import doc
 from interlock.interface.bodies import BatchBody, NewRunBody, SubmittedBatch
 from interlock.interface.operation import PageCursor
+from interlock.interface.record_view import RunRecord
 from interlock.interface.run_view import BulkInfo, History, LogPage, RunDetail, RunInfo, RunPage
 from interlock.interface.step_view import StepPage
 from interlock.model.access import Permission
@@ -117,6 +118,16 @@ class ReadSteps(GatewayRequest[StepPage], frozen=True):
 
     cursors: ClassVar = "t"
     http: ClassVar = Http("steps", "GET /runs/{run_id}/steps")
+
+
+class ReadRecord(GatewayRequest[RunRecord], frozen=True):
+    """Show the record of a run. What the function of a workflow is replayed from: its round, the steps that it asked
+    for, and their ends in order of completion. Secrets are masked, and withheld results are left out. Only a run of a
+    workflow that is a function has one."""
+
+    run_id: str
+
+    http: ClassVar = Http("record", "GET /runs/{run_id}/record", raises=(e.BadUse,))
 
 
 class ReadExplanation(GatewayRequest[Explanation], frozen=True):

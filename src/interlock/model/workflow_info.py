@@ -35,6 +35,7 @@ class WorkflowInfo(msgspec.Struct, frozen=True, kw_only=True):
             "or `halted`: its code does not fit its record."
         ),
     ]
+    is_function: Annotated[bool, doc("Whether a function decides its steps, and no graph.")]
     started_at: Annotated[Time | None, doc("Time of its start.")]
     ended: Annotated[int, doc("Steps that have ended.")]
     live: Annotated[int, doc("Steps that have not ended.")]

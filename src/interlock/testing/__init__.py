@@ -6,11 +6,17 @@ if TYPE_CHECKING:
 
     from interlock.testing.finished_run import FinishedRun
     from interlock.testing.recorded_context import RecordedContext, context
+    from interlock.testing.recorded_run import replay
     from interlock.testing.virtual_scheduler import VirtualScheduler, scheduler
 
-__all__ = ["FinishedRun", "RecordedContext", "VirtualScheduler", "context", "scheduler"]
+__all__ = ["FinishedRun", "RecordedContext", "VirtualScheduler", "context", "replay", "scheduler"]
 
-_WHERE = {"FinishedRun": "finished_run", "RecordedContext": "recorded_context", "context": "recorded_context"}
+_WHERE = {
+    "FinishedRun": "finished_run",
+    "RecordedContext": "recorded_context",
+    "context": "recorded_context",
+    "replay": "recorded_run",
+}
 
 
 def __getattr__(name: str) -> "Any":

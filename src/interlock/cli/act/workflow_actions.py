@@ -11,10 +11,11 @@ from interlock.error import NotHalted, UnknownRun
 from interlock.model.workflow_info import WorkflowAction
 
 HELP = {
-    WorkflowAction.RESUME: "Resume halted workflows: each gets another turn, on any worker that has its function. "
-    "If the code still does not fit, the run halts again.",
-    WorkflowAction.ABANDON: "Abandon halted workflows: each ends as `cancelled` once its live steps have stopped. No "
-    "step starts, and nothing is undone: for that, use `interlock cancel RUN --compensate`. The audit has an entry.",
+    WorkflowAction.RESUME: "Resume halted workflows.\n\nEach gets another turn, on any worker that has its "
+    "function. If the code still does not fit, the run halts again.",
+    WorkflowAction.ABANDON: "Abandon halted workflows.\n\nEach ends as `cancelled` once its live steps have "
+    "stopped. No step starts, and nothing is undone: for that, use `interlock cancel RUN --compensate`. The audit has "
+    "an entry.",
 }
 
 

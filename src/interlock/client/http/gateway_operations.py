@@ -4,13 +4,21 @@ from interlock.client.declared import lists, sends
 from interlock.client.scheduler_operations import SchedulerOperations
 from interlock.interface import job_operations as j
 from interlock.interface import record_operations as records
-from interlock.interface.run_operations import ActOnRuns, ReadRuns, ReadSteps, SendRunEvent, SendWorkflowEvent
+from interlock.interface.run_operations import (
+    ActOnRuns,
+    ReadRecord,
+    ReadRuns,
+    ReadSteps,
+    SendRunEvent,
+    SendWorkflowEvent,
+)
 from interlock.interface.server_operations import ReadService, ReadServices
 
 
 class GatewayOperations(SchedulerOperations):
     runs = lists(ReadRuns, lambda page: page.runs, page=200)
     steps = lists(ReadSteps, lambda page: page.steps, page=200)
+    record = sends(ReadRecord)
     act_on_many = sends(ActOnRuns)
     send_event = sends(SendRunEvent, lambda acted: acted.id)
     send_workflow_event = sends(SendWorkflowEvent, lambda acted: acted.id)

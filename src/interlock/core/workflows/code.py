@@ -104,7 +104,7 @@ def deliverable(flow: Flow) -> list[str]:
     return found
 
 
-def record_of(flow: Flow, given: list[str], payload: bytes) -> WorkflowRecord:
+def record_of(flow: Flow, given: list[str], payload: bytes, is_over: bool = False) -> WorkflowRecord:
     """Return the record with these ended steps. All results must have been read."""
     facet, prefix = flow.run.workflow_facet, flow.round_prefix
     places = {name: place for place, name in enumerate(given)}
@@ -126,5 +126,6 @@ def record_of(flow: Flow, given: list[str], payload: bytes) -> WorkflowRecord:
         round=facet.round,
         steps=steps,
         seen=facet.seen,
+        ended=is_over,
         changes=facet.changes,
     )

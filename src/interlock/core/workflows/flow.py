@@ -16,6 +16,7 @@ from interlock.wire.event_request import SendEvent
 
 SMALL_RESULT = 256  # bytes of a result that is kept in memory
 SCAN_LOOK = 5.0  # seconds between looks at results that are not scanned
+LONGEST_ERROR = 500  # characters of a step's error that its workflow repeats
 MOST_VARIANTS = 10_000
 MOST_LIVE = 10_000  # live steps below one workflow run, those of sub-workflows included
 EVENT_RUN = "event."  # prefix of the names of the runs of events
@@ -129,6 +130,11 @@ class Flow(msgspec.Struct, eq=False):
         """The beginning of the names of the steps of this round."""
         number = self.run.workflow_facet.round
         return "" if number == 1 else f"r{number}."
+
+    @property
+    def round_mark(self) -> str:
+        """The name of the step that has the arguments of this round, if it is not the first."""
+        return f"r{self.run.workflow_facet.round}"
 
     def has_asked(self, name: str) -> bool:
         """Return whether a step is one of this round of a function."""

@@ -17,7 +17,17 @@ from interlock.core.state import LATE, SchedulerState
 from interlock.core.transition import Pass
 from interlock.core.workflows import saga
 from interlock.core.workflows.code import belongs, group_step, is_code, know_step, note_completion, sort_steps
-from interlock.core.workflows.flow import SCAN_LOOK, SMALL_RESULT, UNDO, EndedStep, Flow, Flows, NoRoom, StepEnd
+from interlock.core.workflows.flow import (
+    LONGEST_ERROR,
+    SCAN_LOOK,
+    SMALL_RESULT,
+    UNDO,
+    EndedStep,
+    Flow,
+    Flows,
+    NoRoom,
+    StepEnd,
+)
 from interlock.core.workflows.graph import after_errors, orders
 from interlock.core.workflows.start import job_for, start_all
 from interlock.core.workflows.steps import StepOptions, StepsMade, run_job
@@ -37,7 +47,6 @@ from interlock.wire.effect import ReadRecord, ReadResults
 
 MOST_STEPS_A_PASS = 2000  # steps after which other workflows wait for the next pass
 TOO_MANY = "too many steps"
-LONGEST_ERROR = 500  # characters of a step's error that its workflow repeats
 _OUTCOMES = {State.CANCELLED: Outcome.CANCELLED, State.TIMEOUT: Outcome.TIMEOUT}
 _ROLLS_BACK = (State.FAILED, State.TIMEOUT, State.DENIED)
 _GOES_ON = OnError(then=Then.CONTINUE)

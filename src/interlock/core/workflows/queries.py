@@ -51,6 +51,7 @@ def _info(state: SchedulerState, flow: Flow, now: Now) -> WorkflowInfo:
         flow.run,
         run_id=flow.run.id,
         status=status_of(flow),
+        is_function=flow.is_code,
         ended=len(flow.ended),
         live=len(flow.live),
         waits_for="; ".join(reasons),

@@ -98,7 +98,7 @@ def _follow(p: Pass, flow: Flow) -> None:
     unread = [name for name in names if flow.ended[name].is_stored and name not in flow.read]
     if unread or payload is None:
         ids = {flow.id_of(name) for name in names if flow.ended[name].is_stored}
-        ids |= {run.id if flow.round_prefix == "" else flow.id_of(_round_mark(flow))} if payload is None else set()
+        ids |= {run.id if flow.round_prefix == "" else flow.id_of(flow.round_mark)} if payload is None else set()
         machine.ask_once(p, ReadResults(run.id, run.seq, tuple(sorted(ids))))
         return
     size = sum(len(flow.read.get(name) or flow.ended[name].result or b"") for name in names)
@@ -112,14 +112,10 @@ def _follow(p: Pass, flow: Flow) -> None:
     turns.out[run.id] = len(given)
 
 
-def _round_mark(flow: Flow) -> str:
-    return f"r{flow.run.workflow_facet.round}"
-
-
 def _payload(flow: Flow) -> bytes | None:
     """Return the arguments of the round if they are in memory."""
     if flow.round_prefix:
-        return flow.read.get(_round_mark(flow))
+        return flow.read.get(flow.round_mark)
     return flow.read.get(INPUT) or flow.run.payload
 
 
