@@ -5,6 +5,7 @@ mypy --strict checks the first two functions (`make check`): the types that `ass
 """
 
 import inspect
+import json
 import pydoc
 import re
 from collections.abc import AsyncIterator, Iterator
@@ -13,6 +14,7 @@ from typing import Any, assert_type
 import pytest
 
 import interlock as il
+from interlock.api.openapi import document
 from interlock.client.http.operations import Operations
 from interlock.interface.run_view import BulkInfo, Event, HistoryEntry, RunDetail, RunInfo, ServiceLine
 from interlock.model.child_info import ChildInfo
@@ -112,3 +114,11 @@ def test_help_shows_signature_result_and_docstring() -> None:
 def test_every_option_of_a_submit_is_a_keyword() -> None:
     assert OPTIONS.keys() == RunOptions.__annotations__.keys() - {"key"}
     assert set(TriggerOptions.__annotations__) == OPTIONS.keys() - {"at", "delay", "occurrence"}
+
+
+@pytest.mark.parametrize("body", ["NewRunBody", "TriggerBody"])
+def test_the_description_says_how_a_body_writes_a_time(body: str) -> None:
+    fields: Any = document(False)["components"]["schemas"][body]["properties"]
+    times = [name for name, field in fields.items() if '"date-time"' in json.dumps(field)]
+    assert times == [name for name in ("at", "occurrence", "stamp") if name in fields]
+    assert all(fields[name]["description"].endswith(" In RFC 3339, or seconds since 1970.") for name in times)

@@ -50,6 +50,33 @@ async def test_the_arguments_are_checked_and_their_secrets_marked(
     await bench.stop()
 
 
+@app.workflow("strict")
+async def strict(ctx: il.WorkflowContext, cents: int) -> None:
+    await ctx.event("paid", int)
+
+
+@pytest.mark.behaviour("WFL-10")
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_a_run_that_is_live_gets_its_event_whatever_another_would_start_with(is_known: bool) -> None:
+    definition = app.definitions["strict"]
+    entries = [CatalogEntry(definition.job, definition.check, definition.mark)] if is_known else []
+    bench = Bench(SlowStore(), entries=[CatalogEntry(definition.job, definition.check, definition.mark)])
+    await bench.start()
+    bench.client.say(r.Submit(1, [r.NewRun("strict", b'{"cents": 5}', idempotency_key="k")]))
+    await until(lambda: bool(bench.client.of(r.Accepted)))
+    await bench.stop()
+    bench = Bench(bench.store, entries=entries)
+    await bench.start()
+    bench.client.say(SendEvent(2, "paid", b"1", workflow="strict", key="k", start=b""))
+    await until(lambda: bool(bench.client.of(r.ValueAnswer) or bench.client.of(m.Problem)))
+    assert not bench.client.of(m.Problem)
+    bench.client.say(SendEvent(3, "paid", b"1", workflow="strict", key="other", start=b""))
+    await until(lambda: bool(bench.client.of(m.Problem)))
+    wrong = "payload of 'strict': argument 'cents' is missing" if is_known else "job: 'strict' is not defined"
+    assert [problem.text for problem in bench.client.of(m.Problem)] == [wrong]
+    await bench.stop()
+
+
 class SlowRecords(SlowStore):
     def __init__(self) -> None:
         super().__init__()

@@ -247,13 +247,15 @@ def _submit(requests: Requests, name: str, message: r.Submit) -> None:
 
 
 def _send_event(requests: Requests, name: str, message: SendEvent) -> None:
-    """Check the run that the event may start as a submit of it would be."""
-    actor, start = message.actor or OWNER.name, message.start
+    """Check the run that the event may start as a submit of it would be. A live run gets the event even so."""
+    actor, start, fault = message.actor or OWNER.name, message.start, None
     if start is not None:
-        new = r.NewRun(message.workflow, start, message.tenant, idempotency_key=message.key)
-        submit = r.Submit(message.request, [new])
-        start = catalog.create(submit, actor, requests.present.catalog, requests.present.state.jobs).runs[0].payload
-    requests.post(name, msgspec.structs.replace(message, actor=actor, start=start))
+        submit = r.Submit(0, [r.NewRun(message.workflow, start, message.tenant, idempotency_key=message.key)])
+        try:
+            start = catalog.create(submit, actor, requests.present.catalog, requests.present.state.jobs).runs[0].payload
+        except InterlockError as error:
+            fault = Problem(message.request, error.code, str(error))
+    requests.post(name, msgspec.structs.replace(message, actor=actor, start=start, fault=fault))
 
 
 async def _replay(requests: Requests, name: str, message: Replay) -> None:

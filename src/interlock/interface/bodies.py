@@ -20,7 +20,7 @@ class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 def _body(name: str, meaning: str, options: Iterable[str], **more: Any) -> Any:
     """Make the type of a body with these options of a submit."""
-    own = {one: Annotated[OPTIONS[one].form.json | None, doc(OPTIONS[one].meaning)] for one in options}
+    own = {one: Annotated[OPTIONS[one].form.json | None, doc(OPTIONS[one].meaning_in_json)] for one in options}
     arguments = Annotated[dict[str, Any] | None, doc("Arguments; by default the job's own.")]
     fields: Any = [*more.items(), ("payload", arguments, None), *((one, kind, None) for one, kind in own.items())]
     meanings = {"__doc__": meaning}

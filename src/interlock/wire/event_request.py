@@ -4,6 +4,7 @@ from typing import ClassVar
 
 from interlock.model.access import Permission
 from interlock.model.bulk import ActedOn
+from interlock.wire.message import Problem
 from interlock.wire.request import ChangeRequest
 
 
@@ -17,6 +18,7 @@ class SendEvent(ChangeRequest[ActedOn], frozen=True):
     tenant: str = "default"
     key: str = ""  # of the run
     start: bytes | None = None  # payload of a run to start if none has the key, empty for its own; None for no run
+    fault: Problem | None = None  # why no run may start with it
     own_key: str = ""  # makes the event safe to repeat
     actor: str = ""
     parent: str = ""  # claim of the attempt whose code sends it

@@ -73,6 +73,7 @@ class Form(NamedTuple):
     check: Callable[[Any, str], Any]
     """returns what a caller gave, under this name, as a message has it; raises an error with name and value"""
     metavar: str = "TEXT"  # on the command line, which reads texts by it
+    notation: str = ""  # of the JSON, in words
 
 
 def _choice(kind: Any, *names: str) -> Form:
@@ -100,7 +101,7 @@ SOME = Form(
 TEXTS = Form(_LABELS_BODY, _labels, "NAME=TEXT")
 PRIORITY = _choice(Priority, *Priority)
 UNIQUE = _choice(Literal["while_live"], "while_live")
-TIME = Form(Moment, instant, "TIME")
+TIME = Form(Moment, instant, "TIME", "In RFC 3339, or seconds since 1970.")
 DELAY = Form(DurationText | Seconds, _delay, "DURATION")
 DEADLINE = Form(DurationText | Seconds, instant, "DURATION|TIME")
 """given as a duration, or in Python as a time too; `new_run` makes it the time that a message has"""
@@ -136,7 +137,9 @@ class NewRun(msgspec.Struct, array_like=True, frozen=True, gc=False):
     ] = None
     priority: Annotated[str | None, PRIORITY, doc("Place in the lane; by default the job's own.")] = None
     session_options: Annotated[
-        dict[str, Any] | None, SOME, doc(f"Options of the session: {', '.join(SOME_OPTIONS.fields)}.")
+        dict[str, Any] | None,
+        SOME,
+        doc(f"Options of the session that differ from those of its key or its job: {', '.join(SOME_OPTIONS.fields)}."),
     ] = None
     stamp: Annotated[float | None, TIME, doc("Time at which the message of the session was sent; by default now.")] = (
         None
@@ -180,6 +183,10 @@ class RunOptions(TriggerOptions, total=False):
 class Option(NamedTuple):
     form: Form
     meaning: str
+
+    @property
+    def meaning_in_json(self) -> str:
+        return f"{self.meaning} {self.form.notation}".rstrip()
 
 
 _FIELDS = {name: getattr(hint, "__metadata__", None) for name, hint in NewRun.__annotations__.items()}

@@ -30,6 +30,7 @@ from interlock.error import (
     InterlockError,
     RunPruned,
     UnknownRun,
+    rebuild,
 )
 from interlock.fields import payload
 from interlock.fields.field_types import FieldPath
@@ -214,6 +215,8 @@ def _target(p: Pass, command: SendEvent) -> Run:
     if command.start is None or live is not None:
         text = f"event: no live run of workflow {command.workflow!r} has the key {command.key!r}"
         raise EventRefused(f"{text} in tenant {command.tenant!r}; start one, or ask for or_start")
+    if command.fault is not None:
+        raise rebuild(command.fault.code, command.fault.text)
     return _start(p, command, command.start, None if known is None else known[0])
 
 
