@@ -111,6 +111,18 @@ def test_help_shows_signature_result_and_docstring() -> None:
     assert all(method.__doc__ for method in methods(Operations).values())
 
 
+@pytest.mark.behaviour("POL-8", "SEC-7")
+@pytest.mark.parametrize("client", [il.App(), il.Client("http://127.0.0.1:1")], ids=["app", "client"])
+@pytest.mark.parametrize("caller", ["actor", "only_tenant", "parent"])
+def test_nobody_acts_in_the_name_of_another(client: Any, caller: str) -> None:
+    for call in (
+        lambda **more: client.approve("r", "fine", **more), lambda **more: client.cancel("r", **more),
+        lambda **more: client.act_on_lane("main", "pause", **more), lambda **more: client.sessions(**more),
+    ):  # fmt: skip
+        with pytest.raises(TypeError, match=f"got an unexpected keyword argument '{caller}'"):
+            call(**{caller: "ann"})
+
+
 def test_every_option_of_a_submit_is_a_keyword() -> None:
     assert OPTIONS.keys() == RunOptions.__annotations__.keys() - {"key"}
     assert set(TriggerOptions.__annotations__) == OPTIONS.keys() - {"at", "delay", "occurrence"}

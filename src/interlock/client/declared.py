@@ -48,6 +48,7 @@ class Method(Generic[P, B, A]):
     def __init__(self, kind: Any, take: Callable[[Any], Any]) -> None:
         self._kind = kind
         self._take = take
+        self._hidden = {"cursor"} if issubclass(kind, GatewayRequest) else {"cursor", *CALLER} - {"action"}
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
@@ -63,6 +64,8 @@ class Method(Generic[P, B, A]):
         return self._described(call, owner) if client is None else MethodType(call, client)
 
     def _request(self, arguments: Any, named: Any) -> Any:
+        if hidden := self._hidden & named.keys():  # nobody acts in the name of another
+            raise TypeError(f"{self._name}() got an unexpected keyword argument {min(hidden)!r}")
         first = () if issubclass(self._kind, GatewayRequest) else (0,)
         request = self._kind(*first, *arguments, **named)
         action, actions = getattr(request, "action", None), self._kind.http.actions
@@ -92,7 +95,6 @@ class Method(Generic[P, B, A]):
             return call(client, *arguments, **named)
 
         kind, hints = self._kind, get_type_hints(self._kind)
-        hidden = {"cursor"} if issubclass(kind, GatewayRequest) else {"cursor", *CALLER} - {"action"}
         parameters = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)] + [
             inspect.Parameter(
                 field.name,
@@ -101,7 +103,7 @@ class Method(Generic[P, B, A]):
                 annotation=hints[field.name],
             )
             for field in msgspec.structs.fields(kind)
-            if field.name not in hidden
+            if field.name not in self._hidden
         ]
         method.__name__ = method.__qualname__ = self._name
         signature = inspect.Signature(parameters, return_annotation=self._returns(owner))
