@@ -115,12 +115,16 @@ def test_help_shows_signature_result_and_docstring() -> None:
 @pytest.mark.parametrize("client", [il.App(), il.Client("http://127.0.0.1:1")], ids=["app", "client"])
 @pytest.mark.parametrize("caller", ["actor", "only_tenant", "parent"])
 def test_nobody_acts_in_the_name_of_another(client: Any, caller: str) -> None:
-    for call in (
-        lambda **more: client.approve("r", "fine", **more), lambda **more: client.cancel("r", **more),
-        lambda **more: client.act_on_lane("main", "pause", **more), lambda **more: client.sessions(**more),
-    ):  # fmt: skip
+    for method, given in ((client.approve, ("r", "fine")), (client.cancel, ("r",)), (client.sessions, ())):
         with pytest.raises(TypeError, match=f"got an unexpected keyword argument '{caller}'"):
-            call(**{caller: "ann"})
+            method(*given, **{caller: "ann"})
+
+
+@pytest.mark.parametrize("name", ["origin", "now", "job_id"])
+def test_what_is_no_option_is_no_keyword_of_a_submit(name: str) -> None:
+    submit: Any = il.Client("http://127.0.0.1:1").submit
+    with pytest.raises(TypeError, match=name):
+        submit("job", {}, **{name: "trigger"})
 
 
 def test_every_option_of_a_submit_is_a_keyword() -> None:

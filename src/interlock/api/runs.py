@@ -118,7 +118,7 @@ class RunHandlers:
         own = read_claim(call.parent).tenant if body.tenant is None and call.parent else body.tenant
         given["tenant"] = call.caller.tenant_for(own)
         given["idempotency_key"] = body.idempotency_key if key is None else key
-        return new_run(job, arguments, now=now, origin=origin, **given)
+        return msgspec.structs.replace(new_run(job, arguments, now=now, **given), origin=origin)
 
     # ── acting ──────────────────────────────────────────────────────────────────────────────────────────────────────
 

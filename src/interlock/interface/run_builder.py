@@ -18,7 +18,6 @@ def new_run(
     arguments: Any = None,
     *,
     now: float | None = None,
-    origin: str | None = None,
     **options: Unpack[RunOptions],
 ) -> NewRun:
     """Return a run to submit. `deadline` is an instant, or a duration from now or from when the run is due. Without
@@ -38,7 +37,7 @@ def new_run(
         given["deadline"] = OPTIONS["deadline"].form.check(limit, "deadline")
         if "delay" in given and given["deadline"] <= begins:
             raise BadValue("deadline", deadline, f"later than the end of the delay ({given['delay']:g}s)")
-    new = NewRun(job_id, data, origin=origin, **given)
+    new = NewRun(job_id, data, **given)
     check_together(new)
     return new
 
