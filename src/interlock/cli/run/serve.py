@@ -65,9 +65,9 @@ def serve(resolved: Resolved, jobs: list[str], table: bool) -> None:
     def steps() -> list[str]:
         return next_steps(resolved, scheduler.front.url, app.definitions, jobs, scheduler.has_schedules)
 
-    # A pass makes and drops thousands of values, none in cycles: collecting cycles often would be in vain.
+    # A pass makes and drops thousands of values, none in cycles: collecting cycles often, as set in `main`, would be in
+    # vain.
     gc.freeze()
-    gc.set_threshold(100_000, 20, 20)
     errors = HeldErrors() if console().is_terminal and not console().is_dumb_terminal and table else None
     try:
         run(_serve(scheduler, jobs, steps, errors))
