@@ -56,15 +56,13 @@ types: $(VENV)/ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-# Hundreds of processes are started by the tests, and none of them is to compile the sources for itself, nor is each worker of pytest
-# to rewrite the assertions of all tests, also where PYTHONDONTWRITEBYTECODE is set. A file of tests stays together, because its tests
-# share a server, and files are taken in their order: some of the longest come first.
+# Hundreds of processes are started by the tests, and none of them is to compile the sources for itself, also where
+# PYTHONDONTWRITEBYTECODE is set.
 # Tests that are marked as depending on the speed of the machine get one more try, alone. Both are printed. If any other test has
 # failed, there is no second try (tests/second_try.py).
 unit: $(VENV)/ready
 	$(BIN)/python -m compileall -q src tests bench soak tools
-	env -u PYTHONDONTWRITEBYTECODE $(BIN)/pytest --collect-only -qq -p no:cacheprovider >/dev/null
-	$(BIN)/pytest -n $(PARALLEL) --dist loadfile --no-loadscope-reorder --cache-clear || $(BIN)/pytest --last-failed --last-failed-no-failures none --second-try
+	$(BIN)/pytest --processes $(PARALLEL) --cache-clear || $(BIN)/pytest --last-failed --last-failed-no-failures none --second-try
 
 bench: $(VENV)/ready
 	$(BIN)/python -m bench --output bench.json

@@ -13,7 +13,7 @@ from hypothesis import settings
 from tests.helpers.places import run_async
 from tests.helpers.processes import hear_signals
 
-pytest_plugins = ["tests.second_try"]
+pytest_plugins = ["tests.parallel", "tests.second_try"]
 LONGEST = ("chaos", "crash", "docs", "simulation", "typed")
 """folders with the files that take longest"""
 # Some tests use gRPC, as `interlock.policy_service` does, in the process that starts all others.
