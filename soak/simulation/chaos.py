@@ -46,6 +46,8 @@ class Chaos:
             store.crash = rng.uniform(0, 0.03)
         if faults.fail_store:
             store.fail = rng.uniform(0, 0.02)
+        if faults.doubt_writes:
+            store.doubt = rng.uniform(0, 0.03)
         if faults.disturb_answers:
             answers = cluster.answer_faults
             answers.lose, answers.repeat, answers.delay = rng.uniform(0, 0.3), rng.uniform(0, 0.5), rng.uniform(0, 0.5)
@@ -61,7 +63,7 @@ class Chaos:
         network, store, answers = cluster.network.faults, cluster.store_faults, cluster.answer_faults
         answers.lose, answers.repeat, answers.delay = 0.0, 0.0, 0.0
         network.longest_delay, network.drop, network.duplicate, network.lag = 0.01, 0.0, 0.0, 0.0
-        store.longest_write, store.fail, store.crash, store.down_until = 0.01, 0.0, 0.0, 0.0
+        store.longest_write, store.fail, store.crash, store.doubt, store.down_until = 0.01, 0.0, 0.0, 0.0, 0.0
         cluster.invariants.spans.faults_end()
         if cluster.receivers is not None:
             cluster.receivers.well = True

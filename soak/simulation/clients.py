@@ -11,7 +11,6 @@ from interlock.client.connection import Connection
 from interlock.client.handle import RunHandle
 from interlock.client.submission import submit
 from interlock.error import (
-    ConnectionLost,
     Draining,
     IdempotencyConflict,
     NotRunning,
@@ -33,7 +32,7 @@ from soak.simulation.cluster import Cluster
 from soak.simulation.dispatchers import Dispatchers
 from soak.simulation.families import Families
 from soak.simulation.guards import GuardClients
-from soak.simulation.link import AWAY, SimulatedBus
+from soak.simulation.link import AWAY, IN_DOUBT, SimulatedBus
 from soak.simulation.loop import Process
 from soak.simulation.operators import Operators
 from soak.simulation.retriers import Retriers
@@ -167,7 +166,7 @@ class Clients:
                 return await submit(connection, runs)
             except (StoreUnavailable, Draining, NotRunning):
                 await asyncio.sleep(self._rng.uniform(0.05, 1))
-            except ConnectionLost:
+            except IN_DOUBT:
                 # It may or may not be there. Without a key there is no asking again.
                 self.refused += len(runs)
                 return []

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from interlock.client.connection import Connection
 from interlock.client.submission import submit
 from interlock.error import (
-    ConnectionLost,
     TenantLimit,
     UnknownWorker,
     WrongStatus,
@@ -17,7 +16,7 @@ from interlock.model.pool import WorkerAction
 from interlock.wire.request import NewRun
 from interlock.wire.worker_request import ActOnWorker
 from soak.simulation import executor as e
-from soak.simulation.link import AWAY, SimulatedBus
+from soak.simulation.link import AWAY, IN_DOUBT, SimulatedBus
 from soak.simulation.loop import Process
 from soak.simulation.routes import (
     POOLS,
@@ -93,7 +92,7 @@ class Dispatchers:
         while True:
             try:
                 return await submit(connection, [run])
-            except ConnectionLost:
+            except IN_DOUBT:
                 return []  # it may or may not be there
             except TenantLimit as error:
                 refused += 1

@@ -95,6 +95,7 @@ class Invariants(Ledger):
         disk.before_apply = self._before
         disk.after_apply = self._after
         disk.on_load = self._loaded
+        disk.after_prune = lambda lease: self.check(disk.has_lease(lease), f"{lease.holder} prunes, its lease is over")
 
     def _loaded(self) -> None:
         self.lanes.restarted()

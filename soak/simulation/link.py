@@ -10,14 +10,16 @@ from random import Random
 
 import msgspec
 
-from interlock.error import ConnectionLost, Draining, NotRunning, SocketInUse, StoreUnavailable
+from interlock.error import ConnectionLost, Draining, NotRunning, OutcomeUnknown, SocketInUse, StoreUnavailable
 from interlock.ports.bus import Bus, Endpoint, Peer
 from interlock.wire import message as m
 from interlock.wire import request as r
 from soak.simulation.loop import Process, VirtualLoop
 from soak.simulation.trace import Trace
 
-AWAY = (StoreUnavailable, ConnectionLost, NotRunning, Draining)
+IN_DOUBT = (ConnectionLost, OutcomeUnknown)
+"""errors of requests that may have been carried out"""
+AWAY = (*IN_DOUBT, StoreUnavailable, NotRunning, Draining)
 """errors of requests while the scheduler or its store is away"""
 
 Sent = Callable[[m.Message], None]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.client.connection import Connection
 from interlock.client.submission import submit
-from interlock.error import ConnectionLost, UnknownLane
+from interlock.error import UnknownLane
 from interlock.interface.run_builder import new_run
 from interlock.model.lane import LaneAction
 from interlock.model.session import SessionAction
@@ -13,7 +13,7 @@ from interlock.wire import request as r
 from interlock.wire.lane_request import ActOnLane, CreateLane, LaneChangeBody, SetLane
 from interlock.wire.session_request import ActOnSession
 from soak.simulation import executor as e
-from soak.simulation.link import AWAY, SimulatedBus
+from soak.simulation.link import AWAY, IN_DOUBT, SimulatedBus
 from soak.simulation.loop import Process
 from soak.simulation.scenario import LANES
 from soak.simulation.sessions import NAMES
@@ -88,7 +88,7 @@ class Operators:
             try:
                 await submit(connection, runs)
                 break
-            except ConnectionLost:
+            except IN_DOUBT:
                 break  # they may or may not be there
             except AWAY:
                 await asyncio.sleep(rng.uniform(0.05, 1))

@@ -90,6 +90,7 @@ class Faults(msgspec.Struct, kw_only=True):
     replace_scheduler: bool = True  # another takes over while it stands still; then it goes on
     crash_at_commit: bool = True
     fail_store: bool = True
+    doubt_writes: bool = True  # the store carries out some without confirming them, at once or up to a second later
     kill_worker: bool = True
     stop_worker: bool = True  # in good order: it leaves, and gives back what it cannot finish
     pause_worker: bool = True
@@ -107,8 +108,9 @@ class Faults(msgspec.Struct, kw_only=True):
 
     def some(self, rng: Random) -> "Faults":
         """A part of these: faults that never rest can hide each other's effects."""
-        chosen = {name: getattr(self, name) and rng.random() < 0.65 for name in self.__struct_fields__}
-        return Faults(**chosen)
+        drawn = [name for name in self.__struct_fields__ if name != "doubt_writes"]  # older seeds do what they did
+        chosen = {name: getattr(self, name) and rng.random() < 0.65 for name in drawn}
+        return Faults(**chosen, doubt_writes=self.doubt_writes)
 
 
 class Sabotage(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,6 +123,9 @@ class Sabotage(msgspec.Struct, frozen=True, kw_only=True):
     store_prunes_occurrences: bool = False  # an occurrence that was submitted is forgotten when its run is pruned
     store_doubles_history: bool = False
     store_ignores_epochs: bool = False
+    store_reads_epochs: bool = False  # some time before it writes
+    store_keeps_epochs: bool = False  # when a scheduler loads its state again
+    store_prunes_unfenced: bool = False
     store_loses_cursors: bool = False
     store_forgets_retries: bool = False  # keeps the new runs, and neither the marks of the old nor how far it has come
     store_loses_payloads: bool = False  # one of those that a batch collapses
@@ -271,6 +276,7 @@ def scenario_of(seed: int, faults: Faults | None = None) -> Scenario:
         workflows=seed % 9 == 7 and seed % 14 != 9 and not routes and not drought,  # not with a remote policy
         scans=seed % 11 == 8 and seed % 7 not in (2, 4) and not drought,
     )
+    scenario.faults.doubt_writes = scenario.faults.doubt_writes and Random(f"{seed}/doubt").random() < 0.4
     if routes:
         scenario.workers = 4  # as many as it takes that every run can end
     if drought:

@@ -5,15 +5,18 @@ The disk outlives every scheduler; a `FaultyStore` is how one scheduler reaches 
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from contextvars import Context
+from functools import partial
 from random import Random
-from typing import NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import msgspec
 
 from interlock.core.decisions import Batch, Row
 from interlock.core.workflows.flow import left_to_undo
-from interlock.error import StoreUnavailable
+from interlock.error import LeaseLost, OutcomeUnknown, StaleEpoch, StoreUnavailable
 from interlock.model.audit import AuditFilter
 from interlock.model.bulk import BulkRequest, RunAction
 from interlock.model.delivery import Delivery
@@ -46,12 +49,17 @@ from interlock.stores.memory import MemoryStore
 from soak.simulation.loop import Process, VirtualLoop
 from soak.simulation.trace import Trace
 
+T = TypeVar("T")
+LATEST = 1.0  # seconds after which a write that its caller gave up on is carried out, or never will be
+
 
 class StoreFaults(msgspec.Struct):
     longest_write: float = 0.01
     longest_read: float = 0.002
     fail: float = 0.0  # how often a call fails
     crash: float = 0.0  # how often the scheduler dies at a commit, just before or just after it
+    doubt: float = 0.0  # how often a write is not confirmed, which is carried out nevertheless: at once, or later
+    doubted: int = 0  # writes that were not confirmed
     down_until: float = 0.0  # every call fails until then
 
 
@@ -65,6 +73,9 @@ class StoreSabotage(msgspec.Struct, frozen=True):
     prunes_occurrences: bool = False  # that an occurrence was submitted goes with its run
     doubles_history: bool = False
     ignores_epochs: bool = False
+    reads_epochs: bool = False  # some time before it writes, and does not lock them until then
+    keeps_epochs: bool = False  # a lease that its holder takes again has the epoch it had
+    prunes_unfenced: bool = False  # whatever lease the caller has
     forgets_retries: bool = False  # keeps the new runs, and neither the marks of the old nor how far it has come
     loses_payloads: bool = False  # one of those that a batch collapses
     loses_submitters: bool = False  # of the runs that a new one comes from
@@ -89,6 +100,7 @@ class Disk(MemoryStore):
         self.before_apply: Callable[[Batch], None] = lambda batch: None
         self.after_apply: Callable[[Batch], None] = lambda batch: None
         self.on_load: Callable[[], None] = lambda: None
+        self.after_prune: Callable[[Lease], None] = lambda lease: None
         self.pruned: dict[str, Run] = {}
 
     def found(self, run_id: str) -> Run | None:
@@ -123,6 +135,7 @@ class FaultyStore(Store, Leases):
         self._process = process
         self._loop: VirtualLoop = process.loop
         self._rng = rng
+        self._doubts = Random(str(rng.getstate()))  # draws nothing from `rng`, so that other seeds do what they did
         self._faults = faults
         self._trace = trace
         self.sabotage = sabotage or StoreSabotage()
@@ -133,6 +146,31 @@ class FaultyStore(Store, Leases):
         if self._loop.time() < self._faults.down_until or self._rng.random() < self._faults.fail:
             self._trace.add("fault: the store fails")
             raise StoreUnavailable("simulated")
+
+    async def _write(self, work: Callable[[], Coroutine[Any, Any, T]], doubt: Exception, is_awaited: bool = False) -> T:
+        """Carry out a write. Sometimes say only that it may have been, or nothing if there is a limit to how long that
+        `is_awaited`: it was carried out, or will be within a second."""
+        doubts = self._doubts
+        if not self._faults.doubt or doubts.random() >= self._faults.doubt:
+            return await work()
+        seconds, is_silent = doubts.choice((0.0, doubts.uniform(0, LATEST))), is_awaited and doubts.random() < 0.3
+        self._faults.doubted += 1
+        how = "never answered" if is_silent else "not confirmed"
+        self._trace.add(f"fault: a write is {how}, and carried out after {seconds:.3f}s")
+        late = partial(self._loop.create_task, context=Context())  # the process may end meanwhile
+        try:
+            if is_silent:
+                await self._loop.create_future()
+        except asyncio.CancelledError:
+            late(self._work_late(seconds, work))
+            raise
+        late(self._work_late(seconds, work))
+        raise doubt
+
+    async def _work_late(self, seconds: float, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
+        await asyncio.sleep(seconds)
+        with suppress(StaleEpoch, LeaseLost, StoreUnavailable):
+            await work()
 
     async def _die(self, when: str) -> NoReturn:
         self._trace.add(f"fault: {self._process.name} dies {when} a commit")
@@ -151,7 +189,7 @@ class FaultyStore(Store, Leases):
         chance = self._rng.random()
         if chance < self._faults.crash / 2:
             await self._die("before")
-        await self._keep(batch, lease)
+        await self._write(lambda: self._keep(batch, lease), OutcomeUnknown("simulated"), True)
         if chance > 1 - self._faults.crash / 2:
             await self._die("after")
         await asyncio.sleep(self._rng.uniform(0, self._faults.longest_write))
@@ -165,6 +203,11 @@ class FaultyStore(Store, Leases):
         if self.sabotage.keeps_late:
             self._loop.call_later(0.2, self._disk.apply, batch)
         elif self.sabotage.ignores_epochs:
+            self._disk.apply(batch)
+        elif self.sabotage.reads_epochs:
+            if not self._disk.has_lease(lease):
+                raise StaleEpoch(lease.name, lease.epoch, 0)
+            await asyncio.sleep(self._rng.uniform(0, 0.2))
             self._disk.apply(batch)
         else:
             await self._disk.commit(batch, lease)
@@ -219,8 +262,13 @@ class FaultyStore(Store, Leases):
 
     async def prune(self, limits: PruneLimits, lease: Lease) -> Pruned:
         await self._work(self._faults.longest_write)
+        return await self._write(lambda: self._prune(limits, lease), StoreUnavailable("simulated"))
+
+    async def _prune(self, limits: PruneLimits, lease: Lease) -> Pruned:
         before = len(self._disk.pruned)
-        found = await self._disk.prune(limits, lease)
+        current = self._disk.leases[lease.name] if self.sabotage.prunes_unfenced else lease
+        found = await self._disk.prune(limits, current)
+        self._disk.after_prune(lease)
         for run in list(self._disk.pruned.values())[before:]:
             self._trace.add(f"{run.id[-12:]} is pruned")
             is_keyed = run.idempotency_key is not None
@@ -291,17 +339,23 @@ class FaultyStore(Store, Leases):
 
     async def take(self, name: str, holder: str, token: str, ttl: float) -> Lease | None:
         await self._work(self._faults.longest_write)
+        return await self._write(lambda: self._take(name, holder, token, ttl), StoreUnavailable("simulated"), True)
+
+    async def _take(self, name: str, holder: str, token: str, ttl: float) -> Lease | None:
+        known = self._disk.leases.get(name)
+        if self.sabotage.keeps_epochs and known is not None and known.token == token:
+            return await self._disk.renew(known, ttl)
         return await self._disk.take(name, holder, token, ttl)
 
     async def renew(self, lease: Lease, ttl: float) -> Lease:
         if self.sabotage.ignores_epochs:
             return lease
         await self._work(self._faults.longest_write)
-        return await self._disk.renew(lease, ttl)
+        return await self._write(lambda: self._disk.renew(lease, ttl), StoreUnavailable("simulated"), True)
 
     async def release(self, lease: Lease) -> None:
         await self._work(self._faults.longest_write)
-        await self._disk.release(lease)
+        await self._write(lambda: self._disk.release(lease), StoreUnavailable("simulated"))
 
 
 def _without(records: Records, lost: Sequence[Record]) -> Records:

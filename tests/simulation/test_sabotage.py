@@ -9,6 +9,7 @@ from soak.simulation.simulate import simulate
 
 MOST_SEEDS = 80
 TWO_SCHEDULERS = Faults.only("replace_scheduler", "break_links")
+DOUBTS = Faults.only("replace_scheduler", "doubt_writes")
 ANSWERS = Faults.only("disturb_answers")
 DEATHS = Faults.only("kill_scheduler", "crash_at_commit")
 JUMPS = Faults.only("jump_clock")
@@ -26,6 +27,7 @@ NEEDS = {
     "store_loses_audit": "policy",
     "store_prunes_occurrences": "timetable",
     "store_shows_held": "scans",
+    "store_prunes_unfenced": "prunes",
 }
 """sabotage, or its first word → what a seed must have for it to show"""
 RARE = {
@@ -49,6 +51,9 @@ RARE = {
         ("store_prunes_occurrences", Faults(), "is created a second time|was pruned"),
         ("store_doubles_history", Faults(), "does not join"),
         ("store_ignores_epochs", TWO_SCHEDULERS, "does not join|had ended|was told|the history of|a second time"),
+        ("store_reads_epochs", DOUBTS, "had ended|the cursor of|does not join|was told|the history of|a second time"),
+        ("store_keeps_epochs", DOUBTS, "had ended|the scheduler missed|does not join|was told|the history of"),
+        ("store_prunes_unfenced", TWO_SCHEDULERS, "prunes, its lease is over"),
         ("engine_ignores_fences", WORKERS_AWAY, "ended under fence|nobody asked|still executes|its attempt"),
         ("engine_forgets_limits", Faults(), "its limit is"),
         ("store_loses_cursors", Faults(), "is created a second time|also ran at"),
@@ -123,7 +128,7 @@ def test_sabotage_is_noticed(sabotage: str, faults: Faults, noticed: str) -> Non
     raise AssertionError(f"{MOST_SEEDS} seeds did not notice")
 
 
-@pytest.mark.parametrize("faults", [TWO_SCHEDULERS, WORKERS_AWAY, ANSWERS, JUMPS, Faults.only()])
+@pytest.mark.parametrize("faults", [TWO_SCHEDULERS, DOUBTS, WORKERS_AWAY, ANSWERS, JUMPS, Faults.only()])
 def test_without_sabotage_the_same_seeds_hold(faults: Faults) -> None:
     for seed in range(10):
         assert simulate(seed, faults).violation is None

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 
+from interlock.engine.ownership import LEADER
 from interlock.model.audit import verify
 from interlock.model.bulk import BulkRequest, RunAction
 from interlock.model.policy.output import OutputStatus
@@ -41,6 +42,21 @@ def test_whatever_is_killed_every_run_ends_once_and_some_end_in_every_way() -> N
         State.DENIED, State.OUTPUT_QUARANTINED,
     }  # fmt: skip
     assert faults > 400
+
+
+@pytest.mark.behaviour("LEA-2", "LEA-5", "REC-6", "RUN-6")
+def test_writes_that_are_not_confirmed_lose_nothing_and_do_nothing_twice() -> None:
+    """They are carried out at once or up to a second later; commits, takes and renewals also are never answered."""
+    faults = Faults.only("doubt_writes", "replace_scheduler")
+    unconfirmed = epochs = 0
+    for seed in [seed for seed in seeds(8000, 20) if scenario_of(seed).faults.doubt_writes]:
+        simulation = Simulation(seed, faults)
+        report = simulation.run()
+        assert report.violation is None, describe(report)
+        unconfirmed += simulation.cluster.store_faults.doubted
+        epochs += simulation.cluster.disk.leases[LEADER].epoch
+    assert unconfirmed > 20
+    assert epochs > 30
 
 
 @pytest.mark.behaviour("RUN-7")
