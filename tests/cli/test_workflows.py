@@ -9,9 +9,11 @@ import pytest
 
 from interlock.cli.draw.flow_chart import layers_of, marks
 from interlock.interface.step_view import StepGraph
+from interlock.model.workflow import OnError, Workflow
 from tests.cli.asking import ask, printed, refused, rows
 from tests.cli.conftest import served
 from tests.cli.terminal import Terminal, in_a_terminal
+from tests.core.flows import step
 from tests.helpers.processes import wait_until
 from tests.helpers.server import Server
 
@@ -28,6 +30,16 @@ steps:
 kind: Workflow
 id: naps
 steps: [{id: nap, sleep: 1h}]
+---
+kind: Workflow
+id: checks
+steps:
+- id: all
+  parallel:
+  - {id: slow, sleep: 1h}
+  - - {id: first, run: {shell: 'echo 1 > "$INTERLOCK_RESULT"'}}
+    - {id: second, run: {shell: 'exit 4'}, with: {number: "${steps.first.result}"}}
+    - {id: third, run: {shell: 'true'}}
 """
 
 
@@ -62,6 +74,7 @@ def test_steps_come_in_the_order_in_which_they_began(server: Server, build: str)
     assert found["graph"] == {
         "needs": {"fetch": [], "test": ["fetch"], "lint": ["fetch"], "ship": ["test", "lint"]},
         "on_error": {"mend": ["lint"]},
+        "inside": {},
     }
     first = steps(server, build, "?limit=3")
     second = steps(server, build, f"?limit=3&cursor={first['next']}")
@@ -108,6 +121,24 @@ def test_a_picture_has_each_step_in_the_graph_and_in_time(server: Server, build:
     assert sorted(map(str, kinds)) == ["change", "day", "day", "day", "day"], "an edge for each need and each error"
 
 
+@pytest.mark.behaviour("WFL-1", "WFL-2", "WFL-7")
+def test_branches_are_shown_and_drawn_and_a_run_that_has_ended_does_not_say_how_it_is_to_end(server: Server) -> None:
+    run_id = rows(server, "submit", "checks")[0][0]
+    assert ask(server, "show", run_id, "--wait").returncode == 5
+    lines = rows(server, "show", run_id)
+    assert {line[1].removeprefix(run_id): line[3] for line in lines if line[0] == "step"} == {
+        "@all": "failed", "@slow": "cancelled", "@first": "succeeded", "@second": "failed", "@third": "skipped"
+    }  # fmt: skip
+    assert not [line for line in lines if "closing" in "".join(line)]
+    graph = steps(server, run_id)["graph"]
+    assert graph["inside"] == {"all": ["slow", "first", "second", "third"]}
+    picture = server.folder / "checks.svg"
+    assert ask(server, "show", run_id, "--svg", str(picture)).returncode == 0
+    drawn = ElementTree.parse(picture).getroot()
+    edges = [path for path in drawn.iter("{http://www.w3.org/2000/svg}path") if "C" in path.get("d", "")]
+    assert len(edges) == 4
+
+
 def test_what_cannot_be_drawn(server: Server, build: str) -> None:
     refused(server, "show", f"{build}@ship", "--svg", "x.svg", exit_code=2, says="has no steps", code="bad_value")
     refused(server, "show", build, "--svg", "/nowhere/x.svg", exit_code=2, says="--svg:", code="bad_value")
@@ -151,9 +182,18 @@ def test_a_run_begins_again_with_a_step(server: Server, build: str) -> None:
 
 
 def test_columns_of_a_graph() -> None:
-    graph = StepGraph(needs={"a": [], "b": ["a"], "c": ["b", "a"], "d": ["a"]}, on_error={"mend": ["b", "d"]})
+    needs = {"a": [], "b": ["a"], "c": ["b", "a"], "d": ["a"]}
+    graph = StepGraph(needs=needs, on_error={"mend": ["b", "d"]}, inside={})
     assert layers_of(graph) == [["a"], ["b", "d"], ["c", "mend"]]
-    assert layers_of(StepGraph(needs={}, on_error={})) == []
+    assert layers_of(StepGraph(needs={}, on_error={}, inside={})) == []
+
+
+def test_columns_of_branches() -> None:
+    inner = step("q", parallel=[step("e"), step("f")])
+    branches = [step("b", on_error=OnError(step="mend")), step("c"), step("mend")], step("d"), inner
+    graph = StepGraph.of(Workflow(steps=(step("a"), step("p", parallel=branches), step("z"))))
+    assert layers_of(graph) == [["a"], ["p"], ["b", "d", "q"], ["c", "e", "f", "mend"], ["z"]]
+    assert sorted(graph.follows["z"]) == ["c", "d", "e", "f"]
 
 
 @pytest.mark.parametrize(

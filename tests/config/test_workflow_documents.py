@@ -83,7 +83,62 @@ deadline: 1d
         ("- {id: a, sleep: 1s, retry: {max_retries: 2}}", ":8: steps[0].retry: a step with sleep has none"),
         ("- {id: a, job: work}\nretry: {max_retries: 2}", ":9: retry: unknown field"),
         ("- {id: a, job: work, session: s}", ":8: steps[0].session: unknown field"),
-        ("- {id: a, job: work, parallel: yes}", ":8: steps[0].parallel: unknown field"),
+        ("- {id: a, parallel: yes}", ":8: steps[0].parallel: 'yes' is not a list of branches"),
+        ("- {id: a, parallel: []}", ":8: steps[0].parallel: [] is not a list of branches"),
+        ("- {id: a, parallel: [[]]}", ":8: steps[0].parallel: [[]] is not a list of branches"),
+        ("- {id: a, job: work, parallel: [{id: b, job: work}]}", ":8: steps[0]: job and parallel are given together"),
+        ("- {id: a, parallel: [{id: b, job: work}], lane: main}", ":8: steps[0].lane: a step with parallel has none"),
+        (
+            "- {id: a, parallel: [{id: b, job: work}], compensate: work}",
+            ":8: steps[0].compensate: a step with parallel has none",
+        ),
+        (
+            "- id: a\n  parallel:\n  - {id: b, job: wrk}",
+            ":10: steps[0].parallel[0].job: 'wrk' is not declared; did you",
+        ),
+        (
+            "- id: a\n  parallel:\n  - - {id: b, job: work}\n    - {id: c, sleep: soon}",
+            ":11: steps[0].parallel[0][1].sleep: 'soon' is not a duration",
+        ),
+        (
+            "- id: a\n  parallel:\n  - - {id: b, job: work}\n    - {id: c, job: work, with: {x: '${item}'}}",
+            ":11: steps[0].parallel[0][1].with.x: ${item}: item and index are known only",
+        ),
+        (
+            "- id: a\n  parallel:\n  - {id: b, job: work}\n  - {id: c, job: work, with: {x: '${steps.b.result}'}}",
+            ":11: steps[0].parallel[1].with.x: ${steps.b.result} is used before step 'b' has ended; add it to needs",
+        ),
+        (
+            "- {id: a, if: '${steps.b.result}', parallel: [{id: b, job: work}]}",
+            ":8: steps[0].if: ${steps.b.result} is used before step 'b' has ended",
+        ),
+        (
+            "- id: a\n  parallel: [{id: b, job: work}]\n- {id: b, job: work}",
+            ":10: steps[1].id: 'b' is the id of steps[0].parallel[0] too",
+        ),
+        (
+            "- id: a\n  parallel: [{id: b, job: work, needs: [c]}]\n- {id: c, job: work}",
+            ":9: steps[0].parallel[0].needs[0]: 'c' is not inside 'a', as 'b' is",
+        ),
+        (
+            "- id: a\n  parallel: [{id: b, job: work}]\n- {id: c, job: work, needs: [b]}",
+            ":10: steps[1].needs[0]: 'b' is inside 'a', and 'c' is not; name 'a'",
+        ),
+        (
+            "- id: a\n  parallel: [{id: b, job: work}, {id: d, job: work}]\n- {id: c, job: work, on_error: {step: d}}",
+            ":10: steps[1].on_error.step: 'd' is inside 'a', and 'c' is not; name 'a'",
+        ),
+        (
+            "- id: a\n  parallel:\n  - {id: b, job: work, needs: [c]}\n  - {id: c, job: work, needs: [b]}",
+            ":10: steps[0].parallel[0].needs: 'b' needs 'c' needs 'b'; a cycle never starts",
+        ),
+        (
+            "- id: a\n  parallel:\n"
+            + "".join(
+                f"  - - {{id: s{index}, job: work}}\n    - {{id: t{index}, job: work}}\n" for index in range(100)
+            ),
+            "steps: 201 given; at most 200 are allowed",
+        ),
         ("- {id: a, job: work, compensate: wrk}", ":8: steps[0].compensate.job: 'wrk' is not declared; did you mean"),
         ("- {id: a, sleep: 1s, compensate: work}", ":8: steps[0].compensate: a step with sleep has none"),
         (
@@ -100,6 +155,57 @@ deadline: 1d
 )
 def test_a_fault_names_its_line_and_field(steps: str, says: str) -> None:
     assert says in fault_of(FLOW + steps)
+
+
+@pytest.mark.behaviour("TIM-12", "WFL-1")
+def test_no_fault_of_a_workflow_hides_another() -> None:
+    steps = """\
+- {id: a, job: work, sleep: 1s, needs: [c]}
+- {id: b, job: wrk, tiemout: 5m, needs: [x]}
+- {id: b, job: 7.5.5@, with: {x: '${steps.d.result}'}}
+- {id: c, jo: work, needs: [a]}
+- {id: d, job: work, for_each: nope, with: {x: '${item}', y: '${steps.z.result}'}}
+- {id: e, job: broken, compensate: nobody, on_error: {step: f}}
+- {id: f, job: work, on_error: {step: g}}
+- id: h
+  parallel:
+  - - {id: i, job: work, timeout: soon}
+    - {id: j, workflow: work, lane: mian}
+- {id: 'k@k', job: work, needs: [l]}
+- {id: l, job: work, needs: [m]}
+- {id: m, job: work, needs: [l]}
+- 5
+result: '${steps.n.result}'
+---
+kind: Job
+id: broken
+shedule: {every: 1h}
+run: {shell: cat}
+"""
+    lines = fault_of(FLOW + steps).splitlines()
+    found = [line.removeprefix("a.yaml:").split(": ", 2) for line in lines[1:]]
+    assert [(int(line), field, rule.partition(";")[0].split()[-1]) for line, field, rule in found] == [
+        (8, "steps[0]", "together"),
+        (8, "steps[0].needs", "'a'"),  # a cycle
+        (9, "steps[1].tiemout", "field"),
+        (9, "steps[1].needs[0]", "step"),
+        (9, "steps[1].job", "declared"),
+        (10, "steps[2].job", "long"),
+        (10, "steps[2].id", "too"),
+        (10, "steps[2].with.x", "ended"),
+        (11, "steps[3].jo", "field"),
+        (12, "steps[4].for_each", "`${…}`"),
+        (12, "steps[4].with.y", "step"),
+        (13, "steps[5].compensate.job", "declared"),
+        (14, "steps[6].on_error.step", "step"),
+        (17, "steps[7].parallel[0][0].timeout", "duration"),
+        (18, "steps[7].parallel[0][1].workflow", "job"),
+        (19, "steps[8].id", "long"),
+        (20, "steps[9].needs", "'l'"),
+        (22, "steps[11]", "compensate"),
+        (23, "result", "step"),
+        (27, "shedule", "field"),
+    ], "\n".join(lines)
 
 
 def test_an_id_of_a_built_in_job_is_refused() -> None:

@@ -107,11 +107,14 @@ def test_a_failed_step_has_no_dead_letter_but_its_workflow_has() -> None:
     assert (letter.id, letter.error) == (run_id, "step 'a' failed: no disk")
 
 
-def test_a_hold_or_a_cancel_of_a_step() -> None:
-    machine = FlowMachine(flow(step("a", sleep="1h"), step("b")))
+@pytest.mark.behaviour("WFL-2")
+@pytest.mark.parametrize("on_error", [OnError(), CONTINUE, OnError(step="b", then=Then.CONTINUE)])
+def test_nothing_follows_a_step_that_somebody_cancels_but_the_end_of_its_workflow(on_error: OnError) -> None:
+    machine = FlowMachine(flow(step("a", sleep="1h", on_error=on_error), step("b")))
     run_id = machine.begin()
     machine.act(RunAction.CANCEL, f"{run_id}@a")
     assert (machine.state_of(f"{run_id}@a"), machine.state_of(run_id)) == (State.CANCELLED, State.FAILED)
+    assert f"{run_id}@b" not in machine.store.runs_by_id
 
 
 @pytest.mark.behaviour("WFL-12", "RUN-10", "RUN-22")

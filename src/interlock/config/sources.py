@@ -10,6 +10,7 @@ from interlock.config.declarations import Declared, NamedDocument, check_names, 
 from interlock.config.documents import Document, Faults, Spot, read
 from interlock.config.job_documents import missing_variables, unknown_jobs
 from interlock.config.pools import every_pool, every_tenant
+from interlock.core.workflows.faults import faults_of
 from interlock.engine.catalog import CatalogEntry, any_object, bind
 from interlock.error import BadValue, InterlockError, shown
 from interlock.fields.field import Field
@@ -142,7 +143,9 @@ def build(
     for document, job in jobs if not faults.incomplete else ():
         for path, warning in unknown_jobs(job, every_job):
             faults.warn(document.spot(path), warning)
-    _check_workflows(jobs, app.definitions, known, faults)
+    _check_workflows(
+        [declaration for kind in JOB_KINDS for declaration in of_kind[kind]], app.definitions, known, faults
+    )
     placed = [(Spot(definition.where), definition.job) for definition in app.definitions.values()]
     placed += [(document.spot("id"), job) for document, job in jobs]
     scanners = app.scanners if app.target else None
@@ -197,23 +200,35 @@ def _bound(document: Document, job: Job, definitions: Mapping[str, Definition]) 
 
 
 def _check_workflows(
-    jobs: Sequence[tuple[Document, Job]],
+    declared: Sequence[NamedDocument[Job]],
     definitions: Mapping[str, Definition],
     lanes: Collection[str] | None,
     faults: Faults,
 ) -> None:
-    """Run the checks of workflows, and of ids, that look beyond one document."""
+    """Run the checks of graphs, and of ids and names, that look beyond one field. A fault hides no other."""
 
-    def misfit(job_id: str, names: Collection[str]) -> str | None:
-        return definitions[job_id].misfit(names) if job_id in definitions else None
+    def misfit(job: Job, names: Collection[str]) -> str | None:
+        given = {*(job.payload or {}), *names}
+        return definitions[job.id].misfit(given) if job.id in definitions else None
 
-    known = {job_id: definition.job for job_id, definition in definitions.items()} | {job.id: job for _, job in jobs}
-    for document, job in jobs:
-        if (fault := workflow_documents.reserved(job.id)) is not None:
+    jobs: dict[str, Job | None] = {job_id: definition.job for job_id, definition in definitions.items()}
+    jobs |= {declaration.name: declaration.value for declaration in declared}
+    for declaration in declared:
+        document, job = declaration.document, declaration.value
+        if (fault := workflow_documents.reserved(declaration.name)) is not None:
             document.refuse("id", fault)
-        if job.workflow is not None and not faults.incomplete:
-            for path, rule in workflow_documents.unknown_names(job.workflow, known, lanes, misfit):
-                document.refuse(path, f"{path}: {rule}")
+        if document.kind != "Workflow":
+            continue
+        sketch = workflow_documents.Sketch(document) if job is None else None
+        workflow = job.workflow if job is not None else None if sketch is None else sketch.workflow
+        if workflow is None:
+            continue
+        found = faults_of(workflow)
+        if not faults.incomplete:
+            unread = () if sketch is None else sketch.unread
+            found += workflow_documents.unknown_names(workflow, jobs, lanes, misfit, unread)
+        for path, rule in found:
+            document.refuse(path, f"{path}: {rule}")
     for definition in definitions.values():
         if (fault := workflow_documents.reserved(definition.job.id)) is not None:
             faults.add(Spot(definition.where), fault)

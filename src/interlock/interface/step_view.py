@@ -17,11 +17,27 @@ class StepGraph(msgspec.Struct, frozen=True, kw_only=True):
     on_error: Annotated[
         dict[str, list[str]], doc("Step that runs only after an error → the steps whose error that is.")
     ]
+    inside: Annotated[dict[str, list[str]], doc("Parallel step → the steps inside it, which begin after it.")]
 
     @classmethod
     def of(cls, workflow: Workflow) -> "StepGraph":
-        needs = {name: list(steps) for name, steps in workflow.needs.items()}
-        return cls(needs=needs, on_error=workflow.handlers)
+        graphs = workflow, *workflow.parts.values()
+        needs = {name: list(steps) for graph in graphs for name, steps in graph.needs.items()}
+        inside = {name: list(part.needs) for name, part in workflow.parts.items()}
+        return cls(needs=needs, on_error=workflow.handlers, inside=inside)
+
+    @property
+    def follows(self) -> dict[str, list[str]]:
+        """Step → the steps that it is drawn behind: the last ones inside a parallel step, or that step itself."""
+        around = {step: name for name, steps in self.inside.items() for step in steps}
+
+        def ends_of(name: str) -> list[str]:
+            steps = self.inside.get(name, ())
+            needed = {need for step in steps for need in self.needs[step]}
+            return [end for step in steps if step not in needed for end in ends_of(step)] or [name]
+
+        found = {name: [end for need in needs for end in ends_of(need)] for name, needs in self.needs.items()}
+        return {name: ends or [around[name]] if name in around else ends for name, ends in found.items()}
 
 
 class StepPage(msgspec.Struct, frozen=True, kw_only=True):

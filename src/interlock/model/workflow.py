@@ -6,7 +6,9 @@ from functools import cached_property
 from typing import Annotated, Any, ClassVar
 
 import msgspec
+from msgspec.structs import replace
 
+from interlock.error import BadValue, TooMany
 from interlock.fields import field_types as kinds
 from interlock.fields.field import Checked, Field, Nested, Several, doc, settable
 from interlock.fields.template import Arguments, Condition, Items, Template, expressions
@@ -20,14 +22,15 @@ MOST_LEVELS = 16
 STEP_NAME = r"[A-Za-z_][A-Za-z0-9_]{0,63}"
 STEP_WORD = kinds.Word(STEP_NAME, "a name of letters, digits and '_', up to 64 long")
 BUILT_IN = "interlock."  # prefix of the ids of built-in jobs
-SLEEP, GROUP, APPROVAL, EVENT, SEND, ROUND, TAKEN_OVER, UNDO_LATER = (
-    BUILT_IN + name for name in ("sleep", "group", "approval", "event", "send", "round", "taken_over", "compensate")
+SLEEP, GROUP, PARALLEL, APPROVAL, EVENT, SEND, ROUND, TAKEN_OVER, UNDO_LATER = (
+    BUILT_IN + name
+    for name in ("sleep", "group", "parallel", "approval", "event", "send", "round", "taken_over", "compensate")
 )
 APPROVAL_TIMEOUT = 86_400.0  # seconds for which a step waits for an answer unless it says something else
 LONGEST_QUESTION = 500
 QUESTION = kinds.Text(rf"(?s).{{1,{LONGEST_QUESTION}}}", f"a text of 1 to {LONGEST_QUESTION} characters")
-_KINDS = ("job", "run", "workflow", "sleep", "until", "approve", "event", "send")
-_WITHOUT_JOB = ("sleep", "until", "approve", "event", "send")
+_KINDS = ("job", "run", "workflow", "parallel", "sleep", "until", "approve", "event", "send")
+_WITHOUT_JOB = ("parallel", "sleep", "until", "approve", "event", "send")
 
 
 class Then(StrEnum):
@@ -100,16 +103,29 @@ class NestedWords(Nested):
     @property
     def fields(self) -> dict[str, Field]:
         return {
-            name.rstrip("_"): msgspec.structs.replace(field, name=name.rstrip("_"))
-            for name, field in settable(self.struct).items()
+            name.rstrip("_"): replace(field, name=name.rstrip("_")) for name, field in settable(self.struct).items()
         }
 
     def _made(self, fields: dict[str, Any], place: kinds.FieldPath) -> Checked:
         return super()._made({f"{name}_" if name in ("with", "if") else name: fields[name] for name in fields}, place)
 
 
+class _Branches(kinds.Kind):
+    """Steps and lists of steps, at least one."""
+
+    def check(self, value: Any, place: kinds.FieldPath) -> Any:
+        branch = Several(NestedWords(WorkflowStep), MOST_STEPS)
+        if not isinstance(value, (list, tuple)) or not value or [] in value or () in value:
+            raise BadValue(str(place), value, "a list of branches; each is a step, or a list of steps in order")
+        return tuple(kinds.check_all((place.at(index), branch, one) for index, one in enumerate(value)))
+
+    def schema(self) -> kinds.Schema:
+        branch = Several(NestedWords(WorkflowStep), MOST_STEPS).schema()
+        return {"type": "array", "items": branch, "minItems": 1}
+
+
 class WorkflowStep(Checked, frozen=True, kw_only=True, omit_defaults=True, rename={"with_": "with", "if_": "if"}):
-    """A step of a workflow: exactly one of `job`, `run`, `workflow`, `sleep`, `until`, `approve`,
+    """A step of a workflow: exactly one of `job`, `run`, `workflow`, `parallel`, `sleep`, `until`, `approve`,
     `event` and `send`."""
 
     one_of: ClassVar[tuple[str, ...]] = _KINDS
@@ -118,6 +134,11 @@ class WorkflowStep(Checked, frozen=True, kw_only=True, omit_defaults=True, renam
     job: Annotated[str | None, doc("Job to run."), kinds.JOB_WORD] = None
     run: Annotated[JobRun | None, doc("What it does, without a job of its own.")] = None
     workflow: Annotated[str | None, doc("Workflow to run."), kinds.JOB_WORD] = None
+    parallel: Annotated[
+        tuple[tuple["WorkflowStep", ...], ...] | None,
+        doc("Branches that run at once; each is a step, or a list of steps in order."),
+        _Branches(),
+    ] = None
     sleep: Annotated[
         float | str | None, doc("Time to wait."), Template(kinds.Span(), "a duration, or one expression in `${…}`")
     ] = None
@@ -205,22 +226,38 @@ class Workflow(Checked, frozen=True, kw_only=True, omit_defaults=True, dict=True
         """Whether its author is the function of the app for its job."""
         return not self.steps
 
+    def check(self) -> None:
+        if len(self.by_id) > MOST_STEPS:
+            raise TooMany("steps", len(self.by_id), MOST_STEPS)
+
+    @cached_property
+    def parts(self) -> dict[str, "Workflow"]:
+        """Parallel step → the graph of its branches; of those inside others too."""
+        found: dict[str, Workflow] = {}
+        for step in self.steps:
+            if step.parallel is not None:
+                found[step.id] = inside = _graph_of(step.parallel)
+                found |= inside.parts
+        return found
+
     @cached_property
     def by_id(self) -> dict[str, WorkflowStep]:
-        return {step.id: step for step in self.steps}
+        """All steps, those inside parallel steps too."""
+        found = {step.id: step for step in self.steps}
+        return found | {step.id: step for part in self.parts.values() for step in part.steps}
 
     @cached_property
     def handlers(self) -> dict[str, list[str]]:
         """Step that runs after an error → the steps whose error it follows."""
         found: dict[str, list[str]] = {}
-        for step in self.steps:
+        for step in self.by_id.values():
             if step.on_error.step is not None:
                 found.setdefault(step.on_error.step, []).append(step.id)
         return found
 
     @cached_property
     def needs(self) -> dict[str, tuple[str, ...]]:
-        """Step → the steps that must be done before; without the steps that run after an error."""
+        """Step → the steps that must be done before; without those that run after an error, and those inside others."""
         found: dict[str, tuple[str, ...]] = {}
         before: tuple[str, ...] = ()
         for step in self.steps:
@@ -228,6 +265,27 @@ class Workflow(Checked, frozen=True, kw_only=True, omit_defaults=True, dict=True
                 found[step.id] = before if step.needs is None else step.needs
                 before = (step.id,)
         return found
+
+    @cached_property
+    def around(self) -> dict[str, str]:
+        """Step inside a parallel step → that one."""
+        return {step.id: name for name, part in self.parts.items() for step in part.steps}
+
+    @cached_property
+    def regular(self) -> list[str]:
+        """The steps that have ended when the workflow has succeeded: all but those that run after an error."""
+        parts = [self.parts[name] for name in self.needs if name in self.parts]
+        return [*self.needs, *(name for part in parts for name in part.regular)]
+
+
+def _graph_of(branches: tuple[tuple[WorkflowStep, ...], ...]) -> Workflow:
+    """Return the graph of branches: the first step of each needs nothing before it."""
+    after = {step.on_error.step for branch in branches for step in branch}
+    steps: list[WorkflowStep] = []
+    for branch in branches:
+        first = next((step for step in branch if step.id not in after), None)
+        steps += [replace(step, needs=()) if step is first and step.needs is None else step for step in branch]
+    return Workflow(steps=tuple(steps))
 
 
 CODE = Workflow(steps=())

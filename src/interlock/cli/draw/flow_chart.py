@@ -47,7 +47,7 @@ def flow_chart(run: RunInfo, steps: Sequence[RunInfo], graph: StepGraph | None, 
 
 def layers_of(graph: StepGraph) -> list[list[str]]:
     """Return the steps in columns: each stands right of all that it follows."""
-    follows = {**graph.needs, **graph.on_error}
+    follows = {**graph.follows, **graph.on_error}
     depth: dict[str, int] = {}
 
     def of(name: str) -> int:
@@ -69,7 +69,7 @@ def _graph(
         for column, layer in enumerate(layers)
         for row, name in enumerate(layer)
     }
-    for kind, edges in (("day", graph.needs), ("change", graph.on_error)):
+    for kind, edges in (("day", graph.follows), ("change", graph.on_error)):
         for name, before in edges.items():
             for one in before:
                 (x, y), (to_x, to_y) = place[one], place[name]

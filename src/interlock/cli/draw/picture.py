@@ -81,11 +81,14 @@ def facts(run: RunDetail, when: Callable[[float | None], str]) -> list[tuple[str
     """Return the names and values of all fields with a value; `when` formats a time."""
     failed = [f"{count} {name}" for count, name in ((run.failures, "failed"), (run.crashes, "crashed")) if count]
 
+    # How a workflow is to end is news only until it has ended.
+    hidden = ("violations",) if run.ended_at is None else ("violations", "closing")
+
     def facet(value: Any, name: str = "") -> str:
         if name == "options":
             return SOME_OPTIONS.show(value)
         if isinstance(value, dict):
-            return ", ".join(f"{name} {facet(one, name)}" for name, one in value.items() if name != "violations")
+            return ", ".join(f"{name} {facet(one, name)}" for name, one in value.items() if name not in hidden)
         if isinstance(value, list):
             return ", ".join(map(facet, value))
         return when(value) if isinstance(value, float) else str(value)

@@ -17,7 +17,7 @@ from interlock.core.entry.actions import ACTIONS
 from interlock.core.entry.lineage import asker, maker
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
-from interlock.core.workflows import machine as workflows
+from interlock.core.workflows import closing as workflows
 from interlock.error import BadUse, Draining, IdempotencyConflict, NotHere, Overloaded, rebuild
 from interlock.model.bulk import BulkRequest, RunAction
 from interlock.model.explanation import Reason, ReasonKind

@@ -11,7 +11,19 @@ from interlock.model.facets import Facets, StepFacet
 from interlock.model.job import Job
 from interlock.model.run import COMPENSATION, Run
 from interlock.model.state import State
-from interlock.model.workflow import APPROVAL, EVENT, GROUP, ROUND, SEND, SLEEP, TAKEN_OVER, UNDO_LATER, WorkflowStep
+from interlock.model.workflow import (
+    APPROVAL,
+    EVENT,
+    GROUP,
+    PARALLEL,
+    ROUND,
+    SEND,
+    SLEEP,
+    TAKEN_OVER,
+    UNDO_LATER,
+    Workflow,
+    WorkflowStep,
+)
 from interlock.wire.event_request import SendEvent
 
 SMALL_RESULT = 256  # bytes of a result that is kept in memory
@@ -23,7 +35,9 @@ EVENT_RUN = "event."  # prefix of the names of the runs of events
 UNDO = COMPENSATION[1:]  # prefix of the names of compensations
 ROUND_MARK = re.compile("r[0-9]+")  # name of the step that has the arguments of a round
 DONE = frozenset({State.SUCCEEDED, State.SKIPPED})
-BUILT_IN = {job_id: Job(id=job_id) for job_id in (SLEEP, GROUP, APPROVAL, EVENT, SEND, ROUND, TAKEN_OVER, UNDO_LATER)}
+BUILT_IN = {
+    job_id: Job(id=job_id) for job_id in (SLEEP, GROUP, PARALLEL, APPROVAL, EVENT, SEND, ROUND, TAKEN_OVER, UNDO_LATER)
+}
 
 
 class NoRoom(Exception):
@@ -112,6 +126,10 @@ class Flow(msgspec.Struct, eq=False):
         waiting = (step for step, name in waits.items() if name in live)
         return {*live, *waiting}, {**ended, **{step: ended[name] for step, name in waits.items() if name in ended}}
 
+    def live_in(self, graph: Workflow) -> list[str]:
+        """Return the names of the live runs of the steps of a graph."""
+        return [name for step in graph.by_id if (name := self.run_name(step)) in self.live]
+
     def id_of(self, name: str) -> str:
         return f"{self.run.id}{'@' if self.step is None else '.'}{name}"
 
@@ -179,3 +197,10 @@ class Flows(dict[str, Flow]):
         """Return the place of a new run among those that wait: a step has that of its workflow."""
         flow = self.get(run.parent or "") if run.is_step else None
         return state.arrival() if flow is None else flow.order
+
+
+def graph_of(state: SchedulerState, flow: Flow) -> Workflow:
+    """Return the graph of a workflow under way."""
+    workflow = state.job_of(flow.run).workflow
+    assert workflow is not None
+    return workflow

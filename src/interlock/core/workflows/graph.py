@@ -1,12 +1,12 @@
 """The author of a workflow that is a graph: what follows from the steps that have ended. Pure."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import msgspec
 
 from interlock.core.workflows.flow import DONE, StepEnd
 from interlock.model.state import State
-from interlock.model.workflow import Then, Workflow
+from interlock.model.workflow import Then, Workflow, WorkflowStep
 
 
 class Orders(msgspec.Struct, frozen=True):
@@ -18,65 +18,80 @@ class Orders(msgspec.Struct, frozen=True):
     is_done: bool = False
 
 
-def orders(workflow: Workflow, live: Collection[str], ended: Mapping[str, StepEnd]) -> Orders:
+def orders(workflow: Workflow, live: Collection[str], ended: Mapping[str, StepEnd], goes_on: bool = False) -> Orders:
+    """Return what follows in a graph. If it `goes_on`, a step that fails stops only those that need it."""
     start: list[str] = []
     bad = {name for name, end in ended.items() if end.state not in DONE}
-    failed = [step for step in workflow.steps if step.id in bad] if bad else []
-    for step in failed:
-        after = step.on_error.step
-        if after is not None and after not in live and after not in ended and after not in start:
-            start.append(after)
-    for step in failed:
-        if step.on_error.then is Then.FAIL:
-            own = [name for name in (step.on_error.step,) if name is not None]
-            return Orders(start, step.id, tuple(dict.fromkeys([*start, *own])))
-    is_over = True
+    if bad:
+        failed = [step for step in workflow.steps if step.id in bad]
+        start += [name for name in _after(failed, ended) if name not in live and name not in ended]
+        for step in failed if not goes_on else ():
+            if _ends_all(step, ended[step.id]):
+                return Orders(start, step.id, tuple(dict.fromkeys([*start, *_after([step], ended)])))
     for name, needs in workflow.needs.items():
         if name in ended or name in live:
             continue
-        is_over = False
         for need in needs:
             if need not in ended or (need in bad and not _is_handled(workflow, need, ended)):
                 break
         else:
             start.append(name)
-    return Orders(start, is_done=is_over and not live and not start)
+    return Orders(start, is_done=not live and not start)
 
 
 def after_errors(
     workflow: Workflow, kept: Collection[str], live: Collection[str], ended: Mapping[str, StepEnd]
 ) -> list[str]:
-    """Return the steps that follow errors of these, which run to their ends. A cancelled step has none."""
-    bad = [
-        name for name in kept if name in ended and not ended[name].is_done and ended[name].state is not State.CANCELLED
-    ]
-    after = dict.fromkeys(workflow.by_id[name].on_error.step for name in bad)
-    return [name for name in after if name is not None and name not in live and name not in ended]
+    """Return the steps that follow errors of these, which run to their ends."""
+    bad = [workflow.by_id[name] for name in kept if name in ended and not ended[name].is_done]
+    return [name for name in _after(bad, ended) if name not in live and name not in ended]
+
+
+def _after(failed: Iterable[WorkflowStep], ended: Mapping[str, StepEnd]) -> list[str]:
+    """Return the steps that run after the errors of these. A cancelled step has none."""
+    found = (step.on_error.step for step in failed if ended[step.id].state is not State.CANCELLED)
+    return list(dict.fromkeys(name for name in found if name is not None))
+
+
+def _ends_all(step: WorkflowStep, end: StepEnd) -> bool:
+    """Return whether the graph of a step fails with it; `on_error` does not follow a cancelled one."""
+    return not end.is_done and (step.on_error.then is Then.FAIL or end.state is State.CANCELLED)
 
 
 def _is_handled(workflow: Workflow, name: str, ended: Mapping[str, StepEnd]) -> bool:
-    """Return whether the steps that need this one may start: its error does not end the workflow, and the step that
+    """Return whether the steps that need this one may start: its error does not end the graph, and the step that
     follows the error has ended."""
-    after = workflow.by_id[name].on_error.step
-    return after is None or after in ended
+    step = workflow.by_id[name]
+    if _ends_all(step, ended[name]):
+        return False
+    after = step.on_error.step
+    return after is None or (after in ended and not _ends_all(workflow.by_id[after], ended[after]))
 
 
 def before(workflow: Workflow) -> dict[str, set[str]]:
     """Return for each step those that have always ended when it starts. The graph has no cycle."""
     found: dict[str, set[str]] = {}
 
-    def of(name: str) -> set[str]:
+    def start_of(graph: Workflow, name: str, above: set[str]) -> set[str]:
         if name not in found:
-            found[name] = set()
-            if name in workflow.handlers:
-                ways = [{step, *of(step)} for step in workflow.handlers[name]]
-                found[name] = set.intersection(*ways)
+            found[name] = set()  # two steps may follow the errors of each other
+            if name in graph.handlers:
+                found[name] = set.intersection(*(end_of(graph, step, above) for step in graph.handlers[name]))
             else:
-                found[name] = {step for need in workflow.needs[name] for step in (need, *of(need))}
+                found[name] = above.union(*(end_of(graph, need, above) for need in graph.needs[name]))
         return found[name]
 
-    for step in workflow.steps:
-        of(step.id)
+    def end_of(graph: Workflow, name: str, above: set[str]) -> set[str]:
+        inside, earlier = graph.parts.get(name), start_of(graph, name, above)
+        return {name, *earlier}.union(*(end_of(inside, step, earlier) for step in inside.needs) if inside else ())
+
+    def walk(graph: Workflow, above: set[str]) -> None:
+        for step in graph.steps:
+            earlier = start_of(graph, step.id, above)
+            if step.parallel is not None:
+                walk(graph.parts[step.id], earlier)
+
+    walk(workflow, set())
     return found
 
 

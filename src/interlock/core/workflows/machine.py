@@ -1,21 +1,18 @@
-"""The machine of workflows: carry out what the graph orders, close, and end.
+"""The machine of workflows: carry out what the graph orders.
 
-First the end is decided: the run is *closing*. Then its live steps are cancelled, and have really stopped. Then its
-state changes. Nothing starts after closing but compensations and steps that follow errors.
+The branches of a parallel step are steps of the same workflow; the run of the parallel step itself only begins before
+them, ends after them, and closes if one of them fails.
 """
 
-from collections.abc import Iterable
-
 import msgspec
-from msgspec.structs import replace
 
 from interlock.core import output
-from interlock.core.attempts.settle import cancel_run, runtimes
-from interlock.core.effects import PendingEffects, ask
+from interlock.core.attempts.settle import runtimes
 from interlock.core.part import for_special_runs
 from interlock.core.state import LATE, SchedulerState
 from interlock.core.transition import Pass
 from interlock.core.workflows import saga
+from interlock.core.workflows.closing import TOO_MANY, close, end_if_stopped, end_part_if_stopped, succeed
 from interlock.core.workflows.code import belongs, group_step, is_code, know_step, note_completion, sort_steps
 from interlock.core.workflows.flow import (
     LONGEST_ERROR,
@@ -27,28 +24,26 @@ from interlock.core.workflows.flow import (
     Flows,
     NoRoom,
     StepEnd,
+    graph_of,
 )
-from interlock.core.workflows.graph import after_errors, orders
-from interlock.core.workflows.start import job_for, start_all
+from interlock.core.workflows.graph import orders
+from interlock.core.workflows.start import ask_once, ask_results, job_for, skip_rest, start_all
 from interlock.core.workflows.steps import StepOptions, StepsMade, run_job
-from interlock.core.workflows.turn_table import Turns, detach
+from interlock.core.workflows.turn_table import Turns
 from interlock.core.workflows.values import INPUT, NoValue, Scope, UnreadValue, references
 from interlock.error import InterlockError
 from interlock.fields import payload
 from interlock.fields.duration import checked
 from interlock.fields.safe_text import last_line
 from interlock.fields.template import expressions
-from interlock.model.facets import Closing, StepFacet
+from interlock.model.facets import StepFacet
 from interlock.model.failure import Outcome
 from interlock.model.run import Now, Run
 from interlock.model.state import State
 from interlock.model.workflow import GROUP, MOST_LEVELS, OnError, Then, Workflow
-from interlock.wire.effect import ReadRecord, ReadResults
+from interlock.wire.effect import ReadRecord
 
 MOST_STEPS_A_PASS = 2000  # steps after which other workflows wait for the next pass
-TOO_MANY = "too many steps"
-_OUTCOMES = {State.CANCELLED: Outcome.CANCELLED, State.TIMEOUT: Outcome.TIMEOUT}
-_ROLLS_BACK = (State.FAILED, State.TIMEOUT, State.DENIED)
 _GOES_ON = OnError(then=Then.CONTINUE)
 
 
@@ -168,58 +163,62 @@ def _proceed(p: Pass, flow: Flow) -> None:
     closing = flow.run.workflow_facet.closing
     if not flow.is_known and (closing is None or closing.keeps):
         ask_once(p, ReadRecord(flow.run.id, flow.run.seq, flow.placed))
-    elif closing is not None:
-        _end_if_stopped(p, flow, closing)
+        return
+    graph = None if flow.step is not None or flow.is_code else graph_of(p.state, flow)
+    for name, inside in graph.parts.items() if graph is not None else ():
+        if name in flow.live and (part := p.state.runs.get(flow.id_of(name))) is not None:
+            _follow_part(p, flow, part, name, inside)
+    if closing is not None:
+        end_if_stopped(p, flow, closing)
     elif flow.is_code:
         p.state.of(Flows).turning[flow.run.id] = None
-    elif flow.step is None:
-        workflow = p.state.job_of(flow.run).workflow
-        assert workflow is not None
-        _follow_graph(p, flow, workflow)
+    elif graph is not None:
+        _follow_graph(p, flow, graph)
     else:
         _follow_group(p, flow)
 
 
-def ask_once(p: Pass, effect: ReadRecord | ReadResults) -> None:
-    if effect not in p.state.of(PendingEffects).pending:
-        ask(p, effect)
-
-
-def _follow_graph(p: Pass, flow: Flow, workflow: Workflow) -> None:
+def _follow_graph(p: Pass, flow: Flow, graph: Workflow) -> None:
     live, ends = flow.known_steps()
-    found = orders(workflow, live, ends)
-    scope = Scope(flow, ends)
-    unread = start_all(p, flow, found.start, workflow, scope)
-    if found.failed is not None and not unread:
-        end = ends[found.failed]
-        state = State.DENIED if end.state is State.DENIED else State.FAILED
-        reason, error = _told(f"step {found.failed!r}", end)
-        close(p, flow, state, reason, error=error, keeps=found.keeps)
+    found, scope = orders(graph, live, ends), Scope(flow, ends)
+    if not start_all(p, flow, found.start, graph, scope):
+        return
+    if found.failed is not None:
+        _fail(p, flow, found.failed, ends[found.failed], found.keeps)
     elif found.is_done:
         try:
-            succeed(p, flow, payload.encode_result(scope.fill(workflow.result, "result")))
+            succeed(p, flow, payload.encode_result(scope.fill(graph.result, "result")))
         except UnreadValue:
-            unread |= references(text for _, text in expressions(workflow.result))
+            ask_results(p, flow, references(text for _, text in expressions(graph.result)))
         except (NoValue, InterlockError) as error:
             close(p, flow, State.FAILED, "has no result", error=str(error))
-    if unread:
-        _ask_results(p, flow, unread)
 
 
-def _ask_results(p: Pass, flow: Flow, names: Iterable[str]) -> None:
-    """Read results, and the payload, that only the store has."""
-    ends = {name: flow.ended.get(flow.run_name(name)) for name in names}
-    stored = [name for name, end in ends.items() if name == INPUT or (end is not None and end.is_stored)]
-    if stored:
-        ids = sorted(flow.id_of_step(name) if name else flow.run.id for name in stored)
-        ask_once(p, ReadResults(flow.run.id, flow.run.seq, tuple(ids)))
+def _follow_part(p: Pass, flow: Flow, part: Run, name: str, inside: Workflow) -> None:
+    """Let the branches of a parallel step go on, and end it when they are over."""
+    if part.closing is not None:
+        end_part_if_stopped(p, flow, part, part.closing, inside)
+        return
+    goes_on = graph_of(p.state, flow).by_id[name].on_error == _GOES_ON
+    live, ends = flow.known_steps()
+    found = orders(inside, [step for step in inside.by_id if step in live], ends, goes_on)
+    if not start_all(p, flow, found.start, inside, Scope(flow, ends)):
+        return
+    if found.failed is not None:
+        _fail(p, flow, found.failed, ends[found.failed], found.keeps, part)
+    elif found.is_done:
+        skip_rest(p, flow, inside)
+        part.outcome = Outcome.SUCCEEDED
+        p.move(part, State.SUCCEEDED, "done")
 
 
-def _told(name: str, end: StepEnd) -> tuple[str, str]:
-    """Return how a step or an item has ended, without and with its error."""
+def _fail(p: Pass, flow: Flow, name: str, end: StepEnd, keeps: tuple[str, ...] = (), part: Run | None = None) -> None:
+    """Close what fails with the end of a step, or with that of an item."""
+    state = State.DENIED if end.state is State.DENIED else State.FAILED
     how = "timed out" if end.state is State.TIMEOUT else end.state
-    reason = f"{name} {'was ' * (end.state in (State.DENIED, State.CANCELLED))}{how}"
-    return reason, f"{reason}: {end.error}"
+    was = "was " * (end.state in (State.DENIED, State.CANCELLED))
+    reason = f"{f'item {name}' if flow.step is not None else f'step {name!r}'} {was}{how}"
+    close(p, flow, state, reason, error=f"{reason}: {end.error}", keeps=keeps, part=part)
 
 
 def _follow_group(p: Pass, flow: Flow) -> None:
@@ -228,16 +227,13 @@ def _follow_group(p: Pass, flow: Flow) -> None:
     assert isinstance(facet, StepFacet)
     count = facet.items or 0
     if flow.failed_item is not None and step.on_error != _GOES_ON:
-        end = flow.ended[flow.failed_item]
-        state = State.DENIED if end.state is State.DENIED else State.FAILED
-        reason, error = _told(f"item {flow.failed_item}", end)
-        close(p, flow, state, reason, error=error)
+        _fail(p, flow, flow.failed_item, flow.ended[flow.failed_item])
         return
     made = len(flow.live) + len(flow.ended)
     if made < count and flow.items is None:
         content = flow.read.get(INPUT) or flow.run.payload
         if content is None:
-            _ask_results(p, flow, [INPUT])
+            ask_results(p, flow, [INPUT])
             return
         flow.items = [bytes(item) for item in msgspec.json.decode(content, type=list[msgspec.Raw])]
     while made < count and len(flow.live) < step.max_parallel:
@@ -259,7 +255,7 @@ def _end_group(p: Pass, flow: Flow, count: int) -> None:
     ends = [(str(index), flow.ended[str(index)]) for index in range(count)]
     unread = [name for name, end in ends if end.is_stored and name not in flow.read]
     if unread:
-        _ask_results(p, flow, (name for name, end in ends if end.is_stored))
+        ask_results(p, flow, (name for name, end in ends if end.is_stored))
         return
     result = b"[%s]" % b",".join(flow.read.get(name) or end.result or b"null" for name, end in ends)
     if len(result) > payload.LIMIT:
@@ -267,91 +263,6 @@ def _end_group(p: Pass, flow: Flow, count: int) -> None:
         close(p, flow, State.FAILED, "has no result", error=text)
     else:
         succeed(p, flow, result)
-
-
-def succeed(p: Pass, flow: Flow, result: bytes) -> None:
-    run = flow.run
-    run.result, run.outcome = result, Outcome.SUCCEEDED
-    if not output.withhold(p, run, None):
-        p.move(run, State.SUCCEEDED, "done")
-
-
-def stop(p: Pass, run: Run, state: State, reason: str, actor: str) -> bool:
-    """Cancel or time out a run under way: a workflow closes, and a step that waits for a time ends."""
-    flow = p.state.of(Flows).get(run.id)
-    if flow is not None:
-        return close(p, flow, state, reason, actor)
-    run.outcome = _OUTCOMES[state]
-    p.move(run, state, reason, actor)
-    return True
-
-
-def close(
-    p: Pass,
-    flow: Flow,
-    state: State,
-    reason: str,
-    actor: str = "scheduler",
-    error: str | None = None,
-    keeps: tuple[str, ...] = (),
-    compensate: bool = False,
-) -> bool:
-    """Decide the end of a workflow, and cancel its live steps but those that follow errors. If the end is decided
-    already, cancel those too; a rollback goes on."""
-    run, flows = flow.run, p.state.of(Flows)
-    flows.touched.update({run.id: None, **flow.wakes})
-    if (closing := run.closing) is not None:
-        if compensate and not closing.compensate:
-            p.set_facet(run, workflow=replace(run.workflow_facet, closing=replace(closing, compensate=True)))
-        kept = [step for name in closing.keeps if (step := p.state.runs.get(flow.id_of(name))) is not None]
-        stopped = [cancel_run(p, step, f"its workflow ends: {reason}", actor) for step in kept]
-        return any(stopped)
-    compensate = compensate or state in _ROLLS_BACK
-    detach(p, run)
-    closing = Closing(state, reason, actor, keeps, compensate, p.now)
-    p.set_facet(run, workflow=replace(run.workflow_facet, closing=closing))
-    run.error = error
-    for name in [name for name in flow.live if name not in keeps]:
-        step = p.state.runs.get(flow.id_of(name))
-        if step is None:
-            flows.unscanned.pop(flow.id_of(name), None)
-            del flow.live[name]
-        else:
-            cancel(p, step, f"its workflow ends: {reason}", actor, compensate)
-    return True
-
-
-def cancel(p: Pass, run: Run, reason: str, actor: str, compensate: bool) -> bool:
-    """Cancel a run; with `compensate`, let a workflow undo its steps."""
-    flow = p.state.of(Flows).get(run.id)
-    if flow is None or not compensate or run.state is not State.UNDER_WAY:
-        return cancel_run(p, run, reason, actor)
-    return close(p, flow, State.CANCELLED, reason, actor, compensate=True)
-
-
-def _follow_errors(p: Pass, flow: Flow, closing: Closing) -> bool:
-    """Start the steps that follow errors of those that run to their ends; return whether there are none."""
-    workflow = p.state.job_of(flow.run).workflow
-    assert workflow is not None
-    live, ends = flow.known_steps()
-    names = after_errors(workflow, closing.keeps, live, ends)
-    if not names:
-        return True
-    closing = replace(closing, keeps=tuple(dict.fromkeys([*closing.keeps, *names])))
-    p.set_facet(flow.run, workflow=replace(flow.run.workflow_facet, closing=closing))
-    _ask_results(p, flow, start_all(p, flow, names, workflow, Scope(flow, ends)))
-    return False
-
-
-def _end_if_stopped(p: Pass, flow: Flow, closing: Closing) -> None:
-    if closing.keeps and not _follow_errors(p, flow, closing):
-        return
-    is_over = not any(flow.id_of(name) in p.state.runs for name in flow.live)
-    if is_over and closing.state is State.SUCCEEDED:
-        succeed(p, flow, flow.run.result or b"null")
-    elif is_over and (not closing.compensate or saga.roll_back(p, flow)):
-        flow.run.outcome = _OUTCOMES.get(closing.state, Outcome.FAILED)
-        p.move(flow.run, closing.state, closing.reason, closing.actor)
 
 
 def wake(p: Pass, run: Run) -> None:
@@ -427,10 +338,9 @@ def place(state: SchedulerState, run: Run, now: Now) -> None:
     if above is not None and (each := group_step(run)) is not None:
         flows[run.id] = Flow(run, order, each, is_known=False, placed=now.elapsed)
     elif run.job_id == GROUP and above is not None:
-        workflow = state.job_of(above.run).workflow
-        assert workflow is not None
-        flows[run.id] = Flow(run, order, workflow.by_id[above.name_of(run.id)], is_known=False, placed=now.elapsed)
+        step = graph_of(state, above).by_id[above.name_of(run.id)]
+        flows[run.id] = Flow(run, order, step, is_known=False, placed=now.elapsed)
     elif (workflow := (job := state.job_of(run)).workflow) is not None:
         run.worker_id = None  # a turn of the time before does not count
-        undoes = is_code(job) or any(step.compensate is not None for step in workflow.steps)
+        undoes = is_code(job) or any(step.compensate is not None for step in workflow.by_id.values())
         flows[run.id] = Flow(run, order, is_known=False, is_code=is_code(job), placed=now.elapsed, may_undo=undoes)

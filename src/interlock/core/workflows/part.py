@@ -2,7 +2,7 @@
 
 from interlock.core.facts import needs_run
 from interlock.core.part import Part, Wait, ends, leaves
-from interlock.core.workflows import events, machine, queries, saga, turns
+from interlock.core.workflows import closing, events, machine, queries, saga, turns
 from interlock.core.workflows.flow import Flows
 from interlock.core.workflows.turn_table import TURN, Turns
 from interlock.model.state import State
@@ -23,7 +23,7 @@ WORKFLOWS = Part(
     settles=(turns.settle,),
     fires=(turns.hand_out,),
     alarms={TURN: turns.too_long},
-    stops={State.UNDER_WAY: machine.stop},
+    stops={State.UNDER_WAY: closing.stop},
     waits={
         State.UNDER_WAY: Wait(machine.wake, lambda run: run.delay is not None, lambda run, job: run.delay or 0.0),
     },

@@ -1,18 +1,18 @@
 """Answers from the scheduler's state to questions about workflow runs, and what they wait for."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from heapq import nlargest
 from itertools import islice
 
 from interlock.core.state import SchedulerState
-from interlock.core.workflows.flow import Flow, Flows
+from interlock.core.workflows.flow import Flow, Flows, graph_of
 from interlock.core.workflows.turn_table import Turns, explain_turn
 from interlock.fields.duration import span
 from interlock.fields.field import copy_fields
 from interlock.model.explanation import MOST_NAMED, Reason, ReasonKind
 from interlock.model.run import Now, Run
 from interlock.model.state import State
-from interlock.model.workflow import EVENT
+from interlock.model.workflow import EVENT, PARALLEL
 from interlock.model.workflow_info import WorkflowInfo, WorkflowPage, WorkflowStatus
 from interlock.wire.request import ValueAnswer
 from interlock.wire.workflow_request import AskWorkflows
@@ -64,34 +64,53 @@ def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
         return
     flow = state.of(Flows).get(run.id)
     if flow is None:
-        if run.due_at is not None:
-            at = run.due_at + (state.jump(now) if state.machine.waits_for_span(run) else 0.0)
-            text = f"sleeps, until {span(at - now.wall)} from now" if at > now.wall else "has slept, and goes on now"
-            yield Reason(kind=ReasonKind.SCHEDULED_TIME, text=text, at=at)
-        elif run.job_id == EVENT:
-            name = run.id.rpartition("@event.")[2].rpartition(".")[0]
-            text = f"waits for the event {name!r}; send it with: interlock event {run.parent} {name}"
-            yield Reason(kind=ReasonKind.STEPS, text=text, since=run.started_at, at=run.deadline_at)
+        yield from _explain_wait(state, run, now)
         return
     if flow.is_code and run.closing is None:
         yield from explain_turn(state, run)
         if not flow.live and flow.is_known and state.of(Turns).waits(run.id):
             return
-    holders = [flow.id_of(name) for name in islice(flow.live, MOST_NAMED)]
-    named = ", ".join(f"{name} ({_state(state, flow.id_of(name))})" for name in islice(flow.live, MOST_NAMED))
-    more = f" and {len(flow.live) - MOST_NAMED:,} more" if len(flow.live) > MOST_NAMED else ""
+    holders, named = _named(state, flow, flow.live)
     if run.closing is not None and flow.saga is not None:
         end = f"is to end as {run.closing.state} ({run.closing.reason})"
         text = f"{end}, and undoes its steps: {named or 'nothing'} now, {len(flow.saga):,} left"
     elif run.closing is not None:
-        text = (
-            f"is to end as {run.closing.state} ({run.closing.reason}), and waits until {named or 'nothing'}{more} stops"
-        )
+        text = f"is to end as {run.closing.state} ({run.closing.reason}), and waits until {named or 'nothing'} stops"
     elif flow.live:
-        text = f"waits for {'item' if flow.step is not None else 'step'} {named}{more}"
+        text = f"waits for {'item' if flow.step is not None else 'step'} {named}"
     else:
         text = "waits until its record or its results are read from the store"
     yield Reason(kind=ReasonKind.STEPS, text=text, holders=holders, since=run.started_at)
+
+
+def _explain_wait(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
+    """Explain what a step without a worker waits for."""
+    if run.due_at is not None:
+        at = run.due_at + (state.jump(now) if state.machine.waits_for_span(run) else 0.0)
+        text = f"sleeps, until {span(at - now.wall)} from now" if at > now.wall else "has slept, and goes on now"
+        yield Reason(kind=ReasonKind.SCHEDULED_TIME, text=text, at=at)
+    elif run.job_id == PARALLEL:
+        yield from _explain_part(state, run)
+    elif run.job_id == EVENT:
+        name = run.id.rpartition("@event.")[2].rpartition(".")[0]
+        text = f"waits for the event {name!r}; send it with: interlock event {run.parent} {name}"
+        yield Reason(kind=ReasonKind.STEPS, text=text, since=run.started_at, at=run.deadline_at)
+
+
+def _explain_part(state: SchedulerState, run: Run) -> Iterator[Reason]:
+    above, closing = state.of(Flows)[run.parent or ""], run.closing
+    holders, named = _named(state, above, above.live_in(graph_of(state, above).parts[above.name_of(run.id)]))
+    text = f"waits for step {named or 'nothing'}"
+    if closing is not None:
+        text = f"is to end as {closing.state} ({closing.reason}), and waits until {named or 'nothing'} stops"
+    yield Reason(kind=ReasonKind.STEPS, text=text, holders=holders, since=run.started_at)
+
+
+def _named(state: SchedulerState, flow: Flow, live: Collection[str]) -> tuple[list[str], str]:
+    """Return the ids of the first of these steps, and a text that names them."""
+    holders = [flow.id_of(name) for name in islice(live, MOST_NAMED)]
+    named = ", ".join(f"{name} ({_state(state, flow.id_of(name))})" for name in islice(live, MOST_NAMED))
+    return holders, named + (f" and {len(live) - MOST_NAMED:,} more" if len(live) > MOST_NAMED else "")
 
 
 def _state(state: SchedulerState, run_id: str) -> str:

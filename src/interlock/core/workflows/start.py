@@ -5,35 +5,73 @@ from typing import Any
 
 import msgspec
 
+from interlock.core.effects import PendingEffects, ask
 from interlock.core.transition import Pass
 from interlock.core.workflows.events import NotKnown, send_event, wait_for_event
 from interlock.core.workflows.flow import BUILT_IN, MOST_VARIANTS, Flow, Flows
-from interlock.core.workflows.steps import StepOptions, ask_person, make_ended, run_group, run_job, sleep, sleep_until
-from interlock.core.workflows.values import NoValue, Scope, UnreadValue, references
+from interlock.core.workflows.steps import (
+    StepOptions,
+    ask_person,
+    begin_parallel,
+    make_ended,
+    run_group,
+    run_job,
+    sleep,
+    sleep_until,
+)
+from interlock.core.workflows.values import INPUT, NoValue, Scope, UnreadValue, references
 from interlock.error import InterlockError
 from interlock.fields.field_types import FieldPath, Span
 from interlock.fields.payload import encode_result
 from interlock.model.job import Job
 from interlock.model.schedule.schedule import instant
 from interlock.model.state import State
-from interlock.model.workflow import APPROVAL, EVENT, MOST_ITEMS, SEND, SLEEP, Workflow, WorkflowStep
+from interlock.model.workflow import APPROVAL, EVENT, MOST_ITEMS, PARALLEL, SEND, SLEEP, Workflow, WorkflowStep
+from interlock.wire.effect import ReadRecord, ReadResults
 
-_BUILT_IN = {"approve": APPROVAL, "event": EVENT, "send": SEND}
+_BUILT_IN = {"parallel": PARALLEL, "approve": APPROVAL, "event": EVENT, "send": SEND}
 _EVERY_SPAN = Span()
 
 
-def start_all(p: Pass, flow: Flow, names: Iterable[str], workflow: Workflow, scope: Scope) -> set[str]:
-    """Start these steps; return the steps whose results must first be read, and those that must wait for a record."""
+def start_all(p: Pass, flow: Flow, names: Iterable[str], graph: Workflow, scope: Scope) -> bool:
+    """Start these steps; return False if some must wait, for results that are read first or for the record of another
+    workflow."""
     unread: set[str] = set()
+    waits = False
     for name in names:
-        step = workflow.by_id[name]
+        step = graph.by_id[name]
         try:
             start(p, flow, step, scope)
         except UnreadValue:
             unread |= references(text for _, text in step.expressions())
         except NotKnown:
-            unread.add(name)  # it is asked again when that is known
-    return unread
+            waits = True  # it is asked again when that is known
+        else:
+            if step.parallel is not None and flow.id_of(name) not in p.state.runs:
+                skip_rest(p, flow, graph.parts[name])
+    ask_results(p, flow, unread)
+    return not unread and not waits
+
+
+def ask_results(p: Pass, flow: Flow, names: Iterable[str]) -> None:
+    """Read results, and the payload, that only the store has."""
+    ends = {name: flow.ended.get(flow.run_name(name)) for name in names}
+    stored = [name for name, end in ends.items() if name == INPUT or (end is not None and end.is_stored)]
+    if stored:
+        ids = sorted(flow.id_of_step(name) if name else flow.run.id for name in stored)
+        ask_once(p, ReadResults(flow.run.id, flow.run.seq, tuple(ids)))
+
+
+def ask_once(p: Pass, effect: ReadRecord | ReadResults) -> None:
+    if effect not in p.state.of(PendingEffects).pending:
+        ask(p, effect)
+
+
+def skip_rest(p: Pass, flow: Flow, graph: Workflow) -> None:
+    """Skip the steps inside a parallel step that have not begun: when it is over, each of them has an end."""
+    for name in graph.regular:
+        if name not in flow.ended and name not in flow.live and name not in flow.waits:
+            make_ended(p, flow, name, _named_job(p, flow, graph.by_id[name]), State.SKIPPED, "not reached")
 
 
 def start(p: Pass, flow: Flow, step: WorkflowStep, scope: Scope) -> None:
@@ -43,6 +81,8 @@ def start(p: Pass, flow: Flow, step: WorkflowStep, scope: Scope) -> None:
     try:
         if step.if_ is not None and not _is_wanted(step, scope):
             make_ended(p, flow, step.id, _named_job(p, flow, step), State.SKIPPED, "its condition is false")
+        elif step.parallel is not None:
+            begin_parallel(p, flow, step, options)
         elif step.sleep is not None:
             delay = _EVERY_SPAN.check(scope.fill(step.sleep, "sleep"), FieldPath("sleep"))
             sleep(p, flow, step.id, delay, options)

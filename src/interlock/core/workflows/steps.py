@@ -23,7 +23,17 @@ from interlock.model.lane import MAIN
 from interlock.model.policy.verdict import Ruling
 from interlock.model.run import Run, name_of_run
 from interlock.model.state import PENDING, State
-from interlock.model.workflow import APPROVAL, APPROVAL_TIMEOUT, GROUP, MOST_ITEMS, QUESTION, SLEEP, Undo, WorkflowStep
+from interlock.model.workflow import (
+    APPROVAL,
+    APPROVAL_TIMEOUT,
+    GROUP,
+    MOST_ITEMS,
+    PARALLEL,
+    QUESTION,
+    SLEEP,
+    Undo,
+    WorkflowStep,
+)
 
 
 class StepOptions(msgspec.Struct, frozen=True):
@@ -67,6 +77,13 @@ def checked_undo(p: Pass, flow: Flow, job: Job, undo: Undo) -> Undo | None:
     if added := sorted(set(p.state.job(undo.job).capabilities) - set(job.capabilities)):
         raise Forbidden(f"compensate: job {undo.job!r} has capabilities that its step lacks: {', '.join(added)}")
     return replace(undo, capabilities=job.capabilities)
+
+
+def begin_parallel(p: Pass, flow: Flow, step: WorkflowStep, options: StepOptions) -> Run:
+    """Begin a parallel step. Its branches follow, as steps of the same workflow."""
+    p.state.of(Flows).touched[flow.run.id] = None
+    reason = f"runs {len(step.parallel or ()):,} branches"
+    return new_step(p, flow, step.id, BUILT_IN[PARALLEL], payload.EMPTY, State.UNDER_WAY, reason, options)
 
 
 def sleep(p: Pass, flow: Flow, name: str, delay: float, options: StepOptions = NO_OPTIONS) -> Run:

@@ -34,8 +34,8 @@ def steps_before(p: Pass, old: Run, name: str) -> list[Run]:
     if name in workflow.handlers:
         after = " or ".join(map(repr, workflow.handlers[name]))
         raise BadUse(FIELD, f"{name!r} runs only after an error; name the step that had it: {after}", name)
-    if name not in workflow.needs:
-        raise BadValue(FIELD, name, f"a step of workflow {old.job_id!r}{did_you_mean(name, workflow.needs)}")
+    if name not in workflow.by_id:
+        raise BadValue(FIELD, name, f"a step of workflow {old.job_id!r}{did_you_mean(name, workflow.regular)}")
     runs = p.facts.steps[old.id]
     if runs is None:
         raise BadUse(FIELD, f"the steps of run {old.id!r} have more than {MOST_BYTES:,} bytes; run it again as a whole")
@@ -56,23 +56,33 @@ def _group_of(name: str) -> str:
 
 
 def _taken(workflow: Workflow, name: str, below: Mapping[str, Run]) -> set[str]:
-    """Return the steps whose ends hold in the new run: they are over, not undone, and follow only others like them."""
-    earlier = before(workflow)
+    """Return the steps whose ends hold in the new run: they are over, not undone, and follow only others like them. A
+    parallel step is over with all that is inside it."""
+    earlier, parts, around = before(workflow), workflow.parts, workflow.around
+    begun = {name, *(parts[name].by_id if name in parts else ())}
+    while (last := around.get(name)) is not None:
+        begun.add(name := last)
     kept = {
         step
-        for step in workflow.needs
-        if step != name and name not in earlier[step] and _is_over(workflow, step, below) and not _undone(step, below)
+        for step in workflow.regular
+        if step in below and step not in begun and earlier[step].isdisjoint(begun) and not _undone(step, below)
     }
-    kept = {step for step in kept if earlier[step] <= kept}
-    after = {workflow.by_id[step].on_error.step for step in kept if below[step].state not in DONE}
-    return kept | {step for step in after if step is not None}
+    while wrong := {
+        step
+        for step in kept
+        if not (_is_over(workflow, step, below) or around.get(step) in kept)
+        or not earlier[step].union(parts[step].regular if step in parts else ()) <= kept
+    }:
+        kept -= wrong
+    after = {workflow.by_id[step].on_error.step or "" for step in kept if below[step].state not in DONE}
+    inside = {step for name in after if name in parts for step in parts[name].by_id}
+    return kept | {step for step in (*after, *inside) if step in below}
 
 
 def _is_over(workflow: Workflow, name: str, below: Mapping[str, Run]) -> bool:
-    if name not in below or below[name].state in DONE:
-        return name in below
-    on_error = workflow.by_id[name].on_error
-    return on_error.then is Then.CONTINUE and (on_error.step is None or on_error.step in below)
+    state, on_error = below[name].state, workflow.by_id[name].on_error
+    goes_on = on_error.then is Then.CONTINUE and (on_error.step is None or on_error.step in below)
+    return state in DONE or (goes_on and state is not State.CANCELLED)
 
 
 def _undone(name: str, below: Mapping[str, Run]) -> str:

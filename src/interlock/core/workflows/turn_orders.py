@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from interlock.core.attempts.settle import cancel_run
 from interlock.core.transition import Pass
-from interlock.core.workflows import machine
+from interlock.core.workflows.closing import TOO_MANY, close, succeed
 from interlock.core.workflows.code import is_of_round, step_of
 from interlock.core.workflows.events import NotKnown, flow_of, send_event, wait_for_event
 from interlock.core.workflows.flow import BUILT_IN, EVENT_RUN, Flow, Flows, NoRoom
@@ -50,13 +50,13 @@ def _start(p: Pass, flow: Flow, order: Any) -> None:
         return
     if len(flow.asked) >= MOST_STEPS_A_ROUND:
         text = f"steps: more than {MOST_STEPS_A_ROUND:,} in one round; use continue_as_new"
-        machine.close(p, flow, State.FAILED, machine.TOO_MANY, error=text)
+        close(p, flow, State.FAILED, TOO_MANY, error=text)
         return
     try:
         p.state.of(Flows).check_room(flow.run)
         _STARTS[type(order)](p, flow, name, order)
     except NoRoom as error:
-        machine.close(p, flow, State.FAILED, machine.TOO_MANY, error=str(error))
+        close(p, flow, State.FAILED, TOO_MANY, error=str(error))
     except (InterlockError, msgspec.MsgspecError) as error:
         built_in = _BUILT_IN.get(type(order))
         job = BUILT_IN[built_in] if built_in else p.state.jobs.get(order.job) or Job(id=order.job)
@@ -126,7 +126,7 @@ def _compensate(p: Pass, flow: Flow, order: t.Compensate) -> None:
     try:
         undo = checked_undo(p, flow, p.state.job_of(flow.run), Undo(order.undo.job, order.undo.arguments))
     except InterlockError as error:
-        machine.close(p, flow, State.FAILED, "cannot be undone", error=str(error))
+        close(p, flow, State.FAILED, "cannot be undone", error=str(error))
         return
     keep_value(p, flow, name, BUILT_IN[UNDO_LATER], b"null", f"undone by {order.undo.job}", StepOptions(undo=undo))
 
@@ -142,7 +142,7 @@ def _publish(p: Pass, flow: Flow, order: t.Publish) -> None:
     published = {**(facet.published or {}), order.name: msgspec.json.decode(order.value)}
     if (size := len(msgspec.json.encode(published))) > MOST_PUBLISHED:
         text = f"publish: {size:,} bytes of published values; at most {MOST_PUBLISHED:,} are allowed"
-        machine.close(p, flow, State.FAILED, "too much is published", error=text)
+        close(p, flow, State.FAILED, "too much is published", error=text)
     else:
         p.set_facet(flow.run, workflow=replace(facet, published=published))
 
@@ -153,7 +153,7 @@ def _note_change(p: Pass, flow: Flow, order: t.NoteChange) -> None:
         return
     if len(facet.changes) >= MOST_CHANGES:
         text = f"changed: more than {MOST_CHANGES:,} names in one round; use continue_as_new"
-        machine.close(p, flow, State.FAILED, "too many changes", error=text)
+        close(p, flow, State.FAILED, "too many changes", error=text)
     else:
         p.set_facet(flow.run, workflow=replace(facet, changes=(*facet.changes, order.name)))
 
@@ -161,19 +161,19 @@ def _note_change(p: Pass, flow: Flow, order: t.NoteChange) -> None:
 def _finish(p: Pass, flow: Flow, order: t.Finish) -> None:
     result = bytes(order.result)
     if (fault := fault_of(result, "result")) is not None:
-        machine.close(p, flow, State.FAILED, "has no result", error=fault)
+        close(p, flow, State.FAILED, "has no result", error=fault)
     elif flow.live:
         flow.run.result = result
-        machine.close(p, flow, State.SUCCEEDED, "done")
+        close(p, flow, State.SUCCEEDED, "done")
     else:
-        machine.succeed(p, flow, result)
+        succeed(p, flow, result)
 
 
 def _fail(p: Pass, flow: Flow, order: t.Fail) -> None:
     p.set_facet(flow.run, failure=order.failure)
     state = State.DENIED if order.state is State.DENIED else State.FAILED
     reason = last_line(order.error) or "failed"
-    machine.close(p, flow, state, reason[:LONGEST_REASON], error=order.error)
+    close(p, flow, state, reason[:LONGEST_REASON], error=order.error)
 
 
 def _next_round(p: Pass, flow: Flow, order: t.NextRound) -> None:

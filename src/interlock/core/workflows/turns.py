@@ -16,8 +16,10 @@ from interlock.core.routing.dispatch import begin_attempt, needs_of, send
 from interlock.core.routing.roster import MOST_TURNS, DemandKey, Worker
 from interlock.core.transition import Pass
 from interlock.core.workflows import machine
+from interlock.core.workflows.closing import close
 from interlock.core.workflows.code import deliverable, record_of
 from interlock.core.workflows.flow import Flow, Flows
+from interlock.core.workflows.start import ask_once
 from interlock.core.workflows.turn_orders import can_carry_out, carry_out
 from interlock.core.workflows.turn_table import LONGEST_TURN, LostTurn, Turns, detach
 from interlock.core.workflows.values import INPUT
@@ -99,12 +101,12 @@ def _follow(p: Pass, flow: Flow) -> None:
     if unread or payload is None:
         ids = {flow.id_of(name) for name in names if flow.ended[name].is_stored}
         ids |= {run.id if flow.round_prefix == "" else flow.id_of(flow.round_mark)} if payload is None else set()
-        machine.ask_once(p, ReadResults(run.id, run.seq, tuple(sorted(ids))))
+        ask_once(p, ReadResults(run.id, run.seq, tuple(sorted(ids))))
         return
     size = sum(len(flow.read.get(name) or flow.ended[name].result or b"") for name in names)
     if size > MOST_RESULTS:
         text = f"results: {size:,} bytes in one round; at most {MOST_RESULTS:,} are allowed; use continue_as_new"
-        machine.close(p, flow, State.FAILED, "too many results", error=text)
+        close(p, flow, State.FAILED, "too many results", error=text)
         return
     turns.stop_waiting(run.id)
     begin_attempt(p, run, worker, SlotKind.TURN, flow.order)
@@ -209,7 +211,7 @@ def act(p: Pass, origin: str, command: ActOnWorkflow) -> None:
         p.note(run, f"resumed by {actor}{why}")
     else:
         text = f"{halt.code}: {halt.text}"
-        machine.close(p, p.state.of(Flows)[run.id], State.CANCELLED, f"abandoned{why}", actor, error=text)
+        close(p, p.state.of(Flows)[run.id], State.CANCELLED, f"abandoned{why}", actor, error=text)
         p.audit(AuditKind.ABANDONED, actor, run.tenant, run.id, job=run.job_id, reason=command.reason, halt=halt.code)
     p.answer(origin, command.request, run)
 

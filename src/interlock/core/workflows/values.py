@@ -135,9 +135,12 @@ class UndoScope:
 
 def _walked(value: Any, rest: Path, expression: str) -> Any:
     for part in rest:
+        fits = isinstance(value, dict if isinstance(part, str) else list)
         try:
+            if not fits:
+                raise KeyError(part)
             value = value[part]
-        except (KeyError, IndexError, TypeError):
+        except (KeyError, IndexError):
             raise NoValue(f"${{{expression}}} has no value: there is no {part!r}") from None
     return value
 
