@@ -1,5 +1,6 @@
 """`interlock event`, and the same over HTTP: an event for a workflow, by the id of its run or by its key."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,10 @@ def test_an_event_by_run_and_by_key(folder: Path) -> None:
             assert event == f"{third.id}@event.paid.1"
             assert third.result(60) == [3, 7]
             assert client.send_workflow_event("order", "third", "paid", 7, idempotency_key="once") == event
+            for value in ("7", '"cash"', "[1, null]", "null", "true"):
+                other = client.submit("order", {"n": 4})
+                assert ask(server, "event", other.id, "paid", "--payload", value).returncode == 0
+                assert other.result(60) == [4, json.loads(value)]
             with pytest.raises(EventRefused):
                 client.send_event(third.id, "paid")
             with pytest.raises(UnknownRun):

@@ -100,3 +100,86 @@ def test_a_job_without_its_schedule() -> None:
     assert Job(id="a", schedule=every).unscheduled.max_retries == Job(id="a", schedule=every).max_retries == 3
     plain = Job(id="a", retry=Retry(max_retries=5))
     assert plain.unscheduled is plain
+
+
+APP = """\
+import interlock as il
+
+app = il.App()
+
+
+@app.job("list")
+async def names() -> list[str]: ...
+
+
+@app.job("build")
+async def build(name: str) -> str: ...
+
+
+@app.job("unbuild")
+async def unbuild(result: str) -> None: ...
+
+
+@app.workflow("release")
+async def release(ctx: il.WorkflowContext, question: str) -> int:
+    print("not in the plan")
+    found = await ctx.run(names.call())
+    await ctx.sleep("2d")
+    built = await ctx.map(build, found, undo=unbuild)
+    await ctx.approval(question, timeout="1h")
+    await ctx.run(build.call("all"), name="ship")
+    return len(built)
+
+
+@app.workflow("endless")
+async def endless(ctx: il.WorkflowContext) -> None:
+    await ctx.run(unbuild.call("x"))
+    await ctx.continue_as_new(endless.call())
+"""
+
+
+def plan_function(place: Path, *options: str) -> tuple[dict[str, list[str]], str]:
+    """Fields by step, and what is said."""
+    (place / "flows.py").write_text(APP)
+    ended = interlock(place, "workflow", "plan", "-A", "flows:app", *options)
+    assert ended.returncode == 0, ended
+    return {line.split("\t")[1]: line.split("\t")[2:] for line in ended.stdout.splitlines()}, ended.stderr
+
+
+RESULTS = ("--result", 'list=["a", "b"]', "--result", 'build="built"')
+
+
+def test_a_function_is_asked_for_its_steps(folder: Path) -> None:
+    given = ("release", "-p", "question=ship?", *RESULTS, "--result", 'ship="done"', "--duration", "build.1=3s")
+    found, said = plan_function(folder, *given)
+    assert said == ""
+    assert {step: fields[1:4] for step, fields in found.items()} == {
+        "": ["succeeded", "0.000", "172805.000"],
+        "list": ["succeeded", "0.000", "1.000"],
+        "sleep": ["succeeded", "1.000", "172800.000"],
+        "build": ["succeeded", "172801.000", "3.000"],
+        "build.0": ["succeeded", "172801.000", "1.000"],
+        "build.1": ["succeeded", "172801.000", "3.000"],
+        "approval": ["succeeded", "172804.000", "0.000"],
+        "ship": ["succeeded", "172804.000", "1.000"],
+    }
+    assert found["approval"][4].endswith("assumed")
+
+
+def test_a_function_whose_step_fails_rolls_back(folder: Path) -> None:
+    found, said = plan_function(folder, "release", "-p", "question=ship?", *RESULTS, "--fail", "ship", "--fail", "shop")
+    assert (found[""][1], found["ship"][1]) == ("failed", "failed")
+    assert [step for step in found if step.startswith("comp-")] == ["comp-build.1", "comp-build.0"]
+    assert said == "--fail: the function asked for no step 'shop'; did you mean 'ship'?\n"
+
+
+def test_a_function_that_never_ends_is_given_up(folder: Path) -> None:
+    found, _ = plan_function(folder, "endless")
+    assert (found[""][1], found[""][5]) == ("failed", "plan: stopped after 2,000 turns")
+
+
+def test_a_function_with_bad_arguments_is_refused(folder: Path) -> None:
+    (folder / "flows.py").write_text(APP)
+    ended = interlock(folder, "workflow", "plan", "-A", "flows:app", "release")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "argument 'question' is missing" in ended.stderr

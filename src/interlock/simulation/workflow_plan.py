@@ -1,8 +1,11 @@
-"""A workflow tried dry: the real scheduler on virtual time, with steps that only take time and return what is given."""
+"""A workflow tried dry: the real scheduler on virtual time, with steps that only take time and return what is given.
+
+The function of a workflow takes its turns here: it has no effect but the steps that it asks for."""
 
 import asyncio
+import io
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from random import Random
 from typing import Any, TypeVar
 
@@ -15,16 +18,23 @@ from interlock.engine.catalog import Catalog
 from interlock.error import WaitTimeout
 from interlock.interface.run_builder import new_run
 from interlock.interface.run_view import RunInfo, info_of
+from interlock.model.failure import Outcome
 from interlock.model.state import State
 from interlock.simulation.virtual import TimedExecutor, VirtualLoop
 from interlock.simulation.virtual_cluster import VirtualCluster, quiet
 from interlock.stores.memory import MemoryStore
 from interlock.wire.approval_request import ApproveRun
-from interlock.wire.message import Dispatch
+from interlock.wire.message import Dispatch, Finished, Started
+from interlock.wire.turn import Fail, TurnEnd
+from interlock.worker.attempt_end import AttemptEnd
+from interlock.worker.context import Context
+from interlock.worker.definition import Definition
+from interlock.worker.workflow_turn import take_turn
 
 T = TypeVar("T")
 
 LONGEST = 366 * 86400.0  # seconds of virtual time
+MOST_TURNS = 2000  # of functions: one may begin rounds for ever
 APPROVER = "plan"  # who answers every question with yes
 NULL = b"null"
 
@@ -39,12 +49,35 @@ class DryRun(msgspec.Struct, frozen=True, kw_only=True):
     failing: frozenset[str]  # steps whose attempts fail
     lengths: Mapping[str, float]  # by step, in seconds
     length: float  # of all other steps
+    definitions: Mapping[str, Definition] = {}  # functions of the app, by job
 
 
 class _StepExecutor(TimedExecutor):
     def __init__(self, dry: DryRun) -> None:
         super().__init__({}, frozenset())
         self._dry = dry
+        self._turns = 0
+
+    def start(self, attempt: Dispatch) -> None:
+        if attempt.record is None:
+            super().start(attempt)
+            return
+        self._report(Started(*attempt.key))
+        end = self._turn(attempt, attempt.record)
+        asyncio.get_running_loop().call_soon(self._report, Finished(*attempt.key, **end._asdict()))
+
+    def _turn(self, attempt: Dispatch, record: bytes) -> AttemptEnd:
+        self._turns += 1
+        if self._turns > MOST_TURNS:
+            error = f"plan: stopped after {MOST_TURNS:,} turns"
+            return AttemptEnd(Outcome.SUCCEEDED, msgspec.json.encode(TurnEnd([Fail(error=error)])))
+        loop = asyncio.get_running_loop()
+        asyncio._set_running_loop(None)
+        try:
+            with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+                return take_turn(self._dry.definitions[attempt.handler], record, Context(attempt, lambda message: None))
+        finally:
+            asyncio._set_running_loop(loop)
 
     def length_of(self, attempt: Dispatch) -> float:
         return named(self._dry.lengths, attempt.run_id, self._dry.length)

@@ -2,12 +2,12 @@
 
 from typing import Annotated
 
-from interlock.cli.act.submit import ParameterOption, PayloadOption
+from interlock.cli.act.submit import ParameterOption
 from interlock.cli.draw.tables import present
 from interlock.cli.shared import completion
 from interlock.cli.shared.options import FINDING, Flags, JsonOption, argument, option, switch, takes
 from interlock.cli.shared.output import WrongUsage
-from interlock.cli.shared.payloads import read_one
+from interlock.cli.shared.payloads import read_one, read_value
 from interlock.cli.shared.server import RUN_HELP, client_of, run_of
 
 
@@ -15,7 +15,9 @@ from interlock.cli.shared.server import RUN_HELP, client_of, run_of
 def command(
     flags: Flags,
     names: Annotated[list[str], argument("[RUN] NAME", f"{RUN_HELP} Then the name of the event.", completion.runs)],
-    payload: PayloadOption = None,
+    payload: Annotated[
+        str | None, option("JSON|@FILE|-", "Value: any JSON, from a file, or from standard input.")
+    ] = None,
     parameter: ParameterOption = None,
     workflow: Annotated[str | None, option("ID", "Send it to a run of this workflow.", "--workflow")] = None,
     key: Annotated[str | None, option("KEY", "Idempotency key of that run.", "--key")] = None,
@@ -28,10 +30,11 @@ def command(
     json: JsonOption = False,
 ) -> None:
     """Send an event to a workflow: `interlock event RUN NAME -p cents=5`, or by the idempotency key of its run:
-    `interlock event --workflow ID --key KEY NAME`. The value of the event is a JSON object of the arguments.
+    `interlock event --workflow ID --key KEY NAME`. The value of the event is that of `--payload`, or a JSON object of
+    the arguments of `-p`, and otherwise null.
 
     The event is kept until a step reads it, once and in order. The command prints the id of the event's run."""
-    value = read_one(payload, parameter or [])
+    value = read_one(payload, parameter) if parameter else read_value(payload)
     if (workflow is None) != (key is None) or (workflow is None and (or_start or tenant)):
         raise WrongUsage("--workflow: give it together with --key; --or-start and --tenant need both")
     if start_payload is not None and not or_start:

@@ -3,10 +3,10 @@
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import redirect_stdout
 from difflib import get_close_matches
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
@@ -22,6 +22,7 @@ from interlock.cli.shared.payloads import read_one
 from interlock.config.sources import load, of_app
 from interlock.engine.catalog import Catalog, CatalogEntry
 from interlock.error import BadValue, UnknownJob
+from interlock.error_lines import say
 from interlock.fields.duration import seconds
 from interlock.fields.field_types import did_you_mean
 from interlock.interface.run_view import RunInfo
@@ -61,8 +62,6 @@ def command(
     entries = [CatalogEntry(one.job, one.check) for one in app.definitions.values()] + loaded.entries()
     workflows = {entry.job.id: entry.job.workflow for entry in entries if entry.job.workflow is not None}
     name = _chosen(ids, list(workflows))
-    if workflows[name].is_code:
-        raise WrongUsage(f"WORKFLOW: {name} is a function; try it with app.test or il.testing.scheduler")
     pairs = [_pair("--result", text, "STEP=JSON") for text in result or []]
     times = [text.rpartition("=")[::2] for text in duration or []]
     lengths = {step: seconds(text, f"--duration {step}".rstrip()) for step, text in times}
@@ -74,12 +73,16 @@ def command(
         failing=frozenset(fail or ()),
         lengths=lengths,
         length=lengths.pop("", 1.0),
+        definitions=app.definitions,
     )
-    for field, steps in (("--result", dry.results), ("--fail", dry.failing), ("--duration", lengths)):
+    named: dict[str, Collection[str]] = {"--result": dry.results, "--fail": dry.failing, "--duration": lengths}
+    for field, steps in named.items():
         _check_steps(field, steps, workflows[name])
     plain = [msgspec.structs.replace(entry, job=entry.job.unscheduled) for entry in entries]
     lanes = settings.every_lane(loaded.lanes)
     found = try_dry(Catalog(plain, lanes, loaded.policy, tenants=loaded.tenants), dry)
+    if workflows[name].is_code:
+        _note_unreached(named, found)
     tree = list(branches(found))
     plan = _listing(tree[0][1].run)
     present(
@@ -112,8 +115,16 @@ def _json(step: str, text: str) -> bytes:
         raise BadValue(f"--result {step}", text, f"JSON ({error}); quote a text as '\"…\"'") from None
 
 
-def _check_steps(field: str, steps: Any, workflow: Workflow) -> None:
-    for step in steps:
+def _note_unreached(named: Mapping[str, Collection[str]], runs: Sequence[RunInfo]) -> None:
+    """Say which steps were named that a function has not asked for: nobody knows its steps beforehand."""
+    reached = {run.id.partition("@")[2] for run in runs}
+    for field, steps in named.items():
+        for step in sorted(set(steps) - reached):
+            say(f"{field}: the function asked for no step {step!r}{did_you_mean(step, reached)}")
+
+
+def _check_steps(field: str, steps: Collection[str], workflow: Workflow) -> None:
+    for step in () if workflow.is_code else steps:
         name = step.partition("@")[0].partition(".")[0].removeprefix("comp-")
         if name not in workflow.by_id:
             raise BadValue(field, step, f"a step of the workflow{did_you_mean(name, workflow.by_id)}")

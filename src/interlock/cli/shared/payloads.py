@@ -17,8 +17,12 @@ _WANTS_TEXT = re.compile(r"argument '([^']+)': expected str")
 
 def read_one(source: str | None, parameters: Sequence[str], field: str = FIELD) -> dict[str, Any] | None:
     """Read the arguments of one run; `parameters` override the payload."""
-    payload = None if source is None else _decode(_text(source, field), field)
-    return _with(payload, _parameters(parameters), field)
+    return _with(read_value(source, field), _parameters(parameters), field)
+
+
+def read_value(source: str | None, field: str = FIELD) -> Any:
+    """Read any JSON value; null without a source."""
+    return None if source is None else _decode(_text(source, field), field)
 
 
 @contextmanager
