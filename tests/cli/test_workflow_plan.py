@@ -6,6 +6,7 @@ import pytest
 
 from interlock.model.job import Job, Retry
 from interlock.model.schedule.schedule import Schedule
+from tests.cli.terminal import Terminal, in_a_terminal
 from tests.helpers.places import folder
 from tests.helpers.server import interlock
 
@@ -171,6 +172,14 @@ def test_a_function_whose_step_fails_rolls_back(folder: Path) -> None:
     assert (found[""][1], found["ship"][1]) == ("failed", "failed")
     assert [step for step in found if step.startswith("comp-")] == ["comp-build.1", "comp-build.0"]
     assert said == "--fail: the function asked for no step 'shop'; did you mean 'ship'?\n"
+
+
+def test_a_tree_names_compensations_of_items(folder: Path) -> None:
+    (folder / "flows.py").write_text(APP)
+    given = ("-A", "flows:app", "release", "-p", "question=ship?", *RESULTS, "--fail", "ship")
+    drawn = Terminal.plain(in_a_terminal(folder, "workflow", "plan", *given))
+    assert "├─ comp-build.1 " in drawn
+    assert "│  └─ 1 " in drawn
 
 
 def test_a_function_that_never_ends_is_given_up(folder: Path) -> None:

@@ -159,7 +159,7 @@ def test_a_workflow_that_is_a_function() -> None:
     machine = FlowMachine(Job(id="flow", workflow=Workflow(steps=())))
     old = machine.begin()
     machine.cancel(old)
-    assert str(retry(machine, old, "a")) == "from: workflow 'flow' is a function; leave it out to run all of it again"
+    assert str(retry(machine, old, "a")) == f"from: 'a' is not a step that run {old!r} has asked for"
 
 
 def test_a_step_behind_one_that_was_undone() -> None:

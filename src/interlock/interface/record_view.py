@@ -37,6 +37,10 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     steps: Annotated[list[StepRecord], doc("Steps of the round, in the order in which the function asked for them.")]
     seen: Annotated[int | None, doc("Ended steps that its function has seen; null before its first turn.")]
     ended: Annotated[bool, doc("Whether the end of the run is decided.")]
+    begins_with: Annotated[
+        str | None, doc("Step with which the run begins; those before it are taken over from another run.")
+    ] = None
+    seed: Annotated[str, doc("Run from which random numbers and ids come; empty for this one.")] = ""
     changes: Annotated[list[str], doc("Names for which `changed` is true.")]
 
     @classmethod
@@ -64,6 +68,8 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
             steps=steps,
             seen=record.seen,
             ended=record.ended,
+            begins_with=record.begins_with,
+            seed=record.seed,
             changes=list(record.changes),
         )
 
@@ -74,7 +80,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
             for step in self.steps
         ]
         given = self.workflow, self.run_id, _raw(self.payload), self.began_at, self.round
-        return WorkflowRecord(*given, steps, self.seen, self.ended, tuple(self.changes))
+        return WorkflowRecord(*given, steps, self.seen, self.ended, self.begins_with, self.seed, tuple(self.changes))
 
 
 def digest_of(arguments: Any) -> str:

@@ -159,6 +159,7 @@ class Halted(msgspec.Struct, frozen=True, omit_defaults=True):
 class WorkflowFacet(msgspec.Struct, frozen=True, omit_defaults=True):
     closing: Closing | None = None
     begins_with: str | None = None  # step; those before it are taken over from the run that it runs again
+    seed: str = ""  # of a function that begins with a step: the run from which its random numbers come
     round: int = 1
     began_at: Time | None = None  # of a round after the first
     seen: int | None = None  # ended steps of the round that a turn got; None before the first turn

@@ -37,6 +37,10 @@ class WorkflowRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     steps: Annotated[list[RecordedStep], doc("Steps in the order in which the function asked for them.")] = []
     seen: Annotated[int | None, doc("Ended steps that an earlier turn got; null before the first turn.")] = None
     ended: Annotated[bool, doc("Whether the function has ended.")] = False
+    begins_with: Annotated[
+        str | None, doc("Step with which the run begins; those before it are taken over from another run.")
+    ] = None
+    seed: Annotated[str, doc("Run from which random numbers and ids come; empty for this one.")] = ""
     changes: Annotated[tuple[str, ...], doc("Names for which `changed` is true.")] = ()
 
     @property

@@ -66,7 +66,7 @@ class WorkflowContext:
     def __init__(self, driver: Driver, context: Context) -> None:
         self._driver = driver
         self._context = context
-        self._random = random.Random(f"{driver.record.run_id}/{driver.record.round}")
+        self._random = random.Random(f"{driver.record.seed or driver.record.run_id}/{driver.record.round}")
         self._used: dict[str, int] = {}
         self._changes: dict[str, bool] = {}
         self._compensations = 0

@@ -181,7 +181,10 @@ class Driver:
     @property
     def is_live(self) -> bool:
         """Whether no earlier turn has come this far."""
-        return self.record.seen is None or self._delivered > self.record.seen
+        seen, begins_with = self.record.seen, self.record.begins_with
+        if seen is None:
+            return begins_with is None or begins_with in self._steps
+        return self._delivered > seen
 
     @property
     def asked(self) -> int:
@@ -211,6 +214,8 @@ class Driver:
             text = f"the function asks for step {order.name!r} where its record has {expected!r}"
             raise self._differ(text, expected)
         step = self._steps[order.name] = Step(self, order.name, read)
+        if order.name == self.record.begins_with:
+            self._on_live(self.is_live)
         if number >= len(recorded):
             if not self.is_live:
                 text = f"the function asks for step {order.name!r}, which its record does not have"

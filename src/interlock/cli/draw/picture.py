@@ -159,8 +159,8 @@ FINDINGS = Listing[Finding](
 
 
 def step_name(step: RunInfo) -> str:
-    name = step.id.rpartition("@")[2]
-    return name.rpartition(".")[2] if "." in name else name
+    group, _, item = step.id.rpartition(".")
+    return item if group == step.parent else step.id.rpartition("@")[2]
 
 
 def steps_of(run: RunInfo) -> Listing[RunInfo]:

@@ -127,5 +127,7 @@ def record_of(flow: Flow, given: list[str], payload: bytes, is_over: bool = Fals
         steps=steps,
         seen=facet.seen,
         ended=is_over,
+        begins_with=facet.begins_with if facet.round == 1 else None,
+        seed=facet.seed,
         changes=facet.changes,
     )

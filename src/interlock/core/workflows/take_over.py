@@ -6,10 +6,14 @@ compensation of the old one. The new workflow finds it in its record, as a workf
 
 from collections.abc import Iterable, Mapping
 
+from msgspec.structs import replace
+
 from interlock.core.transition import Pass
+from interlock.core.workflows.code import step_of
 from interlock.core.workflows.flow import BUILT_IN, DONE, UNDO, Flow
 from interlock.core.workflows.graph import before
 from interlock.core.workflows.steps import StepOptions, make_ended, new_step
+from interlock.core.workflows.stored_record import stored_record
 from interlock.error import BadUse, BadValue
 from interlock.fields.field_types import did_you_mean
 from interlock.fields.payload import EMPTY
@@ -17,7 +21,7 @@ from interlock.model.facets import StepFacet, WorkflowFacet
 from interlock.model.failure import Outcome
 from interlock.model.run import Run
 from interlock.model.state import State
-from interlock.model.workflow import TAKEN_OVER, Then, Workflow
+from interlock.model.workflow import TAKEN_OVER, UNDO_LATER, Then, Workflow
 
 MOST_BYTES = 16 * 1024 * 1024  # of payloads and results of the steps of a run that is run again from one
 FIELD = "from"
@@ -30,22 +34,51 @@ def steps_before(p: Pass, old: Run, name: str) -> list[Run]:
     if workflow is None:
         raise BadUse(FIELD, f"run {old.id!r} is not a workflow; leave it out to run it again", name)
     if workflow.is_code:
-        raise BadUse(FIELD, f"workflow {old.job_id!r} is a function; leave it out to run all of it again", name)
+        return _before_in_function(old, name, _read(p, old))
     if name in workflow.handlers:
         after = " or ".join(map(repr, workflow.handlers[name]))
         raise BadUse(FIELD, f"{name!r} runs only after an error; name the step that had it: {after}", name)
     if name not in workflow.by_id:
         raise BadValue(FIELD, name, f"a step of workflow {old.job_id!r}{did_you_mean(name, workflow.regular)}")
-    runs = p.facts.steps[old.id]
-    if runs is None:
-        raise BadUse(FIELD, f"the steps of run {old.id!r} have more than {MOST_BYTES:,} bytes; run it again as a whole")
-    below = {run.id[len(old.id) + 1 :]: run for run in runs}
+    below = _read(p, old)
     below |= {step: below[run] for step, run in old.workflow_facet.waits.items() if run in below}
     taken = _taken(workflow, name, below)
     _check_before(before(workflow)[name], name, taken, below)
     for step in taken:
         if below[step].is_unscanned:
             raise BadUse(FIELD, f"the result of step {step!r} is not scanned yet; try again in a moment", name)
+    return [run for name, run in below.items() if name in taken or _group_of(name) in taken]
+
+
+def _read(p: Pass, old: Run) -> dict[str, Run]:
+    """Return the ended steps of a run, and the items that have a compensation."""
+    runs = p.facts.steps[old.id]
+    if runs is None:
+        raise BadUse(FIELD, f"the steps of run {old.id!r} have more than {MOST_BYTES:,} bytes; run it again as a whole")
+    return {run.id[len(old.id) + 1 :]: run for run in runs}
+
+
+def _before_in_function(old: Run, name: str, below: Mapping[str, Run]) -> list[Run]:
+    """Return the steps that a function has asked for before this one, and its compensations that belong to no step."""
+    if old.workflow_facet.round > 1:
+        raise BadUse(FIELD, f"run {old.id!r} has begun another round; leave it out to run all of it again", name)
+    record, ids = stored_record(old, below.values())
+    names = [step.name for step in record.steps]
+    if name not in names:
+        raise BadValue(FIELD, name, f"a step that run {old.id!r} has asked for{did_you_mean(name, names)}")
+    earlier = record.steps[: names.index(name)]
+    taken = {ids[step.name][len(old.id) + 1 :] for step in earlier}
+    taken |= {run for run, step in below.items() if step.job_id == UNDO_LATER and _facet(step).number <= len(earlier)}
+    for run in sorted(taken):
+        if undone := _undone(run, below):
+            rule = f"step {run!r} before it was undone by {undone!r}, so its result is void"
+            raise BadUse(FIELD, f"{name!r}: {rule}; run the workflow as a whole", name)
+    for step in earlier:
+        if step.place is None:
+            raise BadUse(
+                FIELD,
+                f"{name!r}: step {step.name!r} before it had not ended when the function did; begin with that one",
+            )
     return [run for name, run in below.items() if name in taken or _group_of(name) in taken]
 
 
@@ -118,9 +151,16 @@ def _events_of(old: Run, steps: Iterable[Run]) -> tuple[dict[str, str], dict[str
 def take_over(p: Pass, again: Run, old: Run, name: str, steps: list[Run]) -> None:
     """Make the steps that a new workflow run takes over. It begins with another."""
     waits, names = _events_of(old, steps)
-    p.set_facet(again, workflow=WorkflowFacet(begins_with=name, waits=waits))
-    flow, workflow = Flow(again, 0), p.state.job_of(again).workflow
+    workflow = p.state.job_of(again).workflow
     assert workflow is not None
+    facet = WorkflowFacet(begins_with=name, waits=waits)
+    numbers: dict[str, int] = {}  # of a function: run of an old step → its place in the order of request
+    if workflow.is_code:
+        record, ids = stored_record(old, steps)
+        numbers = {ids[step.name]: number for number, step in enumerate(record.steps)}
+        facet = replace(facet, changes=old.workflow_facet.changes, seed=old.workflow_facet.seed or old.id)
+    p.set_facet(again, workflow=facet)
+    flow = Flow(again, 0)
     groups: dict[str, Flow] = {}
     made: list[tuple[Run, Run]] = []
     for step in sorted(steps, key=_number):
@@ -139,11 +179,27 @@ def take_over(p: Pass, again: Run, old: Run, name: str, steps: list[Run]) -> Non
         )  # fmt: skip
         made.append((step, run))
         if _facet(step).items is not None:
-            groups[step.id] = Flow(run, 0, workflow.by_id[own])
-    for step, run in sorted(made, key=lambda pair: (_facet(pair[0]).completed or 0, pair[0].ended_at)):
+            each = _facet(step).of_each
+            groups[step.id] = Flow(run, 0, step_of(each) if each is not None else workflow.by_id[own])
+    read = {f"{old.id}@{run}": old.workflow_facet.places.get(step) for step, run in old.workflow_facet.waits.items()}
+
+    def place_of(step: Run) -> int:
+        wait = read.get(step.id)
+        return (wait[1] or 0) if wait else _facet(step).completed or _facet(step).done or 0
+
+    places: dict[str, tuple[int, int]] = {}  # run that ends → its places in the orders of request and of completion
+    for step, run in sorted(made, key=lambda pair: (place_of(pair[0]), pair[0].ended_at)):
+        if step.id in numbers:
+            p.state.numbers.events += 1
+            places[run.id] = number, done = numbers[step.id], p.state.numbers.events
+            placed = replace(_facet(run), number=number, done=None if step.id in read else done)
+            p.set_facet(run, step=replace(placed, of_each=_facet(step).of_each))
         run.result, run.error = step.shown_result, step.error
         run.outcome = step.outcome or Outcome.SUCCEEDED
         p.move(run, step.state if step.state in _KEPT else State.FAILED, f"taken over from {step.id}")
+    if workflow.is_code:
+        own_places = {step: places[f"{again.id}@{run}"] for step, run in waits.items()}
+        p.set_facet(again, workflow=replace(facet, places=own_places))
 
 
 def _facet(step: Run) -> StepFacet:
