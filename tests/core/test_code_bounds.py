@@ -84,6 +84,27 @@ def test_a_worker_takes_32_turns_at_once() -> None:
         assert machine.play(run_id) is State.SUCCEEDED
 
 
+async def two_at_once(tools: Tools, ctx: il.WorkflowContext, value: Any) -> Any:
+    return await ctx.gather(ctx.run(tools.work.call(1)), ctx.run(tools.other.call(2)))
+
+
+def test_workflows_that_close_do_not_hold_up_one_that_waits_behind_them_for_a_turn() -> None:
+    machine = CodeMachine(Tools(two_at_once).app, lanes={"main": 100})
+    closing = [machine.begin() for _ in range(40)]
+    for run_id in closing:
+        machine.turn(run_id)
+    busy = [machine.begin() for _ in range(32)]
+    assert all(machine.turns(run_id) for run_id in busy)
+    for run_id in closing:
+        machine.done(f"{run_id}@work")
+    last = machine.begin()
+    for run_id in closing:
+        machine.cancel(run_id)
+    assert {machine.run(f"{run_id}@other").state for run_id in closing} == {State.DISPATCHED}
+    machine.turn(busy[0])
+    assert machine.turns(last)
+
+
 async def awaits_asyncio(tools: Tools, ctx: il.WorkflowContext, value: Any) -> Any:
     await asyncio.sleep(0 if value else 1)
 
@@ -216,3 +237,13 @@ def test_a_warning_names_calls_that_differ_in_a_replay() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         app.workflow("fine")(is_fine)
+
+
+def test_alarms_of_turns_are_not_looked_through_at_every_pass() -> None:
+    machine = CodeMachine(Tools(two_steps).app)
+    for number in range(5000):
+        machine.state.set_alarm(machine.elapsed + 10, "turn", f"1 {number}")
+    machine.step()
+    spans = machine.state.timers.spans
+    machine.step()
+    assert machine.state.timers.spans is spans

@@ -75,6 +75,7 @@ class Timers:
         self.heap: list[tuple[float, int, str]] = []  # (wall time, tie-breaker, run id)
         self.spans: list[Span] = []  # heap; runs also record these ends in wall time, for a restart
         self.unsettled: list[str] = []  # runs to look at in the next step regardless of time
+        self.kept = 0  # spans that the last sweep has left
         self.wall_ahead = 0.0  # wall clock minus elapsed time, in the recorded ends of waits
 
 
@@ -161,10 +162,11 @@ class SchedulerState:
         if len(timers.heap) > most:
             timers.heap = [timer for timer in timers.heap if timer[2] in self.runs]
             heapify(timers.heap)
-        if len(timers.spans) > most:
+        if len(timers.spans) > max(most, 2 * timers.kept):  # the others may be alarms, which stay
             alarms = self.machine.alarms
             timers.spans = [span for span in timers.spans if span[2] in self.runs or span[3] in alarms]
             heapify(timers.spans)
+            timers.kept = len(timers.spans)
         if len(self.versions) > 1000 + 2 * len(self.jobs) + len(self.runs):
             used = {run.job_version for run in self.runs.values()} | {job.version for job in self.jobs.values()}
             self.versions = {version: job for version, job in self.versions.items() if version in used}

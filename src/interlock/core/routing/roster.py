@@ -91,7 +91,7 @@ class Worker(msgspec.Struct, eq=False):
         most = self.processes if room is SlotKind.OWN else self.slots // SUSPECT_SHARE
         if room is SlotKind.TURN:
             most = MOST_TURNS
-        return max(1, most) - sum(kind is room for kind in self.apart.values())
+        return max(1, most) - list(self.apart.values()).count(room)
 
     def obstacle(self, room: SlotKind, pool: PoolSpec | None) -> Obstacle | None:
         """Return why it takes no run there now. In a declared pool it also keeps some of its strength."""

@@ -13,7 +13,7 @@ from interlock.core.workflows import saga
 from interlock.core.workflows.flow import Flow, Flows, graph_of
 from interlock.core.workflows.graph import after_errors
 from interlock.core.workflows.start import skip_rest, start_all
-from interlock.core.workflows.turn_table import detach
+from interlock.core.workflows.turn_table import Turns, detach
 from interlock.core.workflows.values import Scope
 from interlock.model.facets import Closing
 from interlock.model.failure import Outcome
@@ -71,6 +71,7 @@ def close(
         return any(stopped)
     compensate = compensate or state in _ROLLS_BACK
     detach(p, run)
+    p.state.of(Turns).stop_waiting(run.id)  # or it would hold up those that wait behind it
     closing = Closing(state, reason, actor, keeps, compensate, p.now)
     p.set_facet(run, workflow=replace(run.workflow_facet, closing=closing))
     run.error = error

@@ -96,9 +96,11 @@ def step_of(each: GroupJob) -> WorkflowStep:
 def deliverable(flow: Flow) -> list[str]:
     """Return the ended steps that the function may see, in the order of completion. One whose result is not scanned yet
     holds up those after it."""
-    found = []
+    waits, ended, found = flow.waits, flow.ended, list[str]()
+    if not waits and flow.completed.keys() <= ended.keys():
+        return list(flow.completed)
     for name in flow.completed:
-        if flow.run_name(name) not in flow.ended:
+        if waits.get(name, name) not in ended:
             break
         found.append(name)
     return found
@@ -107,14 +109,16 @@ def deliverable(flow: Flow) -> list[str]:
 def record_of(flow: Flow, given: list[str], payload: bytes, is_over: bool = False) -> WorkflowRecord:
     """Return the record with these ended steps. All results must have been read."""
     facet, prefix = flow.run.workflow_facet, flow.round_prefix
+    waits, read = facet.waits, flow.read
     places = {name: place for place, name in enumerate(given)}
     steps = []
     for name in flow.asked:
         if (place := places.get(name)) is None:
             steps.append(RecordedStep(name.removeprefix(prefix)))
             continue
-        end = flow.ended[flow.run_name(name)]
-        result = flow.read.get(flow.run_name(name)) or end.result
+        own = waits.get(name, name)
+        end = flow.ended[own]
+        result = read.get(own) or end.result
         raw = NULL if result is None else Raw(result)
         steps.append(RecordedStep(name.removeprefix(prefix), place, end.state, end.at, raw, end.error))
     run = flow.run

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
+from interlock.core.routing.roster import DemandKey
 from interlock.core.state import SchedulerState
 from interlock.fields.safe_text import last_line
 from interlock.model.facets import Facets, StepFacet
@@ -108,6 +109,7 @@ class Flow(msgspec.Struct, eq=False):
     is_code: bool = False  # whether its author is a function
     asked: dict[str, int] = {}  # of a function: steps of this round, and their numbers in the order of request
     completed: dict[str, int] = {}  # likewise: those that have ended, and their places in the order of completion
+    demand: DemandKey | None = None  # likewise: what its turns demand of a worker, once that was asked
     placed: float = 0.0  # elapsed time of the start or the recovery that has found it in the store
 
     wakes: dict[str, None] = {}  # workflows that wait until this one is known

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from interlock.core.lanes.lane import SlotKind
 from interlock.core.routing.dispatch import begin_attempt, needs_of, send
-from interlock.core.routing.roster import MOST_TURNS, DemandKey, Worker
+from interlock.core.routing.roster import DemandKey, Worker
 from interlock.core.transition import Pass
 from interlock.core.workflows import machine
 from interlock.core.workflows.closing import close
@@ -38,6 +38,7 @@ from interlock.wire.message import Finished
 from interlock.wire.workflow_request import ActOnWorkflow
 
 MOST_CRASHES = 3
+MOST_READING = 4  # workflows that have waited longest for a worker and cannot use it yet: their results are read
 NONDETERMINISTIC = "nondeterministic_workflow"
 CRASHED, TOO_LONG, REFUSED = "turn_crashed", "turn_too_long", "turn_refused"
 _DECODER = msgspec.json.Decoder(t.TurnEnd)
@@ -77,33 +78,42 @@ def hand_out(p: Pass) -> None:
     for key, runs in turns.waiting.items():
         demand = roster.demand_of((key[0], SlotKind.TURN, (), key[1]), key[2], p.rng)
         if roster.pick(demand, SlotKind.TURN, p.rng) is not None:
-            flows.touched.update(dict.fromkeys(islice(runs, MOST_TURNS * max(1, len(p.state.workers)))))
+            room = sum(worker.free(SlotKind.TURN) for worker in p.state.workers.values())
+            flows.touched.update(dict.fromkeys(islice(runs, room + MOST_READING)))
 
 
-def demand_key(p: Pass, run: Run) -> DemandKey:
-    return run.job_id, needs_of(p.state.job_of(run), run.labels), run.tenant
+def _demand(p: Pass, flow: Flow) -> DemandKey:
+    if flow.demand is None:
+        run = flow.run
+        flow.demand = run.job_id, needs_of(p.state.job_of(run), run.labels), run.tenant
+    return flow.demand
 
 
 def _follow(p: Pass, flow: Flow) -> None:
     """Dispatch a turn if the function has not seen all, and a worker can take it."""
-    run, turns, given = flow.run, p.state.of(Turns), deliverable(flow)
-    seen = run.workflow_facet.seen
-    if run.id in turns.out or (seen is not None and len(given) <= seen):
+    run, turns = flow.run, p.state.of(Turns)
+    facet = run.workflow_facet
+    seen, waits = facet.seen, facet.waits
+    if run.id in turns.out or (seen is not None and len(flow.completed) <= seen):
         return
-    worker = None if p.state.draining else _pick(p, run)
+    given = deliverable(flow)
+    if seen is not None and len(given) <= seen:
+        return
+    worker = None if p.state.draining else _pick(p, flow)
     if worker is None:
         if not turns.avoided.get(run.id):
-            turns.waiting.setdefault(demand_key(p, run), {})[run.id] = None
+            turns.waiting.setdefault(_demand(p, flow), {})[run.id] = None
         return
     payload = _payload(flow)
-    names = [flow.run_name(name) for name in given]
+    names = [waits.get(name, name) for name in given] if waits else given
     unread = [name for name in names if flow.ended[name].is_stored and name not in flow.read]
     if unread or payload is None:
         ids = {flow.id_of(name) for name in names if flow.ended[name].is_stored}
         ids |= {run.id if flow.round_prefix == "" else flow.id_of(flow.round_mark)} if payload is None else set()
         ask_once(p, ReadResults(run.id, run.seq, tuple(sorted(ids))))
         return
-    size = sum(len(flow.read.get(name) or flow.ended[name].result or b"") for name in names)
+    # Small results alone are never too large together.
+    size = sum(len(flow.read.get(name) or flow.ended[name].result or b"") for name in names) if flow.read else 0
     if size > MOST_RESULTS:
         text = f"results: {size:,} bytes in one round; at most {MOST_RESULTS:,} are allowed; use continue_as_new"
         close(p, flow, State.FAILED, "too many results", error=text)
@@ -121,8 +131,8 @@ def _payload(flow: Flow) -> bytes | None:
     return flow.read.get(INPUT) or flow.run.payload
 
 
-def _pick(p: Pass, run: Run) -> Worker | None:
-    turns, roster, key = p.state.of(Turns), p.state.roster, demand_key(p, run)
+def _pick(p: Pass, flow: Flow) -> Worker | None:
+    run, turns, roster, key = flow.run, p.state.of(Turns), p.state.roster, _demand(p, flow)
     roster.settle(p.rng)
     preferred, avoided = turns.preferred.pop(run.id, ""), turns.avoided.get(run.id)
     if not avoided:
