@@ -6,7 +6,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from interlock.core.step import Command
-from interlock.core.workflows.flow import Flows
+from interlock.core.workflows.flow import Flow, Flows, graph_of
 from interlock.engine.engine import Engine
 from interlock.model.state import State
 from interlock.wire.message import Finished
@@ -14,7 +14,8 @@ from soak.simulation.scenario import Sabotage
 
 
 class HastyEngine(Engine):
-    """Takes a workflow for a new one after a start, or ends it while its steps still stop, or starts one item too many,
+    """Takes a workflow for a new one after a start, or ends it, or a parallel step, while its steps still stop, or
+    starts one item too many,
     or wakes sleepers early, or undoes the oldest step first, or loses events, or takes any turn for the
     one that counts."""
 
@@ -44,6 +45,8 @@ class HastyEngine(Engine):
         for flow in self.state.of(Flows).values():
             if self.sabotage.flow_ends_early and flow.run.closing is not None:
                 flow.live.clear()
+            if self.sabotage.flow_leaves_siblings and flow.step is None and not flow.is_code:
+                self._leave_siblings(flow)
             if self.sabotage.saga_undoes_oldest_first and flow.saga and flow.run.id not in self._turned:
                 self._turned.add(flow.run.id)
                 flow.saga.reverse()
@@ -58,3 +61,9 @@ class HastyEngine(Engine):
             spans = self.state.timers.spans
             self.state.timers.spans = [(span[0] - 0.2 * (span[2] in asleep), *span[1:]) for span in spans]
         await super()._pass()
+
+    def _leave_siblings(self, flow: Flow) -> None:
+        for name, part in graph_of(self.state, flow).parts.items():
+            run = self.state.runs.get(flow.id_of(name))
+            for step in flow.live_in(part) if run is not None and run.closing is not None else ():
+                del flow.live[step]

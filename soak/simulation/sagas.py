@@ -45,10 +45,12 @@ SAGA_JOBS = (
         workflow=Workflow(
             steps=(
                 _step("book", "tireless", "first", "plain"),
-                _step("left", "retried", "left", "narrow", needs=("book",)),
-                _step("right", "plain", "right", "plain", needs=("book",), on_error=OnError(then=Then.CONTINUE)),
+                WorkflowStep(id="pair", parallel=(
+                    (_step("left", "retried", "left", "narrow"),),
+                    (_step("right", "plain", "right", "plain", on_error=OnError(then=Then.CONTINUE)),),
+                )),
                 WorkflowStep(
-                    id="all", job="retried", needs=("left", "right"), for_each="${input.items}", max_parallel=WINDOW,
+                    id="all", job="retried", for_each="${input.items}", max_parallel=WINDOW,
                     with_={"plan": "${item}"}, compensate=Compensate(job="plain", with_={"plan": [[e.SUCCEED, 0.2]]}),
                 ),
                 WorkflowStep(id="go", event="go", timeout=30.0),

@@ -176,6 +176,7 @@ class Sabotage(msgspec.Struct, frozen=True, kw_only=True):
     route_gives_up_soon: bool = False  # after the first look for a worker
     flow_forgets_record: bool = False  # of the steps that have ended, when it starts
     flow_ends_early: bool = False  # a workflow that closes does not wait for its steps
+    flow_leaves_siblings: bool = False  # a parallel step with a branch that failed does not wait for the others
     flow_widens_window: bool = False  # one item more than may run at once
     flow_wakes_early: bool = False  # steps that sleep
     saga_undoes_oldest_first: bool = False

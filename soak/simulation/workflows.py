@@ -1,22 +1,41 @@
 """Workflows: clients begin them, and what must hold of their steps whoever dies, and when."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from interlock.client.connection import Connection
 from interlock.core.decisions import Batch
+from interlock.error import InterlockError
 from interlock.interface.run_builder import new_run
 from interlock.model.job import Job
 from interlock.model.run import Run
 from interlock.model.state import TERMINAL, State
-from interlock.model.workflow import EVENT, GROUP, ROUND, SEND, SLEEP, OnError, Then, Workflow, WorkflowStep
+from interlock.model.workflow import (
+    APPROVAL,
+    EVENT,
+    GROUP,
+    PARALLEL,
+    ROUND,
+    SEND,
+    SLEEP,
+    TAKEN_OVER,
+    Approve,
+    OnError,
+    Then,
+    Workflow,
+    WorkflowStep,
+)
+from interlock.wire.approval_request import ApproveRun, RejectRun
+from interlock.wire.run_request import RetryRun
 from soak.simulation import executor as e
 from soak.simulation.functions import CODE, Functions
 from soak.simulation.lanes import Lanes
-from soak.simulation.link import SimulatedBus
+from soak.simulation.link import AWAY, SimulatedBus
 from soak.simulation.loop import Process
 from soak.simulation.sagas import ERRAND, SAGA, Sagas
 from soak.simulation.store import Disk
@@ -27,8 +46,10 @@ if TYPE_CHECKING:
 WINDOW = 2
 NAP = 2.0
 ROUNDING = 1e-3
-_WAITS = (SLEEP, EVENT, SEND, ROUND)
+_WAITS = (SLEEP, EVENT, SEND, ROUND, APPROVAL, PARALLEL, TAKEN_OVER)
 _SAGAS = (SAGA, ERRAND, CODE)
+_BAD = (State.FAILED, State.TIMEOUT, State.DENIED, State.CANCELLED, State.ORPHANED, State.OUTPUT_QUARANTINED)
+FORKED = ("first", "then", "more", "ask", "nap", "inside", "low")
 _ENDS = (e.SUCCEED, e.SUCCEED, e.SUCCEED, e.SUCCEED, e.SUCCEED, e.FAIL, e.FATAL, e.CRASH, e.LATER)
 
 
@@ -64,6 +85,31 @@ WORKFLOW_JOBS = (
         result={"left": "${steps.left.state}", "inner": "${steps.inner.result}"},
         deadline=60.0,
     ),
+    _flow(
+        "fork",
+        WorkflowStep(
+            id="branches",
+            parallel=(
+                (
+                    WorkflowStep(id="first", job="tireless", with_=_plan("first")),
+                    WorkflowStep(id="then", job="plain", with_={"plan": "${steps.first.result.plan}"}, if_=False),
+                    WorkflowStep(id="more", job="retried", with_=_plan("last"), on_error=OnError(step="mend")),
+                ),
+                (
+                    WorkflowStep(id="ask", approve=Approve(question="Go on?"), timeout=6.0),
+                    WorkflowStep(id="nap", sleep=NAP, on_error=OnError(then=Then.CONTINUE)),
+                ),
+                (WorkflowStep(id="mend", job="plain", with_={"plan": [[e.SUCCEED, 0.5]]}),),
+                (WorkflowStep(id="inside", parallel=((WorkflowStep(id="low", workflow="pipe", with_={
+                    "first": "${input.first}", "items": "${input.items}", "last": "${input.last}", "wanted": False,
+                }),),)),),
+            ),
+            timeout=40.0, on_error=OnError(step="clean", then=Then.CONTINUE),
+        ),
+        WorkflowStep(id="last", job="narrow", with_=_plan("last")),
+        WorkflowStep(id="clean", job="plain", with_={"plan": [[e.SUCCEED, 0.5]]}),
+        result={"branches": "${steps.branches.state}", "first": "${steps.first.result}", "last": "${steps.last.state}"},
+    ),
 )  # fmt: skip
 
 
@@ -79,6 +125,19 @@ class WorkflowClients:
             connection = Connection(SimulatedBus(self._cluster.network, process), patience=1000.0)
             for _ in range(3):
                 process.spawn(self._begin(connection, process))
+            process.spawn(self._answer(connection))
+
+    async def _answer(self, connection: Connection) -> None:
+        """Approve, or now and then reject, what workflows ask."""
+        rng, runs = self._rng, self._cluster.disk.runs_by_id
+        while True:
+            await asyncio.sleep(rng.expovariate(0.5))
+            asked = [run.id for run in runs.values() if run.state is State.APPROVAL_REQUIRED and run.job_id == APPROVAL]
+            for run_id in asked:
+                kind = ApproveRun if rng.random() < 0.8 else RejectRun
+                with suppress(*AWAY, InterlockError):
+                    await connection.ask(kind(0, run_id, "looked at").by(actor="ann"))
+                    self._cluster.invariants.workflows.was_answered(run_id, kind is ApproveRun)
 
     def _steps(self) -> list[list[object]]:
         rng = self._rng
@@ -95,9 +154,23 @@ class WorkflowClients:
             "wanted": rng.random() < 0.7,
             "padding": "x" * rng.choice((0, 300)),
         }
-        new = new_run(rng.choice(("pipe", "outer")), arguments)
+        new = new_run(rng.choice(("pipe", "outer", "fork", "fork")), arguments)
         for handle in await self._clients.submit(connection, [new]):
             process.spawn(self._clients.follow(handle, new))
+            process.spawn(self._again(connection, handle.id))
+        self._clients.busy -= 1
+
+    async def _again(self, connection: Connection, run_id: str) -> None:
+        """Run a workflow that has ended again from one of its steps, if that step may be one to begin with."""
+        rng, disk = self._rng, self._cluster.disk
+        self._clients.busy += 1
+        await asyncio.sleep(rng.uniform(5, 60))
+        if (run := disk.runs_by_id.get(run_id)) is not None and run.state in TERMINAL:
+            steps = [other.id[len(run_id) + 1 :] for other in disk.runs_by_id.values() if other.parent == run_id]
+            with suppress(*AWAY, InterlockError):
+                request = RetryRun(0, run_id, "again", from_step=rng.choice(sorted(steps) or ["first"]))
+                again = (await connection.ask(request.by(actor="ann", key=f"again {run_id}"))).id
+                self._cluster.invariants.workflows.began_again(again, run_id)
         self._clients.busy -= 1
 
 
@@ -111,6 +184,25 @@ class Workflows:
         self.sagas = Sagas(disk, require)
         self.functions = Functions(disk, require)
         self.ended = self.groups = self.closed = 0  # seen so far
+        self.seen: Counter[str] = Counter()
+
+    def was_answered(self, run_id: str, is_approved: bool) -> None:
+        """Check a question whose answer is acknowledged."""
+        self.seen["answered"] += 1
+        if (run := self._disk.runs_by_id.get(run_id)) is not None:
+            wanted = State.SUCCEEDED if is_approved else State.DENIED
+            self._require(run.state is wanted, f"{run_id} is {run.state}, and was approved: {is_approved}")
+
+    def began_again(self, run_id: str, old: str) -> None:
+        """Check a run that begins with a step of another: what it has taken over is as it was there, and not undone."""
+        self.seen["begun again"] += 1
+        self._require(run_id in self._disk.runs_by_id and run_id != old, f"{run_id} is answered, and not kept")
+        for step in self._children(self._disk.runs_by_id[run_id]):
+            if step.job_id == TAKEN_OVER and step.state is State.SUCCEEDED:
+                before = self._disk.found(old + step.id[len(run_id) :])
+                is_same = before is None or before.result == step.result
+                self._require(is_same, f"{step.id} has {step.result!r}, and was taken over from {before}")
+                self.seen["taken over"] += 1
 
     def before(self, batch: Batch) -> None:
         for row in batch.created:
@@ -120,12 +212,25 @@ class Workflows:
                 text = f"{run.id} starts after its workflow was closed: {above.closing}"
                 is_open = above.closing is None or run.is_compensation or self._follows_error(run, above)
                 self._require(is_open and above.ended_at is None, text)
+                self._check_siblings(run, above)
         self.sagas.before(batch)
         self.functions.before(batch)
 
     def _follows_error(self, run: Run, above: Run) -> bool:
         workflow = self._job(above).workflow
         return workflow is not None and run.id[len(above.id) + 1 :] in workflow.handlers
+
+    def _check_siblings(self, run: Run, above: Run) -> None:
+        """Check that nothing begins beside a branch that has failed."""
+        workflow, name = self._job(above).workflow, run.id[len(above.id) + 1 :]
+        part = None if workflow is None else workflow.parts.get(workflow.around.get(name, ""))
+        if part is None or run.state is State.SKIPPED or name in part.handlers:
+            return
+        steps = {other.id[len(above.id) + 1 :]: other.state for other in self._children(above)}
+        failed = [
+            step for step in part.by_id if steps.get(step) in _BAD and part.by_id[step].on_error.then is Then.FAIL
+        ]
+        self._require(not failed, f"{run.id} begins, and {failed} beside it have failed")
 
     def after(self, batch: Batch, touched: Iterable[str]) -> None:
         for run_id in touched:
@@ -134,6 +239,10 @@ class Workflows:
                 continue
             if run.job_id == SLEEP and run.delay == NAP:
                 self._check_sleep(run)
+            if run.job_id == TAKEN_OVER and run.attempt:
+                self._require(False, f"{run.id} is taken over, and executes")
+            if run.job_id == PARALLEL and run.ended_at is not None:
+                self._check_branches(run)
             self.sagas.after(run)
             self.functions.after(run)
             if run.is_step:
@@ -146,15 +255,21 @@ class Workflows:
 
     def explains_end(self, run: Run) -> bool:
         """Whether a run ended because of the workflow that it is, or belongs to; other checks know nothing of that."""
-        if run.previous is State.UNDER_WAY:
+        if run.previous is State.UNDER_WAY or run.job_id in (APPROVAL, TAKEN_OVER):
             return True
         above = self._disk.found(run.parent or "") if run.is_step else None
         if above is None:
             return False
-        closing = above.closing is not None and run.state is State.CANCELLED
+        closing = run.state is State.CANCELLED and (above.closing is not None or self._is_in_closing_part(run, above))
         unbegun = run.state is State.SKIPPED or (run.state is State.FAILED and run.reason == "could not start")
         is_unneeded = run.state is State.CANCELLED and self.functions.cancels(run, above)
         return closing or is_unneeded or (run.previous is State.PRERUN and unbegun)
+
+    def _is_in_closing_part(self, run: Run, above: Run) -> bool:
+        workflow = self._job(above).workflow
+        part = None if workflow is None else workflow.around.get(run.id[len(above.id) + 1 :])
+        around = None if part is None else self._disk.found(f"{above.id}@{part}")
+        return around is not None and (around.closing is not None or around.ended_at is not None)
 
     def _job(self, run: Run) -> Job:
         return self._disk.job_versions[run.job_version]
@@ -171,6 +286,24 @@ class Workflows:
         live = [run for run in self._children(group) if run.state not in TERMINAL]
         self.groups += 1
         self._require(len(live) <= WINDOW, f"{len(live)} items of {group.id} are live, {WINDOW} may be")
+
+    def _check_branches(self, run: Run) -> None:
+        """Check that what is inside a parallel step is over when it is, and has an end unless its workflow ends."""
+        above = self._disk.runs_by_id[run.parent or ""]
+        name = run.id[len(above.id) + 1 :]
+        workflow = self._job(above).workflow
+        assert workflow is not None
+        part, steps = workflow.parts[name], {other.id[len(above.id) + 1 :]: other for other in self._children(above)}
+        live = [step for step in part.by_id if step in steps and steps[step].state not in TERMINAL]
+        self._require(not live, f"{run.id} is {run.state}, and {live} inside it are not over")
+        missing = [] if above.closing is not None else [step for step in part.regular if step not in steps]
+        self._require(not missing, f"{run.id} is {run.state}, and {missing} inside it have no end")
+        bad = [step for step in part.regular if step in steps and steps[step].state in _BAD]
+        stops = [step for step in bad if part.by_id[step].on_error.then is Then.FAIL]
+        is_right = run.state is not State.SUCCEEDED or not stops
+        self._require(is_right, f"{run.id} is {run.state}, and {stops} inside it have failed")
+        self.seen["branched"] += 1
+        self.seen["branch failed"] += bool(stops)
 
     def _children(self, run: Run) -> list[Run]:
         return [other for other in self._disk.runs_by_id.values() if other.parent == run.id and other.is_step]
@@ -199,6 +332,9 @@ class Workflows:
             return self.functions.expected(run, steps, results)
         if run.job_id in _SAGAS:
             return self.sagas.expected(run, steps, results)
+        if run.job_id == "fork":
+            self._require({"branches", "last", *FORKED} <= set(steps), f"{run.id} succeeded with {sorted(steps)}")
+            return {"branches": steps["branches"].state, "first": results["first"], "last": steps["last"].state}
         if run.job_id == "outer":
             self._require(set(steps) == {"left", "right", "inner"}, f"{run.id} succeeded with {sorted(steps)}")
             return {"left": steps["left"].state, "inner": results["inner"]}

@@ -208,6 +208,19 @@ run: {shell: cat}
     ], "\n".join(lines)
 
 
+def test_a_workflow_has_at_least_one_step() -> None:
+    assert fault_of("kind: Workflow\nid: flow\nsteps: []\n") == "a.yaml:3: steps: is empty; give at least one step"
+
+
+def test_two_steps_may_follow_the_errors_of_each_other() -> None:
+    steps = """\
+- {id: a, job: work, on_error: {step: b}}
+- {id: b, job: work, on_error: {step: c}}
+- {id: c, job: work, on_error: {step: b}}
+"""
+    assert [job.job.id for job in load([put(FLOW + steps)]).jobs] == ["work", "flow"]
+
+
 def test_an_id_of_a_built_in_job_is_refused() -> None:
     text = "kind: Job\nid: interlock.sleep\nrun: {shell: cat}\n"
     assert ":2: id: 'interlock.sleep' begins with 'interlock.'" in fault_of(text)

@@ -12,6 +12,7 @@ from interlock.model.workflow import PARALLEL, Compensate, OnError, Then
 from interlock.wire.message import Stop
 from tests.core.flows import CONTINUE, FlowMachine, flow, step
 from tests.core.policies import resolve
+from tests.core.test_sweep import swept
 from tests.core.test_take_over import retry
 from tests.core.test_workflow_events import EventMachine
 
@@ -300,3 +301,12 @@ def test_a_parallel_step_that_the_workflow_went_on_after_is_taken_over_with_what
     assert ended(machine, again) == old | {"z": S.DISPATCHED}
     machine.done(f"{again}@z", 1)
     assert machine.state_of(again) is S.SUCCEEDED
+
+
+@pytest.mark.behaviour("RUN-22")
+def test_a_parallel_step_is_not_taken_for_a_lost_run() -> None:
+    machine = EventMachine(flow(step("p", parallel=[step("e", event="e"), step("q", parallel=[step("f", event="f")])])))
+    run_id = machine.begin()
+    machine.advance(3600)
+    assert swept(machine) == []
+    assert machine.live(run_id) == ["event.e.1", "event.f.1", "p", "q"]

@@ -100,6 +100,7 @@ RARE = {
         ("inspector_is_silent", Faults.only(), "scanners that are at work"),
         ("flow_forgets_record", DEATHS, "is created a second time|starts after its workflow"),
         ("flow_ends_early", Faults.only(), "are not over|has no step under way"),
+        ("flow_leaves_siblings", Faults.only(), "inside it are not over|is created a second time"),
         ("flow_widens_window", Faults.only(), "are live, 2 may be"),
         ("flow_wakes_early", Faults.only(), "s of 2.0s"),
         ("saga_undoes_oldest_first", Faults.only(), "which completed later"),

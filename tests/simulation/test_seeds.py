@@ -280,14 +280,18 @@ def test_a_jump_of_the_wall_clock_loses_no_attempt() -> None:
 @pytest.mark.behaviour("WFL-1", "WFL-12")
 def test_workflows_come_to_every_end() -> None:
     ended = closed = groups = 0
+    seen: Counter[str] = Counter()
     for seed in (7, 16, 34, 43):
         simulation = Simulation(seed)
         report = simulation.run()
         assert report.violation is None, describe(report)
         workflows = simulation.cluster.invariants.workflows
         ended, closed, groups = ended + workflows.ended, closed + workflows.closed, groups + workflows.groups
+        seen += workflows.seen
     assert ended > closed > 5
     assert groups > 50
+    for what, least in {"branched": 15, "branch failed": 4, "answered": 4, "begun again": 5, "taken over": 2}.items():
+        assert seen[what] > least, seen
 
 
 @pytest.mark.behaviour("WFL-4", "WFL-5", "WFL-9", "WFL-10")

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from interlock.config.documents import Document, Faults
 from interlock.core.workflows.faults import Fault, places_of
-from interlock.error import InterlockError, shown
+from interlock.error import BadUse, InterlockError, shown
 from interlock.fields.field import Field, read_fields, settable
 from interlock.fields.field_types import FieldPath, NotAccepted, did_you_mean
 from interlock.model.job import Job
@@ -27,6 +27,8 @@ ArgumentFault = Callable[[Job, Collection[str]], str | None]  # job and names of
 def read_workflow(document: Document) -> Job:
     values = read_fields(WORKFLOW_FIELDS, document.values, document.place)
     parts = {name: values.pop(name) for name in settable(Workflow) if name in values}
+    if not parts["steps"]:
+        raise BadUse("steps", "is empty; give at least one step")
     return Job(**values, workflow=Workflow(**parts))
 
 

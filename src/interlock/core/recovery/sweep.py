@@ -26,7 +26,7 @@ from interlock.core.workflows.flow import Flows
 from interlock.core.workflows.turn_table import Turns
 from interlock.model.run import Now, Run
 from interlock.model.state import ON_WORKER, State
-from interlock.model.workflow import EVENT
+from interlock.model.workflow import EVENT, PARALLEL
 from interlock.wire.command import Sweep
 
 SLACK = 5.0  # seconds that a run may be past a time
@@ -144,13 +144,14 @@ def _has_waited(coming: PendingMoves, run: Run) -> bool:
 
 
 def _has_no_step(coming: PendingMoves, run: Run) -> bool:
-    waits = run.due_at is not None or run.job_id == EVENT
+    waits = run.due_at is not None or run.job_id in (EVENT, PARALLEL)
     if run.state is not State.UNDER_WAY or waits or run.changed_at >= coming.too_old:
         return False
     flow = coming.state.of(Flows).get(run.id)
     if coming.state.of(Turns).waits(run.id):
         return False
-    has_step = flow is not None and any(flow.id_of(name) in coming.state.runs for name in flow.live)
+    steps = () if flow is None else (coming.state.runs.get(flow.id_of(name)) for name in flow.live)
+    has_step = any(step is not None and step.job_id != PARALLEL for step in steps)
     if has_step or (run.id, run.seq) in coming.effects or run.id in coming.looks:
         return False
     # It may be about to send an event to a workflow whose record is being read.
