@@ -8,12 +8,11 @@ from interlock.core.attempts.part import ATTEMPTS
 from interlock.core.effects import EFFECTS
 from interlock.core.entry.part import ENTRY
 from interlock.core.lanes.part import LANES
-from interlock.core.part import Machine, Part, enters, joined
+from interlock.core.part import Machine, Part, enters, is_plain, joined
 from interlock.core.routing.part import ROUTING
 from interlock.core.sessions.part import SESSIONS
 from interlock.core.state import CoreLimits, SchedulerState
 from interlock.core.step import MACHINE, PARTS, new_state, step
-from interlock.core.tenants.part import TENANTS
 from interlock.core.transition import Pass
 from interlock.model.job import Job
 from interlock.model.lane import LaneSpec
@@ -24,6 +23,7 @@ from interlock.wire.command import Create, WorkerUp
 from interlock.wire.message import Dispatch, Finished, Started
 from interlock.wire.request import NewRun
 from tests.core.machine import Machine as Scheduler
+from tests.core.policies import ALLOWS
 
 LANE = {"main": LaneSpec(limit=5), "cron": LaneSpec(limit=5)}
 PLAIN_WAY = (
@@ -69,9 +69,26 @@ def test_a_plain_run_meets_only_the_hooks_that_concern_it() -> None:
 
 def test_a_part_that_concerns_all_runs_is_met_by_plain_ones_while_it_is_used() -> None:
     scheduler = Scheduler(tenants={"a": TenantSpec(max_running=1)})
-    assert scheduler.state.machine.with_plain is MACHINE
-    hooks = scheduler.state.machine.moves[State.SCHEDULED, State.DISPATCHED][1]
-    assert [hook for _, hook in TENANTS.on if hook in hooks]
+    met = [[hook.__name__ for hook in scheduler.state.machine.moves[pair][1]] for pair in PLAIN_WAY]
+    assert met == [[], ["take", "_take_slot"], [], [], ["free", "_free_slot", "_leave"]]
+    scheduler.tenants = {}
+    scheduler.step(("", scheduler.define()))
+    assert scheduler.state.machine.moves == MACHINE.moves
+
+
+@pytest.mark.behaviour("POL-7")
+def test_a_run_that_the_policy_plainly_allows_stays_plain() -> None:
+    scheduler = Scheduler(policy=ALLOWS)
+    machine = scheduler.state.machine
+    assert {pair: hooks for pair, (_, hooks, _) in machine.moves.items()} == {
+        pair: hooks for pair, (_, hooks, _) in MACHINE.moves.items()
+    }
+    assert [stage.__name__ for stage in machine.plain_stages] == [
+        "has_expired", "judge", "constrain", "admit"
+    ]  # fmt: skip
+    run = scheduler.run(scheduler.submit())
+    assert is_plain(run)
+    assert run.allowed is not None
 
 
 def test_what_two_parts_claim_is_refused() -> None:

@@ -9,7 +9,7 @@ from interlock.core.audit import Audit
 from interlock.core.explain import explain
 from interlock.core.policy.judge_state import Judging
 from interlock.model.explanation import explain_end
-from interlock.model.facets import Allowed, Facets
+from interlock.model.facets import Allowed
 from interlock.model.guard import Action
 from interlock.model.job import Job
 from interlock.model.policy.document import Velocity
@@ -224,7 +224,7 @@ def test_the_rule_and_the_policy_of_a_plain_allow_are_kept_with_the_run() -> Non
 def test_the_verdict_of_a_run_that_is_judged_again_replaces_its_plain_allow() -> None:
     machine = Machine(policy=ALLOWS)
     run_id = machine.submit()
-    assert machine.run(run_id).facets == Facets(allowed=Allowed("", ALLOWS.digest))
+    assert machine.run(run_id).allowed == Allowed("", ALLOWS.digest)
     change(machine, ASKS)
     assert machine.run(run_id).allowed is None
     change(machine, None)

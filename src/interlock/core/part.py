@@ -7,9 +7,9 @@ is left out leaves nothing behind: a test executes a plain run with six of the p
 - Hooks are compiled for each pair of states: `Pass.move` writes the history entry and calls the hooks of the pair.
   `settles` gets the runs that have ended, before the next one enters.
 - A plain run has no facets, no session and no origin. A hook marked `for_special_runs` is not called for one, unless
-  its part concerns all runs (tenants are declared, a policy judges): then the state uses the same machine without plain
-  runs. A hook marked `for_all_or_none` is called only then. `tests/core/test_parts.py` names the hooks that a plain run
-  meets: two.
+  its part concerns all runs (tenants are declared, a policy judges): then the state uses a machine in which plain runs
+  meet that part too. A hook marked `for_all_or_none` is called only then. `tests/core/test_parts.py` names the hooks
+  that a plain run meets: two.
 - Timers, restarts and sweeps all use the declaration in `waits`.
 - After a restart each part `loads` its slice from the snapshot, and `places` every live run. A sweep places a missed
   run by the same functions.
@@ -17,7 +17,7 @@ is left out leaves nothing behind: a test executes a plain run with six of the p
 
 from collections.abc import Callable, Iterable, Mapping
 from math import inf
-from typing import TYPE_CHECKING, Any, Optional, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from msgspec.structs import asdict, replace
@@ -153,22 +153,37 @@ class Machine(Part, frozen=True, kw_only=True):
 
     moves: dict[tuple[State, State], tuple[int, tuple["Hook", ...], tuple["Hook", ...]]]
     """pair of states → consequence, hooks for a plain run, and hooks for any other"""
-    plain_stages: tuple[Callable[["Pass", "Run"], bool], ...]
-    plain_begins: tuple["Hook", ...]
-    whole: Optional["Machine"] = None  # the same machine with all hooks and stages for all runs
-    with_plain: Optional["Machine"] = None  # the machine from which `without_plain` has made this one
+    parts: tuple[Part, ...]
+    concerning: frozenset[str] = frozenset()  # names of the parts that concern all runs now
+    plain_stages: tuple[Callable[["Pass", "Run"], bool], ...] = ()
+    plain_begins: tuple["Hook", ...] = ()
 
-    def without_plain(self) -> "Machine":
-        """Return the same machine, to which no run is plain."""
-        assert self.whole is not None
-        return replace(self.whole, with_plain=self)
+    def chosen(self, state: "SchedulerState") -> "Machine":
+        """Return the machine in which plain runs meet the parts that concern all runs in this state."""
+        concerning = frozenset(part.name for part in self.parts if any(holds(state) for holds in part.concerns_all))
+        return self if concerning == self.concerning else self.met_by_all(concerning)
+
+    def met_by_all(self, concerning: frozenset[str]) -> "Machine":
+        """Return the same machine, in which plain runs meet the stages and hooks of these parts too."""
+        others = [part for part in self.parts if part.name not in concerning]
+        functions = {
+            function for part in others for function in (*part.stages, *part.begins, *(on[1] for on in part.on))
+        }
+        special, unused = _SPECIAL & functions, _ALL_OR_NONE & functions
+        moves = {}
+        for (before, after), consequence in CONSEQUENCES.items():
+            hooks = tuple(hook for moment, hook in self.on if hook not in unused and moment(before, after))
+            moves[before, after] = consequence, _but(hooks, special), hooks
+        begins = tuple(hook for part in self.parts for hook in part.begins if hook not in unused)
+        plain = {"plain_stages": _but(self.stages, special), "plain_begins": _but(begins, special)}
+        return replace(self, moves=moves, begins=begins, concerning=concerning, **plain)
 
     def waits_for_span(self, run: "Run") -> bool:
         """Return whether `due_at` ends a delay (of a submit, a retry, a verdict …), and is no requested instant."""
         return run.due_at is not None and self.waits[run.state].has_span(run)
 
 
-def joined(parts: Iterable[Part]) -> Machine:
+def joined(parts: tuple[Part, ...]) -> Machine:
     """Make one machine of the parts. Raise if two of them declare the same key."""
     sums: dict[str, Any] = {}
     for part in parts:
@@ -181,12 +196,4 @@ def joined(parts: Iterable[Part]) -> Machine:
                     raise ValueError(f"{name}: {both} belongs to part {part.name!r} and to another one")
                 known.update(value)
     sums["waits"] = dict.fromkeys(State, NO_WAIT) | sums["waits"]
-    stages, begins = sums["stages"], sums["begins"]
-    every, moves = {}, {}
-    for (before, after), consequence in CONSEQUENCES.items():
-        hooks = tuple(hook for moment, hook in sums["on"] if moment(before, after))
-        every[before, after] = consequence, hooks, hooks
-        moves[before, after] = consequence, _but(hooks, _SPECIAL), _but(hooks, _ALL_OR_NONE)
-    whole = Machine(name="machine", **sums, moves=every, plain_stages=stages, plain_begins=begins)
-    plain = {"plain_stages": _but(stages, _SPECIAL), "plain_begins": _but(begins, _SPECIAL)}
-    return replace(whole, moves=moves, begins=_but(begins, _ALL_OR_NONE), whole=whole, **plain)
+    return Machine(name="machine", **sums, moves={}, parts=parts).met_by_all(frozenset())

@@ -120,8 +120,7 @@ class SchedulerState:
 
     def choose_machine(self) -> None:
         """Take note of what is declared: a part may concern plain runs now."""
-        machine = self.machine.with_plain or self.machine
-        self.machine = machine.without_plain() if any(concern(self) for concern in machine.concerns_all) else machine
+        self.machine = self.machine.chosen(self)
 
     @property
     def has_more(self) -> bool:

@@ -21,7 +21,7 @@ from interlock.core.letters.part import LETTERS
 from interlock.core.outbox import OUTBOX
 from interlock.core.output import OUTPUT
 from interlock.core.part import joined
-from interlock.core.policy.part import POLICY
+from interlock.core.policy.part import POLICY, QUESTIONS
 from interlock.core.recovery.sweep import RECOVERY
 from interlock.core.routing.part import ROUTING
 from interlock.core.sessions.part import SESSIONS
@@ -42,8 +42,8 @@ Command = tuple[str, Any]  # sender (a worker's id, or the client to answer) and
 NO_FACTS = Facts()
 
 PARTS = (
-    JOBS, TIMETABLE, TIMERS, ENTRY, POLICY, BULK, GUARDS, SERIES, OUTPUT, LANES, SESSIONS, TENANTS, EFFECTS, ROUTING,
-    ATTEMPTS, LETTERS, OUTBOX, AUDITING, WORKFLOWS, RECOVERY,
+    JOBS, TIMETABLE, TIMERS, ENTRY, QUESTIONS, POLICY, BULK, GUARDS, SERIES, OUTPUT, LANES, SESSIONS, TENANTS, EFFECTS,
+    ROUTING, ATTEMPTS, LETTERS, OUTBOX, AUDITING, WORKFLOWS, RECOVERY,
 )  # fmt: skip
 MACHINE = joined(PARTS)
 

@@ -8,12 +8,12 @@ from interlock.fields.field import doc
 from interlock.fields.json_form import Time, shape_of
 from interlock.model.bulk import BulkRequest, RunAction
 from interlock.model.child_info import ChildInfo
-from interlock.model.facets import Facets, ProgressInfo, shown
+from interlock.model.facets import Facets, ProgressInfo
 from interlock.model.guard import ViolationEvent
 from interlock.model.job_info import Cursor, ExitCode, JobEvent, Origin, RunId
 from interlock.model.lane import LaneEvent
 from interlock.model.letter import LetterFilter
-from interlock.model.run import Run, RunStats, Transition, update_id
+from interlock.model.run import Run, RunStats, Transition, shown_facets, update_id
 from interlock.model.session_info import SessionEvent
 from interlock.model.state import State
 
@@ -272,7 +272,7 @@ def info_of(run: Run, progress: ProgressInfo | None = None, cut: bool = False) -
         internals=RunInternals(seq=run.seq, fence=run.fence, stop_actor=run.stop_actor),
         has_checkpoint=bool(run.has_checkpoint),
         origin=origin_of(run.origin),
-        facets=shown(run.facets),
+        facets=shown_facets(run),
         progress=progress or (None if run.facets is None else run.facets.progress),
     )
 

@@ -111,6 +111,15 @@ class Allowed(msgspec.Struct, frozen=True, omit_defaults=True):
     rule: str = ""
     policy: str = ""  # digest of the policy
 
+    @property
+    def text(self) -> str:
+        return f"{self.policy} {self.rule}"
+
+    @classmethod
+    def read(cls, text: str) -> "Allowed":
+        policy, _, rule = text.partition(" ")
+        return cls(rule, policy)
+
 
 def seen(judged: Judged) -> str:
     """Return what an approver has seen: the request, and the policy that asked."""
@@ -210,7 +219,6 @@ class Facets(msgspec.Struct, frozen=True, omit_defaults=True):
     step: StepFacet | None = None
     workflow: WorkflowFacet | None = None
     policy: Judged | None = None
-    allowed: Allowed | None = None
     output: OutputRecord | None = None
     notes: tuple[Note, ...] | None = None  # the latest, in order
     progress: ProgressInfo | None = None  # latest one of an ended run
@@ -219,10 +227,3 @@ class Facets(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def is_unscanned(self) -> bool:
         return self.output is not None and self.output.status is OutputStatus.PENDING
-
-
-def shown(facets: Facets | None) -> dict[str, Any]:
-    """Return the facets of a run by name, each with its fields or its value; its progress is shown as a field."""
-    found: dict[str, Any] = {} if facets is None else msgspec.to_builtins(facets)
-    found.pop("progress", None)
-    return found

@@ -20,7 +20,6 @@ from interlock.model.facets import (
     SessionFacet,
     StepFacet,
     WorkflowFacet,
-    shown,
 )
 from interlock.model.failure import Failure
 from interlock.model.letter import LetterFilter
@@ -44,7 +43,9 @@ def name_of_run(run_id: str) -> str:
 
 def all_submitters(behind: Sequence[str], created_by: str) -> tuple[str, ...]:
     """Return everybody on whose behalf a run is made, the latest last. A run that asked for it stands for its own."""
-    own = () if behind and created_by.startswith(_RUN) else (created_by,)
+    if not behind:
+        return (created_by,)
+    own = () if created_by.startswith(_RUN) else (created_by,)
     return tuple(dict.fromkeys((*behind, *own)))
 
 
@@ -74,7 +75,7 @@ class Run(msgspec.Struct, gc=False):
     """
 
     CONSTANT: ClassVar[int] = 10  # fields, from the first, that never change
-    PLAIN: ClassVar[int] = 24  # fields, from the first, that a new run needs when all others have their defaults
+    PLAIN: ClassVar[int] = 25  # fields, from the first, that a new run needs when all others have their defaults
 
     id: str
     job_id: str
@@ -101,6 +102,7 @@ class Run(msgspec.Struct, gc=False):
     worker_id: str | None = None
     due_at: float | None = None
     origin: str | None = None  # `SCHEDULE`, `CATCH_UP`, `TRIGGER`, `RETRY`, or that of `backfill`; None for a submit
+    allowed_by: str | None = None  # the latest verdict of the policy, if it is a plain allow: a text of `Allowed`
     failures: int = 0
     crashes: int = 0
     started_at: float | None = None
@@ -145,7 +147,7 @@ class Run(msgspec.Struct, gc=False):
 
     @property
     def allowed(self) -> Allowed | None:
-        return None if self.facets is None else self.facets.allowed
+        return None if self.allowed_by is None else Allowed.read(self.allowed_by)
 
     @property
     def submitters(self) -> tuple[str, ...]:
@@ -346,11 +348,18 @@ def occurrence_id(job_id: str, fire_time: float, tenant: str) -> str:
     return occurrence if tenant == "default" else f"{occurrence}:{tenant}"
 
 
+def shown_facets(run: Run) -> dict[str, Any]:
+    """Return the facets of a run by name, each with its fields or its value; its progress is shown as a field."""
+    found: dict[str, Any] = {} if run.facets is None else msgspec.to_builtins(run.facets)
+    found.pop("progress", None)
+    return found if run.allowed is None else found | {"allowed": msgspec.to_builtins(run.allowed)}
+
+
 def as_fields(run: Run) -> dict[str, Any]:
     """Return a run as a plain mapping, without payload and result."""
     fields = msgspec.structs.asdict(run)
-    fields["has_checkpoint"], fields["facets"] = bool(run.has_checkpoint), shown(run.facets)
-    del fields["payload"], fields["result"]
+    fields["has_checkpoint"], fields["facets"] = bool(run.has_checkpoint), shown_facets(run)
+    del fields["payload"], fields["result"], fields["allowed_by"]
     return fields
 
 

@@ -73,6 +73,7 @@ class Policy:
         self.output = None if document.output is None else CompiledOutputPolicy(document.output)
         self.default = Verdict(ruling=document.default_decision, reason=NO_RULE, policy=self.digest)
         self._index = Index(document.rules)
+        self._has_lists = bool(document.tenants) or document.tools is not None
 
     def judge(
         self, request: PolicyRequest, windows: Windows | None, elapsed: float, meter: Meter | None = None
@@ -112,7 +113,7 @@ class Policy:
         self, verdict: Verdict, tools: ToolFilter | None, request: PolicyRequest, notes: Sequence[str]
     ) -> Verdict:
         """Turn the verdict into deny if a list of the tenant or a filter says so."""
-        if verdict.ruling is not Ruling.DENY:
+        if (self._has_lists or tools is not None) and verdict.ruling is not Ruling.DENY:
             for refused in self.refusals(tools, request):
                 rule = verdict.rule if refused.startswith(OF_RULE) else ""
                 verdict = Verdict(ruling=Ruling.DENY, rule=rule, reason=refused, policy=self.digest)

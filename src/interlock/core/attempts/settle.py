@@ -172,7 +172,7 @@ def finished(p: Pass, worker_id: str, message: Finished) -> None:
 
 def _succeed(p: Pass, run: Run, at: float | None) -> None:
     """End a run that has done its work, unless its result is withheld, or it first waits for a scan or a hook."""
-    is_checked = p.state.of(Judging).policy is not None or (run.facets is not None and run.is_held_back)
+    is_checked = output.output_of(p.state) is not None or (run.facets is not None and run.is_held_back)
     if is_checked and output.withhold(p, run, at):
         return
     if not (is_checked and output.scan_first(p, run)) and not call_after(p, run):

@@ -11,10 +11,10 @@
 
 - With the policy in this process, the verdict is part of the step. A service is asked by the effect `CheckPolicy`. A
   payload above 256 bytes is read by the effect `ReadPayload`. Without a policy the stage is one comparison.
-- The facet `policy` (`Judged`) has the decision, rule, reason, digest, limits and approval; a plain `allow` has a
-  smaller one, `allowed`, with rule and digest. Later stages obey the limits: `core/attempts/settle.py` run time and
-  retries, `core/output.py` the size, `core/lanes/gates.py` how many run at once, `worker/program_attempt.py` the
-  environment. The dispatch carries them to `ctx.limits`.
+- The facet `policy` (`Judged`) has the decision, rule, reason, digest, limits and approval. A plain `allow` is a short
+  text in `Run.allowed_by`, with digest and rule, and no facet: most runs stay plain under a policy. Later stages obey
+  the limits: `core/attempts/settle.py` run time and retries, `core/output.py` the size, `core/lanes/gates.py` how many
+  run at once, `worker/program_attempt.py` the environment. The dispatch carries them to `ctx.limits`.
 - Judged again. A memo has the digest of the policy that judged the waiting runs. When another is declared, or the
   service shows another, the same step moves waiting runs back to `pending`. A scheduled run stays if the new policy
   certainly still allows it plainly. Runs whose constraints are being checked, and runs that a worker has, are noted

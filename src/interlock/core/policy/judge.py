@@ -32,7 +32,7 @@ from interlock.fields.payload import EMPTY
 from interlock.fields.secret import has_secret
 from interlock.model.audit import AuditKind
 from interlock.model.explanation import Reason, ReasonKind
-from interlock.model.facets import Allowed, Facets, Judged
+from interlock.model.facets import Allowed, Judged
 from interlock.model.job import Job
 from interlock.model.labels import BYPASSED
 from interlock.model.policy.verdict import STRICTNESS, PolicyRequest, Ruling, RunLimits, Verdict
@@ -64,8 +64,8 @@ def judge(p: Pass, run: Run) -> bool:
     judging = state.of(Judging)
     policy = judging.policy
     if policy is None and not state.limits.remote_policy:
-        if run.facets is not None and (run.facets.policy is not None or run.facets.allowed is not None):
-            p.set_facet(run, policy=None, allowed=None)
+        if run.facets is not None and run.facets.policy is not None:
+            p.set_facet(run, policy=None)
         return False
     this = p.of(ThisPass)
     if run.id in this.passed:
@@ -107,7 +107,8 @@ def _ask_policy(p: Pass, policy: Policy, requests: Sequence[PolicyRequest], wind
     """Return the verdict of the policy of this process."""
     meter = Meter()
     verdicts = [policy.judge(request, windows, p.elapsed, meter) for request in requests]
-    p.of(ThisPass).cost += meter.cost
+    if meter.cost:
+        p.of(ThisPass).cost += meter.cost
     return _combine(verdicts)
 
 
@@ -135,12 +136,11 @@ def _requests(p: Pass, run: Run, payloads: Sequence[bytes]) -> tuple[PolicyReque
     for them."""
     job, policy = p.state.job_of(run), p.state.of(Judging).policy
     looks = p.state.limits.remote_policy or (policy is not None and policy.needs_secrets)
-    found = []
-    for payload in payloads:
-        secrets = looks and has_secret(payload, job.secrets, p.state.limits.secret_names)
-        p.of(ThisPass).cost += SEARCHED * len(payload) if looks else 0
-        found.append(request_of(job, run, payload, secrets))
-    return tuple(found)
+    if not looks:
+        return tuple([request_of(job, run, payload, False) for payload in payloads])
+    p.of(ThisPass).cost += SEARCHED * sum(map(len, payloads))
+    names = p.state.limits.secret_names
+    return tuple([request_of(job, run, payload, has_secret(payload, job.secrets, names)) for payload in payloads])
 
 
 def request_of(job: Job, run: Run, payload: bytes, secrets: bool) -> PolicyRequest:
@@ -192,7 +192,8 @@ def _unanswered(p: Pass, run: Run, request: PolicyRequest, why: str) -> bool:
     stops; else ask later."""
     p.count("policy_unavailable_total", request.topic)
     if (p.state.limits.policy_fails_open or run.is_compensation) and not p.state.draining:
-        p.set_facet(run, labels={**run.labels, BYPASSED: "true"}, policy=None, allowed=None)
+        p.set_facet(run, labels={**run.labels, BYPASSED: "true"}, policy=None)
+        run.allowed_by = None
         p.warnings.append(f"run {run.id} starts without a verdict: {why}")
         _audit(p, run, AuditKind.BYPASSED, why=why, topic=request.topic)
         p.count("input_fail_open_total", request.topic)
@@ -223,26 +224,25 @@ def _apply(p: Pass, run: Run, request: PolicyRequest, verdict: Verdict) -> bool:
     ruling, known = verdict.ruling, run.judged
     if verdict.notes:
         _audit(p, run, AuditKind.VERDICT, (verdict.rule, *verdict.notes), decision=ruling, notes=verdict.notes)
+    before, run.allowed_by = run.allowed_by, None
+    if ruling is Ruling.ALLOW:
+        run.allowed_by, p.cleared_because[run.id] = _plain_allow(verdict.rule, verdict.policy)
+        if known is None:
+            if run.allowed_by != before:
+                p.touch(run)
+            return True
     given = None if known is None or known.policy != verdict.policy else known.approval
     given = given if given is not None and given.approved else None
     judged = Judged(ruling, verdict.rule, verdict.reason, verdict.policy, verdict.limits, given)
     if ruling is Ruling.ALLOW:
-        facets = _allowed(verdict.rule, verdict.policy)
-        if run.facets is None:
-            run.facets = facets
-            p.touch(run)
-        elif known is not None or run.allowed != facets.allowed:
-            p.set_facet(run, policy=None if given is None else judged, allowed=facets.allowed)
-        p.cleared_because[run.id] = f"allowed by {_source(verdict)}"
+        p.set_facet(run, policy=None if given is None else judged)
         return True
-    if run.allowed is not None:
-        p.set_facet(run, allowed=None)
     if ruling is Ruling.CONSTRAIN:
         if known != judged:
             p.set_facet(run, policy=judged)
             _record(p, run, verdict)
             _limit_run_time(p, run, None if known is None else known.limits)
-        p.cleared_because[run.id] = f"allowed with limits by {_source(verdict)}"
+        p.cleared_because[run.id] = f"allowed with limits by {_source(verdict.rule, verdict.policy)}"
         return True
     if ruling is Ruling.ASK:
         return ask_approval(p, run, request, judged)
@@ -251,14 +251,14 @@ def _apply(p: Pass, run: Run, request: PolicyRequest, verdict: Verdict) -> bool:
         _wait(p, run, judged, THROTTLED)
     else:
         p.set_facet(run, policy=judged)
-        deny(p, run, f"denied by {_source(verdict)}: {verdict.reason}")
+        deny(p, run, f"denied by {_source(verdict.rule, verdict.policy)}: {verdict.reason}")
     return False
 
 
 @lru_cache(1024)
-def _allowed(rule: str, policy: str) -> Facets:
-    """Return the facets of a run that a rule allows and that has no others: most have these."""
-    return Facets(allowed=Allowed(rule, policy))
+def _plain_allow(rule: str, policy: str) -> tuple[str, str]:
+    """Return what most runs share: the text of `Allowed`, and why they go on."""
+    return Allowed(rule, policy).text, f"allowed by {_source(rule, policy)}"
 
 
 def _limit_run_time(p: Pass, run: Run, before: RunLimits | None) -> None:
@@ -269,8 +269,8 @@ def _limit_run_time(p: Pass, run: Run, before: RunLimits | None) -> None:
         p.state.set_span(p.elapsed + left, run, RUNTIME)
 
 
-def _source(verdict: Verdict) -> str:
-    return f"{f'rule {verdict.rule}' if verdict.rule else 'the default'} of policy {verdict.policy}"
+def _source(rule: str, policy: str) -> str:
+    return f"{f'rule {rule}' if rule else 'the default'} of policy {policy}"
 
 
 def _record(p: Pass, run: Run, verdict: Verdict) -> None:

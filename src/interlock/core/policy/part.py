@@ -9,13 +9,14 @@ from interlock.wire.approval_request import ApproveRun, RejectRun
 from interlock.wire.command import PolicyMoved
 from interlock.wire.effect import CheckPolicy, ReadPayload
 
+QUESTIONS = Part(name="questions", stages=(questions.ask_for_workflow,))
 POLICY = Part(
     name="policy",
     slices=(Judging,),
     handlers={PolicyMoved: judge.policy_moved, ApproveRun: approvals.resolve, RejectRun: approvals.resolve},
     needs={ApproveRun: needs_run, RejectRun: needs_run},
     appliers={ReadPayload: judge.payload_read, CheckPolicy: judge.policy_answered},
-    stages=(questions.ask_for_workflow, judge.judge),
+    stages=(judge.judge,),
     on=(
         (leaves(State.APPROVAL_REQUIRED), approvals.stop_waiting),
         (leaves(State.PENDING, to=TERMINAL), judge.stop_waiting),

@@ -74,8 +74,10 @@ def _routes_plainly(facets: Facets) -> bool:
 
 def needs_of(job: Job, labels: Mapping[str, str]) -> Requirements:
     """Return what a run of a job with these labels demands of its worker."""
+    required = tuple(sorted(require.casefold() for require in job.requires)) if job.requires else ()
+    if not labels:
+        return job.policy_topic, required, (), ""
     wanted = tuple(sorted((name, value) for name, value in labels.items() if name.startswith(roster.PREFIXES)))
-    required = tuple(sorted(require.casefold() for require in job.requires))
     return job.policy_topic, required, wanted, labels.get(roster.PREFERRED_POOL, "")
 
 

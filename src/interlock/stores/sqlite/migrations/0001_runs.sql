@@ -41,6 +41,7 @@ CREATE TABLE runs (
   parent TEXT,
   root TEXT,
   origin TEXT,
+  allowed_by TEXT,
   facets BLOB,
   error TEXT,
   payload BLOB NOT NULL,
