@@ -34,6 +34,7 @@ from interlock.ports.operations import TreeOperations
 from interlock.ports.store import ServiceEntry
 from interlock.stores.sqlite import SqliteReader, SqliteStore
 from interlock.wiring.gateway import Gateway
+from interlock.wiring.node_links import Reach
 from tests.client.faces import KINDS, face
 from tests.helpers.http import EventStream, Http, Told, seconds_of
 from tests.helpers.places import clean_folder
@@ -142,7 +143,7 @@ class Scheduler:
         await self._bus.listen(self._engine.links)
         listener = bind_tcp("127.0.0.1", 0)
         self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        self._gateway = Gateway(self._reader, socket, GatewaySettings(grants=GRANTS))
+        self._gateway = Gateway(self._reader, Reach(socket=str(socket)), GatewaySettings(grants=GRANTS))
         await self._gateway.start([listener])
 
     async def _stop(self) -> None:

@@ -37,7 +37,7 @@ class Elsewhere:
         (data / "interlock.yaml").chmod(0o600)
         place = folder / "elsewhere"
         place.mkdir()
-        options = ("--name", "elsewhere", "--drain", "2s", "--connect", address, "--fingerprint", made["fingerprint"])
+        options = ("--name", "elsewhere", "--drain", "2s", "--node", address, "--fingerprint", made["fingerprint"])
         self._worker = Command(place, "interlock.cli", "worker", "-A", "tests.chaos.jobs:app", *options, name="worker")
         self._worker.extra = {"INTERLOCK_WORKER_TOKEN": made["token"], jobs.FOLDER: str(folder)}
 

@@ -37,7 +37,7 @@ class Site:
 
     def worker(self, name: str = "worker") -> Command:
         """A worker, not yet begun."""
-        pinned = ("--connect", self.address, "--fingerprint", self.made["fingerprint"])
+        pinned = ("--node", self.address, "--fingerprint", self.made["fingerprint"])
         worker = Command(
             self.place, "interlock.cli", "worker", "-A", JOBS, "--name", name, "--drain", "2s", *pinned, name=name
         )

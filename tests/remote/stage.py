@@ -11,10 +11,12 @@ from interlock.core.state import CoreLimits
 from interlock.engine.catalog import Catalog, CatalogEntry
 from interlock.engine.engine import Engine, EngineSettings
 from interlock.model.access import Caller, Grant, Role, digest_of
+from interlock.model.cluster import NodeFacts
 from interlock.model.job import Job
 from interlock.model.pool import DEFAULT_POOL, PoolSpec
 from interlock.model.run import Run
 from interlock.model.state import State
+from interlock.ports.bus import Bus
 from interlock.ports.clock import SystemClock
 from interlock.ports.executor import Executor, Key, Report
 from interlock.stores.memory import MemoryStore
@@ -27,8 +29,10 @@ from tests.helpers.places import until
 from tests.remote.certificates import certificates
 
 TOKEN, OF_ACME, OF_GPU = "worker-0123456789abcdef", "acme-0123456789abcdef", "gpu-0123456789abcdef"
+OF_GATEWAY = "gateway-0123456789abcdef"
 GRANTS = [
     Grant(digest_of(TOKEN), Caller("site", Role.WORKER, "*")),
+    Grant(digest_of(OF_GATEWAY), Caller("door", Role.GATEWAY, "*")),
     Grant(digest_of(OF_ACME), Caller("acme", Role.WORKER, "acme")),
     Grant(digest_of(OF_GPU), Caller("gpus", Role.WORKER, "*", ("gpu", "tpu"))),
 ]
@@ -93,7 +97,7 @@ class Work(Executor):
 class Worker:
     """A host in this process."""
 
-    def __init__(self, bus: TlsBus, name: str = "worker-1", pool: str = DEFAULT_POOL) -> None:
+    def __init__(self, bus: Bus, name: str = "worker-1", pool: str = DEFAULT_POOL) -> None:
         self.work = Work()
         self.bus = bus
         settings = HostSettings(worker_id=name, pool=pool, patience=float("inf"), pace=ELSEWHERE)
@@ -116,8 +120,12 @@ class Worker:
 class Scheduler:
     """An engine, and the next one on the same store."""
 
-    def __init__(self, interval: float) -> None:
-        self._store = MemoryStore()
+    def __init__(
+        self, interval: float, node: NodeFacts | None = None, store: MemoryStore | None = None, lease: float = 10.0
+    ) -> None:
+        self._store = store or MemoryStore()
+        self._node = node
+        self._lease = lease
         self._limits = CoreLimits(heartbeat_interval=interval)
         self._requests = 0
         self.address = HERE
@@ -125,8 +133,8 @@ class Scheduler:
     async def start(self) -> None:
         jobs = [CatalogEntry(Job(id=name, max_crashes=10), lambda payload: None) for name in JOBS]
         catalog = Catalog(jobs, pools=POOLS)
-        settings = EngineSettings(limits=self._limits)
-        clock, rng = SystemClock(), Random(1)
+        settings = EngineSettings(limits=self._limits, node=self._node, lease_ttl=self._lease)
+        clock, rng = SystemClock(), Random(repr(self._node))
         self.engine = Engine(
             store=self._store, leases=self._store, clock=clock, rng=rng, catalog=catalog, settings=settings
         )

@@ -1,4 +1,4 @@
-"""Whole processes: `interlock worker-token`, `interlock up --listen-workers` and `interlock worker --connect`."""
+"""Whole processes: `interlock worker-token`, `interlock up --listen-workers` and `interlock worker --node`."""
 
 import asyncio
 import json
@@ -70,7 +70,7 @@ REFUSALS: dict[str, tuple[list[str], dict[str, str], int, str]] = {
     "no token file": (["--worker-token-file", "nothing"], {}, 2, "worker_token_file: 'nothing' is not a file"),
     "no token in it": (["--worker-token-file", "empty"], {}, 2, "worker_token_file: 'empty' is not a file with 16"),
     "fingerprint of another kind": (["--fingerprint", "md5:00"], TOKEN, 2, "--fingerprint: 'md5:00' is not sha256:"),
-    "no address": (["--connect", "here"], TOKEN, 2, "--connect: 'here' is not 'host:port'"),
+    "no address": (["--node", "here"], TOKEN, 2, "--node[0]: 'here' is not 'host:port'"),
 }
 
 
@@ -80,7 +80,7 @@ def test_a_worker_that_cannot_join_says_why(site: Site, case: str) -> None:
     (site.place / "empty").touch()
     known = {"RIGHT": site.made["fingerprint"], "OTHER": str(certificates()["other"].path)}
     options = [known.get(one, one) for one in options]
-    to = [] if "--connect" in options else ["--connect", site.address]
+    to = [] if "--node" in options else ["--node", site.address]
     done = interlock(site.place, "worker", "-A", JOBS, *to, *options, **variables)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (code, "", 1), done.stderr
     assert why in done.stderr
@@ -168,7 +168,7 @@ def test_scheduler_and_workers_killed_at_random_moments(folder: Path) -> None:
 BAD_SETTINGS: dict[str, tuple[dict[str, Any], str]] = {
     "no token of role worker": (
         {"tokens": [{"name": "a", "role": "viewer", "token": "viewer-0123456789abcdef"}]},
-        "listen_workers: there is no token of the role worker; make one with: interlock worker-token NAME",
+        "listen_workers: there is no token of the role worker or gateway; make one with: interlock worker-token NAME",
     ),
     "no certificate": ({"worker_cert": "nothing.crt"}, "worker_cert: there is no file nothing.crt; make it with"),
     "a certificate of another key": ({"worker_key": "OTHER"}, "cannot be used: "),

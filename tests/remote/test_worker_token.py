@@ -32,9 +32,7 @@ def test_what_it_prints_is_what_both_sides_need(folder: Path, monkeypatch: pytes
     caller = caller_of(token, [one.grant() for one in found.tokens])
     assert caller is not None
     assert (caller.name, caller.role, caller.tenant, caller.pools) == ("404", "worker", "acme", ("gpu", "yes"))
-    assert command.startswith(
-        "interlock worker -A module:app --pool gpu --connect h.example:8421 --fingerprint sha256:"
-    )
+    assert command.startswith("interlock worker -A module:app --pool gpu --node h.example:8421 --fingerprint sha256:")
     assert token not in settings
     again = interlock(folder, "worker-token", "404")
     assert again.stderr.startswith("error: NAME: '404' is the name of another token")

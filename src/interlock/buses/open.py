@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from interlock.buses.several import SeveralPlaces
 from interlock.buses.socket import ProcessWatch, SocketBus
 from interlock.buses.tls import TlsBus, client_context, server_context
 from interlock.model.access import Grant
@@ -17,11 +18,14 @@ def open_bus(path: str | Path, processes: ProcessWatch | None = None) -> Bus:
 
 
 def open_listener(address: Address, certificate: str, key: str, grants: Sequence[Grant]) -> Bus:
-    """Return the bus on which workers elsewhere find a scheduler. Raise OSError if the files cannot be used."""
+    """Return the bus on which workers and gateways elsewhere find a scheduler. Raise OSError if the files cannot be
+    used."""
     return TlsBus(address, server_context(certificate, key), grants=grants)
 
 
-def open_remote(address: Address, ca: str | None, fingerprint: str | None, token: str) -> Bus:
-    """Return the bus to a scheduler elsewhere, for its workers. Raise OSError if the file `ca` cannot be used."""
+def open_nodes(addresses: Sequence[Address], ca: str | None, fingerprint: str | None, token: str) -> Bus:
+    """Return the bus to the scheduler that leads, at one of these addresses. Raise OSError if the file `ca` cannot be
+    used."""
     context = client_context(ca, fingerprint is not None)
-    return TlsBus(address, context, token=token, fingerprint=fingerprint or "")
+    places = [TlsBus(address, context, token=token, fingerprint=fingerprint or "") for address in addresses]
+    return places[0] if len(places) == 1 else SeveralPlaces(places)

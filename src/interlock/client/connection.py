@@ -28,6 +28,7 @@ from interlock.model.explanation import Explanation
 from interlock.model.run import RunStats
 from interlock.pace import Pace
 from interlock.ports.bus import Bus, Endpoint, Peer
+from interlock.task_set import TaskSet
 from interlock.wire import frames
 from interlock.wire import message as m
 from interlock.wire import request as r
@@ -66,11 +67,17 @@ class Connection(Endpoint, RunAccess):
 
     socket = ""  # of the scheduler
 
-    def __init__(self, bus: Bus, patience: float = PATIENCE, outlasts_stop: bool = False) -> None:
-        """With `outlasts_stop`, a request that is refused because the scheduler is stopping waits for the next one."""
+    def __init__(
+        self, bus: Bus, patience: float = PATIENCE, outlasts_stop: bool = False, silence: float | None = None
+    ) -> None:
+        """With `outlasts_stop`, a request that is refused because the scheduler is stopping waits for the next one. A
+        link on which nothing comes for the seconds of `silence` is left: another scheduler may lead."""
         self._bus = bus
         self._patience = patience
         self._outlasts_stop = outlasts_stop
+        self._silence = silence
+        self._heard_at = 0.0  # loop time of the last message
+        self._tasks = TaskSet()
         self._peer: Peer | None = None
         self._connecting: asyncio.Lock = asyncio.Lock()
         self._waiting: dict[int, asyncio.Future[m.Message]] = {}
@@ -85,6 +92,7 @@ class Connection(Endpoint, RunAccess):
 
     async def close(self) -> None:
         self._closed = True
+        self._tasks.cancel()
         if self._peer is not None:
             self._peer.close()
 
@@ -197,6 +205,20 @@ class Connection(Endpoint, RunAccess):
                 peer = await self._bus.connect(self)
                 peer.send([m.Greeting(m.PROTOCOL)])
                 self._peer = peer
+                if self._silence is not None:
+                    self._tasks.begin(self._listen_for_life(peer, self._silence))
+
+    async def _listen_for_life(self, peer: Peer, silence: float) -> None:
+        """Ask for a sign of life three times in the longest silence, and leave the link if none comes."""
+        loop = asyncio.get_running_loop()
+        self._heard_at = loop.time()
+        while self._peer is peer:
+            if loop.time() - self._heard_at >= silence:
+                self.closed(peer)  # the link itself may take long to end
+                peer.close()
+                return
+            peer.send([r.AskStatus(0)])
+            await asyncio.sleep(silence / 3)
 
     async def _deliver(self, request: r.Request[T]) -> m.Message:
         self._count += 1
@@ -218,6 +240,8 @@ class Connection(Endpoint, RunAccess):
             self._waiting.pop(number, None)
 
     def received(self, peer: Peer, messages: Sequence[m.Message]) -> None:
+        if self._silence is not None:
+            self._heard_at = asyncio.get_running_loop().time()
         for message in messages:
             if isinstance(message, r.News):
                 if self.on_news is not None:

@@ -1,6 +1,8 @@
 """The settings, each declared once: its name, type, default, meaning and limits."""
 
 import os
+import re
+import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -118,6 +120,13 @@ URL = Text(
     hidden=True,
 )
 ORIGINS = Texts(Text(r"https?://[^\s/@]+", "an origin like https://example.org, without a path"))
+NODES = Texts(
+    Text(Address().schema()["pattern"].strip("^$"), "'host:port' with a port from 0 to 65,535", "HOST:PORT"), most=100
+)
+NODE_ROLES = ("scheduler", "gateway", "worker")
+ROLES = Texts(
+    Text("|".join(NODE_ROLES), f"one of {', '.join(NODE_ROLES)}", "ROLE"), least=1, expected="a list of roles"
+)
 COUNT = Whole(0)
 KEEP = Span("0s", "36500d")
 
@@ -140,6 +149,35 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         str | None, doc("Certificate to show to workers on other machines; default beside the database."), FILE
     ] = None
     worker_key: Annotated[str | None, doc("Key of that certificate; default beside the database."), FILE] = None
+    nodes: Annotated[
+        list[str],
+        doc("Addresses at which a scheduler may lead; workers and gateways use the one that answers. May be repeated."),
+        NODES,
+        Given(flag="--node"),
+    ] = []
+    node_name: Annotated[str | None, doc("Name of this node; default that of the machine."), WORD] = None
+    roles: Annotated[
+        list[str],
+        doc("What this node runs, with a database on a server; the flag may be repeated."),
+        ROLES,
+        Given(flag="--role"),
+    ] = msgspec.field(default_factory=lambda: list(NODE_ROLES))
+    ca: Annotated[
+        str | None, doc("File with the CAs of the schedulers' certificates; default those of the system."), FILE
+    ] = None
+    fingerprint: Annotated[
+        str | None,
+        doc("Fingerprint of the nodes' certificate, as sha256:…, instead of a CA."),
+        Text("sha256:[0-9a-f]{64}", "sha256: and 64 hexadecimal digits in lower case", "SHA256"),
+    ] = None
+    worker_token: Annotated[
+        str | None, doc("Token of the workers, for schedulers elsewhere."), SECRET, Given(secret=True)
+    ] = None
+    worker_token_file: Annotated[str | None, doc("File with the token of workers."), FILE] = None
+    gateway_token: Annotated[
+        str | None, doc("Token of the gateway, for schedulers elsewhere."), SECRET, Given(secret=True)
+    ] = None
+    gateway_token_file: Annotated[str | None, doc("File with the token of the gateway."), FILE] = None
     workers: Annotated[int, doc("Number of worker processes."), Whole(0, 1000)] = 1
     slots: Annotated[int, doc("Runs a worker executes at once."), SLOTS, Given(also="--max-parallel")] = 64
     processes: Annotated[int, doc("Further runs a worker executes at once, each in its own process."), PROCESSES] = 2
@@ -248,6 +286,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         """Return the socket that serves HTTP to its owner, beside the scheduler's own."""
         return Path(http_socket(str(self.socket_path())))
 
+    def name_of_node(self) -> str:
+        return self.node_name or re.sub(r"[^A-Za-z0-9_-]", "-", socket.gethostname())[:40] or "node"
+
     def worker_files(self) -> tuple[str, str]:
         """Return the files of the certificate for workers elsewhere and of its key."""
         name = beside(self.database)
@@ -259,7 +300,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClientSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings that locate a server, besides those that name its socket, and those of a worker elsewhere."""
+    """Settings that locate a server, besides those that name its socket."""
 
     url: Annotated[str | None, doc("Server: http://host:port or unix:/path; default the local socket."), URL] = None
     token: Annotated[
@@ -268,17 +309,6 @@ class ClientSettings(msgspec.Struct, frozen=True, kw_only=True):
         Text(r"[!-~]+", "text of printable characters without spaces", hidden=True),
         Given(secret=True),
     ] = None
-    connect: Annotated[str | None, doc("Address of a scheduler on another machine."), Address()] = None
-    ca: Annotated[
-        str | None, doc("File with the CAs of the scheduler's certificate; default those of the system."), FILE
-    ] = None
-    fingerprint: Annotated[
-        str | None,
-        doc("Fingerprint of the scheduler's certificate, as sha256:…, instead of a CA."),
-        Text("sha256:[0-9a-f]{64}", "sha256: and 64 hexadecimal digits in lower case", "SHA256"),
-    ] = None
-    worker_token: Annotated[str | None, doc("Token of the worker."), SECRET, Given(secret=True)] = None
-    worker_token_file: Annotated[str | None, doc("File with the token of the worker."), FILE] = None
 
 
 def table(struct: type[msgspec.Struct]) -> dict[str, Setting]:

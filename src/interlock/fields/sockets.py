@@ -8,7 +8,12 @@ MEMORY = ":memory:"  # the database that is gone with its process
 
 def file_of(database: str) -> str | None:
     """Return the file of a database; None if it is in memory, or on a server."""
-    return None if database == MEMORY or "://" in database else database
+    return None if database == MEMORY or is_on_server(database) else database
+
+
+def is_on_server(database: str) -> bool:
+    """Return whether several schedulers can share a database, of which one leads."""
+    return "://" in database
 
 
 def beside(database: str) -> str:

@@ -16,6 +16,7 @@ class Role(StrEnum):
     APPROVER = "approver"  # also clears runs that wait for approval, and reads the audit
     ADMIN = "admin"  # everything
     WORKER = "worker"  # nothing over HTTP: executes runs
+    GATEWAY = "gateway"  # nothing over HTTP: serves it on another machine, and is believed what its callers may
 
 
 class Permission(StrEnum):
@@ -33,7 +34,10 @@ PERMISSIONS: dict[Role, frozenset[Permission]] = {
     Role.APPROVER: frozenset({Permission.READ, Permission.APPROVE, Permission.AUDIT}),
     Role.ADMIN: frozenset(Permission),
     Role.WORKER: frozenset(),
+    Role.GATEWAY: frozenset(),
 }
+LINK_ROLES = frozenset({Role.WORKER, Role.GATEWAY})
+"""roles of programs that speak to a scheduler over its own links, and not over HTTP"""
 
 EVERY_TENANT = "*"
 

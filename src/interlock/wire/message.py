@@ -185,6 +185,8 @@ class Welcome(Message, frozen=True):
     now: float = 0.0  # the scheduler's elapsed time
     offer: Annotated[float, Meta(gt=0)] = 30.0  # seconds for which an offer stands
     wall: Instant = 0.0  # the scheduler's wall clock
+    lease: Annotated[float, Meta(ge=0, lt=1e9)] = 0.0
+    """seconds of silence after which each side leaves the link, because another scheduler may lead; 0 if none may"""
 
 
 class Heard(Message, frozen=True):

@@ -2,6 +2,7 @@
 scheduler. With a store in memory, which no other process can read, it runs in the scheduler's process."""
 
 import asyncio
+import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine
@@ -17,14 +18,17 @@ BACKOFF = Backoff(initial=0.1, max=5.0, reset_after=10.0)
 PATIENCE = 5.0  # seconds that its process has to end
 
 
-class ChildOptions(msgspec.Struct, frozen=True, kw_only=True):
+class ReaderOptions(msgspec.Struct, frozen=True, kw_only=True):
     database: str
-    socket: str  # of the scheduler
     log_level: str
     log_format: str
 
 
-O = TypeVar("O", bound=ChildOptions)  # noqa: E741 - the options of one kind of child
+class ChildOptions(ReaderOptions, frozen=True, kw_only=True):
+    socket: str  # of the scheduler
+
+
+O = TypeVar("O", bound=ReaderOptions)  # noqa: E741 - the options of one kind of child
 ChildWork = Callable[[Reader, O], Coroutine[Any, Any, None]]
 
 
@@ -40,6 +44,30 @@ def command_of(run: Callable[..., object] | str, options: msgspec.Struct | str) 
     target = run if isinstance(run, str) else f"{run.__module__}:{run.__name__}"
     given = options if isinstance(options, str) else msgspec.json.encode(options).decode()
     return [sys.executable, "-m", "interlock.wiring.child_process", target, given]
+
+
+def hidden_options(options: msgspec.Struct) -> int:
+    """Return the descriptor of a file without a name that holds the options: unlike arguments, other users cannot read
+    it."""
+    descriptor = os.memfd_create("options")
+    os.write(descriptor, msgspec.json.encode(options))
+    return descriptor
+
+
+def stop_signals(again: Callable[[], None]) -> "asyncio.Future[None]":
+    """Return a future that is done at the first TERM or Ctrl-C; call `again` at each further one."""
+    loop = asyncio.get_running_loop()
+    asked: asyncio.Future[None] = loop.create_future()
+
+    def stop() -> None:
+        if asked.done():
+            again()
+        else:
+            asked.set_result(None)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    return asked
 
 
 async def until_stopped(work: ChildWork[O], options: O) -> None:

@@ -8,7 +8,6 @@ import asyncio
 import resource
 import socket
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import msgspec
 
@@ -17,32 +16,35 @@ from interlock.api.backend import Backend
 from interlock.api.refusals import Refusals
 from interlock.api.server import HttpServer
 from interlock.api.settings import GatewaySettings
-from interlock.buses.open import open_bus
 from interlock.client.connection import Connection
 from interlock.config.job_documents import read_job
 from interlock.error import NotRunning
 from interlock.ports.store import Reader
 from interlock.wiring.gateway_sockets import GatewayOptions
+from interlock.wiring.node_links import Reach
 
 RESERVED = 256  # descriptors not available for connections
 KNOCKING = 5.0  # seconds in which the scheduler must accept its gateway
 
 
 class Gateway:
-    def __init__(self, reader: Reader, scheduler: str | Path, settings: GatewaySettings) -> None:
+    def __init__(self, reader: Reader, reach: Reach, settings: GatewaySettings, silence: float | None = None) -> None:
+        """With `silence`, the scheduler may come later, and another one may lead after it was silent for so long."""
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         # Connections must leave descriptors for the process itself.
         connections = max(1, min(settings.max_connections, most - RESERVED))
         settings = msgspec.structs.replace(settings, max_connections=connections)
-        self._connection = Connection(open_bus(scheduler))
+        self._connection = Connection(reach.bus(), silence=silence)
+        self._must_run = silence is None
         self._backend = Backend(reader, self._connection, settings.secret_names, read_job)
         self._refusals = Refusals(self._connection)
         application = Application(self._backend.handlers, settings, self._refusals.note)
         self._server = HttpServer(application, settings)
 
     async def start(self, sockets: Sequence[socket.socket]) -> None:
-        await self._connect()
+        if self._must_run:
+            await self._connect()
         await self._server.start(sockets)
 
     async def _connect(self) -> None:
@@ -75,5 +77,5 @@ class Gateway:
 
 async def serve(reader: Reader, options: GatewayOptions) -> None:
     """Serve until cancelled."""
-    gateway = Gateway(reader, options.socket, options.settings)
+    gateway = Gateway(reader, options.reach, options.settings, options.silence)
     await gateway.run([socket.socket(fileno=descriptor) for descriptor in options.listeners])

@@ -11,39 +11,45 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
 
-import msgspec
-
 from interlock.api.settings import GatewaySettings
 from interlock.buses.listener import bind_tcp, bind_unix
 from interlock.config import Settings
 from interlock.error import PortTaken, SocketInUse, TokensNeeded
 from interlock.fields.field import copy_fields
 from interlock.fields.sockets import is_loopback
-from interlock.model.access import Role
+from interlock.model.access import LINK_ROLES
 from interlock.ports.store import Reader
 from interlock.supervision import Child, ChildContext, Function, Process
-from interlock.wiring.child import BACKOFF, PATIENCE, ChildOptions, command_of
+from interlock.wiring.child import BACKOFF, PATIENCE, ReaderOptions, command_of, hidden_options
+from interlock.wiring.node_links import Reach
 
 T = TypeVar("T")
 GATEWAY = "interlock.wiring.gateway:serve"  # not imported here: the scheduler needs nothing of HTTP
 LEFTOVER = 2.0  # seconds in which the gateway of a killed scheduler ends and releases its sockets
 
 
-class GatewayOptions(ChildOptions, frozen=True, kw_only=True):
+class GatewayOptions(ReaderOptions, frozen=True, kw_only=True):
+    reach: Reach
+    silence: float | None  # seconds after which another scheduler may lead; None if only one can
     listeners: list[int]  # descriptors of the sockets to serve on
     settings: GatewaySettings
 
 
 class Front:
-    def __init__(self, settings: Settings, reader: Reader) -> None:
+    def __init__(
+        self, settings: Settings, reader: Reader, reach: Reach | None = None, silence: float | None = None
+    ) -> None:
+        """`reach` and `silence` are those of a gateway of a cluster."""
         self._settings = settings
         self._reader = reader
+        self._reach = reach or Reach(socket=str(settings.socket_path()))
+        self._silence = silence
         self._sockets: list[socket.socket] = []
         self._options: int | None = None  # descriptor of the file with the options of gateway processes
         self.url: str | None = None  # where HTTP is served over TCP, once it is
         address = settings.http_address()
-        # Tokens of workers open nothing here, and must not close what is open to the owner without tokens.
-        grants = [token.grant() for token in settings.tokens if token.role is not Role.WORKER]
+        # Tokens of links open nothing here, and must not close what is open to the owner without tokens.
+        grants = [token.grant() for token in settings.tokens if token.role not in LINK_ROLES]
         if address is not None and not grants and not is_loopback(address[0]):
             raise TokensNeeded(settings.http)
         self._gateway = copy_fields(GatewaySettings, settings, grants=grants)
@@ -87,16 +93,13 @@ class Front:
     async def _serve_inside(self, context: ChildContext) -> None:
         from interlock.wiring.gateway import Gateway
 
-        gateway = Gateway(self._reader, self._settings.socket_path(), self._gateway)
+        gateway = Gateway(self._reader, self._reach, self._gateway)
         await gateway.run([listener.dup() for listener in self._sockets], context.ready)
 
     def _write_options(self, listeners: list[int]) -> int:
-        """Return the descriptor of a file without a name: unlike arguments, other users cannot read it."""
-        path = str(self._settings.socket_path())
-        options = copy_fields(GatewayOptions, self._settings, socket=path, listeners=listeners, settings=self._gateway)
-        descriptor = os.memfd_create("gateway")
-        os.write(descriptor, msgspec.json.encode(options))
-        return descriptor
+        """Return the descriptor of a file with the options of gateway processes."""
+        own = {"reach": self._reach, "silence": self._silence, "listeners": listeners, "settings": self._gateway}
+        return hidden_options(copy_fields(GatewayOptions, self._settings, **own))
 
     def close(self) -> None:
         for listener in self._sockets:

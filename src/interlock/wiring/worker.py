@@ -12,7 +12,6 @@ from math import inf
 import msgspec
 
 from interlock import config
-from interlock.buses.open import open_bus
 from interlock.error import InterlockError, NotRunning
 from interlock.fields.field import copy_fields
 from interlock.fields.secret import SECRET_NAMES
@@ -22,6 +21,7 @@ from interlock.ports.bus import Bus, Endpoint, Peer
 from interlock.ports.clock import SystemClock
 from interlock.task_set import TaskSet
 from interlock.wire.message import Message, Unready
+from interlock.wiring.node_links import Reach
 from interlock.worker.echo import Echo
 from interlock.worker.host import Host, HostSettings
 from interlock.worker.identity import worker_id
@@ -35,8 +35,9 @@ ELSEWHERE = Pace(first=0.1, soon=1.0, late=10.0, jitter=0.5)
 
 
 class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
+    reach: Reach
+    waits: bool = False  # whether its scheduler may come later
     app: str | None = None  # None for programs, and functions that jobs name themselves
-    socket: str = ""  # of the scheduler on this machine
     name: str = "worker"
     slots: int = 64
     processes: int = 2
@@ -57,23 +58,20 @@ class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
         config.check(self)
 
 
-async def run_worker(
-    options: WorkerOptions, elsewhere: Bus | None = None, on_welcome: Callable[[str], None] = lambda worker_id: None
-) -> None:
-    """Run a worker until TERM; raise if there is no scheduler, or the app cannot be loaded. `elsewhere` leads to a
-    scheduler on another machine, which may come later. `on_welcome` gets the worker's id whenever a scheduler has
-    accepted it."""
-    bus = open_bus(options.socket) if elsewhere is None else elsewhere
-    if elsewhere is None:
-        os.environ["INTERLOCK_SOCKET"] = options.socket
-    if not options.instance:
-        await _check_scheduler(bus, must_run=elsewhere is None)
+async def run_worker(options: WorkerOptions, on_welcome: Callable[[str], None] = lambda worker_id: None) -> None:
+    """Run a worker until TERM; raise if there is no scheduler, or the app cannot be loaded. `on_welcome` gets the
+    worker's id whenever a scheduler has accepted it."""
+    bus, is_local = options.reach.bus(), not options.reach.nodes
+    if is_local:
+        os.environ["INTERLOCK_SOCKET"] = str(options.reach.socket)
+    if not options.instance and not (options.waits and is_local):
+        await _check_scheduler(bus, must_run=not options.waits)
     tasks = TaskSet()
     executor_options = copy_fields(ExecutorOptions, options, isolated=False, turns=False)
     functions = ProcessPool(
         executor_options,
         options.processes,
-        on_fault=lambda error: tasks.begin(_tell_fault(elsewhere is None, bus, settings, error)),
+        on_fault=lambda error: tasks.begin(_tell_fault(is_local, bus, settings, error)),
     )
     router = Router(functions, executors(executor_options))
     settings = HostSettings(
@@ -86,8 +84,8 @@ async def run_worker(
         instance=options.instance,
         pid=os.getpid(),
     )
-    if elsewhere is not None:
-        settings = msgspec.structs.replace(settings, patience=inf, pace=ELSEWHERE)
+    if options.waits:
+        settings = msgspec.structs.replace(settings, patience=inf, pace=Pace() if is_local else ELSEWHERE)
     host: Host | None = None
     echo = Echo(options.log_format == "json") if options.echo else None
 
@@ -104,7 +102,7 @@ async def run_worker(
             if options.instance:
                 # The scheduler's own; a person who starts one sees the error itself.
                 logger.error("worker %s cannot start", options.name, exc_info=error)
-            await _tell_fault(elsewhere is None, bus, settings, error)
+            await _tell_fault(is_local, bus, settings, error)
             raise
         welcomed = partial(on_welcome, settings.worker_id)
         host = Host(bus, router, functions.jobs, settings, SystemClock(), LoadMeter().measure, welcomed)

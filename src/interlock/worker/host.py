@@ -33,7 +33,7 @@ SHUTDOWN = "shutdown"
 NEVER_BEGUN = "it was stopped before it began"
 UNSETTLED = 60  # factor by which a worker waits longer for a scheduler while it holds outcomes
 REMEMBERED = 4096  # settled attempts to recognise if their dispatch arrives again
-MOST_UNANSWERED = 3  # intervals without any message after which a link is given up
+MOST_UNANSWERED = 3  # signs of life without any message after which a link is given up
 SKEWED = 1.0  # seconds by which the scheduler's wall clock must differ for times to be corrected
 BREATHER = 1.0  # seconds after which an attempt without a process is returned
 
@@ -89,6 +89,8 @@ class Host(Endpoint):
         self._interrupted = False  # whether the drain is over
         self._refused: InterlockError | None = None
         self._interval = settings.heartbeat_interval
+        self._pulse = self._interval  # seconds between two signs of life
+        self._beat_at = 0.0  # elapsed time of the next heartbeat
         self._beating = asyncio.Event()
         self._changed = asyncio.Event()
 
@@ -157,23 +159,29 @@ class Host(Endpoint):
         peer.send(messages)
 
     async def _beat(self) -> None:
-        """Send the load, heartbeats while attempts run, and outcomes that are not settled. Close a link on which
-        nothing comes back: its other end may be gone without a word."""
+        """Send the load as a sign of life, and every interval heartbeats while attempts run, and outcomes that are not
+        settled. Close a link on which nothing comes back: its other end may be gone without a word."""
         while True:
             self._beating.clear()
-            await _wait(self._beating, self._interval)
+            await _wait(self._beating, self._pulse)
             peer = self._peer
             if peer is None:
                 continue
             # Counted in messages, because time also passes while this process is stopped.
             if self._unanswered >= MOST_UNANSWERED:
-                since = span(self._interval * MOST_UNANSWERED)
+                since = span(self._pulse * MOST_UNANSWERED)
                 logger.warning("nothing has come from the scheduler for %s: connecting again", since)
                 self.closed(peer)  # the link itself may take long to end
                 peer.close()
                 continue
             self._unanswered += 1
-            peer.send([*self._heartbeat(), *self._outcomes(), self._measure()])
+            now = self._clock.now().elapsed
+            messages: list[m.Message] = [self._measure()]
+            if now >= self._beat_at:
+                # A pulse may come a moment early.
+                self._beat_at = now + self._interval - self._pulse / 2
+                messages[:0] = [*self._heartbeat(), *self._outcomes()]
+            peer.send(messages)
 
     def _heartbeat(self) -> list[m.Heartbeat]:
         """Return a heartbeat that names every attempt without an outcome; empty without any."""
@@ -225,6 +233,8 @@ class Host(Endpoint):
         self._welcomed = True
         self._delay = 0.0
         self._interval = message.heartbeat
+        self._pulse = min(self._interval, message.lease / MOST_UNANSWERED or self._interval)
+        self._beat_at = 0.0
         skew = message.wall - self._clock.now().wall if message.wall else 0.0
         self._skew = skew if abs(skew) >= SKEWED else 0.0
         self._offers.begin(message, self._introduced)

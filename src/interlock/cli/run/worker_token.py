@@ -11,15 +11,16 @@ from typing import Annotated, Any
 from interlock.buses.tls import fingerprint_of
 from interlock.cli.draw.tables import json_text, out, print_json
 from interlock.cli.shared.options import Flags, JsonOption, argument, option, takes
+from interlock.cli.shared.output import check_choice
 from interlock.config import Settings
 from interlock.config.settings import Address
 from interlock.config.tokens import Tokens
 from interlock.error import BadUse, shown
 from interlock.error_lines import say
 from interlock.fields.field_types import WORD, FieldPath, Text
-from interlock.model.access import Role, digest_of
+from interlock.model.access import EVERY_TENANT, LINK_ROLES, Role, digest_of
 from interlock.wiring.certificate import have_certificate
-from interlock.wiring.remote_workers import WORKER_TOKEN
+from interlock.wiring.node_links import GATEWAY_TOKEN, WORKER_TOKEN
 
 LISTEN = "0.0.0.0:8421"  # suggested
 HOST = Text(r"[A-Za-z0-9.:_*-]{1,253}", "a host name or an address")
@@ -30,18 +31,24 @@ def command(
     flags: Flags,
     name: Annotated[str, argument("NAME", "Name of the new token.")],
     pool: Annotated[list[str] | None, option("NAME", "Pool that its workers may join; default all.")] = None,
-    tenant: Annotated[str, option("NAME", "Tenant whose runs they get; '*' for all.")] = "default",
+    tenant: Annotated[str | None, option("NAME", "Tenant whose runs they get; '*' for all.")] = None,
+    role: Annotated[str, option("ROLE", "Role of the token: worker, or gateway for nodes of a cluster.")] = Role.WORKER,
     host: Annotated[list[str] | None, option("HOST", "Name or address of this machine for a new certificate.")] = None,
     json: JsonOption = False,
 ) -> None:
-    """Make a token for workers on other machines, and a certificate for the scheduler unless it has one.
+    """Make a token for workers or gateways on other machines, and a certificate for the scheduler unless it has one.
 
     The token is shown only now. It is valid once its entry is in interlock.yaml and the scheduler has restarted."""
     settings = flags.resolve().settings
     if name in (one.name for one in settings.tokens):
         raise BadUse("NAME", f"{shown(name)} is the name of another token in interlock.yaml; choose another name")
-    entry: dict[str, Any] = {"name": Tokens.FIELDS["name"].check(name, FieldPath("NAME")), "role": Role.WORKER}
-    entry["tenant"] = Tokens.FIELDS["tenant"].check(tenant, FieldPath("--tenant"))
+    check_choice("--role", role, LINK_ROLES)
+    is_gateway = role == Role.GATEWAY
+    if is_gateway and (pool or tenant):
+        raise BadUse("--pool" if pool else "--tenant", "cannot be combined with --role gateway, which serves all")
+    entry: dict[str, Any] = {"name": Tokens.FIELDS["name"].check(name, FieldPath("NAME")), "role": role}
+    whose = tenant or (EVERY_TENANT if is_gateway else "default")
+    entry["tenant"] = Tokens.FIELDS["tenant"].check(whose, FieldPath("--tenant"))
     pools = [WORD.check(one, FieldPath("--pool")) for one in pool or []]
     hosts = [HOST.check(one, FieldPath("--host")) for one in host or []]
     certificate, key = (Path(one) for one in settings.worker_files())
@@ -51,11 +58,11 @@ def command(
     token = secrets.token_urlsafe(32)
     entry["sha256"] = digest_of(token).hex()
     fingerprint = fingerprint_of(ssl.PEM_cert_to_DER_cert(certificate.read_text()))
-    worker = _command(settings, hosts, pools, fingerprint)
+    command = _command(settings, hosts, pools, fingerprint, is_gateway)
     if pools:
         entry["pools"] = pools
     if json:
-        print_json({"token": token, "entry": entry, "fingerprint": fingerprint, "command": worker})
+        print_json({"token": token, "entry": entry, "fingerprint": fingerprint, "command": command})
         return
     # JSON is YAML, and no name in it is taken for a number or a truth value.
     fields = ", ".join(f"{field}: {json_text(one)}" for field, one in entry.items())
@@ -64,7 +71,7 @@ def command(
     if settings.listen_workers is None:
         out(f"listen_workers: {LISTEN}")
     out("\n# Then restart the scheduler. On the other machine:")
-    out(f"export {WORKER_TOKEN}={token}\n{worker}")
+    out(f"export {GATEWAY_TOKEN if is_gateway else WORKER_TOKEN}={token}\n{command}")
 
 
 def _hosts(settings: Settings, given: list[str]) -> list[str]:
@@ -80,9 +87,10 @@ def _is_any(host: str) -> bool:
         return False
 
 
-def _command(settings: Settings, given: list[str], pools: list[str], fingerprint: str) -> str:
+def _command(settings: Settings, given: list[str], pools: list[str], fingerprint: str, is_gateway: bool) -> str:
     host, port = _hosts(settings, given)[0], (settings.listen_workers or LISTEN).rpartition(":")[2]
     app = ["-A", settings.app or "module:app"]
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    place = [*(("--pool", pools[0]) if pools else ()), "--connect", address, "--fingerprint", fingerprint]
-    return shlex.join(["interlock", "worker", *app, *place])
+    place = [*(("--pool", pools[0]) if pools else ()), "--node", address, "--fingerprint", fingerprint]
+    program = ["up", "--role", "gateway", "--db", "postgresql://…"] if is_gateway else ["worker", *app]
+    return shlex.join(["interlock", *program, *place])

@@ -11,9 +11,10 @@ from interlock.config.resolve import Resolved, resolve
 from interlock.config.settings import CLIENT_SETTINGS, DEFAULTS, SETTINGS, flag_of
 from interlock.fields.field_types import Truth
 
-LISTS = ("files", "tokens", "origins", "hosts", "secret_names", "sessions")
-SERVER_FLAGS = tuple(name for name in SETTINGS if name not in LISTS)  # lists are in the file, or are arguments
-REPEATED = ("lanes", "worker_labels", "capabilities")
+LISTS = ("files", "tokens", "origins", "hosts", "secret_names", "sessions")  # in the file, or arguments
+SECRETS = ("worker_token", "gateway_token")  # other users can see what is on a command line
+SERVER_FLAGS = tuple(name for name in SETTINGS if name not in LISTS + SECRETS)
+REPEATED = ("lanes", "worker_labels", "capabilities", "nodes", "roles")
 FINDING = ("database", "socket", "url", "token")  # settings that locate the server
 
 

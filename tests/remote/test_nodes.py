@@ -1,0 +1,134 @@
+"""Links of a cluster: several addresses, of which one leads; gateways; and a leader that falls silent."""
+
+import pytest
+
+from interlock.buses.several import SeveralPlaces
+from interlock.client.connection import Connection
+from interlock.error import ConnectionLost, NotRunning, Refused, TokenRefused
+from interlock.model.cluster import NodeFacts
+from interlock.ports.bus import Bus, Endpoint, Peer
+from interlock.stores.memory import MemoryStore
+from interlock.wire import message as m
+from interlock.wire import request as r
+from interlock.wire.cluster_request import AskCluster
+from tests.helpers.places import until
+from tests.remote.elsewhere import free_port
+from tests.remote.stage import OF_GATEWAY, TOKEN, Network, Scheduler, Worker, connecting_bus
+from tests.remote.test_strangers import on_loop
+
+run_test = on_loop
+
+LONG = 10.0  # a heartbeat interval
+HELLO = m.Hello("w", m.PROTOCOL, 1, 1, 1, {}, [], "")
+FACTS = NodeFacts(name="a", instance="1", roles=["scheduler"], version="1", since=0.0, digests={})
+
+
+def nobody() -> Bus:
+    return connecting_bus(("127.0.0.1", free_port()))
+
+
+@pytest.mark.behaviour("ROU-12")
+async def test_a_worker_uses_the_address_that_answers_and_finds_the_next_leader() -> None:
+    store = MemoryStore()
+    first, second = (Scheduler(LONG, FACTS, store), Scheduler(LONG, FACTS, store))
+    second.address = ("127.0.0.1", free_port())
+    await first.start()
+    worker = Worker(SeveralPlaces([nobody(), connecting_bus(first.address), connecting_bus(second.address)]))
+    try:
+        await first.joined("site:worker-1")
+        run_id = await first.submit()
+        await until(lambda: len(worker.work.begun) == 1, "it has begun")
+        await first.stop()
+        await second.start()
+        await second.joined("site:worker-1")
+        worker.work.end((run_id, 1))
+        run = await second.ended(run_id)
+        assert (run.state, run.attempt, run.fence, run.crashes) == ("succeeded", 1, 1, 0)
+        assert worker.work.begun == [(run_id, 1)]
+    finally:
+        await worker.close()
+        await second.stop()
+
+
+@pytest.mark.behaviour("ROU-12")
+@pytest.mark.parametrize("kind", ["worker", "gateway"])
+async def test_a_link_on_which_nothing_comes_for_one_lease_is_left(kind: str) -> None:
+    """The network holds everything back, as a leader that stands still does. Heartbeats come every 10 s, so three of
+    them would be too late."""
+    scheduler = Scheduler(LONG, FACTS, lease=0.6)
+    await scheduler.start()
+    network = Network(lambda: scheduler.address)
+    await network.start()
+    ends: list[Worker | Connection] = []
+    if kind == "worker":
+        ends.append(Worker(connecting_bus(network.address)))
+        await scheduler.joined("site:worker-1")
+    else:
+        connection = Connection(connecting_bus(network.address, OF_GATEWAY), silence=0.6)
+        ends.append(connection)
+        assert (await connection.ask(r.AskStatus(0))).available
+    before = network.connections
+    network.hold()
+    if kind == "gateway":
+        with pytest.raises(ConnectionLost):
+            await connection.ask(r.AskStatus(0))
+        network.heal()
+        assert (await connection.ask(AskCluster(0))).leader == "a"
+    await until(lambda: network.connections > before, "it has left the link and tries again")
+    for end in ends:
+        await end.close()
+    await network.close()
+    await scheduler.stop()
+
+
+class Silent(Endpoint):
+    def __init__(self) -> None:
+        self.heard: list[m.Message] = []
+
+    def received(self, peer: Peer, messages: list[m.Message]) -> None:  # type: ignore[override] # a list here
+        self.heard += messages
+
+    def closed(self, peer: Peer) -> None:
+        pass
+
+
+@pytest.mark.behaviour("SEC-2")
+@pytest.mark.parametrize(
+    ("token", "first", "why"),
+    [
+        (TOKEN, m.Greeting(m.PROTOCOL), "the token 'site' is that of a worker, not of a gateway"),
+        (
+            OF_GATEWAY,
+            HELLO,
+            "the token 'door' is that of a gateway, not of a worker",
+        ),
+    ],
+)
+async def test_a_token_is_good_for_its_own_role_only(token: str, first: m.Message, why: str) -> None:
+    scheduler = Scheduler(LONG)
+    await scheduler.start()
+    bus, end = connecting_bus(scheduler.address, token), Silent()
+    peer = await bus.connect(end)
+    peer.send([first, r.AskStatus(1)])
+    await until(lambda: bool(end.heard), "it is answered")
+    (problem,) = end.heard
+    assert isinstance(problem, m.Problem)
+    assert (problem.code, problem.text) == (Refused.code, f"link: {why}")
+    assert scheduler.engine.present.peers.clients.keys() == {"client-1"}  # the stage's own
+    await bus.close()
+    await scheduler.stop()
+
+
+async def test_the_refusal_of_an_address_is_told_if_none_answers() -> None:
+    scheduler = Scheduler(LONG)
+    await scheduler.start()
+    wrong = connecting_bus(scheduler.address, "wrong-0123456789abcdef")
+    with pytest.raises(TokenRefused):
+        await SeveralPlaces([nobody(), wrong, nobody()]).connect(Silent())
+    with pytest.raises(NotRunning):
+        await SeveralPlaces([nobody(), nobody()]).connect(Silent())
+    right = connecting_bus(scheduler.address)
+    several = SeveralPlaces([wrong, nobody(), right])
+    (await several.connect(Silent())).close()
+    await several.close()
+    await scheduler.stop()
