@@ -15,7 +15,6 @@ from interlock.cli.shared.replays import Replays
 from interlock.fields.json_form import decode
 from interlock.interface.record_view import RunRecord
 from interlock.worker.app_loader import load_app
-from interlock.worker.workflow_fit import Comparison, misfit_of
 from tests.cli.asking import ask, drawn, printed, refused
 from tests.helpers.places import clean_folder
 from tests.helpers.processes import wait_until
@@ -58,11 +57,6 @@ async def leaks(ctx: il.WorkflowContext) -> str:
         return await ctx.run(leak.call())
     except il.RunQuarantined:
         return "withheld"
-
-
-@app.workflow("busy")
-async def busy(ctx: il.WorkflowContext) -> int:
-    return sum([await ctx.event("go", int) + await ctx.run(work.call(1)) for _ in range(60)])
 
 
 @app.workflow("short")
@@ -237,18 +231,3 @@ def test_a_file_that_is_no_record(text: str, tmp_path: Path) -> None:
     file.write_text(text, encoding="latin-1")
     with pytest.raises(il.BadValue, match="a record, as `interlock workflow record RUN` prints it"):
         testing.replay(il.App(), file)
-
-
-@pytest.mark.behaviour("WFL-11")
-def test_the_record_of_a_run_that_goes_on_meanwhile_fits(server: Server) -> None:
-    app = load_app(f"{server.folder / 'flows.py'}:app")
-    with il.Client(f"unix:{server.http_socket}") as client:
-        run, seen = client.submit("busy"), set[int]()
-        for _ in range(60):
-            client.send_event(run.id, "go", 1)
-        while run.info().state in (il.State.PENDING, il.State.SCHEDULED, il.State.UNDER_WAY):
-            record = client.record(run.id)
-            assert misfit_of(app.definitions, Comparison(record.to_replay())) is None, record
-            seen.add(len(record.steps))
-        assert run.result(60) == 120
-    assert len(seen) > 3, "it was read in the midst of its steps"

@@ -1,7 +1,7 @@
 """Workflows that are functions and wait: for a person, for events; and what they send and undo."""
 
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import msgspec
 import pytest
@@ -134,20 +134,6 @@ def test_an_event_of_another_kind_is_an_error_in_the_function() -> None:
     send(machine, run_id, "paid", "five")
     assert machine.play(run_id) is S.SUCCEEDED
     assert "int" in machine.result_of(run_id)
-
-
-@pytest.mark.behaviour("WFL-10")
-@pytest.mark.parametrize(
-    ("kind", "good", "bad"), [(Annotated[int, ["no", "hash"]], 5, "x"), (Literal[1], 1, 2), (Literal[True], True, 1)]
-)
-def test_the_kinds_of_events_are_told_apart(kind: Any, good: Any, bad: Any) -> None:
-    async def reads(tools: Tools, ctx: il.WorkflowContext, value: Any) -> Any:
-        return await ctx.event("go", kind)
-
-    for value, end in ((good, S.SUCCEEDED), (bad, S.FAILED)):
-        machine, run_id = begun(reads)
-        send(machine, run_id, "go", value)
-        assert machine.play(run_id) is end
 
 
 @pytest.mark.behaviour("WFL-10")

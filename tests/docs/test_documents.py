@@ -14,6 +14,7 @@ RUN = {
     "docs/agents.md": {"python", "sh", "yaml"},
     "docs/approvals.md": {"sh", "yaml"},
     "docs/audit.md": {"python", "sh"},
+    "docs/cluster.md": {"yaml"},
     "docs/deploying.md": {"dockerfile", "ini", "sh", "yaml"},
     "docs/getting-started.md": {"python", "sh", "yaml"},
     "docs/guards.md": {"python", "yaml"},

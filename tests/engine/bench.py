@@ -138,6 +138,7 @@ class Bench:
         pools: Mapping[str, PoolSpec] = {},
         watch_worker: Callable[[str, Callable[[], None]], None] = lambda worker_id, call: None,
         entries: Sequence[CatalogEntry] = (),
+        hand_over: Callable[[], None] = lambda: None,
         **settings: Any,
     ) -> None:
         # Its schedule, which never fires here, is what the first commit stores.
@@ -150,12 +151,13 @@ class Bench:
             store=store,
             leases=store,
             clock=LoopClock(),
-            rng=Random(1),
+            rng=Random(repr(settings.get("node"))),  # the tokens of two nodes differ
             catalog=catalog,
             settings=EngineSettings(**settings),
             inbox=self.inbox,
             book=self.book,
             watch_worker=watch_worker,
+            hand_over=hand_over,
         )
         self.client = Link(self.engine)
         self._requests = 0

@@ -1,13 +1,17 @@
 """The engine with a slow or failing store, and how it recovers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from traceback import walk_tb
 
 import pytest
 
+from interlock.core.decisions import Batch
 from interlock.core.state import CoreLimits
 from interlock.error import DatabaseDamaged, DatabaseGone, StoreUnavailable
+from interlock.model.record import Record
 from interlock.model.state import State
+from interlock.ports.leases import Lease
+from interlock.ports.store import Snapshot
 from interlock.wire import message as m
 from interlock.wire import request as r
 from interlock.wire.effect import LIMIT
@@ -168,4 +172,40 @@ async def test_trouble_that_lasts_is_told_to_everybody_as_it_is(error: StoreUnav
     assert told == [(error.code, str(error))] * 22
     raised = [frame.f_code.co_name for frame, _ in walk_tb(error.__traceback__)]
     assert raised.count("_take") <= 1, "it grows with every request"
+    await bench.stop()
+
+
+MANY = 80  # loads of a minute
+
+
+class NeverWritten(SlowStore):
+    """Can be read, and refuses every write."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loads = 0
+        self.refuses = True
+
+    async def commit(self, batch: Batch, lease: Lease) -> None:
+        if self.refuses:
+            raise StoreUnavailable("a table is gone")
+        await super().commit(batch, lease)
+
+    async def load(self, small_payload: int, kinds: Sequence[type[Record]] = ()) -> Snapshot:
+        self.loads += 1
+        self.refuses = self.refuses and self.loads < MANY
+        return await super().load(small_payload, kinds)
+
+
+async def test_a_store_that_refuses_every_write_is_not_loaded_without_rest() -> None:
+    """Each load is followed by the declared jobs, which are to be stored."""
+    store = NeverWritten()
+    bench = Bench(store)
+    await bench.start()
+    await pass_time(60.0)
+    assert store.loads < MANY
+    store.refuses = False
+    await until(lambda: bool(store.commits))
+    bench.submit()
+    await until(lambda: bool(store.runs_by_id))
     await bench.stop()

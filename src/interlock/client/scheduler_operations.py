@@ -2,6 +2,7 @@
 
 from interlock.client.declared import RequestSender, acts, lists, sends
 from interlock.wire.approval_request import ApproveRun, RejectRun, ReleaseOutput
+from interlock.wire.cluster_request import AskCluster, HandOver
 from interlock.wire.delivery_request import Redeliver
 from interlock.wire.lane_request import ActOnLane, AskLanes, AskTenants, CreateLane
 from interlock.wire.run_request import CancelRun, HoldRun, ReleaseRun
@@ -35,3 +36,5 @@ class SchedulerOperations(RequestSender):
     tree = sends(AskTree)
     act = acts(ActOnService)
     reload = sends(Reload)
+    cluster = sends(AskCluster)
+    hand_over = sends(HandOver)

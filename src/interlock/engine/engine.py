@@ -29,6 +29,7 @@ from interlock.core.step import MACHINE, NO_FACTS, Command, needs, step
 from interlock.core.workflows.flow import Flows
 from interlock.engine import facts, logs
 from interlock.engine.catalog import Catalog
+from interlock.engine.cluster import Cluster, alone
 from interlock.engine.declarations import Declarations
 from interlock.engine.effects import CheckPolicies, Effects, SenderLink, no_service
 from interlock.engine.inbox import Inbox
@@ -40,6 +41,7 @@ from interlock.engine.requests import Requests
 from interlock.engine.service_book import ServiceBook
 from interlock.engine.stall import StallWatch
 from interlock.error import InterlockError, LeaseLost, OutcomeUnknown, StaleEpoch, StoreUnavailable
+from interlock.model.cluster import NodeFacts
 from interlock.model.run import Now
 from interlock.ports.clock import Clock
 from interlock.ports.leases import Leases
@@ -54,6 +56,8 @@ logger = logging.getLogger("interlock.engine")
 Decide = Callable[[SchedulerState, Sequence[Command], Now, Random, Facts], Decisions]
 
 AFTER_FAULT = 0.2  # seconds of rest after an internal error, in case it repeats
+LONGEST_REST = 1.0  # seconds between two recoveries
+LOOKS_EVERY = 1.0  # seconds between two looks at the lease
 
 
 class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,6 +67,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     holder: str = "scheduler"
     instance: str = ""  # id of this start; a worker of an earlier start finishes its work and leaves
     longest_wait: float = 1.0  # seconds until a jump of the wall clock is noticed
+    node: NodeFacts | None = None  # of a cluster, in which it stands by for the lease, and ends when it loses it
 
 
 class _Flight(msgspec.Struct):
@@ -108,10 +113,12 @@ class Engine:
         check_policy: CheckPolicies = no_service,
         decide: Decide = step,
         stall: StallWatch | None = None,
+        hand_over: Callable[[], None] = lambda: None,
     ) -> None:
         """`book` posts to the `inbox`. `operations` act on the tree that the scheduler is part of. `watch_worker` calls
         back when the process of a worker without a link ends, if the system can report it. `need_sender` is called when
-        there is something to send, and no sender; `call_hook` is called instead of the sender."""
+        there is something to send, and no sender; `call_hook` is called instead of the sender. `hand_over` is to stop
+        the scheduler, so that another one leads."""
         self._store = store
         self.owner = Ownership(leases, settings.holder, settings.lease_ttl, clock, rng)
         self._clock = clock
@@ -127,12 +134,15 @@ class Engine:
         self.sender = SenderLink(self.present, need_sender)
         self.effects = Effects(store, self.inbox.post, call_hook or self.sender.call, check_policy)
         self.declarations = Declarations(self.present)
-        self.requests = Requests(self.present, store, self.sender, operations)
-        self.links = Links(self.present, self.requests, settings.instance)
+        cluster = Cluster(self.present, self.owner, settings.node or alone(settings.instance), hand_over)
+        self.requests = Requests(self.present, store, self.sender, cluster, operations)
+        lease = 0.0 if settings.node is None else settings.lease_ttl
+        self.links = Links(self.present, self.requests, settings.instance, lease)
         self._sent: list[Command] = []  # dispatches sent since the last pass, for the next one; they do not cause one
         self._flight: _Flight | None = None
         self._wake_at: float | None = None
         self._stopping = False
+        self._rest = 0.0  # seconds before the next recovery: a store that can be read may still refuse every write
         self._has_led = False  # whether the state was ever loaded from the store
 
     @property
@@ -140,10 +150,23 @@ class Engine:
         return self.present.state
 
     async def start(self) -> None:
-        """Take the lease and load the state. Raise if another scheduler has the lease, or a job cannot be declared."""
-        if not await self._take_over():
+        """Take the lease and load the state; stand by for it in a cluster. Raise if another scheduler has it, or a job
+        cannot be declared."""
+        if self.settings.node is not None:
+            await self._stand_by()
+        elif not await self._take_over():
             raise LeaseLost(LEADER, "held by another scheduler")
         self.declarations.check(self.present.catalog)
+
+    async def _stand_by(self) -> None:
+        """Wait until this scheduler leads."""
+        while True:
+            try:
+                if await self._take_over():
+                    return
+            except StoreUnavailable as error:
+                logger.warning("%s; standing by", error)
+            await self.inbox.wait(LOOKS_EVERY, self._clock)
 
     def drain(self) -> None:
         """Refuse new runs and dispatch no more."""
@@ -267,6 +290,7 @@ class Engine:
             return
         try:
             await self.owner.settle(flight.commit)
+            self._rest = 0.0
             self.present.wrote_at = self._clock.now().elapsed
             self.present.stored = flight.decisions.batch.last_position
         except Exception as error:
@@ -363,6 +387,7 @@ class Engine:
             self.inbox.put_first(StartDraining())
         self.inbox.put_first(present.catalog.define(0, position=present.position, claim_key=os.urandom(32)))
         present.available = self._has_led = True
+        present.leads_since = now.wall
         present.is_settled = False
         self.requests.check_watched()
         for worker_id in present.state.workers:
@@ -380,6 +405,9 @@ class Engine:
                 logger.exception("the pending commit failed too")
         if isinstance(error, (StaleEpoch, LeaseLost)):
             self.owner.lose()
+            if self.settings.node is not None:
+                # Nothing of a scheduler survives that no longer leads: its process ends, and stands by as another one.
+                raise error
         self.present.available = False
         self.present.trouble = _refusal(error)
         self._refuse([*self.inbox.clear(), *self.state.of(Flows).inbox], self.present.trouble)
@@ -389,20 +417,24 @@ class Engine:
         self._book.failed()
 
     async def _recover(self) -> None:
-        delay = 0.05
         while not self.present.available and not self._stopping:
+            if self._rest:
+                await self.inbox.wait(self._rest, self._clock)
+            self._rest = min(max(0.05, self._rest * 2), LONGEST_REST)
             try:
                 if await self._take_over():
                     logger.warning("the store works again; %d live runs", len(self.state.runs))
                     return
                 why = "another scheduler holds the lease"
+                if self.settings.node is not None:
+                    raise LeaseLost(LEADER, why)
+            except LeaseLost:
+                raise
             except StoreUnavailable as error:
                 self.present.trouble, why = error, str(error)
             except Exception as error:
                 logger.exception("internal error")
                 why = repr(error)
             logger.warning("the store is still unavailable: %s", why)
-            await self.inbox.wait(delay, self._clock)
-            delay = min(delay * 2, 1.0)
         if self._stopping:
             self.inbox.clear()

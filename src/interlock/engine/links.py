@@ -11,6 +11,7 @@ from interlock.engine.requests import Requests
 from interlock.error import BadUse, InterlockError, Refused
 from interlock.fields.field_types import WORD, FieldPath
 from interlock.model import pool as pools
+from interlock.model.access import Role
 from interlock.ports.bus import Endpoint, Peer
 from interlock.wire import message as m
 from interlock.wire.command import WorkerDown, WorkerUp
@@ -30,12 +31,14 @@ WORKER_MESSAGES = frozenset(
 class Links(Endpoint):
     tolerant = True
 
-    def __init__(self, present: Present, requests: Requests, instance: str) -> None:
+    def __init__(self, present: Present, requests: Requests, instance: str, lease: float = 0.0) -> None:
+        """`lease` is the longest silence on a link if another scheduler may lead."""
         self._present = present
         self._inbox = present.inbox
         self._peers = present.peers
         self._requests = requests
         self._instance = instance
+        self._lease = lease
         self._unread: Counter[Peer] = Counter()
         self._paused: dict[Peer, list[m.Message]] = {}  # peers that must wait, with what they have sent already
 
@@ -70,12 +73,12 @@ class Links(Endpoint):
 
     def _introduce(self, peer: Peer, message: m.Message) -> None:
         try:
-            if isinstance(message, m.Hello):
+            if isinstance(message, m.Hello) and _may_be(peer, Role.WORKER):
                 self._welcome_worker(peer, message)
             elif isinstance(message, m.Unready) and peer.caller is None:
                 self._note_fault(message)
                 peer.close()
-            elif isinstance(message, m.Greeting) and peer.caller is None:
+            elif isinstance(message, m.Greeting) and _may_be(peer, Role.GATEWAY):
                 _check_protocol(message.protocol)
                 self._peers.add_client(peer)
             else:
@@ -111,7 +114,7 @@ class Links(Endpoint):
         self._inbox.post(name, up)
         self._peers.faults.pop(_without_pid(name), None)
         limits, now = self._present.limits, self._present.clock.now()
-        peer.send([m.Welcome(limits.heartbeat_interval, now.elapsed, limits.silence, now.wall)])
+        peer.send([m.Welcome(limits.heartbeat_interval, now.elapsed, limits.silence, now.wall, self._lease)])
         if peer.on_process_end is not None:
             peer.on_process_end(lambda: self.worker_died(name, peer.identity))
         if peer_is_stray:
@@ -187,6 +190,13 @@ class Links(Endpoint):
 def _without_pid(worker_id: str) -> str:
     """Return the name that lasts over restarts: an id has the form `name-pid-start`."""
     return worker_id.rsplit("-", 2)[0]
+
+
+def _may_be(peer: Peer, role: Role) -> bool:
+    """Return whether a peer may introduce itself as this; raise if it has a token of another role."""
+    if peer.caller is not None and peer.caller.role is not role:
+        raise Refused(f"link: the token {peer.caller.name!r} is that of a {peer.caller.role}, not of a {role}")
+    return True
 
 
 def _check_protocol(found: int) -> None:

@@ -28,7 +28,7 @@ class Ownership:
         self._clock = clock
         self.lease: Lease | None = None
         self.renew_at = 0.0  # elapsed time
-        self._ends_at = 0.0  # elapsed time at which the lease ends if it is not renewed
+        self.ends_at = 0.0  # elapsed time at which the lease ends if it is not renewed
         self._failures = 0
 
     @property
@@ -40,7 +40,7 @@ class Ownership:
     @property
     def has_ended(self) -> bool:
         """Whether the lease has ended, unless the store has prolonged it."""
-        return self._clock.now().elapsed >= self._ends_at
+        return self._clock.now().elapsed >= self.ends_at
 
     async def take(self) -> bool:
         """Take the lease with a new epoch, also if it is ours; return False if another scheduler has it."""
@@ -57,7 +57,7 @@ class Ownership:
         if self.lease is None or asked < self.renew_at:
             return False
         self.renew_at = asked + self._ttl / 3
-        limit = max(LEAST_WAIT, self._ends_at - asked)
+        limit = max(LEAST_WAIT, self.ends_at - asked)
         try:
             self._granted(await self._answer(self._leases.renew(self.lease, self._ttl), limit), asked)
         except StoreUnavailable as error:
@@ -76,7 +76,7 @@ class Ownership:
 
     async def settle(self, commit: "asyncio.Future[None]") -> None:
         """Wait for a commit until the lease would end, and a moment; then its outcome is unknown."""
-        for seconds in (self._ends_at - self._clock.now().elapsed, LEAST_WAIT):
+        for seconds in (self.ends_at - self._clock.now().elapsed, LEAST_WAIT):
             if seconds > 0 and not commit.done():
                 await asyncio.wait([commit], timeout=seconds)
         if commit.done():
@@ -86,7 +86,7 @@ class Ownership:
 
     def _granted(self, lease: Lease, asked: float) -> None:
         self.lease = lease
-        self._ends_at = asked + self._ttl
+        self.ends_at = asked + self._ttl
         self._failures = 0
 
     def lose(self) -> None:

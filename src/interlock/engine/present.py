@@ -89,6 +89,7 @@ class Present:
         self.stored = 0  # the last one stored
         self.writing: asyncio.Future[None] | None = None  # the pending commit
         self._passed_at = 0.0  # elapsed time of the latest pass
+        self.leads_since = 0.0
         self.wrote_at = 0.0  # elapsed time at which the store has last written
         self._starved_since: float | None = None  # elapsed time since which runs wait without any worker
         self.available = False  # whether the store works, and `state` is that of the store

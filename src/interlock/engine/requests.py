@@ -15,6 +15,7 @@ from interlock.core.sessions.session import Session, Sessions, memo_name, read_m
 from interlock.core.state import SchedulerState
 from interlock.core.step import MACHINE
 from interlock.engine import catalog
+from interlock.engine.cluster import Cluster
 from interlock.engine.effects import SenderLink
 from interlock.engine.present import Present
 from interlock.error import Draining, InterlockError, Refused, RunPruned, StoreUnavailable, UnknownRun
@@ -30,6 +31,7 @@ from interlock.ports.operations import TreeOperations
 from interlock.ports.store import LogEntry, Lookup, Store
 from interlock.task_set import TaskSet
 from interlock.wire import request as r
+from interlock.wire.cluster_request import Announce, AskCluster, HandOver
 from interlock.wire.delivery_request import BecomeSender, HookAnswered
 from interlock.wire.event_request import SendEvent
 from interlock.wire.frames import LARGEST
@@ -45,11 +47,19 @@ Asker = tuple[str, int]  # a client, and the number of its request
 
 
 class Requests:
-    def __init__(self, present: Present, store: Store, sender: SenderLink, operations: TreeOperations | None) -> None:
+    def __init__(
+        self,
+        present: Present,
+        store: Store,
+        sender: SenderLink,
+        cluster: Cluster,
+        operations: TreeOperations | None,
+    ) -> None:
         """`operations` act on the tree that the scheduler is part of, if any."""
         self.present = present
         self.store = store
         self.sender = sender
+        self.cluster = cluster
         self.operations = operations
         self.post = present.inbox.post
         self._tell = present.peers.tell
@@ -369,6 +379,19 @@ async def _reload(requests: Requests, name: str, message: Reload) -> Message:
     return r.ValueAnswer(message.request, await requests.tree_operations().reload(message.actor or name))
 
 
+def _cluster(requests: Requests, name: str, question: AskCluster) -> Message:
+    return r.ValueAnswer(question.request, requests.cluster.info())
+
+
+def _hand_over(requests: Requests, name: str, order: HandOver) -> Message:
+    return r.ValueAnswer(order.request, requests.cluster.hand_over())
+
+
+def _announce(requests: Requests, name: str, said: Announce) -> Message:
+    requests.cluster.note(said)
+    return r.ValueAnswer(said.request, requests.cluster.info())
+
+
 NOTHING, STORE, JOBS = "nothing", "store", "jobs"
 """need of a request: only the process, a working store, or also the jobs of this start"""
 
@@ -397,5 +420,8 @@ ROUTES: dict[type[Message], Route] = {
     AskTree: (NOTHING, _tree),
     ActOnService: (NOTHING, _act),
     Reload: (NOTHING, _reload),
+    AskCluster: (NOTHING, _cluster),
+    HandOver: (STORE, _hand_over),
+    Announce: (NOTHING, _announce),
 }
 """any other `Change` goes unchanged to its handler in `core/step.py`, which answers it"""

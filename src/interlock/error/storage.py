@@ -1,6 +1,6 @@
 """Errors of the store and its lease."""
 
-from interlock.error.base import InterlockError, Unavailable
+from interlock.error.base import Conflict, InterlockError, Unavailable
 
 
 class StoreUnavailable(Unavailable, code="store_unavailable"):
@@ -107,6 +107,13 @@ class LeaseLost(InterlockError, code="lease_lost"):
 
     def __init__(self, name: str, why: str) -> None:
         super().__init__(f"lease {name!r}: {why}")
+
+
+class NoStandby(Conflict, code="no_standby"):
+    """No other scheduler stands by."""
+
+    def __init__(self) -> None:
+        super().__init__("cluster: no other scheduler stands by; start a second node first, with interlock up")
 
 
 class StaleEpoch(InterlockError, code="stale_epoch"):

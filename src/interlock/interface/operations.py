@@ -8,6 +8,7 @@ from interlock.interface import job_operations, record_operations, run_operation
 from interlock.interface.operation import Operation, operations_of
 from interlock.wire import (
     approval_request,
+    cluster_request,
     delivery_request,
     lane_request,
     run_request,
@@ -20,12 +21,12 @@ from interlock.wire.operation import Declared
 
 MODULES = (
     run_operations, run_request, job_operations, workflow_request, lane_request, session_request, worker_request,
-    delivery_request, record_operations, approval_request, service_request, server_operations,
+    delivery_request, record_operations, approval_request, service_request, cluster_request, server_operations,
 )  # fmt: skip
 """modules with requests that are operations"""
 GROUPS = (
     "runs", "jobs", "workflows", "lanes", "tenants", "sessions", "workers", "deliveries", "dead letters", "approvals",
-    "audit", "services", "events", "health",
+    "audit", "services", "cluster", "events", "health",
 )  # fmt: skip
 """the groups of operations, in the order of the documentation"""
 

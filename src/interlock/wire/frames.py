@@ -11,6 +11,7 @@ from interlock.error import InterlockError, Refused
 from interlock.wire import (
     approval_request,
     audit_request,
+    cluster_request,
     delivery_request,
     event_request,
     lane_request,
@@ -27,7 +28,7 @@ from interlock.wire.message import Message, Unread, sent_kinds
 
 DECLARED = (
     request, run_request, lane_request, delivery_request, audit_request, approval_request, output_request,
-    worker_request, letter_request, service_request, session_request, workflow_request, event_request,
+    worker_request, letter_request, service_request, cluster_request, session_request, workflow_request, event_request,
 )  # fmt: skip
 """modules with messages, which must be loaded before all are listed"""
 MESSAGES = tuple(kind for kind in sent_kinds(Message) if kind is not Unread)

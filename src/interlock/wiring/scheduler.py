@@ -5,6 +5,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from random import Random, SystemRandom
 
 import msgspec
@@ -12,7 +13,7 @@ import msgspec
 from interlock.buses.open import open_bus
 from interlock.buses.socket import ProcessWatch
 from interlock.config import Settings
-from interlock.config.sources import Loaded
+from interlock.config.sources import FromApp, Loaded, load, of_app
 from interlock.core.state import CoreLimits
 from interlock.engine.catalog import Catalog
 from interlock.engine.effects import no_service
@@ -25,6 +26,7 @@ from interlock.engine.sweeper import Sweeper
 from interlock.error import CannotImport, InterlockError
 from interlock.fields.field import copy_fields
 from interlock.model.child_info import Change, ChildInfo
+from interlock.model.cluster import NodeFacts
 from interlock.model.delivery import Delivery
 from interlock.model.reload_report import Difference, Reloaded
 from interlock.model.state import State
@@ -39,8 +41,8 @@ from interlock.wiring.child import command_of
 from interlock.wiring.file_watch import DEV_EVERY, FileWatch
 from interlock.wiring.gateway_sockets import Front
 from interlock.wiring.helpers import SENDING, Helpers
+from interlock.wiring.node_links import GATEWAY_TOKEN, WORKER_TOKEN, Reach, bus_for_nodes
 from interlock.wiring.policy import remote_policy
-from interlock.wiring.remote_workers import WORKER_TOKEN, bus_for_workers
 from interlock.wiring.service_tree import SERVICES, WORKERS, LoadFiles, Services, TreeHandover, service_of
 from interlock.wiring.worker import WorkerOptions, run_worker
 from interlock.worker.app_loader import source_folders
@@ -62,6 +64,16 @@ def codes_of(definitions: Mapping[str, Definition]) -> dict[str, str]:
     return {job_id: definition.job.code for job_id, definition in definitions.items()}
 
 
+def without_tokens(settings: Settings) -> dict[str, str | None]:
+    """Return the variables that remove tokens from the environment of children."""
+    given = {token.env: None for token in settings.tokens if token.env is not None}
+    return {**given, WORKER_TOKEN: None, GATEWAY_TOKEN: None}
+
+
+def read_files(settings: Settings, app: FromApp) -> Loaded:
+    return load(settings.files, app, settings.strict, settings.every_lane())
+
+
 class Scheduler:
     """The engine with its store and socket, and the tree around it."""
 
@@ -75,6 +87,7 @@ class Scheduler:
         load_again: LoadFiles | None = None,
         worker_budget: Budget = WORKER_BUDGET,
         on_reload: Callable[[Reloaded], None] = lambda _: None,
+        node: NodeFacts | None = None,
     ) -> None:
         """Without a `target`, the name of the app, there are workers only if some jobs need no app. `load` reads the
         declared services and jobs. `load_again` does so at every reload, and may import the app again. `on_reload` gets
@@ -83,9 +96,11 @@ class Scheduler:
         self.instance = f"{SystemRandom().getrandbits(48):012x}"
         self._processes = ProcessWatch()
         self.bus = open_bus(settings.socket_path(), self._processes)
-        self.elsewhere = bus_for_workers(settings)
+        self.elsewhere = bus_for_nodes(settings)
         self.store = store if store is not None else open_store(settings.database)
         self._definitions = definitions  # jobs of the app
+        self.handed_over = asyncio.Event()
+        """set when another scheduler is to lead"""
         inbox = Inbox()
         self.book = ServiceBook(inbox.post)
         handover = TreeHandover(self.book)
@@ -120,9 +135,11 @@ class Scheduler:
                     policy_fails_open=settings.policy_check_fail_mode == "open",
                     secret_names=tuple(settings.secret_names),
                 ),
-                holder=f"process {os.getpid()}",
+                holder=f"process {os.getpid()}" if node is None else node.name,
                 instance=self.instance,
+                node=node,
             ),
+            hand_over=self.handed_over.set,
         )
         keep = copy_fields(Keep, settings)
         owner = self.engine.owner
@@ -177,7 +194,7 @@ class Scheduler:
             Process(
                 name=f"w{number}",
                 command=self._worker_command(number),
-                env=self._without_tokens(),
+                env=without_tokens(self.settings),
                 backoff=WORKER_BACKOFF,
                 budget=self._worker_budget,
                 stop_timeout=self.settings.drain + AFTER_DRAIN,
@@ -188,18 +205,13 @@ class Scheduler:
             for number in range(1, self.settings.workers + 1)
         ]
 
-    def _without_tokens(self) -> dict[str, str | None]:
-        """Return the variables that remove tokens from the environment of children."""
-        given = {token.env: None for token in self.settings.tokens if token.env is not None}
-        return {**given, WORKER_TOKEN: None}
-
     def _surrounded(self, child: Child) -> Child:
         """Add the scheduler's own variables to a declared service."""
         if isinstance(child, Group):
             children = [self._surrounded(member) for member in child.children]
             return msgspec.structs.replace(child, children=children, tolerant=True)
         # It must find this scheduler, whatever the environment of `interlock up` names.
-        given: dict[str, str | None] = {**self._without_tokens(), "INTERLOCK_URL": None, "INTERLOCK_TOKEN": None}
+        given: dict[str, str | None] = {**without_tokens(self.settings), "INTERLOCK_URL": None, "INTERLOCK_TOKEN": None}
         given["INTERLOCK_SOCKET"] = str(self.settings.socket_path())
         return msgspec.structs.replace(child, env={**given, **child.env}) if isinstance(child, Process) else child
 
@@ -208,7 +220,8 @@ class Scheduler:
             WorkerOptions,
             self.settings,
             app=self._target,
-            socket=str(self.settings.socket_path()),
+            reach=Reach(socket=str(self.settings.socket_path())),
+            waits=False,
             name=f"w{number}",
             path=[part or os.getcwd() for part in sys.path],
             instance=self.instance,
@@ -383,3 +396,21 @@ class Scheduler:
         exit = await self.tree.wait()
         if not exit.ok:
             raise InterlockError(f"the scheduler has failed: {exit}")
+
+
+def declared_scheduler(
+    settings: Settings,
+    app: FromApp,
+    on_reload: Callable[[Reloaded], None] = lambda _: None,
+    node: NodeFacts | None = None,
+) -> Scheduler:
+    """Return the scheduler of an app and of the files that the settings name."""
+
+    def read_again() -> Loaded:
+        found = of_app(settings.app, again=True)
+        return msgspec.structs.replace(read_files(settings, found), definitions=found.definitions)
+
+    read = partial(read_files, settings, app)
+    return Scheduler(
+        app.definitions, settings.app, settings, load=read, load_again=read_again, on_reload=on_reload, node=node
+    )

@@ -5,7 +5,6 @@ import re
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any, Never, Protocol, TypeVar, overload
 
 import msgspec
@@ -197,7 +196,7 @@ class WorkflowContext:
         `BadResult` if the value is not of this kind."""
         STEP_WORD.check(name, FieldPath("name"))
         try:
-            result_type: ResultType[T] = _result_type(kind)
+            result_type: ResultType[T] = ResultType(kind)
         except (ValueError, TypeError) as error:
             raise BadValue("kind", kind, f"a type that JSON can carry: {error}") from None
         limit = None if timeout is None else _limit(timeout)
@@ -285,17 +284,6 @@ class TooManySteps(InterlockError, code="too_many_steps"):
 
     def __init__(self, most: int) -> None:
         super().__init__(f"steps: a round has at most {most:,}; use continue_as_new")
-
-
-def _result_type(kind: Any) -> ResultType[Any]:
-    """Return the type of an event. It is remembered, because a replay asks for that of each event again."""
-    try:
-        return _remembered_type(kind)
-    except TypeError:  # it cannot be hashed
-        return ResultType(kind)
-
-
-_remembered_type = lru_cache(256)(ResultType[Any])
 
 
 def _undo(undo: Any, calls: Sequence[StepCall[Any]]) -> t.UndoStep | None:

@@ -19,16 +19,19 @@ from interlock.cli.run.next_steps import how_to_begin, next_steps
 from interlock.cli.shared.output import mute
 from interlock.client.submission import submit
 from interlock.config import Resolved
-from interlock.config.sources import FromApp, Loaded, load, of_app
-from interlock.error import BadConfig, CannotStart, InterlockError, UnknownJob
+from interlock.config.sources import Loaded, of_app
+from interlock.error import BadConfig, BadUse, CannotStart, InterlockError, UnknownJob
 from interlock.error_lines import say
 from interlock.fields import payload
+from interlock.fields.sockets import is_on_server
 from interlock.interface.run_builder import new_run
 from interlock.log_lines import log_to_stderr
 from interlock.runtime import run
 from interlock.task_set import TaskSet
+from interlock.wiring.child import stop_signals
 from interlock.wiring.connection import connect
-from interlock.wiring.scheduler import Scheduler
+from interlock.wiring.node import Node
+from interlock.wiring.scheduler import Scheduler, declared_scheduler, read_files
 from interlock.worker.definition import Definition
 
 logger = logging.getLogger("interlock.settings")
@@ -39,28 +42,17 @@ def serve(resolved: Resolved, jobs: list[str], table: bool) -> None:
     settings = resolved.settings
     log_to_stderr(settings.log_level, settings.log_format)
     _check_settings(resolved)
+    if is_on_server(settings.database):
+        _check_cluster(resolved, jobs)
+        run(_serve_node(Node(settings, settings.app)))
+        return
     app = of_app(settings.app)
-
-    def read(app: FromApp = app) -> Loaded:
-        return load(settings.files, app, settings.strict, settings.every_lane())
-
-    def read_again() -> Loaded:
-        found = of_app(settings.app, again=True)
-        return msgspec.structs.replace(read(found), definitions=found.definitions)
-
     if settings.dev:
         # A second change within a second would go unnoticed behind a compiled file.
         sys.dont_write_bytecode = True
         os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
-    _check_submits(jobs, app.definitions, read)
-    scheduler = Scheduler(
-        app.definitions,
-        settings.app,
-        settings,
-        load=read,
-        load_again=read_again,
-        on_reload=lambda reloaded: _say(reload_line(reloaded)),
-    )
+    _check_submits(jobs, app.definitions, lambda: read_files(settings, app))
+    scheduler = declared_scheduler(settings, app, lambda reloaded: _say(reload_line(reloaded)))
 
     def steps() -> list[str]:
         return next_steps(resolved, scheduler.front.url, app.definitions, jobs, scheduler.has_schedules)
@@ -74,6 +66,26 @@ def serve(resolved: Resolved, jobs: list[str], table: bool) -> None:
     finally:
         if errors is not None:
             errors.close()
+
+
+def _check_cluster(resolved: Resolved, jobs: list[str]) -> None:
+    """Refuse what only a single scheduler can do."""
+    alone = {"--submit": bool(jobs), "--dev": resolved.settings.dev, "--keep-workers": resolved.settings.keep_workers}
+    for option, is_given in alone.items():
+        if is_given:
+            raise BadUse(option, "cannot be combined with a database on a server, where another node may lead")
+
+
+async def _serve_node(node: Node) -> None:
+    settings = node.settings
+    asked = stop_signals(node.tree.kill)
+    await node.start()
+    where = f", {node.front.url}" if node.front is not None and node.front.url else ""
+    _say(f"interlock: a node with {', '.join(settings.roles)}{where}")
+    await asked
+    _say(f"stopping: runs have {settings.drain:g}s to end; Ctrl-C again stops them now")
+    await node.stop()
+    _say("stopped")
 
 
 def _check_settings(resolved: Resolved) -> None:

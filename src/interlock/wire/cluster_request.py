@@ -1,0 +1,30 @@
+"""Operations on the nodes of a cluster."""
+
+from typing import ClassVar
+
+from interlock.error import NoStandby
+from interlock.model.cluster import ClusterInfo, NodeFacts
+from interlock.wire.operation import Http, Order, Question
+from interlock.wire.request import Probe
+
+
+class AskCluster(Question[ClusterInfo], frozen=True):
+    """Show the cluster. The node that leads, and every node that it hears of."""
+
+    http: ClassVar = Http("cluster", "GET /cluster", every_tenant="nodes")
+
+
+class HandOver(Order[ClusterInfo], frozen=True):
+    """Hand the lead over. The scheduler that leads releases its lease, and one that stands by leads next; attempts
+    continue. Answered before it happens."""
+
+    once: ClassVar = True
+    http: ClassVar = Http("hand_over", "POST /cluster/hand-over", every_tenant="nodes", raises=(NoStandby,))
+
+
+class Announce(Probe[ClusterInfo], frozen=True):
+    """A node says that it is there, and which of its worker processes have ended."""
+
+    node: NodeFacts
+    wall: float  # its clock
+    ended: list[str] = []  # worker processes, as name-pid

@@ -1,0 +1,170 @@
+"""Several schedulers on one store: one leads, the others stand by, and the leader knows the nodes."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from interlock.core.state import CoreLimits
+from interlock.error import LeaseLost, StaleEpoch
+from interlock.model.cluster import ClusterInfo, NodeFacts
+from interlock.model.state import State
+from interlock.wire import message as m
+from interlock.wire import request as r
+from interlock.wire.cluster_request import Announce, AskCluster, HandOver
+from tests.engine.bench import Bench, Link, SlowStore, on_virtual_time, pass_time, running, until
+
+run_test = on_virtual_time
+
+ALL = ["scheduler", "gateway", "worker"]
+
+
+def facts(name: str, **fields: Any) -> NodeFacts:
+    given: dict[str, Any] = {"instance": f"start of {name}", "roles": ALL, "version": "1", "since": 0.0, "digests": {}}
+    return NodeFacts(name=name, **given | fields)
+
+
+def node(store: SlowStore, name: str, **settings: Any) -> Bench:
+    return Bench(store, node=facts(name), **settings)
+
+
+def announce(bench: Bench, *nodes: NodeFacts, wall: float | None = None, ended: tuple[str, ...] = ()) -> Link:
+    link = Link(bench.engine)
+    link.say(m.Greeting(m.PROTOCOL))
+    for said in nodes:
+        link.say(Announce(1, said, bench.engine.present.now() if wall is None else wall, list(ended)))
+    return link
+
+
+async def cluster_of(bench: Bench) -> ClusterInfo:
+    bench.client.say(AskCluster(99))
+    await until(lambda: bool(bench.client.values(ClusterInfo)))
+    found = bench.client.values(ClusterInfo)[-1]
+    bench.client.heard.clear()
+    return found
+
+
+async def crash(bench: Bench) -> None:
+    """End without a word: the lease stays."""
+    bench.task.cancel()
+    await asyncio.wait([bench.task])
+
+
+@pytest.mark.behaviour("LEA-3", "LEA-6")
+async def test_a_standby_leads_once_the_lease_is_released() -> None:
+    store = SlowStore()
+    first, second = node(store, "a"), node(store, "b")
+    await first.start()
+    standing = asyncio.ensure_future(second.start())
+    await pass_time(30.0)
+    assert not standing.done()
+    run = await running(first, first.worker("w"))
+    await first.stop()
+    await pass_time(1.1)
+    assert standing.done()
+    assert store.runs_by_id[run.run_id].state is State.RUNNING
+    second.worker("w", m.Held(run.run_id, run.fence, True))
+    await pass_time(1.0)
+    adopted = second.engine.state.runs[run.run_id]
+    assert (adopted.state, adopted.attempt, adopted.fence) == (State.RUNNING, 1, run.fence)
+    assert (await cluster_of(second)).epoch == 2
+    await second.stop()
+
+
+@pytest.mark.behaviour("LEA-1", "LEA-6")
+async def test_a_standby_leads_once_the_lease_of_a_leader_that_is_gone_has_ended_and_not_before() -> None:
+    """It lasts 10 s from its last renewal, and is renewed at least every 3.4 s."""
+    store = SlowStore()
+    first, second = node(store, "a"), node(store, "b")
+    await first.start()
+    standing = asyncio.ensure_future(second.start())
+    await pass_time(20.0)
+    await crash(first)
+    await pass_time(6.5)
+    assert not standing.done()
+    await pass_time(4.6)
+    assert standing.done()
+    await second.stop()
+
+
+@pytest.mark.behaviour("LEA-2")
+async def test_a_leader_that_stood_still_beyond_its_lease_ends_and_stores_nothing() -> None:
+    store = SlowStore()
+    first, second = node(store, "a"), node(store, "b")
+    await first.start()
+    first.engine.owner.renew_at = 1000.0  # as if it had stood still
+    standing = asyncio.ensure_future(second.start())
+    await until(standing.done, 15.0)
+    first.submit()
+    with pytest.raises((LeaseLost, StaleEpoch)):
+        await asyncio.wait_for(first.task, 120.0)
+    assert store.runs_by_id == {}
+    assert [problem.code for problem in first.client.of(m.Problem)] != []
+    second.submit()
+    await until(lambda: len(store.runs_by_id) == 1)
+    await second.stop()
+
+
+@pytest.mark.behaviour("CLU-1")
+async def test_the_leader_names_every_node_and_what_differs_there() -> None:
+    bench = node(SlowStore(), "a")
+    bench.engine.settings.node.digests.update(jobs="1", policy="2")  # type: ignore[union-attr] # it has one
+    await bench.start()
+    same, other = facts("b", digests={"jobs": "1", "policy": "2"}), facts("c", digests={"jobs": "7", "policy": "2"})
+    announce(bench, same, replace(other, roles=["gateway"]))
+    announce(bench, facts("d", digests={"jobs": "1", "policy": "2"}), wall=bench.engine.present.now() + 600.0)
+    found = await cluster_of(bench)
+    assert [(one.name, one.leads, one.differs) for one in found.nodes] == [
+        ("a", True, []),
+        ("b", False, []),
+        ("c", False, ["jobs"]),
+        ("d", False, []),
+    ]
+    assert [round(one.clock) for one in found.nodes] == [0, 0, 0, 600]
+    assert (found.leader, found.epoch) == ("a", 1)
+    await pass_time(20.0)
+    announce(bench, same)
+    await pass_time(20.0)
+    assert [one.name for one in (await cluster_of(bench)).nodes] == ["a", "b"]
+    announce(bench, replace(same, instance="another start"))
+    assert {one.name: one.differs for one in (await cluster_of(bench)).nodes} == {"a": [], "b": ["name"]}
+    await bench.stop()
+
+
+@pytest.mark.behaviour("CLU-2")
+async def test_the_lead_is_handed_over_only_if_another_scheduler_stands_by() -> None:
+    asked: list[bool] = []
+    bench = Bench(SlowStore(), node=facts("a"), hand_over=lambda: asked.append(True))
+    await bench.start()
+    announce(bench, facts("b", roles=["gateway", "worker"]))
+    bench.client.say(HandOver(1))
+    await until(lambda: bool(bench.client.of(m.Problem)))
+    assert (bench.client.of(m.Problem)[0].code, asked) == ("no_standby", [])
+    announce(bench, facts("c"))
+    bench.client.say(HandOver(2))
+    await until(lambda: bool(bench.client.of(r.ValueAnswer)))
+    assert asked == [True]
+    await bench.stop()
+
+
+@pytest.mark.behaviour("RET-5")
+async def test_a_node_reports_the_end_of_a_worker_that_has_no_process_watch() -> None:
+    """Otherwise only its silence would tell, 30 s later."""
+    bench = node(SlowStore(), "a", limits=CoreLimits())
+    await bench.start()
+    run = await running(bench, bench.worker("b-w1-77-host.1"))
+    bench.worker("b-w1-777-host.2")
+    announce(bench, facts("b"), ended=("b-w1-77",))
+    await until(lambda: bench.store.runs_by_id[run.run_id].crashes == 1, 3.0)
+    assert list(bench.engine.state.workers) == ["b-w1-777-host.2"]
+    await bench.stop()
+
+
+@pytest.mark.behaviour("ROU-12")
+async def test_a_worker_of_a_cluster_learns_how_long_silence_may_last() -> None:
+    for own, lease in ((facts("a"), 10.0), (None, 0.0)):
+        bench = Bench(SlowStore(), node=own)
+        await bench.start()
+        assert [welcome.lease for welcome in bench.worker("w").of(m.Welcome)] == [lease]
+        await bench.stop()
