@@ -185,8 +185,10 @@ class Flows(dict[str, Flow]):
     def count(self, run_id: str, change: int) -> None:
         """Count a step that has begun or ended."""
         top = run_id.partition("@")[0]
-        self.below[top] = self.below.get(top, 0) + change
-        if not self.below[top]:
+        live = self.below.get(top, 0) + change
+        if live:
+            self.below[top] = live
+        else:
             del self.below[top]
 
     def check_room(self, run: Run) -> None:

@@ -49,7 +49,8 @@ def start_all(p: Pass, flow: Flow, names: Iterable[str], graph: Workflow, scope:
         else:
             if step.parallel is not None and flow.id_of(name) not in p.state.runs:
                 skip_rest(p, flow, graph.parts[name])
-    ask_results(p, flow, unread)
+    if unread:
+        ask_results(p, flow, unread)
     return not unread and not waits
 
 
