@@ -75,7 +75,7 @@ class ScanPipe:
 
     async def _start(self, policy: OutputPolicy) -> Process:
         options = ScanOptions(policy=policy, app=self._app, path=self._path, log_format=self._log_format)
-        command = [sys.executable, "-m", "interlock.inspector.scan_process"]
+        command = [sys.executable, "-m", "interlock.process", "interlock.inspector.scan_process"]
         # In a group of its own, to be killed with everything that scanners have started.
         process = self._process = await asyncio.create_subprocess_exec(
             *command, stdin=PIPE, stdout=PIPE, start_new_session=True

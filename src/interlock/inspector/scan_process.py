@@ -70,7 +70,3 @@ def _read(stream: BinaryIO) -> bytes:
 def _write(stream: BinaryIO, content: bytes) -> None:
     stream.write(framed(content))
     stream.flush()
-
-
-if __name__ == "__main__":
-    main()

@@ -43,7 +43,7 @@ def command_of(run: Callable[..., object] | str, options: msgspec.Struct | str) 
     """Return the command of a child process; `options` may be the number of an open file that holds them."""
     target = run if isinstance(run, str) else f"{run.__module__}:{run.__name__}"
     given = options if isinstance(options, str) else msgspec.json.encode(options).decode()
-    return [sys.executable, "-m", "interlock.wiring.child_process", target, given]
+    return [sys.executable, "-m", "interlock.process", "interlock.wiring.child_process", target, given]
 
 
 def hidden_options(options: msgspec.Struct) -> int:

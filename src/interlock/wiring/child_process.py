@@ -2,8 +2,6 @@
 file number where they can be read. The function gets the options, and before them a reader of the store if it
 takes one."""
 
-import atexit
-import gc
 import os
 import sys
 from importlib import import_module
@@ -18,8 +16,6 @@ from interlock.wiring.child import until_stopped
 
 
 def main() -> None:
-    # The end of the process needs no look for garbage in all that is loaded.
-    atexit.register(gc.freeze)
     with one_line_errors():
         module, _, name = sys.argv[1].partition(":")
         function = getattr(import_module(module), name)
@@ -36,7 +32,3 @@ def _options(given: str) -> str | bytes:
     data = os.pread(int(given), os.fstat(int(given)).st_size, 0)
     os.close(int(given))
     return data
-
-
-if __name__ == "__main__":
-    main()

@@ -77,7 +77,15 @@ class ExecutorChild(asyncio.Protocol):
         link, options = there.fileno(), msgspec.json.encode(given).decode()
         # Unbuffered, because output must not wait in a process that may be killed. In a group of its own, to kill it
         # with everything it has started; in the host's session, so that the supervisor of the host can do so too.
-        command = [sys.executable, "-u", "-m", "interlock.worker.executor_process", str(link), options]
+        command = [
+            sys.executable,
+            "-u",
+            "-m",
+            "interlock.process",
+            "interlock.worker.executor_process",
+            str(link),
+            options,
+        ]
         process = None
         try:
             process = subprocess.Popen(command, pass_fds=(link,), stdin=subprocess.DEVNULL, process_group=0)

@@ -361,7 +361,3 @@ def main() -> None:
         ExecutorProcess(link, definitions, options, lifespan, estimator).run()
     except InterlockError as error:
         give_up(error)
-
-
-if __name__ == "__main__":
-    main()
