@@ -145,7 +145,7 @@ class Faults:
         task.add_done_callback(self._lasting.discard)
 
     def _find(self, command: str) -> int | None:
-        found = sorted(one.pid for one in processes_of(self._server.folder) if f"-m {command}" in one.command)
+        found = sorted(one.pid for one in processes_of(self._server.folder) if f" {command}" in one.command)
         return self._chance.choice(found) if found else None
 
     async def _kill(self, command: str) -> None:

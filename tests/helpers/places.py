@@ -36,12 +36,14 @@ def clean_folder() -> Iterator[Path]:
             left = "\n".join(str(one) for one in processes_of(folder))
             raise AssertionError(f"processes are left:\n{left}") from None
         assert [path for path in folder.rglob("*") if path.is_socket()] == []
-        wait_until(lambda: not zombies(), f"no zombie is left: {zombies()}", 10.0)
-    finally:
+        wait_until(lambda: not zombies(), "no zombie is left", 10.0)
+    except BaseException:
         for process in processes_of(folder):
             with suppress(ProcessLookupError, ChildProcessError):
                 os.kill(process.pid, signal.SIGKILL)
                 os.waitpid(process.pid, 0)
+        raise
+    finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 

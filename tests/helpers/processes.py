@@ -33,20 +33,28 @@ def wait_until(condition: Callable[[], object], what: str, limit: float = 30.0) 
         time.sleep(0.01)
 
 
-def _read(path: Path) -> str:
+def _read(pid: int, name: str) -> str:
     try:
-        return path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        with open(f"/proc/{pid}/{name}", "rb", buffering=0) as file:
+            return file.read().replace(b"\0", b" ").decode(errors="replace")
     except OSError:
         return ""
 
 
+def _pids() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def _status(pid: int) -> tuple[str, int]:
+    """The state of a process and its parent; none when it is gone."""
+    state, parent, *_ = _read(pid, "stat").rpartition(")")[2].split() or ("", "0")
+    return state, int(parent)
+
+
 def look(pid: int) -> Found | None:
     """What the system says of a process, or None when it is gone."""
-    status = _read(Path(f"/proc/{pid}/stat"))
-    if not status:
-        return None
-    state, parent = status.rpartition(")")[2].split()[:2]
-    return Found(pid, int(parent), state, _read(Path(f"/proc/{pid}/cmdline")).strip())
+    state, parent = _status(pid)
+    return Found(pid, parent, state, _read(pid, "cmdline").strip()) if state else None
 
 
 def descriptors(pid: int | str = "self") -> set[tuple[str, str]]:
@@ -72,8 +80,7 @@ def alive(pid: int) -> bool:
 
 
 def every_process() -> list[Found]:
-    found = (look(int(name)) for name in os.listdir("/proc") if name.isdigit())
-    return [one for one in found if one is not None]
+    return [one for one in map(look, _pids()) if one is not None]
 
 
 def processes_of(folder: Path) -> list[Found]:
@@ -85,7 +92,7 @@ def processes_of(folder: Path) -> list[Found]:
 
 def _belongs(process: Found, folder: Path) -> bool:
     text = str(folder)
-    if text in process.command or text in _read(Path(f"/proc/{process.pid}/environ")):
+    if text in process.command or text in _read(process.pid, "environ"):
         return True
     try:
         return os.readlink(f"/proc/{process.pid}/cwd").startswith(text)
@@ -94,9 +101,10 @@ def _belongs(process: Found, folder: Path) -> bool:
 
 
 def children_of(pid: int) -> list[int]:
-    return [one.pid for one in every_process() if one.parent == pid and one.state not in "ZX"]
+    status = {one: _status(one) for one in _pids()}
+    return [one for one, (state, parent) in status.items() if parent == pid and state not in "ZX"]
 
 
-def zombies() -> list[Found]:
+def zombies() -> list[int]:
     """Children of this very process that have ended and were not waited for."""
-    return [one for one in every_process() if one.parent == os.getpid() and one.state == "Z"]
+    return [one for one in _pids() if _status(one) == ("Z", os.getpid())]
