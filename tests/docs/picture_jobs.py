@@ -43,3 +43,9 @@ async def read(file: str) -> None:
 @app.job("payment")
 def pay(to: str, cents: int) -> str:
     return f"paid {cents} cents to {to}"
+
+
+@app.workflow("onboard")
+async def onboard(ctx: il.WorkflowContext, to: str) -> None:
+    await ctx.run(send.call(to), name="welcome")
+    await ctx.event("confirmed", bool, timeout="7d")

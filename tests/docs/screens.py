@@ -58,8 +58,12 @@ rules:
 - {id: payments, match: {topics: [payment]}, decision: require_approval, reason: a person agrees to each payment}
 """
 OPTIONS = ("-A", "tests.docs.picture_jobs:app", "declared.yaml", "--http", "local", "--drain", "0s")
-ARGUMENTS = {"next": "backup.nightly", "show": "{failed}", "explain": "{waiting}", "logs": "{synced}"}
-LISTED = [*(name for name, panel in COMMANDS.items() if panel == "Look"), "dlq list"]
+CHANGED = "changed.py"  # the app with a workflow that does not fit its runs
+ARGUMENTS = {
+    "next": "backup.nightly", "show": "{failed}", "explain": "{waiting}", "logs": "{synced}",
+    "workflow diff": f"-A {CHANGED}:app",
+}  # fmt: skip
+LISTED = [*(name for name, panel in COMMANDS.items() if panel == "Look"), "dlq list", "workflow diff"]
 HEAD = """# Screens
 
 Written by `python -m tests.docs.screens` from a real server; do not edit it by hand. Each command is shown in a
@@ -73,6 +77,8 @@ def screens() -> Iterator[Screen]:
     """Command, size of the terminal, and the lines that it shows."""
     with clean_folder() as folder:
         (folder / "declared.yaml").write_text(DECLARED)
+        app = (ROOT / "tests" / "docs" / "picture_jobs.py").read_text()
+        (folder / CHANGED).write_text(app.replace('name="welcome"', 'name="greeting"'))
         with Terminal(folder, "up", "--db", "empty.db", "--http", "local", size=SIZES[0]) as server:
             for size in SIZES:
                 server.resize(*size)
@@ -103,7 +109,8 @@ def _work(client: il.Client) -> dict[str, str]:
         waiting = client.submit("payment", {"to": "ada", "cents": cents})
     for number in range(3):
         client.submit("report.nightly", {"day": f"2026-02-0{number}"}, session="reports", tenant="acme")
-    media = client.submit("media")
+    media, onboard = client.submit("media"), client.submit("onboard", {"to": "ada"})
+    wait_until(lambda: "waits" in onboard.info().facets.get("workflow", {}), "a function waits for its event")
     wait_until(lambda: any(step.id.endswith("@rest") for step in client.steps(media.id)), "a workflow rests")
     wait_until(lambda: len(list(client.approvals())) == 2, "the payments wait for a person")
     failed = next(run.id for run in client.runs(job="import.csv"))
