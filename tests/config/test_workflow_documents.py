@@ -79,6 +79,15 @@ deadline: 1d
         ("- {id: a, job: work, with: {x: '${item}'}}", ":8: steps[0].with.x: ${item}: item and index are known only"),
         ("- {id: a, job: work, if: '${1 +}'}", ":8: steps[0].if: ${1 +}: Syntax error"),
         ("- {id: a, job: work, with: {x: '${input.a'}}", "an expression and a closing `}`"),
+        ("- {id: a, job: work, for_each: 7}", ":8: steps[0].for_each: 7 is not a list, or one expression"),
+        (
+            f"- {{id: a, job: work, for_each: {[0] * 1001}}}",
+            ":8: steps[0].for_each: 1,001 items; at most 1,000 are allowed",
+        ),
+        (
+            "- {id: a, workflow: flow, retry: {max_retries: 1}}",
+            ":8: steps[0].retry: a workflow is not retried",
+        ),
         ("- {id: a, sleep: soon}", ":8: steps[0].sleep: 'soon' is not a duration"),
         ("- {id: a, sleep: 1s, retry: {max_retries: 2}}", ":8: steps[0].retry: a step with sleep has none"),
         ("- {id: a, job: work}\nretry: {max_retries: 2}", ":9: retry: unknown field"),

@@ -178,6 +178,19 @@ def test_a_cancel_stops_the_step_that_follows_an_error_and_nothing_follows_it() 
     assert f"{run_id}@report" not in machine.store.runs_by_id
 
 
+@pytest.mark.behaviour("WFL-2")
+@pytest.mark.parametrize("inside", [False, True])
+def test_nothing_follows_an_error_that_comes_together_with_a_cancel(inside: bool) -> None:
+    steps = step("a", on_error=OnError(step="clean")), step("clean", on_error=OnError(step="report")), step("report")
+    machine = FlowMachine(flow(step("p", parallel=steps)) if inside else flow(*steps))
+    run_id = machine.begin()
+    machine.fail(f"{run_id}@a")
+    failed = machine.finish_command(f"{run_id}@clean", "failed_fatal", error="x")
+    machine.step(failed, machine.cancel_command(run_id))
+    assert f"{run_id}@report" not in machine.store.runs_by_id
+    assert machine.state_of(run_id) is (State.CANCELLED if inside else State.FAILED)
+
+
 @pytest.mark.behaviour("WFL-2", "WFL-12")
 @pytest.mark.parametrize("under", [False, True])
 def test_a_request_that_cancels_one_run_a_pass_cancels_workflows_before_their_steps(under: bool) -> None:

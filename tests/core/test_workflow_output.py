@@ -2,13 +2,14 @@
 
 import pytest
 
+from interlock.model.bulk import RunAction
 from interlock.model.policy.document import Rule
 from interlock.model.policy.output import OutputRule, Scanned
 from interlock.model.policy.scanner import OutputAction
 from interlock.model.policy.verdict import Ruling
 from interlock.model.state import State
 from tests.core import policies
-from tests.core.flows import FlowMachine, flow, step
+from tests.core.flows import CONTINUE, FlowMachine, flow, step
 from tests.core.test_output import FOUND, SECRETS, policy, report, rule
 
 TWO = flow(step("a"), step("b", with_={"got": "${steps.a.result}"}), result="${steps.b.result}")
@@ -60,6 +61,33 @@ def test_a_result_is_handed_on_if_the_scanners_leave_the_policy(restarts: bool) 
     assert machine.payload_of(f"{run_id}@b") == {"got": "fine"}
     machine.done(f"{run_id}@b", "too")
     assert machine.result_of(run_id) == "too"
+
+
+@pytest.mark.behaviour("OUT-5", "WFL-2")
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize("cancels", [False, True])
+def test_a_parallel_step_that_fails_waits_for_the_scan_of_what_has_succeeded_inside(
+    restarts: bool, cancels: bool
+) -> None:
+    parallel = step("p", parallel=[step("a"), step("b"), step("d")], on_error=CONTINUE)
+    machine = FlowMachine(flow(parallel, step("c"), result="${steps.a.result}"), policy=SCANNED)
+    run_id = machine.begin()
+    machine.done(f"{run_id}@a", "fine")
+    machine.act(RunAction.CANCEL, f"{run_id}@p")
+    for name in "bd":
+        machine.done(f"{run_id}@{name}", outcome="cancelled")
+    assert machine.live(run_id) == ["p"]
+    if restarts:
+        machine.restart()
+        machine.worker_up()
+    if cancels:
+        machine.cancel(run_id)
+        assert [machine.state_of(run_id), machine.state_of(f"{run_id}@p")] == [State.CANCELLED] * 2
+        return
+    report(machine, Scanned(f"{run_id}@a", OutputAction.ALLOW))
+    assert machine.live(run_id) == []
+    assert machine.state_of(f"{run_id}@p") is State.CANCELLED
+    assert machine.state_of(run_id) is State.FAILED
 
 
 def test_a_cancel_does_not_wait_for_a_scan() -> None:

@@ -10,6 +10,7 @@ from interlock.model.job import Job
 from interlock.model.state import State
 from interlock.model.workflow import PARALLEL, Compensate, OnError, Then
 from interlock.wire.message import Stop
+from interlock.wire.run_request import CancelRun
 from tests.core.flows import CONTINUE, FlowMachine, flow, step
 from tests.core.policies import resolve
 from tests.core.test_sweep import swept
@@ -310,3 +311,30 @@ def test_a_parallel_step_is_not_taken_for_a_lost_run() -> None:
     machine.advance(3600)
     assert swept(machine) == []
     assert machine.live(run_id) == ["event.e.1", "event.f.1", "p", "q"]
+
+
+@pytest.mark.behaviour("WFL-5")
+def test_a_sub_workflow_inside_undoes_its_steps_if_a_cancel_asks_for_it() -> None:
+    inner = flow(step("x", compensate=Compensate(job="clean", with_={})), step("y"), id="inner")
+    machine = FlowMachine(flow(step("p", parallel=[step("sub", workflow="inner")])), inner)
+    run_id = machine.begin()
+    machine.done(f"{run_id}@sub@x")
+    machine.step(("client", CancelRun(6, run_id, "stop", compensate=True).by(actor="ann")))
+    machine.done(f"{run_id}@sub@y", outcome="cancelled")
+    assert machine.live(run_id) == ["p", "sub", "sub@comp-x"]
+    machine.done(f"{run_id}@sub@comp-x")
+    assert machine.state_of(run_id) is S.CANCELLED
+
+
+@pytest.mark.behaviour("WFL-7")
+def test_a_parallel_step_with_one_that_was_undone_inside_begins_again() -> None:
+    branches = step("b", compensate=Compensate(job="clean", with_={})), step("c")
+    machine = FlowMachine(flow(step("p", parallel=branches), step("y", needs=()), step("z", needs=("p", "y"))))
+    run_id = machine.begin()
+    for name in ("b", "c"):
+        machine.done(f"{run_id}@{name}")
+    machine.fail(f"{run_id}@y")
+    machine.done(f"{run_id}@comp-b")
+    again = retry(machine, run_id, "y")
+    assert machine.live(again) == ["b", "p", "y"]
+    assert machine.state_of(f"{again}@c") is S.SUCCEEDED

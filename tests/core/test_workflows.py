@@ -13,6 +13,7 @@ from interlock.model.run import RunFilter
 from interlock.model.state import State
 from interlock.model.tenant import TenantSpec
 from interlock.model.work import JobRun
+from interlock.model.workflow import OnError
 from interlock.wire.request import StartBulk
 from tests.core.flows import CONTINUE, MEDIA, PROBED, FlowMachine, chain, flow, step
 
@@ -216,11 +217,23 @@ def test_a_lost_answer_is_asked_for_again() -> None:
     assert machine.state.of(Flows)[run_id].read == {}
 
 
+BRANCHES = flow(
+    step("a"),
+    step("p", parallel=[
+        [step("b"), step("c", with_={"b": "${steps.b.result}"})], step("d"), step("q", parallel=[step("e"), step("f")]),
+    ], on_error=OnError(step="mend")),
+    step("mend", with_={"e": "${steps.e.result}"}),
+    step("z", with_={"c": "${steps.c.result}"}),
+    result=["${steps.z.result}", "${steps.f.result}"],
+)  # fmt: skip
+
+
 @pytest.mark.behaviour("WFL-1", "REC-6")
-@pytest.mark.parametrize("fails", [False, True])
-def test_killed_after_every_commit_it_comes_to_the_same_end_with_the_same_steps(fails: bool) -> None:
+@pytest.mark.parametrize("fails", ["", "encode.1", "c"])
+@pytest.mark.parametrize("workflow", [MEDIA, BRANCHES], ids=["media", "branches"])
+def test_killed_after_every_commit_it_comes_to_the_same_end_with_the_same_steps(workflow: Job, fails: str) -> None:
     def play(killed_after: int) -> tuple[State, Any, list[str]]:
-        machine = FlowMachine(MEDIA)
+        machine = FlowMachine(workflow)
         run_id = machine.begin({"url": "x" * 300})
         passes = 0
         while run_id in machine.state.runs:
@@ -233,15 +246,16 @@ def test_killed_after_every_commit_it_comes_to_the_same_end_with_the_same_steps(
             name = executing[-1].partition("@")[2]
             if machine.run(executing[-1]).stop is not None:
                 machine.done(executing[-1], outcome="cancelled")
-            elif fails and name == "encode.1":
+            elif name == fails:
                 machine.fail(executing[-1])
             else:
                 machine.done(executing[-1], PROBED if name == "probe" else name * 100)
         return machine.state_of(run_id), machine.result_of(run_id), machine.dispatched()
 
     undisturbed = play(0)
-    assert undisturbed[0] is (State.FAILED if fails else State.SUCCEEDED)
-    for number in range(1, 8):
+    failing = {"encode.1"} if workflow is MEDIA else {"c"}
+    assert undisturbed[0] is (State.FAILED if fails in failing else State.SUCCEEDED)
+    for number in range(1, 10):
         assert play(number) == undisturbed
 
 

@@ -64,7 +64,7 @@ def close(
     because = f"{'its workflow' if part is None else f'step {flow.name_of(run.id)!r}'} ends: {reason}"
     if (closing := run.closing) is not None:
         kept = [step for name in closing.keeps if (step := p.state.runs.get(flow.id_of(name))) is not None]
-        if kept or (compensate and not closing.compensate):
+        if closing.keeps or (compensate and not closing.compensate):
             closing = replace(closing, keeps=(), compensate=compensate or closing.compensate)
             p.set_facet(run, workflow=replace(run.workflow_facet, closing=closing))
         stopped = [cancel_run(p, step, because, actor) for step in kept]
@@ -76,13 +76,12 @@ def close(
     p.set_facet(run, workflow=replace(run.workflow_facet, closing=closing))
     run.error = error
     names = flow.live if part is None else flow.live_in(graph_of(p.state, flow).parts[flow.name_of(run.id)])
-    left = [(p.state.runs.get(flow.id_of(name)), name) for name in names if name not in keeps]
-    for step, _ in sorted(left, key=lambda pair: pair[0] is not None and pair[0].job_id == PARALLEL):
+    for name, step in [(name, p.state.runs.get(flow.id_of(name))) for name in names if name not in keeps]:
         if step is not None:
             cancel(p, step, because, actor, compensate)
-    for name in (name for step, name in left if step is None and part is None):  # a result that is not scanned
-        flows.unscanned.pop(flow.id_of(name), None)
-        flow.live.pop(name, None)
+        elif part is None:  # its result is not scanned yet, and nobody needs it
+            flows.unscanned.pop(flow.id_of(name), None)
+            flow.live.pop(name, None)
     return True
 
 

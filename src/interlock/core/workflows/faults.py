@@ -9,7 +9,7 @@ from interlock.core.workflows.values import INPUT, STEP_VALUES, references
 from interlock.error import InterlockError, shown
 from interlock.fields.field_types import did_you_mean
 from interlock.fields.template import expressions, path_of
-from interlock.model.workflow import Workflow, WorkflowStep
+from interlock.model.workflow import MOST_ITEMS, Workflow, WorkflowStep
 from interlock.policy.value_expression import ROOTS, compiled_value, roots_in
 
 Fault = tuple[str, str]  # path of the field, and the rule that it breaks
@@ -138,6 +138,8 @@ def _misplaced(step: WorkflowStep) -> Iterator[Fault]:
         given = {"with": step.with_, "for_each": step.for_each, "retry": step.retry, "lane": step.lane,
                  "compensate": step.compensate}  # fmt: skip
         yield from ((name, f"a step with {step.kind} has none") for name, value in given.items() if value is not None)
+    if isinstance(step.for_each, list) and len(step.for_each) > MOST_ITEMS:
+        yield "for_each", f"{len(step.for_each):,} items; at most {MOST_ITEMS:,} are allowed"
     if step.workflow is not None and step.retry is not None:
         yield "retry", "a workflow is not retried; give it to its steps"
     if step.run is not None and step.run.job is not None:
