@@ -9,18 +9,22 @@ from typing import Any, TypeVar
 import pytest
 
 from interlock.stores.memory import MemoryStore
+from interlock.stores.postgres import PostgresStore
 from interlock.stores.sqlite import SqliteStore
 from soak.simulation.loop import Process, VirtualLoop
 from soak.simulation.store import Disk, FaultyStore, StoreFaults
 from soak.simulation.trace import Trace
+from tests.helpers.postgres import schema, server
 
 T = TypeVar("T")
-AnyStore = MemoryStore | SqliteStore | FaultyStore
+AnyStore = MemoryStore | SqliteStore | PostgresStore | FaultyStore
+KINDS = ["memory", "simulated", "sqlite", "postgres"]
+S = TypeVar("S", bound=MemoryStore | SqliteStore | PostgresStore | FaultyStore)
 Body = Callable[[AnyStore], Awaitable[T]]
 WithStore = Callable[[Body[Any]], Any]
 
 
-async def opened(store: AnyStore, body: Body[T]) -> T:
+async def opened(store: S, body: Callable[[S], Awaitable[T]]) -> T:
     await store.open()
     try:
         return await body(store)
@@ -28,7 +32,7 @@ async def opened(store: AnyStore, body: Body[T]) -> T:
         await store.close()
 
 
-def run_with(store: AnyStore, body: Body[T]) -> T:
+def run_with(store: S, body: Callable[[S], Awaitable[T]]) -> T:
     return asyncio.run(opened(store, body))
 
 
@@ -45,7 +49,20 @@ def run_simulated(disk: Disk, body: Body[T]) -> T:
         loop.close()
 
 
-@pytest.fixture(params=["memory", "simulated", "sqlite"])
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[str]:
+    with server() as url:
+        yield url
+
+
+@pytest.fixture
+def postgres_url(postgres_server: str) -> Iterator[str]:
+    """A schema of its own for each test."""
+    with schema(postgres_server) as url:
+        yield url
+
+
+@pytest.fixture(params=KINDS)
 def with_store(request: pytest.FixtureRequest, tmp_path: Path) -> WithStore:
     """Runs a body on a store; a second body in the same test finds what the first left."""
     memory, disk = MemoryStore(), Disk()
@@ -55,18 +72,21 @@ def with_store(request: pytest.FixtureRequest, tmp_path: Path) -> WithStore:
             return run_with(memory, body)
         if request.param == "simulated":
             return run_simulated(disk, body)
+        if request.param == "postgres":
+            return run_with(PostgresStore(request.getfixturevalue("postgres_url")), body)
         return run_with(SqliteStore(tmp_path / "runs.db"), body)
 
     return run
 
 
-@pytest.fixture(params=["memory", "simulated", "sqlite"])
+@pytest.fixture(params=KINDS)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AnyStore]:
     """A store of each kind, which is open while the test runs."""
     simulated = VirtualLoop()
     made: AnyStore = (
         MemoryStore() if request.param == "memory"
         else SqliteStore(tmp_path / "runs.db") if request.param == "sqlite"
+        else PostgresStore(request.getfixturevalue("postgres_url")) if request.param == "postgres"
         else simulated_store(Disk(), simulated)
     )  # fmt: skip
     run = simulated.run_until_complete if request.param == "simulated" else asyncio.run

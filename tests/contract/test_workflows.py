@@ -12,6 +12,7 @@ from interlock.model.run import Run
 from interlock.model.state import State
 from interlock.model.workflow import Undo
 from interlock.ports.store import Lookup, PruneLimits, RunFilter
+from interlock.stores.postgres import PostgresStore
 from interlock.stores.sql.pruning import UNCOUNTED, find_prunable
 from interlock.stores.sql.view import at_once
 from interlock.stores.sqlite.database import connect_writer
@@ -141,4 +142,4 @@ async def test_the_newest_run_stays_with_its_workflow(store: AnyStore) -> None:
     await put(store, flow("f"), step("f@a"))
     await prune(store, OLD)
     kept = [run.id for run in (await store.runs(RunFilter(), None, 10)).runs]
-    assert kept == (["f@a", "f"] if isinstance(store, SqliteStore) else [])
+    assert kept == (["f@a", "f"] if isinstance(store, SqliteStore | PostgresStore) else [])

@@ -3,10 +3,11 @@
 from interlock.model.record import Record
 from interlock.ports.store import Pruned, PruneLimits
 from interlock.stores.memory import MemoryStore
+from interlock.stores.postgres import PostgresStore
 from interlock.stores.sqlite import SqliteStore
 from soak.simulation.store import FaultyStore
 
-AnyStore = MemoryStore | SqliteStore | FaultyStore
+AnyStore = MemoryStore | SqliteStore | PostgresStore | FaultyStore
 
 
 async def prune(store: AnyStore, limits: PruneLimits) -> Pruned:

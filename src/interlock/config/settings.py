@@ -11,11 +11,11 @@ import msgspec
 
 from interlock.config.tokens import SECRET, Token, Tokens
 from interlock.core.state import DEFAULT_LANES
-from interlock.error import BadValue
+from interlock.error import BadUse, BadValue
 from interlock.fields.field import doc, fields_of
 from interlock.fields.field_types import WORD, Choice, FieldPath, Kind, Schema, Size, Span, Table, Text, Texts, Whole
 from interlock.fields.secret import SECRET_NAMES
-from interlock.fields.sockets import beside, http_socket, scheduler_socket
+from interlock.fields.sockets import beside, http_socket, is_on_server, scheduler_socket, without_password
 from interlock.model.job import NAME
 from interlock.model.lane import LIMIT, LaneSpec, with_limits
 from interlock.model.pool import CAPABILITIES, DEFAULT_POOL, PROCESSES, SLOTS, WORKER_LABELS
@@ -277,6 +277,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         """Return all lanes: the defaults, then documents, then the environment, then flags and file; the limit of a
         later source overrides that of an earlier one."""
         return with_limits(self.lanes or {}, lanes(os.environ, declared))
+
+    def database_file(self) -> Path:
+        """Return the file of the database, for what is done with files alone."""
+        if is_on_server(self.database):
+            why = f"{without_password(self.database)} is no file; use the means of the server, such as pg_dump"
+            raise BadUse("database", why)
+        return Path(self.database)
 
     def socket_path(self) -> Path:
         """Return an absolute path, valid for processes started in other folders."""

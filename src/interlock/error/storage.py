@@ -82,8 +82,8 @@ class StoreInUse(InterlockError, code="store_in_use"):
 class NotADatabase(InterlockError, code="not_a_database"):
     """The file is not an Interlock database."""
 
-    def __init__(self, path: str, why: str) -> None:
-        super().__init__(f"database: {path} is not an Interlock database ({why}); choose another file")
+    def __init__(self, path: str, why: str, fix: str = "choose another file") -> None:
+        super().__init__(f"database: {path} is not an Interlock database ({why}); {fix}")
 
 
 class DatabaseTooNew(InterlockError, code="database_too_new"):

@@ -1,5 +1,6 @@
 """The names of the files beside a database: the scheduler's socket, and the one for HTTP. Addresses of this machine."""
 
+import re
 from ipaddress import ip_address
 from pathlib import PurePath
 
@@ -14,6 +15,14 @@ def file_of(database: str) -> str | None:
 def is_on_server(database: str) -> bool:
     """Return whether several schedulers can share a database, of which one leads."""
     return "://" in database
+
+
+def without_password(database: str) -> str:
+    """Return a database as messages show it."""
+    if not is_on_server(database):
+        return database
+    without = re.sub(r"(://[^:@/?#]*):.*@", r"\1@", database)
+    return re.sub(r"([?&])password=[^&#]*&?", r"\1", without).rstrip("?&")
 
 
 def beside(database: str) -> str:

@@ -1,18 +1,37 @@
 """The one place that knows which stores there are."""
 
-from interlock.fields.sockets import MEMORY
+from typing import TYPE_CHECKING
+
+from interlock.error import MissingLibrary
+from interlock.fields.sockets import MEMORY, is_on_server
 from interlock.ports.store import Reader
 from interlock.stores.memory import MemoryStore
 from interlock.stores.sqlite import SqliteReader, SqliteStore
 
-AnyStore = MemoryStore | SqliteStore  # each of them keeps the leases too
+# Each of them keeps the leases too.
+if TYPE_CHECKING:
+    from interlock.stores.postgres import PostgresReader, PostgresStore
+
+    AnyStore = MemoryStore | SqliteStore | PostgresStore
+else:
+    AnyStore = MemoryStore | SqliteStore
 
 
 def open_store(database: str) -> AnyStore:
     """Return the scheduler's store of a database."""
+    if is_on_server(database):
+        return _postgres()[0](database)
     return MemoryStore() if database == MEMORY else SqliteStore(database)
 
 
 def open_reader(database: str) -> Reader:
     """Return a store that only reads, for any other process."""
-    return SqliteReader(database)
+    return _postgres()[1](database) if is_on_server(database) else SqliteReader(database)
+
+
+def _postgres() -> "tuple[type[PostgresStore], type[PostgresReader]]":
+    try:
+        from interlock.stores.postgres import PostgresReader, PostgresStore
+    except ImportError as error:
+        raise MissingLibrary("database", "asyncpg", "postgres") from error
+    return PostgresStore, PostgresReader

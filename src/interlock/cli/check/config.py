@@ -9,6 +9,7 @@ from interlock.cli.draw.tables import present, print_json
 from interlock.cli.shared.options import SERVER_FLAGS, Flags, JsonOption, switch, takes
 from interlock.config.schema import json_schema
 from interlock.config.settings import CLIENT_SETTINGS, SETTINGS
+from interlock.fields.sockets import without_password
 
 MASKED = "********"
 
@@ -52,6 +53,8 @@ def effective(flags: Flags) -> list[Effective]:
     for struct, table in ((resolved.settings, SETTINGS), (resolved.client, CLIENT_SETTINGS)):
         for name, setting in table.items():
             value = getattr(struct, name)
+            if name == "database":
+                value = without_password(value)
             if name == "lanes":
                 lanes = ((f"lanes.{lane}", spec.limit) for lane, spec in sorted(resolved.settings.every_lane().items()))
                 rows += [Effective(lane, limit, str(limit), resolved.sources[lane]) for lane, limit in lanes]

@@ -38,7 +38,7 @@ def command(
         resolved, findings = defaults(), [doctor_checks.fail("settings", str(error), fix)]
     settings = resolved.settings
     if repair_copy is not None:
-        findings += doctor_checks.repair(settings.database, repair_copy)
+        findings += doctor_checks.repair(str(settings.database_file()), repair_copy)
     else:
         findings += doctor_checks.machine(settings)
         findings += doctor_checks.folder(settings.database)

@@ -20,7 +20,7 @@ def command(
     from interlock.cli.draw.tables import plain, present, tabbed
     from interlock.stores.sqlite.backup import back_up
 
-    made = back_up(Path(flags.resolve().settings.database), Path(file), force)
+    made = back_up(flags.resolve().settings.database_file(), Path(file), force)
     present(
         json,
         lambda: made,

@@ -18,7 +18,7 @@ def command(
     from interlock.fields.json_form import rfc3339
     from interlock.stores.sqlite.backup import restore
 
-    done = restore(Path(file), Path(flags.resolve().settings.database))
+    done = restore(Path(file), flags.resolve().settings.database_file())
     made = "" if done.made_at is None else f" of {rfc3339(done.made_at)}"
     lost = "an unknown number of" if done.lost is None else f"{done.lost:,}"
     lines = [

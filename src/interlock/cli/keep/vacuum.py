@@ -8,12 +8,10 @@ def command(flags: Flags, json: JsonOption = False) -> None:
     """Give the space of pruned runs back to the disk.
 
     Stop the scheduler first. Rarely needed: new runs reuse the space. Piped: path, bytes before and after."""
-    from pathlib import Path
-
     from interlock.cli.draw.tables import plain, present, tabbed
     from interlock.stores.sqlite.backup import vacuum
 
-    done = vacuum(Path(flags.resolve().settings.database))
+    done = vacuum(flags.resolve().settings.database_file())
     present(
         json,
         lambda: done,

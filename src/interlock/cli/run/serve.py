@@ -23,7 +23,7 @@ from interlock.config.sources import Loaded, of_app
 from interlock.error import BadConfig, BadUse, CannotStart, InterlockError, UnknownJob
 from interlock.error_lines import say
 from interlock.fields import payload
-from interlock.fields.sockets import is_on_server
+from interlock.fields.sockets import is_on_server, without_password
 from interlock.interface.run_builder import new_run
 from interlock.log_lines import log_to_stderr
 from interlock.runtime import run
@@ -154,7 +154,8 @@ async def _serve(
         return
     where = f", {scheduler.front.url}" if scheduler.front.url else ""
     workers = f", workers {scheduler.elsewhere}" if scheduler.elsewhere else ""
-    _say(f"interlock: {scheduler.settings.database}, socket {scheduler.settings.socket_path()}{workers}{where}")
+    database = without_password(scheduler.settings.database)
+    _say(f"interlock: {database}, socket {scheduler.settings.socket_path()}{workers}{where}")
     _say(policy_line(scheduler.engine.present.catalog.policy))
     if scheduler.is_empty and errors is None:
         _say("\n  ".join(how_to_begin()))

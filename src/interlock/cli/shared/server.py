@@ -15,6 +15,7 @@ from interlock.client.http.client import Client
 from interlock.config import Resolved
 from interlock.error import Ambiguous, BadValue, NotRunning, UnknownRun, rebuild
 from interlock.fields.duration import seconds
+from interlock.fields.sockets import without_password
 
 FIRST_CONTACT = "300ms"  # enough for a starting server; a missing one is reported at once
 LATEST = ("latest", "-")
@@ -50,7 +51,8 @@ def _where_looked(url: str, resolved: Resolved) -> str:
         silent = f"server: the scheduler at {settings.socket_path()} does not serve HTTP (http: off)"
         return f"{silent}, which commands need; start it with --http local"
     name = "database" if settings.socket is None else "socket"
-    looked = f"server: nothing answers at {url} ({name} {getattr(settings, name)}, {sources[name]})"
+    place = without_password(str(getattr(settings, name)))
+    looked = f"server: nothing answers at {url} ({name} {place}, {sources[name]})"
     if others := _running():
         return f"{looked}; name one that runs with --url: {', '.join(others)}"
     return f"{looked}; start one with 'interlock up', or name another with --db, --socket or --url"

@@ -1,0 +1,117 @@
+"""Connect to the server; check what it promises; make the schema and bring it up to date."""
+
+import logging
+from collections.abc import Callable
+
+import asyncpg
+
+from interlock import error as e
+from interlock.stores.postgres.address import Address
+from interlock.stores.sql.queries import scripts
+
+logger = logging.getLogger("interlock.store")
+
+
+CONNECT_SECONDS = 10.0
+OLDEST_SERVER = 150000
+OLDEST_READER = 1  # schema version of the oldest Interlock that may still use the schema
+_LOCK = 0x494C434B  # 'ILCK', of one migration at a time
+_WAITS_FOR_DISK = ("on", "remote_apply")
+
+_SETTINGS = {
+    "application_name": "interlock",
+    "default_transaction_isolation": "read committed",
+    "jit": "off",
+    "lock_timeout": "0",
+}
+# An array has as many rows as a batch, which the planner cannot know; every statement finds its rows by an index.
+_WRITER_SETTINGS = {"plan_cache_mode": "force_generic_plan", "enable_hashjoin": "off", "enable_mergejoin": "off"}
+
+
+def migrations() -> list[str]:
+    return scripts("interlock.stores.postgres")
+
+
+def settings(address: Address, writes: bool) -> dict[str, str]:
+    return _SETTINGS | (_WRITER_SETTINGS if writes else {}) | {"search_path": f'"{address.schema}"'}
+
+
+async def connect_writer(address: Address, on_message: Callable[..., None]) -> asyncpg.Connection:
+    """Connect to the primary. `on_message` hears warnings of the server."""
+    connection = await asyncpg.connect(
+        **address.options, server_settings=settings(address, writes=True), timeout=CONNECT_SECONDS
+    )
+    try:
+        connection.add_log_listener(on_message)
+        await _check_server(connection, address)
+    except BaseException:
+        connection.terminate()
+        raise
+    return connection
+
+
+async def _check_server(connection: asyncpg.Connection, address: Address) -> None:
+    row = await connection.fetchrow(
+        "SELECT current_setting('server_version_num')::int, current_setting('server_version'), pg_is_in_recovery(), "
+        "current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit'), "
+        "current_setting('transaction_read_only')"
+    )
+    assert row is not None
+    number, version, is_replica, fsync, full_pages, synchronous, read_only = row
+    if number < OLDEST_SERVER:
+        raise e.CannotOpenDatabase(address.shown, f"PostgreSQL {version} is too old; use version 15 or later")
+    if is_replica:
+        raise e.CannotOpenDatabase(address.shown, "it is a replica; give the address of the primary")
+    if read_only != "off":
+        why = "its connections are read-only (default_transaction_read_only); give the address of the primary"
+        raise e.CannotOpenDatabase(address.shown, why)
+    for name, value in (("fsync", fsync), ("full_page_writes", full_pages)):
+        if value != "on":
+            logger.warning(
+                "%s: %s is %s on the server: acknowledged runs can be lost with its machine; turn it on",
+                address.shown, name, value,
+            )  # fmt: skip
+    if synchronous not in _WAITS_FOR_DISK:
+        logger.warning("%s: synchronous_commit is %s; set to on for this scheduler", address.shown, synchronous)
+        await connection.execute("SET synchronous_commit = on")
+
+
+async def migrate(connection: asyncpg.Connection, address: Address, scripts: list[str]) -> None:
+    """Apply the missing scripts, all in one transaction; others wait for it."""
+    schema = address.schema
+    async with connection.transaction():
+        await connection.execute("SELECT pg_advisory_xact_lock($1, hashtext($2))", _LOCK, schema)
+        if not await connection.fetchval("SELECT to_regnamespace($1) IS NOT NULL", f'"{schema}"'):
+            await connection.execute(f'CREATE SCHEMA "{schema}"')
+        version = await found_version(connection, address)
+        if version < len(scripts):
+            await connection.execute("SET LOCAL client_min_messages = error")
+            for script in scripts[version:]:
+                await connection.execute(script)
+            await connection.execute("CREATE TABLE IF NOT EXISTS schema_version (version int, oldest_reader int)")
+            await connection.execute("DELETE FROM schema_version")
+            await connection.execute("INSERT INTO schema_version VALUES ($1, $2)", len(scripts), OLDEST_READER)
+
+
+async def found_version(connection: asyncpg.Connection, address: Address) -> int:
+    """Return the version of the schema, 0 if it is empty. Raise if it is not ours, or made for a later Interlock."""
+    tables = await connection.fetchval(
+        "SELECT array_agg(relname::text) FROM pg_class WHERE relnamespace = to_regnamespace($1) AND relkind = 'r'",
+        f'"{address.schema}"',
+    )
+    if not tables:
+        return 0
+    where, known = f"schema {address.schema}", len(migrations())
+    other = "give another schema in the URL: ?schema=NAME"
+    if "schema_version" not in tables:
+        raise e.NotADatabase(address.shown, f"{where} has tables of another program", other)
+    row = await connection.fetchrow("SELECT * FROM schema_version")
+    if row is None or list(row.keys()) != ["version", "oldest_reader"]:
+        raise e.NotADatabase(address.shown, f"{where} has a table schema_version of another program", other)
+    version: int = row["version"]
+    if row["oldest_reader"] > known:
+        raise e.DatabaseTooNew(address.shown, version, known)
+    if gone := {"runs", "history", "records", "leases", "audit", "logs"} - set(tables):
+        why = f"{where} says version {version}, but has no table {', '.join(sorted(gone))}"
+        raise e.NotADatabase(address.shown, why, f"restore a backup, or {other}")
+    return version

@@ -1,0 +1,188 @@
+"""The PostgreSQL store of the scheduler: each write is one call on one connection."""
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from functools import partial
+from typing import Any
+
+import asyncpg
+from msgspec.structs import replace
+
+from interlock import error as e
+from interlock.core.decisions import Batch
+from interlock.model.letter import DeadLetter
+from interlock.model.record import Record
+from interlock.ports.leases import Lease, Leases
+from interlock.ports.store import MOST_PRUNED, Pruned, PruneLimits, Snapshot, Store
+from interlock.stores.postgres import errors
+from interlock.stores.postgres.batch import COMMIT, arguments
+from interlock.stores.postgres.database import CONNECT_SECONDS, connect_writer, migrate, migrations
+from interlock.stores.postgres.queries import without_nul
+from interlock.stores.postgres.reader import PostgresReader
+from interlock.stores.sql.lookups import load, read_position
+from interlock.stores.sql.pruning import UNCOUNTED, find_old_keys, find_prunable, find_service_cuts
+from interlock.stores.sql.view import View
+
+WRITE_SECONDS = 10.0
+"""A write that takes longer has an unknown outcome. No setting of the server ends the wait for a replica."""
+
+_NOW = "extract(epoch FROM clock_timestamp())::double precision"
+_TAKE = f"""
+INSERT INTO leases AS stored (name, holder, token, epoch, position, ends_at)
+VALUES ($1, $2, $3, 1, (SELECT coalesce(max(position), 0) FROM leases), {_NOW} + $4)
+ON CONFLICT (name) DO UPDATE
+SET holder = excluded.holder, token = excluded.token, epoch = stored.epoch + 1, ends_at = {_NOW} + $4
+WHERE stored.token IN ('', excluded.token) OR stored.ends_at <= {_NOW}
+RETURNING epoch, position, ends_at
+"""
+_RENEW = f"""
+UPDATE leases SET ends_at = {_NOW} + $4 WHERE name = $1 AND epoch = $2 AND token = $3 AND token <> '' RETURNING ends_at
+"""
+_RELEASE = "UPDATE leases SET holder = '', token = '', ends_at = 0 WHERE name = $1 AND token = $2"
+
+
+class PostgresStore(PostgresReader, Store, Leases):
+    def __init__(self, url: str, write_seconds: float = WRITE_SECONDS) -> None:
+        super().__init__(url, connections=2)
+        self._write_seconds = write_seconds
+        self._turn = asyncio.Lock()
+        self._writer: asyncpg.Connection | None = None
+        self._is_open = False
+        self._warnings: list[str] = []  # of the call under way
+        self._position: dict[tuple[str, int], int] = {}  # name and epoch of a lease → the highest position stored
+        self._counted = UNCOUNTED
+
+    async def open(self) -> None:
+        self._counted, self._turn, self._position = UNCOUNTED, asyncio.Lock(), {}
+        try:
+            self._writer = await connect_writer(self._address, self._hear)
+            await migrate(self._writer, self._address, migrations())
+        except errors.DRIVER as error:
+            await self.close()
+            raise errors.of_opening(error, self._address.shown, CONNECT_SECONDS) from error
+        except BaseException:
+            await self.close()
+            raise
+        self._is_open = True
+        self._pool = await self._made_pool()
+
+    async def close(self) -> None:
+        await self._stop_reading()
+        self._is_open = False
+        async with self._turn:
+            self._disconnect()
+
+    def _hear(self, _: object, message: asyncpg.PostgresLogMessage) -> None:
+        if getattr(message, "severity_en", None) == "WARNING":
+            self._warnings.append(str(getattr(message, "message", message)))
+
+    def _disconnect(self) -> None:
+        if self._writer is not None:
+            self._writer.terminate()
+            self._writer = None
+
+    async def _connected_writer(self) -> asyncpg.Connection:
+        if not self._is_open:
+            raise e.StoreUnavailable("it is closed")
+        if self._writer is None or self._writer.is_closed():
+            try:
+                self._writer = await connect_writer(self._address, self._hear)
+            except (*errors.DRIVER, e.CannotOpenDatabase) as error:
+                raise e.StoreUnavailable(errors.why(error, CONNECT_SECONDS)) from error
+        return self._writer
+
+    async def _write(self, query: str, *values: Any, lease: Lease | None = None) -> asyncpg.Record | None:
+        """Call the server once, in the order of the calls. Under a lease, the values follow those of the fence."""
+        async with self._turn:
+            connection = await self._connected_writer()
+            given = list(values)
+            if lease is not None:
+                expected = self._position.get((lease.name, lease.epoch))  # None: taken elsewhere
+                given = [lease.name, lease.epoch, lease.token, expected, *given]
+            self._warnings.clear()
+            try:
+                try:
+                    row = await connection.fetchrow(query, *given, timeout=self._write_seconds)
+                except asyncpg.CharacterNotInRepertoireError:
+                    row = await connection.fetchrow(query, *without_nul(given), timeout=self._write_seconds)
+            except errors.DRIVER as error:
+                if not errors.is_certain(error):
+                    self._disconnect()
+                if errors.is_read_only(error):
+                    self._disconnect()
+                    await self._drop_connections()
+                raise errors.of_writing(error, self._write_seconds, lease) from error
+            except BaseException:
+                self._disconnect()
+                raise
+            if self._warnings:
+                # A wait for a replica that was cancelled ends in a commit, and this.
+                raise e.OutcomeUnknown(self._warnings[0])
+            return row
+
+    # ── store ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def commit(self, batch: Batch, lease: Lease) -> Awaitable[None]:
+        # A caller that gives up must not cut the call off: its outcome would be unknown.
+        return asyncio.shield(asyncio.ensure_future(self._commit(batch, lease)))
+
+    async def _commit(self, batch: Batch, lease: Lease) -> None:
+        row = await self._write(COMMIT, *arguments(batch), lease=lease)
+        assert row is not None
+        self._position[lease.name, lease.epoch] = row[0]
+
+    async def load(self, small_payload: int, kinds: Sequence[type[Record]] = ()) -> Snapshot:
+        return await self._read(partial(load, small_payload, kinds))
+
+    async def prune(self, limits: PruneLimits, lease: Lease) -> Pruned:
+        lines = await self._prune_services(limits, lease)
+        old = await self._read(partial(find_old_keys, limits.keys_before, limits.calls_before))
+        keys = await self._prune("prune_keys($1, $2, $3, $4, $5)", lease, old) if old else 0
+        records = 0
+        for kind, before, most in limits.records:
+            values = kind.kind, before, most, kind is DeadLetter, MOST_PRUNED
+            records += await self._prune("prune_records($1, $2, $3, $4, $5, $6, $7, $8, $9)", lease, *values)
+        found = await self._read(partial(find_prunable, limits, self._counted))
+        self._counted = found.counted
+        deleted = 0
+        for part in found.parts:
+            pruned = await self._prune("prune_runs($1, $2, $3, $4, $5)", lease, part)
+            deleted += pruned
+            self._counted = replace(self._counted, runs=self._counted.runs - pruned)
+        return Pruned(deleted, found.more, lines=lines, keys=keys, records=records)
+
+    async def _prune_services(self, limits: PruneLimits, lease: Lease) -> int:
+        async def find(view: View) -> tuple[dict[str, int], int]:
+            return await find_service_cuts(limits.log_lines, limits.log_bytes, view), await read_position(view)
+
+        cuts, newest = await self._read(find)
+        if not cuts:
+            return 0
+        values = list(cuts), list(cuts.values()), newest, MOST_PRUNED
+        return await self._prune("prune_services($1, $2, $3, $4, $5, $6, $7, $8)", lease, *values)
+
+    async def _prune(self, call: str, lease: Lease, *values: Any) -> int:
+        row = await self._write(f"SELECT {call}", *values, lease=lease)
+        assert row is not None
+        count: int = row[0]
+        return count
+
+    # ── leases ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def take(self, name: str, holder: str, token: str, ttl: float) -> Lease | None:
+        row = await self._write(_TAKE, name, holder, token, ttl)
+        if row is None:
+            return None
+        epoch, position, ends_at = row
+        self._position = {(name, epoch): position}
+        return Lease(name=name, holder=holder, token=token, epoch=epoch, granted_at=ends_at - ttl, ends_at=ends_at)
+
+    async def renew(self, lease: Lease, ttl: float) -> Lease:
+        row = await self._write(_RENEW, lease.name, lease.epoch, lease.token, ttl)
+        if row is None:
+            holder = await self._write("SELECT holder FROM leases WHERE name = $1", lease.name)
+            raise e.LeaseLost(lease.name, f"now held by {(holder and holder[0]) or 'nobody'}")
+        return replace(lease, granted_at=row[0] - ttl, ends_at=row[0])
+
+    async def release(self, lease: Lease) -> None:
+        await self._write(_RELEASE, lease.name, lease.token)

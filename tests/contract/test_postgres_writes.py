@@ -1,0 +1,311 @@
+"""Writes on a server: what happens to a commit whose answer does not come, or comes too late."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg
+import pytest
+
+from interlock.core.decisions import Batch
+from interlock.error import OutcomeUnknown, StaleEpoch, StoreUnavailable
+from interlock.model.state import State
+from interlock.ports.leases import Lease
+from interlock.stores.postgres import PostgresStore
+from interlock.stores.postgres.address import read_address
+from tests.contract.conftest import run_with
+from tests.contract.samples import created, entry, make_run, take
+from tests.helpers.places import until_true
+from tests.helpers.postgres import Server, programs
+
+pytestmark = pytest.mark.behaviour("LEA-2")
+
+
+def one_run(run_id: str, position: int) -> Batch:
+    batch = created(make_run(run_id))
+    batch.history = [(run_id, [entry(1, None, State.PENDING)])]
+    batch.position = position
+    return batch
+
+
+def patient(url: str) -> PostgresStore:
+    """A store that gives up on no call because the machine is busy."""
+    return PostgresStore(url, write_seconds=300.0)
+
+
+async def ids(store: PostgresStore) -> list[str]:
+    return [run.id for run in (await store.load(100)).runs]
+
+
+@asynccontextmanager
+async def beside(url: str) -> AsyncIterator[Any]:
+    """A connection of somebody else to the same schema."""
+    address = read_address(url)
+    connection = await asyncpg.connect(address.url, server_settings={"search_path": address.schema})
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+@asynccontextmanager
+async def stuck_commit(store: PostgresStore, url: str, lease: Lease) -> AsyncIterator[tuple[Any, Any]]:
+    """A commit that has passed the fence and waits for a lock on the history, until the transaction of the connection
+    ends."""
+    async with beside(url) as other:
+        await other.execute("BEGIN; LOCK TABLE history")
+        commit = asyncio.ensure_future(store.commit(one_run("r2", 2), lease))
+
+        async def waits() -> bool:
+            return await _waiting(other, lease) is not None
+
+        await until_true(waits, "the commit waits for the lock")
+        yield other, commit
+
+
+async def _waiting(connection: Any, lease: Lease) -> int | None:
+    """Return the process of the server that waits for a lock with the lease's row locked."""
+    found: int | None = await connection.fetchval(
+        "SELECT pid FROM pg_locks WHERE NOT granted AND relation = 'history'::regclass"
+    )
+    return found
+
+
+def test_a_commit_whose_connection_is_ended_has_an_unknown_outcome_and_goes_on_after_a_new_epoch(
+    postgres_url: str,
+) -> None:
+    async def body(store: PostgresStore) -> None:
+        lease = await take(store)
+        await store.commit(one_run("r1", 1), lease)
+        async with stuck_commit(store, postgres_url, lease) as (other, commit):
+            await other.fetchval("SELECT pg_terminate_backend($1)", await _waiting(other, lease))
+            with pytest.raises(OutcomeUnknown, match="terminating connection"):
+                await commit
+            await other.execute("ROLLBACK")
+        lease = await take(store)
+        assert await ids(store) == ["r1"]
+        await store.commit(one_run("r2", 2), lease)
+        assert await ids(store) == ["r1", "r2"]
+
+    run_with(patient(postgres_url), body)
+
+
+def test_a_commit_that_takes_too_long_has_an_unknown_outcome_and_cannot_take_effect_after_a_new_epoch(
+    postgres_url: str,
+) -> None:
+    async def body(store: PostgresStore) -> None:
+        lease = await take(store)
+        await store.commit(one_run("r1", 1), lease)
+        async with stuck_commit(store, postgres_url, lease) as (other, commit):
+            with pytest.raises(OutcomeUnknown, match=r"no answer in 0\.5 s"):
+                await commit
+            await other.execute("ROLLBACK")
+        second = await take(store)
+        found = await ids(store)
+        with pytest.raises(StaleEpoch):
+            await store.commit(one_run("r3", 3), lease)
+        assert await ids(store) == found
+        assert second.epoch == lease.epoch + 1
+
+    run_with(PostgresStore(postgres_url, write_seconds=0.5), body)
+
+
+def test_a_take_over_waits_for_a_commit_that_has_passed_the_fence_and_loads_it(postgres_url: str) -> None:
+    async def body(store: PostgresStore) -> None:
+        lease = await store.take("scheduler", "tester", "t1", 0.0)
+        assert lease is not None
+        second = patient(postgres_url)
+        await second.open()
+        try:
+            async with stuck_commit(store, postgres_url, lease) as (other, commit):
+                taken = asyncio.ensure_future(second.take("scheduler", "other", "t2", 10.0))
+
+                async def waits() -> bool:
+                    query = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query ~ 'leases'"
+                    return bool(await other.fetchval(query))
+
+                await until_true(waits, "the take waits for the commit")
+                assert not taken.done()
+                await other.execute("ROLLBACK")
+                await commit
+                assert await taken is not None
+            assert await ids(second) == ["r2"]
+            with pytest.raises(StaleEpoch):
+                await store.commit(one_run("r3", 3), lease)
+        finally:
+            await second.close()
+
+    run_with(patient(postgres_url), body)
+
+
+@pytest.mark.parametrize("notice", ["WARNING", "NOTICE"])
+def test_a_commit_that_comes_back_with_a_warning_has_an_unknown_outcome(postgres_url: str, notice: str) -> None:
+    async def body(store: PostgresStore) -> None:
+        lease = await take(store)
+        async with beside(postgres_url) as other:
+            await other.execute(f"""
+                CREATE FUNCTION warn() RETURNS trigger LANGUAGE plpgsql AS $$
+                BEGIN RAISE {notice} 'canceling wait'; RETURN NULL; END $$;
+                CREATE TRIGGER warn AFTER INSERT ON runs FOR EACH ROW EXECUTE FUNCTION warn()""")
+        if notice == "WARNING":
+            with pytest.raises(OutcomeUnknown, match="canceling wait"):
+                await store.commit(one_run("r1", 1), lease)
+        else:
+            await store.commit(one_run("r1", 1), lease)
+        await take(store)
+        assert await ids(store) == ["r1"]
+
+    run_with(patient(postgres_url), body)
+
+
+def test_a_server_that_went_back_is_noticed_before_anything_is_stored(postgres_url: str) -> None:
+    async def body(store: PostgresStore) -> None:
+        lease = await take(store)
+        await store.commit(one_run("r1", 1), lease)
+        await store.commit(one_run("r2", 2), lease)
+        async with beside(postgres_url) as other:
+            await other.execute("DELETE FROM history WHERE position = 2; UPDATE leases SET position = 1")
+        with pytest.raises(OutcomeUnknown, match="ends at position 1, but 2 was stored"):
+            await store.commit(one_run("r3", 3), lease)
+        lease = await take(store)
+        assert (await store.load(100)).position == 1
+        await store.commit(one_run("r3", 2), lease)
+
+    run_with(patient(postgres_url), body)
+
+
+def test_a_caller_that_gives_up_does_not_cut_the_commit_off(postgres_url: str) -> None:
+    async def body(store: PostgresStore) -> None:
+        lease = await take(store)
+        async with stuck_commit(store, postgres_url, lease) as (other, commit):
+            commit.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await commit
+            await other.execute("ROLLBACK")
+        await store.commit(one_run("r3", 3), lease)
+        assert await ids(store) == ["r2", "r3"]
+
+    run_with(patient(postgres_url), body)
+
+
+def test_commits_are_stored_in_the_order_of_their_calls(postgres_url: str) -> None:
+    async def body(store: PostgresStore) -> None:
+        lease = await take(store)
+        await asyncio.gather(*(store.commit(one_run(f"r{number}", number), lease) for number in range(1, 20)))
+        assert await ids(store) == [f"r{number}" for number in range(1, 20)]
+
+    run_with(patient(postgres_url), body)
+
+
+def test_a_table_dropped_under_the_leader_is_named(postgres_url: str) -> None:
+    async def body(store: PostgresStore) -> None:
+        lease = await take(store)
+        await store.commit(one_run("r1", 1), lease)
+        async with beside(postgres_url) as other:
+            await other.execute("DROP TABLE history")
+        with pytest.raises(StoreUnavailable, match='relation "history" does not exist; the table was dropped'):
+            await store.commit(one_run("r2", 2), lease)
+        with pytest.raises(StoreUnavailable, match="no table history"):
+            await store.history("r1")
+        async with beside(postgres_url) as other:
+            assert await other.fetchval("SELECT array_agg(id) FROM runs") == ["r1"]
+
+    run_with(patient(postgres_url), body)
+
+
+@pytest.mark.behaviour("POL-8")
+def test_the_audit_cannot_be_changed(postgres_url: str) -> None:
+    async def body(store: PostgresStore) -> None:
+        async with beside(postgres_url) as other:
+            for change in ("UPDATE audit SET actor = 'x'", "DELETE FROM audit", "TRUNCATE audit"):
+                with pytest.raises(asyncpg.RaiseError, match="append-only"):
+                    await other.execute(change)
+
+    run_with(patient(postgres_url), body)
+
+
+@pytest.fixture
+def crashing_server() -> Iterator[Server]:
+    if programs() is None:
+        pytest.skip("needs PostgreSQL's own programs")
+    server = Server("fsync=off", "shared_buffers=16MB", "max_connections=20", "restart_after_crash=on")
+    try:
+        server.start()
+        yield server
+    finally:
+        server.remove()
+
+
+@pytest.mark.behaviour("REC-1")
+def test_whatever_is_killed_nothing_acknowledged_is_lost_and_nothing_is_doubled(crashing_server: Server) -> None:
+    acknowledged: list[str] = []
+    unknown: list[str] = []
+    refused: list[str] = []
+
+    async def body(store: PostgresStore) -> None:
+        lease = await take(store)
+        position = 0
+
+        async def write(count: int) -> None:
+            nonlocal position
+            for _ in range(count):
+                run_id = f"r{len(acknowledged) + len(unknown) + len(refused):04}"
+                try:
+                    await store.commit(one_run(run_id, position + 1), lease)
+                except OutcomeUnknown:
+                    unknown.append(run_id)
+                    return
+                except StoreUnavailable:
+                    refused.append(run_id)
+                    return
+                acknowledged.append(run_id)
+                position += 1
+
+        for number in range(6):
+            writing = asyncio.ensure_future(write(1000))
+            before = len(acknowledged)
+            await until_true(_reached(acknowledged, before + 3 + 5 * number), "some commits")
+            if number % 2:
+                crashing_server.stop(signal.SIGKILL)
+                await writing
+                crashing_server.start()
+            else:
+                assert store._writer is not None
+                os.kill(store._writer.get_server_pid(), signal.SIGKILL)  # the server starts all others anew
+                await writing
+            lease = await _taken(store)
+            found = (await store.load(100)).runs
+            position = await store.position()
+            assert len({run.id for run in found}) == len(found) == position
+            assert set(acknowledged) <= {run.id for run in found} <= {*acknowledged, *unknown}
+        assert unknown, "some commits were under way"
+        for run in (await store.load(100)).runs:
+            assert len(await store.history(run.id)) == 1
+
+    run_with(patient(crashing_server.url), body)
+
+
+def _reached(done: list[str], count: int) -> Any:
+    async def has_reached() -> bool:
+        return len(done) >= count
+
+    return has_reached
+
+
+async def _taken(store: PostgresStore) -> Lease:
+    """Take the lease and read as soon as the server is there again."""
+    found: list[Lease] = []
+
+    async def is_taken() -> bool:
+        try:
+            found.append(await take(store))
+            await store.position()
+        except StoreUnavailable:
+            return False
+        return True
+
+    await until_true(is_taken, "the server is there again")
+    return found[-1]

