@@ -191,7 +191,9 @@ class Workflows:
         self.seen["answered"] += 1
         if (run := self._disk.runs_by_id.get(run_id)) is not None:
             wanted = State.SUCCEEDED if is_approved else State.DENIED
-            self._require(run.state is wanted, f"{run_id} is {run.state}, and was approved: {is_approved}")
+            # It may be approved and cancelled in one pass: the approval has not ended it yet.
+            is_right = run.state is wanted or (is_approved and self.explains_end(run) and run.state is State.CANCELLED)
+            self._require(is_right, f"{run_id} is {run.state}, and was approved: {is_approved}")
 
     def began_again(self, run_id: str, old: str) -> None:
         """Check a run that begins with a step of another: what it has taken over is as it was there, and not undone."""
@@ -255,7 +257,9 @@ class Workflows:
 
     def explains_end(self, run: Run) -> bool:
         """Whether a run ended because of the workflow that it is, or belongs to; other checks know nothing of that."""
-        if run.previous is State.UNDER_WAY or run.job_id in (APPROVAL, TAKEN_OVER):
+        if run.previous is State.UNDER_WAY or run.job_id == TAKEN_OVER:
+            return True
+        if run.job_id == APPROVAL and run.state is not State.CANCELLED:
             return True
         above = self._disk.found(run.parent or "") if run.is_step else None
         if above is None:
