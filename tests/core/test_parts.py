@@ -76,6 +76,11 @@ def test_a_part_that_concerns_all_runs_is_met_by_plain_ones_while_it_is_used() -
     assert scheduler.state.machine.moves == MACHINE.moves
 
 
+def test_a_start_asks_few_parts_about_a_run_that_waits_in_its_lane() -> None:
+    asked = {put.__module__.removeprefix("interlock.core.") for put in MACHINE.places_of[State.SCHEDULED]}
+    assert asked == {"sessions.turns", "tenants.part", "timers", "timetable.series", "workflows.machine"}
+
+
 @pytest.mark.behaviour("POL-7")
 def test_a_run_that_the_policy_plainly_allows_stays_plain() -> None:
     scheduler = Scheduler(policy=ALLOWS)

@@ -15,7 +15,7 @@ is left out leaves nothing behind: a test executes a plain run with six of the p
   run by the same functions.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     Hook = Callable[[Pass, Run], None]
     Tick = Callable[[Pass], None]
     Explain = Callable[[SchedulerState, Run, Now], Iterator[Reason]]
+    Place = Callable[[SchedulerState, Run, Now], None]
     ReadMemo = Callable[[str], bytes | None]
 
 Moment = Callable[[State, State], bool]  # whether it comes with the transition from one state to another
@@ -137,7 +138,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     loads: tuple[Callable[["SchedulerState", "Snapshot", "Now"], None], ...] = ()  # at a start, before runs are placed
     adopts: tuple[Callable[["SchedulerState", "Run", "ReadMemo"], None], ...] = ()
     """as `loads` do for all runs, for one that the memory has missed"""
-    places: tuple[Callable[["SchedulerState", "Run", "Now"], None], ...] = ()  # put a live run where it belongs
+    places: tuple[tuple[Set[State], "Place"], ...] = ()  # states, and what puts a live run in one where it belongs
     explains: tuple["Explain", ...] = ()
     hears: tuple["Tick", ...] = ()  # after the commands of a pass
     fires: tuple["Tick", ...] = ()  # what is due by its clock
@@ -154,6 +155,7 @@ class Machine(Part, frozen=True, kw_only=True):
     moves: dict[tuple[State, State], tuple[int, tuple["Hook", ...], tuple["Hook", ...]]]
     """pair of states → consequence, hooks for a plain run, and hooks for any other"""
     parts: tuple[Part, ...]
+    places_of: dict[State, tuple["Place", ...]]  # state → those of `places` that it concerns
     concerning: frozenset[str] = frozenset()  # names of the parts that concern all runs now
     plain_stages: tuple[Callable[["Pass", "Run"], bool], ...] = ()
     plain_begins: tuple["Hook", ...] = ()
@@ -196,4 +198,5 @@ def joined(parts: tuple[Part, ...]) -> Machine:
                     raise ValueError(f"{name}: {both} belongs to part {part.name!r} and to another one")
                 known.update(value)
     sums["waits"] = dict.fromkeys(State, NO_WAIT) | sums["waits"]
-    return Machine(name="machine", **sums, moves={}, parts=parts).met_by_all(frozenset())
+    places_of = {state: tuple(put for states, put in sums["places"] if state in states) for state in State}
+    return Machine(name="machine", **sums, moves={}, parts=parts, places_of=places_of).met_by_all(frozenset())

@@ -129,11 +129,11 @@ def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
 
 def place(state: SchedulerState, run: Run, now: Now) -> None:
     """Look at a stored run when it is due, or at once if it waits for nothing that its part knows."""
-    waits_for_span = state.machine.waits_for_span(run)
     if run.deadline_at is not None:
         state.set_timer(run.deadline_at, run)
     if run.state is State.SCHEDULED or (run.state in ON_WORKER and run.worker_id is not None):
         return
+    waits_for_span = state.machine.waits_for_span(run)
     if run.due_at is None or (run.state is State.PENDING and not waits_for_span):
         if run.state is not State.PRERUN or series_key(run) is None:  # an occurrence waits for those before it
             state.timers.unsettled.append(run.id)  # a pending run with a time has passed `PRERUN` a moment ahead of it
@@ -154,7 +154,7 @@ TIMERS = Part(
     waits={State.PRERUN: Wait(go_on, lambda run: run.delay is not None, lambda run, job: run.delay or 0.0)},
     looks={State.PRERUN: look_ahead},
     spans={WAIT: _end_span},
-    places=(place,),
+    places=((frozenset(State), place),),
     explains=(explain,),
     fires=(fire,),
     next_looks=(next_look,),

@@ -219,7 +219,7 @@ def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
 
 def place(state: SchedulerState, run: Run, now: Now) -> None:
     """Expect a stored attempt from its worker, until that is silent for too long."""
-    if run.state in ON_WORKER and run.worker_id is not None:
+    if run.worker_id is not None:
         worker = state.workers.setdefault(run.worker_id, Worker(run.worker_id, heard=now.elapsed))
         worker.attempts[run.id] = Attempt(run, now.elapsed, run.state is not State.DISPATCHED, state.arrival())
         if (room := route_key(state, run)[1]) is not SlotKind.SHARED:

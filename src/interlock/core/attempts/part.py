@@ -5,7 +5,7 @@ from interlock.core.attempts.log_table import Logs
 from interlock.core.attempts.silence import Silence
 from interlock.core.part import Part, Wait, always
 from interlock.core.timers import go_on, look_at_delay
-from interlock.model.state import State
+from interlock.model.state import ON_WORKER, State
 from interlock.wire import command, message
 from interlock.wire.effect import ReadInputs
 
@@ -33,7 +33,7 @@ ATTEMPTS = Part(
     waits={State.RETRYING: Wait(go_on, always, settle.longest_wait)},
     looks={State.RETRYING: look_at_delay},
     loads=(logs.load,),
-    places=(liveness.place,),
+    places=((ON_WORKER, liveness.place),),
     explains=(liveness.explain,),
     hears=(liveness.check_silence,),
 )

@@ -19,7 +19,7 @@ from interlock.fields.safe_text import counted
 from interlock.model.explanation import MOST_NAMED, Reason, ReasonKind
 from interlock.model.lane import LaneStatus
 from interlock.model.run import Now, Run
-from interlock.model.state import HOLDS_SLOT, State
+from interlock.model.state import State
 
 ROOMS = (SlotKind.SHARED,), (SlotKind.SHARED, SlotKind.OWN, SlotKind.SUSPECT)
 """without and with places outside the shared process"""
@@ -272,6 +272,5 @@ def forget(p: Pass, ended: list[Run]) -> None:
 
 
 def place(state: SchedulerState, run: Run, now: Now) -> None:
-    if run.state in HOLDS_SLOT:
-        state.lanes[run.lane].holding[run.id] = run
-        _take_limits(state, run)
+    state.lanes[run.lane].holding[run.id] = run
+    _take_limits(state, run)

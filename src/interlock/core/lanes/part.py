@@ -4,7 +4,7 @@ from interlock.core.jobs.queries import lanes
 from interlock.core.lanes import changes, fill, gates
 from interlock.core.lanes.gate import GATE
 from interlock.core.part import Part, frees_slot, leaves, takes_slot
-from interlock.model.state import TERMINAL, State
+from interlock.model.state import HOLDS_SLOT, TERMINAL, State
 from interlock.wire.lane_request import ActOnLane, AskLanes, CreateLane, SetLane
 
 LANES = Part(
@@ -21,7 +21,7 @@ LANES = Part(
     alarms={GATE: gates.ring},
     jumps=(gates.follow_wall_clock,),
     loads=(changes.load, gates.load),
-    places=(fill.place,),
+    places=((HOLDS_SLOT, fill.place),),
     explains=(fill.explain,),
     closes=(fill.fill,),
 )

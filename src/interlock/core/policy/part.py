@@ -26,7 +26,7 @@ POLICY = Part(
         State.APPROVAL_REQUIRED: Wait(approvals.expire, always, approvals.longest_wait),
     },
     loads=(judge.load,),
-    places=(judge.place,),
+    places=((judge.UNSURE | {State.PENDING, State.APPROVAL_REQUIRED}, judge.place),),
     explains=(judge.explain,),
     fires=(judge.resume,),
     concerns_all=(is_judged,),

@@ -74,7 +74,7 @@ def _add(state: SchedulerState, run: Run, now: Now, known: dict[tuple[str, str, 
 
 def place(state: SchedulerState, run: Run, now: Now) -> None:
     """Put a run where it belongs, in each part."""
-    for put in state.machine.places:
+    for put in state.machine.places_of[run.state]:
         put(state, run, now)
 
 

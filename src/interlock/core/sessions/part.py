@@ -21,6 +21,6 @@ SESSIONS = Part(
     waits={State.SCHEDULED: Wait(turns.end_window)},
     loads=(turns.open_all,),
     adopts=(turns.adopt,),
-    places=(turns.place,),
+    places=(({State.SCHEDULED}, turns.place),),
     explains=(turns.explain,),
 )

@@ -346,8 +346,6 @@ def had_turn(run: Run) -> bool:
 
 def place(state: SchedulerState, run: Run, now: Now) -> None:
     """Put a stored run that is cleared back into its lane, or let its session go on."""
-    if run.state is not State.SCHEDULED:
-        return
     session = None if run.session is None else state.of(Sessions)[run.tenant, run.session]
     if session is None or run.session_facet.detached or had_turn(run):
         enqueue(state, run)

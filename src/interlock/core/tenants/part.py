@@ -57,6 +57,6 @@ TENANTS = Part(
     answers={AskTenants: tenants},
     begins=(_begin,),
     on=((takes_slot, _take_slot), (frees_slot, _free_slot), (ends, _leave), (enters(State.UNDER_WAY), _leave)),
-    places=(_place,),
+    places=((frozenset(State), _place),),
     concerns_all=(lambda state: bool(state.of(Tenants)),),
 )

@@ -6,6 +6,7 @@ from interlock.core.recovery import rebuild
 from interlock.core.state import SchedulerState
 from interlock.core.timetable import occurrences, series
 from interlock.model.run import Now
+from interlock.model.state import State
 
 
 def _load(state: SchedulerState, snapshot: Snapshot, now: Now) -> None:
@@ -16,7 +17,7 @@ TIMETABLE = Part(
     name="timetable",
     asks=(occurrences.needs_unsure,),
     loads=(_load, rebuild.load),
-    places=(series.place,),
+    places=((frozenset(State), series.place),),
     explains=(series.explain,),
     fires=(occurrences.fire,),
     closes=(occurrences.fire_ahead,),

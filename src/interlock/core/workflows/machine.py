@@ -324,6 +324,8 @@ def results_read(p: Pass, run: Run, answer: dict[str, bytes]) -> None:
 
 def place(state: SchedulerState, run: Run, now: Now) -> None:
     """Know a stored run again: as a workflow whose record is to be read, and as a step of one."""
+    if run.state is not State.UNDER_WAY and not run.is_step:
+        return
     flows = state.of(Flows)
     above = flows.get(run.parent or "") if run.is_step else None
     if run.is_step:

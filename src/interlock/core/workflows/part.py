@@ -28,7 +28,7 @@ WORKFLOWS = Part(
         State.UNDER_WAY: Wait(machine.wake, lambda run: run.delay is not None, lambda run, job: run.delay or 0.0),
     },
     looks={State.UNDER_WAY: machine.look},
-    places=(machine.place,),
+    places=((frozenset(State), machine.place),),
     has_more=(lambda state: bool(state.of(Flows).touched),),
     explains=(queries.explain,),
 )
