@@ -12,12 +12,14 @@ import pytest
 
 from interlock.core.decisions import Batch
 from interlock.error import OutcomeUnknown, StaleEpoch, StoreUnavailable
+from interlock.model.run import UPDATES
 from interlock.model.state import State
 from interlock.ports.leases import Lease
+from interlock.ports.store import PruneLimits
 from interlock.stores.postgres import PostgresStore
 from interlock.stores.postgres.address import read_address
 from tests.contract.conftest import run_with
-from tests.contract.samples import created, entry, make_run, take
+from tests.contract.samples import created, entry, everything_in_one_batch, make_run, take, updated
 from tests.helpers.places import until_true
 from tests.helpers.postgres import Server, programs
 
@@ -212,6 +214,36 @@ def test_a_table_dropped_under_the_leader_is_named(postgres_url: str) -> None:
             await store.history("r1")
         async with beside(postgres_url) as other:
             assert await other.fetchval("SELECT array_agg(id) FROM runs") == ["r1"]
+
+    run_with(patient(postgres_url), body)
+
+
+def test_no_write_goes_through_a_table_even_if_it_was_empty_when_the_plan_was_made(postgres_url: str) -> None:
+    async def body(store: PostgresStore) -> None:
+        lease = await take(store)
+        await store.commit(everything_in_one_batch(), lease)
+        position = 100
+        for number in range(3):
+            runs = [make_run(f"r{number}-{index}", seq=1) for index in range(50)]
+            batch = created(*runs)
+            batch.history = [(run.id, [entry(1, None, State.PENDING)]) for run in runs]
+            batch.logs.lines = [(run.id, 1, 1, 1.0, "info", "line", "") for run in runs]
+            batch.keys.taken = [("default", run.id, run.id, b"digest", 1.0) for run in runs]
+            batch.position = position
+            await store.commit(batch, lease)
+            for group in UPDATES:
+                later = [make_run(run.id, seq=2, ended_at=1.0) for run in runs]
+                await store.commit(updated(*later, group=group), lease)
+            position += 100
+        assert (await store.prune(PruneLimits(ended_before=1e12, keys_before=1e12), lease)).runs == 149
+        assert store._writer is not None
+        await store._writer.execute("SELECT pg_stat_force_next_flush()")
+        async with beside(postgres_url) as other:
+            rows = await other.fetch(
+                "SELECT relname, seq_tup_read FROM pg_stat_user_tables WHERE schemaname = current_schema "
+                "AND seq_tup_read > 0 AND relname NOT IN ('leases', 'schema_version')"
+            )
+        assert [dict(row) for row in rows] == []
 
     run_with(patient(postgres_url), body)
 

@@ -24,8 +24,11 @@ _SETTINGS = {
     "jit": "off",
     "lock_timeout": "0",
 }
-# An array has as many rows as a batch, which the planner cannot know; every statement finds its rows by an index.
-_WRITER_SETTINGS = {"plan_cache_mode": "force_generic_plan", "enable_hashjoin": "off", "enable_mergejoin": "off"}
+# Every statement of a write finds its rows by an index. The planner must not choose by sizes: a plan is kept for as
+# long as the connection, and the tables may have been empty when it was made.
+_WRITER_SETTINGS = {"plan_cache_mode": "force_generic_plan"} | dict.fromkeys(
+    ("enable_seqscan", "enable_hashjoin", "enable_mergejoin"), "off"
+)
 
 
 def migrations() -> list[str]:
