@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import interlock as il
-from interlock.core.state import CoreLimits
+from interlock.core.state import WAIT, CoreLimits
 from interlock.engine import catalog
 from interlock.engine.catalog import Catalog, CatalogEntry
 from interlock.error import BadDuration, BadValue
@@ -94,6 +94,19 @@ def test_over_a_restart_a_span_counts_wall_time_and_is_never_longer_than_it_was(
     machine.wall += HOUR
     machine.step()
     check_end(machine, run_id, 7.0 + left)
+
+
+@pytest.mark.behaviour("RUN-22", "POL-10")
+def test_a_jump_counts_once_for_a_pause_that_began_anew_before_it_ended() -> None:
+    """A new remote policy ends a pause early; if the service then fails again, the run has two spans."""
+    machine, run_id = begin("retry")
+    machine.advance(4)
+    run = machine.state.runs[run_id]
+    run.due_at = machine.wall + SPAN
+    machine.state.set_span(machine.elapsed + SPAN, run, WAIT)
+    machine.wall += HOUR
+    machine.step()
+    assert run.due_at == pytest.approx(machine.wall + SPAN, abs=0.001)
 
 
 @pytest.mark.behaviour("RUN-22")

@@ -102,9 +102,10 @@ def follow_wall_clock(p: Pass) -> None:
     if not jump:
         return
     p.state.timers.wall_ahead = p.now - p.elapsed
-    for _, _, run_id, kind, value in p.state.timers.spans:
+    # A run whose wait ended early and began anew has two spans.
+    for run_id, value in dict.fromkeys((entry[2], entry[4]) for entry in p.state.timers.spans if entry[3] == WAIT):
         run = p.state.runs.get(run_id)
-        if kind == WAIT and run is not None and run.seq == value and run.due_at is not None:
+        if run is not None and run.seq == value and run.due_at is not None:
             run.due_at += jump
             if run.guarded.since is not None:
                 p.set_facet(run, constraints=replace(run.guarded, since=run.guarded.since + jump))
