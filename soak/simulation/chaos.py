@@ -110,7 +110,8 @@ class Chaos:
         seconds = LEASE_TTL * self._rng.uniform(1, 3)
         cluster.loop.call_later(seconds, scheduler.process.resume)
         cluster.loop.call_later(seconds + self._rng.uniform(0, 5), scheduler.process.kill)
-        cluster.start_scheduler()
+        if not cluster.scenario.standby:
+            cluster.start_scheduler()
 
     def _fail_store(self) -> None:
         seconds = self._rng.choice((0.1, 2.0, 10.0)) * self._rng.random()

@@ -24,6 +24,7 @@ from interlock.engine.metrics import Metrics
 from interlock.engine.sweeper import Sweeper
 from interlock.error import InterlockError, StoreUnavailable
 from interlock.inspector.inspector import Inspector
+from interlock.model.cluster import NodeFacts
 from interlock.model.lane import with_limits
 from interlock.model.policy.output import FailMode
 from interlock.model.run import Now
@@ -221,6 +222,10 @@ def _engine_kind(sabotage: Sabotage) -> type[Engine]:
     return WallClockEngine if sabotage.engine_counts_wall_time else kind
 
 
+def _node(name: str) -> NodeFacts:
+    return NodeFacts(name=name, instance=name, roles=["scheduler"], version="", since=0.0, digests={})
+
+
 class Scheduler:
     """One start of the scheduler."""
 
@@ -259,7 +264,9 @@ class Cluster:
         self.store_faults = StoreFaults()
         self.answer_faults = AnswerFaults()
         self.starts = 0
+        self.take_overs = 0  # of schedulers that stood by, the first one too
         self.scheduler: Scheduler | None = None
+        self.standbys: dict[Process, Scheduler] = {}
         self.workers: dict[int, Worker] = {}
         self.timetable = scenario.timetable
         self.policy = 0
@@ -333,13 +340,16 @@ class Cluster:
                 batch_runs=self.scenario.batch_runs,
                 holder=process.name,
                 instance=process.name,
+                node=_node(process.name) if self.scenario.standby else None,
             ),
         )
         if isinstance(engine, FencelessEngine | GreedyEngine | HeedlessEngine | HastyEngine):
             inbox.change = engine.changed
-        self.scheduler = Scheduler(process, inbox, engine, SimulatedBus(self.network, process))
+        scheduler = Scheduler(process, inbox, engine, SimulatedBus(self.network, process, self.scenario.standby))
         self.trace.add(f"{process.name} starts")
-        process.spawn(self._schedule(self.scheduler))
+        if not self.scenario.standby:
+            self.scheduler = scheduler
+        process.spawn(self._schedule(scheduler))
         process.spawn(watch_sweeps(engine, self.clock, self.invariants))
         chance = self.random(f"{process.name}/sweeps")
         own = FaultyStore(self.disk, process, chance, self.store_faults, self.trace, store.sabotage)
@@ -391,6 +401,8 @@ class Cluster:
         scheduler = self.scheduler
         if scheduler is None or not scheduler.engine.present.available:
             return False
+        for standby in self.standbys.values():
+            standby.engine.present.catalog = self._catalog()  # every node has the same files
         try:
             await asyncio.wait_for(scheduler.engine.declarations.declare(self._catalog(), "simulation"), 5.0)
         except (InterlockError, TimeoutError) as error:
@@ -398,10 +410,21 @@ class Cluster:
             return False
         return True
 
+    async def _stand_by(self, scheduler: Scheduler) -> None:
+        self.standbys[scheduler.process] = scheduler
+        await scheduler.engine.start()
+        del self.standbys[scheduler.process]
+        self.take_overs += 1
+        self.trace.add(f"{scheduler.process.name} leads")
+        self.scheduler = scheduler
+
     async def _schedule(self, scheduler: Scheduler) -> None:
         try:
+            if self.scenario.standby:
+                await self._stand_by(scheduler)
             await scheduler.bus.listen(scheduler.engine.links)
-            await scheduler.engine.start()
+            if not self.scenario.standby:
+                await scheduler.engine.start()
             await scheduler.engine.run()
             await scheduler.engine.requests.finish()
             await scheduler.bus.close()
@@ -412,12 +435,14 @@ class Cluster:
     def _scheduler_ended(self, process: Process) -> None:
         self.trace.add(f"{process.name} has ended")
         self.network.end_process(process)
-        if self.scheduler is not None and self.scheduler.process is not process:
-            return
-        self.scheduler = None
-        if self._restarting:
-            return
-        self._restarting = True
+        self.standbys.pop(process, None)
+        is_leader = self.scheduler is not None and self.scheduler.process is process
+        if is_leader:
+            self.scheduler = None
+        if not self.scenario.standby:
+            if self.scheduler is not None or self._restarting:
+                return
+            self._restarting = True
         seconds = self._rng.choice((0.01, 0.5, 5.0)) * self._rng.random() + 0.01
         self.loop.call_later(seconds, self.start_scheduler, context=self._outside)
 

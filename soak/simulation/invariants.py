@@ -16,6 +16,7 @@ from interlock.model.job import ExecutorKind, Job
 from interlock.model.letter import CODE_OF, DeadLetter
 from interlock.model.run import Run, Transition
 from interlock.model.state import ALLOWED, TERMINAL, State
+from interlock.ports.leases import Lease
 from interlock.wire import message as m
 from interlock.wire import request as r
 from interlock.wire.run_request import CancelRun
@@ -96,6 +97,12 @@ class Invariants(Ledger):
         disk.after_apply = self._after
         disk.on_load = self._loaded
         disk.after_prune = lambda lease: self.check(disk.has_lease(lease), f"{lease.holder} prunes, its lease is over")
+
+        disk.after_take = self._taken
+
+    def _taken(self, before: Lease | None, after: Lease) -> None:
+        is_free = before is None or before.token in ("", after.token) or before.ends_at <= after.granted_at
+        self.check(is_free, f"{after.holder} takes a lease that has not ended")
 
     def _loaded(self) -> None:
         self.lanes.restarted()

@@ -6,6 +6,7 @@ back, and those of a dead one never run, not even to clean up.
 """
 
 import asyncio
+import warnings
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -179,11 +180,14 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def close(self) -> None:
         """End what is left, in order, now that nothing it does has any effect."""
         super().close()
-        for task in self._tasks:
-            if not task.done():
-                with suppress(RuntimeError):
-                    cast(Coroutine[Any, Any, Any], task.get_coro()).close()
-        self._tasks.clear()
+        with warnings.catch_warnings():
+            # A process that was killed had tasks which never began, and these had coroutines of their own.
+            warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
+            for task in self._tasks:
+                if not task.done():
+                    with suppress(RuntimeError):
+                        cast(Coroutine[Any, Any, Any], task.get_coro()).close()
+            self._tasks.clear()
 
     def _write_to_self(self) -> None:
         """There is no selector to wake."""

@@ -126,6 +126,7 @@ class Sabotage(msgspec.Struct, frozen=True, kw_only=True):
     store_reads_epochs: bool = False  # some time before it writes
     store_keeps_epochs: bool = False  # when a scheduler loads its state again
     store_prunes_unfenced: bool = False
+    store_ends_leases_early: bool = False
     store_loses_cursors: bool = False
     store_forgets_retries: bool = False  # keeps the new runs, and neither the marks of the old nor how far it has come
     store_loses_payloads: bool = False  # one of those that a batch collapses
@@ -241,6 +242,7 @@ class Scenario(msgspec.Struct, kw_only=True):
     sagas: bool = False  # there are workflows with compensations, with events, and functions
     scans: bool = False  # whatever comes out is scanned before the success of its run
     heartbeat: float = HEARTBEAT
+    standby: bool = False  # a second scheduler waits for the lease, and one that has lost it ends
     drought: bool = False  # for longer than a run waits for a worker, nobody takes the runs of some topics
 
 
@@ -278,13 +280,14 @@ def scenario_of(seed: int, faults: Faults | None = None) -> Scenario:
         scans=seed % 11 == 8 and seed % 7 not in (2, 4) and not drought,
     )
     scenario.faults.doubt_writes = scenario.faults.doubt_writes and Random(f"{seed}/doubt").random() < 0.4
+    scenario.standby = Random(f"{seed}/standby").random() < 0.2 and not drought
     if routes:
         scenario.workers = 4  # as many as it takes that every run can end
     if drought:
         scenario.duration, scenario.fault_every, scenario.timetable = 1700.0, 500.0, False
         scenario.heartbeat = 10.0
         # After a restart, and with a new worker, the count begins anew.
-        for name in ("crash_at_commit", "fail_store", "restart_scheduler", "replace_scheduler"):
+        for name in ("crash_at_commit", "fail_store", "doubt_writes", "restart_scheduler", "replace_scheduler"):
             setattr(scenario.faults, name, False)
         scenario.faults.kill_worker = scenario.faults.stop_worker = False
         scenario.faults.kill_scheduler = scenario.faults.kill_scheduler and seed % 3 == 0

@@ -76,6 +76,7 @@ class StoreSabotage(msgspec.Struct, frozen=True):
     reads_epochs: bool = False  # some time before it writes, and does not lock them until then
     keeps_epochs: bool = False  # a lease that its holder takes again has the epoch it had
     prunes_unfenced: bool = False  # whatever lease the caller has
+    ends_leases_early: bool = False  # a second before their end
     forgets_retries: bool = False  # keeps the new runs, and neither the marks of the old nor how far it has come
     loses_payloads: bool = False  # one of those that a batch collapses
     loses_submitters: bool = False  # of the runs that a new one comes from
@@ -101,6 +102,7 @@ class Disk(MemoryStore):
         self.after_apply: Callable[[Batch], None] = lambda batch: None
         self.on_load: Callable[[], None] = lambda: None
         self.after_prune: Callable[[Lease], None] = lambda lease: None
+        self.after_take: Callable[[Lease | None, Lease], None] = lambda before, after: None
         self.pruned: dict[str, Run] = {}
 
     def found(self, run_id: str) -> Run | None:
@@ -345,7 +347,12 @@ class FaultyStore(Store, Leases):
         known = self._disk.leases.get(name)
         if self.sabotage.keeps_epochs and known is not None and known.token == token:
             return await self._disk.renew(known, ttl)
-        return await self._disk.take(name, holder, token, ttl)
+        if self.sabotage.ends_leases_early and known is not None:
+            self._disk.leases[name] = msgspec.structs.replace(known, ends_at=known.ends_at - 1.0)
+        lease = await self._disk.take(name, holder, token, ttl)
+        if lease is not None:
+            self._disk.after_take(known, lease)
+        return lease
 
     async def renew(self, lease: Lease, ttl: float) -> Lease:
         if self.sabotage.ignores_epochs:

@@ -28,6 +28,7 @@ NEEDS = {
     "store_prunes_occurrences": "timetable",
     "store_shows_held": "scans",
     "store_prunes_unfenced": "prunes",
+    "store_ends_leases_early": "standby",
 }
 """sabotage, or its first word → what a seed must have for it to show"""
 RARE = {
@@ -50,9 +51,14 @@ RARE = {
         ("store_prunes_keys", Faults(), "has the runs|was answered with|was pruned"),
         ("store_prunes_occurrences", Faults(), "is created a second time|was pruned"),
         ("store_doubles_history", Faults(), "does not join"),
-        ("store_ignores_epochs", TWO_SCHEDULERS, "does not join|had ended|was told|the history of|a second time"),
+        (
+            "store_ignores_epochs",
+            TWO_SCHEDULERS,
+            "does not join|had ended|was told|the history of|a second time|missed",
+        ),
         ("store_reads_epochs", DOUBTS, "had ended|the cursor of|does not join|was told|the history of|a second time"),
-        ("store_keeps_epochs", DOUBTS, "had ended|the scheduler missed|does not join|was told|the history of"),
+        ("store_keeps_epochs", DOUBTS, "had ended|missed|does not join|was told|the history of|a second time"),
+        ("store_ends_leases_early", TWO_SCHEDULERS, "takes a lease that has not ended"),
         ("store_prunes_unfenced", TWO_SCHEDULERS, "prunes, its lease is over"),
         ("engine_ignores_fences", WORKERS_AWAY, "ended under fence|nobody asked|still executes|its attempt"),
         ("engine_forgets_limits", Faults(), "its limit is"),

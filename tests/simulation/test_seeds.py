@@ -59,6 +59,20 @@ def test_writes_that_are_not_confirmed_lose_nothing_and_do_nothing_twice() -> No
     assert epochs > 30
 
 
+@pytest.mark.behaviour("LEA-3", "LEA-6", "REC-3")
+def test_a_standby_takes_a_lease_that_was_released_or_has_ended() -> None:
+    """Two schedulers; a leader that is killed, told to stop or paused is followed by the other."""
+    faults = Faults.only("kill_scheduler", "restart_scheduler", "replace_scheduler", "fail_store", "doubt_writes")
+    followed = 0
+    for seed in seeds(9000, 7):
+        simulation = Simulation(seed, faults)
+        simulation.cluster.scenario.standby = not simulation.cluster.scenario.drought
+        report = simulation.run()
+        assert report.violation is None, describe(report)
+        followed += simulation.cluster.take_overs
+    assert followed > 20
+
+
 @pytest.mark.behaviour("RUN-7")
 def test_a_link_that_lost_its_welcome_begins_nothing() -> None:
     """Its offers had no end: an answer half a minute late let a run begin that another worker had finished."""
