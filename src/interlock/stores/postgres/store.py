@@ -23,20 +23,28 @@ from interlock.stores.sql.lookups import load, read_position
 from interlock.stores.sql.pruning import UNCOUNTED, find_old_keys, find_prunable, find_service_cuts
 from interlock.stores.sql.view import View
 
+GONE_SECONDS = 2.0  # time without the holder's session after which its lease may be taken
 WRITE_SECONDS = 10.0
 """A write that takes longer has an unknown outcome. No setting of the server ends the wait for a replica."""
 
 _NOW = "extract(epoch FROM clock_timestamp())::double precision"
+_ID = "pid || ' ' || extract(epoch FROM backend_start)"
+_SESSION = f"(SELECT {_ID} FROM pg_stat_activity WHERE pid = pg_backend_pid())"
 _TAKE = f"""
-INSERT INTO leases AS stored (name, holder, token, epoch, position, ends_at)
-VALUES ($1, $2, $3, 1, (SELECT coalesce(max(position), 0) FROM leases), {_NOW} + $4)
+INSERT INTO leases AS stored (name, holder, token, epoch, position, ends_at, session)
+VALUES ($1, $2, $3, 1, (SELECT coalesce(max(position), 0) FROM leases), {_NOW} + $4, {_SESSION})
 ON CONFLICT (name) DO UPDATE
-SET holder = excluded.holder, token = excluded.token, epoch = stored.epoch + 1, ends_at = {_NOW} + $4
-WHERE stored.token IN ('', excluded.token) OR stored.ends_at <= {_NOW}
+SET holder = excluded.holder, token = excluded.token, epoch = stored.epoch + 1, ends_at = {_NOW} + $4,
+  session = excluded.session
+WHERE stored.token IN ('', excluded.token) OR stored.ends_at <= {_NOW} OR stored.epoch = $5
 RETURNING epoch, position, ends_at
 """
+_LEFT = f"""
+SELECT epoch FROM leases WHERE name = $1 AND session NOT IN (SELECT {_ID} FROM pg_stat_activity WHERE pid IS NOT NULL)
+"""
 _RENEW = f"""
-UPDATE leases SET ends_at = {_NOW} + $4 WHERE name = $1 AND epoch = $2 AND token = $3 AND token <> '' RETURNING ends_at
+UPDATE leases SET ends_at = {_NOW} + $4, session = {_SESSION}
+WHERE name = $1 AND epoch = $2 AND token = $3 AND token <> '' RETURNING ends_at
 """
 _RELEASE = "UPDATE leases SET holder = '', token = '', ends_at = 0 WHERE name = $1 AND token = $2"
 
@@ -51,6 +59,7 @@ class PostgresStore(PostgresReader, Store, Leases):
         self._warnings: list[str] = []  # of the call under way
         self._position: dict[tuple[str, int], int] = {}  # name and epoch of a lease → the highest position stored
         self._counted = UNCOUNTED
+        self._left: tuple[int, float] | None = None  # epoch of a holder whose session is gone, and since when
 
     async def open(self) -> None:
         self._counted, self._turn, self._position = UNCOUNTED, asyncio.Lock(), {}
@@ -170,9 +179,15 @@ class PostgresStore(PostgresReader, Store, Leases):
     # ── leases ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def take(self, name: str, holder: str, token: str, ttl: float) -> Lease | None:
-        row = await self._write(_TAKE, name, holder, token, ttl)
+        now = asyncio.get_running_loop().time()
+        is_given_up = self._left is not None and now - self._left[1] >= GONE_SECONDS
+        row = await self._write(_TAKE, name, holder, token, ttl, self._left[0] if self._left and is_given_up else None)
         if row is None:
+            left = await self._write(_LEFT, name)
+            if left is None or self._left is None or self._left[0] != left[0]:
+                self._left = None if left is None else (left[0], now)
             return None
+        self._left = None
         epoch, position, ends_at = row
         self._position = {(name, epoch): position}
         return Lease(name=name, holder=holder, token=token, epoch=epoch, granted_at=ends_at - ttl, ends_at=ends_at)

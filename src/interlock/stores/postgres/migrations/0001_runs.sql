@@ -7,7 +7,8 @@ CREATE TABLE leases (
   token text NOT NULL, -- empty: released
   epoch bigint NOT NULL,
   position bigint NOT NULL, -- the highest that was stored under it
-  ends_at double precision NOT NULL
+  ends_at double precision NOT NULL,
+  session text NOT NULL -- the holder's with this server: pid and start
 ) WITH (fillfactor = 10);
 
 -- After the number come the fields of the model in their order, so that a new run names none of them; a plain one leaves
