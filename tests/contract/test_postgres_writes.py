@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import asyncpg
@@ -15,7 +15,7 @@ from interlock.error import OutcomeUnknown, StaleEpoch, StoreUnavailable
 from interlock.model.run import UPDATES
 from interlock.model.state import State
 from interlock.ports.leases import Lease
-from interlock.ports.store import PruneLimits
+from interlock.ports.store import PruneLimits, Snapshot
 from interlock.stores.postgres import PostgresStore
 from interlock.stores.postgres.address import read_address
 from tests.contract.conftest import run_with
@@ -62,14 +62,14 @@ async def stuck_commit(store: PostgresStore, url: str, lease: Lease) -> AsyncIte
         commit = asyncio.ensure_future(store.commit(one_run("r2", 2), lease))
 
         async def waits() -> bool:
-            return await _waiting(other, lease) is not None
+            return await _waiting(other) is not None
 
         await until_true(waits, "the commit waits for the lock")
         yield other, commit
 
 
-async def _waiting(connection: Any, lease: Lease) -> int | None:
-    """Return the process of the server that waits for a lock with the lease's row locked."""
+async def _waiting(connection: Any) -> int | None:
+    """Return the process of the server that waits for the history, and so has passed the fence."""
     found: int | None = await connection.fetchval(
         "SELECT pid FROM pg_locks WHERE NOT granted AND relation = 'history'::regclass"
     )
@@ -83,7 +83,7 @@ def test_a_commit_whose_connection_is_ended_has_an_unknown_outcome_and_goes_on_a
         lease = await take(store)
         await store.commit(one_run("r1", 1), lease)
         async with stuck_commit(store, postgres_url, lease) as (other, commit):
-            await other.fetchval("SELECT pg_terminate_backend($1)", await _waiting(other, lease))
+            await other.fetchval("SELECT pg_terminate_backend($1)", await _waiting(other))
             with pytest.raises(OutcomeUnknown, match="terminating connection"):
                 await commit
             await other.execute("ROLLBACK")
@@ -126,8 +126,8 @@ def test_a_take_over_waits_for_a_commit_that_has_passed_the_fence_and_loads_it(p
                 taken = asyncio.ensure_future(second.take("scheduler", "other", "t2", 10.0))
 
                 async def waits() -> bool:
-                    query = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query ~ 'leases'"
-                    return bool(await other.fetchval(query))
+                    query = "SELECT count(*) FROM pg_locks WHERE NOT granted AND $1 = ANY (pg_blocking_pids(pid))"
+                    return bool(await other.fetchval(query, await _waiting(other)))
 
                 await until_true(waits, "the take waits for the commit")
                 assert not taken.done()
@@ -308,14 +308,13 @@ def test_whatever_is_killed_nothing_acknowledged_is_lost_and_nothing_is_doubled(
                 assert store._writer is not None
                 os.kill(store._writer.get_server_pid(), signal.SIGKILL)  # the server starts all others anew
                 await writing
-            lease = await _taken(store)
-            found = (await store.load(100)).runs
-            position = await store.position()
+            lease, snapshot = await _taken(store)
+            found, position = snapshot.runs, snapshot.position
             assert len({run.id for run in found}) == len(found) == position
             assert set(acknowledged) <= {run.id for run in found} <= {*acknowledged, *unknown}
         assert unknown, "some commits were under way"
-        for run in (await store.load(100)).runs:
-            assert len(await store.history(run.id)) == 1
+        histories = [await store.history(run_id) for run_id in acknowledged]
+        assert {len(history) for history in histories} == {1}
 
     run_with(patient(crashing_server.url), body)
 
@@ -327,17 +326,14 @@ def _reached(done: list[str], count: int) -> Any:
     return has_reached
 
 
-async def _taken(store: PostgresStore) -> Lease:
-    """Take the lease and read as soon as the server is there again."""
-    found: list[Lease] = []
+async def _taken(store: PostgresStore) -> tuple[Lease, Snapshot]:
+    """Take the lease and load as soon as the server is there again, with connections that are whole."""
+    found: list[tuple[Lease, Snapshot]] = []
 
     async def is_taken() -> bool:
-        try:
-            found.append(await take(store))
-            await store.position()
-        except StoreUnavailable:
-            return False
-        return True
+        with suppress(StoreUnavailable):
+            found.append((await take(store), await store.load(100)))
+        return bool(found)
 
     await until_true(is_taken, "the server is there again")
     return found[-1]
