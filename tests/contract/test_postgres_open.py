@@ -1,6 +1,7 @@
 """Opening a store on a server: what is refused, with what to do, and what only warns."""
 
 import asyncio
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,6 +18,7 @@ from tests.contract.conftest import run_with
 from tests.contract.samples import created, make_run, take
 from tests.helpers.places import until_true
 from tests.helpers.postgres import Server, execute, programs, with_options
+from tests.helpers.server import interlock
 
 
 @contextmanager
@@ -263,3 +265,21 @@ def test_a_replica_is_refused_and_a_leader_whose_server_became_one_stores_nothin
 
     run_with(PostgresStore(own_server.url), body)
     assert "it is a replica; give the address of the primary" in str(refusal(own_server.url))
+
+
+def test_doctor_names_what_the_server_lacks(postgres_url: str, tmp_path: Path) -> None:
+    found = {}
+    for _ in range(2):
+        ended = interlock(tmp_path, "doctor", "--db", postgres_url, "--json")
+        found = {one["name"]: one for one in json.loads(ended.stdout)["checks"]}
+        assert found["fsync"]["level"] == "warning"
+        assert found["rights"]["level"] == found["lease"]["level"] == "ok"
+        if "is empty" in found["database"]["detail"]:
+            run_with(PostgresStore(postgres_url), _lead)
+    assert "schema version" not in found
+    assert "version 1" in found["database"]["detail"]
+    assert found["lease"]["detail"] == "held by a"
+
+
+async def _lead(store: PostgresStore) -> None:
+    await store.take("main", "a", "token", 1000.0)

@@ -11,6 +11,7 @@ from interlock.stores.sqlite import SqliteReader, SqliteStore
 # Each of them keeps the leases too.
 if TYPE_CHECKING:
     from interlock.stores.postgres import PostgresReader, PostgresStore
+    from interlock.stores.postgres.promises import ServerState
 
     AnyStore = MemoryStore | SqliteStore | PostgresStore
 else:
@@ -27,6 +28,14 @@ def open_store(database: str) -> AnyStore:
 def open_reader(database: str) -> Reader:
     """Return a store that only reads, for any other process."""
     return _postgres()[1](database) if is_on_server(database) else SqliteReader(database)
+
+
+async def look_at_server(url: str, seconds: float) -> "ServerState":
+    """Look at a database on a server without changing it. Raise `InterlockError` if it cannot be used."""
+    _postgres()
+    from interlock.stores.postgres.promises import look_at
+
+    return await look_at(url, seconds)
 
 
 def _postgres() -> "tuple[type[PostgresStore], type[PostgresReader]]":

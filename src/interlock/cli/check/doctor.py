@@ -28,6 +28,7 @@ def command(
     from interlock.cli.draw.tables import console, out, plain, print_json, tabbed
     from interlock.config.resolve import defaults
     from interlock.error import InterlockError
+    from interlock.fields.sockets import is_on_server
 
     try:
         resolved = flags.resolve()
@@ -42,7 +43,10 @@ def command(
     else:
         findings += doctor_checks.machine(settings)
         findings += doctor_checks.folder(settings.database)
-        findings += doctor_checks.database(settings.database)
+        if is_on_server(settings.database):
+            findings += doctor_checks.server_database(settings.database)
+        else:
+            findings += doctor_checks.database(settings.database)
         findings += doctor_checks.stored_runs(settings)
         findings += server(flags, resolved)
         findings += doctor_checks.app_and_files(settings)

@@ -1,6 +1,7 @@
 """The checks of `doctor`: this machine, the folder of the database, the database, the app, the files. They change
 nothing."""
 
+import asyncio
 import grp
 import os
 import pwd
@@ -25,7 +26,8 @@ from interlock.config import Resolved, Settings
 from interlock.config.documents import Faults, read
 from interlock.config.sources import NO_APP, FromApp, build, of_app
 from interlock.error import DatabaseBehind, DatabaseDamaged, InterlockError
-from interlock.fields.sockets import file_of
+from interlock.fields.sockets import file_of, is_on_server
+from interlock.stores.open import look_at_server
 from interlock.stores.sql.lookups import read_position
 from interlock.stores.sql.view import at_once
 from interlock.stores.sqlite import database as sqlite
@@ -144,7 +146,8 @@ def _others_may_write(status: os.stat_result) -> bool:
 def folder(database: str) -> Iterator[DoctorFinding]:
     """Check the place of the database."""
     if file_of(database) is None:
-        yield ok("folder", "none: the database is kept in memory")
+        if not is_on_server(database):
+            yield ok("folder", "none: the database is kept in memory")
         return
     place = Path(database).absolute().parent
     if not place.is_dir():
@@ -234,8 +237,29 @@ def database(path: str) -> Iterator[DoctorFinding]:
     yield ok("lock", f"held by process {holder}" if holder else "free")
 
 
+def server_database(url: str) -> Iterator[DoctorFinding]:
+    """Check what a server promises, whose schema it has, and who leads."""
+    try:
+        found = asyncio.run(look_at_server(url, CHECK_SECONDS))
+    except InterlockError as error:
+        yield fail("database", str(error), "correct the URL in --db, or the server")
+        return
+    layout = f"schema {found.schema}, version {found.layout}" if found.layout else f"schema {found.schema} is empty"
+    yield ok("database", f"{found.shown}, PostgreSQL {found.promises.version}, {layout}")
+    for name, value in found.promises.broken:
+        yield warn(name, f"{value} on the server", "turn it on: acknowledged runs can be lost with its machine")
+    if not found.promises.waits_for_disk:
+        fix = "set it to on, or to remote_apply; 'interlock up' does so for itself"
+        yield warn("synchronous_commit", f"{found.promises.synchronous_commit} on the server", fix)
+    fix = "give its role the right to create and to write tables"
+    yield judge("rights", not found.may_write, "the role may not write" if not found.may_write else "may write", fix)
+    yield ok("lease", f"held by {found.leader}" if found.leader else "free")
+
+
 def stored_runs(settings: Settings) -> Iterator[DoctorFinding]:
     """Check that pruning keeps up."""
+    if file_of(settings.database) is None:
+        return
     live_runs = "SELECT count(*) FROM runs INDEXED BY runs_live WHERE ended_at IS NULL"
     try:
         with closing(connect_reader(Path(settings.database))) as connection:

@@ -7,16 +7,15 @@ import asyncpg
 
 from interlock import error as e
 from interlock.stores.postgres.address import Address
+from interlock.stores.postgres.promises import read_promises
 from interlock.stores.sql.queries import scripts
 
 logger = logging.getLogger("interlock.store")
 
 
 CONNECT_SECONDS = 10.0
-OLDEST_SERVER = 150000
 OLDEST_READER = 1  # schema version of the oldest Interlock that may still use the schema
 _LOCK = 0x494C434B  # 'ILCK', of one migration at a time
-_WAITS_FOR_DISK = ("on", "remote_apply")
 
 _SETTINGS = {
     "application_name": "interlock",
@@ -54,28 +53,15 @@ async def connect_writer(address: Address, on_message: Callable[..., None]) -> a
 
 
 async def _check_server(connection: asyncpg.Connection, address: Address) -> None:
-    row = await connection.fetchrow(
-        "SELECT current_setting('server_version_num')::int, current_setting('server_version'), pg_is_in_recovery(), "
-        "current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit'), "
-        "current_setting('transaction_read_only')"
-    )
-    assert row is not None
-    number, version, is_replica, fsync, full_pages, synchronous, read_only = row
-    if number < OLDEST_SERVER:
-        raise e.CannotOpenDatabase(address.shown, f"PostgreSQL {version} is too old; use version 15 or later")
-    if is_replica:
-        raise e.CannotOpenDatabase(address.shown, "it is a replica; give the address of the primary")
-    if read_only != "off":
-        why = "its connections are read-only (default_transaction_read_only); give the address of the primary"
-        raise e.CannotOpenDatabase(address.shown, why)
-    for name, value in (("fsync", fsync), ("full_page_writes", full_pages)):
-        if value != "on":
-            logger.warning(
-                "%s: %s is %s on the server: acknowledged runs can be lost with its machine; turn it on",
-                address.shown, name, value,
-            )  # fmt: skip
-    if synchronous not in _WAITS_FOR_DISK:
-        logger.warning("%s: synchronous_commit is %s; set to on for this scheduler", address.shown, synchronous)
+    promises = await read_promises(connection, address)
+    for name, value in promises.broken:
+        logger.warning(
+            "%s: %s is %s on the server: acknowledged runs can be lost with its machine; turn it on",
+            address.shown, name, value,
+        )  # fmt: skip
+    if not promises.waits_for_disk:
+        value = promises.synchronous_commit
+        logger.warning("%s: synchronous_commit is %s; set to on for this scheduler", address.shown, value)
         await connection.execute("SET synchronous_commit = on")
 
 
