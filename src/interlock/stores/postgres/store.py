@@ -36,11 +36,11 @@ VALUES ($1, $2, $3, 1, (SELECT coalesce(max(position), 0) FROM leases), {_NOW} +
 ON CONFLICT (name) DO UPDATE
 SET holder = excluded.holder, token = excluded.token, epoch = stored.epoch + 1, ends_at = {_NOW} + $4,
   session = excluded.session
-WHERE stored.token IN ('', excluded.token) OR stored.ends_at <= {_NOW} OR stored.epoch = $5
+WHERE stored.token IN ('', excluded.token) OR stored.ends_at <= {_NOW} OR stored.session = $5
 RETURNING epoch, position, ends_at
 """
 _LEFT = f"""
-SELECT epoch FROM leases WHERE name = $1 AND session NOT IN (SELECT {_ID} FROM pg_stat_activity WHERE pid IS NOT NULL)
+SELECT session FROM leases WHERE name = $1 AND session NOT IN (SELECT {_ID} FROM pg_stat_activity WHERE pid IS NOT NULL)
 """
 _RENEW = f"""
 UPDATE leases SET ends_at = {_NOW} + $4, session = {_SESSION}
@@ -59,7 +59,7 @@ class PostgresStore(PostgresReader, Store, Leases):
         self._warnings: list[str] = []  # of the call under way
         self._position: dict[tuple[str, int], int] = {}  # name and epoch of a lease → the highest position stored
         self._counted = UNCOUNTED
-        self._left: tuple[int, float] | None = None  # epoch of a holder whose session is gone, and since when
+        self._left: tuple[str, float] | None = None  # a holder's session that is gone, and since when
 
     async def open(self) -> None:
         self._counted, self._turn, self._position = UNCOUNTED, asyncio.Lock(), {}

@@ -279,6 +279,12 @@ BEGIN
   IF current.position <> expected THEN
     RAISE EXCEPTION 'it ends at position %, but % was stored', current.position, expected USING ERRCODE = 'IL002';
   END IF;
+  IF current.session NOT LIKE pg_backend_pid() || ' %' THEN
+    -- The holder has connected again.
+    UPDATE leases SET session = (
+      SELECT pid || ' ' || extract(epoch FROM backend_start) FROM pg_stat_activity WHERE pid = pg_backend_pid()
+    ) WHERE name = its_name;
+  END IF;
   RETURN current.position;
 END $$;
 
