@@ -1,5 +1,8 @@
 """Links of a cluster: several addresses, of which one leads; gateways; and a leader that falls silent."""
 
+import asyncio
+import socket
+
 import pytest
 
 from interlock.buses.several import SeveralPlaces
@@ -132,3 +135,48 @@ async def test_the_refusal_of_an_address_is_told_if_none_answers() -> None:
     (await several.connect(Silent())).close()
     await several.close()
     await scheduler.stop()
+
+
+@pytest.mark.behaviour("ROU-12")
+async def test_a_place_that_stands_still_keeps_nobody_from_the_next_leader() -> None:
+    """The system accepts connections for a scheduler that is stopped, and it never says anything."""
+    scheduler = Scheduler(LONG)
+    await scheduler.start()
+    with socket.socket() as stopped:
+        stopped.bind(("127.0.0.1", 0))
+        stopped.listen()
+        several = SeveralPlaces([connecting_bus(stopped.getsockname()), connecting_bus(scheduler.address)])
+        async with asyncio.timeout(8.0):
+            (await several.connect(Silent())).close()
+    await several.close()
+    await scheduler.stop()
+
+
+@pytest.mark.behaviour("ROU-12")
+async def test_a_worker_outlasts_a_leader_that_does_not_know_it(caplog: pytest.LogCaptureFixture) -> None:
+    """The next leader has other tokens, as in the middle of a rotation. Attempts must not end with the worker."""
+    store = MemoryStore()
+    first, second = Scheduler(LONG, FACTS, store), Scheduler(LONG, FACTS, store)
+    second.address = ("127.0.0.1", free_port())
+    await first.start()
+    here = first.address
+    wrong = connecting_bus(second.address, "wrong-0123456789abcdef")
+    worker = Worker(SeveralPlaces([connecting_bus(here), wrong]))
+    third = Scheduler(LONG, FACTS, store)
+    third.address = here
+    try:
+        await first.joined("site:worker-1")
+        run_id = await first.submit()
+        await until(lambda: len(worker.work.begun) == 1, "it has begun")
+        await first.stop()
+        await second.start()
+        await until(lambda: "its token is not that of a worker" in caplog.text, "the next leader refuses it")
+        await second.stop()
+        await third.start()
+        await third.joined("site:worker-1")
+        worker.work.end((run_id, 1))
+        run = await third.ended(run_id)
+        assert (run.attempt, run.crashes) == (1, 0)
+        await third.stop()
+    finally:
+        await worker.close()
