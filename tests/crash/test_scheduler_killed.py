@@ -36,7 +36,10 @@ def test_at_random_moments_while_a_client_submits(folder: Path) -> None:
         async with app.connected(str(server.socket)):
             submitter = Submitter(make)
             going = asyncio.create_task(submitter.go_on())
-            for _ in range(ROUNDS):
+            rounds = 0
+            # Until a kill has also cut off an answer: on a busy machine each may come while the client rests.
+            while rounds < ROUNDS or not submitter.broken:
+                rounds += 1
                 goal = len(submitter.acknowledged) + chance.randint(1, 150)
                 await until(lambda goal=goal: len(submitter.acknowledged) >= goal or going.done(), "submits go on")  # type: ignore[misc] # the default binds the goal
                 assert not going.done()
@@ -44,7 +47,6 @@ def test_at_random_moments_while_a_client_submits(folder: Path) -> None:
             submitter.stop()
             await going
             await submitter.all_ended()
-            assert submitter.broken > 0
             return submitter.acknowledged
 
     try:
