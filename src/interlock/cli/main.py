@@ -56,6 +56,7 @@ COMMANDS = {
     "backup": "Keep",
     "restore": "Keep",
     "vacuum": "Keep",
+    "migrate": "Keep",
 }
 """command → its panel in the help; those of a group have names of two words, and every file in `look` is a command"""
 

@@ -102,6 +102,24 @@ class CannotOpenDatabase(InterlockError, code="cannot_open_database"):
         super().__init__(f"database: {path} cannot be opened ({why})")
 
 
+class DatabaseMoved(InterlockError, code="database_moved"):
+    """The file was moved to a server; only reading it is allowed."""
+
+    def __init__(self, path: str, to: str) -> None:
+        super().__init__(
+            f"database: {path} was moved to {to}; use --db {to}, or repeat 'interlock migrate' if it was interrupted"
+        )
+
+
+class MoveUnfinished(InterlockError, code="move_unfinished"):
+    """A move to a server failed. Repeat it: it starts again, or finds that it was complete."""
+
+    def __init__(self, path: str, to: str, why: str) -> None:
+        super().__init__(
+            f"database: the move of {path} to {to} did not finish ({why}); mend this, then repeat the command"
+        )
+
+
 class LeaseLost(InterlockError, code="lease_lost"):
     """Another scheduler holds the lease."""
 

@@ -12,6 +12,7 @@ from interlock.stores.sqlite import SqliteReader, SqliteStore
 if TYPE_CHECKING:
     from interlock.stores.postgres import PostgresReader, PostgresStore
     from interlock.stores.postgres.promises import ServerState
+    from interlock.stores.transfer import Moved
 
     AnyStore = MemoryStore | SqliteStore | PostgresStore
 else:
@@ -36,6 +37,14 @@ async def look_at_server(url: str, seconds: float) -> "ServerState":
     from interlock.stores.postgres.promises import look_at
 
     return await look_at(url, seconds)
+
+
+def move_to_server(source: str, target: str) -> "Moved":
+    """Move a database from a file to an empty schema on a server."""
+    _postgres()
+    from interlock.stores.transfer import move
+
+    return move(source, target)
 
 
 def _postgres() -> "tuple[type[PostgresStore], type[PostgresReader]]":

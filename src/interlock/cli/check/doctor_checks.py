@@ -25,7 +25,7 @@ from interlock.cli.draw.format import policy_line
 from interlock.config import Resolved, Settings
 from interlock.config.documents import Faults, read
 from interlock.config.sources import NO_APP, FromApp, build, of_app
-from interlock.error import DatabaseBehind, DatabaseDamaged, InterlockError
+from interlock.error import DatabaseBehind, DatabaseDamaged, DatabaseMoved, InterlockError
 from interlock.fields.sockets import file_of, is_on_server
 from interlock.stores.open import look_at_server
 from interlock.stores.sql.lookups import read_position
@@ -211,19 +211,8 @@ def database(path: str) -> Iterator[DoctorFinding]:
     if Path(path).is_dir():
         yield fail("database", f"{path} is a directory", "choose a file with --db")
         return
-    noted = sqlite.read_lock(path)[1]
     try:
-        sqlite.check_header(Path(path))
-        readable = sqlite.check_files(Path(path))
-        with closing(sqlite.connect_reader(Path(path))) as connection:
-            version = connection.execute("PRAGMA user_version").fetchone()[0]
-            where = sqlite.damage(connection, CHECK_SECONDS)
-            newest = None if where else connection.execute("SELECT max(created_at) FROM runs").fetchone()[0]
-            position = noted if where else at_once(read_position(SqliteView(connection)))
-        if where:
-            raise DatabaseDamaged(path, where)
-        if position < noted:
-            raise DatabaseBehind(path, position, noted)
+        readable, version, newest = _look_at_file(path, sqlite.read_lock(path)[1])
     except (InterlockError, sqlite3.Error) as error:
         yield fail("database", str(error), "choose another file with --db, or restore a backup")
         return
@@ -235,6 +224,22 @@ def database(path: str) -> Iterator[DoctorFinding]:
         yield warn("clock", "the newest run has a time in the future", fix)
     holder = lock_holder(path)
     yield ok("lock", f"held by process {holder}" if holder else "free")
+
+
+def _look_at_file(path: str, noted: int) -> tuple[list[str], int, float | None]:
+    """Return the files that others can read, the version of the layout, and the time of the newest run."""
+    sqlite.check_header(Path(path))
+    readable = sqlite.check_files(Path(path))
+    with closing(sqlite.connect_reader(Path(path))) as connection:
+        version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+        if where := sqlite.damage(connection, CHECK_SECONDS):
+            raise DatabaseDamaged(path, where)
+        if (position := at_once(read_position(SqliteView(connection)))) < noted:
+            raise DatabaseBehind(path, position, noted)
+        if (move := sqlite.read_move(connection)) is not None:
+            raise DatabaseMoved(path, move.to)
+        newest: float | None = connection.execute("SELECT max(created_at) FROM runs").fetchone()[0]
+    return readable, version, newest
 
 
 def server_database(url: str) -> Iterator[DoctorFinding]:

@@ -9,27 +9,38 @@ import itertools
 import os
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
 from interlock.core.audit import HEAD
 from interlock.core.recovery import rebuild
-from interlock.error import BadUse, CannotOpenDatabase, DatabaseDamaged, InterlockError, shown
+from interlock.error import BadUse, CannotOpenDatabase, DatabaseDamaged, DatabaseMoved, InterlockError, shown
 from interlock.fields.json_form import rfc3339
 from interlock.model.audit import AuditEntry, AuditHead, AuditKind, chained
 from interlock.model.record import Memo
 from interlock.stores.sql.lookups import read_audit_end, read_position, read_record
 from interlock.stores.sql.rows import audit_row
 from interlock.stores.sql.view import at_once
-from interlock.stores.sqlite.database import FileLock, check_header, connect_reader, connect_writer, damage, lock_path
+from interlock.stores.sqlite.database import (
+    FileLock,
+    check_header,
+    connect_reader,
+    connect_writer,
+    damage,
+    lock_path,
+    read_move,
+)
 from interlock.stores.sqlite.queries import QUERIES, SqliteView, put_records
 
 MADE = "backup:at"  # name of the memo with the time of a backup
 UNKNOWN_POSITIONS = 10**12  # more than a scheduler gives between a backup and its restore
 ENDS = ("", "-wal", "-shm")
+T = TypeVar("T")
 
 
 class Backup(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,6 +80,8 @@ def restore(backup: Path, database: Path) -> Restored:
     lock, part = FileLock(target), Path(f"{target}.restoring")
     lock.take()
     try:
+        if (move := _of_previous(target, read_move)) is not None:
+            raise DatabaseMoved(str(database), move.to)
         _remove(part)
         _make(part)
         with closing(_opened(backup)) as source, closing(sqlite3.connect(part, isolation_level=None)) as copy:
@@ -82,7 +95,7 @@ def restore(backup: Path, database: Path) -> Restored:
                 made_at=_memo(copy, MADE),
                 runs=copy.execute(QUERIES["count_runs"]).fetchone()[0],
                 live=copy.execute(QUERIES["count_unended"]).fetchone()[0],
-                lost=_count_after(target, last),
+                lost=_of_previous(target, partial(_count_after, last)),
                 replaced=None,
             )
             position = _continue_behind(copy, lock.position, found)
@@ -139,14 +152,19 @@ def _set_aside(target: Path) -> str | None:
     return aside
 
 
-def _count_after(target: Path, last: int) -> int | None:
-    """Return how many runs the previous database has after the last one of the backup."""
+def _of_previous(target: Path, read: Callable[[sqlite3.Connection], T]) -> T | None:
+    """Return what is read from the previous database; None if there is none, or it cannot be read."""
     try:
         with closing(_opened(target)) as previous:
-            count: int = previous.execute("SELECT count(*) FROM runs WHERE number > ?", (last,)).fetchone()[0]
-            return count
+            return read(previous)
     except (InterlockError, sqlite3.Error):
         return None
+
+
+def _count_after(last: int, connection: sqlite3.Connection) -> int:
+    """Return how many runs the database has after the last one of the backup."""
+    count: int = connection.execute("SELECT count(*) FROM runs WHERE number > ?", (last,)).fetchone()[0]
+    return count
 
 
 def _memo(connection: sqlite3.Connection, name: str) -> float | None:

@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 from weakref import WeakSet
 
 from interlock import error as e
@@ -27,6 +28,8 @@ from interlock.stores.sqlite.queries import migrations
 logger = logging.getLogger("interlock.store")
 
 APPLICATION_ID = 0x494C434B  # 'ILCK' in the file's header says that it is ours
+
+MOVED = "moved:to"  # name of the memo that says where the database went; the file is not written any more
 
 BUSY_SECONDS = 2.0
 READER_BUSY_SECONDS = 0.5  # readers wait only while a file is recovered or closed, not for a writer
@@ -240,8 +243,8 @@ def _closed_on_error(connection: sqlite3.Connection, path: Path) -> Iterator[Non
         raise
 
 
-def connect_writer(path: Path, make: bool = True) -> sqlite3.Connection:
-    """Connect to write, and bring the file up to date; make a missing one."""
+def connect_writer(path: Path, make: bool = True, even_moved: bool = False) -> sqlite3.Connection:
+    """Connect to write, and bring the file up to date; make a missing one. Raises `DatabaseMoved`."""
     try:
         if make:
             _make_private(path)
@@ -254,6 +257,8 @@ def connect_writer(path: Path, make: bool = True) -> sqlite3.Connection:
             for setting in _PRAGMAS:
                 connection.execute(f"PRAGMA {setting}")
             migrate(connection, migrations())
+            if not even_moved and (move := read_move(connection)) is not None:
+                raise e.DatabaseMoved(str(path), move.to)
     except (sqlite3.Error, OSError) as error:
         raise e.CannotOpenDatabase(str(path), _why(path, error)) from error
     return connection
@@ -269,6 +274,17 @@ def connect_reader(path: Path) -> sqlite3.Connection:
         if connection.execute("PRAGMA user_version").fetchone()[0] < len(migrations()):
             raise e.StoreUnavailable(f"{path} is not up to date; the scheduler brings it up to date when it starts")
     return connection
+
+
+class Move(NamedTuple):
+    id: str
+    to: str  # without a password
+
+
+def read_move(connection: sqlite3.Connection) -> Move | None:
+    """Return the move of this database to a server, if any."""
+    row = connection.execute("SELECT value FROM records WHERE kind = 'memo' AND id = ?", (MOVED,)).fetchone()
+    return None if row is None else Move(*row[0].decode().split(" ", 1))
 
 
 @contextmanager
