@@ -127,8 +127,27 @@ async def test_the_leader_names_every_node_and_what_differs_there() -> None:
     announce(bench, same)
     await pass_time(20.0)
     assert [one.name for one in (await cluster_of(bench)).nodes] == ["a", "b"]
-    announce(bench, replace(same, instance="another start"))
-    assert {one.name: one.differs for one in (await cluster_of(bench)).nodes} == {"a": [], "b": ["name"]}
+    announce(bench, same, replace(same, instance="another start"), same)
+    assert [(one.name, one.differs) for one in (await cluster_of(bench)).nodes] == [
+        ("a", []),
+        ("b", ["name"]),
+        ("b", ["name"]),
+    ]
+    await bench.stop()
+
+
+@pytest.mark.behaviour("CLU-1")
+async def test_a_node_that_starts_anew_is_one_node(caplog: pytest.LogCaptureFixture) -> None:
+    bench = node(SlowStore(), "a")
+    await bench.start()
+    for start in range(5):
+        announce(bench, facts("a"), facts("b", instance=f"start {start}"))
+        await pass_time(4.0)
+        announce(bench, facts("b", instance=f"start {start}"))
+        found = await cluster_of(bench)
+        assert [(one.name, one.differs) for one in found.nodes] == [("a", []), ("b", [])]
+        await pass_time(1.0)
+    assert "differs" not in caplog.text
     await bench.stop()
 
 

@@ -14,8 +14,9 @@ from interlock.wire.command import WorkerDown
 
 logger = logging.getLogger("interlock.cluster")
 
-ANNOUNCED_EVERY = 3.0  # seconds
+ANNOUNCED_EVERY = 1.0  # seconds
 FORGOTTEN = 30.0  # seconds of silence after which a node is left out
+RESTARTED = 3.0  # the same, if a node with its name came after it had fallen silent
 SCHEDULER = "scheduler"
 WORTH_SAYING = 1.0  # seconds by which a clock must differ for a warning
 
@@ -27,8 +28,15 @@ def alone(instance: str) -> NodeFacts:
 
 class _Heard(msgspec.Struct):
     said: Announce
-    at: float  # elapsed time
+    first: float  # elapsed time
+    at: float  # of the last time
     clock: float  # seconds by which its clock is ahead
+    differs: list[str] = []
+
+
+def _follows(heard: _Heard, other: _Heard) -> bool:
+    """Return whether a node is another start of one that had fallen silent before it."""
+    return heard.said.node.name == other.said.node.name and heard.first > other.at
 
 
 class Cluster:
@@ -41,41 +49,53 @@ class Cluster:
 
     def note(self, said: Announce) -> None:
         """Note what a node says of itself and of its workers."""
-        before = self._heard.get(said.node.instance)
-        heard = _Heard(said, self._present.elapsed(), said.wall - self._present.now())
-        self._heard[said.node.instance] = heard
-        if before is None:
-            self._warn(heard)
+        now, instance = self._present.elapsed(), said.node.instance
+        before = self._heard.get(instance)
+        heard = _Heard(said, now if before is None else before.first, now, said.wall - self._present.now())
+        self._heard[instance] = heard
+        self._forget()
+        heard.differs = self._differences(heard)
+        if heard.differs and (before is None or before.differs != heard.differs):
+            logger.warning("node %s differs from the leader in %s", said.node.name, ", ".join(heard.differs))
+        if before is None and abs(heard.clock) >= WORTH_SAYING:
+            logger.warning(
+                "the clock of node %s is %+.1f s off the leader's; set it right", said.node.name, heard.clock
+            )
         for ended in said.ended:
             # A worker elsewhere has the name of its token before its id, and every id ends with its start.
             for worker in self._present.state.workers:
                 if worker.rpartition(":")[2].startswith(f"{ended}-"):
                     self._present.inbox.post(worker, WorkerDown(worker, True, f"worker {worker} died"))
 
-    def _warn(self, heard: _Heard) -> None:
-        node = heard.said.node
-        if differs := self._differences(node):
-            logger.warning("node %s differs from the leader in %s", node.name, ", ".join(differs))
-        if abs(heard.clock) >= WORTH_SAYING:
-            logger.warning("the clock of node %s is %+.1f s off the leader's; set it right", node.name, heard.clock)
+    def _forget(self) -> None:
+        now, heard = self._present.elapsed(), list(self._heard.values())
+        self._heard = {
+            one.said.node.instance: one
+            for one in heard
+            if now - one.at < (RESTARTED if any(_follows(other, one) for other in heard) else FORGOTTEN)
+        }
 
-    def _differences(self, node: NodeFacts) -> list[str]:
-        own = self._own.digests
+    def _differences(self, heard: _Heard) -> list[str]:
+        own, node = self._own.digests, heard.said.node
+        if node.instance == self._own.instance:
+            return []
         found = [part for part in sorted({*own, *node.digests}) if own.get(part) != node.digests.get(part)]
-        if any(other.name == node.name and other.instance != node.instance for other in self._all()):
+        same = [other for other in self._others() if other.said.node.name == node.name and other is not heard]
+        if node.name == self._own.name or any(not _follows(heard, one) and not _follows(one, heard) for one in same):
             found.append("name")  # another node has it too
         return found
 
-    def _all(self) -> list[NodeFacts]:
-        return [self._own, *(heard.said.node for heard in self._heard.values())]
+    def _others(self) -> list[_Heard]:
+        return [heard for heard in self._heard.values() if heard.said.node.instance != self._own.instance]
 
     def info(self) -> ClusterInfo:
         now = self._present.elapsed()
-        self._heard = {key: heard for key, heard in self._heard.items() if now - heard.at < FORGOTTEN}
-        others = [heard for heard in self._heard.values() if heard.said.node.instance != self._own.instance]
+        self._forget()
+        others = self._others()
+        clash = ["name"] if any(heard.said.node.name == self._own.name for heard in others) else []
         nodes = [
-            self._node(self._own, True, 0.0, 0.0),
-            *(self._node(heard.said.node, False, now - heard.at, heard.clock) for heard in others),
+            self._node(self._own, True, 0.0, 0.0, clash),
+            *(self._node(one.said.node, False, now - one.at, one.clock, self._differences(one)) for one in others),
         ]
         return ClusterInfo(
             leader=self._own.name,
@@ -87,11 +107,11 @@ class Cluster:
             nodes=[nodes[0], *sorted(nodes[1:], key=lambda node: node.name)],
         )
 
-    def _node(self, node: NodeFacts, leads: bool, silent: float, clock: float) -> NodeInfo:
+    def _node(self, node: NodeFacts, leads: bool, silent: float, clock: float, differs: list[str]) -> NodeInfo:
         since = node.since or self._present.leads_since
         return NodeInfo(
             name=node.name, leads=leads, roles=node.roles, version=node.version, since=since, silent=silent,
-            clock=clock, differs=self._differences(node),
+            clock=clock, differs=differs,
         )  # fmt: skip
 
     def hand_over(self) -> ClusterInfo:
