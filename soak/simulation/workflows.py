@@ -329,7 +329,9 @@ class Workflows:
     def _expected(self, run: Run) -> Any:
         """Return the result that the steps of a run on the disk give."""
         steps = {other.id[len(run.id) + 1 :]: other for other in self._children(run)}
-        results = {name: msgspec.json.decode(step.result or b"null") for name, step in steps.items()}
+        withheld = {name for name, step in steps.items() if step.state is State.OUTPUT_QUARANTINED}
+        given = {name: None if name in withheld else step.result for name, step in steps.items()}
+        results = {name: msgspec.json.decode(result or b"null") for name, result in given.items()}
         if run.job_id == GROUP:
             return [results[str(index)] for index in range(len(msgspec.json.decode(run.payload or b"[]")))]
         if run.job_id == CODE:

@@ -57,6 +57,11 @@ class StepEnd(msgspec.Struct, frozen=True, gc=False):
         return self.state in DONE
 
 
+def result_of(step: Run) -> bytes | None:
+    """Return the result that the workflow of a step gets: none if it was withheld, even if it is released later."""
+    return None if step.state is State.OUTPUT_QUARANTINED else step.shown_result
+
+
 class EndedStep(msgspec.Struct, frozen=True):
     """A step that has ended, as the store has it."""
 
@@ -71,7 +76,7 @@ class EndedStep(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, run: Run) -> "EndedStep":
-        result = run.shown_result
+        result = result_of(run)
         is_small = result is not None and len(result) <= SMALL_RESULT
         error = "" if run.state is State.SUCCEEDED else last_line(run.error) or run.reason
         has_result, at = result is not None, run.ended_at or 0.0

@@ -25,6 +25,7 @@ from interlock.core.workflows.flow import (
     NoRoom,
     StepEnd,
     graph_of,
+    result_of,
 )
 from interlock.core.workflows.graph import orders
 from interlock.core.workflows.start import ask_once, ask_results, job_for, skip_rest, start_all
@@ -141,7 +142,7 @@ def _note_end(p: Pass, flows: Flows, flow: Flow, run: Run) -> None:
     if run.state is State.SUCCEEDED and run.is_unscanned and p.state.of(output.Scans).are_made:
         flows.unscanned[run.id] = flow.run.id
         return
-    result = run.shown_result
+    result = result_of(run)
     if result is not None and len(result) > SMALL_RESULT:
         flow.read[name] = result
     error = "" if run.state is State.SUCCEEDED else last_line(run.error) or run.reason

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from interlock.core.transition import Pass
 from interlock.core.workflows.code import step_of
-from interlock.core.workflows.flow import BUILT_IN, DONE, UNDO, Flow
+from interlock.core.workflows.flow import BUILT_IN, DONE, UNDO, Flow, result_of
 from interlock.core.workflows.graph import before
 from interlock.core.workflows.steps import StepOptions, make_ended, new_step
 from interlock.core.workflows.stored_record import stored_record
@@ -194,7 +194,7 @@ def take_over(p: Pass, again: Run, old: Run, name: str, steps: list[Run]) -> Non
             places[run.id] = number, done = numbers[step.id], p.state.numbers.events
             placed = replace(_facet(run), number=number, done=None if step.id in read else done)
             p.set_facet(run, step=replace(placed, of_each=_facet(step).of_each))
-        run.result, run.error = step.shown_result, step.error
+        run.result, run.error = result_of(step), step.error
         run.outcome = step.outcome or Outcome.SUCCEEDED
         p.move(run, step.state if step.state in _KEPT else State.FAILED, f"taken over from {step.id}")
     if workflow.is_code:
