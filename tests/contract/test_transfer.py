@@ -106,6 +106,7 @@ def refusal(database: Path | str, url: str) -> InterlockError:
 
 def assert_moved(database: Path, url: str, before: dict[str, Any]) -> None:
     assert of_server(url) == before
+    assert ask(url, "SELECT array_agg(id) FROM records WHERE id LIKE 'moved:%'") == [ARRIVED]
     with pytest.raises(DatabaseMoved, match=f"was moved to .*{schema_of(url)}"):
         of_file(database)
 
