@@ -134,3 +134,27 @@ def test_a_worker_that_dies_on_a_standby_is_known_to_be_gone_at_once(two_nodes: 
     assert any(here.values()), "runs are spread over the workers"
     other.signal_part(GATEWAY, signal.SIGKILL)
     wait_until(lambda: other.leader() is not None, "its gateway is back")
+
+
+@pytest.mark.behaviour("RET-5")
+def test_a_node_that_is_stopped_at_once_says_that_its_workers_are_gone(two_nodes: Cluster) -> None:
+    """Its links have ended too, but that alone is no proof: silence would tell only 30 s later."""
+    leader = two_nodes.leading()
+    (other,) = two_nodes.others(leader)
+    wait_until(lambda: len(two_nodes.workers()) == 2, "both workers are there")
+    held = [held_at(two_nodes, leader) for _ in range(2)]
+    there = [run_id for run_id, _ in held if f":{other.name}-w1-" in leader.run(run_id)["worker_id"]]
+    assert there, "runs are spread over the workers"
+    other.send(signal.SIGTERM)
+    wait_until(lambda: "Ctrl-C again" in other.said.rpartition("a node with")[2], "it stops")
+    other.send(signal.SIGTERM)
+    assert other.ended() == 0
+    try:
+        wait_until(lambda: all(leader.run(run_id)["attempt"] == 2 for run_id in there), "they are retried", 15.0)
+        for run_id, name in held:
+            tell_to_go(two_nodes.folder, name)
+            leader.wait_for(run_id, "succeeded")
+    finally:
+        other.begin()
+        wait_until(lambda: other.leader() is not None, "its gateway is back", 60.0)
+        wait_until(lambda: len(two_nodes.workers()) == 2, "its worker is back", 60.0)

@@ -94,11 +94,14 @@ class Node:
 
     async def _announce(self, context: ChildContext) -> None:
         while True:
-            ended = list(self._ended)
-            with suppress(InterlockError):
-                await ask(self._connection, Announce(0, self.facts, time.time(), ended))
-                del self._ended[: len(ended)]
+            await self._tell()
             await asyncio.sleep(ANNOUNCED_EVERY)
+
+    async def _tell(self) -> None:
+        ended = list(self._ended)
+        with suppress(InterlockError):
+            await ask(self._connection, Announce(0, self.facts, time.time(), ended))
+            del self._ended[: len(ended)]
 
     def _scheduler(self) -> Child:
         # The other parts are beside it, not below it.
@@ -149,6 +152,8 @@ class Node:
     async def stop(self) -> None:
         try:
             await self.tree.stop()
+            if self._ended:
+                await self._tell()  # workers that had no time to give their runs back
         finally:
             await self._connection.close()
             self._close()
