@@ -6,12 +6,16 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
+from interlock.engine.catalog import CatalogEntry
 from interlock.engine.effects import FRAME, FRAME_BYTES, MOST_AT_ONCE, Effects
 from interlock.error import PolicyClosed, PolicyUnavailable
+from interlock.model.guard import Constraints, Hook
+from interlock.model.job import Job
 from interlock.model.policy.verdict import PolicyRequest, Ruling, Verdict
 from interlock.wire import message as m
 from interlock.wire import request as r
 from interlock.wire.command import Answered
+from interlock.wire.delivery_request import BecomeSender, HookRequest
 from interlock.wire.effect import LIMIT, CheckPolicy, ReadInputs
 from tests.engine.bench import Bench, SlowStore, on_virtual_time, pass_time, until
 
@@ -160,4 +164,37 @@ async def test_an_answer_to_the_engine_before_a_recovery_does_not_go_before_the_
     store.failing = False
     await until(lambda: bool(known))
     assert known == [True]
+    await bench.stop()
+
+
+@pytest.mark.behaviour("RUN-2")
+async def test_a_sender_is_asked_for_a_hook_once_its_run_is_stored() -> None:
+    hooked = Job(id="hooked", constraints=Constraints(pre_run_hook=Hook(url="http://a.example/x", timeout="3s")))
+    store = SlowStore()
+    bench = Bench(store, entries=[CatalogEntry(hooked, lambda payload: None)])
+    await bench.start()
+    await until(lambda: len(store.commits) == 1)
+    store.takes = 1.0
+    bench.client.say(r.Submit(1, [r.NewRun("hooked", b"{}")]))
+    await pass_time(0.5)
+    bench.client.say(BecomeSender(2))
+    await pass_time(0.1)
+    assert (bench.client.of(HookRequest), store.runs_by_id) == ([], {})
+    await until(lambda: bool(bench.client.of(HookRequest)))
+    (request,) = bench.client.of(HookRequest)
+    assert store.runs_by_id[request.run_id].seq == request.seq
+    bench.client.say(BecomeSender(3))
+    await until(lambda: len(bench.client.of(HookRequest)) == 2)
+    assert bench.client.of(HookRequest) == [request] * 2
+    await bench.stop()
+
+
+async def test_a_hook_that_was_called_without_a_sender_is_asked_of_the_first_one() -> None:
+    hooked = Job(id="hooked", constraints=Constraints(pre_run_hook=Hook(url="http://a.example/x", timeout="3s")))
+    bench = Bench(SlowStore(), entries=[CatalogEntry(hooked, lambda payload: None)])
+    await bench.start()
+    bench.client.say(r.Submit(1, [r.NewRun("hooked", b"{}")]))
+    await until(lambda: len(bench.client.of(r.Accepted)) == 1)
+    bench.client.say(BecomeSender(2))
+    await until(lambda: bool(bench.client.of(HookRequest)), 0.1)
     await bench.stop()

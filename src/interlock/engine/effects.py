@@ -209,14 +209,14 @@ class SenderLink:
         self._tell = present.peers.tell
         self._on_needed = on_needed
         self._name: str | None = None  # the client that sends
-        self._asked: dict[str, CallHook] = {}  # run → its hook without an answer
+        self._asked: dict[str, CallHook] = {}  # run → its hook without an answer, once the run is stored
 
     def register(self, name: str, message: d.BecomeSender) -> ValueAnswer:
-        """Make this client the sender, and ask it for everything that is pending."""
+        """Make this client the sender, and ask it for everything that is pending and stored: a commit may be under way,
+        or fail."""
         self._name = name
-        self._asked.clear()
         for effect in self._present.state.of(PendingEffects).pending:
-            if isinstance(effect, CallHook):
+            if isinstance(effect, CallHook) and self._asked.get(effect.run_id) == effect:
                 self.call(effect)
         return ValueAnswer(message.request)
 
@@ -225,11 +225,11 @@ class SenderLink:
             self._name = None
 
     def call(self, effect: CallHook) -> None:
-        """Call a hook. Without a sender nothing happens; the core asks again."""
+        """Call a hook whose run is stored. Without a sender, the next one is asked for it."""
+        self._asked[effect.run_id] = effect
         if self._name is None:
             self._on_needed()
         else:
-            self._asked[effect.run_id] = effect
             self._tell(self._name, d.HookRequest(effect.run_id, effect.seq, effect.id, effect.outgoing))
 
     def answered(self, answer: d.HookAnswered) -> None:
