@@ -142,7 +142,7 @@ def test_only_functions_have_a_record(server: Server) -> None:
     with il.Client(f"unix:{server.http_socket}") as client:
         ids = [client.submit("graph").id, client.submit("work").id]
     for run in ids:
-        refused(server, "workflow", "record", run, exit_code=2, says="no workflow that is a function", code="bad_value")
+        refused(server, "workflow", "record", run, exit_code=1, says="no workflow that is a function", code="no_record")
 
 
 def diff(server: Server, text: str, *options: str) -> dict[str, tuple[str, str]]:

@@ -144,7 +144,7 @@ def test_a_scheduler_that_stood_still_itself_takes_nobody_for_dead() -> None:
 
 def test_a_scheduler_that_stood_still_at_a_commit_gives_its_dispatches_their_time() -> None:
     async def body(stage: Stage) -> None:
-        stage.cluster.store_faults.longest_write = 2.0
+        stage.cluster.store_faults.longest_write = 1.0
         handles = [await stage.submit("plain", (e.SUCCEED, 3.0)) for _ in range(3)]
         last = handles[-1]
         await stage.until(lambda: stage.run(last).state is State.DISPATCHED, "its dispatch is stored")

@@ -278,7 +278,7 @@ class RunHandlers:
         run = await self.find(call.request.run_id, call.caller)
         workflow = await self._workflow_of(run)
         if workflow is None or not workflow.is_code:
-            raise e.BadUse("run", f"{run.id!r} has no record, because it is no workflow that is a function", run.id)
+            raise e.NoRecord(run.id)
         for _ in range(MOST_READS):
             found, before = await self._record_of(run), run
             run = await self.find(run.id, call.caller)

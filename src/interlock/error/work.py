@@ -178,6 +178,13 @@ class NotQuarantined(Conflict, code="not_quarantined"):
         self.run_id, self.state = run_id, state
 
 
+class NoRecord(Conflict, code="no_record"):
+    """The run is no workflow that is a function."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(f"run: {shown(run_id)} has no record, because it is no workflow that is a function")
+
+
 class EventRefused(Conflict, code="event_refused"):
     """The workflow has ended or is to end, no live run has the key, or it has too many unread events."""
 

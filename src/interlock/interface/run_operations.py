@@ -127,7 +127,7 @@ class ReadRecord(GatewayRequest[RunRecord], frozen=True):
 
     run_id: str
 
-    http: ClassVar = Http("record", "GET /runs/{run_id}/record", raises=(e.BadUse,))
+    http: ClassVar = Http("record", "GET /runs/{run_id}/record", raises=(e.NoRecord,))
 
 
 class ReadExplanation(GatewayRequest[Explanation], frozen=True):

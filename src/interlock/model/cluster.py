@@ -5,6 +5,7 @@ from typing import Annotated
 import msgspec
 
 from interlock.fields.field import doc
+from interlock.fields.json_form import Time
 
 
 class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,7 +26,7 @@ class NodeInfo(msgspec.Struct, frozen=True, kw_only=True):
     leads: Annotated[bool, doc("Whether its scheduler leads.")]
     roles: Annotated[list[str], doc("What it runs: `scheduler`, `gateway`, `worker`.")]
     version: Annotated[str, doc("Version of Interlock.")]
-    since: Annotated[float, doc("Time of its start.")]
+    since: Annotated[Time, doc("Time of its start.")]
     silent: Annotated[float, doc("Seconds since the leader has heard of it.")]
     clock: Annotated[float, doc("Seconds by which its clock is ahead of the leader's.")]
     differs: Annotated[list[str], doc("What is declared there in another way than at the leader.")]
@@ -35,7 +36,7 @@ class ClusterInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Who leads, and the nodes that the leader hears of."""
 
     leader: Annotated[str, doc("Node that leads.")]
-    since: Annotated[float, doc("Time since when it leads.")]
+    since: Annotated[Time, doc("Time since when it leads.")]
     epoch: Annotated[int, doc("Number of its lease; each take-over has a higher one.")]
     lease: Annotated[float, doc("Seconds until its lease ends, unless it renews it.")]
     position: Annotated[int, doc("Highest stored position.")]
