@@ -107,12 +107,13 @@ async def _rest(cluster: Cluster, clients: Clients) -> None:
 
 
 def _is_empty(cluster: Cluster) -> bool:
-    """The scheduler's memory holds nothing that has ended."""
+    """The scheduler's memory holds nothing that has ended, and no worker that should have left."""
     if cluster.scheduler is None or not cluster.scheduler.engine.present.available:
         return False
     state = cluster.scheduler.engine.state
     held = sum(len(lane.holding) + lane.waiting for lane in state.lanes.values())
-    return not state.runs and not held and not any(worker.attempts for worker in state.workers.values())
+    busy = any(worker.attempts or worker.draining for worker in state.workers.values())
+    return not state.runs and not held and not busy
 
 
 def _report(cluster: Cluster, violation: str | None) -> Report:

@@ -11,7 +11,7 @@ from interlock.error import UnknownWorker, WrongStatus
 from interlock.model.pool import PoolInfo, PoolList, PoolSpec, PoolStatus, WorkerAction, WorkerInfo, WorkerState
 from interlock.model.state import State
 from interlock.wire.command import Define, WorkerUp
-from interlock.wire.message import Drain, Load
+from interlock.wire.message import Drain, Leaving, Load, Seen
 from interlock.wire.request import Request, ValueAnswer
 from interlock.wire.worker_request import ActOnWorker, AskPools, AskWorker, AskWorkers
 from tests.core.machine import Machine, at_once
@@ -230,11 +230,33 @@ def test_a_worker_that_is_removed_leaves_though_its_link_broke() -> None:
     run_id = machine.running()
     act(machine, REMOVE)
     machine.worker_down()
-    machine.sent.clear()
     machine.worker_up(held=[machine.held(run_id)])
     second = machine.submit()
+    machine.sent.clear()
+    machine.step(("one", Load()))
     assert machine.sent == [("one", Drain())], "the first may be lost"
     assert machine.state_of(second) is State.SCHEDULED
+
+
+LEAVES: dict[str, Callable[[Machine], object]] = {
+    "it is of an earlier start": lambda machine: machine.worker_up(draining=True),
+    "it is removed": lambda machine: act(machine, REMOVE),
+    "it says so": lambda machine: machine.step(("one", Leaving())),
+}
+
+
+@pytest.mark.parametrize("leaves", LEAVES.values(), ids=LEAVES)
+def test_a_worker_that_is_to_leave_is_told_so_at_each_sign_of_life(leaves: Callable[[Machine], object]) -> None:
+    machine = Machine()
+    machine.worker_up()
+    act(machine, DRAIN)
+    machine.step(("one", Load()))
+    assert machine.sent[-1] == ("one", Seen()), "a drained one stays"
+    leaves(machine)
+    for _ in range(3):
+        machine.sent.clear()
+        machine.step(("one", Load()))
+        assert machine.sent == [("one", Drain())]
 
 
 def test_a_worker_can_be_silent_again() -> None:

@@ -90,6 +90,22 @@ def test_it_says_what_it_is_and_how_busy_every_interval_and_beats_only_with_work
     with_host(body)
 
 
+@pytest.mark.behaviour("ROU-10")
+def test_a_worker_that_leaves_says_so_again_before_it_returns_what_it_is_still_given() -> None:
+    """Its first word may be lost, and then it would be given the same run at once again."""
+
+    async def body(host: Host, links: Links, executor: Taking) -> None:
+        (link,) = links.links
+        host.received(link, [m.Welcome(10.0), m.Dispatch("held", 1, "job", 1, b"{}", None, False, 1.0)])
+        host.leave()
+        assert len(of(link, m.Leaving)) == 1
+        link.sent.clear()
+        host.received(link, [m.Dispatch("late", 1, "job", 1, b"{}", None, False, 1.0)])
+        assert link.sent == [m.Leaving(), m.Returned("late", 1, "the worker is leaving")]
+
+    with_host(body)
+
+
 def test_a_link_on_which_nothing_comes_is_given_up_after_three_intervals() -> None:
     async def body(host: Host, links: Links, executor: Taking) -> None:
         first = links.links[0]

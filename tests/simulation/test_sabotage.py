@@ -37,7 +37,7 @@ RARE = {
     "engine_kills_hastily": 28,
     "store_loses_payloads": 26,
     "engine_forgets_times": 18,
-    "store_prunes_occurrences": 33,
+    "store_prunes_occurrences": 53,
 }
 """sabotage → the first seed that notices it, so that nobody has to wait for it; later ones do if that changes"""
 

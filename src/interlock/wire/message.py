@@ -197,7 +197,7 @@ class Heard(Message, frozen=True):
 
 
 class Seen(Message, frozen=True):
-    """The answer to `Load`, and to a right `Credential`: the link works."""
+    """The answer to a right `Credential`, and to `Load` of a worker that is not to leave: the link works."""
 
 
 class Dispatch(OfAttempt, frozen=True):
@@ -245,7 +245,7 @@ class Settled(OfAttempt, frozen=True):
 
 
 class Drain(Message, frozen=True):
-    """Take nothing new, finish the rest, then leave."""
+    """Take nothing new, finish the rest, then leave. Repeated as the answer to each `Load`."""
 
 
 class ExecutorReady(Message, frozen=True):

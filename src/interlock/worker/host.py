@@ -153,10 +153,7 @@ class Host(Endpoint):
         self._introduced = self._clock.now().elapsed
         self._welcomed = False
         self._unanswered = 0
-        messages: list[m.Message] = [hello, *self._kept(), *self._outcomes()]
-        if self._leaving:
-            messages.append(m.Leaving())
-        peer.send(messages)
+        peer.send([hello, *self._kept(), *self._outcomes(), *self._farewell()])
 
     async def _beat(self) -> None:
         """Send the load as a sign of life, and every interval heartbeats while attempts run, and outcomes that are not
@@ -253,7 +250,8 @@ class Host(Endpoint):
         if self._leaving or key in self._remembered:
             # A remembered one is a repeated dispatch, or another run of the same name: the scheduler knows.
             why = "the worker had this fence before" if key in self._remembered else "the worker is leaving"
-            self._send([m.Returned(*key, why)])
+            # The scheduler would offer it again at once if the first word that this worker leaves was lost.
+            self._send([*self._farewell(), m.Returned(*key, why)])
             return
         if self._skew and dispatch.deadline is not None:
             force_setattr(dispatch, "deadline", dispatch.deadline - self._skew)
@@ -369,12 +367,15 @@ class Host(Endpoint):
         elif not is_asked:
             self._stop_steps.press(held)
 
+    def _farewell(self) -> list[m.Leaving]:
+        return [m.Leaving()] if self._leaving else []
+
     def leave(self) -> None:
         """Take nothing new; `run` returns when all attempts are settled."""
         if not self._leaving:
             self._leaving = True
             self._reports.send_all()
-            self._send([m.Leaving()])
+            self._send(self._farewell())
             if not self._held:
                 self._changed.set()
 

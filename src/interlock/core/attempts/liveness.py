@@ -47,7 +47,8 @@ def note_load(p: Pass, worker_id: str, message: m.Load) -> None:
         worker.cpu, worker.memory, worker.gpu = message.cpu, message.memory, message.gpu
         p.state.roster.changed(worker)
         watch_silence(p.state, p.elapsed)
-    p.send(worker_id, m.Seen())
+    # A worker that is to leave hears so again until it has left: the first word may be lost.
+    p.send(worker_id, m.Drain() if worker is not None and worker.draining else m.Seen())
 
 
 def _hear(p: Pass, attempt: Attempt, held: m.Held) -> None:
@@ -67,8 +68,6 @@ def worker_up(p: Pass, origin: str, command: WorkerUp) -> None:
     worker.slots = command.slots
     worker.processes = command.processes
     worker.jobs = command.jobs
-    if worker.draining and not command.draining:
-        p.send(worker.id, m.Drain())  # a broken link may have lost it
     worker.draining = worker.draining or command.draining
     worker.pool = command.pool
     worker.capabilities = command.capabilities
