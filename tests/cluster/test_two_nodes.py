@@ -89,6 +89,9 @@ def test_a_leader_that_stands_still_is_replaced_and_ends(two_nodes: Cluster) -> 
     finally:
         leader.signal_part(SCHEDULER, signal.SIGCONT)
     wait_until(lambda: stopped not in _pids(leader), "the old leader has ended")
+    last = leader.said.rpartition(f"node {leader.name} leads, epoch")[2]
+    assert f"node {leader.name} leads no more" in last
+    assert "has failed" not in last
     back(leader, other)
     ends_once(two_nodes, leader, run_id, name)
 

@@ -71,6 +71,7 @@ async def test_a_right_certificate(case: str) -> None:
 async def test_a_wrong_token_is_named() -> None:
     error, _ = await connected("right", "ca", "right", "wrong-0123456789abcdef")
     assert isinstance(error, TokenRefused)
+    assert "this worker_token or gateway_token" in str(error)
     assert "0123456789abcdef" not in str(error)
 
 

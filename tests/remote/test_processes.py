@@ -70,6 +70,7 @@ REFUSALS: dict[str, tuple[list[str], dict[str, str], int, str]] = {
     "no token file": (["--worker-token-file", "nothing"], {}, 2, "worker_token_file: 'nothing' is not a file"),
     "no token in it": (["--worker-token-file", "empty"], {}, 2, "worker_token_file: 'empty' is not a file with 16"),
     "fingerprint of another kind": (["--fingerprint", "md5:00"], TOKEN, 2, "--fingerprint: 'md5:00' is not sha256:"),
+    "no host": (["--node", "a..b:1"], TOKEN, 2, "--node[0]: 'a..b:1' is not 'host:port'"),
     "no address": (["--node", "here"], TOKEN, 2, "--node[0]: 'here' is not 'host:port'"),
 }
 

@@ -77,7 +77,9 @@ class Address(Kind):
         host, separator, port = text.rpartition(":")
         bracketed = host.startswith("[") and host.endswith("]")
         host = host[1:-1] if bracketed else host
-        valid = bool(host) and (bracketed or ":" not in host) and not any(letter in host for letter in "[]/@ \t\n")
+        labels = host.removesuffix(".").split(".")
+        named = bracketed or (":" not in host and all(0 < len(label) < 64 for label in labels))
+        valid = bool(host) and named and not any(letter in host for letter in "[]/@ \t\n")
         if not separator or not valid or not port.isascii() or not port.isdigit() or len(port) > 5:
             return None
         return (host, int(port)) if int(port) <= 65535 else None
@@ -89,7 +91,8 @@ class Address(Kind):
         return parts
 
     def schema(self) -> Schema:
-        host = r"(\[[^\[\]/@\s]+\]|[^:\[\]/@\s]+)"
+        label = r"[^:.\[\]/@\s]{1,63}"
+        host = rf"(\[[^\[\]/@\s]+\]|{label}(\.{label})*\.?)"
         port = "([0-5]?[0-9]{1,4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
         return {"type": "string", "pattern": f"^({'|'.join((*self.words, f'{host}:{port}'))})$"}
 

@@ -153,12 +153,12 @@ class WrongCertificate(InterlockError, code="wrong_certificate", exit_code=ExitC
 
 
 class TokenRefused(InterlockError, code="token_refused", exit_code=ExitCode.NOT_ALLOWED):
-    """The scheduler does not know the worker's token."""
+    """The scheduler does not know the token of a worker or a gateway."""
 
     def __init__(self, address: str) -> None:
         super().__init__(
-            f"worker_token: {address} closed the connection; its interlock.yaml may not have this token, "
-            "or not with the role worker"
+            f"token: {address} closed the connection; its interlock.yaml may not have this worker_token or "
+            "gateway_token, or not with that role"
         )
 
 

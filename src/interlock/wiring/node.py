@@ -218,7 +218,11 @@ async def lead(options: LeadOptions) -> None:
         # Another scheduler leads: what this one supervises must not outlast it.
         scheduler.tree.kill()
     await scheduler.stop()
-    await ended
+    await asyncio.wait([ended])
+    if ended.exception() is not None and scheduler.engine.owner.lease is None:
+        say(f"interlock: node {options.node.name} leads no more")
+        return
+    ended.result()
     if handed_over.done() and not asked.done():
         say(f"interlock: node {options.node.name} has handed the lead over")
         await asyncio.wait([asked], timeout=GIVES_WAY)
