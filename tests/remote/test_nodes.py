@@ -2,18 +2,21 @@
 
 import asyncio
 import socket
+from typing import Any
 
 import pytest
 
 from interlock.buses.several import SeveralPlaces
 from interlock.client.connection import Connection
-from interlock.error import ConnectionLost, NotRunning, Refused, TokenRefused
+from interlock.config import Settings
+from interlock.error import BadUse, ConnectionLost, NotRunning, Refused, TokenRefused
 from interlock.model.cluster import NodeFacts
 from interlock.ports.bus import Bus, Endpoint, Peer
 from interlock.stores.memory import MemoryStore
 from interlock.wire import message as m
 from interlock.wire import request as r
 from interlock.wire.cluster_request import AskCluster
+from interlock.wiring.node import Node
 from tests.helpers.places import until
 from tests.remote.elsewhere import free_port
 from tests.remote.stage import OF_GATEWAY, TOKEN, Network, Scheduler, Worker, connecting_bus
@@ -180,3 +183,13 @@ async def test_a_worker_outlasts_a_leader_that_does_not_know_it(caplog: pytest.L
         await third.stop()
     finally:
         await worker.close()
+
+
+@pytest.mark.parametrize(
+    ("given", "why"), [({}, "listen_workers: missing"), ({"roles": ["gateway"]}, "gateway_token: missing")]
+)
+def test_a_node_that_others_could_not_reach_as_the_leader_is_refused(given: dict[str, Any], why: str) -> None:
+    """A scheduler that leads and listens nowhere would leave every other node without one."""
+    settings = Settings(database="postgresql://db.example/x", nodes=["a.example:8421"], **given)
+    with pytest.raises(BadUse, match=why):
+        Node(settings, None)

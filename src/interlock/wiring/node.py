@@ -30,7 +30,7 @@ from interlock.config import Settings
 from interlock.config.sources import of_app
 from interlock.engine.cluster import ANNOUNCED_EVERY
 from interlock.engine.engine import LOOKS_EVERY, EngineSettings
-from interlock.error import InterlockError
+from interlock.error import BadUse, InterlockError
 from interlock.error_lines import say
 from interlock.fields.field import copy_fields
 from interlock.model.access import Role
@@ -62,6 +62,8 @@ class LeadOptions(msgspec.Struct, frozen=True, kw_only=True):
 class Node:
     def __init__(self, settings: Settings, target: str | None) -> None:
         """Raise if the declarations have a fault, or a part could not find its scheduler with these settings."""
+        if settings.nodes and settings.listen_workers is None and "scheduler" in settings.roles:
+            raise BadUse("listen_workers", "missing, but the other nodes must reach a scheduler that leads; see nodes")
         self.settings = settings
         self._target = target
         self._descriptors: list[int] = []
