@@ -143,6 +143,7 @@ def test_a_take_over_waits_for_a_commit_that_has_passed_the_fence_and_loads_it(p
     run_with(patient(postgres_url), body)
 
 
+@pytest.mark.behaviour("LEA-7")
 @pytest.mark.parametrize("notice", ["WARNING", "NOTICE"])
 def test_a_commit_that_comes_back_with_a_warning_has_an_unknown_outcome(postgres_url: str, notice: str) -> None:
     async def body(store: PostgresStore) -> None:
