@@ -339,17 +339,18 @@ class FaultyStore(Store, Leases):
         await self._work(self._faults.longest_read)
         return await self._disk.due(kind, queue, now, limit)
 
-    async def take(self, name: str, holder: str, token: str, ttl: float) -> Lease | None:
+    async def take(self, name: str, holder: str, token: str, ttl: float, again: bool = False) -> Lease | None:
         await self._work(self._faults.longest_write)
-        return await self._write(lambda: self._take(name, holder, token, ttl), StoreUnavailable("simulated"), True)
+        work = partial(self._take, name, holder, token, ttl, again)
+        return await self._write(work, StoreUnavailable("simulated"), True)
 
-    async def _take(self, name: str, holder: str, token: str, ttl: float) -> Lease | None:
+    async def _take(self, name: str, holder: str, token: str, ttl: float, again: bool) -> Lease | None:
         known = self._disk.leases.get(name)
         if self.sabotage.keeps_epochs and known is not None and known.token == token:
             return await self._disk.renew(known, ttl)
         if self.sabotage.ends_leases_early and known is not None:
             self._disk.leases[name] = msgspec.structs.replace(known, ends_at=known.ends_at - 1.0)
-        lease = await self._disk.take(name, holder, token, ttl)
+        lease = await self._disk.take(name, holder, token, ttl, again)
         if lease is not None:
             self._disk.after_take(known, lease)
         return lease

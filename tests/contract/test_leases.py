@@ -93,6 +93,21 @@ async def test_a_lease_taken_again_ends_the_one_before_it(store: AnyStore) -> No
     assert (await store.renew(second, LONG)).epoch == second.epoch
 
 
+@pytest.mark.behaviour("LEA-2")
+@pytest.mark.parametrize("is_released", [False, True])
+async def test_a_lease_is_taken_again_only_if_nobody_else_had_it_since(store: AnyStore, is_released: bool) -> None:
+    """Also if it has ended, or is free once more."""
+    first = await take(store, "a", OVER)
+    again = await store.take(NAME, "a", first.token, OVER, again=True)
+    assert again is not None
+    assert again.epoch == first.epoch + 1
+    other = await take(store, "b", OVER)
+    if is_released:
+        await store.release(other)
+    assert await store.take(NAME, "a", first.token, LONG, again=True) is None
+    assert (await take(store, "c")).epoch == other.epoch + 1, "the attempt did not touch it"
+
+
 async def test_renewing_prolongs_and_keeps_the_epoch(store: AnyStore) -> None:
     lease = await take(store, "a", OVER)
     renewed = await store.renew(lease, LONG)

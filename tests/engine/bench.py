@@ -63,9 +63,9 @@ class SlowStore(MemoryStore):
         self.renewals += 1
         return await super().renew(lease, ttl)
 
-    async def take(self, name: str, holder: str, token: str, ttl: float) -> Lease | None:
+    async def take(self, name: str, holder: str, token: str, ttl: float, again: bool = False) -> Lease | None:
         self._check()
-        return await super().take(name, holder, token, ttl)
+        return await super().take(name, holder, token, ttl, again)
 
     async def look_up(self, wanted: Lookup) -> Found:
         if wanted.inputs:

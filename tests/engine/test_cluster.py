@@ -10,6 +10,7 @@ from interlock.core.state import CoreLimits
 from interlock.error import LeaseLost, StaleEpoch
 from interlock.model.cluster import ClusterInfo, NodeFacts
 from interlock.model.state import State
+from interlock.stores.memory import MemoryStore
 from interlock.wire import message as m
 from interlock.wire import request as r
 from interlock.wire.cluster_request import Announce, AskCluster, HandOver
@@ -104,6 +105,41 @@ async def test_a_leader_that_stood_still_beyond_its_lease_ends_and_stores_nothin
     second.submit()
     await until(lambda: len(store.runs_by_id) == 1)
     await second.stop()
+
+
+@pytest.mark.behaviour("LEA-2")
+async def test_a_leader_whose_store_was_away_ends_if_another_led_meanwhile_though_the_lease_is_free() -> None:
+    store = SlowStore()
+    first = node(store, "a")
+    await first.start()
+    await until(lambda: bool(store.commits))
+    store.failing = True
+    first.submit()
+    await until(lambda: not first.engine.present.available, 30.0)
+    await pass_time(30.0)
+    assert not first.task.done(), "nobody else leads"
+    other = await MemoryStore.take(store, "main", "b", "token of b", 10.0)
+    assert other is not None
+    await store.release(other)
+    store.failing = False
+    with pytest.raises(LeaseLost, match="another scheduler has led since"):
+        await asyncio.wait_for(first.task, 5.0)
+    assert store.leases["main"].epoch == other.epoch
+
+
+@pytest.mark.behaviour("LEA-2")
+async def test_a_leader_whose_store_was_away_for_longer_than_its_lease_goes_on_if_nobody_else_led() -> None:
+    store = SlowStore()
+    first = node(store, "a")
+    await first.start()
+    await until(lambda: bool(store.commits))
+    store.failing = True
+    first.submit()
+    await pass_time(60.0)
+    store.failing = False
+    await until(lambda: first.engine.present.available)
+    assert store.leases["main"].epoch == 2
+    await first.stop()
 
 
 @pytest.mark.behaviour("CLU-1")

@@ -135,9 +135,9 @@ async def test_calls_for_the_lease_that_are_not_answered_count_as_failed() -> No
     class Mute(SlowStore):
         is_mute = False
 
-        async def take(self, name: str, holder: str, token: str, ttl: float) -> Lease | None:
+        async def take(self, name: str, holder: str, token: str, ttl: float, again: bool = False) -> Lease | None:
             await self._answer()
-            return await super().take(name, holder, token, ttl)
+            return await super().take(name, holder, token, ttl, again)
 
         async def renew(self, lease: Lease, ttl: float) -> Lease:
             await self._answer()

@@ -374,7 +374,8 @@ class Engine:
 
     async def _take_over(self) -> bool:
         now, limits, present = self._clock.now(), self.settings.limits, self.present
-        if not await self.owner.take():
+        # Another node may have led meanwhile: then this scheduler ends, though the lease is free.
+        if not await self.owner.take(again=self._has_led and self.settings.node is not None):
             self.metrics.count("lease_waits_total")
             return False
         present.wrote_at = now.elapsed
@@ -425,9 +426,9 @@ class Engine:
                 if await self._take_over():
                     logger.warning("the store works again; %d live runs", len(self.state.runs))
                     return
-                why = "another scheduler holds the lease"
                 if self.settings.node is not None:
-                    raise LeaseLost(LEADER, why)
+                    raise LeaseLost(LEADER, "another scheduler has led since")
+                why = "another scheduler holds the lease"
             except LeaseLost:
                 raise
             except StoreUnavailable as error:

@@ -42,11 +42,12 @@ class Ownership:
         """Whether the lease has ended, unless the store has prolonged it."""
         return self._clock.now().elapsed >= self.ends_at
 
-    async def take(self) -> bool:
-        """Take the lease with a new epoch, also if it is ours; return False if another scheduler has it."""
+    async def take(self, again: bool = False) -> bool:
+        """Take the lease with a new epoch, also if it is ours; return False if another scheduler has it, or had it
+        since and we take it `again`."""
         asked = self._clock.now().elapsed
         self.renew_at = asked + self._ttl / 3
-        lease = await self._answer(self._leases.take(LEADER, self._holder, self._token, self._ttl), self._ttl)
+        lease = await self._answer(self._leases.take(LEADER, self._holder, self._token, self._ttl, again), self._ttl)
         if lease is not None:
             self._granted(lease, asked)
         return lease is not None

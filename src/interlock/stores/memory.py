@@ -375,9 +375,9 @@ class MemoryStore(MemoryRecords, port.Store, Leases):
     def _highest(self) -> int:
         return max(self._held_up_to, self._events[-1].position if self._events else 0)
 
-    async def take(self, name: str, holder: str, token: str, ttl: float) -> Lease | None:
+    async def take(self, name: str, holder: str, token: str, ttl: float, again: bool = False) -> Lease | None:
         now, current = self._clock(), self.leases.get(name)
-        if current is not None and current.token not in ("", token) and now < current.ends_at:
+        if current is not None and current.token != token and (again or (current.token and now < current.ends_at)):
             return None
         epoch = 1 if current is None else current.epoch + 1
         lease = Lease(name=name, holder=holder, token=token, epoch=epoch, granted_at=now, ends_at=now + ttl)

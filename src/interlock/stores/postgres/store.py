@@ -36,7 +36,8 @@ VALUES ($1, $2, $3, 1, (SELECT coalesce(max(position), 0) FROM leases), {_NOW} +
 ON CONFLICT (name) DO UPDATE
 SET holder = excluded.holder, token = excluded.token, epoch = stored.epoch + 1, ends_at = {_NOW} + $4,
   session = excluded.session
-WHERE stored.token IN ('', excluded.token) OR stored.ends_at <= {_NOW} OR stored.session = $5
+WHERE stored.token = excluded.token
+  OR (NOT $6 AND (stored.token = '' OR stored.ends_at <= {_NOW} OR stored.session = $5))
 RETURNING epoch, position, ends_at
 """
 _LEFT = f"""
@@ -178,14 +179,14 @@ class PostgresStore(PostgresReader, Store, Leases):
 
     # ── leases ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def take(self, name: str, holder: str, token: str, ttl: float) -> Lease | None:
+    async def take(self, name: str, holder: str, token: str, ttl: float, again: bool = False) -> Lease | None:
         now = asyncio.get_running_loop().time()
-        is_given_up = self._left is not None and now - self._left[1] >= GONE_SECONDS
-        row = await self._write(_TAKE, name, holder, token, ttl, self._left[0] if self._left and is_given_up else None)
+        left = self._left[0] if self._left is not None and now - self._left[1] >= GONE_SECONDS else None
+        row = await self._write(_TAKE, name, holder, token, ttl, left, again)
         if row is None:
-            left = await self._write(_LEFT, name)
-            if left is None or self._left is None or self._left[0] != left[0]:
-                self._left = None if left is None else (left[0], now)
+            found = await self._write(_LEFT, name)
+            if found is None or self._left is None or self._left[0] != found[0]:
+                self._left = None if found is None else (found[0], now)
             return None
         self._left = None
         epoch, position, ends_at = row

@@ -104,7 +104,7 @@ SELECT epoch, holder FROM leases WHERE name = ?;
 -- name: take_lease
 INSERT INTO leases (name, holder, token, epoch, ends_at) VALUES (:name, :holder, :token, 1, :ends_at)
 ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, token = excluded.token, epoch = epoch + 1, ends_at = excluded.ends_at
-WHERE token IN ('', excluded.token) OR ends_at <= :granted_at
+WHERE token = excluded.token OR (NOT :again AND (token = '' OR ends_at <= :granted_at))
 RETURNING epoch;
 
 -- name: renew_lease

@@ -282,11 +282,12 @@ class SqliteStore(SqliteReader, Store, Leases):
 
     # ── leases ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def take(self, name: str, holder: str, token: str, ttl: float) -> Lease | None:
+    async def take(self, name: str, holder: str, token: str, ttl: float, again: bool = False) -> Lease | None:
         def work(connection: sqlite3.Connection) -> Lease | None:
             now = self._clock()
             lease = Lease(name=name, holder=holder, token=token, epoch=0, granted_at=now, ends_at=now + ttl)
-            row = connection.execute(QUERIES["take_lease"], msgspec.structs.asdict(lease)).fetchone()
+            values = {**msgspec.structs.asdict(lease), "again": again}
+            row = connection.execute(QUERIES["take_lease"], values).fetchone()
             return None if row is None else msgspec.structs.replace(lease, epoch=row[0])
 
         return await self._write(work)
