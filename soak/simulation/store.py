@@ -361,9 +361,9 @@ class FaultyStore(Store, Leases):
         await self._work(self._faults.longest_write)
         return await self._write(lambda: self._disk.renew(lease, ttl), StoreUnavailable("simulated"), True)
 
-    async def release(self, lease: Lease) -> None:
+    async def release(self, lease: Lease, to: str = "", within: float = 0.0) -> None:
         await self._work(self._faults.longest_write)
-        await self._write(lambda: self._disk.release(lease), StoreUnavailable("simulated"))
+        await self._write(lambda: self._disk.release(lease, to, within), StoreUnavailable("simulated"))
 
 
 def _without(records: Records, lost: Sequence[Record]) -> Records:

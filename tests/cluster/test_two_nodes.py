@@ -1,5 +1,6 @@
 """Two nodes over TLS, on PostgreSQL, each with a scheduler, a gateway and a worker. Kill either: the other goes on."""
 
+import json
 import signal
 from itertools import count
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from tests.cluster.nodes import GATEWAY, SCHEDULER, WORKER, Cluster, Node
 from tests.helpers.places import lines_of, tell_to_go
 from tests.helpers.processes import wait_until
+from tests.helpers.server import JOBS, interlock
 
 NUMBERS = count()
 
@@ -53,12 +55,25 @@ def test_both_serve_and_work_and_one_leads(two_nodes: Cluster) -> None:
     assert all(token not in node.said for node in (leader, other) for token in two_nodes.tokens.values())
 
 
+@pytest.mark.behaviour("CLU-1")
+def test_doctor_on_a_standby_finds_the_cluster(two_nodes: Cluster) -> None:
+    (standby,) = two_nodes.others(two_nodes.leading())
+    wait_until(lambda: len(standby.get("/api/v1/cluster")["nodes"]) == 2, "both have announced themselves")
+    done = interlock(standby.folder, "doctor", "--json", "--app", JOBS)
+    found = {one["name"]: one for one in json.loads(done.stdout)["checks"]}
+    assert found["socket"]["detail"].endswith("interlock.sock does not exist: no scheduler leads here")
+    assert (found["cluster"]["level"], "workers" in found) == ("ok", False)
+    assert found["cluster"]["detail"].endswith("leads, nodes: a, b")
+    assert [one for one in found.values() if one["level"] == "failed"] == []
+
+
 @pytest.mark.behaviour("CLU-2", "LEA-3")
 def test_a_hand_over_ends_no_attempt(two_nodes: Cluster) -> None:
     leader = two_nodes.leading()
     (other,) = two_nodes.others(leader)
     run_id, name = held_at(two_nodes, leader)
-    assert leader.http.post("/api/v1/cluster/hand-over").status == 200
+    done = interlock(leader.folder, "cluster", "hand-over", other.name)
+    assert done.stderr == f"{leader.name} hands the lead over to {other.name}\n", done
     wait_until(lambda: two_nodes.leading() is other, "the other leads")
     back(leader, other)
     ends_once(two_nodes, leader, run_id, name)
@@ -113,7 +128,7 @@ def test_a_lost_machine_loses_no_run(two_nodes: Cluster, tmp_path: Path) -> None
     try:
         for run_id in submitted:
             other.wait_for(run_id, "succeeded")
-        assert other.leader() == other.name
+        wait_until(lambda: other.leader() == other.name, "its gateway has found the scheduler")
     finally:
         lost.begin()
         back(lost, other)

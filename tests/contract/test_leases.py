@@ -84,6 +84,18 @@ async def test_the_epoch_grows_with_every_take_whoever_takes_it(store: AnyStore)
     assert epochs == list(range(1, 13))
 
 
+@pytest.mark.behaviour("CLU-2")
+async def test_a_lease_released_to_a_holder_is_for_that_one_until_its_time_is_over(store: AnyStore) -> None:
+    lease = await take(store, "a")
+    await store.release(lease, "c", LONG)
+    assert await is_refused(store, "b")
+    assert await is_refused(store, "a")
+    lease = await take(store, "c")
+    assert lease.epoch == 2
+    await store.release(lease, "b", OVER)
+    assert (await take(store, "a")).epoch == 3
+
+
 @pytest.mark.behaviour("LEA-2")
 async def test_a_lease_taken_again_ends_the_one_before_it(store: AnyStore) -> None:
     first = await take(store, "a")

@@ -203,6 +203,57 @@ async def test_the_lead_is_handed_over_only_if_another_scheduler_stands_by() -> 
     await bench.stop()
 
 
+@pytest.mark.behaviour("CLU-2")
+async def test_the_lead_is_handed_over_to_the_named_node_or_after_3_s_to_any() -> None:
+    store = SlowStore()
+    over = asyncio.Event()
+    first = Bench(store, node=facts("a"), hand_over=over.set)
+    await first.start()
+    announce(first, facts("b"), facts("c"))
+    first.client.say(HandOver(1, "d"))
+    await until(lambda: bool(first.client.of(m.Problem)))
+    assert "'d'; give one of: b, c" in first.client.of(m.Problem)[0].text
+    assert not over.is_set()
+    first.client.say(HandOver(2, "c"))
+    await asyncio.wait_for(over.wait(), 1.0)
+    second, third = node(store, "b", holder="b"), node(store, "c", holder="c")
+    standing = asyncio.ensure_future(second.start())
+    await pass_time(0.3)  # b looks first
+    named = asyncio.ensure_future(third.start())
+    await first.stop()
+    await pass_time(1.1)
+    assert (named.done(), standing.done()) == (True, False)
+    third.engine.owner.successor = "nobody"
+    await third.stop()
+    await pass_time(1.9)
+    assert not standing.done()
+    await pass_time(2.2)
+    assert standing.done()
+    await second.stop()
+
+
+@pytest.mark.behaviour("CLU-1", "OBS-3")
+async def test_metrics_have_every_node(caplog: pytest.LogCaptureFixture) -> None:
+    bench = Bench(SlowStore(), node=facts("a", since=5.0, digests={"jobs": "1"}))
+    await bench.start()
+    announce(bench, facts("b", digests={"jobs": "2"}), wall=bench.engine.present.now() + 600.0)
+    await pass_time(2.0)
+    bench.client.say(r.AskMetrics(1))
+    await until(lambda: bool(bench.client.of(r.ValueAnswer)))
+    found = {family.name: family.samples for family in bench.client.of(r.ValueAnswer)[-1].value}
+    nodes = {name: [(labels["node"], round(value)) for _, labels, value in found[f"interlock_node_{name}"]]
+             for name in ("leads", "silent_seconds", "clock_seconds", "differences")}  # fmt: skip
+    assert nodes == {
+        "leads": [("b", 0), ("a", 1)],
+        "silent_seconds": [("b", 2), ("a", 0)],
+        "clock_seconds": [("b", 600), ("a", 0)],
+        "differences": [("b", 1), ("a", 0)],
+    }
+    assert found["interlock_lease_epoch"] == [("", {}, 1.0)]
+    assert "clock of node b is +600" in caplog.text
+    await bench.stop()
+
+
 @pytest.mark.behaviour("RET-5")
 async def test_a_node_reports_the_end_of_a_worker_that_has_no_process_watch() -> None:
     """Otherwise only its silence would tell, 30 s later."""

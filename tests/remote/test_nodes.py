@@ -6,16 +6,17 @@ from typing import Any
 
 import pytest
 
+from interlock.api.patience import ask
 from interlock.buses.several import SeveralPlaces
 from interlock.client.connection import Connection
 from interlock.config import Settings
-from interlock.error import BadUse, ConnectionLost, NotRunning, Refused, TokenRefused
+from interlock.error import BadUse, ConnectionLost, NobodyLeads, NotRunning, Refused, TokenRefused
 from interlock.model.cluster import NodeFacts
 from interlock.ports.bus import Bus, Endpoint, Peer
 from interlock.stores.memory import MemoryStore
 from interlock.wire import message as m
 from interlock.wire import request as r
-from interlock.wire.cluster_request import AskCluster
+from interlock.wire.cluster_request import AskCluster, HandOver
 from interlock.wiring.node import Node
 from tests.helpers.places import until
 from tests.remote.elsewhere import free_port
@@ -138,6 +139,18 @@ async def test_the_refusal_of_an_address_is_told_if_none_answers() -> None:
     (await several.connect(Silent())).close()
     await several.close()
     await scheduler.stop()
+
+
+@pytest.mark.behaviour("CLU-1")
+@pytest.mark.parametrize("request_", [AskCluster(0), HandOver(0)])
+async def test_a_gateway_says_soon_that_nobody_leads(request_: r.Request[Any]) -> None:
+    places = [nobody(), nobody()]
+    connection = Connection(SeveralPlaces(places))
+    async with asyncio.timeout(5.0):
+        with pytest.raises(NobodyLeads) as caught:
+            await ask(connection, request_)
+    assert all(str(place) in str(caught.value) for place in places)
+    await connection.close()
 
 
 @pytest.mark.behaviour("ROU-12")

@@ -4,7 +4,7 @@ import asyncio
 from typing import TypeVar
 
 from interlock.client.connection import Connection
-from interlock.error import ConnectionLost, rebuild
+from interlock.error import ConnectionLost, NobodyLeads, NotRunning, rebuild
 from interlock.interface.operation import IN_DOUBT
 from interlock.wire.request import ChangeRequest, Request
 
@@ -19,6 +19,10 @@ async def ask(connection: Connection, message: Request[T]) -> T:
         async with asyncio.timeout(limit):
             return await connection.ask(message)
     except TimeoutError as error:
+        if not connection.has_link:
+            raise NobodyLeads(connection.place) from error
         raise rebuild(ConnectionLost.code, f"the scheduler did not answer {name} within {limit:g}s{doubt}") from error
+    except NotRunning as error:
+        raise NobodyLeads(connection.place) from error
     except ConnectionLost as error:
         raise rebuild(ConnectionLost.code, f"the scheduler went away before it answered {name}{doubt}") from error

@@ -117,6 +117,9 @@ class SocketBus(Bus):
         self.processes = processes
         self._server: asyncio.AbstractServer | None = None
 
+    def __str__(self) -> str:
+        return str(self.path)
+
     async def listen(self, endpoint: Endpoint) -> None:
         make = partial(_SocketPeer, self, endpoint)
         listener, loop = bind_unix(self.path), asyncio.get_running_loop()

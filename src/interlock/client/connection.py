@@ -86,6 +86,15 @@ class Connection(Endpoint, RunAccess):
         self.on_news: Callable[[r.News], None] | None = None
         """called with the news that a scheduler sends after a `WatchNews`"""
 
+    @property
+    def has_link(self) -> bool:
+        return self._peer is not None
+
+    @property
+    def place(self) -> str:
+        """Where it looks for a scheduler."""
+        return str(self._bus)
+
     def now(self) -> float:
         """Return the time from which the deadlines of new runs count."""
         return time.time()

@@ -9,6 +9,7 @@ from interlock.engine.ownership import Ownership
 from interlock.engine.present import Present
 from interlock.error import NoStandby
 from interlock.model.cluster import ClusterInfo, NodeFacts, NodeInfo
+from interlock.model.exposition import Family
 from interlock.wire.cluster_request import Announce
 from interlock.wire.command import WorkerDown
 
@@ -114,10 +115,38 @@ class Cluster:
             clock=clock, differs=differs,
         )  # fmt: skip
 
-    def hand_over(self) -> ClusterInfo:
-        """Begin to hand the lead over; raise if no other scheduler stands by."""
+    def families(self) -> list[Family]:
+        """Return the metrics of the nodes; none in no cluster."""
+        if self._own.since == 0.0:
+            return []
         found = self.info()
-        if not any(SCHEDULER in node.roles for node in found.nodes[1:]):
-            raise NoStandby
+        nodes = {node.name: node for node in reversed(found.nodes)}  # of two with one name, that of the leader
+        figures: tuple[tuple[str, str, Callable[[NodeInfo], float]], ...] = (
+            ("leads", "Whether the node leads: 1 or 0.", lambda node: node.leads),
+            ("silent_seconds", "Time since the leader has heard of the node.", lambda node: node.silent),
+            ("clock_seconds", "Time by which its clock is ahead of the leader's.", lambda node: node.clock),
+            (
+                "differences",
+                "What is declared there in another way than at the leader.",
+                lambda node: len(node.differs),
+            ),
+        )
+        return [
+            Family("interlock_lease_epoch", "gauge", "Number of the lease.", [("", {}, float(found.epoch))]),
+            *(
+                Family(f"interlock_node_{name}", "gauge", text, [
+                    ("", {"node": node.name}, float(figure(node))) for node in nodes.values()
+                ])
+                for name, text, figure in figures
+            ),
+        ]  # fmt: skip
+
+    def hand_over(self, to: str) -> ClusterInfo:
+        """Begin to hand the lead over to this node, or to any; raise if no other scheduler stands by."""
+        found = self.info()
+        standing = [node.name for node in found.nodes[1:] if SCHEDULER in node.roles]
+        if to not in standing if to else not standing:
+            raise NoStandby(to, standing)
+        self._owner.successor = to
         self._hand_over()
         return found

@@ -16,6 +16,7 @@ T = TypeVar("T")
 
 LEADER = "main"  # name of the one lease of a store
 MOST_FAILURES = 3  # renewals in a row
+GIVES_WAY = 3.0  # seconds for the successor of a hand-over to take the lease; a standby looks once a second
 LEAST_WAIT = 1.0  # seconds for an answer of the store, even if the lease has ended: this process may have stood still
 
 
@@ -29,6 +30,7 @@ class Ownership:
         self.lease: Lease | None = None
         self.renew_at = 0.0  # elapsed time
         self.ends_at = 0.0  # elapsed time at which the lease ends if it is not renewed
+        self.successor = ""  # holder that a hand-over names
         self._failures = 0
 
     @property
@@ -96,6 +98,6 @@ class Ownership:
     async def release(self) -> None:
         if self.lease is not None:
             try:
-                await self._leases.release(self.lease)
+                await self._leases.release(self.lease, self.successor, GIVES_WAY)
             except StoreUnavailable as error:
                 logger.warning("the lease could not be released: %s", error)

@@ -362,7 +362,7 @@ def _progress(requests: Requests, name: str, question: r.AskProgress) -> Message
 
 def _metrics(requests: Requests, name: str, question: r.AskMetrics) -> Message:
     own = [] if requests.operations is None else requests.operations.families()
-    return r.ValueAnswer(question.request, requests.present.families() + own)
+    return r.ValueAnswer(question.request, requests.present.families() + requests.cluster.families() + own)
 
 
 def _tree(requests: Requests, name: str, question: AskTree) -> Message:
@@ -384,7 +384,7 @@ def _cluster(requests: Requests, name: str, question: AskCluster) -> Message:
 
 
 def _hand_over(requests: Requests, name: str, order: HandOver) -> Message:
-    return r.ValueAnswer(order.request, requests.cluster.hand_over())
+    return r.ValueAnswer(order.request, requests.cluster.hand_over(order.node))
 
 
 def _announce(requests: Requests, name: str, said: Announce) -> Message:

@@ -93,6 +93,13 @@ class NotRunning(Unavailable, code="not_running", exit_code=ExitCode.NO_SERVER):
         super().__init__(f"no scheduler answers at {path}; {remedy}")
 
 
+class NobodyLeads(Unavailable, code="nobody_leads", exit_code=ExitCode.NO_SERVER):
+    """No scheduler leads for the moment. Repeat the request; a submit with the same `Idempotency-Key`."""
+
+    def __init__(self, places: str) -> None:
+        super().__init__(f"nobody leads: no scheduler answers at {places}; see the output of 'interlock up' there")
+
+
 class ConnectionLost(Unavailable, code="connection_lost", exit_code=ExitCode.NO_SERVER):
     """The scheduler went away before it answered; the change may or may not have happened. Repeat a submit with the
     same `Idempotency-Key`."""

@@ -1,6 +1,8 @@
 """Errors of the store and its lease."""
 
-from interlock.error.base import Conflict, InterlockError, Unavailable
+from collections.abc import Sequence
+
+from interlock.error.base import Conflict, InterlockError, Unavailable, shown
 
 
 class StoreUnavailable(Unavailable, code="store_unavailable"):
@@ -128,10 +130,13 @@ class LeaseLost(InterlockError, code="lease_lost"):
 
 
 class NoStandby(Conflict, code="no_standby"):
-    """No other scheduler stands by."""
+    """No other scheduler stands by, or not the one of the node that is to lead."""
 
-    def __init__(self) -> None:
-        super().__init__("cluster: no other scheduler stands by; start a second node first, with interlock up")
+    def __init__(self, node: str = "", standing: Sequence[str] = ()) -> None:
+        if standing:
+            super().__init__(f"node: no scheduler stands by at {shown(node)}; give one of: {', '.join(standing)}")
+        else:
+            super().__init__("cluster: no other scheduler stands by; start a second node first, with interlock up")
 
 
 class StaleEpoch(InterlockError, code="stale_epoch"):

@@ -32,7 +32,8 @@ class Leases(ABC):
     async def take(self, name: str, holder: str, token: str, ttl: float, again: bool = False) -> Lease | None:
         """Take a lease for `ttl` seconds if it is free, was released, has ended (as it has at exactly its end), or has
         this token; `again` takes it only with this token, that is if nobody else had it in between. Return None if it
-        is not to be had. Its epoch is greater than any before, also with the same token.
+        is not to be had, also because it was released to another holder that still has time to take it. Its epoch is
+        greater than any before, also with the same token.
 
         Waits for a write that has passed the check of its lease, so that a later `load` has this write. A store that
         knows the session of the holder may also give a lease away once that has been gone for 2 s."""
@@ -42,5 +43,6 @@ class Leases(ABC):
         """Prolong a lease, even one that has ended, unless it was taken since: then `LeaseLost` is raised."""
 
     @abstractmethod
-    async def release(self, lease: Lease) -> None:
-        """Give up a lease, so that the next holder need not wait. Does nothing unless the token is current."""
+    async def release(self, lease: Lease, to: str = "", within: float = 0.0) -> None:
+        """Give up a lease, so that the next holder need not wait; with `to`, only that holder may take it for the
+        seconds of `within`. Does nothing unless the token is current."""

@@ -377,8 +377,10 @@ class MemoryStore(MemoryRecords, port.Store, Leases):
 
     async def take(self, name: str, holder: str, token: str, ttl: float, again: bool = False) -> Lease | None:
         now, current = self._clock(), self.leases.get(name)
-        if current is not None and current.token != token and (again or (current.token and now < current.ends_at)):
-            return None
+        if current is not None and current.token != token:
+            is_free = current.token == "" and current.holder in ("", holder)
+            if again or (not is_free and now < current.ends_at):
+                return None
         epoch = 1 if current is None else current.epoch + 1
         lease = Lease(name=name, holder=holder, token=token, epoch=epoch, granted_at=now, ends_at=now + ttl)
         self.leases[name] = lease
@@ -392,8 +394,8 @@ class MemoryStore(MemoryRecords, port.Store, Leases):
         renewed = self.leases[lease.name] = replace(lease, granted_at=now, ends_at=now + ttl)
         return renewed
 
-    async def release(self, lease: Lease) -> None:
+    async def release(self, lease: Lease, to: str = "", within: float = 0.0) -> None:
         current = self.leases.get(lease.name)
         if current is not None and current.token == lease.token:
             # The epoch stays, so that the next is greater; the token goes, so that nobody writes with it.
-            self.leases[lease.name] = replace(current, holder="", token="", ends_at=0.0)
+            self.leases[lease.name] = replace(current, holder=to, token="", ends_at=self._clock() + within)

@@ -29,7 +29,8 @@ from interlock.client.connection import Connection
 from interlock.config import Settings
 from interlock.config.sources import of_app
 from interlock.engine.cluster import ANNOUNCED_EVERY
-from interlock.engine.engine import LOOKS_EVERY, EngineSettings
+from interlock.engine.engine import EngineSettings
+from interlock.engine.ownership import GIVES_WAY
 from interlock.error import BadUse, InterlockError
 from interlock.error_lines import say
 from interlock.fields.field import copy_fields
@@ -48,7 +49,6 @@ from interlock.wiring.service_tree import WORKERS
 from interlock.wiring.worker import WorkerOptions, run_worker
 
 SCHEDULER = Backoff(initial=0.1, max=5.0, reset_after=10.0)
-GIVES_WAY = 3 * LOOKS_EVERY  # seconds after a hand-over in which the others may take the lease
 STOPPING = 30.0  # seconds that a scheduler has to stop its services and to store what has arrived
 
 

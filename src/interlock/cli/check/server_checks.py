@@ -12,22 +12,25 @@ from interlock.cli.shared.options import Flags
 from interlock.client.http.client import Client
 from interlock.config import Resolved, Settings
 from interlock.error import Forbidden, InterlockError, TokensNeeded, Unauthorized
-from interlock.fields.sockets import is_loopback
+from interlock.fields.sockets import is_loopback, is_on_server
 from interlock.model.child_info import UP, ChildInfo
+from interlock.model.cluster import ClusterInfo
 from interlock.model.workflow_info import WorkflowStatus
 
 PATIENCE = 5.0
+NO_SERVER = "no server runs"
 MOST_NAMED = 5
 
 
 def server(flags: Flags, resolved: Resolved) -> Iterator[DoctorFinding]:
     settings = resolved.settings
-    scheduler = _unix("socket", settings.socket_path())
-    http = _unix("http socket", settings.http_socket_path())
+    clustered = is_on_server(settings.database)
+    scheduler = _unix("socket", settings.socket_path(), "no scheduler leads here" if clustered else NO_SERVER)
+    http = _unix("http socket", settings.http_socket_path(), NO_SERVER)
     yield from (scheduler, http, _port(settings))
     url = flags.url(resolved)
     if _answers(http) or url == resolved.client.url:
-        yield from _ready(url, resolved.client.token)
+        yield from _ready(url, resolved.client.token, clustered)
     elif _answers(scheduler):
         fix = "start 'interlock up' without --http off: commands reach it over HTTP"
         yield warn("server", "the scheduler runs, and does not serve HTTP", fix)
@@ -39,11 +42,11 @@ def _answers(finding: DoctorFinding) -> bool:
     return finding.level == "ok" and finding.detail.endswith("answers")
 
 
-def _unix(name: str, path: Path) -> DoctorFinding:
+def _unix(name: str, path: Path, absent: str) -> DoctorFinding:
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:
-        return ok(name, f"{path} does not exist: no server runs")
+        return ok(name, f"{path} does not exist: {absent}")
     except OSError as error:
         return fail(name, f"{path}: {error.strerror}", "make its folder readable for this user")
     if not stat.S_ISSOCK(mode):
@@ -103,9 +106,20 @@ def _is_ours(host: str, port: int) -> bool:
         connection.close()
 
 
-def _children(tree: ChildInfo) -> Iterator[DoctorFinding]:
-    """Check that every worker can start its processes, and that the sender and the inspector are up."""
-    for group in ("workers", "sending"):
+def _cluster(found: ClusterInfo) -> DoctorFinding:
+    """Name the nodes that differ from the one that leads."""
+    faults = [
+        *(f"{node.name} differs in {', '.join(node.differs)}" for node in found.nodes if node.differs),
+        *(f"the clock of {node.name} is {node.clock:+.1f}s off" for node in found.nodes if abs(node.clock) >= 1.0),
+    ]
+    detail = "; ".join(faults) or f"{found.leader} leads, nodes: {', '.join(sorted(node.name for node in found.nodes))}"
+    return judge("cluster", bool(faults), detail, "give all nodes the same settings, files and time", "warning")
+
+
+def _children(tree: ChildInfo, clustered: bool) -> Iterator[DoctorFinding]:
+    """Check that every worker can start its processes, and that the sender and the inspector are up. Workers of a
+    cluster are not in its tree."""
+    for group in ("sending",) if clustered else ("workers", "sending"):
         children = [one for one in tree.everybody() if one.path.startswith(f"{group}/")]
         down = [child for child in children if child.reason and (child.traceback or child.status not in UP)]
         faults = [f"{one.name}: {one.reason}" for one in down]
@@ -124,7 +138,7 @@ def _workflows(client: Client) -> DoctorFinding:
     return judge("workflows", bool(halted), detail, fix, "warning")
 
 
-def _ready(url: str, token: str | None) -> Iterator[DoctorFinding]:
+def _ready(url: str, token: str | None, clustered: bool) -> Iterator[DoctorFinding]:
     try:
         with Client(url, token=token, timeout=PATIENCE, patience=0, first_contact=0) as client:
             found = client.ready()
@@ -133,7 +147,9 @@ def _ready(url: str, token: str | None) -> Iterator[DoctorFinding]:
                 yield ok("token", "this user has access to the server")
                 # A viewer may not read the tree.
                 with suppress(Forbidden):
-                    yield from _children(client.tree())
+                    if clustered:
+                        yield _cluster(client.cluster())
+                    yield from _children(client.tree(), clustered)
                 yield _workflows(client)
             except (Unauthorized, Forbidden) as error:
                 yield fail("token", str(error), "set INTERLOCK_TOKEN to one of the server's tokens")

@@ -41,10 +41,11 @@ NODES = Listing[NodeInfo](
 def command(
     flags: Flags,
     action: Annotated[str | None, argument("[hand-over]", "Let another node lead.", completion.of(HAND_OVER))] = None,
+    node: Annotated[str | None, argument("[NODE]", "The node that is to lead.", completion.nodes)] = None,
     watch: Annotated[bool, switch("Keep showing changes until Ctrl-C.", "--watch")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Show the nodes of the cluster and who leads; or hand the lead over to a node that stands by.
+    """Show the nodes of the cluster and who leads; or hand the lead over to a node, or to whichever is first.
 
     A hand-over ends no attempt. `differs` names what is declared on a node in another way than at the leader: jobs,
     lanes, policy, tokens or settings, or a name that two nodes have.
@@ -54,10 +55,10 @@ def command(
     check_choice("action", action, (HAND_OVER,))
     if action is not None and watch:
         raise WrongUsage(f"--watch cannot be combined with {action}")
-    with client_of(flags) as client:
+    with client_of(flags, patience="0s") as client:  # that nobody leads is an answer too
         if action is not None:
-            found = client.hand_over()
-            say(f"{found.leader} hands the lead over")
+            found = client.hand_over(node=node or "")
+            say(f"{found.leader} hands the lead over{'' if node is None else f' to {node}'}")
         elif watch and sys.stdout.isatty() and not json:
             draw(client, lambda: (_screen(client.cluster()), False), types=("service",))
         else:

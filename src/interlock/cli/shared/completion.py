@@ -27,6 +27,7 @@ def names(find: Callable[[Client], Iterable[tuple[str, str]]]) -> Completer:
 jobs = names(lambda client: ((job.id, job.schedule_text or "") for job in client.jobs()))
 services = names(lambda client: ((service.name, service.status.value) for service in client.services()))
 lanes = names(lambda client: ((lane.id, lane.status.value) for lane in client.lanes()))
+nodes = names(lambda client: ((node.name, "leads" if node.leads else "") for node in client.cluster().nodes))
 workers = names(lambda client: ((worker.id, worker.state.value) for worker in client.workers()))
 sessions = names(
     lambda client: (

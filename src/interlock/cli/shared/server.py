@@ -29,11 +29,11 @@ JobArgument = Annotated[str, argument("JOB", "Id of the job.", completion.jobs)]
 
 
 @contextmanager
-def client_of(flags: Flags) -> Iterator[Client]:
+def client_of(flags: Flags, patience: str = "90s") -> Iterator[Client]:
     """Open a client for the server that a flag, else the environment, else the current folder names."""
     resolved = flags.resolve()
     url = flags.url(resolved)
-    with Client(url, token=resolved.client.token, first_contact=FIRST_CONTACT) as client:
+    with Client(url, token=resolved.client.token, patience=patience, first_contact=FIRST_CONTACT) as client:
         try:
             yield client
         except NotRunning as error:

@@ -36,8 +36,8 @@ VALUES ($1, $2, $3, 1, (SELECT coalesce(max(position), 0) FROM leases), {_NOW} +
 ON CONFLICT (name) DO UPDATE
 SET holder = excluded.holder, token = excluded.token, epoch = stored.epoch + 1, ends_at = {_NOW} + $4,
   session = excluded.session
-WHERE stored.token = excluded.token
-  OR (NOT $6 AND (stored.token = '' OR stored.ends_at <= {_NOW} OR stored.session = $5))
+WHERE stored.token = excluded.token OR (NOT $6 AND (
+  (stored.token = '' AND stored.holder IN ('', excluded.holder)) OR stored.ends_at <= {_NOW} OR stored.session = $5))
 RETURNING epoch, position, ends_at
 """
 _LEFT = f"""
@@ -47,7 +47,7 @@ _RENEW = f"""
 UPDATE leases SET ends_at = {_NOW} + $4, session = {_SESSION}
 WHERE name = $1 AND epoch = $2 AND token = $3 AND token <> '' RETURNING ends_at
 """
-_RELEASE = "UPDATE leases SET holder = '', token = '', ends_at = 0 WHERE name = $1 AND token = $2"
+_RELEASE = f"UPDATE leases SET holder = $3, token = '', ends_at = {_NOW} + $4 WHERE name = $1 AND token = $2"
 
 
 class PostgresStore(PostgresReader, Store, Leases):
@@ -200,5 +200,5 @@ class PostgresStore(PostgresReader, Store, Leases):
             raise e.LeaseLost(lease.name, f"now held by {(holder and holder[0]) or 'nobody'}")
         return replace(lease, granted_at=row[0] - ttl, ends_at=row[0])
 
-    async def release(self, lease: Lease) -> None:
-        await self._write(_RELEASE, lease.name, lease.token)
+    async def release(self, lease: Lease, to: str = "", within: float = 0.0) -> None:
+        await self._write(_RELEASE, lease.name, lease.token, to, within)

@@ -104,14 +104,15 @@ SELECT epoch, holder FROM leases WHERE name = ?;
 -- name: take_lease
 INSERT INTO leases (name, holder, token, epoch, ends_at) VALUES (:name, :holder, :token, 1, :ends_at)
 ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, token = excluded.token, epoch = epoch + 1, ends_at = excluded.ends_at
-WHERE token = excluded.token OR (NOT :again AND (token = '' OR ends_at <= :granted_at))
+WHERE token = excluded.token
+  OR (NOT :again AND ((token = '' AND holder IN ('', excluded.holder)) OR ends_at <= :granted_at))
 RETURNING epoch;
 
 -- name: renew_lease
 UPDATE leases SET ends_at = :ends_at WHERE name = :name AND epoch = :epoch AND token = :token AND token <> '';
 
 -- name: release_lease
-UPDATE leases SET holder = '', token = '', ends_at = 0 WHERE name = :name AND token = :token;
+UPDATE leases SET holder = :holder, token = '', ends_at = :ends_at WHERE name = :name AND token = :token;
 
 -- name: end_leases
 UPDATE leases SET ends_at = 0;

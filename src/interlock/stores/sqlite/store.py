@@ -303,8 +303,8 @@ class SqliteStore(SqliteReader, Store, Leases):
 
         return await self._write(work)
 
-    async def release(self, lease: Lease) -> None:
-        values = msgspec.structs.asdict(lease)
+    async def release(self, lease: Lease, to: str = "", within: float = 0.0) -> None:
+        values = {"name": lease.name, "token": lease.token, "holder": to, "ends_at": self._clock() + within}
         await self._write(lambda connection: connection.execute(QUERIES["release_lease"], values))
 
 
