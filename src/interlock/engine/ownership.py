@@ -55,9 +55,11 @@ class Ownership:
         return lease is not None
 
     async def renew(self) -> bool:
-        """Renew the lease if it is time; return whether the store wrote it. Raise after too many failures in a row."""
+        """Renew the lease if it is time, or if our session is gone; return whether the store wrote it. Raise after too
+        many failures in a row."""
         asked = self._clock.now().elapsed
-        if self.lease is None or asked < self.renew_at:
+        is_gone = not self._failures and not self._leases.has_session
+        if self.lease is None or (asked < self.renew_at and not is_gone):
             return False
         self.renew_at = asked + self._ttl / 3
         limit = max(LEAST_WAIT, self.ends_at - asked)

@@ -28,6 +28,9 @@ class Leases(ABC):
     `StoreUnavailable` when the store is away. Such a call may have been carried out, and is repeated with the same
     token."""
 
+    has_session: bool = True
+    """Whether the store knows the holder's session; without, its lease may be given away before its end."""
+
     @abstractmethod
     async def take(self, name: str, holder: str, token: str, ttl: float, again: bool = False) -> Lease | None:
         """Take a lease for `ttl` seconds if it is free, was released, has ended (as it has at exactly its end), or has

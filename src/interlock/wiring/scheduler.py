@@ -347,6 +347,7 @@ class Scheduler:
                 self._helpers.have_sender()
             self._helpers.have_inspector(self.engine.present.catalog.policy)
         except BaseException:
+            await self.engine.owner.release()
             await self._close()
             raise
         self._bringing_up = asyncio.get_running_loop().create_task(self.services.bring_up())

@@ -23,6 +23,7 @@ _SETTINGS = {
     "jit": "off",
     "lock_timeout": "0",
 }
+_READER_SETTINGS = {"client_connection_check_interval": "1s"}  # the end of a statement whose reader has given up
 # Every statement of a write finds its rows by an index. The planner must not choose by sizes: a plan is kept for as
 # long as the connection, and the tables may have been empty when it was made.
 _WRITER_SETTINGS = {"plan_cache_mode": "force_generic_plan"} | dict.fromkeys(
@@ -35,7 +36,7 @@ def migrations() -> list[str]:
 
 
 def settings(address: Address, writes: bool) -> dict[str, str]:
-    return _SETTINGS | (_WRITER_SETTINGS if writes else {}) | {"search_path": f'"{address.schema}"'}
+    return _SETTINGS | (_WRITER_SETTINGS if writes else _READER_SETTINGS) | {"search_path": f'"{address.schema}"'}
 
 
 async def connect_writer(address: Address, on_message: Callable[..., None]) -> asyncpg.Connection:

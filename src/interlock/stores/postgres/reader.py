@@ -1,8 +1,8 @@
 """Read the store on the server, in any process."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import TypeVar
 
 import asyncpg
@@ -17,7 +17,8 @@ from interlock.stores.sql.reader import SqlReader, Work
 
 T = TypeVar("T")
 
-READ_SECONDS = 60.0
+READ_SECONDS = 2.0
+LONG_SECONDS = 60.0  # for what grows with the store: loading the state, and finding what to prune
 
 
 class PostgresReader(SqlReader):
@@ -48,7 +49,7 @@ class PostgresReader(SqlReader):
         return await asyncpg.create_pool(
             **self._address.options, server_settings=settings(self._address, writes=False),
             min_size=0, max_size=self._most, init=self._check, reset=_nothing,
-            timeout=CONNECT_SECONDS, command_timeout=READ_SECONDS,
+            timeout=CONNECT_SECONDS,
         )  # fmt: skip
 
     async def _stop_reading(self) -> None:
@@ -66,16 +67,18 @@ class PostgresReader(SqlReader):
             raise e.StoreUnavailable(why, asked=True)
 
     @asynccontextmanager
-    async def _connected(self) -> AsyncIterator[asyncpg.Connection]:
+    async def _connected(self, seconds: float) -> AsyncIterator[asyncpg.Connection]:
         if self._pool is None:
             raise e.StoreUnavailable("it is closed", asked=True)
+        end = asyncio.get_running_loop().time() + seconds
         try:
-            async with self._pool.acquire(timeout=READ_SECONDS) as connection:
-                yield connection
+            async with self._pool.acquire(timeout=seconds) as connection:
+                with _ended_at(end, connection):
+                    yield connection
         except errors.DRIVER as error:
             if errors.is_read_only(error):
                 await self._drop_connections()
-            raise errors.of_reading(error, READ_SECONDS) from error
+            raise errors.of_reading(error, seconds) from error
         except (e.NotADatabase, e.DatabaseTooNew) as error:
             raise e.StoreUnavailable(str(error), asked=True) from error
         except msgspec.MsgspecError as error:
@@ -86,12 +89,27 @@ class PostgresReader(SqlReader):
         if self._pool is not None:
             await self._pool.expire_connections()
 
-    async def _read(self, work: Work[T], whole: bool = True) -> T:
-        async with self._connected() as connection:
+    async def _read(self, work: Work[T], whole: bool = True, seconds: float = READ_SECONDS) -> T:
+        async with self._connected(seconds) as connection:
             if not whole:
                 return await work(PostgresView(connection, whole=False))
             async with connection.transaction(isolation="repeatable_read", readonly=True):
                 return await work(PostgresView(connection, whole=True))
+
+
+@contextmanager
+def _ended_at(end: float, connection: asyncpg.Connection) -> Iterator[None]:
+    """End the connection at this time. To cancel a statement would be to wait for a server that stands still."""
+    loop = asyncio.get_running_loop()
+    limit = loop.call_at(end, connection.terminate)
+    try:
+        yield
+    except errors.DRIVER as error:
+        if loop.time() >= end:
+            raise TimeoutError from error
+        raise
+    finally:
+        limit.cancel()
 
 
 async def _nothing(connection: asyncpg.Connection) -> None:

@@ -18,7 +18,7 @@ from interlock.stores.postgres import errors
 from interlock.stores.postgres.batch import COMMIT, arguments
 from interlock.stores.postgres.database import CONNECT_SECONDS, connect_writer, migrate, migrations
 from interlock.stores.postgres.queries import without_nul
-from interlock.stores.postgres.reader import PostgresReader
+from interlock.stores.postgres.reader import LONG_SECONDS, PostgresReader
 from interlock.stores.sql.lookups import load, read_position
 from interlock.stores.sql.pruning import UNCOUNTED, find_old_keys, find_prunable, find_service_cuts
 from interlock.stores.sql.view import View
@@ -142,17 +142,18 @@ class PostgresStore(PostgresReader, Store, Leases):
         self._position[lease.name, lease.epoch] = row[0]
 
     async def load(self, small_payload: int, kinds: Sequence[type[Record]] = ()) -> Snapshot:
-        return await self._read(partial(load, small_payload, kinds))
+        return await self._read(partial(load, small_payload, kinds), seconds=LONG_SECONDS)
 
     async def prune(self, limits: PruneLimits, lease: Lease) -> Pruned:
         lines = await self._prune_services(limits, lease)
-        old = await self._read(partial(find_old_keys, limits.keys_before, limits.calls_before))
+        find = partial(find_old_keys, limits.keys_before, limits.calls_before)
+        old = await self._read(find, seconds=LONG_SECONDS)
         keys = await self._prune("prune_keys($1, $2, $3, $4, $5)", lease, old) if old else 0
         records = 0
         for kind, before, most in limits.records:
             values = kind.kind, before, most, kind is DeadLetter, MOST_PRUNED
             records += await self._prune("prune_records($1, $2, $3, $4, $5, $6, $7, $8, $9)", lease, *values)
-        found = await self._read(partial(find_prunable, limits, self._counted))
+        found = await self._read(partial(find_prunable, limits, self._counted), seconds=LONG_SECONDS)
         self._counted = found.counted
         deleted = 0
         for part in found.parts:
@@ -165,7 +166,7 @@ class PostgresStore(PostgresReader, Store, Leases):
         async def find(view: View) -> tuple[dict[str, int], int]:
             return await find_service_cuts(limits.log_lines, limits.log_bytes, view), await read_position(view)
 
-        cuts, newest = await self._read(find)
+        cuts, newest = await self._read(find, seconds=LONG_SECONDS)
         if not cuts:
             return 0
         values = list(cuts), list(cuts.values()), newest, MOST_PRUNED
@@ -178,6 +179,10 @@ class PostgresStore(PostgresReader, Store, Leases):
         return count
 
     # ── leases ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def has_session(self) -> bool:  # type: ignore[override] # elsewhere it always has
+        return self._writer is not None and not self._writer.is_closed()
 
     async def take(self, name: str, holder: str, token: str, ttl: float, again: bool = False) -> Lease | None:
         now = asyncio.get_running_loop().time()
