@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from interlock.model import state as model
-from interlock.model.state import ALLOWED, POSSIBLE, TERMINAL, State
+from interlock.model.state import ALLOWED, TERMINAL, State
 
 DOCUMENT = Path("ARCHITECTURE.md")
 BEGIN = "<!-- From here written by `python -m tools.state_diagram`; do not edit it by hand. -->"
@@ -31,7 +31,6 @@ def _lines() -> Iterator[str]:
     yield f"\nTerminal: {_names(TERMINAL)}. An ended run does not change any more, with these exceptions:"
     changes = [f"{_name(state)} → {_names(ALLOWED[state])}" for state in State if state in TERMINAL and ALLOWED[state]]
     yield f"{', '.join(changes)}."
-    yield f"\nNo run has these states yet: {_names(set(State) - set(POSSIBLE))}."
 
 
 def _meanings() -> dict[State, str]:

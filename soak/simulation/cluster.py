@@ -504,6 +504,7 @@ class Cluster:
             self.invariants,
             begins_twice=self.sabotage.worker_begins_twice,
             begins_late=self.sabotage.worker_begins_late,
+            starts_slowly=self.scenario.slow_starts,
         )
         instance = self.scheduler.process.name if self.scenario.own_workers and self.scheduler is not None else ""
         settings = HostSettings(

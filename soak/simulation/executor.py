@@ -44,6 +44,10 @@ DEAF = (IGNORE, STUBBORN)  # does not stop when it is asked to; the second not e
 
 Key = tuple[str, int]
 
+SLOW = 0.4  # share of attempts that start slowly, in a seed that has such
+FAILING = 0.15  # share of those whose start fails
+CREATING, PULLING = "creates it", "pulls its image"
+
 
 class Plan(msgspec.Struct):
     """The payload of a simulated run."""
@@ -75,6 +79,7 @@ class Execution(msgspec.Struct):
     how: str = ""
     failure: Failure | None = None
     is_turn: bool = False
+    running_since: float | None = None  # when its start was over
 
 
 class Ledger:
@@ -114,6 +119,7 @@ class _Attempt:
             self.how, self.seconds = functions.turn_plan(dispatch)
         else:
             self.how, self.seconds = msgspec.json.decode(dispatch.payload or b"", type=Plan).entry(dispatch.attempt)
+        self.is_starting = False
         self.asked = False
         self.execution: Execution | None = None
 
@@ -141,6 +147,7 @@ class SimulatedExecutor(Executor):
         *,
         begins_twice: bool = False,
         begins_late: bool = False,
+        starts_slowly: bool = False,
     ) -> None:
         self._host = host
         self._loop: VirtualLoop = host.loop
@@ -149,6 +156,7 @@ class SimulatedExecutor(Executor):
         self._ledger = ledger
         self._begins_twice = begins_twice
         self._begins_late = begins_late
+        self._starts_slowly = starts_slowly
         self._report: Report = lambda message: None
         self._shared = _Child(False)
         self._attempts: dict[Key, _Attempt] = {}
@@ -197,9 +205,34 @@ class SimulatedExecutor(Executor):
             is_turn=one.is_turn,
         )  # fmt: skip
         self._ledger.began(one.execution)
+        if self._starts_slowly and not one.is_turn and self._rng.random() < SLOW:
+            one.is_starting = True
+            seconds = self._rng.expovariate(0.3)
+            self._tell(m.Starting(*one.key, CREATING))
+            self._later(seconds / 2, self._start_slowly, one)
+            self._later(seconds, self._end_start, one)
+        else:
+            self._run(one)
+
+    def _start_slowly(self, one: _Attempt) -> None:
+        if self._attempts.get(one.key) is one:
+            self._tell(m.Starting(*one.key, PULLING))
+
+    def _end_start(self, one: _Attempt) -> None:
+        if self._attempts.get(one.key) is not one:
+            return
+        if self._rng.random() < FAILING:
+            self._finish(one, Outcome.FAILED)
+        else:
+            one.is_starting = False
+            self._run(one)
+
+    def _run(self, one: _Attempt) -> None:
+        assert one.execution is not None
+        one.execution.running_since = self._loop.time()
         self._tell(m.Started(*one.key))
         if not one.is_turn:
-            self._ledger.on_execution(dispatch)
+            self._ledger.on_execution(one.dispatch)
             self._say_something(one)
         if one.how == STUBBORN or one.how == HANG:
             return
@@ -229,10 +262,12 @@ class SimulatedExecutor(Executor):
     def _finish(self, one: _Attempt, outcome: str) -> None:
         mark = one.mark()
         self._end(one, outcome)
-        done = one.how in SUCCEEDS and outcome != Outcome.CANCELLED
-        failure = None if outcome == Outcome.CANCELLED else FAILURES.get(one.how)
+        done = one.how in SUCCEEDS and outcome != Outcome.CANCELLED and not one.is_starting
+        failure = None if outcome == Outcome.CANCELLED or one.is_starting else FAILURES.get(one.how)
         if one.execution is not None:
             one.execution.failure = failure
+            if one.is_starting:
+                one.execution.running_since = self._loop.time()  # for a scheduler that never heard of its start
         error, result = None if done else mark.decode(), one.result() if done else None
         if one.is_turn and result is not None:
             self._ledger.turn_ended(one.dispatch, result)
@@ -263,7 +298,7 @@ class SimulatedExecutor(Executor):
             self._terminate(one)
             return False
         one.asked = True
-        if one.execution is None:
+        if one.execution is None or one.is_starting:
             self._finish(one, Outcome.CANCELLED)
         elif one.how not in DEAF:
             self._later(self._rng.uniform(0, 0.3), self._obey, one)

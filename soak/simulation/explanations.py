@@ -159,7 +159,7 @@ class Explanations:
             again = self.explain(state, run, now).reasons[0].kind
             self._require(again is not K.READY, f"{run.id} was said to wait for nothing, and stayed")
         for reason in seen.said.reasons:
-            if reason.kind in (K.EXECUTING, K.SENT) and run.fence == seen.fence and run.state in ON_WORKER:
+            if reason.kind in (K.EXECUTING, K.SENT, K.STARTING) and run.fence == seen.fence and run.state in ON_WORKER:
                 self._require(run.worker_id == reason.name, f"{run.id} was said to be on {reason.name}, and is not")
         if run.seq == seen.seq and run.state is State.SCHEDULED:
             ahead, _ = _neighbours(state, run)
@@ -190,12 +190,13 @@ class ExplainedPasses(Explanations):
         self.before(state, now)
         for seen in self._seen:
             for reason in seen.said.reasons:
-                if reason.kind is K.EXECUTING:
+                if reason.kind in (K.EXECUTING, K.STARTING):
                     begun = any(
                         (execution.run_id, execution.fence) == (seen.run.id, seen.fence)
+                        and (execution.running_since is not None or reason.kind is K.STARTING)
                         for execution in self._executions
                     )
-                    self._require(begun, f"{seen.run.id} was said to execute, and has not begun")
+                    self._require(begun, f"{seen.run.id} was said to be {reason.kind}, and has not begun")
         commands = self._routes.bound(state, commands)
         decisions = self._step(state, commands, now, rng, facts)
         self._policies.decided(state, decisions.batch)

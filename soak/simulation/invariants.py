@@ -15,7 +15,7 @@ from interlock.model.failure import Outcome, read_outcome
 from interlock.model.job import ExecutorKind, Job
 from interlock.model.letter import CODE_OF, DeadLetter
 from interlock.model.run import Run, Transition
-from interlock.model.state import ALLOWED, TERMINAL, State
+from interlock.model.state import ALLOWED, ON_WORKER, TERMINAL, State
 from interlock.ports.leases import Lease
 from interlock.wire import message as m
 from interlock.wire import request as r
@@ -255,9 +255,10 @@ class Invariants(Ledger):
             asked = asked or self.lineages.asked_for(run)
             self.check(asked or gave_up, f"{run.id} is cancelled, and nobody asked for it")
         elif run.state is State.TIMEOUT:
-            limited = run.deadline_at is not None or _longest(job, run) is not None
+            is_start = self._is_late_start(run, run.reason)
+            limited = run.deadline_at is not None or _longest(job, run) is not None or is_start
             self.check(limited, f"{run.id} ran into a limit that it does not have")
-            if run.deadline_at is None and not job.max_runtime_per_attempt:
+            if not is_start and run.deadline_at is None and not job.max_runtime_per_attempt:
                 self.spans.timed_out(_longest(job, run), executed)
         elif run.state is State.ORPHANED:
             most = max(1, job.max_crashes)
@@ -267,6 +268,13 @@ class Invariants(Ledger):
         elif run.state is not State.DENIED or not self.policies.is_on:
             self.fail(f"{run.id} ended as {run.state}, which nothing here can cause")
         self._check_counts(run, job, history, executed)
+
+    def _is_late_start(self, run: Run, reason: str) -> bool:
+        """Whether the run is stopped because it takes too long to start; then that must have taken so long."""
+        is_late = reason.startswith("start_timeout")
+        if is_late and (execution := self._fences.get((run.id, run.fence))) is not None:
+            self.spans.start_timed_out(self._job(run), execution)
+        return is_late
 
     def _check_mark(self, run: Run, data: bytes | None) -> None:
         """A result or an error must come from the attempt that had the run's fence when it ended."""
@@ -284,7 +292,7 @@ class Invariants(Ledger):
         unsent = moves.count((State.DISPATCHED, State.SCHEDULED))
         self.check(run.attempt == dispatches, f"{run.id} counts {run.attempt} attempts, {moves}")
         self.check(len(executed) <= dispatches, f"{run.id} executed {len(executed)} times, sent {dispatches} times")
-        again = moves.count((State.DISPATCHED, State.RETRYING)) + moves.count((State.RUNNING, State.RETRYING))
+        again = sum(moves.count((state, State.RETRYING)) for state in ON_WORKER)
         failed = moves.count((State.TERMINATING, State.RETRYING))
         self.check(run.crashes <= max(1, job.max_crashes) + (run.state in (State.CANCELLED, State.TIMEOUT)),
                       f"{run.id} crashed {run.crashes} times")  # fmt: skip
@@ -360,7 +368,8 @@ class Invariants(Ledger):
         elif isinstance(message, m.Stop) and message.run_id in self.disk.runs_by_id:
             run = self.disk.runs_by_id[message.run_id]
             executed = [execution for execution in self.executions if execution.run_id == run.id]
-            self.spans.stops(message, run, _longest(self._job(run), run), executed)
+            is_start = self._is_late_start(run, run.stop_reason or "")
+            self.spans.stops(message, run, None if is_start else _longest(self._job(run), run), executed)
         elif isinstance(message, CancelRun):
             self.cancels[message.run_id] = None
 

@@ -24,7 +24,14 @@ JOBS = (
     Job(id="retried", retry=Retry(max_retries=2, initial_delay=1.0, max_delay=8.0), grace=2.0),
     Job(id="tireless", lane="wide", retry=Retry(max_retries=5, initial_delay=0.2, jitter=0.0), max_crashes=6),
     Job(id="urgent", deadline=15.0, retry=Retry(max_retries=3, initial_delay=4.0), grace=0.5),
-    Job(id="bounded", lane="wide", max_runtime=6.0, retry=Retry(max_retries=2, initial_delay=0.5), grace=1.0),
+    Job(
+        id="bounded",
+        lane="wide",
+        max_runtime=6.0,
+        start_timeout=3.0,
+        retry=Retry(max_retries=2, initial_delay=0.5),
+        grace=1.0,
+    ),
     Job(
         id="bounded_attempt",
         max_runtime=3.0,
@@ -33,7 +40,7 @@ JOBS = (
         grace=1.0,
     ),
     Job(id="isolated", lane="wide", executor=ExecutorKind.PROCESS, max_crashes=2),
-    Job(id="fragile", max_crashes=1),
+    Job(id="fragile", max_crashes=1, start_timeout=2.0),
     Job(id="patient", retry=Retry(max_retries=1, initial_delay=20.0, jitter=0.0)),
     Job(id="choosy", retry=Retry(max_retries=3, initial_delay=0.5, on=("OSError",), never=("ValueError",))),
 )
@@ -243,6 +250,7 @@ class Scenario(msgspec.Struct, kw_only=True):
     scans: bool = False  # whatever comes out is scanned before the success of its run
     heartbeat: float = HEARTBEAT
     standby: bool = False  # a second scheduler waits for the lease, and one that has lost it ends
+    slow_starts: bool = False  # a share of the attempts is `starting` for a while
     drought: bool = False  # for longer than a run waits for a worker, nobody takes the runs of some topics
 
 
@@ -278,6 +286,7 @@ def scenario_of(seed: int, faults: Faults | None = None) -> Scenario:
         sagas=seed % 9 in (4, 7) and seed % 7 != 2 and not routes and not drought,
         workflows=seed % 9 == 7 and seed % 14 != 9 and not routes and not drought,  # not with a remote policy
         scans=seed % 11 == 8 and seed % 7 not in (2, 4) and not drought,
+        slow_starts=seed % 5 == 2 and not drought,
     )
     scenario.faults.doubt_writes = scenario.faults.doubt_writes and Random(f"{seed}/doubt").random() < 0.4
     scenario.standby = Random(f"{seed}/standby").random() < 0.2 and not drought

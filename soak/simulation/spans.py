@@ -74,5 +74,8 @@ class Spans:
 
     def timed_out(self, longest: float | None, executions: list[Execution]) -> None:
         if longest is not None and executions:
-            first = min(executions, key=lambda one: one.began)
-            self._require_span(first.began, longest, f"{first.run_id} ran into max_runtime")
+            first = min(one.running_since or inf for one in executions)
+            self._require_span(first, longest, f"{executions[0].run_id} ran into max_runtime")
+
+    def start_timed_out(self, job: Job, execution: Execution) -> None:
+        self._require_span(execution.began, job.start_timeout, f"{execution.run_id} ran into start_timeout")

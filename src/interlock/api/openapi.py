@@ -17,7 +17,7 @@ from interlock.interface.operations import OPERATIONS
 from interlock.interface.run_view import EVENT_NAMES, RunInfo
 from interlock.interface.server_operations import EVENT_ID
 from interlock.model.job import JOB_FIELDS
-from interlock.model.state import POSSIBLE
+from interlock.model.state import State
 from interlock.wire.operation import Key
 
 REFERENCE = "#/components/schemas/{name}"
@@ -53,7 +53,7 @@ def document(secured: bool) -> dict[str, Any]:
     of_jobs = job_schemas()
     assert not schemas.keys() & of_jobs.keys() - {"JobsBody"}, "a body has the name of a part of a job"
     schemas = _as_in_json(schemas) | of_jobs
-    schemas["State"]["enum"] = list(POSSIBLE)
+    schemas["State"]["enum"] = list(State)
     paths: dict[str, dict[str, Any]] = defaultdict(dict)
     for operation in OPERATIONS:
         found = _operation(operation, schemas[operation.query.__name__]["properties"])

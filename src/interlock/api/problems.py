@@ -12,11 +12,11 @@ import msgspec
 from interlock.error import BadDuration, BadJson, BadValue, InterlockError, MissingField, UnknownField, UnknownJob
 from interlock.interface.bodies import NewRunBody, ProblemDetails
 from interlock.interface.server_operations import EventType
-from interlock.model.state import POSSIBLE
+from interlock.model.state import State
 
 MEDIA_TYPE = "application/problem+json"
 
-CHOICES = {"state": POSSIBLE, "type": get_args(EventType)}
+CHOICES = {"state": tuple(State), "type": get_args(EventType)}
 DURATIONS = frozenset({"delay", "deadline", "wait", "for"})
 
 # Names may be any text, line breaks included.

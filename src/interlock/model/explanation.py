@@ -44,6 +44,7 @@ class ReasonKind(StrEnum):
     READY = "ready"  # nothing is in its way
     PAYLOAD = "payload"  # its inputs are being read
     SENT = "sent"  # a worker has it, and has not begun it
+    STARTING = "starting"  # its worker creates what will execute it
     EXECUTING = "executing"
     STOPPING = "stopping"
     STEPS = "steps"  # its steps have not ended

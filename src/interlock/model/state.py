@@ -60,10 +60,6 @@ TERMINAL = frozenset(state for state, after in ALLOWED.items() if after <= {S.OU
 
 LIVE = frozenset(State) - TERMINAL
 
-_NOT_YET = {S.STARTING}
-POSSIBLE = tuple(state for state in State if state not in _NOT_YET)
-"""the states that runs can have today; interfaces offer no other"""
-
 GUARDED = frozenset({S.CONDITION_PENDING, S.CONDITION_RUNNING, S.ACTION_PENDING, S.ACTION_RUNNING})  # not cleared yet
 
 HOLDS_SLOT = frozenset({S.DISPATCHED, S.STARTING, S.RUNNING, S.TERMINATING})  # states that count against the lane

@@ -7,7 +7,8 @@ from interlock.wire.message import Dispatch, Message
 
 Key = tuple[str, int]  # run id and fence of an attempt
 Report = Callable[[Message], None]
-"""takes `Started`, `Finished`, `Lost`, `Returned`, `Expired`, `Progress`, `Usage`, `LogLine`, `Checkpoint`"""
+"""takes `Starting` (again when its reason changes), `Started`, `Finished`, `Lost`, `Returned`, `Expired`, `Progress`,
+`Usage`, `LogLine`, `Checkpoint`"""
 
 
 class Executor(ABC):

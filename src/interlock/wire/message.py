@@ -1,8 +1,8 @@
 """Messages between scheduler, workers and clients, sent in batches of msgpack arrays.
 
-A worker sends `Hello` and gets `Welcome`, then `Dispatch`, `Stop` and `Settled`; it sends `Started`, `Finished`,
-`Lost`, `Returned` and heartbeats. Every message of an attempt names run and fence, which shows whether it is stale. A
-client sends `Greeting`, then requests (`wire/request.py`).
+A worker sends `Hello` and gets `Welcome`, then `Dispatch`, `Stop` and `Settled`; it sends `Starting`, `Started`,
+`Finished`, `Lost`, `Returned` and heartbeats. Every message of an attempt names run and fence, which shows whether it
+is stale. A client sends `Greeting`, then requests (`wire/request.py`).
 
 The types bound every field, so reading a frame checks it; a test goes through all fields of all messages of workers. A
 result is decoded once as it arrives (`payload.fault_of`), because every interface must be able to read it later.
@@ -104,6 +104,12 @@ class Unready(Message, frozen=True):
     instance: Name
     reason: Text  # empty if it can again
     traceback: Text
+
+
+class Starting(OfAttempt, frozen=True):
+    """The worker creates what will execute the attempt; sent again when the reason changes."""
+
+    reason: Text  # what the start waits for
 
 
 class Started(OfAttempt, frozen=True):

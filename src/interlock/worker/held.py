@@ -28,7 +28,7 @@ class HeldAttempt:
         self.is_pressed = False  # whether the executor has nothing left but to kill it
         self.timer: asyncio.Handle | None = None  # of the next step to stop it
         self.presses_at = inf  # loop time of that step; a timer of uvloop that ends at once does not know
-        self.latest: dict[type[m.Message], m.Message] = {}  # its progress, usage and checkpoint, until they are stored
+        self.latest: dict[type[m.Message], m.Message] = {}  # reports that a new link repeats
 
     def forget_timer(self) -> None:
         if self.timer is not None:

@@ -321,7 +321,7 @@ class Host(Endpoint):
             if self._skew:
                 message = replace(message, at=max(0.0, message.at + self._skew))
             self._send(self._lines.keep(message, self._clock.now().elapsed, self._peer is not None))
-        elif isinstance(message, (m.Checkpoint, m.Progress, m.Usage)):
+        elif isinstance(message, (m.Checkpoint, m.Progress, m.Starting, m.Usage)):
             self._reports.send_start(held)
             held.latest[type(message)] = message
             self._send([message])

@@ -18,7 +18,7 @@ from interlock.policy.policy import Policy
 
 COLOURS = {
     State.SUCCEEDED: "green",
-    State.RUNNING: "cyan",
+    **dict.fromkeys((State.STARTING, State.RUNNING), "cyan"),
     **dict.fromkeys((State.FAILED, State.TIMEOUT, State.ORPHANED, State.DENIED, State.OUTPUT_QUARANTINED), "red"),
     **dict.fromkeys((State.RETRYING, State.CANCELLED, State.SKIPPED), "yellow"),
 }
@@ -60,10 +60,19 @@ def took(run: RunInfo, now: float) -> float | None:
     return (run.ended_at if run.ended_at is not None else now) - run.started_at
 
 
+def progress_of(run: RunInfo) -> str | None:
+    """Return the progress of a run, or what its start waits for."""
+    if run.progress is None:
+        return None
+    if run.state is State.STARTING:
+        return run.progress.text
+    return f"{run.progress.percent:.0f}% {run.progress.text}".strip()
+
+
 def why(run: RunInfo) -> str:
     """Return the explanation of the state: progress, the error's last line, or the reason."""
     if run.progress is not None and run.state not in TERMINAL:
-        return f"{run.progress.percent:.0f}% {run.progress.text}".strip()
+        return progress_of(run) or ""
     return run.reason if run.state is State.SUCCEEDED else last_line(run.error) or run.reason
 
 

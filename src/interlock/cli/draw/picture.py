@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from interlock.cli.draw.format import COLOURS, LEVELS, ago, clock, exact, local, took, why
+from interlock.cli.draw.format import COLOURS, LEVELS, ago, clock, exact, local, progress_of, took, why
 from interlock.cli.draw.listing import COUNT, LENGTH, PIPE, SCREEN, Column, Form, Listing
 from interlock.cli.draw.run_tree import Branch, branches
 from interlock.cli.draw.tables import console, json_text, on_one_line, plain, tabbed
@@ -108,7 +108,7 @@ def facts(run: RunDetail, when: Callable[[float | None], str]) -> list[tuple[str
         *((name, when(getattr(run, f"{name}_at"))) for name in ("created", "due", "deadline", "started", "ended")),
         ("attempts", f"{run.attempt}" + (f" ({', '.join(failed)})" if failed else "")),
         ("worker", run.worker_id),
-        ("progress", None if run.progress is None else f"{run.progress.percent:.0f}% {run.progress.text}".strip()),
+        ("progress", progress_of(run)),
         ("stop", None if run.stop is None else f"{run.stop}: {run.stop_reason} (by {run.internals.stop_actor})"),
         ("exit code", run.exit_code),
         *((name, facet(fields)) for name, fields in run.facets.items() if name not in APART),
@@ -245,7 +245,7 @@ def drawing(picture: Picture) -> Any:
     if picture.waits_for:
         head.add_row("waits for", Text(safe(picture.waits_for), style="yellow"))
     parts: list[Any] = [head]
-    if run.progress is not None and run.state not in TERMINAL:
+    if run.progress is not None and run.state not in TERMINAL | {State.STARTING}:
         parts.append(ProgressBar(total=100, completed=run.progress.percent, width=BAR))
     parts += [Text(""), _timeline(picture.history, now)]
     if tree := _tree(picture):

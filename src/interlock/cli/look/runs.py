@@ -20,7 +20,7 @@ from interlock.client.http.client import Client
 from interlock.error import BadValue, ConnectionLost, NotRunning
 from interlock.fields.field_types import did_you_mean
 from interlock.interface.run_view import HelloEvent, RunEvent, RunInfo
-from interlock.model.state import POSSIBLE, TERMINAL, State
+from interlock.model.state import TERMINAL, State
 
 STATE = option("STATE", "Only runs in this state; may be repeated.", autocompletion=completion.states)
 FILTERS: dict[str, Any] = {
@@ -66,7 +66,7 @@ def takes_filter(function: Callable[..., None]) -> Callable[..., None]:
     def read(given: dict[str, Any]) -> dict[str, Any]:
         for one in given["state"] or []:
             if one not in list(State):
-                raise BadValue("--state", one, f"a state{did_you_mean(one, [*map(str, POSSIBLE)])}")
+                raise BadValue("--state", one, f"a state{did_you_mean(one, [*map(str, State)])}")
         since = None if given["since"] is None else server.since(given["since"], "--since", time.time())
         return given | {"state": given["state"] or (), "since": since}
 

@@ -27,7 +27,7 @@ from interlock.core.timetable.table import Table
 from interlock.model.child_info import UP
 from interlock.model.pool import WorkerState
 from interlock.model.run import Run
-from interlock.model.state import State
+from interlock.model.state import ON_WORKER, State
 from interlock.wiring.scheduler import Scheduler
 from interlock.wiring.service_tree import SERVICES
 
@@ -38,8 +38,7 @@ LEAST_HEIGHT = 20  # rows of a terminal with room for the commands to try
 HINTS = 30.0  # seconds for which it shows them
 _KINDS = {
     State.APPROVAL_REQUIRED: "to approve",
-    State.RUNNING: "running",
-    State.DISPATCHED: "running",
+    **dict.fromkeys(ON_WORKER, "running"),
     State.RETRYING: "retrying",
 }
 _COUNTS = ("to approve", "waiting", "running", "retrying", "succeeded", "failed", "other")

@@ -9,7 +9,7 @@ import typer
 
 from interlock.cli.shared.options import FINDING, Flags
 from interlock.client.http.client import Client
-from interlock.model.state import POSSIBLE
+from interlock.model.state import State
 from interlock.model.workflow_info import WorkflowStatus
 
 MOST = 200
@@ -56,7 +56,7 @@ def logged(ctx: typer.Context, incomplete: str) -> Completions:
 
 
 def states(incomplete: str) -> list[str]:
-    return [str(state) for state in POSSIBLE if state.startswith(incomplete)]
+    return [str(state) for state in State if state.startswith(incomplete)]
 
 
 def of(*words: str) -> Callable[[str], list[str]]:

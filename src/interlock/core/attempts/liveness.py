@@ -8,7 +8,7 @@ sides drop those that the other does not know.
 
 from collections.abc import Iterator
 
-from interlock.core.attempts.settle import begin, current, give_back, lose
+from interlock.core.attempts.settle import begin, current, give_back, lose, start_reason
 from interlock.core.attempts.silence import Silence, watch_silence
 from interlock.core.effects import is_pending
 from interlock.core.lanes.lane import SlotKind
@@ -197,7 +197,11 @@ def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
     if run.stop is not None:
         text = f"was asked to stop by {run.stop_actor}: {run.stop_reason}"
         yield Reason(kind=ReasonKind.STOPPING, text=text, name=run.stop_actor)
-    if run.state is not State.DISPATCHED:
+    if run.state is State.STARTING:
+        lasts = span(now.wall - run.changed_at)
+        text = f"has been starting on worker {worker.id} for {lasts}: {start_reason(state, run)}"
+        yield Reason(kind=ReasonKind.STARTING, text=text, name=worker.id, since=run.changed_at, at=run.due_at)
+    elif run.state is not State.DISPATCHED:
         lasts, heard = span(now.wall - run.changed_at), span(now.elapsed - attempt.heard)
         text = (
             f"has been executing on worker {worker.id} for {lasts} (attempt {run.attempt}, last heard from {heard} ago)"

@@ -3,7 +3,7 @@
 from interlock.core.attempts import liveness, logs, settle
 from interlock.core.attempts.log_table import Logs
 from interlock.core.attempts.silence import Silence
-from interlock.core.part import Part, Wait, always
+from interlock.core.part import Part, Wait, always, leaves
 from interlock.core.timers import go_on, look_at_delay
 from interlock.model.state import ON_WORKER, State
 from interlock.wire import command, message
@@ -13,6 +13,7 @@ ATTEMPTS = Part(
     name="attempts",
     slices=(Logs, Silence),
     handlers={
+        message.Starting: settle.starting,
         message.Started: settle.started,
         message.Finished: settle.finished,
         message.Lost: settle.lost,
@@ -29,6 +30,7 @@ ATTEMPTS = Part(
         command.Stalled: liveness.stalled,
     },
     appliers={ReadInputs: liveness.inputs_read},
+    on=((leaves(State.STARTING), settle.leave_start),),
     settles=(logs.forget,),
     waits={State.RETRYING: Wait(go_on, always, settle.longest_wait)},
     looks={State.RETRYING: look_at_delay},

@@ -14,18 +14,19 @@ from interlock.core.letters.letter import give_up
 from interlock.core.policy.judge_state import Judging
 from interlock.core.routing.roster import MOST_TRIES, Attempt
 from interlock.core.sessions.session import Sessions
-from interlock.core.state import ATTEMPT_RUNTIME, LATE, RUNTIME, WAIT
+from interlock.core.state import ATTEMPT_RUNTIME, LATE, RUNTIME, WAIT, SchedulerState
 from interlock.core.transition import Pass
 from interlock.core.workflows.turn_table import LONGEST_TURN, TURN, LostTurn, Turns
 from interlock.fields.duration import brief, checked
 from interlock.fields.field_types import Span
+from interlock.model.facets import ProgressInfo
 from interlock.model.failure import TIMED_OUT, Failure, Outcome, read_outcome
 from interlock.model.guard import ALLOWED
 from interlock.model.job import Job
 from interlock.model.letter import LetterCode
 from interlock.model.run import SCHEDULE, Run
-from interlock.model.state import ON_WORKER, RUNNING, SUCCEEDED, TERMINATING, State
-from interlock.wire.message import Finished, Lost, Returned, Settled, Started, Stop
+from interlock.model.state import DISPATCHED, ON_WORKER, RUNNING, SUCCEEDED, TERMINATING, State
+from interlock.wire.message import Finished, Lost, Returned, Settled, Started, Starting, Stop
 
 CANCEL = "cancel"
 TIMEOUT = "timeout"
@@ -69,6 +70,34 @@ def current(p: Pass, worker_id: str, run_id: str, fence: int) -> Attempt | None:
         p.state.of(Silence).stale_messages += 1
         return None
     return attempt
+
+
+def starting(p: Pass, worker_id: str, message: Starting) -> None:
+    """Record what the start of an attempt waits for. The first word moves the run; later ones show as its progress."""
+    attempt = current(p, worker_id, message.run_id, message.fence)
+    if attempt is None:
+        return
+    attempt.heard = p.elapsed
+    attempt.accepted = True
+    run, reason = attempt.run, message.reason[:LONGEST_KEPT]
+    if run.state is DISPATCHED:
+        timeout = p.state.job_of(run).start_timeout
+        run.due_at = p.now + timeout
+        p.move(run, State.STARTING, reason, worker_id)
+        p.state.set_span(p.elapsed + timeout, run, WAIT)
+    if run.state is State.STARTING:
+        p.state.of(Logs).progress[run.id] = ProgressInfo(0.0, reason)
+        p.progressed[run.id] = (run.id, run.job_id, run.tenant, 0.0, reason)
+
+
+def start_reason(state: SchedulerState, run: Run) -> str:
+    progress = state.of(Logs).progress.get(run.id)
+    return run.reason if progress is None else progress.text
+
+
+def leave_start(p: Pass, run: Run) -> None:
+    """Forget what the start waited for."""
+    p.state.of(Logs).progress.pop(run.id, None)
 
 
 def started(p: Pass, worker_id: str, message: Started) -> None:
@@ -153,7 +182,8 @@ def finished(p: Pass, worker_id: str, message: Finished) -> None:
         return
     # The report may be late, but no event precedes its cause.
     at = None if not message.ago else max(run.changed_at, p.now - message.ago)
-    if run.state is not RUNNING:
+    never_ran = run.state is State.STARTING and not message.took and read_outcome(message.outcome) is not DONE
+    if run.state is not RUNNING and not never_ran:
         begin(p, run, at if at is None else max(run.changed_at, at - message.took))
     if message.error is not None or message.result is not None:
         message = output.narrowed(p.state, run, message)
@@ -162,7 +192,8 @@ def finished(p: Pass, worker_id: str, message: Finished) -> None:
     run.error = message.error
     if message.failure is not None or (run.facets is not None and run.failure is not None):
         p.set_facet(run, failure=message.failure)
-    p.move(run, TERMINATING, message.outcome, worker_id, at)
+    if not never_ran:
+        p.move(run, TERMINATING, message.outcome, worker_id, at)
     if outcome is DONE:
         run.result = message.result
         _succeed(p, run, at)
@@ -302,10 +333,10 @@ def give_back(p: Pass, attempt: Attempt, reason: str) -> None:
         p.state.of(Turns).over.append((run, LostTurn(reason, False)))
     elif (ending := _stopped(run, f": {reason}")) is not None:
         _apply(p, run, ending)
-    elif run.state is State.DISPATCHED and run.attempt >= MOST_TRIES and not run.has_begun:
+    elif run.state is DISPATCHED and run.attempt >= MOST_TRIES and not run.has_begun:
         text = f"handed out {run.attempt} times and never begun; the last time: {reason}"
         give_up(p, run, LetterCode.DISPATCH_FAILED, text)
-    elif run.state is State.DISPATCHED:
+    elif run.state is DISPATCHED:
         run.stop = None
         p.move(run, State.SCHEDULED, reason)
         enqueue(p.state, run, attempt.order)

@@ -89,6 +89,14 @@ def overrun(p: Pass, run: Run, kind: str) -> None:
         _ask_to_stop(p, run, settle.ATTEMPT_TIMEOUT, f"{name} passed")
 
 
+def end_start(p: Pass, run: Run) -> None:
+    """Stop an attempt whose start takes too long."""
+    if run.stop is None:
+        limit = settle.as_written(p.state.job_of(run).start_timeout)
+        reason = settle.start_reason(p.state, run)
+        _ask_to_stop(p, run, settle.ATTEMPT_TIMEOUT, f"start_timeout of {limit} passed ({reason})")
+
+
 def _time_out(p: Pass, run: Run, why: str) -> None:
     if (stop := p.state.machine.stops.get(run.state)) is not None:
         stop(p, run, State.TIMEOUT, why, "scheduler")
