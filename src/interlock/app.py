@@ -24,7 +24,6 @@ from interlock.worker.app_loader import code_digest
 from interlock.worker.attempt_end import Estimator, check_estimator
 from interlock.worker.definition import Definition, check_merge, kind_of, set_default_payload
 from interlock.worker.lifespan import Opening, read_lifespan
-from interlock.worker.workflow_check import check_workflow_function
 
 if TYPE_CHECKING:
     from interlock.config.declarations import Declared
@@ -163,6 +162,8 @@ class App(AppLink):
         """
         if not isinstance(workflow_id, str):
             raise BadHandler("use @app.workflow('name'), with the name of the workflow")
+
+        from interlock.worker.workflow_check import check_workflow_function  # only here: most apps have no workflow
 
         def define(function: Callable[..., Any]) -> JobFunction[..., Any]:
             check_workflow_function(workflow_id, function)

@@ -13,7 +13,9 @@ from interlock.interface.run_builder import check_options
 from interlock.wire.new_run import RunOptions
 from interlock.worker.context import Context
 from interlock.worker.definition import Definition
-from interlock.worker.workflow_context import WorkflowContext
+
+if TYPE_CHECKING:
+    from interlock.worker.workflow_context import WorkflowContext
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -130,7 +132,7 @@ class WorkflowDecorator(Protocol):
     """Makes a workflow of an async function whose first argument is its context."""
 
     def __call__(
-        self, function: Callable[Concatenate[WorkflowContext, P], Coroutine[Any, Any, T]], /
+        self, function: "Callable[Concatenate[WorkflowContext, P], Coroutine[Any, Any, T]]", /
     ) -> JobFunction[P, T]: ...
 
 

@@ -19,6 +19,19 @@ def test_what_is_heavy_is_not_imported(program: str) -> None:
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.parametrize(
+    ("program", "unused"),
+    [
+        ("import interlock.cli.group", "interlock.model"),
+        ("import interlock; interlock.App()", "interlock.worker.workflow"),
+    ],
+)
+def test_what_a_program_does_not_use_is_not_imported(program: str, unused: str) -> None:
+    check = f"{program}\nimport sys\nprint([name for name in sys.modules if name.startswith({unused!r})])"
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[]"
+
+
 def test_the_package_itself_imports_nothing() -> None:
     check = "import sys; before = set(sys.modules); import interlock; print(sorted(sys.modules.keys() - before))"
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, timeout=60, check=True)

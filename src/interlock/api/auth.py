@@ -8,6 +8,7 @@ served.
 
 from collections.abc import Mapping, Sequence
 from enum import Enum
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import Any
 
@@ -76,6 +77,7 @@ class Door:
             raise WrongOrigin(f"host: {host[:80]!r} is not a name of this server; allow it with 'hosts'")
 
 
+@lru_cache(16)
 def _is_loopback(host: str) -> bool:
     """Return whether this is an address of this machine; unlike a name, it leads nowhere else."""
     try:

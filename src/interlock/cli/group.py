@@ -16,9 +16,6 @@ from interlock.cli.shared.output import mute
 from interlock.error import ExitCode, InterlockError
 from interlock.error_lines import say_error, say_failure
 from interlock.fields.field_types import did_you_mean
-from interlock.model.bulk import RunAction
-from interlock.model.session import SessionAction
-from interlock.model.workflow_info import WorkflowAction
 
 GROUPS = {
     "policy": "Try a policy before it decides: run its cases, explain and compare verdicts. Or serve it.",
@@ -26,6 +23,13 @@ GROUPS = {
     "dlq": "List dead letters, the runs that were given up; replay or drop them.",
 }
 """group of commands → its help"""
+ACTIONS = {
+    **dict.fromkeys(("cancel", "hold", "release", "retry"), "run_actions"),
+    **dict.fromkeys(("pause", "resume"), "job_actions"),
+    **dict.fromkeys(("stop", "stopall", "reset"), "session"),
+    **dict.fromkeys(("workflow_resume", "workflow_abandon"), "workflow_actions"),
+}
+"""command → the file that makes the commands of several actions"""
 
 
 SYNONYMS = {"--port": "--http", "--host": "--http", "--listen": "--http", "--bind": "--http", "--db": "--database"}
@@ -88,15 +92,8 @@ class Commands(TyperGroup):
 
 
 def _function(folder: str, name: str) -> Any:
-    if name in set(RunAction):
-        return import_module("interlock.cli.act.run_actions").command_of(RunAction(name))
-    if name in ("pause", "resume"):
-        return import_module("interlock.cli.act.job_actions").command_of(name)
-    if name in ("stop", "stopall", "reset"):
-        return import_module("interlock.cli.act.session").command_of(SessionAction(name))
-    if name in ("workflow_resume", "workflow_abandon"):
-        action = WorkflowAction(name.removeprefix("workflow_"))
-        return import_module("interlock.cli.act.workflow_actions").command_of(action)
+    if name in ACTIONS:
+        return import_module(f"interlock.cli.act.{ACTIONS[name]}").command_of(name.removeprefix("workflow_"))
     return import_module(f"interlock.cli.{folder}.{name.replace('-', '_')}").command
 
 

@@ -5,9 +5,6 @@ import gc
 import os
 import sys
 
-from interlock.model.bulk import RunAction
-from interlock.model.session import SessionAction
-
 COMMANDS = {
     "init": "Run",
     "up": "Run",
@@ -15,7 +12,7 @@ COMMANDS = {
     "worker-token": "Run",
     "submit": "Act",
     "trigger": "Act",
-    **{str(action): "Act" for action in RunAction},
+    **dict.fromkeys(("cancel", "hold", "release", "retry"), "Act"),
     "event": "Act",
     "approve": "Act",
     "reject": "Act",
@@ -23,7 +20,7 @@ COMMANDS = {
     "resume": "Act",
     "backfill": "Act",
     "lane": "Act",
-    **{str(action): "Act" for action in (SessionAction.STOP, SessionAction.STOP_ALL, SessionAction.RESET)},
+    **dict.fromkeys(("stop", "stopall", "reset"), "Act"),
     "session": "Act",
     "redeliver": "Act",
     "dlq list": "Act",

@@ -21,7 +21,6 @@ from interlock.fields.value import ResultType, check_annotation, is_json, parts_
 from interlock.model.job import ExecutorKind, Job
 from interlock.worker.context import Context
 from interlock.worker.redaction import Redaction, texts_of
-from interlock.worker.workflow_context import WorkflowContext
 
 _NOT_PLAIN = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
 Merge = Callable[[list[dict[str, Any]]], dict[str, Any]]
@@ -103,7 +102,7 @@ class Definition:
                 self._open = True
             elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL):
                 raise self._bad(f"has an argument {parameter.name!r} that cannot be given by name")
-            elif hint in (Context, WorkflowContext) or (place == 0 and parameter.name == "ctx"):
+            elif _is_context(hint) or (place == 0 and parameter.name == "ctx"):
                 self._context = parameter.name
             else:
                 self._names.append(parameter.name)
@@ -207,7 +206,7 @@ class Definition:
         """Return the keyword arguments of an attempt: from its merged payload, or else from the last one."""
         return self.arguments(context.last_payload if self.merge is None else merged(self.merge, context), context)
 
-    def arguments(self, payload: bytes, context: Context | WorkflowContext) -> dict[str, Any]:
+    def arguments(self, payload: bytes, context: Any) -> dict[str, Any]:
         """Return the keyword arguments for the handler."""
         if not self._names and not self._open:
             return {} if self._context is None else {self._context: context}
@@ -295,6 +294,12 @@ def is_async(handler: Handler) -> bool:
 def where_of(handler: Handler) -> str:
     function = _plain_function(handler)
     return f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', type(handler).__name__)}"
+
+
+def _is_context(hint: Any) -> bool:
+    # An annotation is a class that is loaded; most apps load no workflows.
+    workflows = sys.modules.get("interlock.worker.workflow_context")
+    return hint is Context or (workflows is not None and hint is workflows.WorkflowContext)
 
 
 def _plain_function(handler: Handler) -> Handler:

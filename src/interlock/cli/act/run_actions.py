@@ -27,7 +27,9 @@ COMPENSATE = switch("Let a workflow undo its steps before it ends.", "--compensa
 MOST_COUNTED = 1000  # runs counted before the question
 
 
-def command_of(action: RunAction) -> Callable[..., None]:
+def command_of(name: str) -> Callable[..., None]:
+    action = RunAction(name)
+
     def command(
         *,
         flags: Flags,

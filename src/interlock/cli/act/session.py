@@ -26,7 +26,9 @@ SENTENCES = {
 """for each action, if there was anything to act on, and if not"""
 
 
-def command_of(action: SessionAction) -> Callable[..., None]:
+def command_of(name: str) -> Callable[..., None]:
+    action = SessionAction(name)
+
     def command(flags: Flags, key: KeyArgument, tenant: TenantOption = None, json: JsonOption = False) -> None:
         _act(flags, action, key, tenant, json)
 

@@ -19,7 +19,9 @@ HELP = {
 }
 
 
-def command_of(action: WorkflowAction) -> Callable[..., None]:
+def command_of(name: str) -> Callable[..., None]:
+    action = WorkflowAction(name)
+
     @takes(*FINDING)
     def command(
         flags: Flags,
