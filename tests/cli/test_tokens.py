@@ -1,5 +1,6 @@
 """The command line where tokens are needed: what each may do, and that no secret is shown."""
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -108,3 +109,14 @@ def test_settings_that_somebody_else_decides_on_are_refused(
     assert ended.returncode == 2
     assert (f"interlock.yaml {refusal}" in ended.stderr) == (refusal is not None)
     assert ended.stderr.endswith(" [bad_config]\n" if refusal else " [cannot_import]\n")
+
+
+def test_whoami_says_what_a_token_may_do_and_why_not(guarded: Server, elsewhere: Path) -> None:
+    ended = interlock(elsewhere, "whoami", "--url", guarded.url, INTERLOCK_TOKEN=VIEWER)
+    rights = [line.split("\t") for line in ended.stdout.splitlines()]
+    assert rights[0] == ["read", "yes", ""]
+    assert ["cancel", "no", "role: 'viewer' may not cancel"] in rights
+    assert [name for name, allowed, _ in rights if allowed == "yes"] == ["read"]
+    found = json.loads(interlock(elsewhere, "whoami", "--json", "--url", guarded.url, INTERLOCK_TOKEN=OPERATOR).stdout)
+    assert (found["name"], found["role"], found["tenant"]) == ("doer", "operator", "*")
+    assert {one["permission"] for one in found["rights"] if not one["allowed"]} == {"approve", "read the audit"}

@@ -91,7 +91,14 @@ def test_completion(folder: Path, shell: str) -> None:
 
 def test_completion_of_commands(folder: Path) -> None:
     asked = {"_INTERLOCK_COMPLETE": "complete_bash", "COMP_WORDS": "interlock w", "COMP_CWORD": "1"}
-    assert interlock(folder, **asked).stdout.split() == ["worker", "worker-token", "workflow", "workers", "workflows"]
+    assert interlock(folder, **asked).stdout.split() == [
+        "worker",
+        "worker-token",
+        "workflow",
+        "whoami",
+        "workers",
+        "workflows",
+    ]
 
 
 def completed(folder: Path, words: str, shell: str = "bash", **extra: str) -> list[str]:

@@ -8,19 +8,22 @@ from urllib.parse import unquote
 from msgspec.structs import asdict
 
 from interlock.api import pages, problems
-from interlock.api.auth import Door, Scope
+from interlock.api.auth import Door, FindCaller, Scope
 from interlock.api.call import BodyReader, Handlers, HttpCall, HttpHandler, QueryReader, Receive, Reply, Send
 from interlock.api.events import EventAnswer
 from interlock.api.openapi import document
 from interlock.api.settings import GatewaySettings
+from interlock.api.sign_in import SECRET
 from interlock.error import BadValue, Forbidden, InterlockError, MethodNotAllowed, NotFound, Unauthorized
 from interlock.fields.json_form import encode
 from interlock.interface.operation import PATH_PARAMETERS, Operation, operation_of
 from interlock.interface.server_operations import ReadDescription
+from interlock.interface.sign_in_operations import SignIn
 from interlock.model.access import Caller
 from interlock.model.session import check_key
 
 logger = logging.getLogger("interlock.http")
+SIGN_IN = operation_of(SignIn)
 OnRefused = Callable[[InterlockError, Caller | None, Scope], None]
 
 
@@ -56,10 +59,12 @@ class RouteNode:
 
 
 class Application:
-    def __init__(self, handlers: Handlers, settings: GatewaySettings, on_refused: OnRefused) -> None:
+    def __init__(
+        self, handlers: Handlers, session: FindCaller, settings: GatewaySettings, on_refused: OnRefused
+    ) -> None:
         """`on_refused` gets every request whose token is unknown or may not do it."""
         self._has_tokens, self._on_refused = bool(settings.grants), on_refused
-        self._door = Door(settings.grants, settings.hosts, settings.origins)
+        self._door = Door(settings.grants, settings.hosts, settings.origins, session)
         self._top = RouteNode()
         described = encode(document(bool(settings.grants)))
 
@@ -109,7 +114,8 @@ class Application:
         self, error: InterlockError, caller: Caller | None, scope: Scope, headers: Mapping[bytes, bytes]
     ) -> None:
         # Where tokens are needed, a request without any is not the use of one.
-        shows_token = b"authorization" in headers or not self._has_tokens
+        shows_token = not self._has_tokens or any(name in headers for name in (b"authorization", SECRET))
+        shows_token = shows_token or scope["path"] == SIGN_IN.path
         if isinstance(error, Forbidden) or (isinstance(error, Unauthorized) and shows_token):
             self._on_refused(error, caller, scope)
 
@@ -119,7 +125,7 @@ class Application:
         node = route = caller = None
         headers = dict(scope["headers"])
         try:
-            caller = self._door.admit(scope, headers)
+            caller = await self._door.admit(scope, headers)
             node, values = self._find(scope["path"], scope["raw_path"])
             route = node.routes.get(scope["method"])
             if route is None:

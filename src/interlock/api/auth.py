@@ -6,7 +6,7 @@ here. Other users of the machine can reach a loopback port too: without tokens o
 served.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import Enum
 from functools import lru_cache
 from ipaddress import ip_address
@@ -27,6 +27,7 @@ NOT_OWN = (
 )
 
 Scope = dict[str, Any]
+FindCaller = Callable[[Mapping[bytes, bytes]], Awaitable[Caller | None]]
 
 
 class PeerKind(Enum):
@@ -40,12 +41,16 @@ class PeerKind(Enum):
 class Door:
     """Lets callers in, or raises the reason not to."""
 
-    def __init__(self, grants: Sequence[Grant], hosts: Sequence[str], origins: Sequence[str]) -> None:
+    def __init__(
+        self, grants: Sequence[Grant], hosts: Sequence[str], origins: Sequence[str], session: FindCaller
+    ) -> None:
+        """`session` returns the caller of a session, None without one; it raises if a session does not hold."""
         self._grants = grants
+        self._session = session
         self._hosts = frozenset({"localhost", *(host.lower() for host in hosts)})
         self._origins = frozenset(origin.lower().rstrip("/") for origin in origins)
 
-    def admit(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Caller:
+    async def admit(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Caller:
         host = headers.get(b"host", b"").decode("latin-1").lower()
         self._check_origin(host, headers.get(b"origin"), headers.get(b"sec-fetch-site"))
         peer = scope.get(PEER)
@@ -56,11 +61,22 @@ class Door:
             if peer is not PeerKind.OWN:
                 raise Unauthorized(NOT_OWN)
             return OWNER
-        kind, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
-        caller = caller_of(token.strip(), self._grants) if kind.lower() == "bearer" else None
-        if caller is None and scope["path"] not in OPEN:
+        try:
+            return await self._known(headers)
+        except Unauthorized:
+            if scope["path"] not in OPEN:
+                raise
+            return NOBODY
+
+    async def _known(self, headers: Mapping[bytes, bytes]) -> Caller:
+        if b"authorization" not in headers:
+            caller = await self._session(headers)
+        else:
+            kind, _, token = headers[b"authorization"].decode("latin-1").partition(" ")
+            caller = caller_of(token.strip(), self._grants) if kind.lower() == "bearer" else None
+        if caller is None:
             raise Unauthorized
-        return caller or NOBODY
+        return caller
 
     def _check_origin(self, host: str, origin: bytes | None, site: bytes | None) -> None:
         if origin is None:

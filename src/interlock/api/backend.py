@@ -1,6 +1,5 @@
 """The handlers of all operations, on the store, which is read directly, and the scheduler, asked over its link."""
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -16,6 +15,8 @@ from interlock.api.letters import LetterHandlers
 from interlock.api.patience import ask
 from interlock.api.runs import RunHandlers
 from interlock.api.services import ServiceHandlers
+from interlock.api.settings import GatewaySettings
+from interlock.api.sign_in import Sessions
 from interlock.client.connection import Connection
 from interlock.interface.operation import operation_of
 from interlock.interface.operations import OPERATIONS
@@ -25,9 +26,10 @@ from interlock.wire.operation import GatewayRequest
 
 
 class Backend:
-    def __init__(self, reader: Reader, connection: Connection, secret_names: Sequence[str], read_job: ReadJob) -> None:
+    def __init__(self, reader: Reader, connection: Connection, settings: GatewaySettings, read_job: ReadJob) -> None:
         self._feed = Feed(reader, connection)
-        self._runs = RunHandlers(reader, connection, secret_names)
+        self._runs = RunHandlers(reader, connection, settings.secret_names)
+        self.sessions = Sessions(reader, connection, settings.grants)
         forwarded = [operation for operation in OPERATIONS if not issubclass(operation.kind, GatewayRequest)]
         self.handlers: Handlers = {
             **dict.fromkeys(forwarded, partial(forward, connection)),
@@ -37,6 +39,7 @@ class Backend:
             **DeliveryHandlers(reader).handlers,
             **LetterHandlers(reader, connection, self._runs).handlers,
             **AuditReader(reader).handlers,
+            **self.sessions.handlers,
             **ServiceHandlers(reader, connection, self._feed).handlers,
             **HealthChecks(reader, connection, self._feed).handlers,
             operation_of(ReadEvents): partial(open_stream, self._feed),

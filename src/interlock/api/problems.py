@@ -91,9 +91,9 @@ def not_valid(field: str, value: Any, what: str) -> InterlockError:
 
 
 def _value_at(body: bytes, path: str) -> Any:
-    """Return the value at a path such as `runs[3].delay`, or the length of a list. Payloads are never shown: they may
-    hold secrets."""
-    if "payload" in path or not path:
+    """Return the value at a path such as `runs[3].delay`, or the length of a list. Payloads and tokens are never
+    shown."""
+    if "payload" in path or "token" in path or not path:
         return "…"
     try:
         value = msgspec.json.decode(body)

@@ -25,6 +25,7 @@ from interlock.core.policy.part import POLICY, QUESTIONS
 from interlock.core.recovery.sweep import RECOVERY
 from interlock.core.routing.part import ROUTING
 from interlock.core.sessions.part import SESSIONS
+from interlock.core.sign_in import SIGN_IN
 from interlock.core.state import CoreLimits, SchedulerState
 from interlock.core.tenants.part import TENANTS
 from interlock.core.timers import TIMERS
@@ -43,7 +44,7 @@ NO_FACTS = Facts()
 
 PARTS = (
     JOBS, TIMETABLE, TIMERS, ENTRY, QUESTIONS, POLICY, BULK, GUARDS, SERIES, OUTPUT, LANES, SESSIONS, TENANTS, EFFECTS,
-    ROUTING, ATTEMPTS, LETTERS, OUTBOX, AUDITING, WORKFLOWS, RECOVERY,
+    ROUTING, ATTEMPTS, LETTERS, OUTBOX, AUDITING, SIGN_IN, WORKFLOWS, RECOVERY,
 )  # fmt: skip
 MACHINE = joined(PARTS)
 

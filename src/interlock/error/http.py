@@ -3,6 +3,7 @@
 from interlock.error.base import (
     BadDefinition,
     BadInput,
+    Conflict,
     ExitCode,
     InterlockError,
     NotAllowed,
@@ -41,6 +42,13 @@ class Unauthorized(NotAllowed, code="unauthorized", status=401):
 
 class Forbidden(NotAllowed, code="forbidden"):
     """The token's role or tenant does not allow this."""
+
+
+class NobodySignsIn(Conflict, code="nobody_signs_in"):
+    """Without tokens in the settings, nobody signs in: the server serves its own user and root."""
+
+    def __init__(self) -> None:
+        super().__init__("token: this server has no tokens, so nobody signs in; leave it out")
 
 
 class WrongOrigin(NotAllowed, code="wrong_origin"):

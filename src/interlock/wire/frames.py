@@ -21,6 +21,7 @@ from interlock.wire import (
     run_request,
     service_request,
     session_request,
+    sign_in_request,
     worker_request,
     workflow_request,
 )
@@ -29,6 +30,7 @@ from interlock.wire.message import Message, Unread, sent_kinds
 DECLARED = (
     request, run_request, lane_request, delivery_request, audit_request, approval_request, output_request,
     worker_request, letter_request, service_request, cluster_request, session_request, workflow_request, event_request,
+    sign_in_request,
 )  # fmt: skip
 """modules with messages, which must be loaded before all are listed"""
 MESSAGES = tuple(kind for kind in sent_kinds(Message) if kind is not Unread)

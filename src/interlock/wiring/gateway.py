@@ -37,9 +37,9 @@ class Gateway:
         settings = msgspec.structs.replace(settings, max_connections=connections)
         self._connection = Connection(reach.bus(), silence=silence)
         self._must_run = silence is None
-        self._backend = Backend(reader, self._connection, settings.secret_names, read_job)
+        self._backend = Backend(reader, self._connection, settings, read_job)
         self._refusals = Refusals(self._connection)
-        application = Application(self._backend.handlers, settings, self._refusals.note)
+        application = Application(self._backend.handlers, self._backend.sessions.caller, settings, self._refusals.note)
         self._server = HttpServer(application, settings)
 
     async def start(self, sockets: Sequence[socket.socket]) -> None:

@@ -13,6 +13,7 @@ from interlock.interface.run_operations import (
     SendWorkflowEvent,
 )
 from interlock.interface.server_operations import ReadService, ReadServices
+from interlock.interface.sign_in_operations import ReadMe
 
 
 class GatewayOperations(SchedulerOperations):
@@ -40,5 +41,6 @@ class GatewayOperations(SchedulerOperations):
     approvals = lists(records.ReadApprovals, lambda page: page.approvals)
     approval = sends(records.ReadApproval)
 
+    me = sends(ReadMe)
     services = sends(ReadServices, lambda found: found.services)
     service = sends(ReadService)
