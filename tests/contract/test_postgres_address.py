@@ -105,6 +105,8 @@ def test_the_schema_is_an_option_that_the_driver_does_not_see() -> None:
         ("postgresql:///runs?schema=pg_x", ["schema: 'pg_x'"]),
         ("postgresql:///runs?schema=a%22b", ["schema:"]),
         ("postgresql:///runs?sslmode=on", ["sslmode: 'on' is not one of disable, allow, prefer, require"]),
+        ("postgresql:///runs?sslrootcert=/nowhere.crt", ["sslrootcert: there is no file '/nowhere.crt'"]),
+        ("postgresql:///runs?pooler=session", ["pooler: 'session' is not transaction"]),
         ("postgresql:///runs?schema", ["cannot be read", "postgresql://USER@HOST:PORT/DATABASE"]),
         ("postgresql://ann@db.test:five/runs", ["cannot be read", "%xx"]),
     ],

