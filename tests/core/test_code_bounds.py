@@ -14,9 +14,12 @@ import msgspec
 import pytest
 
 import interlock as il
+from interlock.core.workflows import turns
+from interlock.core.workflows.turn_table import Turns
+from interlock.model.explanation import ReasonKind
 from interlock.model.state import State
 from interlock.wire.event_request import SendEvent
-from tests.core.code_flows import CodeMachine, Tools, two_steps
+from tests.core.code_flows import CodeMachine, Tools, reasons, two_steps
 
 
 @pytest.mark.behaviour("WFL-13")
@@ -76,12 +79,26 @@ def test_more_than_16_mib_of_results_a_turn_fail_the_run() -> None:
     assert run.error.startswith("results: 17,825,792 bytes in one round; at most 16,777,216 are allowed")
 
 
-def test_a_worker_takes_32_turns_at_once() -> None:
+def test_a_worker_takes_256_turns_at_once() -> None:
     machine = CodeMachine(Tools(two_steps).app)
-    runs = [machine.begin() for _ in range(40)]
-    assert sum(bool(machine.turns(run_id)) for run_id in runs) == 32
+    runs = [machine.begin() for _ in range(264)]
+    assert sum(bool(machine.turns(run_id)) for run_id in runs) == 256
     for run_id in runs:
         assert machine.play(run_id) is State.SUCCEEDED
+
+
+def test_large_records_wait_for_those_that_are_on_their_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "MOST_OUT", 100_000)
+    machine = CodeMachine(Tools(two_steps).app)
+    text = "x" * 30_000
+    runs = [machine.begin({"value": text}) for _ in range(6)]
+    assert [bool(machine.turns(run_id)) for run_id in runs] == [True] * 4 + [False] * 2
+    assert reasons(machine, runs[4]).keys() == {ReasonKind.NO_WORKER}
+    machine.turn(runs[1])
+    assert machine.turns(runs[4])
+    for run_id in runs:
+        assert machine.play(run_id) is State.SUCCEEDED
+    assert machine.state.of(Turns).bytes_out == 0
 
 
 async def two_at_once(tools: Tools, ctx: il.WorkflowContext, value: Any) -> Any:
@@ -93,7 +110,7 @@ def test_workflows_that_close_do_not_hold_up_one_that_waits_behind_them_for_a_tu
     closing = [machine.begin() for _ in range(40)]
     for run_id in closing:
         machine.turn(run_id)
-    busy = [machine.begin() for _ in range(32)]
+    busy = [machine.begin() for _ in range(256)]
     assert all(machine.turns(run_id) for run_id in busy)
     for run_id in closing:
         machine.done(f"{run_id}@work")

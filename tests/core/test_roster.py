@@ -145,7 +145,7 @@ class Choices(RuleBasedStateMachine):
             self.runs += 1
             found.attempts[f"run-{self.runs}"] = Attempt(RUN, 0.0, True, self.runs)
             if room is not SlotKind.SHARED:
-                found.apart[f"run-{self.runs}"] = room
+                found.set_apart(f"run-{self.runs}", room)
 
 
 @pytest.mark.behaviour("ROU-1", "ROU-2", "ROU-3", "ROU-4", "ROU-5", "ROU-6")
@@ -204,7 +204,7 @@ def test_the_lowest_sum_of_runs_and_hundredths_of_load_wins(runs: int, cpu: floa
 def test_a_worker_without_a_free_place_for_a_process_takes_runs_that_need_none() -> None:
     roster, rng = Roster(), Random(1)
     worker = roster.workers["one"] = Worker("one", slots=1, processes=1, connected=True)
-    worker.apart["a"] = SlotKind.OWN
+    worker.set_apart("a", SlotKind.OWN)
     roster.changed(worker)
     roster.settle(rng)
     place = roster.demand_of((ANYWHERE, SlotKind.OWN, (), ("video", (), (), "")), "default", rng)

@@ -5,17 +5,19 @@ The loop reads from the host. While there is work, a thread watches the loop, an
 blocks it, so that the process still receives stops, and returns attempts that have not begun. When the host is gone,
 this process ends itself.
 
-A process for one attempt at a time runs all of them on its main thread, and reads in another.
+A process for one attempt at a time runs all of them on its main thread, and reads in another. So does one for turns,
+which may hold many: it takes them one after the other.
 """
 
 import asyncio
 import contextvars
 import os
+import queue
 import select
 import socket
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import NoReturn
@@ -75,6 +77,7 @@ class ExecutorProcess:
         self._estimator = estimator
         self._functions = Functions()
         self._is_secret = matcher(tuple(options.secret_names))
+        self._takes_turns = options.turns
         self._loop = runtime.new_event_loop()
         self._main = MainThread(self._loop)
         self._threads = self._main if options.isolated else ThreadPool()
@@ -84,6 +87,7 @@ class ExecutorProcess:
         self.send_now = self._outbox.send
         self._copies = Copies(self._take_from_copy, self._become_copy)
         self._pending: dict[Key, ExecutingAttempt] = {}  # not begun; whoever removes one begins or returns it
+        self._turns: queue.SimpleQueue[tuple[ExecutingAttempt, Definition, bytes]] = queue.SimpleQueue()
         self._arrived: list[ExecutingAttempt] = []
         self._active: dict[Key, ExecutingAttempt] = {}
         self._reader = frames.FrameReader()
@@ -104,7 +108,10 @@ class ExecutorProcess:
         watch = self._listen if self._threads is self._main else self._watch
         threading.Thread(target=watch, name="watch", daemon=True).start()
         try:
-            self._main.run_forever()
+            if self._takes_turns:
+                self._take_turns()
+            else:
+                self._main.run_forever()
         finally:
             # Whatever ended the loop ends the process, so that its host notices without waiting for threads.
             os._exit(1)
@@ -210,8 +217,7 @@ class ExecutorProcess:
         self._pending[attempt.key] = attempt
         self._busy.set()
         if dispatch.record is not None and definition is not None:
-            take = partial(self._take_turn, attempt, definition, dispatch.record)
-            self._threads.submit(partial(contextvars.Context().run, take))
+            self._turns.put((attempt, definition, dispatch.record))
             return False
         if definition is not None and definition.is_async:
             with self._lock:
@@ -287,6 +293,13 @@ class ExecutorProcess:
         else:
             self._report(attempt, end_of_result(result, definition, attempt.context))
 
+    def _take_turns(self) -> None:
+        """Take turns one after the other. The end of one is sent together with the start of the next."""
+        while True:
+            contextvars.Context().run(self._take_turn, *self._turns.get())
+            if self._turns.empty():
+                self.send_now()
+
     def _take_turn(self, attempt: ExecutingAttempt, definition: Definition, record: bytes) -> None:
         if self._begin(attempt):
             self.send_now(_start(attempt))
@@ -329,7 +342,9 @@ class ExecutorProcess:
         self._copies.drain()
         attempt.capture.end()
         self._active.pop(attempt.key, None)
-        send = self.send_now if attempt.task is None else self._send_soon
+        send: Callable[[m.Message], object] = self._outbox.add
+        if not self._takes_turns:
+            send = self.send_now if attempt.task is None else self._send_soon
         outcome, result, error, exit_code, failure = end
         send(m.Finished(*attempt.key, outcome, result, error, exit_code, elapsed(), failure=failure))
 

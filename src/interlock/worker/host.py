@@ -81,6 +81,7 @@ class Host(Endpoint):
         self._was_there = 0.0  # loop time at which the last link to a scheduler ended
         self._held: dict[Key, HeldAttempt] = {}
         self._remembered: dict[Key, None] = {}
+        self._turns: set[Key] = set()  # turns of workflows that have not ended
         self._lines = KeptLines()
         self._reports = Reports(self._clock, self._send)
         self._stop_steps = StopSteps(executor)
@@ -256,6 +257,8 @@ class Host(Endpoint):
         if self._skew and dispatch.deadline is not None:
             force_setattr(dispatch, "deadline", dispatch.deadline - self._skew)
         held = self._held[key] = self._offers.take(dispatch)
+        if dispatch.record is not None:
+            self._turns.add(key)
         if dispatch.hold:
             held.due = self._clock.now().elapsed + dispatch.hold
 
@@ -342,7 +345,9 @@ class Host(Endpoint):
             outcome = m.Returned(*held.key, "its worker stopped")
         held.outcome = outcome
         held.forget_timer()
-        self._reports.ended(held, hurries=self._leaving or not held.due)
+        self._turns.discard(held.key)
+        waits = held.due or (held.dispatch.record is not None and self._turns)
+        self._reports.ended(held, hurries=self._leaving or not waits)
 
     def _outcomes(self) -> list[m.Message]:
         return [self._reports.of(held) for held in self._held.values() if held.outcome is not None]

@@ -5,6 +5,7 @@ import re
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any, Never, Protocol, TypeVar, overload
 
 import msgspec
@@ -66,7 +67,6 @@ class WorkflowContext:
     def __init__(self, driver: Driver, context: Context) -> None:
         self._driver = driver
         self._context = context
-        self._random = random.Random(f"{driver.record.seed or driver.record.run_id}/{driver.record.round}")
         self._used: dict[str, int] = {}
         self._changes: dict[str, bool] = {}
         self._compensations = 0
@@ -239,6 +239,11 @@ class WorkflowContext:
         if call.job_id != self._driver.record.workflow:
             raise BadUse("call", f"calls {call.job_id!r}; a round continues {self._driver.record.workflow!r} itself")
         return NextRound(self._driver, t.NextRound(payload=_raw(call.payload)))
+
+    @cached_property
+    def _random(self) -> random.Random:
+        record = self._driver.record
+        return random.Random(f"{record.seed or record.run_id}/{record.round}")
 
     def now(self) -> datetime:
         """Return the time at which the latest step ended that the function has seen, or else its own start."""

@@ -226,5 +226,5 @@ def place(state: SchedulerState, run: Run, now: Now) -> None:
         worker = state.workers.setdefault(run.worker_id, Worker(run.worker_id, heard=now.elapsed))
         worker.attempts[run.id] = Attempt(run, now.elapsed, run.state is not State.DISPATCHED, state.arrival())
         if (room := route_key(state, run)[1]) is not SlotKind.SHARED:
-            worker.apart[run.id] = room
+            worker.set_apart(run.id, room)
         watch_silence(state, now.elapsed)

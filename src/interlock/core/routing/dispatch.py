@@ -106,7 +106,7 @@ def begin_attempt(p: Pass, run: Run, worker: roster.Worker, room: SlotKind, orde
         p.move(run, DISPATCHED, worker.id)
     worker.attempts[run.id] = roster.Attempt(run, roster.NOT_OUT, False, order)
     if room is not SHARED:
-        worker.apart[run.id] = room
+        worker.set_apart(run.id, room)
 
 
 def send(

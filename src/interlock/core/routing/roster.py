@@ -22,7 +22,7 @@ from interlock.model.run import Run
 from interlock.policy.glob import matcher
 
 SUSPECT_SHARE = 4  # slots of a worker per suspect that it takes
-MOST_TURNS = 32  # turns of workflows that a worker takes at once; it executes them one after the other
+MOST_TURNS = 256  # turns of workflows that a worker takes at once; it executes them one after the other
 _OF_RUNS = (SHARED, SlotKind.OWN, SlotKind.SUSPECT)  # rooms for which queues wait in lanes
 ANYWHERE = ""  # stands for the job id if the dispatch carries the work, so that any worker can do it
 NOT_OUT = inf  # `Attempt.heard` before the attempt is sent: it cannot be silent
@@ -67,7 +67,8 @@ class Worker(msgspec.Struct, eq=False):
     memory: float = 0.0
     gpu: float = 0.0
     attempts: dict[str, Attempt] = {}
-    apart: dict[str, SlotKind] = {}  # attempts with their own process
+    apart: dict[str, SlotKind] = {}  # attempts in another room than the shared one
+    taken: dict[SlotKind, int] = {}  # how many they are in each room
     group: Optional["WorkerGroup"] = None  # its group while it takes work
     stamp: int = 0  # number of its latest change; entries of heaps with another are stale
 
@@ -91,7 +92,11 @@ class Worker(msgspec.Struct, eq=False):
         most = self.processes if room is SlotKind.OWN else self.slots // SUSPECT_SHARE
         if room is SlotKind.TURN:
             most = MOST_TURNS
-        return max(1, most) - list(self.apart.values()).count(room)
+        return max(1, most) - self.taken.get(room, 0)
+
+    def set_apart(self, run_id: str, room: SlotKind) -> None:
+        self.apart[run_id] = room
+        self.taken[room] = self.taken.get(room, 0) + 1
 
     def obstacle(self, room: SlotKind, pool: PoolSpec | None) -> Obstacle | None:
         """Return why it takes no run there now. In a declared pool it also keeps some of its strength."""
@@ -190,7 +195,8 @@ class Roster:
     def drop(self, worker: Worker, run_id: str) -> None:
         """Take an attempt off its worker."""
         worker.attempts.pop(run_id, None)
-        worker.apart.pop(run_id, None)
+        if (room := worker.apart.pop(run_id, None)) is not None:
+            worker.taken[room] -= 1
         self._changed[worker.id] = worker
 
     def forget(self, worker: Worker) -> None:

@@ -25,8 +25,9 @@ def note_completion(p: Pass, run: Run) -> None:
     flow = p.state.of(Flows).get(run.parent or "")
     if flow is None or not flow.is_code:
         return
-    name = flow.name_of(run.id)
-    step = next((step for step, run_name in flow.waits.items() if run_name == name), name)
+    step = name = flow.name_of(run.id)
+    if waits := flow.waits:
+        step = next((step for step, run_name in waits.items() if run_name == name), name)
     if step not in flow.asked and step == name:
         return
     p.state.numbers.events += 1  # never above the position in the store, because the end of the step has one

@@ -37,6 +37,7 @@ from interlock.wire import turn as t
 MOST_CHANGES = 100  # names of `changed`
 MOST_PUBLISHED = 16 * 1024  # bytes of the published values
 LONGEST_REASON = 200
+_ARGUMENTS = msgspec.json.Decoder(dict[str, Any] | None)  # made once: making one takes longer than decoding
 
 
 def carry_out(p: Pass, flow: Flow, order: t.Order) -> None:
@@ -79,7 +80,7 @@ def _group(p: Pass, flow: Flow, name: str, order: t.StartGroup) -> None:
 
 
 def _arguments(data: msgspec.Raw) -> dict[str, Any]:
-    found: dict[str, Any] | None = msgspec.json.decode(data, type=dict[str, Any] | None)
+    found = _ARGUMENTS.decode(data)
     return {} if found is None else from_json(found)
 
 

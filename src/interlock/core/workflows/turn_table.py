@@ -25,7 +25,8 @@ class LostTurn(msgspec.Struct, frozen=True):
 
 
 class Turns(msgspec.Struct):
-    out: dict[str, int] = {}  # workflow with a turn on a worker → ended steps that the turn got
+    out: dict[str, tuple[int, int]] = {}  # workflow with a turn on a worker → ended steps and bytes that the turn got
+    bytes_out: int = 0  # of all of them
     over: list[tuple[Run, Finished | LostTurn]] = []  # turns that have ended, and their workflows have yet to hear
     waiting: dict[DemandKey, dict[str, None]] = {}  # workflows that wait for a worker
     avoided: dict[str, set[str]] = {}  # workflow → digests of code that it is not to be given to
@@ -39,12 +40,23 @@ class Turns(msgspec.Struct):
             if not self.waiting[key]:
                 del self.waiting[key]
 
+    def hand_out(self, run_id: str, given: int, size: int) -> None:
+        self.out[run_id] = given, size
+        self.bytes_out += size
+
+    def take_back(self, run_id: str) -> int | None:
+        """Take back a turn; return the number of ended steps that it got, or None if there is none."""
+        given, size = self.out.pop(run_id, (None, 0))
+        self.bytes_out -= size
+        return given
+
     def waits(self, run_id: str) -> bool:
         return run_id in self.out or run_id in self.avoided or any(run_id in runs for runs in self.waiting.values())
 
     def forget(self, run_id: str) -> None:
         self.stop_waiting(run_id)
-        for table in (self.out, self.avoided, self.crashes, self.preferred):
+        self.take_back(run_id)
+        for table in (self.avoided, self.crashes, self.preferred):
             table.pop(run_id, None)
 
 
@@ -57,7 +69,7 @@ def detach(p: "Pass", run: Run) -> None:
         p.state.roster.drop(worker, run.id)
     run.fence += 1
     run.worker_id = None
-    p.state.of(Turns).out.pop(run.id, None)
+    p.state.of(Turns).take_back(run.id)
     p.touch(run)
 
 

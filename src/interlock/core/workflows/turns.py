@@ -38,10 +38,15 @@ from interlock.wire.message import Finished
 from interlock.wire.workflow_request import ActOnWorkflow
 
 MOST_CRASHES = 3
+MOST_OUT = 64 * 1024 * 1024  # bytes of records on workers, above which no further ones are read or sent
 MOST_READING = 4  # workflows that have waited longest for a worker and cannot use it yet: their results are read
 NONDETERMINISTIC = "nondeterministic_workflow"
 CRASHED, TOO_LONG, REFUSED = "turn_crashed", "turn_too_long", "turn_refused"
 _DECODER = msgspec.json.Decoder(t.TurnEnd)
+
+
+class Unserved(set[DemandKey]):
+    """Demands for which no worker has had room in this pass: the next one hands out the room that appears meanwhile."""
 
 
 def settle(p: Pass, leaving: list[Run]) -> None:
@@ -51,7 +56,7 @@ def settle(p: Pass, leaving: list[Run]) -> None:
     while turns.over or flows.turning:
         over, turns.over = turns.over, []
         for run, report in over:
-            given = turns.out.pop(run.id, None)
+            given = turns.take_back(run.id)
             if given is not None and run.id in p.state.runs:
                 _take(p, flows[run.id], report, given)
         turning, flows.turning = flows.turning, {}
@@ -96,13 +101,20 @@ def _follow(p: Pass, flow: Flow) -> None:
     seen, waits = facet.seen, facet.waits
     if run.id in turns.out or (seen is not None and len(flow.completed) <= seen):
         return
+    demand, is_avoided = _demand(p, flow), bool(turns.avoided.get(run.id))
+    is_full = turns.bytes_out >= MOST_OUT and not flow.read  # what was read would have to be read again
+    if is_full or (demand in p.of(Unserved) and not is_avoided):
+        turns.waiting.setdefault(demand, {})[run.id] = None
+        return
     given = deliverable(flow)
     if seen is not None and len(given) <= seen:
+        turns.stop_waiting(run.id)
         return
     worker = None if p.state.draining else _pick(p, flow)
     if worker is None:
-        if not turns.avoided.get(run.id):
-            turns.waiting.setdefault(_demand(p, flow), {})[run.id] = None
+        if not is_avoided:
+            turns.waiting.setdefault(demand, {})[run.id] = None
+            p.of(Unserved).add(demand)
         return
     payload = _payload(flow)
     names = [waits.get(name, name) for name in given] if waits else given
@@ -120,8 +132,9 @@ def _follow(p: Pass, flow: Flow) -> None:
         return
     turns.stop_waiting(run.id)
     begin_attempt(p, run, worker, SlotKind.TURN, flow.order)
-    send(p, run, worker, payload, record=msgspec.json.encode(record_of(flow, given, payload)))
-    turns.out[run.id] = len(given)
+    record = msgspec.json.encode(record_of(flow, given, payload))
+    send(p, run, worker, payload, record=record)
+    turns.hand_out(run.id, len(given), len(record))
 
 
 def _payload(flow: Flow) -> bytes | None:
