@@ -8,7 +8,7 @@ import pytest
 from tests.api.conftest import with_tokens
 from tests.api.tokens import as_
 from tests.helpers.http import Answer, Http, path_with
-from tests.helpers.judged import ASKS, DENIED, LIMITED, POLICY, write_policy
+from tests.helpers.judged import ASKS, DENIED, POLICY, write_policy
 from tests.helpers.server import Server
 
 APPROVALS = "/api/v1/approvals"
@@ -67,31 +67,6 @@ def test_a_run_starts_once_it_is_approved(own: Server) -> None:
     again = resolve(judge, run_id, "reject")
     assert problem(again) == (409, "already_resolved")
     assert "was answered by judge; it is succeeded" in again.json["detail"]
-
-
-@pytest.mark.behaviour("POL-1", "POL-4", "POL-8", "RUN-21")
-def test_a_verdict_is_in_the_explanation(own: Server) -> None:
-    clerk, judge = as_(own, "clerk"), as_(own, "judge")
-    rejected, denied, limited, plain = (
-        clerk.submit(job, payload) for job, payload in ((ASKS, {}), (DENIED, {}), (LIMITED, {"left": 1}), ("echo", {}))
-    )
-    assert resolve(judge, rejected, "reject", "not today").json == {"id": rejected, "state": "denied"}
-    assert problem(resolve(judge, rejected)) == (409, "already_resolved")
-    found = {}
-    for run_id in (rejected, denied, limited, plain):
-        clerk.ended(run_id)
-        found[run_id] = clerk.get(f"/api/v1/runs/{run_id}/explanation").json
-    policy = found[denied]["verdict"]["policy"]
-    assert found[rejected]["sentence"] == "The run was denied before its first attempt: rejected by judge: not today."
-    assert (found[rejected]["end"]["actor"], found[rejected]["verdict"]["policy"]) == ("judge", policy)
-    assert found[rejected]["verdict"]["answer"]["by"] == "judge"
-    assert found[denied]["sentence"] == (
-        f"The run was denied before its first attempt: denied by rule never of policy {policy}: it never works."
-    )
-    assert (found[denied]["verdict"]["rule"], found[denied]["verdict"]["decision"]) == ("never", "deny")
-    assert found[limited]["verdict"]["limits"] == {"max_runtime": 90, "tools": ["grep", "sed"]}
-    allowed = found[plain]["verdict"]
-    assert (allowed["decision"], allowed["rule"], allowed["policy"]) == ("allow", "", policy)
 
 
 @pytest.mark.behaviour("POL-8", "SEC-2")

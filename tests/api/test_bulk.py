@@ -66,11 +66,6 @@ def test_what_is_refused(http: Http, body: dict[str, Any], says: str) -> None:
     assert says in answer.json["detail"]
 
 
-def test_a_request_that_is_not_there(http: Http) -> None:
-    answer = http.get(f"{BULK}/nothing")
-    assert (answer.status, answer.json["code"]) == (404, "unknown_bulk")
-
-
 @pytest.mark.behaviour("RUN-25")
 def test_a_token_of_a_tenant_cancels_what_is_its_own(guarded: Server) -> None:
     boss, clerk, other = as_(guarded, "boss"), as_(guarded, "clerk"), as_(guarded, "stranger")

@@ -1,17 +1,13 @@
-"""Explanations over HTTP, in both clients and on the command line."""
+"""Explanations over HTTP and on the command line."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-import interlock as il
-from interlock.model.explanation import Obstacle
-from interlock.model.explanation import ReasonKind as K
 from tests.api.tokens import as_
 from tests.cli.asking import ask, refused
 from tests.cli.terminal import Terminal, in_a_terminal
-from tests.client.faces import KINDS, face
 from tests.helpers.http import Answer, Http
 from tests.helpers.places import tell_to_go
 from tests.helpers.processes import wait_until
@@ -39,43 +35,6 @@ def test_from_a_delay_to_its_end(server: Server) -> None:
     assert (found["end"]["reason"], found["end"]["outcome"], found["end"]["attempts"]) == ("not needed", "cancelled", 0)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_session_in_both_clients_and_on_handles(server: Server, folder: Path, kind: str) -> None:
-    options: il.SessionFields = {"debounce": 0}
-    with face(kind, server.url) as client:
-        first, second = (
-            client(
-                "submit", "hold", {"folder": str(folder), "name": f"{kind}{n}"}, session=kind, session_options=options
-            )
-            for n in range(2)
-        )
-        found = second("explain")
-        assert isinstance(found, il.Explanation)
-        (reason,) = found.reasons
-        assert (reason.kind, reason.name, reason.place, reason.holders) == (K.SESSION_TURN, kind, 1, [first.id])
-        assert client("explain", second.id).reasons == found.reasons
-        for n, run in enumerate((first, second)):
-            tell_to_go(folder, f"{kind}{n}")
-            run("wait", "30s")
-        end = first("explain").end
-        assert end is not None
-        assert (end.outcome, end.attempts) == ("succeeded", 1)
-        with pytest.raises(il.UnknownRun):
-            client("explain", "nothing")
-
-
-def test_a_run_that_no_worker_takes_names_each(server: Server) -> None:
-    http = server.local
-    http.post("/api/v1/lanes", {"id": "shut", "limit": 1})
-    http.post("/api/v1/lanes/shut/pause")
-    run_id = http.submit("echo", {"value": 1}, lane="shut")
-    found = explained(http, run_id).json
-    assert [(one["kind"], one["name"]) for one in found["reasons"]] == [("lane_paused", "shut")]
-    assert found["workers"]
-    assert all(one["fits"] or one["obstacle"] in set(Obstacle) for one in found["workers"])
-    http.post(f"{RUNS}/{run_id}/cancel")
-
-
 @pytest.mark.behaviour("SEC-2")
 def test_a_token_of_one_tenant_sees_no_ids_of_workers(guarded: Server, folder: Path) -> None:
     boss, red = as_(guarded, "boss"), as_(guarded, "guest")
@@ -93,13 +52,6 @@ def test_a_token_of_one_tenant_sees_no_ids_of_workers(guarded: Server, folder: P
         assert worker not in found
     tell_to_go(folder, "seen")
     boss.post(f"{RUNS}/{waits}/cancel")
-
-
-def test_bad_input(server: Server, guarded: Server) -> None:
-    assert (explained(server.http, "nothing").status, explained(server.http, "nothing").code) == (404, "unknown_run")
-    run_id = as_(guarded, "boss").submit("echo", {"value": 1}, tenant="red", delay="1h")
-    assert explained(as_(guarded, "boss"), run_id).status == explained(as_(guarded, "guest"), run_id).status == 200
-    assert explained(as_(guarded, "stranger"), run_id).code == "unknown_run"
 
 
 # ── the command ─────────────────────────────────────────────────────────────────────────────────────────────────────

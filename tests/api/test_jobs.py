@@ -61,18 +61,6 @@ def times(http: Http, path: str, **query: object) -> list[float]:
 # ── looking ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_job_as_it_stands(http: Http) -> None:
-    found = job(http, "nightly")
-    assert (found["kind"], found["lane"], found["paused"], found["live"]) == ("process", "cron", False, 0)
-    assert found["schedule"] == {"cron": "0 2 * * *", "tz": "Europe/Paris"}
-    assert found["schedule_text"] == "cron 0 2 * * * Europe/Paris"
-    assert [seconds_of(found["next_at"])] == times(http, f"{JOBS}/nightly/next", count=1)
-    assert found["last_run"] is None
-    assert job(http, "hourly")["max_concurrent_runs"] == 3
-    assert (job(http, "manual")["schedule"], job(http, "manual")["next_at"]) == (None, None)
-    assert (job(http, "echo")["kind"], job(http, "distant")["next_at"]) == ("handler", "2099-12-31T23:00:00.000Z")
-
-
 def test_the_last_run_is_shown_with_its_job(http: Http) -> None:
     run = act(http, "manual", "trigger", wait="30s")
     last = job(http, "manual")["last_run"]

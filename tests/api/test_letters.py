@@ -62,22 +62,6 @@ def test_a_token_counts_and_acts_on_the_letters_of_its_tenant(own: Server) -> No
     assert guest.post(f"{LETTERS}/drop", {"all": True}).code == "forbidden"
 
 
-def test_a_replay_is_a_new_run_with_the_same_or_other_arguments(own: Server) -> None:
-    clerk = as_(own, "clerk")
-    same, edited = (
-        clerk.post(f"{LETTERS}/red-two/replay", body).json["id"]
-        for body in ({}, {"payload": {"left": 5, "right": 6}, "reason": "mended"})
-    )
-    ended = [clerk.get(f"/api/v1/runs/{run_id}?wait=60s").json for run_id in (same, edited)]
-    assert [(one["state"], one["result"], one["tenant"]) for one in ended] == [
-        ("succeeded", 3, "red"),
-        ("succeeded", 11, "red"),
-    ]
-    assert ended[1]["facets"]["retry_of"] == {"run_id": "red-two"}
-    assert clerk.get(f"{LETTERS}/red-two").json["replayed_as"] == edited
-    assert listed(clerk, replayed="true") == ["red-two"]
-
-
 @pytest.mark.parametrize(
     ("path", "body", "status", "code"),
     [

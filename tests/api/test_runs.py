@@ -2,7 +2,6 @@
 
 import os
 import signal
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -115,33 +114,6 @@ def test_a_batch_that_is_repeated_is_the_same_runs(http: Http) -> None:
     assert alone.json["id"] == first.json["ids"][3]
 
 
-@pytest.mark.behaviour("RUN-6")
-def test_many_at_once_with_one_key_are_one_run(http: Http) -> None:
-    found: list[str] = []
-
-    def submit() -> None:
-        found.append(http.submit("echo", idempotency_key="at once"))
-
-    threads = [threading.Thread(target=submit) for _ in range(20)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(found) == 20
-    assert len(set(found)) == 1
-
-
-def test_a_batch_of_a_thousand(http: Http) -> None:
-    common = {"job": "echo", "session": "thousand", "session_options": {"debounce": 0, "cap": 1000}}
-    runs = [common | {"payload": {"value": number}} for number in range(1000)]
-    ids = http.post(BATCH, {"runs": runs}).json["ids"]
-    assert len(set(ids)) == 1000
-    wait_until(lambda: not http.runs(session="thousand", live="true"), "all of them have ended")
-    ended = http.runs(session="thousand", state="succeeded", limit=300)
-    assert {run["id"] for run in ended} == set(ids)
-    assert detail(http, ids[123])["result"] == 123
-
-
 # ── listing ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -169,20 +141,6 @@ def test_a_list_has_no_payloads(http: Http) -> None:
     (run,) = http.runs(session="bare")
     assert "in the payload" not in str(run)
     assert {name: value for name, value in detail(http, run_id).items() if name in run} == run
-
-
-# ── cancelling ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.behaviour("RUN-10")
-def test_a_run_that_waits_is_cancelled(http: Http) -> None:
-    run_id = http.submit("echo", delay="1h")
-    for _ in range(3):
-        answer = http.post(f"{RUNS}/{run_id}/cancel", {"reason": "changed my mind"})
-        assert (answer.status, answer.json) == (200, {"id": run_id, "state": "cancelled"})
-    run = detail(http, run_id)
-    assert (run["reason"], run["actor"]) == ("changed my mind", "local")
-    assert states(http, run_id) == ["prerun", "cancelled"]
 
 
 # ── history, logs, progress ─────────────────────────────────────────────────────────────────────────────────────────

@@ -195,6 +195,7 @@ def check_event(document: dict[str, Any], name: str, data: Any) -> None:
         ({"after": "null"}, {}, "bad_value"),
         ({"after": "x"}, {}, "bad_value"),
         ({"from": "1"}, {}, "unknown_field"),
+        ({"service": "x" * 257}, {}, "bad_value"),
         ({}, {"Last-Event-ID": "x"}, "bad_value"),
         ({}, {"Last-Event-ID": "-1"}, "bad_value"),
         ({}, {"Last-Event-ID": "9" * 19}, "bad_value"),

@@ -316,44 +316,6 @@ def test_filters_live_and_from_the_store(scheduler: Scheduler) -> None:
                 assert is_silent(stream), query
 
 
-def test_resuming_at_every_position(scheduler: Scheduler) -> None:
-    with scheduler.boss.events() as stream:
-        for number in range(5):
-            scheduler.say("web", f"{number}", f"{number} again")
-            scheduler.change("web")
-            scheduler.say("db", f"{number}")
-            scheduler.boss.submit("echo")
-        live = [stream.next() for _ in range(25)]
-    positions = [one.id or 0 for one in live]
-    assert positions == sorted(set(positions))
-    for after in [stream.position, *positions]:
-        for query in ({}, {"service": "web"}, {"type": "service_log"}):
-            rest = [
-                one
-                for one in live
-                if (one.id or 0) > after
-                and ("service" not in query or one.data.get("service") == "web")
-                and query.get("type", one.name) == one.name
-            ]
-            with scheduler.boss.events(last=after, **query) as resumed:
-                assert [resumed.next() for _ in rest] == rest
-
-
-def test_resuming_over_a_restart() -> None:
-    with clean_folder() as folder:
-        with running(folder) as first:
-            first.say("web", "one", "two")
-            with first.boss.events(after=0) as stream:
-                one, two = stream.next(), stream.next()
-        with running(folder) as second:
-            second.say("web", "three")
-            for query in ({}, {"service": "web"}):
-                with second.boss.events(last=one.id, **query) as stream:
-                    told = [stream.next(), stream.next()]
-                assert [one.data["text"] for one in told] == ["two", "three"]
-                assert told[0] == two
-
-
 # ── waiting for the lines of one ────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -484,16 +446,3 @@ def test_the_clients_tell_them_as_values(scheduler: Scheduler, kind: str) -> Non
         assert isinstance(next(told)[1], HelloEvent)
         assert next(told) == (second, change)
         told.close()
-
-
-@pytest.mark.parametrize(
-    ("query", "code"),
-    [
-        ({"service": "x" * 257}, "bad_value"),
-        ({"type": "services"}, "bad_value"),
-        ({"services": "web"}, "unknown_field"),
-    ],
-)
-def test_a_stream_that_cannot_be(scheduler: Scheduler, query: dict[str, Any], code: str) -> None:
-    answer = scheduler.boss.get("/api/v1/events", **query)
-    assert (answer.status, answer.code) == (400, code)

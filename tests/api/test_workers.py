@@ -42,13 +42,3 @@ def test_a_worker_is_shown_drained_and_resumed(server: Server, http: Http) -> No
     finally:
         assert http.post(f"{place}/resume").json["drained"] is False
     assert http.ended(run_id)["state"] == "succeeded"
-
-
-@pytest.mark.behaviour("ROU-10")
-def test_a_removed_worker_leaves_and_the_server_starts_another(http: Http) -> None:
-    before = only(http)["id"]
-    removed = http.post(f"{WORKERS}/{before}/remove")
-    assert (removed.status, removed.json["state"]) == (200, "draining")
-    wait_until(lambda: [one["id"] for one in listed(http)] not in ([], [before]), "another joins")
-    assert http.post(f"{WORKERS}/{before}/remove").code == "unknown_worker"
-    assert http.ended(http.submit("echo", {"value": 1}))["state"] == "succeeded"

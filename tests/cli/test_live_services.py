@@ -5,12 +5,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cli.asking import ask, printed, refused
+from tests.cli.asking import ask, printed
 from tests.cli.conftest import served
 from tests.cli.terminal import Terminal
 from tests.helpers.processes import wait_until
 from tests.helpers.server import Command, Server
-from tests.helpers.services import declare, say
+from tests.helpers.services import declare
 
 
 @pytest.fixture(scope="module")
@@ -23,25 +23,6 @@ def kept() -> Iterator[Server]:
 def status_of(server: Server, name: str) -> str | None:
     answer = server.local.get(f"/api/v1/services/{name}")
     return answer.json["status"] if answer.status == 200 else None
-
-
-def test_everything_is_in_the_tree(kept: Server) -> None:
-    rows = [line.split("\t") for line in ask(kept, "tree").stdout.splitlines()]
-    found = {row[0]: row[1:3] for row in rows}
-    assert found["services/shop"] == ["supervisor", "running"]
-    assert found["services/shop/talk"] == ["process", "running"]
-    assert found["services/broken"] == ["process", "pending"]
-    assert {"engine", "gateway", "workers/w1"} <= found.keys()
-
-
-def test_services_are_stopped_and_started(kept: Server) -> None:
-    stopped = printed(kept, "service", "stop", "steady", "--json")
-    assert (stopped["status"], stopped["pid"]) == ("stopped", None)
-    refused(kept, "service", "suspend", "steady", exit_code=1, says="services/steady", code="wrong_status")
-    assert printed(kept, "service", "start", "steady", "--json")["status"] == "running"
-    ended = ask(kept, "service", "start", "broken")
-    assert (ended.returncode, ended.stderr) == (5, "error: broken is not up: exit 1 [service_not_up]\n")
-    refused(kept, "service", "start", "steadi", exit_code=3, says="did you mean 'steady'?", code="unknown_child")
 
 
 def test_a_group_that_is_restarted_starts_what_somebody_has_stopped(kept: Server) -> None:
@@ -82,18 +63,6 @@ def test_a_tree_followed_through_a_pipe(kept: Server, form: list[str]) -> None:
     else:
         # Only what has changed is told again.
         assert {line.split("\t")[0] for line in lines[before:]} == {"services/steady"}
-
-
-def test_the_last_lines_of_a_service(kept: Server) -> None:
-    say(kept.folder, "first\nsecond\nthird\n")
-    wait_until(lambda: "\tthird\n" in ask(kept, "logs", "talk").stdout, "it is stored")
-    shown = ask(kept, "logs", "talk", "--tail", "2").stdout
-    assert [line.split("\t")[1:] for line in shown.splitlines()] == [["stdout", "second"], ["stdout", "third"]]
-    assert ask(kept, "logs", "talk", "--tail", "0").stdout == ""
-    whole = [line.split("\t")[1:] for line in ask(kept, "logs", "talk").stdout.splitlines()]
-    assert ["stdout", "hello"] in whole
-    assert whole[0][0] == "status"
-    refused(kept, "logs", "tlak", exit_code=3, says="did you mean 'talk'?", code="unknown_run")
 
 
 def test_the_last_lines_of_a_run(kept: Server) -> None:

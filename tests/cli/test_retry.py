@@ -1,7 +1,5 @@
 """`interlock retry`, and the same over HTTP and from Python."""
 
-import asyncio
-
 import pytest
 
 import interlock as il
@@ -92,7 +90,7 @@ def test_over_http_a_key_makes_it_safe_to_repeat(server: Server) -> None:
     ask(server, "cancel", live)
 
 
-def test_from_python(server: Server) -> None:
+async def test_from_python(server: Server) -> None:
     old = ended(server)
     with Client(f"unix:{server.http_socket}") as client:
         new = client.retry(old, "again")
@@ -103,14 +101,10 @@ def test_from_python(server: Server) -> None:
         with pytest.raises(RunNotEnded, match="prerun"):
             live.retry()
         live.cancel()
-
-    async def body() -> None:
-        async with AsyncClient(f"unix:{server.http_socket}") as client:
-            assert await (await client.handle(old).retry()).result("30s") == 7
-        async with il.App().connected(str(server.folder / "interlock.db.sock")) as app:
-            assert await (await (await app.handle(old)).retry()).result("30s") == 7
-
-    asyncio.run(body())
+    async with AsyncClient(f"unix:{server.http_socket}") as client:
+        assert await (await client.handle(old).retry()).result("30s") == 7
+    async with il.App().connected(str(server.folder / "interlock.db.sock")) as app:
+        assert await (await (await app.handle(old)).retry()).result("30s") == 7
 
 
 @pytest.mark.behaviour("RUN-6")

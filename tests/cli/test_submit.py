@@ -170,6 +170,7 @@ def test_everything_a_run_may_be_given(server: Server) -> None:
         (["echo", "--session", "s", "--session-option", "moode=x"], 2, "did you mean 'mode'?", "bad_value"),
         (["echo", "--session-option", "cap=3"], 2, "session_options: given without session", "bad_value"),
         (["echo", "--session", ""], 2, "session: ''", "bad_value"),
+        (["echo", "--priority", "high"], 2, "priority: 'high'", "bad_value"),
         (["echo", "--session", "x" * 513], 2, "session: <str, too long to show>", "bad_value"),
         (["echo", "--delay", "soon"], 2, "--delay: 'soon'", "bad_duration"),
         (["echo", "--at", "tomorrow"], 2, "--at: 'tomorrow' is not a time like", "bad_value"),

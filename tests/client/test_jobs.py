@@ -25,10 +25,8 @@ from tests.client.scripted import Pause, Played, policy
 from tests.helpers.jobs import add, app, echo_process
 from tests.helpers.places import clean_folder
 from tests.helpers.processes import wait_until
-from tests.helpers.scheduled import IDS, declare_jobs
+from tests.helpers.scheduled import declare_jobs
 from tests.helpers.server import Server
-
-HOUR = 3600.0
 
 
 def first(operation: Any) -> Any:
@@ -124,38 +122,6 @@ def timed() -> Iterator[Server]:
 def client(request: pytest.FixtureRequest, timed: Server) -> Iterator[Face]:
     with face(str(request.param), f"unix:{timed.http_socket}") as one:
         yield one
-
-
-def test_jobs_and_their_times(client: Face) -> None:
-    found = list(client("jobs"))
-    assert [one.id for one in found if one.id in IDS] == IDS
-    nightly = client("job", "nightly")
-    assert nightly.schedule == Schedule(cron="0 2 * * *", tz="Europe/Paris")
-    assert client("next_times", "nightly", count=1) == [nightly.next_at]
-    assert client("next_times", "nightly", after=datetime.fromtimestamp(nightly.next_at, UTC))[0] > nightly.next_at
-    assert client("schedule_times", nightly.schedule, 1) == [nightly.next_at]
-    assert client("schedule_times", Schedule(at=2e9)) == [2e9]
-    assert client("schedule_times", Schedule(every=600.0, wait=5.5), 2, after=1000.0) == [1005.5, 1605.5]
-    timetable = client("timetable", timedelta(days=2), limit=20)
-    rows = {one.job_id: one.times for one in timetable.jobs}
-    assert rows["nightly"][0] == nightly.next_at
-    assert timetable.until - timetable.now == pytest.approx(2 * 86400, abs=5)
-
-
-@pytest.mark.behaviour("TIM-12")
-def test_jobs_are_put_and_removed(client: Face) -> None:
-    put = client("put_job", "weekly", {"run": {"process": ["true"]}, "schedule": {"cron": "0 6 * * 1"}})
-    assert (put.source, put.schedule_text) == ("api", "cron 0 6 * * 1")
-    many = [{"id": f"some{number}", "run": {"shell": "true"}} for number in range(3)]
-    assert client("put_jobs", many) == ["some0", "some1", "some2"]
-    for job_id in ("weekly", "some0", "some1", "some2"):
-        assert client("delete_job", job_id).id == job_id
-    with pytest.raises(il.InterlockError, match="'weekly' is not defined"):
-        client("job", "weekly")
-    with pytest.raises(il.InterlockError) as caught:
-        client("put_job", "weekly", {"run": {"process": []}, "lane": "a b"})
-    assert caught.value.code == "bad_config"
-    assert len(str(caught.value).splitlines()) == 3, "a line for each fault, below one that counts them"
 
 
 @pytest.mark.behaviour("TIM-12")
@@ -261,20 +227,3 @@ def test_a_function_of_the_main_program_is_named_so_that_workers_find_it(start: 
     )
     said = subprocess.run([sys.executable, *start], cwd=folder, capture_output=True, text=True, check=True).stdout
     assert said.strip() == ("main:work" if "-m" in start else f"{folder}/main.py:work")
-
-
-@pytest.mark.parametrize(
-    ("method", "arguments", "code"),
-    [
-        ("next_times", ("manual",), "bad_schedule"),
-        ("backfill", ("manual", 1.0, 2.0), "bad_schedule"),
-        ("backfill", ("hourly", 1.0, 1e10), "bad_value"),
-        ("timetable", ("32d",), "bad_value"),
-        ("delete_job", ("nightly",), "job_declared"),
-        ("put_job", ("nightly", {"run": {"process": ["true"]}}), "job_declared"),
-    ],
-)
-def test_what_the_server_refuses(client: Face, method: str, arguments: tuple[Any, ...], code: str) -> None:
-    with pytest.raises(il.InterlockError) as caught:
-        client(method, *arguments)
-    assert caught.value.code == code

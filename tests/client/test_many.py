@@ -105,12 +105,9 @@ def test_a_reader_may_leave_early(submit: Callable[..., Any], server: Server) ->
     assert len(runs.gather()) == 2
 
 
-def test_no_handles_have_no_results() -> None:
-    async def body() -> None:
-        assert await il.gather() == []
-        assert [run async for run in il.as_completed(list[il.RunHandle[int]]())] == []
-
-    run_async(body())
+async def test_no_handles_have_no_results() -> None:
+    assert await il.gather() == []
+    assert [run async for run in il.as_completed(list[il.RunHandle[int]]())] == []
     assert il.gather(*list[il.BlockingRunHandle[int]]()) == []
     assert list(il.as_completed(list[il.BlockingRunHandle[int]]())) == []
 

@@ -48,56 +48,6 @@ def test_a_run_from_submit_to_end(client: Face) -> None:
     assert run("cancel") is client("cancel", run.id) is il.State.SUCCEEDED
 
 
-@pytest.mark.behaviour("RUN-25")
-def test_many_are_cancelled_by_one_request(client: Face) -> None:
-    session = f"s {uuid4()}"
-    runs = [client("submit", "echo", {"value": 1}, session=session, delay="1d") for _ in range(3)]
-    other = client("submit", "echo", {"value": 1}, delay="1d")
-    started = client(
-        "act_on_many", "cancel", "not needed", session=session, state=("prerun", il.State.SCHEDULED), since=1.5
-    )
-    last = list(client("bulk_progress", started.id))[-1]
-    assert (last.id, last.done, last.asked, last.left, last.since) == (started.id, 3, 0, 0, 1.5)
-    assert last == client("bulk", started.id)
-    assert {one("info").reason for one in runs} == {"not needed"}
-    assert other("cancel") is il.State.CANCELLED
-    for asked in ({}, {"state": "failed"}):
-        with pytest.raises(il.InterlockError) as refused:
-            client("act_on_many", "cancel", **asked)
-        assert refused.value.code == "bad_value"
-    for unknown in ("nothing", "", "..", "a/b"):
-        with pytest.raises(il.InterlockError, match="bulk request"):
-            client("bulk", unknown)
-    with pytest.raises(TypeError, match="nexpected keyword argument 'live'"):
-        client("act_on_many", "cancel", live=True)
-
-
-def test_a_run_that_fails(client: Face) -> None:
-    run = client("submit", "fail", {"text": "so be it"})
-    with pytest.raises(il.RunEnded, match="ended as failed: RuntimeError: so be it"):
-        run("result", 30)
-
-
-def test_options_arrive(client: Face) -> None:
-    key = f"☃ {uuid4()}"
-    options = {"tenant": "acme", "session": "s-1", "idempotency_key": key, "delay": "1h", "deadline": "2h"}
-    run = client("submit", "echo", {"value": "☃"}, **options)
-    found = client("get", run.id)
-    assert (found.tenant, found.session, found.idempotency_key) == ("acme", "s-1", key)
-    assert found.state is il.State.PRERUN
-    assert 3599 <= found.scheduled_at - found.created_at <= 3601
-    assert 7199 <= found.deadline_at - found.scheduled_at <= 7201
-    assert client("submit", "echo", {"value": "☃"}, **options).id == run.id
-    with pytest.raises(il.InterlockError) as caught:
-        client("submit", "echo", {"value": "other"}, **options)
-    assert caught.value.code == "idempotency_conflict"
-    with pytest.raises(il.WaitTimeout):
-        run("result", "50ms")
-    assert run("cancel", "no longer needed") is il.State.CANCELLED
-    assert run("history")[-1].reason == "no longer needed"
-    assert client("submit", "echo", idempotency_key=key, tenant="other").id != run.id
-
-
 def test_a_batch_is_all_or_none(client: Face) -> None:
     runs = client(
         "submit_many", [("add", {"left": number}) for number in range(999)] + [il.run("echo", {"value": "☃"})]
@@ -109,48 +59,6 @@ def test_a_batch_is_all_or_none(client: Face) -> None:
     with pytest.raises(il.InterlockError, match="'left' is missing"):
         client("submit_many", [il.run("echo", session=session), ("add", None)])
     assert list(client("runs", session=session)) == []
-
-
-@pytest.mark.parametrize(
-    ("method", "arguments", "code"),
-    [
-        ("submit", ("ecko",), "unknown_job"),
-        ("submit", ("add", {"left": "x"}), "bad_payload"),
-        ("get", ("nothing",), "unknown_run"),
-        ("result", ("nothing",), "unknown_run"),
-        ("cancel", ("nothing",), "unknown_run"),
-        ("history", ("nothing",), "unknown_run"),
-        ("logs", ("nothing",), "unknown_run"),
-    ],
-)
-def test_what_the_server_refuses_is_raised_as_in_the_process(
-    client: Face, method: str, arguments: tuple[Any, ...], code: str
-) -> None:
-    with pytest.raises(il.InterlockError) as caught:
-        client(method, *arguments)
-    assert caught.value.code == code
-    assert "\n" not in str(caught.value)
-
-
-def test_a_running_run_is_stopped(client: Face, server: Server) -> None:
-    run = client("submit", "hold", {"folder": str(server.folder), "name": f"stop-{uuid4()}"})
-    wait_until(lambda: run("state") is il.State.RUNNING, "it runs")
-    client("cancel", run.id, "enough")
-    assert run("wait", 30) is il.State.CANCELLED
-    with pytest.raises(il.RunEnded, match="cancelled"):
-        run("result")
-
-
-def test_runs_are_listed_over_as_many_pages_as_there_are(client: Face) -> None:
-    session = str(uuid4())
-    options: il.SessionFields = {"debounce": 0, "cap": 450}
-    runs = client("submit_many", [il.run("echo", session=session, session_options=options) for _ in range(450)])
-    for run in runs:
-        run("wait", 30)
-    newest_first = [run.id for run in reversed(runs)]
-    assert [run.id for run in client("runs", session=session)] == newest_first
-    assert [run.id for run in client("runs", session=session, limit=201)] == newest_first[:201]
-    assert [run.id for run in client("runs", session=session, state=("failed", il.State.SUCCEEDED))] == newest_first
 
 
 def test_readiness_and_metrics(client: Face) -> None:
@@ -221,14 +129,6 @@ def test_events_after_something_else_than_an_event_are_refused(client: Face, aft
             list(client("events", run=run.id, after=after))
         assert caught.value.code == "bad_value"
     run("cancel")
-
-
-def test_long_logs_come_whole(client: Face, folder: Path) -> None:
-    for attempt in (1, 2):
-        tell_to_go(folder, f"attempt-{attempt}")
-    run = client("submit", "chatty", {"folder": str(folder), "lines": 700})
-    assert run("result", 30) == 2
-    assert len(client("logs", run.id)) == 2800
 
 
 def test_many_threads_share_a_client(server: Server) -> None:

@@ -100,9 +100,18 @@ def database(tmp_path: Path) -> Path:
     return tmp_path / "runs.db"
 
 
+def open_in(request: pytest.FixtureRequest, made: S) -> S:
+    """Have a store open while the test runs."""
+    request.node.run_test = lambda body: run_with(made, lambda _: body())
+    return made
+
+
 @pytest.fixture
 def sqlite(request: pytest.FixtureRequest, database: Path) -> SqliteStore:
     """A store in a file, which is open while the test runs."""
-    made = SqliteStore(database)
-    request.node.run_test = lambda body: run_with(made, lambda _: body())
-    return made
+    return open_in(request, SqliteStore(database))
+
+
+@pytest.fixture
+def postgres(request: pytest.FixtureRequest, postgres_url: str) -> PostgresStore:
+    return open_in(request, PostgresStore(postgres_url))

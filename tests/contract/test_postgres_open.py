@@ -162,32 +162,26 @@ def test_a_script_that_fails_leaves_nothing_behind(
     run_with(PostgresStore(postgres_url), nothing)
 
 
-def test_many_that_open_a_new_schema_at_once_make_it_once(postgres_url: str) -> None:
-    async def body() -> None:
-        stores = [PostgresStore(postgres_url) for _ in range(4)]
-        await asyncio.gather(*(store.open() for store in stores))
-        await stores[0].commit(created(make_run("r1")), await take(stores[0]))
-        assert [run.id for run in (await stores[3].load(10)).runs] == ["r1"]
-        await asyncio.gather(*(store.close() for store in stores))
-
-    asyncio.run(body())
+async def test_many_that_open_a_new_schema_at_once_make_it_once(postgres_url: str) -> None:
+    stores = [PostgresStore(postgres_url) for _ in range(4)]
+    await asyncio.gather(*(store.open() for store in stores))
+    await stores[0].commit(created(make_run("r1")), await take(stores[0]))
+    assert [run.id for run in (await stores[3].load(10)).runs] == ["r1"]
+    await asyncio.gather(*(store.close() for store in stores))
 
 
-def test_a_reader_waits_for_the_scheduler_to_make_the_schema(postgres_url: str) -> None:
-    async def body() -> None:
-        reader = PostgresReader(postgres_url)
-        await reader.open()
-        with pytest.raises(StoreUnavailable, match="the scheduler brings it up to date"):
-            await reader.position()
-        store = PostgresStore(postgres_url)
-        await store.open()
-        assert await reader.position() == 0
-        await store.close()
-        await reader.close()
-        with pytest.raises(StoreUnavailable, match="closed"):
-            await reader.position()
-
-    asyncio.run(body())
+async def test_a_reader_waits_for_the_scheduler_to_make_the_schema(postgres_url: str) -> None:
+    reader = PostgresReader(postgres_url)
+    await reader.open()
+    with pytest.raises(StoreUnavailable, match="the scheduler brings it up to date"):
+        await reader.position()
+    store = PostgresStore(postgres_url)
+    await store.open()
+    assert await reader.position() == 0
+    await store.close()
+    await reader.close()
+    with pytest.raises(StoreUnavailable, match="closed"):
+        await reader.position()
 
 
 def test_settings_that_lose_commits_are_named_and_one_is_changed(

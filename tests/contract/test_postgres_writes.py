@@ -18,7 +18,7 @@ from interlock.ports.leases import Lease
 from interlock.ports.store import PruneLimits, Snapshot
 from interlock.stores.postgres import PostgresStore
 from interlock.stores.postgres.address import read_address
-from tests.contract.conftest import run_with
+from tests.contract.conftest import open_in, run_with
 from tests.contract.samples import created, entry, everything_in_one_batch, make_run, take, updated
 from tests.helpers.places import until_true
 from tests.helpers.postgres import Server, programs
@@ -36,6 +36,11 @@ def one_run(run_id: str, position: int) -> Batch:
 def patient(url: str) -> PostgresStore:
     """A store that gives up on no call because the machine is busy."""
     return PostgresStore(url, write_seconds=300.0)
+
+
+@pytest.fixture
+def store(request: pytest.FixtureRequest, postgres_url: str) -> PostgresStore:
+    return open_in(request, patient(postgres_url))
 
 
 async def ids(store: PostgresStore) -> list[str]:
@@ -76,23 +81,20 @@ async def _waiting(connection: Any) -> int | None:
     return found
 
 
-def test_a_commit_whose_connection_is_ended_has_an_unknown_outcome_and_goes_on_after_a_new_epoch(
-    postgres_url: str,
+async def test_a_commit_whose_connection_is_ended_has_an_unknown_outcome_and_goes_on_after_a_new_epoch(
+    store: PostgresStore, postgres_url: str
 ) -> None:
-    async def body(store: PostgresStore) -> None:
-        lease = await take(store)
-        await store.commit(one_run("r1", 1), lease)
-        async with stuck_commit(store, postgres_url, lease) as (other, commit):
-            await other.fetchval("SELECT pg_terminate_backend($1)", await _waiting(other))
-            with pytest.raises(OutcomeUnknown, match="terminating connection"):
-                await commit
-            await other.execute("ROLLBACK")
-        lease = await take(store)
-        assert await ids(store) == ["r1"]
-        await store.commit(one_run("r2", 2), lease)
-        assert await ids(store) == ["r1", "r2"]
-
-    run_with(patient(postgres_url), body)
+    lease = await take(store)
+    await store.commit(one_run("r1", 1), lease)
+    async with stuck_commit(store, postgres_url, lease) as (other, commit):
+        await other.fetchval("SELECT pg_terminate_backend($1)", await _waiting(other))
+        with pytest.raises(OutcomeUnknown, match="terminating connection"):
+            await commit
+        await other.execute("ROLLBACK")
+    lease = await take(store)
+    assert await ids(store) == ["r1"]
+    await store.commit(one_run("r2", 2), lease)
+    assert await ids(store) == ["r1", "r2"]
 
 
 def test_a_commit_that_takes_too_long_has_an_unknown_outcome_and_cannot_take_effect_after_a_new_epoch(
@@ -115,149 +117,133 @@ def test_a_commit_that_takes_too_long_has_an_unknown_outcome_and_cannot_take_eff
     run_with(PostgresStore(postgres_url, write_seconds=0.5), body)
 
 
-def test_a_take_over_waits_for_a_commit_that_has_passed_the_fence_and_loads_it(postgres_url: str) -> None:
-    async def body(store: PostgresStore) -> None:
-        lease = await store.take("scheduler", "tester", "t1", 0.0)
-        assert lease is not None
-        second = patient(postgres_url)
-        await second.open()
-        try:
-            async with stuck_commit(store, postgres_url, lease) as (other, commit):
-                taken = asyncio.ensure_future(second.take("scheduler", "other", "t2", 10.0))
+async def test_a_take_over_waits_for_a_commit_that_has_passed_the_fence_and_loads_it(
+    store: PostgresStore, postgres_url: str
+) -> None:
+    lease = await store.take("scheduler", "tester", "t1", 0.0)
+    assert lease is not None
+    second = patient(postgres_url)
+    await second.open()
+    try:
+        async with stuck_commit(store, postgres_url, lease) as (other, commit):
+            taken = asyncio.ensure_future(second.take("scheduler", "other", "t2", 10.0))
 
-                async def waits() -> bool:
-                    query = "SELECT count(*) FROM pg_locks WHERE NOT granted AND $1 = ANY (pg_blocking_pids(pid))"
-                    return bool(await other.fetchval(query, await _waiting(other)))
+            async def waits() -> bool:
+                query = "SELECT count(*) FROM pg_locks WHERE NOT granted AND $1 = ANY (pg_blocking_pids(pid))"
+                return bool(await other.fetchval(query, await _waiting(other)))
 
-                await until_true(waits, "the take waits for the commit")
-                assert not taken.done()
-                await other.execute("ROLLBACK")
-                await commit
-                assert await taken is not None
-            assert await ids(second) == ["r2"]
-            with pytest.raises(StaleEpoch):
-                await store.commit(one_run("r3", 3), lease)
-        finally:
-            await second.close()
-
-    run_with(patient(postgres_url), body)
+            await until_true(waits, "the take waits for the commit")
+            assert not taken.done()
+            await other.execute("ROLLBACK")
+            await commit
+            assert await taken is not None
+        assert await ids(second) == ["r2"]
+        with pytest.raises(StaleEpoch):
+            await store.commit(one_run("r3", 3), lease)
+    finally:
+        await second.close()
 
 
 @pytest.mark.behaviour("LEA-7")
 @pytest.mark.parametrize("notice", ["WARNING", "NOTICE"])
-def test_a_commit_that_comes_back_with_a_warning_has_an_unknown_outcome(postgres_url: str, notice: str) -> None:
-    async def body(store: PostgresStore) -> None:
-        lease = await take(store)
-        async with beside(postgres_url) as other:
-            await other.execute(f"""
-                CREATE FUNCTION warn() RETURNS trigger LANGUAGE plpgsql AS $$
-                BEGIN RAISE {notice} 'canceling wait'; RETURN NULL; END $$;
-                CREATE TRIGGER warn AFTER INSERT ON runs FOR EACH ROW EXECUTE FUNCTION warn()""")
-        if notice == "WARNING":
-            with pytest.raises(OutcomeUnknown, match="canceling wait"):
-                await store.commit(one_run("r1", 1), lease)
-        else:
+async def test_a_commit_that_comes_back_with_a_warning_has_an_unknown_outcome(
+    store: PostgresStore, postgres_url: str, notice: str
+) -> None:
+    lease = await take(store)
+    async with beside(postgres_url) as other:
+        await other.execute(f"""
+            CREATE FUNCTION warn() RETURNS trigger LANGUAGE plpgsql AS $$
+            BEGIN RAISE {notice} 'canceling wait'; RETURN NULL; END $$;
+            CREATE TRIGGER warn AFTER INSERT ON runs FOR EACH ROW EXECUTE FUNCTION warn()""")
+    if notice == "WARNING":
+        with pytest.raises(OutcomeUnknown, match="canceling wait"):
             await store.commit(one_run("r1", 1), lease)
-        await take(store)
-        assert await ids(store) == ["r1"]
-
-    run_with(patient(postgres_url), body)
-
-
-def test_a_server_that_went_back_is_noticed_before_anything_is_stored(postgres_url: str) -> None:
-    async def body(store: PostgresStore) -> None:
-        lease = await take(store)
+    else:
         await store.commit(one_run("r1", 1), lease)
-        await store.commit(one_run("r2", 2), lease)
-        async with beside(postgres_url) as other:
-            await other.execute("DELETE FROM history WHERE position = 2; UPDATE leases SET position = 1")
-        with pytest.raises(OutcomeUnknown, match="ends at position 1, but 2 was stored"):
-            await store.commit(one_run("r3", 3), lease)
-        lease = await take(store)
-        assert (await store.load(100)).position == 1
-        await store.commit(one_run("r3", 2), lease)
-
-    run_with(patient(postgres_url), body)
+    await take(store)
+    assert await ids(store) == ["r1"]
 
 
-def test_a_caller_that_gives_up_does_not_cut_the_commit_off(postgres_url: str) -> None:
-    async def body(store: PostgresStore) -> None:
-        lease = await take(store)
-        async with stuck_commit(store, postgres_url, lease) as (other, commit):
-            commit.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await commit
-            await other.execute("ROLLBACK")
+async def test_a_server_that_went_back_is_noticed_before_anything_is_stored(
+    store: PostgresStore, postgres_url: str
+) -> None:
+    lease = await take(store)
+    await store.commit(one_run("r1", 1), lease)
+    await store.commit(one_run("r2", 2), lease)
+    async with beside(postgres_url) as other:
+        await other.execute("DELETE FROM history WHERE position = 2; UPDATE leases SET position = 1")
+    with pytest.raises(OutcomeUnknown, match="ends at position 1, but 2 was stored"):
         await store.commit(one_run("r3", 3), lease)
-        assert await ids(store) == ["r2", "r3"]
-
-    run_with(patient(postgres_url), body)
-
-
-def test_commits_are_stored_in_the_order_of_their_calls(postgres_url: str) -> None:
-    async def body(store: PostgresStore) -> None:
-        lease = await take(store)
-        await asyncio.gather(*(store.commit(one_run(f"r{number}", number), lease) for number in range(1, 20)))
-        assert await ids(store) == [f"r{number}" for number in range(1, 20)]
-
-    run_with(patient(postgres_url), body)
+    lease = await take(store)
+    assert (await store.load(100)).position == 1
+    await store.commit(one_run("r3", 2), lease)
 
 
-def test_a_table_dropped_under_the_leader_is_named(postgres_url: str) -> None:
-    async def body(store: PostgresStore) -> None:
-        lease = await take(store)
-        await store.commit(one_run("r1", 1), lease)
-        async with beside(postgres_url) as other:
-            await other.execute("DROP TABLE history")
-        with pytest.raises(StoreUnavailable, match='relation "history" does not exist; the table was dropped'):
-            await store.commit(one_run("r2", 2), lease)
-        with pytest.raises(StoreUnavailable, match="no table history"):
-            await store.history("r1")
-        async with beside(postgres_url) as other:
-            assert await other.fetchval("SELECT array_agg(id) FROM runs") == ["r1"]
-
-    run_with(patient(postgres_url), body)
+async def test_a_caller_that_gives_up_does_not_cut_the_commit_off(store: PostgresStore, postgres_url: str) -> None:
+    lease = await take(store)
+    async with stuck_commit(store, postgres_url, lease) as (other, commit):
+        commit.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await commit
+        await other.execute("ROLLBACK")
+    await store.commit(one_run("r3", 3), lease)
+    assert await ids(store) == ["r2", "r3"]
 
 
-def test_no_write_goes_through_a_table_even_if_it_was_empty_when_the_plan_was_made(postgres_url: str) -> None:
-    async def body(store: PostgresStore) -> None:
-        lease = await take(store)
-        await store.commit(everything_in_one_batch(), lease)
-        position = 100
-        for number in range(3):
-            runs = [make_run(f"r{number}-{index}", seq=1) for index in range(50)]
-            batch = created(*runs)
-            batch.history = [(run.id, [entry(1, None, State.PENDING)]) for run in runs]
-            batch.logs.lines = [(run.id, 1, 1, 1.0, "info", "line", "") for run in runs]
-            batch.keys.taken = [("default", run.id, run.id, b"digest", 1.0) for run in runs]
-            batch.position = position
-            await store.commit(batch, lease)
-            for group in UPDATES:
-                later = [make_run(run.id, seq=2, ended_at=1.0) for run in runs]
-                await store.commit(updated(*later, group=group), lease)
-            position += 100
-        assert (await store.prune(PruneLimits(ended_before=1e12, keys_before=1e12), lease)).runs == 149
-        assert store._writer is not None
-        await store._writer.execute("SELECT pg_stat_force_next_flush()")
-        async with beside(postgres_url) as other:
-            rows = await other.fetch(
-                "SELECT relname, seq_tup_read FROM pg_stat_user_tables WHERE schemaname = current_schema "
-                "AND seq_tup_read > 0 AND relname NOT IN ('leases', 'schema_version')"
-            )
-        assert [dict(row) for row in rows] == []
+async def test_commits_are_stored_in_the_order_of_their_calls(store: PostgresStore) -> None:
+    lease = await take(store)
+    await asyncio.gather(*(store.commit(one_run(f"r{number}", number), lease) for number in range(1, 20)))
+    assert await ids(store) == [f"r{number}" for number in range(1, 20)]
 
-    run_with(patient(postgres_url), body)
+
+async def test_a_table_dropped_under_the_leader_is_named(store: PostgresStore, postgres_url: str) -> None:
+    lease = await take(store)
+    await store.commit(one_run("r1", 1), lease)
+    async with beside(postgres_url) as other:
+        await other.execute("DROP TABLE history")
+    with pytest.raises(StoreUnavailable, match='relation "history" does not exist; the table was dropped'):
+        await store.commit(one_run("r2", 2), lease)
+    with pytest.raises(StoreUnavailable, match="no table history"):
+        await store.history("r1")
+    async with beside(postgres_url) as other:
+        assert await other.fetchval("SELECT array_agg(id) FROM runs") == ["r1"]
+
+
+async def test_no_write_goes_through_a_table_even_if_it_was_empty_when_the_plan_was_made(
+    store: PostgresStore, postgres_url: str
+) -> None:
+    lease = await take(store)
+    await store.commit(everything_in_one_batch(), lease)
+    position = 100
+    for number in range(3):
+        runs = [make_run(f"r{number}-{index}", seq=1) for index in range(50)]
+        batch = created(*runs)
+        batch.history = [(run.id, [entry(1, None, State.PENDING)]) for run in runs]
+        batch.logs.lines = [(run.id, 1, 1, 1.0, "info", "line", "") for run in runs]
+        batch.keys.taken = [("default", run.id, run.id, b"digest", 1.0) for run in runs]
+        batch.position = position
+        await store.commit(batch, lease)
+        for group in UPDATES:
+            later = [make_run(run.id, seq=2, ended_at=1.0) for run in runs]
+            await store.commit(updated(*later, group=group), lease)
+        position += 100
+    assert (await store.prune(PruneLimits(ended_before=1e12, keys_before=1e12), lease)).runs == 149
+    assert store._writer is not None
+    await store._writer.execute("SELECT pg_stat_force_next_flush()")
+    async with beside(postgres_url) as other:
+        rows = await other.fetch(
+            "SELECT relname, seq_tup_read FROM pg_stat_user_tables WHERE schemaname = current_schema "
+            "AND seq_tup_read > 0 AND relname NOT IN ('leases', 'schema_version')"
+        )
+    assert [dict(row) for row in rows] == []
 
 
 @pytest.mark.behaviour("POL-8")
-def test_the_audit_cannot_be_changed(postgres_url: str) -> None:
-    async def body(store: PostgresStore) -> None:
-        async with beside(postgres_url) as other:
-            for change in ("UPDATE audit SET actor = 'x'", "DELETE FROM audit", "TRUNCATE audit"):
-                with pytest.raises(asyncpg.RaiseError, match="append-only"):
-                    await other.execute(change)
-
-    run_with(patient(postgres_url), body)
+async def test_the_audit_cannot_be_changed(store: PostgresStore, postgres_url: str) -> None:
+    async with beside(postgres_url) as other:
+        for change in ("UPDATE audit SET actor = 'x'", "DELETE FROM audit", "TRUNCATE audit"):
+            with pytest.raises(asyncpg.RaiseError, match="append-only"):
+                await other.execute(change)
 
 
 @pytest.fixture

@@ -98,20 +98,17 @@ def test_a_write_that_fails_stores_nothing_loses_nothing_and_works_again_later(d
         assert connection.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
 
 
-def test_a_store_that_cannot_be_written_at_the_start_says_so_and_can_be_opened_later(database: Path) -> None:
-    async def body() -> None:
-        store = SqliteStore(database)
-        with files_no_larger_than(0):
-            with pytest.raises(InterlockError) as caught:
-                await store.open()
-        assert caught.value.code in {"cannot_open_database", "store_unavailable"}
-        assert "\n" not in str(caught.value)
-        await store.close()
-        await store.open()
-        await take(store)
-        await store.close()
-
-    asyncio.run(body())
+async def test_a_store_that_cannot_be_written_at_the_start_says_so_and_can_be_opened_later(database: Path) -> None:
+    store = SqliteStore(database)
+    with files_no_larger_than(0):
+        with pytest.raises(InterlockError) as caught:
+            await store.open()
+    assert caught.value.code in {"cannot_open_database", "store_unavailable"}
+    assert "\n" not in str(caught.value)
+    await store.close()
+    await store.open()
+    await take(store)
+    await store.close()
 
 
 async def test_a_commit_waits_for_another_program_that_writes(sqlite: SqliteStore, database: Path) -> None:

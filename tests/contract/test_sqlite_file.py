@@ -1,6 +1,5 @@
 """The SQLite file: its schema, how safely it is written, and which files are not opened."""
 
-import asyncio
 import os
 import sqlite3
 import subprocess
@@ -143,21 +142,18 @@ def test_closing_leaves_one_file_and_the_lock(database: Path) -> None:
     assert sorted(path.name for path in database.parent.iterdir()) == ["runs.db", "runs.db.lock"]
 
 
-def test_a_closed_store_says_so(database: Path) -> None:
-    async def body() -> None:
-        store = SqliteStore(database)
-        with pytest.raises(StoreUnavailable, match="closed"):
-            await store.load(256)
-        await store.close()
-        await store.open()
-        lease = await take(store)
-        await store.close()
-        with pytest.raises(StoreUnavailable, match="closed"):
-            await store.commit(created(make_run("r1")), lease)
-        with pytest.raises(StoreUnavailable, match="closed"):
-            await store.run("r1")
-
-    asyncio.run(body())
+async def test_a_closed_store_says_so(database: Path) -> None:
+    store = SqliteStore(database)
+    with pytest.raises(StoreUnavailable, match="closed"):
+        await store.load(256)
+    await store.close()
+    await store.open()
+    lease = await take(store)
+    await store.close()
+    with pytest.raises(StoreUnavailable, match="closed"):
+        await store.commit(created(make_run("r1")), lease)
+    with pytest.raises(StoreUnavailable, match="closed"):
+        await store.run("r1")
 
 
 # ── a second scheduler ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,6 +1,5 @@
 """Files of the SQLite store that are deleted, moved or replaced while it writes: nothing more is acknowledged."""
 
-import asyncio
 import os
 import shutil
 from collections.abc import Awaitable, Callable
@@ -110,23 +109,20 @@ async def test_a_connection_that_broke_makes_no_new_file(sqlite: SqliteStore, da
 
 
 @pytest.mark.parametrize("ends", [[".lock"], ["", "-wal", "-shm", ".lock"]])
-def test_no_second_scheduler_starts_because_the_lock_file_was_deleted(database: Path, ends: list[str]) -> None:
-    async def body() -> None:
-        first, second = SqliteStore(database), SqliteStore(database)
-        await first.open()
-        lease = await take(first)
-        for end in ends:
-            os.unlink(f"{database}{end}")
-        for _ in range(2):
-            with pytest.raises(StoreInUse, match=f"process {os.getpid()}, whose lock file was deleted"):
-                await second.open()
-        with pytest.raises(DatabaseGone):
-            await first.commit(created(make_run("r1")), lease)
-        await first.close()
-        await second.open()
-        await second.close()
-
-    asyncio.run(body())
+async def test_no_second_scheduler_starts_because_the_lock_file_was_deleted(database: Path, ends: list[str]) -> None:
+    first, second = SqliteStore(database), SqliteStore(database)
+    await first.open()
+    lease = await take(first)
+    for end in ends:
+        os.unlink(f"{database}{end}")
+    for _ in range(2):
+        with pytest.raises(StoreInUse, match=f"process {os.getpid()}, whose lock file was deleted"):
+            await second.open()
+    with pytest.raises(DatabaseGone):
+        await first.commit(created(make_run("r1")), lease)
+    await first.close()
+    await second.open()
+    await second.close()
 
 
 @pytest.mark.behaviour("RUN-17")

@@ -233,114 +233,97 @@ async def _cancel(service: Any, server: Any, remote: Any, checking: "asyncio.Tas
         (_cancel, asyncio.CancelledError),
     ],
 )
-def test_an_end_in_the_middle_of_a_call_gives_no_verdict(act: Any, error: type[BaseException]) -> None:
-    async def body() -> None:
-        async with scripted(allow) as (service, server, address), asking(address) as remote:
-            service.may_answer.clear()
-            checking = asyncio.ensure_future(remote.check([ONE]))
-            await service.asked.wait()
-            await act(service, server, remote, checking)
-            with pytest.raises(error):
-                await checking
-            if error is PolicyClosed:
-                with pytest.raises(PolicyClosed):
-                    await remote.check([ONE])
-
-    runtime.run(body())
+async def test_an_end_in_the_middle_of_a_call_gives_no_verdict(act: Any, error: type[BaseException]) -> None:
+    async with scripted(allow) as (service, server, address), asking(address) as remote:
+        service.may_answer.clear()
+        checking = asyncio.ensure_future(remote.check([ONE]))
+        await service.asked.wait()
+        await act(service, server, remote, checking)
+        with pytest.raises(error):
+            await checking
+        if error is PolicyClosed:
+            with pytest.raises(PolicyClosed):
+                await remote.check([ONE])
 
 
 @pytest.mark.behaviour("POL-10")
-def test_the_circuit_saves_a_failing_service_from_calls() -> None:
-    async def body() -> None:
-        clock, sound = HandClock(), False
-        reply: Callable[[wire.Frame], Any] = lambda frame: allow(frame) if sound else wire.Answers()  # noqa: E731
-        async with scripted(reply) as (service, _, address), asking(address, clock=clock) as remote:
+async def test_the_circuit_saves_a_failing_service_from_calls() -> None:
+    clock, sound = HandClock(), False
+    reply: Callable[[wire.Frame], Any] = lambda frame: allow(frame) if sound else wire.Answers()  # noqa: E731
+    async with scripted(reply) as (service, _, address), asking(address, clock=clock) as remote:
 
-            async def tried() -> bool:
-                before = service.calls
-                with suppress(PolicyUnavailable):
+        async def tried() -> bool:
+            before = service.calls
+            with suppress(PolicyUnavailable):
+                await remote.check([ONE])
+            return service.calls > before
+
+        assert [await tried() for _ in range(5)] == [True, True, True, False, False]
+        clock.wall += 29.9
+        assert not await tried()
+        clock.wall += 0.1
+        assert [await tried() for _ in range(2)] == [True, False], "one failure opens it again"
+        clock.wall += 30
+        sound = True
+        assert [await tried() for _ in range(2)] == [True, True]
+        sound = False
+        assert [await tried() for _ in range(4)] == [True, True, True, False], "it was closed"
+
+
+async def test_a_cancelled_probe_gives_its_place_back() -> None:
+    clock = HandClock()
+    async with scripted(lambda frame: wire.Answers()) as (service, _, address):
+        async with asking(address, clock=clock) as remote:
+            for _ in range(3):
+                with pytest.raises(PolicyUnavailable):
                     await remote.check([ONE])
-                return service.calls > before
-
-            assert [await tried() for _ in range(5)] == [True, True, True, False, False]
-            clock.wall += 29.9
-            assert not await tried()
-            clock.wall += 0.1
-            assert [await tried() for _ in range(2)] == [True, False], "one failure opens it again"
             clock.wall += 30
-            sound = True
-            assert [await tried() for _ in range(2)] == [True, True]
-            sound = False
-            assert [await tried() for _ in range(4)] == [True, True, True, False], "it was closed"
-
-    runtime.run(body())
-
-
-def test_a_cancelled_probe_gives_its_place_back() -> None:
-    async def body() -> None:
-        clock = HandClock()
-        async with scripted(lambda frame: wire.Answers()) as (service, _, address):
-            async with asking(address, clock=clock) as remote:
-                for _ in range(3):
-                    with pytest.raises(PolicyUnavailable):
-                        await remote.check([ONE])
-                clock.wall += 30
-                for _ in range(5):
-                    service.may_answer.clear()
-                    service.asked.clear()
-                    checking = asyncio.ensure_future(remote.check([ONE]))
-                    await service.asked.wait()
-                    checking.cancel()
-                    await asyncio.wait([checking])
-
-    runtime.run(body())
+            for _ in range(5):
+                service.may_answer.clear()
+                service.asked.clear()
+                checking = asyncio.ensure_future(remote.check([ONE]))
+                await service.asked.wait()
+                checking.cancel()
+                await asyncio.wait([checking])
 
 
-def test_a_new_policy_is_noticed_by_its_digest() -> None:
+async def test_a_new_policy_is_noticed_by_its_digest() -> None:
     first, second = allowing("mail"), allowing("other")
     seen: list[str] = []
+    moved = asyncio.Event()
 
-    async def body() -> None:
-        moved = asyncio.Event()
+    def note(digest: str) -> None:
+        seen.append(digest)
+        moved.set()
 
-        def note(digest: str) -> None:
-            seen.append(digest)
-            moved.set()
-
-        async with served(first) as (server, address), asking(address, on_moved=note) as remote:
-            rulings = [(await remote.check([ONE]))[0].ruling for _ in range(2)]
-            server.policy = second
-            moved.clear()
-            watching = asyncio.ensure_future(remote.watch())
-            await moved.wait()
-            watching.cancel()
-            rulings.append((await remote.check([ONE]))[0].ruling)
-            assert rulings == [Ruling.ALLOW, Ruling.ALLOW, Ruling.DENY]
-            assert remote.digest == second.digest
-
-    runtime.run(body())
+    async with served(first) as (server, address), asking(address, on_moved=note) as remote:
+        rulings = [(await remote.check([ONE]))[0].ruling for _ in range(2)]
+        server.policy = second
+        moved.clear()
+        watching = asyncio.ensure_future(remote.watch())
+        await moved.wait()
+        watching.cancel()
+        rulings.append((await remote.check([ONE]))[0].ruling)
+        assert rulings == [Ruling.ALLOW, Ruling.ALLOW, Ruling.DENY]
+        assert remote.digest == second.digest
     assert seen == [first.digest, second.digest]
 
 
 @pytest.mark.behaviour("POL-7")
-def test_a_late_answer_does_not_bring_an_old_policy_back() -> None:
+async def test_a_late_answer_does_not_bring_an_old_policy_back() -> None:
     seen: list[str] = []
     digests = iter(("new", "old", "new"))
-
-    async def body() -> None:
-        async with scripted(lambda frame: allow(frame, next(digests))) as (service, _, address):
-            async with asking(address, on_moved=seen.append) as remote:
-                service.may_answer.clear()
-                slow = asyncio.ensure_future(remote.check([ONE]))
-                await service.asked.wait()
-                held, service.may_answer = service.may_answer, asyncio.Event()
-                service.may_answer.set()
-                assert (await remote.check([ONE]))[0].policy == "new"
-                held.set()
-                assert (await slow)[0].policy == "old"
-                await remote.check(())  # a look tells it again, in case it was lost
-
-    runtime.run(body())
+    async with scripted(lambda frame: allow(frame, next(digests))) as (service, _, address):
+        async with asking(address, on_moved=seen.append) as remote:
+            service.may_answer.clear()
+            slow = asyncio.ensure_future(remote.check([ONE]))
+            await service.asked.wait()
+            held, service.may_answer = service.may_answer, asyncio.Event()
+            service.may_answer.set()
+            assert (await remote.check([ONE]))[0].policy == "new"
+            held.set()
+            assert (await slow)[0].policy == "old"
+            await remote.check(())  # a look tells it again, in case it was lost
     assert seen == ["new", "new"]
 
 
@@ -362,18 +345,16 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[bytes, byt
         (None, "localhost", "UNAVAILABLE"),
     ],
 )
-def test_tls(keys: dict[str, tuple[bytes, bytes]], serves: str | None, trusts: str | None, why: str | None) -> None:
+async def test_tls(
+    keys: dict[str, tuple[bytes, bytes]], serves: str | None, trusts: str | None, why: str | None
+) -> None:
     access = Access(ca=keys[trusts][1] if trusts else None, tls=trusts is not None)
-
-    async def body() -> None:
-        async with served(allowing("mail"), keys[serves] if serves else None) as (_, address):
-            if why is not None:
-                assert why in await refusal(address, access)
-            else:
-                async with asking(address, access) as remote:
-                    assert [one.ruling for one in await remote.check([ONE])] == [Ruling.ALLOW]
-
-    runtime.run(body())
+    async with served(allowing("mail"), keys[serves] if serves else None) as (_, address):
+        if why is not None:
+            assert why in await refusal(address, access)
+        else:
+            async with asking(address, access) as remote:
+                assert [one.ruling for one in await remote.check([ONE])] == [Ruling.ALLOW]
 
 
 CA, REQUIRED, INSECURE = "SAFETY_KERNEL_TLS_CA", "SAFETY_KERNEL_TLS_REQUIRED", "SAFETY_KERNEL_INSECURE"

@@ -84,26 +84,20 @@ def test_the_stubs_are_current(tmp_path: Path) -> None:
 
 
 @pytest.mark.behaviour("POL-9")
-def test_any_client_can_check_stream_and_look_around() -> None:
+async def test_any_client_can_check_stream_and_look_around() -> None:
     policy = allowing("mail")
-
-    async def body() -> None:
-        async with served(policy) as (_, address), grpc.aio.insecure_channel(address) as channel:
-            stub = PolicyServiceStub(channel)
-            answers = [await stub.Check(wire.Request(topic=topic)) for topic in ("mail", "other")]
-            assert [one.verdict.ruling for one in answers] == [wire.RULING_ALLOW, wire.RULING_DENY]
-            assert {one.digest for one in answers} == {policy.digest}
-            frames = [
-                wire.Frame(id=id, requests=[wire.Request(topic="mail")] * count) for id, count in ((7, 100), (3, 0))
-            ]
-            found = [(one.id, len(one.verdicts)) async for one in stub.CheckBatch(frames)]
-            assert found == [(7, 100), (3, 0)]
-            with pytest.raises(grpc.aio.AioRpcError, match="101 in a frame; the limit is 100"):
-                _ = [one async for one in stub.CheckBatch([wire.Frame(requests=[wire.Request()] * 101)])]
-            assert await _health(channel) == health_pb2.HealthCheckResponse.SERVING
-            assert NAME in await _services(channel)
-
-    runtime.run(body())
+    async with served(policy) as (_, address), grpc.aio.insecure_channel(address) as channel:
+        stub = PolicyServiceStub(channel)
+        answers = [await stub.Check(wire.Request(topic=topic)) for topic in ("mail", "other")]
+        assert [one.verdict.ruling for one in answers] == [wire.RULING_ALLOW, wire.RULING_DENY]
+        assert {one.digest for one in answers} == {policy.digest}
+        frames = [wire.Frame(id=id, requests=[wire.Request(topic="mail")] * count) for id, count in ((7, 100), (3, 0))]
+        found = [(one.id, len(one.verdicts)) async for one in stub.CheckBatch(frames)]
+        assert found == [(7, 100), (3, 0)]
+        with pytest.raises(grpc.aio.AioRpcError, match="101 in a frame; the limit is 100"):
+            _ = [one async for one in stub.CheckBatch([wire.Frame(requests=[wire.Request()] * 101)])]
+        assert await _health(channel) == health_pb2.HealthCheckResponse.SERVING
+        assert NAME in await _services(channel)
 
 
 CARD = b'{"note": "card 4111 1111 1111 1111"}'
@@ -154,19 +148,15 @@ def test_results_are_judged_by_metadata_and_content(
     assert not any(b"4111" in one.SerializeToString() for one in answer.findings)
 
 
-def test_a_scanner_of_an_app_is_not_in_the_service() -> None:
+async def test_a_scanner_of_an_app_is_not_in_the_service() -> None:
     output = OutputPolicy(scanners=(ScannerSpec(scanner="python", name="own"),))
-
-    async def body() -> None:
-        policy = Policy(PolicyDocument(id="o", output=output))
-        async with served(policy) as (_, address), grpc.aio.insecure_channel(address) as channel:
-            stub = PolicyServiceStub(channel)
-            assert (await stub.CheckOutput(wire.Output(size=1))).decision == wire.OUTPUT_DECISION_ALLOW
-            with pytest.raises(grpc.aio.AioRpcError, match=r"'own' is not the name of a function") as caught:
-                await stub.CheckOutput(wire.Output(content=b"{}"))
-            assert caught.value.code() is grpc.StatusCode.FAILED_PRECONDITION
-
-    runtime.run(body())
+    policy = Policy(PolicyDocument(id="o", output=output))
+    async with served(policy) as (_, address), grpc.aio.insecure_channel(address) as channel:
+        stub = PolicyServiceStub(channel)
+        assert (await stub.CheckOutput(wire.Output(size=1))).decision == wire.OUTPUT_DECISION_ALLOW
+        with pytest.raises(grpc.aio.AioRpcError, match=r"'own' is not the name of a function") as caught:
+            await stub.CheckOutput(wire.Output(content=b"{}"))
+        assert caught.value.code() is grpc.StatusCode.FAILED_PRECONDITION
 
 
 async def _health(channel: Any) -> Any:

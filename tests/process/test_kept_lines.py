@@ -103,69 +103,59 @@ class Worker:
         return self.bus.links[-1].lines
 
 
-def with_worker(body: Callable[[Worker], Awaitable[None]]) -> None:
+@pytest.fixture
+def worker(request: pytest.FixtureRequest) -> Worker:
     """It has a link, and two attempts."""
+    made = Worker()
 
-    async def run() -> None:
-        worker = Worker()
-        task = asyncio.get_running_loop().create_task(worker.host.run())
-        await until(lambda: worker.bus.links and worker.bus.links[-1].sent, "it has a link")
-        worker.hear(
+    async def run(body: Callable[[], Awaitable[None]]) -> None:
+        task = asyncio.get_running_loop().create_task(made.host.run())
+        await until(lambda: made.bus.links and made.bus.links[-1].sent, "it has a link")
+        made.hear(
             m.Welcome(1000.0), *(m.Dispatch(one, 1, "job", 1, b"{}", None, False, 1.0) for one in ("first", "second"))
         )
-        await body(worker)
-        worker.host.abandon()
+        await body()
+        made.host.abandon()
         await task
 
-    run_async(run())
+    request.node.run_test = lambda body: run_async(run(body))
+    return made
 
 
 @pytest.mark.behaviour("RUN-20")
-def test_lines_are_said_again_that_were_sent_a_moment_before_and_those_of_an_outage() -> None:
-    async def body(worker: Worker) -> None:
-        worker.say(line("first", 1))
-        worker.clock.time += IN_DOUBT + 1
-        worker.say(line("first", 2), line("second", 1))
-        repeated = [("second", 1), ("first", 2), ("first", 3)]
-        assert await worker.lose(line("first", 3)) == repeated
-        assert await worker.lose() == repeated, "this link may have lost them too"
-
-    with_worker(body)
+async def test_lines_are_said_again_that_were_sent_a_moment_before_and_those_of_an_outage(worker: Worker) -> None:
+    worker.say(line("first", 1))
+    worker.clock.time += IN_DOUBT + 1
+    worker.say(line("first", 2), line("second", 1))
+    repeated = [("second", 1), ("first", 2), ("first", 3)]
+    assert await worker.lose(line("first", 3)) == repeated
+    assert await worker.lose() == repeated, "this link may have lost them too"
 
 
-def test_lines_of_what_is_settled_are_stored_and_not_said_again() -> None:
-    async def body(worker: Worker) -> None:
-        worker.say(line("first", 1), line("second", 1))
-        worker.hear(m.Settled("first", 1))
-        assert await worker.lose() == [("second", 1)]
-
-    with_worker(body)
+async def test_lines_of_what_is_settled_are_stored_and_not_said_again(worker: Worker) -> None:
+    worker.say(line("first", 1), line("second", 1))
+    worker.hear(m.Settled("first", 1))
+    assert await worker.lose() == [("second", 1)]
 
 
-def test_lines_that_were_sent_long_ago_take_no_room_from_those_of_an_outage() -> None:
-    async def body(worker: Worker) -> None:
-        large = "x" * (MOST // 10)
-        worker.say(*(line("first", number, large) for number in range(1, 20)))
-        worker.clock.time += IN_DOUBT + 1
-        outage = [line("second", number, large) for number in range(1, 20)]
-        said = await worker.lose(*outage)
-        assert said == [("second", number) for number in range(1, len(said) + 1)]
-        assert 5 < len(said) <= 10
-
-    with_worker(body)
+async def test_lines_that_were_sent_long_ago_take_no_room_from_those_of_an_outage(worker: Worker) -> None:
+    large = "x" * (MOST // 10)
+    worker.say(*(line("first", number, large) for number in range(1, 20)))
+    worker.clock.time += IN_DOUBT + 1
+    outage = [line("second", number, large) for number in range(1, 20)]
+    said = await worker.lose(*outage)
+    assert said == [("second", number) for number in range(1, len(said) + 1)]
+    assert 5 < len(said) <= 10
 
 
 @pytest.mark.behaviour("RUN-27")
-def test_lines_and_chunks_are_repeated_in_order() -> None:
-    async def body(worker: Worker) -> None:
-        worker.say(line("first", 1), chunks("first", 2), line("first", 3))
-        assert await worker.lose(chunks("first", 4)) == [("first", number) for number in (1, 2, 3, 4)]
-        worker.hear(m.Welcome(1000.0), m.Settled("first", 1))
-        worker.say(chunks("first", 5))
-        assert worker.bus.links[-1].lines[4:] == [], "nobody waits for chunks of an attempt that is settled"
-        assert await worker.lose() == []
-
-    with_worker(body)
+async def test_lines_and_chunks_are_repeated_in_order(worker: Worker) -> None:
+    worker.say(line("first", 1), chunks("first", 2), line("first", 3))
+    assert await worker.lose(chunks("first", 4)) == [("first", number) for number in (1, 2, 3, 4)]
+    worker.hear(m.Welcome(1000.0), m.Settled("first", 1))
+    worker.say(chunks("first", 5))
+    assert worker.bus.links[-1].lines[4:] == [], "nobody waits for chunks of an attempt that is settled"
+    assert await worker.lose() == []
 
 
 @pytest.mark.behaviour("RUN-27", "SEC-6")

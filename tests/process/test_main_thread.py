@@ -12,7 +12,6 @@ from interlock.model.work import FunctionWork
 from interlock.wire import frames
 from interlock.wire import message as m
 from interlock.worker.outbox import Outbox
-from tests.helpers.places import run_async
 from tests.process.stage import executing
 
 JOBS = r"""
@@ -108,19 +107,16 @@ async def test_a_handler_that_closes_its_streams_closes_nothing(place: Path, iso
 
 
 @pytest.mark.behaviour("EXE-7")
-def test_descriptors_are_read_whatever_their_number_and_closed_in_order(
+async def test_descriptors_are_read_whatever_their_number_and_closed_in_order(
     place: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    async def body() -> None:
-        async with executing() as stage:
-            for round_ in range(2):
-                for _ in range(20):
-                    _, lines = await stage.run(work("speak"), isolated=True)
-                    assert lines == ["spoken"]
-                if round_ == 0:
-                    await stage.run(work("crowd"), isolated=True)
-
-    run_async(body())
+    async with executing() as stage:
+        for round_ in range(2):
+            for _ in range(20):
+                _, lines = await stage.run(work("speak"), isolated=True)
+                assert lines == ["spoken"]
+            if round_ == 0:
+                await stage.run(work("crowd"), isolated=True)
     assert capfd.readouterr().err == ""
 
 

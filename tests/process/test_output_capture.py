@@ -13,7 +13,7 @@ from interlock.model.work import FunctionWork
 from interlock.wire import message as m
 from interlock.worker.context import LOG_CUT, MOST_BYTES
 from tests.cli.terminal import in_a_terminal
-from tests.helpers.places import run_async, until
+from tests.helpers.places import until
 from tests.helpers.server import Server
 from tests.process.stage import Stage, executing
 
@@ -307,23 +307,22 @@ async def test_programs_and_descriptors_of_an_attempt_in_a_process_of_its_own(
     ("interrupted", {}, {"line 2999": 1}),
     ("unawaited", {"tag": "mine"}, {}),
 ])  # fmt: skip
-def test_nothing_waits_for_itself(place: Path, name: str, given: dict[str, str], expected: dict[str, int]) -> None:
-    async def body() -> None:
-        async with executing() as stage:
-            run_id = stage.begin(speech(name), given)
-            end = await stage.end(run_id)
-            assert isinstance(end, m.Finished)
-            assert (end.outcome, end.error) == ("succeeded", None)
-            found = Counter(text for _, _, text in said(stage, run_id))
-            assert {text: found[text] for text in expected} == expected
-            if name == "reentrant":
-                assert found["gone"] > 1000, "finalizers run in any thread, a few outside the attempt"
-            if name == "interrupted":
-                assert found["signal"] >= 2
-            if name == "unawaited":
-                assert any("mine" in text for text in found)
-
-    run_async(body())
+async def test_nothing_waits_for_itself(
+    place: Path, name: str, given: dict[str, str], expected: dict[str, int]
+) -> None:
+    async with executing() as stage:
+        run_id = stage.begin(speech(name), given)
+        end = await stage.end(run_id)
+        assert isinstance(end, m.Finished)
+        assert (end.outcome, end.error) == ("succeeded", None)
+        found = Counter(text for _, _, text in said(stage, run_id))
+        assert {text: found[text] for text in expected} == expected
+        if name == "reentrant":
+            assert found["gone"] > 1000, "finalizers run in any thread, a few outside the attempt"
+        if name == "interrupted":
+            assert found["signal"] >= 2
+        if name == "unawaited":
+            assert any("mine" in text for text in found)
 
 
 @pytest.mark.behaviour("RUN-20")

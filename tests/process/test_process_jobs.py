@@ -14,7 +14,7 @@ import pytest
 from interlock.model.work import Limits, shell
 from interlock.wire import message as m
 from interlock.worker.program_attempt import ProgramFolder
-from tests.helpers.places import run_async, until
+from tests.helpers.places import until
 from tests.helpers.processes import alive, children_of, look
 from tests.process.stage import executing, program
 from tests.supervision.programs import KIN, all_gone, descent, kin_of
@@ -274,20 +274,16 @@ def test_a_folder_of_programs_that_somebody_has_removed_is_made_anew(
         ('echo 1 > "$INTERLOCK_RESULT"; exit 3', "failed", None, "exit code 3"),
     ],
 )
-def test_a_program_writes_its_result_into_a_file(
+async def test_a_program_writes_its_result_into_a_file(
     script: str, outcome: str, result: bytes | None, error: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     kept = tmp_path / "interlock-programs-killed" / "run"
     kept.mkdir(parents=True)
-
-    async def body() -> None:
-        async with executing() as stage:
-            modes = 'stat -c %a "$INTERLOCK_PAYLOAD" "$INTERLOCK_RESULT"; '
-            end, lines = await stage.run(program("sh", "-c", modes + script), {"a": [1, "x"]})
-            assert (str(end.outcome), lines[:2]) == (outcome, ["600", "600"])
-            assert (None if end.result is None else end.result.strip()) == result
-            assert (error or "") in (end.error or "")
-
-    run_async(body())
-    assert list(tmp_path.iterdir()) == [], "nothing is left, not even of a worker that was killed"
+    async with executing() as stage:
+        modes = 'stat -c %a "$INTERLOCK_PAYLOAD" "$INTERLOCK_RESULT"; '
+        end, lines = await stage.run(program("sh", "-c", modes + script), {"a": [1, "x"]})
+        assert (str(end.outcome), lines[:2]) == (outcome, ["600", "600"])
+        assert (None if end.result is None else end.result.strip()) == result
+        assert (error or "") in (end.error or "")
+    assert os.listdir(tmp_path) == [], "nothing is left, not even of a worker that was killed"

@@ -60,36 +60,3 @@ async def test_a_blocked_loop_is_killed_and_its_neighbour_is_not_lost(server: Se
         assert await blocker.wait(30) is S.CANCELLED
         tell_to_go(folder, "neighbour")
         assert await neighbour.result(30) in (1, 2)
-
-
-@pytest.mark.behaviour("RUN-10")
-async def test_cancel_where_a_run_waits(folder: Path) -> None:
-    async with app.running(str(folder / "interlock.db"), lanes={"main": 1}):
-        holder = await app.submit("hold", {"folder": str(folder), "name": "holder"})
-        waiting = await app.submit("hold", {"folder": str(folder), "name": "waiting"})
-        later = await app.submit("hold", {"folder": str(folder), "name": "later"}, delay="1h")
-        await until(lambda: lines_of(folder / "holder.started"), "the lane is full")
-        assert await waiting.state() is S.SCHEDULED
-        assert await later.state() is S.PRERUN
-        assert await waiting.cancel("not needed") is S.CANCELLED
-        assert await later.cancel() is S.CANCELLED
-        assert (await waiting.info()).reason == "not needed"
-        tell_to_go(folder, "holder")
-        assert await holder.result(30) == 1
-        assert await holder.cancel() is S.SUCCEEDED
-        failing = await app.submit("flaky.slow", {"folder": str(folder)})
-        while await failing.state() is not S.RETRYING:
-            assert await failing.state() in (S.SCHEDULED, S.DISPATCHED, S.RUNNING, S.RETRYING)
-        assert await failing.cancel() is S.CANCELLED
-        assert (await failing.info()).attempt == 1
-        assert not lines_of(folder / "waiting.started")
-        assert not lines_of(folder / "later.started")
-
-
-async def test_an_unknown_run_is_named(server: Server) -> None:
-    async with app.connected(str(server.socket)):
-        nobody = await app.handle("nobody")
-        for ask in (nobody.info, nobody.cancel, nobody.history, nobody.logs, nobody.wait):
-            with pytest.raises(il.InterlockError, match="'nobody' does not exist") as caught:
-                await ask()
-            assert caught.value.code == "unknown_run"

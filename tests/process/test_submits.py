@@ -147,28 +147,6 @@ def test_a_job_defined_twice_names_both_places() -> None:
     assert caught.value.code == "duplicate_job"
 
 
-@pytest.mark.behaviour("RUN-6")
-async def test_a_key_makes_a_submit_repeatable(server: Server) -> None:
-    async with app.connected(str(server.socket)):
-        first = await app.submit("add", {"left": 1, "right": 2}, idempotency_key="k-1")
-        before = count_runs(server)
-        again = await app.submit("add", {"right": 2, "left": 1}, idempotency_key="k-1")
-        assert again.id == first.id
-        assert await first.result(30) == 3
-        after = await app.submit("add", {"left": 1, "right": 2}, idempotency_key="k-1")
-        assert after.id == first.id
-        assert count_runs(server) == before
-        for job, payload in (("add", {"left": 1, "right": 3}), ("echo", None)):
-            with pytest.raises(il.InterlockError, match="'k-1'") as caught:
-                await app.submit(job, payload, idempotency_key="k-1")
-            assert caught.value.code == "idempotency_conflict"
-        assert count_runs(server) == before
-        other = await app.submit("add", {"left": 5}, idempotency_key="k-1", tenant="other")
-        assert other.id != first.id
-        batch = [il.run("add", {"left": 9}, idempotency_key="k-2") for _ in range(3)]
-        assert len({run.id for run in await app.submit_many(batch)}) == 1
-
-
 @pytest.mark.behaviour("RUN-5")
 async def test_an_occurrence_exists_once_and_ids_grow(server: Server) -> None:
     async with app.connected(str(server.socket)):
@@ -180,22 +158,6 @@ async def test_an_occurrence_exists_once_and_ids_grow(server: Server) -> None:
         submitted = [run.id for run in await app.submit_many([("echo", None)] * 50)]
         submitted += [(await app.submit("echo")).id for _ in range(5)]
         assert submitted == sorted(set(submitted))
-
-
-async def test_submit_many_is_all_or_none(server: Server) -> None:
-    async with app.connected(str(server.socket)):
-        before = count_runs(server)
-        bad: list[tuple[str, dict[str, Any] | None]] = [("echo", None), ("echo", None), ("add", None)]
-        with pytest.raises(il.InterlockError, match="'left' is missing"):
-            await app.submit_many(bad)
-        await app.submit("echo", {"value": 1}, idempotency_key="taken")
-        with pytest.raises(il.InterlockError, match="'taken'"):
-            await app.submit_many([il.run("echo"), il.run("echo", {"value": 2}, idempotency_key="taken")])
-        with pytest.raises(il.InterlockError, match="runs: is empty"):
-            await app.submit_many([])
-        assert count_runs(server) == before + 1
-        runs = await app.submit_many([("add", {"left": number}) for number in range(300)])
-        assert [await run.result(30) for run in runs] == list(range(1, 301))
 
 
 async def test_a_run_due_later_waits_for_its_time(server: Server) -> None:

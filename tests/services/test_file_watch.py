@@ -10,7 +10,7 @@ import pytest
 
 from interlock.error import BadConfig, StoreUnavailable
 from interlock.wiring.file_watch import FileWatch
-from tests.helpers.places import run_async, until
+from tests.helpers.places import until
 from tests.helpers.processes import wait_until
 from tests.services.keeper import Keeper
 
@@ -45,49 +45,41 @@ class Reader:
             assert task.cancelled()
 
 
-def test_whatever_changes_is_read_once(folder: Path) -> None:
+async def test_whatever_changes_is_read_once(folder: Path) -> None:
     place, single = folder / "all", folder / "single.yaml"
     place.mkdir()
     single.write_text("1")
     reader = Reader(place, single)
-
-    async def body() -> None:
-        async with reader.watching():
-            single.write_text("2")
-            await until(lambda: reader.read == [["2"]], "a change of a file is seen")
-            (place / "a.yaml").write_text("a")
-            await until(lambda: reader.read[1:] == [["a", "2"]], "a new file is seen")
-            (place / "other").write_text("of no interest")
-            os.replace(place / "a.yaml", place / "b.yaml")
-            await until(lambda: len(reader.read) == 3, "another name is seen")
-            os.utime(single, ns=(1, 1))
-            await until(lambda: len(reader.read) == 4, "another time is seen")
-            single.unlink()
-            await until(lambda: len(reader.read) == 5, "that it is gone is seen")
-            single.write_text("3")
-            await until(lambda: reader.read[5:] == [["a", "3"]], "that it is back is seen")
-
-    run_async(body())
+    async with reader.watching():
+        single.write_text("2")
+        await until(lambda: reader.read == [["2"]], "a change of a file is seen")
+        (place / "a.yaml").write_text("a")
+        await until(lambda: reader.read[1:] == [["a", "2"]], "a new file is seen")
+        (place / "other").write_text("of no interest")
+        os.replace(place / "a.yaml", place / "b.yaml")
+        await until(lambda: len(reader.read) == 3, "another name is seen")
+        os.utime(single, ns=(1, 1))
+        await until(lambda: len(reader.read) == 4, "another time is seen")
+        single.unlink()
+        await until(lambda: len(reader.read) == 5, "that it is gone is seen")
+        single.write_text("3")
+        await until(lambda: reader.read[5:] == [["a", "3"]], "that it is back is seen")
     assert len(reader.read) == 6
 
 
-def test_a_faulty_file_is_read_once_and_what_is_not_its_fault_is_tried_again(folder: Path) -> None:
+async def test_a_faulty_file_is_read_once_and_what_is_not_its_fault_is_tried_again(folder: Path) -> None:
     file = folder / "a.yaml"
     file.write_text("1")
     reader = Reader(file)
-
-    async def body() -> None:
-        async with reader.watching():
-            reader.errors = [BadConfig("it is wrong")]
-            file.write_text("22")
-            await until(lambda: reader.read == [["22"]], "it is read")
-            reader.errors = [StoreUnavailable("not now"), StoreUnavailable("not now")]
-            file.write_text("333")
-            await until(lambda: len(reader.read) == 4, "it is read until it could be taken in")
-            file.write_text("4444")
-            await until(lambda: len(reader.read) == 5, "it goes on")
-
-    run_async(body())
+    async with reader.watching():
+        reader.errors = [BadConfig("it is wrong")]
+        file.write_text("22")
+        await until(lambda: reader.read == [["22"]], "it is read")
+        reader.errors = [StoreUnavailable("not now"), StoreUnavailable("not now")]
+        file.write_text("333")
+        await until(lambda: len(reader.read) == 4, "it is read until it could be taken in")
+        file.write_text("4444")
+        await until(lambda: len(reader.read) == 5, "it goes on")
     assert reader.read == [["22"], ["333"], ["333"], ["333"], ["4444"]]
 
 

@@ -53,40 +53,33 @@ def have_killed(guard: Guard, process: Spawned) -> None:
     guard.signal(process, signal.SIGKILL)
 
 
-@as_root
-@pytest.mark.behaviour("SUP-10")
-@pytest.mark.parametrize("end", [kill, have_killed])
-async def test_a_process_of_another_user_ends_with_its_leader(end: Callable[[Guard, Spawned], None]) -> None:
-    async with guarded() as guard:
-        other = await spawn(guard, *SLEEP)
-        process = await spawn(guard, "su", "-", "nobody", "-s", "/bin/sh", "-c", "sleep 1000; true")
-        stranger = await sleeper(process.pid)
-        end(guard, process)
-        await process.exit
-        assert gone(stranger)
-        assert children_of(guard.pid or 0) == [other.pid]
+def in_shell(line: str) -> tuple[str, ...]:
+    return ("sh", "-c", f"{line} wait")
+
+
+OTHER_USER = ("su", "-", "nobody", "-s", "/bin/sh", "-c", "sleep 1000; true")
+NESTED = in_shell(f"exec env -i PATH=$PATH setsid sh -c '{LEFT} wait' &")
 
 
 @pytest.mark.behaviour("SUP-10")
-@pytest.mark.parametrize("end", [kill, terminate])
-async def test_a_process_without_environment_ends_with_its_leader(end: Callable[[Guard, Spawned], None]) -> None:
+@pytest.mark.parametrize(
+    ("command", "end"),
+    [
+        pytest.param(OTHER_USER, kill, marks=as_root),
+        pytest.param(OTHER_USER, have_killed, marks=as_root),
+        (in_shell(LEFT), kill),
+        (in_shell(LEFT), terminate),
+        (NESTED, kill),
+    ],
+)
+async def test_a_process_of_another_user_or_without_environment_ends_with_its_leader(
+    command: tuple[str, ...], end: Callable[[Guard, Spawned], None]
+) -> None:
     async with guarded() as guard:
         other = await spawn(guard, *SLEEP)
-        process = await spawn(guard, "sh", "-c", f"{LEFT} wait")
+        process = await spawn(guard, *command)
         stranger = await sleeper(process.pid)
         end(guard, process)
-        await process.exit
-        assert gone(stranger)
-        assert children_of(guard.pid or 0) == [other.pid]
-
-
-async def test_so_does_what_such_a_process_has_started_in_the_same_way() -> None:
-    async with guarded() as guard:
-        other = await spawn(guard, *SLEEP)
-        nested = f"exec env -i PATH=$PATH setsid sh -c '{LEFT} wait' &"
-        process = await spawn(guard, "sh", "-c", f"{nested} wait")
-        stranger = await sleeper(process.pid)
-        os.kill(process.pid, signal.SIGKILL)
         await process.exit
         assert gone(stranger)
         assert children_of(guard.pid or 0) == [other.pid]

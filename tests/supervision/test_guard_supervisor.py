@@ -8,6 +8,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import Self
 
 import pytest
 
@@ -62,7 +63,8 @@ class Owner:
 
     def __init__(self, folder: Path, *options: str) -> None:
         self.engine = socket.socket(socket.AF_UNIX)
-        self.engine.bind(str(folder / "engine"))
+        self.name = str(folder / "engine")
+        self.engine.bind(self.name)
         self.engine.listen()
         self.engine.settimeout(20)
         self.process = subprocess.Popen(
@@ -82,9 +84,16 @@ class Owner:
         with connection:
             return connection.recv(1024)
 
-    def close(self, folder: Path) -> None:
+    def kill(self) -> None:
+        self.process.kill()
+        assert self.process.wait() == -signal.SIGKILL
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self.engine.close()
-        (folder / "engine").unlink()
+        Path(self.name).unlink()
         for pid in self.survivors:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -96,8 +105,7 @@ class Owner:
 
 @pytest.mark.parametrize("whole_group", [False, True], ids=["owner", "group"])
 def test_nothing_survives_when_the_supervisor_is_killed(folder: Path, whole_group: bool) -> None:
-    owner = Owner(folder)
-    try:
+    with Owner(folder) as owner:
         os.killpg(owner.process.pid, signal.SIGKILL) if whole_group else owner.process.kill()
         assert owner.process.wait() == -signal.SIGKILL
         all_gone(owner.pids)
@@ -106,59 +114,41 @@ def test_nothing_survives_when_the_supervisor_is_killed(folder: Path, whole_grou
         owner.engine.settimeout(0)
         with pytest.raises(BlockingIOError):
             owner.asked()
-    finally:
-        owner.close(folder)
 
 
 def test_a_copy_of_the_supervisor_keeps_nothing_alive(folder: Path) -> None:
-    owner = Owner(folder, "forks")
-    try:
-        owner.process.kill()
-        owner.process.wait()
+    with Owner(folder, "forks") as owner:
+        owner.kill()
         owner.asked()
         all_gone([*owner.pids, owner.guard])
         assert alive(owner.copy)
-    finally:
-        owner.close(folder)
 
 
 @pytest.mark.parametrize("options", [("stops",), ("stops", "forks")])
 def test_what_it_was_asked_last_is_remembered_though_it_had_not_listened(folder: Path, options: list[str]) -> None:
-    owner = Owner(folder, *options)
-    try:
-        owner.process.kill()
-        owner.process.wait()
+    with Owner(folder, *options) as owner:
+        owner.kill()
         os.kill(owner.guard, signal.SIGCONT)
         assert owner.asked() == b"DELETE /one HTTP/1.1\r\n\r\n"
         all_gone([*owner.pids, owner.guard])
-    finally:
-        owner.close(folder)
 
 
 def test_it_closes_in_order_though_it_had_not_listened_while_its_supervisor_lived(folder: Path) -> None:
-    owner = Owner(folder, "outliving", "closes")
-    try:
-        owner.process.kill()
-        owner.process.wait()
+    with Owner(folder, "outliving", "closes") as owner:
+        owner.kill()
         os.kill(owner.guard, signal.SIGCONT)
         all_gone([*owner.pids, *owner.survivors, owner.guard])
         owner.engine.settimeout(0)
         with pytest.raises(BlockingIOError):
             owner.asked()
-    finally:
-        owner.close(folder)
 
 
 def test_a_child_that_outlives_its_supervisor_does_with_all_it_has_started(folder: Path) -> None:
-    owner = Owner(folder, "outliving")
-    try:
-        owner.process.kill()
-        owner.process.wait()
+    with Owner(folder, "outliving") as owner:
+        owner.kill()
         owner.asked()
         all_gone([*owner.pids, owner.guard])
         assert all(map(alive, owner.survivors))
-    finally:
-        owner.close(folder)
 
 
 @each_loop
@@ -188,11 +178,8 @@ async def test_a_supervisor_below_another_one_leaves_nothing_either(folder: Path
 
 
 def test_children_die_with_the_guard_though_nobody_is_there_to_kill_them(folder: Path) -> None:
-    owner = Owner(folder)
-    try:
+    with Owner(folder) as owner:
         leader, *owner.survivors = owner.pids
         owner.process.send_signal(signal.SIGSTOP)
         os.kill(owner.guard, signal.SIGKILL)
         all_gone([leader])
-    finally:
-        owner.close(folder)

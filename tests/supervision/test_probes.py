@@ -25,7 +25,7 @@ class Looks:
         self.limits: list[float] = []
 
     async def __call__(self, limit: float) -> str:
-        self.at.append(round(asyncio.get_running_loop().time(), 6))
+        self.at.append(now())
         self.limits.append(limit)
         await asyncio.sleep(min(self._takes, limit))
         answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
@@ -34,15 +34,18 @@ class Looks:
         raise answer("no file can be opened")
 
 
-def virtually(body: Callable[[], Awaitable[None]]) -> float:
-    """The time it took."""
+def virtually(body: Callable[[], Awaitable[None]]) -> None:
     loop = VirtualLoop()
     try:
         loop.run_until_complete(asyncio.wait_for(body(), 100_000))
         assert loop.errors == []
-        return round(loop.time(), 6)
     finally:
         loop.close()
+
+
+def now() -> float:
+    """The time that the test has taken so far."""
+    return round(asyncio.get_running_loop().time(), 6)
 
 
 run_test = virtually
@@ -51,46 +54,38 @@ run_test = virtually
 # Ready.
 
 
-def test_after_a_delay_it_is_ready() -> None:
-    async def body() -> None:
-        await ReadyProbe(Ready(delay="2s"), Printing()).wait()
-
-    assert virtually(body) == 2
+async def test_after_a_delay_it_is_ready() -> None:
+    await ReadyProbe(Ready(delay="2s"), Printing()).wait()
+    assert now() == 2
 
 
-def test_a_line_that_matches_makes_it_ready_and_then_nobody_listens() -> None:
-    async def body() -> None:
-        instance = Printing()
-        probe = ReadyProbe(Ready(log="listening on *80"), instance)
-        asyncio.get_running_loop().call_later(3, instance.say, "it is listening on port 80 now")
-        asyncio.get_running_loop().call_later(1, instance.say, "listening on nothing")
+async def test_a_line_that_matches_makes_it_ready_and_then_nobody_listens() -> None:
+    instance = Printing()
+    probe = ReadyProbe(Ready(log="listening on *80"), instance)
+    asyncio.get_running_loop().call_later(3, instance.say, "it is listening on port 80 now")
+    asyncio.get_running_loop().call_later(1, instance.say, "listening on nothing")
+    await probe.wait()
+    assert instance.on_line is None
+    assert now() == 3
+
+
+async def test_a_line_printed_before_anybody_waits_counts() -> None:
+    instance = Printing()
+    probe = ReadyProbe(Ready(log="up"), instance)
+    instance.say("up")
+    instance.say("and running")
+    await probe.wait()
+    assert now() == 0
+
+
+async def test_without_a_line_that_matches_it_is_not_ready_in_time() -> None:
+    instance = Printing()
+    probe = ReadyProbe(Ready(log="up", timeout="90s"), instance)
+    instance.say("UP")
+    with pytest.raises(NotReady, match="'up'"):
         await probe.wait()
-        assert instance.on_line is None
-
-    assert virtually(body) == 3
-
-
-def test_a_line_printed_before_anybody_waits_counts() -> None:
-    async def body() -> None:
-        instance = Printing()
-        probe = ReadyProbe(Ready(log="up"), instance)
-        instance.say("up")
-        instance.say("and running")
-        await probe.wait()
-
-    assert virtually(body) == 0
-
-
-def test_without_a_line_that_matches_it_is_not_ready_in_time() -> None:
-    async def body() -> None:
-        instance = Printing()
-        probe = ReadyProbe(Ready(log="up", timeout="90s"), instance)
-        instance.say("UP")
-        with pytest.raises(NotReady, match="'up'"):
-            await probe.wait()
-        assert instance.on_line is None
-
-    assert virtually(body) == 90
+    assert instance.on_line is None
+    assert now() == 90
 
 
 @pytest.mark.parametrize(
@@ -130,47 +125,35 @@ def test_no_text_takes_for_ever_over_a_line(text: str) -> None:
     assert not contains("a" * 16_384, text)
 
 
-def test_tries_begin_at_once_and_become_rare() -> None:
+async def test_tries_begin_at_once_and_become_rare() -> None:
     looks = Looks(*["connection refused"] * 9, "")
-
-    async def body() -> None:
-        await ReadyProbe(Ready(tcp="127.0.0.1:1"), Printing(), looks).wait()
-
-    assert virtually(body) == looks.at[-1]
+    await ReadyProbe(Ready(tcp="127.0.0.1:1"), Printing(), looks).wait()
+    assert now() == looks.at[-1]
     assert looks.at == [0, 0.01, 0.03, 0.07, 0.15, 0.31, 0.56, 0.81, 1.06, 1.31]
 
 
-def test_when_its_time_is_up_it_is_not_ready_and_the_last_reason_is_told() -> None:
+async def test_when_its_time_is_up_it_is_not_ready_and_the_last_reason_is_told() -> None:
     looks = Looks("connection refused")
-
-    async def body() -> None:
-        with pytest.raises(NotReady, match="last: connection refused"):
-            await ReadyProbe(Ready(http="http://127.0.0.1:1/"), Printing(), looks).wait()
-
-    assert virtually(body) == 30
+    with pytest.raises(NotReady, match="last: connection refused"):
+        await ReadyProbe(Ready(http="http://127.0.0.1:1/"), Printing(), looks).wait()
+    assert now() == 30
     assert len(looks.at) < 130
 
 
-def test_a_try_that_is_not_answered_ends_in_time() -> None:
+async def test_a_try_that_is_not_answered_ends_in_time() -> None:
     looks = Looks("first reason", "no answer", takes=1000)
-
-    async def body() -> None:
-        with pytest.raises(NotReady, match="last: no answer"):
-            await ReadyProbe(Ready(tcp="127.0.0.1:1"), Printing(), looks).wait()
-
-    assert virtually(body) == 30
+    with pytest.raises(NotReady, match="last: no answer"):
+        await ReadyProbe(Ready(tcp="127.0.0.1:1"), Printing(), looks).wait()
+    assert now() == 30
     assert looks.limits[:5] == [probes.LIMIT] * 5
     assert looks.limits[5] < probes.LIMIT
 
 
-def test_a_try_that_was_cut_short_does_not_hide_the_reason() -> None:
+async def test_a_try_that_was_cut_short_does_not_hide_the_reason() -> None:
     looks = Looks("status 503", "no answer within 0.49s", takes=0.5)
-
-    async def body() -> None:
-        with pytest.raises(NotReady, match=r"last: status 503"):
-            await ReadyProbe(Ready(tcp="127.0.0.1:1", timeout="1s"), Printing(), looks).wait()
-
-    assert virtually(body) == 1
+    with pytest.raises(NotReady, match=r"last: status 503"):
+        await ReadyProbe(Ready(tcp="127.0.0.1:1", timeout="1s"), Printing(), looks).wait()
+    assert now() == 1
     assert len(looks.at) == 2
 
 
@@ -183,57 +166,43 @@ async def test_a_look_that_could_not_be_taken_is_taken_again() -> None:
 # Alive.
 
 
-def test_it_is_not_well_when_so_many_looks_in_a_row_failed() -> None:
+async def test_it_is_not_well_when_so_many_looks_in_a_row_failed() -> None:
     looks = Looks("", "status 500", "status 500", "", "status 500", "status 500", "status 502")
-
-    async def body() -> None:
-        why = await until_unwell(Alive(tcp="127.0.0.1:1", every="10s", failures=3), never, looks)
-        assert why == "not well: 3 looks in a row failed (last: status 502)"
-
-    assert virtually(body) == 70
+    why = await until_unwell(Alive(tcp="127.0.0.1:1", every="10s", failures=3), never, looks)
+    assert why == "not well: 3 looks in a row failed (last: status 502)"
+    assert now() == 70
     assert looks.at == [10, 20, 30, 40, 50, 60, 70]
     assert set(looks.limits) == {5.0}
 
 
-def test_one_failure_is_enough_if_it_is_to_be() -> None:
-    async def body() -> None:
-        why = await until_unwell(Alive(tcp="127.0.0.1:1", every="10s", failures=1), never, Looks("status 500"))
-        assert why == "not well: a look failed (last: status 500)"
-
-    assert virtually(body) == 10
+async def test_one_failure_is_enough_if_it_is_to_be() -> None:
+    why = await until_unwell(Alive(tcp="127.0.0.1:1", every="10s", failures=1), never, Looks("status 500"))
+    assert why == "not well: a look failed (last: status 500)"
+    assert now() == 10
 
 
-def test_while_it_is_paused_nobody_looks_and_what_was_seen_is_forgotten() -> None:
+async def test_while_it_is_paused_nobody_looks_and_what_was_seen_is_forgotten() -> None:
     looks = Looks("status 500")
-
-    async def body() -> None:
-        loop = asyncio.get_running_loop()
-        alive = Alive(tcp="127.0.0.1:1", every="1s", failures=3)
-        await until_unwell(alive, lambda: 2.5 < loop.time() < 8.5, looks)
-
-    assert virtually(body) == 11
+    loop = asyncio.get_running_loop()
+    alive = Alive(tcp="127.0.0.1:1", every="1s", failures=3)
+    await until_unwell(alive, lambda: 2.5 < loop.time() < 8.5, looks)
+    assert now() == 11
     assert looks.at == [1, 2, 9, 10, 11]
 
 
-def test_a_look_in_the_middle_of_which_it_was_paused_does_not_count() -> None:
+async def test_a_look_in_the_middle_of_which_it_was_paused_does_not_count() -> None:
     looks = Looks("no answer", takes=0.6)
-
-    async def body() -> None:
-        loop = asyncio.get_running_loop()
-        alive = Alive(tcp="127.0.0.1:1", every="1s", failures=2)
-        await until_unwell(alive, lambda: 2.3 < loop.time() < 2.7, looks)
-
-    assert virtually(body) == 4.6
+    loop = asyncio.get_running_loop()
+    alive = Alive(tcp="127.0.0.1:1", every="1s", failures=2)
+    await until_unwell(alive, lambda: 2.3 < loop.time() < 2.7, looks)
+    assert now() == 4.6
     assert looks.at == [1, 2, 3, 4]
 
 
-def test_a_look_that_could_not_be_taken_counts_neither_way() -> None:
+async def test_a_look_that_could_not_be_taken_counts_neither_way() -> None:
     looks = Looks("status 500", CannotLook, CannotLook, CannotLook, "status 500")
-
-    async def body() -> None:
-        await until_unwell(Alive(tcp="127.0.0.1:1", every="1s", failures=2), never, looks)
-
-    assert virtually(body) == 5
+    await until_unwell(Alive(tcp="127.0.0.1:1", every="1s", failures=2), never, looks)
+    assert now() == 5
 
 
 def test_looks_that_take_long_keep_the_pace_and_are_not_made_up_for() -> None:
