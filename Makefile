@@ -17,7 +17,7 @@ DATABASE ?= interlock.db
 # What `make run` is given beside the app; examples/policy.yaml can be added.
 FILES ?= examples/timetable.yaml
 
-.PHONY: run test quick check lint types unit bench soak clean
+.PHONY: dashboard run test quick check lint types unit bench soak clean
 
 # What Interlock needs to run: the packages of the lock that requirements-run.txt names.
 $(VENV)/run: requirements.lock requirements-run.txt pyproject.toml
@@ -40,6 +40,11 @@ run: $(VENV)/run
 # Types are checked while tests wait; a fault of format is told before either begins.
 test: lint
 	$(MAKE) --no-print-directory -j 2 types unit
+
+# Only for changes of dashboard/: the built files are committed. npm is told to keep addresses out of the lock file.
+dashboard: $(VENV)/run
+	PYTHONPATH=. $(BIN)/python -m tools.dashboard_types
+	cd dashboard && npm ci --ignore-scripts && npm run check && npm run build
 
 # While you work, in less than a minute: format, lint, types, and the tests of the pure parts.
 quick: lint

@@ -165,6 +165,7 @@ REFUSED: list[dict[str, str]] = [
     {"Origin": "http://[::1]"},
     {"Origin": "http://evil.example", "Host": "127.0.0.1"},
     {"Sec-Fetch-Site": "cross-site"},
+    {"Sec-Fetch-Site": "same-site"},
 ]
 """what a browser adds to what a page of another origin sends"""
 REBOUND: list[dict[str, str]] = [

@@ -10,6 +10,7 @@ from msgspec.structs import asdict
 from interlock.api import pages, problems
 from interlock.api.auth import Door, FindCaller, Scope
 from interlock.api.call import BodyReader, Handlers, HttpCall, HttpHandler, QueryReader, Receive, Reply, Send
+from interlock.api.dashboard import built, is_page
 from interlock.api.events import EventAnswer
 from interlock.api.openapi import document
 from interlock.api.settings import GatewaySettings
@@ -24,6 +25,7 @@ from interlock.model.session import check_key
 
 logger = logging.getLogger("interlock.http")
 SIGN_IN = operation_of(SignIn)
+NO_GUESSING = (b"x-content-type-options", b"nosniff")
 OnRefused = Callable[[InterlockError, Caller | None, Scope], None]
 
 
@@ -66,6 +68,7 @@ class Application:
         self._has_tokens, self._on_refused = bool(settings.grants), on_refused
         self._door = Door(settings.grants, settings.hosts, settings.origins, session)
         self._top = RouteNode()
+        self._dashboard = built()
         described = encode(document(bool(settings.grants)))
 
         async def openapi(call: HttpCall[Any]) -> bytes:
@@ -126,6 +129,9 @@ class Application:
         headers = dict(scope["headers"])
         try:
             caller = await self._door.admit(scope, headers)
+            if is_page(scope["path"]):
+                await _send(send, *self._dashboard.answer(scope["method"], scope["raw_path"], headers))
+                return
             node, values = self._find(scope["path"], scope["raw_path"])
             route = node.routes.get(scope["method"])
             if route is None:
@@ -133,15 +139,7 @@ class Application:
                     raise MethodNotAllowed(f"method: {scope['method']} is not one for {scope['path'][:120]!r}")
                 await _send(send, 204, [(b"allow", node.allow)])
                 return
-            operation = route.operation
-            given = {name: _checked(name, value) for name, value in zip(operation.parameters, values, strict=True)}
-            given |= asdict(route.query.read(scope["query_string"]))
-            if operation.needs is not None:
-                caller.need(operation.needs)
-            if operation.http.every_tenant:
-                caller.need_every_tenant(operation.http.every_tenant)
-            body = None if route.body is None else await route.body.read(headers, receive)
-            answer = await route.handler(route.call(scope, caller, headers, given, body))
+            answer = await _ask(route, values, scope, caller, headers, receive)
         except InterlockError as error:
             problem = error
             self._note_refusal(error, caller, scope, headers)
@@ -156,6 +154,20 @@ class Application:
             logger.error("%s %r: %s", scope["method"], scope["path"], problem)
         allow = [(b"allow", node.allow)] if node is not None and isinstance(problem, MethodNotAllowed) else []
         await _send(send, found.status, [*problems.headers(problem), *allow], encode(found))
+
+
+async def _ask(
+    route: Route, values: list[str], scope: Scope, caller: Caller, headers: Mapping[bytes, bytes], receive: Receive
+) -> Any:
+    operation = route.operation
+    given = {name: _checked(name, value) for name, value in zip(operation.parameters, values, strict=True)}
+    given |= asdict(route.query.read(scope["query_string"]))
+    if operation.needs is not None:
+        caller.need(operation.needs)
+    if operation.http.every_tenant:
+        caller.need_every_tenant(operation.http.every_tenant)
+    body = None if route.body is None else await route.body.read(headers, receive)
+    return await route.handler(route.call(scope, caller, headers, given, body))
 
 
 def _split(raw: bytes) -> list[str]:
@@ -181,7 +193,6 @@ async def _reply(scope: Scope, send: Send, route: Route, answer: Any) -> None:
 
 
 async def _send(send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes = b"") -> None:
-    if status != 204:
-        headers.append((b"content-length", b"%d" % len(body)))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
+    length = [] if status in (204, 304) else [(b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": status, "headers": [*headers, NO_GUESSING, *length]})
     await send({"type": "http.response.body", "body": body})

@@ -12,12 +12,13 @@ from functools import lru_cache
 from ipaddress import ip_address
 from typing import Any
 
+from interlock.api.dashboard import is_page
 from interlock.error import Unauthorized, WrongOrigin
 from interlock.interface.operations import OPERATIONS
 from interlock.model.access import OWNER, Caller, Grant, Role, caller_of
 
 OPEN = frozenset({"/", "/docs", *(operation.path for operation in OPERATIONS if operation.needs is None)})
-"""paths that need no token: a probe has none, and the description holds no data"""
+"""paths that need no token, beside those of the dashboard: a probe has none, and the description holds no data"""
 NOBODY = Caller("", Role.VIEWER, "")  # a caller without a token, on an open path
 PEER = "interlock.peer"  # in the scope of a request: the `Peer` that sends it
 
@@ -52,7 +53,7 @@ class Door:
 
     async def admit(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Caller:
         host = headers.get(b"host", b"").decode("latin-1").lower()
-        self._check_origin(host, headers.get(b"origin"), headers.get(b"sec-fetch-site"))
+        self._check_origin(host, scope, headers)
         peer = scope.get(PEER)
         if peer is PeerKind.SOCKET:
             return OWNER
@@ -64,7 +65,7 @@ class Door:
         try:
             return await self._known(headers)
         except Unauthorized:
-            if scope["path"] not in OPEN:
+            if scope["path"] not in OPEN and not is_page(scope["path"]):
                 raise
             return NOBODY
 
@@ -78,9 +79,11 @@ class Door:
             raise Unauthorized
         return caller
 
-    def _check_origin(self, host: str, origin: bytes | None, site: bytes | None) -> None:
+    def _check_origin(self, host: str, scope: Scope, headers: Mapping[bytes, bytes]) -> None:
+        origin = headers.get(b"origin")
         if origin is None:
-            if site == b"cross-site":
+            # Another port of this host is the same site, and another origin.
+            if headers.get(b"sec-fetch-site") in (b"cross-site", b"same-site") and not _follows_link(scope, headers):
                 raise WrongOrigin("origin: pages of other sites are refused")
             return
         name = origin.decode("latin-1").lower().rstrip("/")
@@ -91,6 +94,11 @@ class Door:
         name = host if host.endswith("]") else host.rpartition(":")[0] or host
         if name not in self._hosts and not _is_loopback(name):
             raise WrongOrigin(f"host: {host[:80]!r} is not a name of this server; allow it with 'hosts'")
+
+
+def _follows_link(scope: Scope, headers: Mapping[bytes, bytes]) -> bool:
+    """Return whether a browser follows a link to the dashboard, from wherever: the page alone is nobody's secret."""
+    return is_page(scope["path"]) and headers.get(b"sec-fetch-dest") == b"document"
 
 
 @lru_cache(16)

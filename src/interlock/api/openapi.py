@@ -52,7 +52,7 @@ def document(secured: bool) -> dict[str, Any]:
     )
     of_jobs = job_schemas()
     assert not schemas.keys() & of_jobs.keys() - {"JobsBody"}, "a body has the name of a part of a job"
-    schemas = _as_in_json(schemas) | of_jobs
+    schemas = as_in_json(schemas) | of_jobs
     schemas["State"]["enum"] = list(State)
     paths: dict[str, dict[str, Any]] = defaultdict(dict)
     for operation in OPERATIONS:
@@ -91,15 +91,15 @@ def job_schemas() -> dict[str, Any]:
     return {"JobsBody": listed, **json.loads(text)}
 
 
-def _as_in_json(schema: Any) -> Any:
+def as_in_json(schema: Any) -> Any:
     """Describe as a text what is a number in Python and a time in JSON. Name the items of an array, whatever they are:
     makers of clients refuse one without."""
     if isinstance(schema, dict):
-        found = {name: _as_in_json(part) for name, part in schema.items()}
+        found = {name: as_in_json(part) for name, part in schema.items()}
         if found.get("type") == "array":
             found.setdefault("items", {})
         return found | {"type": "string"} if found.get("format") == "date-time" else found
-    return [_as_in_json(part) for part in schema] if isinstance(schema, list) else schema
+    return [as_in_json(part) for part in schema] if isinstance(schema, list) else schema
 
 
 def _operation(operation: Operation[Any], query: dict[str, Any]) -> dict[str, Any]:

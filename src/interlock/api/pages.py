@@ -1,13 +1,15 @@
-"""Pages for people: links at `/`, and at `/docs` a viewer of the OpenAPI description."""
+"""Pages for people: links at `/`, which leads browsers to the dashboard; at `/docs` a viewer of OpenAPI."""
 
 from importlib.resources import files
 from typing import Any, ClassVar
 
 from interlock.api.call import Handlers, HttpCall, Reply
+from interlock.api.dashboard import wants_page
 from interlock.interface.operation import operation_of
 from interlock.wire.operation import GatewayRequest, Http
 
 LINKS = {
+    "dashboard": "/ui/",
     "docs": "/docs",
     "openapi": "/openapi.json",
     "health": "/healthz",
@@ -33,8 +35,11 @@ class ReadDocs(GatewayRequest[str], frozen=True):
     http: ClassVar = Http("docs", "GET /docs", media_type="text/html; charset=utf-8", base="")
 
 
-async def index(call: HttpCall[Any]) -> dict[str, str]:
-    return LINKS
+async def index(call: HttpCall[Any]) -> Reply:
+    by_kind = ((b"vary", b"accept"),)
+    if wants_page(call.headers):
+        return Reply(LINKS, ((b"location", b"ui/"), *by_kind), 302)
+    return Reply(LINKS, by_kind)
 
 
 async def docs(call: HttpCall[Any]) -> Reply:

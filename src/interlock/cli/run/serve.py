@@ -152,10 +152,7 @@ async def _serve(
             raise
         _say("stopped before it had started")
         return
-    where = f", {scheduler.front.url}" if scheduler.front.url else ""
-    workers = f", workers {scheduler.elsewhere}" if scheduler.elsewhere else ""
-    database = without_password(scheduler.settings.database)
-    _say(f"interlock: {database}, socket {scheduler.settings.socket_path()}{workers}{where}")
+    _say_where(scheduler)
     _say(policy_line(scheduler.engine.present.catalog.policy))
     if scheduler.is_empty and errors is None:
         _say("\n  ".join(how_to_begin()))
@@ -173,6 +170,15 @@ async def _serve(
         await scheduler.stop()
         await ended
     _say(f"stopped: {summary(scheduler)}")
+
+
+def _say_where(scheduler: Scheduler) -> None:
+    where = f", {scheduler.front.url}" if scheduler.front.url else ""
+    workers = f", workers {scheduler.elsewhere}" if scheduler.elsewhere else ""
+    database = without_password(scheduler.settings.database)
+    _say(f"interlock: {database}, socket {scheduler.settings.socket_path()}{workers}{where}")
+    if scheduler.front.url:
+        _say(f"dashboard: {scheduler.front.url}/ui/")
 
 
 async def _reload(scheduler: Scheduler) -> None:
