@@ -1,5 +1,6 @@
 """Workflow runs over HTTP and on the command line: their list, their steps, their tree and their picture."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -137,6 +138,16 @@ def test_branches_are_shown_and_drawn_and_a_run_that_has_ended_does_not_say_how_
     drawn = ElementTree.parse(picture).getroot()
     edges = [path for path in drawn.iter("{http://www.w3.org/2000/svg}path") if "C" in path.get("d", "")]
     assert len(edges) == 4
+    names = [text for text in drawn.iter("{http://www.w3.org/2000/svg}text") if text.find("*") is not None]
+    places = {str(text.text): float(text.get("x", 0)) for text in names}
+    assert places["all"] < places["slow"] == places["first"] == places["third"]
+    drawing = Terminal.plain(in_a_terminal(server.folder, "show", run_id, COLUMNS="100", NO_COLOR="1"))
+    tree = [re.match("[ │├└─]+ [a-z]+", line) for line in drawing.splitlines() if "─ " in line]
+    assert [str(found and found[0]) for found in tree] == [
+        "└─ all", "   ├─ slow", "   ├─ first", "   ├─ second", "   └─ third"
+    ]  # fmt: skip
+    shown = printed(server, "show", run_id, "--json")
+    assert (len(shown["steps"]), "above" in shown) == (5, False)
 
 
 def test_what_cannot_be_drawn(server: Server, build: str) -> None:
@@ -192,6 +203,7 @@ def test_columns_of_branches() -> None:
     inner = step("q", parallel=[step("e"), step("f")])
     branches = [step("b", on_error=OnError(step="mend")), step("c"), step("mend")], step("d"), inner
     graph = StepGraph.of(Workflow(steps=(step("a"), step("p", parallel=branches), step("z"))))
+    assert graph.around == dict.fromkeys(("b", "c", "mend", "d", "q"), "p") | dict.fromkeys(("e", "f"), "q")
     assert layers_of(graph) == [["a"], ["p"], ["b", "d", "q"], ["c", "e", "f", "mend"], ["z"]]
     assert sorted(graph.follows["z"]) == ["c", "d", "e", "f"]
 

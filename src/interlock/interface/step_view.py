@@ -27,9 +27,15 @@ class StepGraph(msgspec.Struct, frozen=True, kw_only=True):
         return cls(needs=needs, on_error=workflow.handlers, inside=inside)
 
     @property
+    def around(self) -> dict[str, str]:
+        """Step inside a parallel step → that one."""
+        found = {step: name for name, steps in self.inside.items() for step in steps}
+        return found | {step: found[failing[0]] for step, failing in self.on_error.items() if failing[0] in found}
+
+    @property
     def follows(self) -> dict[str, list[str]]:
         """Step → the steps that it is drawn behind: the last ones inside a parallel step, or that step itself."""
-        around = {step: name for name, steps in self.inside.items() for step in steps}
+        around = self.around
 
         def ends_of(name: str) -> list[str]:
             steps = self.inside.get(name, ())

@@ -27,9 +27,12 @@ TICK = 90  # least pixels between two marks
 _ENDS = {State.SUCCEEDED: "run", State.SKIPPED: "day", State.CANCELLED: "day"}  # others are bad
 
 
-def flow_chart(run: RunInfo, steps: Sequence[RunInfo], graph: StepGraph | None, now: float) -> str:
-    """Return the text of an SVG file. `steps` are all below the run, the newest first."""
-    rows = [branch for _, branch in branches([*steps, run])][:MOST_ROWS]
+def flow_chart(
+    run: RunInfo, steps: Sequence[RunInfo], graph: StepGraph | None, now: float, above: Mapping[str, str]
+) -> str:
+    """Return the text of an SVG file. `steps` are all below the run, the newest first; `above` names the parallel step
+    around a step."""
+    rows = [branch for _, branch in branches([*steps, run], above)][:MOST_ROWS]
     layers = [] if graph is None else layers_of(graph)
     width = max(WIDTH, 32 + len(layers) * (BOX + BETWEEN))
     graph_height = max((len(layer) for layer in layers), default=0) * (BOX_HEIGHT + 14) + (20 if layers else 0)

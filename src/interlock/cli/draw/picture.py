@@ -40,6 +40,11 @@ class Picture(NamedTuple):
     deliveries: list[DeliveryInfo]  # oldest first
     waits_for: str = ""  # why no worker takes it
     steps: list[RunInfo] = []  # of a workflow, newest first
+    above: dict[str, str] = {}  # step inside a parallel step → that one
+
+    def shown(self) -> dict[str, Any]:
+        """Return its parts for JSON."""
+        return {name: part for name, part in self._asdict().items() if name != "above"}
 
     @property
     def violations(self) -> list[dict[str, Any]]:
@@ -180,8 +185,8 @@ def steps_of(run: RunInfo) -> Listing[RunInfo]:
 
 
 def _tree(picture: Picture) -> list[tuple[str, Branch]]:
-    """Return the steps in the order in which they began, each below its own workflow or group."""
-    return list(branches([*picture.steps, picture.run]))[1:] if picture.steps else []
+    """Return the steps in the order in which they began, each below its own workflow, group or parallel step."""
+    return list(branches([*picture.steps, picture.run], picture.above))[1:] if picture.steps else []
 
 
 def lines_of(picture: Picture) -> Iterator[str]:

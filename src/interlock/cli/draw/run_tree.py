@@ -1,6 +1,6 @@
 """Runs as a tree: each below the one that made it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -12,13 +12,15 @@ class Branch(msgspec.Struct, frozen=True):
     run: RunInfo
 
 
-def branches(runs: Sequence[RunInfo]) -> Iterator[tuple[str, Branch]]:
+def branches(runs: Sequence[RunInfo], above: Mapping[str, str] = {}) -> Iterator[tuple[str, Branch]]:
     """Yield runs in the order of their tree, each after the lines that lead to it: the newest first, and below each the
-    runs that it made, oldest first. A run whose parent is not listed stands at the top."""
+    runs that it made, oldest first. `above` names the runs that stand below another than their parent. A run whose
+    parent is not listed stands at the top."""
     listed = {run.id for run in runs}
     below: dict[str | None, list[RunInfo]] = {}
     for run in runs:
-        below.setdefault(run.parent if run.parent in listed else None, []).append(run)
+        parent = above.get(run.id, run.parent)
+        below.setdefault(parent if parent in listed else None, []).append(run)
     left = [("", "", Branch(0, run)) for run in reversed(below.get(None, []))]
     while left:
         lines, margin, branch = left.pop()

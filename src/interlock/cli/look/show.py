@@ -16,6 +16,7 @@ from interlock.error import BadUse, InterlockError, RunEnded, WaitTimeout
 from interlock.fields.duration import seconds
 from interlock.interface.run_view import RunInfo
 from interlock.model.state import TERMINAL, State
+from interlock.model.workflow import PARALLEL
 
 MOST_STEPS = 1000
 
@@ -52,8 +53,8 @@ def command(
             graph = client.step_graph(run_id)
             if graph is None and not picture.steps:
                 raise BadUse("--svg", f"run {run_id} has no steps; only workflows are drawn")
-            write_picture(svg, flow_chart(picture.run, picture.steps, graph, time.time()))
-        present(json, picture._asdict, lambda: lines_of(picture), lambda: scrolling(picture))
+            write_picture(svg, flow_chart(picture.run, picture.steps, graph, time.time(), picture.above))
+        present(json, picture.shown, lambda: lines_of(picture), lambda: scrolling(picture))
         if failure is not None:
             raise failure
 
@@ -65,7 +66,19 @@ def _picture(client: Client, run_id: str) -> Picture:
     steps: list[RunInfo] = []
     if run.attempt == 0 and run.started_at is not None:  # a workflow: only these start without an attempt
         steps = list(client.runs(id_prefix=f"{run_id}@", limit=MOST_STEPS))
-    return Picture(run, client.history(run_id), client.logs(run_id), deliveries, waits_for, steps)
+    above = _around(client, run, steps)
+    return Picture(run, client.history(run_id), client.logs(run_id), deliveries, waits_for, steps, above)
+
+
+def _around(client: Client, run: RunInfo, steps: list[RunInfo]) -> dict[str, str]:
+    """Return the parallel step around each step inside one, as the graphs of their workflows have it."""
+    workflows = {step.id: step for step in (run, *steps)}
+    found: dict[str, str] = {}
+    for parent in {step.parent: None for step in steps if step.job_id == PARALLEL}:
+        if parent in workflows and (graph := client.step_graph(parent)) is not None:
+            waits = workflows[parent].facets.get("workflow", {}).get("waits", {})
+            found |= {f"{parent}@{waits.get(step, step)}": f"{parent}@{name}" for step, name in graph.around.items()}
+    return found
 
 
 def _worker_fault(client: Client) -> str:
