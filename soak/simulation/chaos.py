@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from soak.simulation.cluster import Cluster
+from soak.simulation.loop import Process
 from soak.simulation.routes import last_profile_of
 from soak.simulation.scenario import LEASE_TTL
 
@@ -13,7 +14,10 @@ class Chaos:
         self._cluster = cluster
         self._rng = cluster.random("chaos")
         self._over = False
+        self.cut = 0  # ways that were cut
         faults = cluster.scenario.faults
+        is_stable = cluster.scenario.is_cluster and not cluster.scenario.routes
+        cluster.invariants.workers_are_well = is_stable and not faults.harm_workers
         choices: list[tuple[bool, Callable[[], None]]] = [
             (faults.kill_scheduler, self._kill_scheduler),
             (faults.restart_scheduler, self._restart_scheduler),
@@ -28,6 +32,8 @@ class Chaos:
             (faults.jump_clock, self._jump_clock),
             (faults.kill_worker and cluster.scenario.guards, self._kill_sender),
             (faults.kill_worker and cluster.scenario.scans, self._kill_inspector),
+            *[(faults.cut_ways and cluster.scenario.is_cluster, self._cut_ways)] * 3,
+            (faults.pause_scheduler and cluster.scenario.is_cluster, self._disturb_standby),
         ]
         self._choices = [fault for enabled, fault in choices if enabled]
 
@@ -64,6 +70,7 @@ class Chaos:
         answers.lose, answers.repeat, answers.delay = 0.0, 0.0, 0.0
         network.longest_delay, network.drop, network.duplicate, network.lag = 0.01, 0.0, 0.0, 0.0
         store.longest_write, store.fail, store.crash, store.doubt, store.down_until = 0.01, 0.0, 0.0, 0.0, 0.0
+        cluster.network.cuts.clear()
         cluster.invariants.spans.faults_end()
         if cluster.receivers is not None:
             cluster.receivers.well = True
@@ -107,11 +114,43 @@ class Chaos:
             return
         cluster.trace.add(f"fault: {scheduler.process.name} stands still and is replaced")
         scheduler.process.pause()
-        seconds = LEASE_TTL * self._rng.uniform(1, 3)
+        seconds = LEASE_TTL * self._rng.uniform(1, 6 if cluster.scenario.is_cluster else 3)
         cluster.loop.call_later(seconds, scheduler.process.resume)
         cluster.loop.call_later(seconds + self._rng.uniform(0, 5), scheduler.process.kill)
-        if not cluster.scenario.standby:
+        if not cluster.scenario.is_cluster:
             cluster.start_scheduler()
+
+    def _disturb_standby(self) -> None:
+        """Kill a scheduler that does not lead, or let it stand still."""
+        cluster, rng = self._cluster, self._rng
+        others = [one for one in cluster.schedulers.values() if one is not cluster.scheduler and not one.process.paused]
+        if not others:
+            return
+        process, seconds = rng.choice(others).process, rng.choice((0.0, LEASE_TTL, 20.0)) * rng.random()
+        cluster.trace.add(f"fault: {process.name} stands still for {seconds:.3f}s, or ends")
+        if seconds:
+            process.pause()
+            cluster.loop.call_later(seconds, process.resume)
+        else:
+            process.kill()
+
+    def _cut_ways(self) -> None:
+        """Cut one way, or both, between a scheduler and the store, a worker or a client."""
+        cluster, rng = self._cluster, self._rng
+        ends: list[Process | None] = [None, *(worker.process for worker in cluster.workers.values())]
+        ends += [link.near.owner for link in cluster.network.links if link.is_client]
+        nodes = list(cluster.schedulers)
+        if not nodes:
+            return
+        is_of_leader = cluster.scheduler is not None and rng.random() < 0.7
+        node = cluster.scheduler.process if is_of_leader and cluster.scheduler is not None else rng.choice(nodes)
+        end, seconds = rng.choice([None, None, *ends]), rng.choice((1.0, LEASE_TTL, 30.0)) * rng.random()
+        ways = rng.choice(([(node, end)], [(end, node)], [(node, end), (end, node)]))
+        for source, target in ways:
+            names = [process.name if process is not None else "the store" for process in (source, target)]
+            cluster.trace.add(f"fault: the way from {names[0]} to {names[1]} is cut for {seconds:.3f}s")
+            cluster.network.cuts[source, target] = cluster.loop.time() + seconds
+            self.cut += 1
 
     def _fail_store(self) -> None:
         seconds = self._rng.choice((0.1, 2.0, 10.0)) * self._rng.random()
@@ -170,6 +209,9 @@ class Chaos:
 
     def _jump_clock(self) -> None:
         seconds = self._rng.choice((1.0, 10.0, 60.0)) * self._rng.uniform(-1, 1)
-        self._cluster.trace.add(f"fault: the wall clock jumps by {seconds:.3f}s")
-        self._cluster.clock.offset += seconds
+        clocks = self._cluster.clocks
+        place = self._rng.randrange(len(clocks)) if len(clocks) > 1 else 0
+        whose = f" of scheduler {place}" if place else ""
+        self._cluster.trace.add(f"fault: the wall clock{whose} jumps by {seconds:.3f}s")
+        clocks[place].offset += seconds
         self._cluster.invariants.lanes.jumped = self._cluster.loop.time()

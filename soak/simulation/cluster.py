@@ -75,10 +75,11 @@ from soak.simulation.workflows import WORKFLOW_JOBS
 
 
 class SimulatedClock(Clock):
-    def __init__(self, loop: VirtualLoop) -> None:
+    def __init__(self, loop: VirtualLoop, seen: dict[float, float]) -> None:
+        """`seen` is wall time → elapsed time."""
         self._loop = loop
         self.offset = WALL
-        self.seen: dict[float, float] = {}  # wall time → elapsed time
+        self.seen = seen
 
     def now(self) -> Now:
         elapsed = self._loop.time()
@@ -145,6 +146,13 @@ class EagerHost(Host):
     def _take(self, dispatch: m.Dispatch) -> None:
         super()._take(msgspec.structs.replace(dispatch, begin_by=inf))
         self._begin_offered()
+
+
+class PatientHost(Host):
+    """Waits for three heartbeats before it leaves a link on which nothing comes."""
+
+    def _welcome(self, message: m.Welcome) -> None:
+        super()._welcome(msgspec.structs.replace(message, lease=0.0))
 
 
 class ForgetfulEngine(Engine):
@@ -229,7 +237,8 @@ def _node(name: str) -> NodeFacts:
 class Scheduler:
     """One start of the scheduler."""
 
-    def __init__(self, process: Process, inbox: FaultyInbox, engine: Engine, bus: SimulatedBus) -> None:
+    def __init__(self, place: int, process: Process, inbox: FaultyInbox, engine: Engine, bus: SimulatedBus) -> None:
+        self.place = place
         self.process = process
         self.inbox = inbox
         self.engine = engine
@@ -253,20 +262,22 @@ class Cluster:
         self.sabotage = sabotage
         self.loop = VirtualLoop()
         self.trace = Trace(self.loop)
-        self.clock = SimulatedClock(self.loop)
         self.disk = Disk(self.loop.time)
         self.invariants = Invariants(self.disk, LANES, self.loop, self.trace)
-        self.clock.seen = self.invariants.lanes.elapsed
-        self.network = Network(self.loop, self.random("network"), self.trace)
+        self.invariants.has_clocks = scenario.is_cluster and scenario.faults.jump_clock
+        seen = self.invariants.lanes.elapsed
+        self.clocks = [SimulatedClock(self.loop, seen) for _ in range(scenario.schedulers)]
+        self.clock = self.clocks[0]
+        self.network = Network(self.loop, self.random("network"), self.trace, scenario.schedulers)
         self.network.on_send = self.invariants.sent
         if sabotage.link_loses_stops:
             self.network.lose_all = (m.Stop,)
-        self.store_faults = StoreFaults()
+        self.store_faults = StoreFaults(cuts=self.network.cuts, has_sessions=scenario.is_cluster)
         self.answer_faults = AnswerFaults()
         self.starts = 0
         self.take_overs = 0  # of schedulers that stood by, the first one too
         self.scheduler: Scheduler | None = None
-        self.standbys: dict[Process, Scheduler] = {}
+        self.schedulers: dict[Process, Scheduler] = {}  # all that live; at most one of them leads
         self.workers: dict[int, Worker] = {}
         self.timetable = scenario.timetable
         self.policy = 0
@@ -292,12 +303,20 @@ class Cluster:
 
     # ── the scheduler ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    def start_scheduler(self) -> None:
+    def start_schedulers(self) -> None:
+        chance = self.random("clocks")
+        for place, clock in enumerate(self.clocks):
+            if place and self.scenario.faults.jump_clock:
+                clock.offset += chance.choice((0.0, 1.0, 200.0)) * chance.uniform(-1, 1)
+            self.start_scheduler(place)
+
+    def start_scheduler(self, place: int = 0) -> None:
         self._restarting = False
         self.starts += 1
         self.invariants.spans.scheduler_starts()
         process = Process(self.loop, f"scheduler-{self.starts}")
-        process.at_end.append(lambda: self._scheduler_ended(process))
+        process.at_end.append(lambda: self._scheduler_ended(place, process))
+        clock = self.clocks[place]
         sabotage = self.sabotage
         rng = self.random(process.name)
         bad = {name: getattr(sabotage, f"store_{name}") for name in StoreSabotage.__struct_fields__}
@@ -311,7 +330,9 @@ class Cluster:
             decide = OldDispatches(decide, sabotage).decide
         check: CheckPolicies = no_service
         if (service := self.invariants.policies.service) is not None:
-            client = ServiceClient(service, lambda digest: inbox.post("", PolicyMoved(digest)), self._wall)
+            client = ServiceClient(
+                service, lambda digest: inbox.post("", PolicyMoved(digest)), lambda: clock.now().wall
+            )
             check = client.check
             process.spawn(client.watch())
         engine = kind(
@@ -321,7 +342,7 @@ class Cluster:
             metrics=WatchedMetrics(self.invariants, process.name),
             decide=decide,
             check_policy=check,
-            clock=self.clock,
+            clock=clock,
             rng=rng,
             catalog=self._catalog(),
             settings=EngineSettings(
@@ -340,33 +361,31 @@ class Cluster:
                 batch_runs=self.scenario.batch_runs,
                 holder=process.name,
                 instance=process.name,
-                node=_node(process.name) if self.scenario.standby else None,
+                node=_node(process.name) if self.scenario.is_cluster else None,
             ),
         )
         if isinstance(engine, FencelessEngine | GreedyEngine | HeedlessEngine | HastyEngine):
             inbox.change = engine.changed
-        scheduler = Scheduler(process, inbox, engine, SimulatedBus(self.network, process, self.scenario.standby))
+        scheduler = Scheduler(place, process, inbox, engine, SimulatedBus(self.network, process, place))
+        self.schedulers[process] = scheduler
         self.trace.add(f"{process.name} starts")
-        if not self.scenario.standby:
+        if not self.scenario.is_cluster:
             self.scheduler = scheduler
         process.spawn(self._schedule(scheduler))
-        process.spawn(watch_sweeps(engine, self.clock, self.invariants))
+        process.spawn(watch_sweeps(engine, clock, self.invariants))
         chance = self.random(f"{process.name}/sweeps")
         own = FaultyStore(self.disk, process, chance, self.store_faults, self.trace, store.sabotage)
         process.spawn(Sweeper(engine.present, own, 30.0).run())
         if self.scenario.prunes:
             chance = self.random(f"{process.name}/pruning")
             own = FaultyStore(self.disk, process, chance, self.store_faults, self.trace, store.sabotage)
-            keeper = Housekeeping(own, lambda: engine.owner.lease, KEEP, engine.metrics, self.clock, every=1.0)
+            keeper = Housekeeping(own, lambda: engine.owner.lease, KEEP, engine.metrics, clock, every=1.0)
             process.spawn(self._prune(keeper))
 
     def _deliver(self, answered: Answered) -> None:
         """To whichever scheduler there is by now."""
         if self.scheduler is not None:
             self.scheduler.process.call_soon(self.scheduler.inbox.arrive, answered)
-
-    def _wall(self) -> float:
-        return self.clock.now().wall
 
     async def _prune(self, housekeeping: Housekeeping) -> None:
         while True:
@@ -401,8 +420,9 @@ class Cluster:
         scheduler = self.scheduler
         if scheduler is None or not scheduler.engine.present.available:
             return False
-        for standby in self.standbys.values():
-            standby.engine.present.catalog = self._catalog()  # every node has the same files
+        for other in self.schedulers.values():
+            if other is not scheduler:
+                other.engine.present.catalog = self._catalog()  # every node has the same files
         try:
             await asyncio.wait_for(scheduler.engine.declarations.declare(self._catalog(), "simulation"), 5.0)
         except (InterlockError, TimeoutError) as error:
@@ -411,19 +431,18 @@ class Cluster:
         return True
 
     async def _stand_by(self, scheduler: Scheduler) -> None:
-        self.standbys[scheduler.process] = scheduler
         await scheduler.engine.start()
-        del self.standbys[scheduler.process]
         self.take_overs += 1
+        self.invariants.led[scheduler.process.name] = False
         self.trace.add(f"{scheduler.process.name} leads")
         self.scheduler = scheduler
 
     async def _schedule(self, scheduler: Scheduler) -> None:
         try:
-            if self.scenario.standby:
+            if self.scenario.is_cluster:
                 await self._stand_by(scheduler)
             await scheduler.bus.listen(scheduler.engine.links)
-            if not self.scenario.standby:
+            if not self.scenario.is_cluster:
                 await scheduler.engine.start()
             await scheduler.engine.run()
             await scheduler.engine.requests.finish()
@@ -432,19 +451,21 @@ class Cluster:
             self.trace.add(f"{scheduler.process.name} cannot start: {error.code}")
         scheduler.process.kill()
 
-    def _scheduler_ended(self, process: Process) -> None:
+    def _scheduler_ended(self, place: int, process: Process) -> None:
         self.trace.add(f"{process.name} has ended")
         self.network.end_process(process)
-        self.standbys.pop(process, None)
+        del self.schedulers[process]
         is_leader = self.scheduler is not None and self.scheduler.process is process
         if is_leader:
             self.scheduler = None
-        if not self.scenario.standby:
+        if self.scenario.is_cluster:
+            self.disk.left.setdefault(process.name, self.loop.time())
+        else:
             if self.scheduler is not None or self._restarting:
                 return
             self._restarting = True
         seconds = self._rng.choice((0.01, 0.5, 5.0)) * self._rng.random() + 0.01
-        self.loop.call_later(seconds, self.start_scheduler, context=self._outside)
+        self.loop.call_later(seconds, self.start_scheduler, place, context=self._outside)
 
     # ── the sender ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -541,6 +562,7 @@ class Cluster:
         self.trace.add(f"{process.name} starts as {name}")
         known = {job.id: job.code for job in (*JOBS, *OF_LANES, *SCHEDULED, *GUARDED_JOBS, CODE_JOB)}
         kind = EagerHost if self.sabotage.worker_begins_late else Host
+        kind = PatientHost if self.sabotage.worker_waits_longer else kind
         measure: Callable[[], m.Load] = m.Load
         if profile is not None:
             known |= {job.id: job.code for job in ROUTED_JOBS if job.id != profile.forgets}

@@ -93,6 +93,11 @@ class Invariants(Ledger):
         self.scans = Scans(disk, self.check)
         self.workflows = Workflows(disk, self.lanes, self.check)
         self._leader = ""
+        self.led: dict[str, bool] = {}  # schedulers that have led in a cluster, and whether another followed
+        self._writers: dict[int, str] = {}  # epoch → the token that it was written under
+        self.has_clocks = False  # whether each scheduler has its own
+        self.workers_are_well = False  # whether nothing happens to them and their links but by schedulers
+        disk.before_commit = self._fenced
         disk.before_apply = self._before
         disk.after_apply = self._after
         disk.on_load = self._loaded
@@ -103,6 +108,13 @@ class Invariants(Ledger):
     def _taken(self, before: Lease | None, after: Lease) -> None:
         is_free = before is None or before.token in ("", after.token) or before.ends_at <= after.granted_at
         self.check(is_free, f"{after.holder} takes a lease that has not ended")
+        for holder in self.led:
+            self.led[holder] |= holder != after.holder
+        self.check(not self.led.get(after.holder), f"{after.holder} leads again, and another has led since")
+
+    def _fenced(self, lease: Lease) -> None:
+        same = self._writers.setdefault(lease.epoch, lease.token) == lease.token
+        self.check(same, f"{lease.holder} writes under epoch {lease.epoch}, and so did another")
 
     def _loaded(self) -> None:
         self.lanes.restarted()
@@ -111,6 +123,8 @@ class Invariants(Ledger):
             # Who takes over knows the spans of the leader before it by the wall clock alone.
             self._leader = lease.holder
             self.spans.scheduler_starts()
+            if self.has_clocks:
+                self.lanes.jumped = self._loop.time()
         self.policies.loaded = self._loop.time()
 
     def fail(self, text: str) -> None:
@@ -183,6 +197,8 @@ class Invariants(Ledger):
         held = run.facets is not None and run.facets.hold is not None
         for entry in history[len(before) :]:
             self.check(not held or entry.after is not State.DISPATCHED, f"{run.id} is held and was dispatched")
+            is_silent = ": no heartbeat from" in entry.reason
+            self.check(not (is_silent and self.workers_are_well), f"{run.id}: {entry.reason}, and its worker is well")
             allowed = entry.before is None or entry.after in ALLOWED[entry.before]
             self.check(allowed, f"run {run.id} went from {entry.before} to {entry.after}")
         self._histories[run.id] = list(history)

@@ -1,4 +1,5 @@
-"""Links in memory that delay, break, drop and duplicate, by seed. What is on one link stays in order.
+"""Links in memory that delay, break, drop and duplicate, by seed. What is on one link stays in order. Between two
+processes a way can be cut for a while: what is sent there arrives when it is open again, if the link still is.
 
 A link has two ends, each in a process. What one end sends belongs to the receiving process once it arrives, so a paused
 receiver finds it when it goes on, and a dead one never does.
@@ -10,6 +11,7 @@ from random import Random
 
 import msgspec
 
+from interlock.buses.several import SeveralPlaces
 from interlock.error import ConnectionLost, Draining, NotRunning, OutcomeUnknown, SocketInUse, StoreUnavailable
 from interlock.ports.bus import Bus, Endpoint, Peer
 from interlock.wire import message as m
@@ -27,6 +29,9 @@ Sent = Callable[[m.Message], None]
 _NEVER_LOST = (m.Hello, m.Greeting, m.Problem)
 """a link that loses the word by which it begins or ends is a broken link, and that is another fault"""
 
+Cuts = dict[tuple[Process | None, Process | None], float]
+"""ways, from whom to whom, and until when nothing passes; None is the store"""
+
 _AT_MOST_ONCE = (r.Submit, m.Hello, m.Greeting)
 """not to be doubled: a submit without a key is a new run each time it arrives"""
 
@@ -39,14 +44,17 @@ class LinkFaults(msgspec.Struct):
 
 
 class Network:
-    def __init__(self, loop: VirtualLoop, rng: Random, trace: Trace) -> None:
+    def __init__(self, loop: VirtualLoop, rng: Random, trace: Trace, places: int = 1) -> None:
+        """`places` is the number of addresses at which a scheduler may listen."""
         self.loop = loop
         self.rng = rng
         self.trace = trace
         self.faults = LinkFaults()
         self.links: list[Link] = []
-        self.listener: tuple[Process, Endpoint] | None = None
+        self.places = places
+        self.listeners: dict[int, tuple[Process, Endpoint]] = {}  # by place
         self.cut_off: dict[Process, None] = {}  # processes that reach nobody
+        self.cuts: Cuts = {}
         self.on_send: Sent = lambda message: None
         self.lose_all: tuple[type[m.Message], ...] = ()  # messages that never arrive: sabotage
 
@@ -56,12 +64,18 @@ class Network:
 
     def end_process(self, process: Process) -> None:
         """The system closes what a dead process had open; what it had sent still arrives."""
-        if self.listener is not None and self.listener[0] is process:
-            self.listener = None
+        self.forget_listener(process)
         for link in list(self.links):
             for end in (link.near, link.far):
                 if end.owner is process:
                     end.hang_up()
+
+    def forget_listener(self, process: Process) -> None:
+        self.listeners = {place: listener for place, listener in self.listeners.items() if listener[0] is not process}
+
+    def opens(self, source: Process, target: Process) -> float:
+        """Return the time from which on what is sent now can arrive."""
+        return max(self.loop.time(), self.cuts.get((source, target), 0.0))
 
     def isolate(self, process: Process, seconds: float) -> None:
         """Cut a process off from everybody for a while."""
@@ -138,7 +152,8 @@ class End(Peer):
 
     def _arrival(self) -> float:
         network = self.link.network
-        self._last_arrival = max(self._last_arrival, network.loop.time() + network.delay())
+        opens = network.opens(self.owner, self.other.owner)
+        self._last_arrival = max(self._last_arrival, opens + network.delay())
         return self._last_arrival
 
     def arrive(self, messages: list[m.Message]) -> None:
@@ -198,37 +213,61 @@ class Link:
             self.network.links.remove(self)
 
 
-class SimulatedBus(Bus):
-    """The network as one process sees it."""
+class Place(Bus):
+    """One address, as one process sees it."""
 
-    def __init__(self, network: Network, process: Process, at_own_address: bool = False) -> None:
-        """Of several schedulers, each at its own address, others find the one that listens last."""
+    def __init__(self, network: Network, process: Process, at: int) -> None:
         self._network = network
         self._process = process
-        self._at_own_address = at_own_address
+        self._at = at
 
     async def listen(self, endpoint: Endpoint) -> None:
-        taken = self._network.listener
-        if taken is not None and not taken[0].paused and not self._at_own_address:
+        taken = self._network.listeners.get(self._at)
+        if taken is not None and not taken[0].paused:
             raise SocketInUse("the simulated network", "another scheduler listens on it")
-        self._network.listener = (self._process, endpoint)
+        self._network.listeners[self._at] = (self._process, endpoint)
 
     async def connect(self, endpoint: Endpoint) -> Peer:
         network = self._network
         await asyncio.sleep(network.delay())
-        if network.listener is None or self._process in network.cut_off:
+        while (far := network.listeners.get(self._at)) is not None and self._is_mute(far[0]):  # noqa: ASYNC110
+            await asyncio.sleep(0.05)  # virtual, and nothing says when a way opens
+        if far is None or self._process in network.cut_off:
             raise NotRunning("the simulated scheduler")
-        far = network.listener
         link = Link(network, (self._process, endpoint), far)
         endpoint.opened(link.near)
         far[0].call_at(network.loop.time(), far[1].opened, link.far)
         return link.near
 
+    def _is_mute(self, far: Process) -> bool:
+        """Whether it cannot shake hands: between machines, a link needs more than that somebody listens."""
+        ways = ((self._process, far), (far, self._process))
+        is_cut = any(self._network.opens(*way) > self._network.loop.time() for way in ways)
+        return self._network.places > 1 and (far.paused or is_cut)
+
     async def close(self) -> None:
-        network = self._network
-        if network.listener is not None and network.listener[0] is self._process:
-            network.listener = None
-        for link in list(network.links):
+        """The bus that has the place closes its links."""
+
+
+class SimulatedBus(SeveralPlaces):
+    """The network as one process sees it."""
+
+    def __init__(self, network: Network, process: Process, at: int = 0) -> None:
+        """A scheduler listens at one place; others look for it at all of them."""
+        self._own = Place(network, process, at)
+        super().__init__([Place(network, process, place) for place in range(network.places)])
+        self._network = network
+        self._process = process
+
+    async def listen(self, endpoint: Endpoint) -> None:
+        await self._own.listen(endpoint)
+
+    async def connect(self, endpoint: Endpoint) -> Peer:
+        return await (super().connect(endpoint) if self._network.places > 1 else self._own.connect(endpoint))
+
+    async def close(self) -> None:
+        self._network.forget_listener(self._process)
+        for link in list(self._network.links):
             for end in (link.near, link.far):
                 if end.owner is self._process:
                     end.close()

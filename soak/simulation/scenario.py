@@ -88,6 +88,9 @@ def jobs_of(start: int, timetable: bool, lanes: bool) -> list[Job]:
     return [changed.get(job.id, job) if start % 3 == 2 else job for job in jobs]
 
 
+NOT_DRAWN = ("doubt_writes", "cut_ways")  # with the other faults, so that older seeds do what they did
+
+
 class Faults(msgspec.Struct, kw_only=True):
     """Which faults there are. The seed decides for each whether it occurs, and how often."""
 
@@ -108,6 +111,12 @@ class Faults(msgspec.Struct, kw_only=True):
     duplicate_messages: bool = True
     jump_clock: bool = True
     disturb_answers: bool = True  # answers to effects come late, twice, to the next scheduler, or never
+    cut_ways: bool = True  # of several schedulers: to and from the store and workers, one way or both
+
+    @property
+    def harm_workers(self) -> bool:
+        processes = self.kill_worker or self.stop_worker or self.pause_worker or self.isolate_worker
+        return processes or self.break_links or self.stall_links or self.drop_messages or self.cut_ways
 
     @classmethod
     def only(cls, *names: str) -> "Faults":
@@ -115,9 +124,9 @@ class Faults(msgspec.Struct, kw_only=True):
 
     def some(self, rng: Random) -> "Faults":
         """A part of these: faults that never rest can hide each other's effects."""
-        drawn = [name for name in self.__struct_fields__ if name != "doubt_writes"]  # older seeds do what they did
+        drawn = [name for name in self.__struct_fields__ if name not in NOT_DRAWN]
         chosen = {name: getattr(self, name) and rng.random() < 0.65 for name in drawn}
-        return Faults(**chosen, doubt_writes=self.doubt_writes)
+        return Faults(**chosen, **{name: getattr(self, name) for name in NOT_DRAWN})
 
 
 class Sabotage(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,6 +143,7 @@ class Sabotage(msgspec.Struct, frozen=True, kw_only=True):
     store_keeps_epochs: bool = False  # when a scheduler loads its state again
     store_prunes_unfenced: bool = False
     store_ends_leases_early: bool = False
+    store_forgets_holders: bool = False
     store_loses_cursors: bool = False
     store_forgets_retries: bool = False  # keeps the new runs, and neither the marks of the old nor how far it has come
     store_loses_payloads: bool = False  # one of those that a batch collapses
@@ -195,6 +205,7 @@ class Sabotage(msgspec.Struct, frozen=True, kw_only=True):
     sender_forgets: bool = False  # says that a request was answered, and has not made it
     worker_begins_twice: bool = False
     worker_begins_late: bool = False  # a dispatch is begun as it arrives, however old it is
+    worker_waits_longer: bool = False  # than one lease for a scheduler that is silent
     link_loses_stops: bool = False
 
     @property
@@ -249,9 +260,13 @@ class Scenario(msgspec.Struct, kw_only=True):
     sagas: bool = False  # there are workflows with compensations, with events, and functions
     scans: bool = False  # whatever comes out is scanned before the success of its run
     heartbeat: float = HEARTBEAT
-    standby: bool = False  # a second scheduler waits for the lease, and one that has lost it ends
+    schedulers: int = 1  # of several, one leads, the others wait for the lease, and one that has lost it ends
     slow_starts: bool = False  # a share of the attempts is `starting` for a while
     drought: bool = False  # for longer than a run waits for a worker, nobody takes the runs of some topics
+
+    @property
+    def is_cluster(self) -> bool:
+        return self.schedulers > 1
 
 
 def scenario_of(seed: int, faults: Faults | None = None) -> Scenario:
@@ -289,7 +304,11 @@ def scenario_of(seed: int, faults: Faults | None = None) -> Scenario:
         slow_starts=seed % 5 == 2 and not drought,
     )
     scenario.faults.doubt_writes = scenario.faults.doubt_writes and Random(f"{seed}/doubt").random() < 0.4
-    scenario.standby = Random(f"{seed}/standby").random() < 0.2 and not drought
+    chance = Random(f"{seed}/standby")
+    if chance.random() < 0.2 and not drought:
+        scenario.schedulers, scenario.own_workers = chance.choice((2, 3, 3)), False
+        scenario.faults.cut_ways = scenario.faults.cut_ways and chance.random() < 0.65
+        scenario.heartbeat = chance.choice((HEARTBEAT, LEASE_TTL))
     if routes:
         scenario.workers = 4  # as many as it takes that every run can end
     if drought:

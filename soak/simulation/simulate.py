@@ -67,9 +67,7 @@ def run_quietly(cluster: Cluster, work: Coroutine[Any, Any, None]) -> str | None
 
 
 async def _live(cluster: Cluster, chaos: Chaos, clients: Clients) -> None:
-    cluster.start_scheduler()
-    if cluster.scenario.standby:
-        cluster.start_scheduler()
+    cluster.start_schedulers()
     for place in range(cluster.scenario.workers):
         cluster.start_worker(place)
     if cluster.scenario.guards:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from contextvars import Context
 from functools import partial
+from math import inf
 from random import Random
 from typing import Any, NoReturn, TypeVar
 
@@ -50,6 +51,8 @@ from soak.simulation.loop import Process, VirtualLoop
 from soak.simulation.trace import Trace
 
 T = TypeVar("T")
+NO_ANSWER = 4.0  # seconds after which a call is given up: those of a lease
+GONE = 0.8  # seconds without the session of its holder after which a lease may be taken
 LATEST = 1.0  # seconds after which a write that its caller gave up on is carried out, or never will be
 
 
@@ -61,6 +64,8 @@ class StoreFaults(msgspec.Struct):
     doubt: float = 0.0  # how often a write is not confirmed, which is carried out nevertheless: at once, or later
     doubted: int = 0  # writes that were not confirmed
     down_until: float = 0.0  # every call fails until then
+    cuts: dict[tuple[Process | None, Process | None], float] = {}  # those of the network
+    has_sessions: bool = False  # whether a lease is to be had once its holder has long been gone
 
 
 class StoreSabotage(msgspec.Struct, frozen=True):
@@ -77,6 +82,7 @@ class StoreSabotage(msgspec.Struct, frozen=True):
     keeps_epochs: bool = False  # a lease that its holder takes again has the epoch it had
     prunes_unfenced: bool = False  # whatever lease the caller has
     ends_leases_early: bool = False  # a second before their end
+    forgets_holders: bool = False  # a lease is taken again though another scheduler had it since
     forgets_retries: bool = False  # keeps the new runs, and neither the marks of the old nor how far it has come
     loses_payloads: bool = False  # one of those that a batch collapses
     loses_submitters: bool = False  # of the runs that a new one comes from
@@ -98,12 +104,14 @@ class Disk(MemoryStore):
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         super().__init__(clock)
+        self.before_commit: Callable[[Lease], None] = lambda lease: None
         self.before_apply: Callable[[Batch], None] = lambda batch: None
         self.after_apply: Callable[[Batch], None] = lambda batch: None
         self.on_load: Callable[[], None] = lambda: None
         self.after_prune: Callable[[Lease], None] = lambda lease: None
         self.after_take: Callable[[Lease | None, Lease], None] = lambda before, after: None
         self.pruned: dict[str, Run] = {}
+        self.left: dict[str, float] = {}  # holders whose sessions are gone, and since when
 
     def found(self, run_id: str) -> Run | None:
         """A run that is there, or was."""
@@ -116,6 +124,10 @@ class Disk(MemoryStore):
     async def load(self, small_payload: int, kinds: Sequence[type[Record]] = ()) -> Snapshot:
         self.on_load()
         return await super().load(small_payload, kinds)
+
+    async def commit(self, batch: Batch, lease: Lease) -> None:
+        self.before_commit(lease)
+        await super().commit(batch, lease)
 
     def apply(self, batch: Batch) -> None:
         self.before_apply(batch)
@@ -142,19 +154,42 @@ class FaultyStore(Store, Leases):
         self._trace = trace
         self.sabotage = sabotage or StoreSabotage()
 
-    async def _work(self, longest: float) -> None:
+    async def _work(self, longest: float, doubt: Exception | None = None) -> None:
         """Take the time the call needs, and fail if this is when it fails."""
         await asyncio.sleep(self._rng.uniform(0, longest))
+        await self._travel((self._process, None), doubt)
+        if doubt is None:
+            await self._travel((None, self._process), doubt)
         if self._loop.time() < self._faults.down_until or self._rng.random() < self._faults.fail:
             self._trace.add("fault: the store fails")
             raise StoreUnavailable("simulated")
+
+    async def _travel(self, way: tuple[Process | None, Process | None], doubt: Exception | None) -> None:
+        """Wait until the network lets a call or its answer through, or nobody waits for that any more."""
+        left = self._faults.cuts.get(way, 0.0) - self._loop.time()
+        if left > 0:
+            await asyncio.sleep(min(left, NO_ANSWER))
+        if left > NO_ANSWER:
+            self._trace.add(f"fault: {self._process.name} gives up a call to the store")
+            if doubt is not None:
+                self._leave()
+            raise doubt or StoreUnavailable("no answer")
+
+    def _leave(self) -> None:
+        """Note that this connection is gone; the next write makes another."""
+        if self._faults.has_sessions:
+            self._disk.left.setdefault(self._process.name, self._loop.time())
 
     async def _write(self, work: Callable[[], Coroutine[Any, Any, T]], doubt: Exception, is_awaited: bool = False) -> T:
         """Carry out a write. Sometimes say only that it may have been, or nothing if there is a limit to how long that
         `is_awaited`: it was carried out, or will be within a second."""
         doubts = self._doubts
+        self._disk.left.pop(self._process.name, None)
         if not self._faults.doubt or doubts.random() >= self._faults.doubt:
-            return await work()
+            done = await work()
+            await self._travel((None, self._process), doubt)
+            return done
+        self._leave()
         seconds, is_silent = doubts.choice((0.0, doubts.uniform(0, LATEST))), is_awaited and doubts.random() < 0.3
         self._faults.doubted += 1
         how = "never answered" if is_silent else "not confirmed"
@@ -187,11 +222,12 @@ class FaultyStore(Store, Leases):
         await self._disk.close()
 
     async def commit(self, batch: Batch, lease: Lease) -> None:
-        await self._work(self._faults.longest_write)
+        doubt = OutcomeUnknown("simulated")
+        await self._work(self._faults.longest_write, doubt)
         chance = self._rng.random()
         if chance < self._faults.crash / 2:
             await self._die("before")
-        await self._write(lambda: self._keep(batch, lease), OutcomeUnknown("simulated"), True)
+        await self._write(lambda: self._keep(batch, lease), doubt, True)
         if chance > 1 - self._faults.crash / 2:
             await self._die("after")
         await asyncio.sleep(self._rng.uniform(0, self._faults.longest_write))
@@ -263,8 +299,9 @@ class FaultyStore(Store, Leases):
         return await self._disk.unscanned(run_ids)
 
     async def prune(self, limits: PruneLimits, lease: Lease) -> Pruned:
-        await self._work(self._faults.longest_write)
-        return await self._write(lambda: self._prune(limits, lease), StoreUnavailable("simulated"))
+        doubt = StoreUnavailable("simulated")
+        await self._work(self._faults.longest_write, doubt)
+        return await self._write(lambda: self._prune(limits, lease), doubt)
 
     async def _prune(self, limits: PruneLimits, lease: Lease) -> Pruned:
         before = len(self._disk.pruned)
@@ -340,9 +377,9 @@ class FaultyStore(Store, Leases):
         return await self._disk.due(kind, queue, now, limit)
 
     async def take(self, name: str, holder: str, token: str, ttl: float, again: bool = False) -> Lease | None:
-        await self._work(self._faults.longest_write)
-        work = partial(self._take, name, holder, token, ttl, again)
-        return await self._write(work, StoreUnavailable("simulated"), True)
+        work, doubt = partial(self._take, name, holder, token, ttl, again), StoreUnavailable("simulated")
+        await self._work(self._faults.longest_write, doubt)
+        return await self._write(work, doubt, True)
 
     async def _take(self, name: str, holder: str, token: str, ttl: float, again: bool) -> Lease | None:
         known = self._disk.leases.get(name)
@@ -350,7 +387,9 @@ class FaultyStore(Store, Leases):
             return await self._disk.renew(known, ttl)
         if self.sabotage.ends_leases_early and known is not None:
             self._disk.leases[name] = msgspec.structs.replace(known, ends_at=known.ends_at - 1.0)
-        lease = await self._disk.take(name, holder, token, ttl, again)
+        if known is not None and self._loop.time() - self._disk.left.get(known.holder, inf) >= GONE:
+            known = self._disk.leases[name] = msgspec.structs.replace(known, ends_at=0.0)
+        lease = await self._disk.take(name, holder, token, ttl, again and not self.sabotage.forgets_holders)
         if lease is not None:
             self._disk.after_take(known, lease)
         return lease
@@ -358,12 +397,14 @@ class FaultyStore(Store, Leases):
     async def renew(self, lease: Lease, ttl: float) -> Lease:
         if self.sabotage.ignores_epochs:
             return lease
-        await self._work(self._faults.longest_write)
-        return await self._write(lambda: self._disk.renew(lease, ttl), StoreUnavailable("simulated"), True)
+        doubt = StoreUnavailable("simulated")
+        await self._work(self._faults.longest_write, doubt)
+        return await self._write(lambda: self._disk.renew(lease, ttl), doubt, True)
 
     async def release(self, lease: Lease, to: str = "", within: float = 0.0) -> None:
-        await self._work(self._faults.longest_write)
-        await self._write(lambda: self._disk.release(lease, to, within), StoreUnavailable("simulated"))
+        doubt = StoreUnavailable("simulated")
+        await self._work(self._faults.longest_write, doubt)
+        await self._write(lambda: self._disk.release(lease, to, within), doubt)
 
 
 def _without(records: Records, lost: Sequence[Record]) -> Records:

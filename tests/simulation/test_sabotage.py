@@ -9,6 +9,7 @@ from soak.simulation.simulate import simulate
 
 MOST_SEEDS = 80
 TWO_SCHEDULERS = Faults.only("replace_scheduler", "break_links")
+CUT_OFF = Faults.only("replace_scheduler", "kill_scheduler", "fail_store", "cut_ways")
 DOUBTS = Faults.only("replace_scheduler", "doubt_writes")
 ANSWERS = Faults.only("disturb_answers")
 DEATHS = Faults.only("kill_scheduler", "crash_at_commit")
@@ -28,7 +29,9 @@ NEEDS = {
     "store_prunes_occurrences": "timetable",
     "store_shows_held": "scans",
     "store_prunes_unfenced": "prunes",
-    "store_ends_leases_early": "standby",
+    "store_ends_leases_early": "is_cluster",
+    "store_forgets_holders": "is_cluster",
+    "worker_waits_longer": "is_cluster",
 }
 """sabotage, or its first word → what a seed must have for it to show"""
 RARE = {
@@ -59,6 +62,7 @@ RARE = {
         ("store_reads_epochs", DOUBTS, "had ended|the cursor of|does not join|was told|the history of|a second time"),
         ("store_keeps_epochs", DOUBTS, "had ended|missed|does not join|was told|the history of|a second time"),
         ("store_ends_leases_early", TWO_SCHEDULERS, "takes a lease that has not ended"),
+        ("store_forgets_holders", CUT_OFF, "leads again, and another has led since"),
         ("store_prunes_unfenced", TWO_SCHEDULERS, "prunes, its lease is over"),
         ("engine_ignores_fences", WORKERS_AWAY, "ended under fence|nobody asked|still executes|its attempt"),
         ("engine_forgets_limits", Faults(), "its limit is"),
@@ -75,7 +79,7 @@ RARE = {
         ("engine_forgets_holds", Faults(), "is held|which was given up"),
         ("engine_forgets_turns", DEATHS, "active runs, it allows|which is busy|overtakes|wait for nothing"),
         ("engine_forgets_usage", Faults(), "which is busy|wait for nothing"),
-        ("engine_loses_runs", Faults.only(), "the scheduler missed"),
+        ("engine_loses_runs", Faults.only(), "the scheduler missed|has finished, and"),
         ("engine_loses_timers", Faults.only(), "the scheduler missed"),
         ("engine_applies_answers_twice", ANSWERS, "is sent out twice"),
         ("engine_asks_once", ANSWERS, "no rest"),
@@ -120,6 +124,7 @@ RARE = {
         ("route_counts_less", Faults.only(), "active runs, "),
         ("route_gives_up_soon", Faults.only(), "is given up"),
         ("worker_begins_twice", Faults(), "executes twice"),
+        ("worker_waits_longer", Faults.only("replace_scheduler"), "its worker is well"),
         ("worker_begins_late", WORKERS_AWAY, "which was given up"),
         ("link_loses_stops", Faults.only(), "no rest"),
     ],
@@ -135,7 +140,7 @@ def test_sabotage_is_noticed(sabotage: str, faults: Faults, noticed: str) -> Non
     raise AssertionError(f"{MOST_SEEDS} seeds did not notice")
 
 
-@pytest.mark.parametrize("faults", [TWO_SCHEDULERS, DOUBTS, WORKERS_AWAY, ANSWERS, JUMPS, Faults.only()])
+@pytest.mark.parametrize("faults", [TWO_SCHEDULERS, CUT_OFF, DOUBTS, WORKERS_AWAY, ANSWERS, JUMPS, Faults.only()])
 def test_without_sabotage_the_same_seeds_hold(faults: Faults) -> None:
     for seed in range(10):
         assert simulate(seed, faults).violation is None
