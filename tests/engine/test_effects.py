@@ -26,10 +26,7 @@ LARGE = b'{"text": "' + b"x" * 1000 + b'"}'
 
 
 @pytest.mark.behaviour("RUN-16", "RUN-7")
-async def test_a_dispatch_whose_inputs_are_read_waits_for_no_write_but_its_own() -> None:
-    store = SlowStore()
-    bench = Bench(store)
-    await bench.start()
+async def test_a_dispatch_whose_inputs_are_read_waits_for_no_write_but_its_own(bench: Bench, store: SlowStore) -> None:
     for _ in range(3):
         bench.submit(LARGE)
     await until(lambda: len(bench.client.of(r.Accepted)) == 3)
@@ -42,7 +39,6 @@ async def test_a_dispatch_whose_inputs_are_read_waits_for_no_write_but_its_own()
     await until(lambda: len(worker.of(m.Dispatch)) == 3, 1.0)
     assert {one.payload for one in worker.of(m.Dispatch)} == {LARGE}
     assert len(bench.client.of(r.Accepted)) == 3, "the next write is still under way"
-    await bench.stop()
 
 
 async def test_calls_to_the_outside_are_bounded_in_number_and_time() -> None:
@@ -146,10 +142,9 @@ async def test_the_requests_of_a_run_with_many_payloads_are_asked_in_several_fra
     await effects.close()
 
 
-async def test_an_answer_to_the_engine_before_a_recovery_does_not_go_before_the_jobs() -> None:
-    store = SlowStore()
-    bench = Bench(store)
-    await bench.start()
+async def test_an_answer_to_the_engine_before_a_recovery_does_not_go_before_the_jobs(
+    bench: Bench, store: SlowStore
+) -> None:
     bench.submit(LARGE)
     await until(lambda: bool(bench.client.of(r.Accepted)))
     store.inputs_take = 1.0
@@ -164,7 +159,6 @@ async def test_an_answer_to_the_engine_before_a_recovery_does_not_go_before_the_
     store.failing = False
     await until(lambda: bool(known))
     assert known == [True]
-    await bench.stop()
 
 
 @pytest.mark.behaviour("RUN-2")

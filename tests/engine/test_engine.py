@@ -17,10 +17,7 @@ run_test = on_virtual_time
 
 
 @pytest.mark.behaviour("RUN-16")
-async def test_what_arrives_during_a_write_is_the_next_write() -> None:
-    store = SlowStore()
-    bench = Bench(store)
-    await bench.start()
+async def test_what_arrives_during_a_write_is_the_next_write(bench: Bench, store: SlowStore) -> None:
     await until(lambda: len(store.commits) == 1)
     store.takes = 0.4
     bench.submit()
@@ -31,19 +28,15 @@ async def test_what_arrives_during_a_write_is_the_next_write() -> None:
     await until(lambda: len(bench.client.of(r.Accepted)) == 301)
     assert asyncio.get_running_loop().time() - asked <= 1.0
     assert [len(batch.created) for batch in store.commits[1:]] == [1, 300]
-    await bench.stop()
 
 
 @pytest.mark.behaviour("RUN-16")
-async def test_an_idle_writer_writes_at_once() -> None:
-    bench = Bench(SlowStore())
-    await bench.start()
+async def test_an_idle_writer_writes_at_once(bench: Bench) -> None:
     await pass_time(5)
     begin = asyncio.get_running_loop().time()
     bench.submit()
     await until(lambda: bool(bench.client.of(r.Accepted)))
     assert asyncio.get_running_loop().time() - begin <= 0.01
-    await bench.stop()
 
 
 @pytest.mark.behaviour("RUN-16")
@@ -63,10 +56,7 @@ async def test_a_stop_flushes_everything() -> None:
 
 
 @pytest.mark.behaviour("RUN-16", "RUN-17")
-async def test_a_failing_write_refuses_submits_and_recovers_by_itself() -> None:
-    store = SlowStore()
-    bench = Bench(store)
-    await bench.start()
+async def test_a_failing_write_refuses_submits_and_recovers_by_itself(bench: Bench, store: SlowStore) -> None:
     kept = bench.submit()
     await until(lambda: bool(bench.client.of(r.Accepted)))
     store.failing = True
@@ -85,14 +75,10 @@ async def test_a_failing_write_refuses_submits_and_recovers_by_itself() -> None:
     accepted = {one.request: one.run_ids[0] for one in bench.client.of(r.Accepted)}
     assert list(accepted) == [kept, again]
     assert set(store.runs_by_id) == set(accepted.values())
-    await bench.stop()
 
 
 @pytest.mark.behaviour("RUN-16", "RUN-12")
-async def test_an_outcome_that_could_not_be_written_is_written_later() -> None:
-    store = SlowStore()
-    bench = Bench(store)
-    await bench.start()
+async def test_an_outcome_that_could_not_be_written_is_written_later(bench: Bench, store: SlowStore) -> None:
     worker = bench.worker("w")
     bench.submit()
     await until(lambda: bool(worker.of(m.Dispatch)))
@@ -109,7 +95,6 @@ async def test_an_outcome_that_could_not_be_written_is_written_later() -> None:
     await until(lambda: bool(back.of(m.Settled)))
     run = store.runs_by_id[dispatch.run_id]
     assert (run.state, run.result, run.attempt) == (State.SUCCEEDED, b"7", 1)
-    await bench.stop()
 
 
 @pytest.mark.behaviour("LEA-1")
@@ -172,10 +157,7 @@ async def test_a_scheduler_that_lost_its_lease_writes_nothing_and_takes_it_back_
     await bench.stop()
 
 
-async def test_a_fault_of_our_own_is_answered_and_survived() -> None:
-    store = SlowStore()
-    bench = Bench(store)
-    await bench.start()
+async def test_a_fault_of_our_own_is_answered_and_survived(bench: Bench, store: SlowStore) -> None:
     bench.engine.inbox.post("", object())  # nothing the core knows
     refused = bench.submit()
     await until(lambda: bool(bench.client.of(m.Problem)))
@@ -184,14 +166,10 @@ async def test_a_fault_of_our_own_is_answered_and_survived() -> None:
     await until(lambda: bench.engine.present.available)
     bench.submit()
     await until(lambda: bool(bench.client.of(r.Accepted)))
-    await bench.stop()
 
 
 @pytest.mark.behaviour("RUN-10")
-async def test_a_cancel_that_meets_the_end_returns_the_state_the_run_has() -> None:
-    store = SlowStore()
-    bench = Bench(store)
-    await bench.start()
+async def test_a_cancel_that_meets_the_end_returns_the_state_the_run_has(bench: Bench, store: SlowStore) -> None:
     worker = bench.worker("w")
     bench.submit()
     await until(lambda: bool(worker.of(m.Dispatch)))
@@ -203,7 +181,6 @@ async def test_a_cancel_that_meets_the_end_returns_the_state_the_run_has() -> No
     bench.client.say(CancelRun(99, dispatch.run_id, "too late"))
     await until(lambda: bool(bench.client.values(ActedOn)))
     assert [answer.state for answer in bench.client.values(ActedOn)] == [State.SUCCEEDED]
-    await bench.stop()
 
 
 @pytest.mark.behaviour("RUN-17", "RUN-2")
@@ -229,10 +206,9 @@ async def test_nobody_hears_of_what_is_not_stored() -> None:
 
 
 @pytest.mark.behaviour("ROU-9")
-async def test_a_dispatch_is_stored_before_it_is_sent_and_taken_back_if_its_worker_is_gone_by_then() -> None:
-    store = SlowStore()
-    bench = Bench(store)
-    await bench.start()
+async def test_a_dispatch_is_stored_before_it_is_sent_and_taken_back_if_its_worker_is_gone_by_then(
+    bench: Bench, store: SlowStore
+) -> None:
     worker = bench.worker("w")
     await until(lambda: "w" in bench.engine.state.workers)
     store.takes = 1.0
@@ -249,14 +225,10 @@ async def test_a_dispatch_is_stored_before_it_is_sent_and_taken_back_if_its_work
     assert worker.of(m.Dispatch) == []
     again = bench.worker("x")
     await until(lambda: [one.run_id for one in again.of(m.Dispatch)] == [run.id])
-    await bench.stop()
 
 
 @pytest.mark.behaviour("RUN-2", "RUN-3")
-async def test_a_cancel_of_running_work_is_recorded_with_its_reason_and_actor() -> None:
-    store = SlowStore()
-    bench = Bench(store)
-    await bench.start()
+async def test_a_cancel_of_running_work_is_recorded_with_its_reason_and_actor(bench: Bench, store: SlowStore) -> None:
     worker = bench.worker("w")
     run = await running(bench, worker)
     bench.client.say(CancelRun(50, run.run_id, "ticket 4711"))
@@ -265,7 +237,6 @@ async def test_a_cancel_of_running_work_is_recorded_with_its_reason_and_actor() 
     await until(lambda: store.runs_by_id[run.run_id].state is State.CANCELLED)
     last = (await store.history(run.run_id))[-1]
     assert (last.reason, last.actor) == ("ticket 4711", "client-1")
-    await bench.stop()
 
 
 @pytest.mark.behaviour("RUN-19")

@@ -54,10 +54,7 @@ async def test_a_client_that_is_gone_is_not_answered_by_a_pass_under_way() -> No
     await bench.stop()
 
 
-async def test_who_waits_for_a_run_whose_end_could_not_be_stored_waits_on() -> None:
-    store = SlowStore()
-    bench = Bench(store)
-    await bench.start()
+async def test_who_waits_for_a_run_whose_end_could_not_be_stored_waits_on(bench: Bench, store: SlowStore) -> None:
     worker = bench.worker("one")
     bench.submit()
     await until(lambda: bool(worker.of(m.Dispatch)))
@@ -75,14 +72,12 @@ async def test_who_waits_for_a_run_whose_end_could_not_be_stored_waits_on() -> N
     back.say(m.Finished(sent.run_id, sent.fence, "succeeded", b"1"))
     await until(lambda: bool(bench.client.of(r.RunReport)))
     assert bench.client.of(r.RunReport)[0].state is State.SUCCEEDED
-    await bench.stop()
 
 
 @pytest.mark.behaviour("RUN-21")
-async def test_an_explanation_names_faults_of_workers_and_waits_until_an_end_is_stored() -> None:
-    store = SlowStore()
-    bench = Bench(store)
-    await bench.start()
+async def test_an_explanation_names_faults_of_workers_and_waits_until_an_end_is_stored(
+    bench: Bench, store: SlowStore
+) -> None:
     bench.submit()
     await until(lambda: bool(bench.client.of(r.Accepted)))
     run_id = bench.client.of(r.Accepted)[0].run_ids[0]
@@ -104,14 +99,10 @@ async def test_an_explanation_names_faults_of_workers_and_waits_until_an_end_is_
     assert len(bench.client.values(Explanation)) == 1
     await until(lambda: len(bench.client.values(Explanation)) == 2)
     assert bench.client.values(Explanation)[1].state is State.SUCCEEDED
-    await bench.stop()
 
 
 @pytest.mark.behaviour("RUN-20")
-async def test_progress_is_told_at_once_even_while_a_write_hangs() -> None:
-    store = SlowStore()
-    bench = Bench(store)
-    await bench.start()
+async def test_progress_is_told_at_once_even_while_a_write_hangs(bench: Bench, store: SlowStore) -> None:
     worker = bench.worker("one")
     bench.submit()
     await until(lambda: bool(worker.of(m.Dispatch)))
@@ -126,14 +117,11 @@ async def test_progress_is_told_at_once_even_while_a_write_hangs() -> None:
         r.ValueAnswer(70, ProgressInfo(40.0, "far")),
         r.ValueAnswer(71, None),
     ]
-    await bench.stop()
 
 
 @pytest.mark.behaviour("RUN-20")
 @pytest.mark.parametrize("outcome", ["succeeded", "failed_fatal", "cancelled"])
-async def test_progress_right_before_the_end_is_told_and_kept(outcome: str) -> None:
-    bench = Bench(SlowStore())
-    await bench.start()
+async def test_progress_right_before_the_end_is_told_and_kept(bench: Bench, outcome: str) -> None:
     worker = bench.worker("one")
     bench.client.say(r.WatchNews(60, True))
     bench.submit()
@@ -146,14 +134,10 @@ async def test_progress_right_before_the_end_is_told_and_kept(outcome: str) -> N
     told = [one for news in bench.client.of(r.News) for one in news.progress]
     assert told == [(sent.run_id, "job", "default", 100.0, "done")]
     assert info_of(bench.store.runs_by_id[sent.run_id]).progress == ProgressInfo(100.0, "done")
-    await bench.stop()
 
 
 @pytest.mark.behaviour("OBS-3")
-async def test_the_status_tells_of_work_that_nobody_takes() -> None:
-    bench = Bench(SlowStore())
-    await bench.start()
-
+async def test_the_status_tells_of_work_that_nobody_takes(bench: Bench) -> None:
     def starved() -> float:
         bench.client.say(r.AskStatus(80))
         return bench.client.of(r.StatusReport)[-1].starved
@@ -174,7 +158,6 @@ async def test_the_status_tells_of_work_that_nobody_takes() -> None:
     worker.say(m.Finished(sent.run_id, sent.fence, "succeeded", b"null"))
     await pass_time(2)
     assert starved() == 0.0
-    await bench.stop()
 
 
 @pytest.mark.behaviour("OBS-3")
@@ -200,10 +183,7 @@ async def test_the_status_tells_of_a_write_that_hangs() -> None:
     await bench.stop()
 
 
-async def test_the_position_told_is_one_that_is_stored() -> None:
-    store = SlowStore()
-    bench = Bench(store)
-    await bench.start()
+async def test_the_position_told_is_one_that_is_stored(bench: Bench, store: SlowStore) -> None:
     bench.client.say(r.WatchNews(60, True))
     assert bench.client.of(r.StatusReport)[-1].position == 0
     store.takes = 0.5
@@ -220,12 +200,9 @@ async def test_the_position_told_is_one_that_is_stored() -> None:
     assert [news.position for news in bench.client.of(r.News)][-1] == await store.position() == 1
     run = store.runs_by_id[bench.client.of(r.Accepted)[0].run_ids[0]]
     assert run.state is State.SCHEDULED
-    await bench.stop()
 
 
-async def test_an_answer_nobody_waits_for_any_more_is_not_sent() -> None:
-    bench = Bench(SlowStore())
-    await bench.start()
+async def test_an_answer_nobody_waits_for_any_more_is_not_sent(bench: Bench) -> None:
     worker = bench.worker("w")
     run = await running(bench, worker)
     for request in range(100, 150):
@@ -237,13 +214,9 @@ async def test_an_answer_nobody_waits_for_any_more_is_not_sent() -> None:
     await until(lambda: bool(bench.client.of(r.RunReport)))
     await pass_time(1)
     assert [one.request for one in bench.client.of(r.RunReport)] == [149]
-    await bench.stop()
 
 
-async def test_who_waits_is_not_told_that_nothing_was_changed() -> None:
-    store = SlowStore()
-    bench = Bench(store)
-    await bench.start()
+async def test_who_waits_is_not_told_that_nothing_was_changed(bench: Bench, store: SlowStore) -> None:
     bench.submit()
     await until(lambda: bool(bench.client.of(r.Accepted)))
     (accepted,) = bench.client.of(r.Accepted)
@@ -256,4 +229,3 @@ async def test_who_waits_is_not_told_that_nothing_was_changed() -> None:
     assert "nothing was changed" in told.pop(2)
     assert told
     assert not [text for text in told.values() if "changed" in text]
-    await bench.stop()

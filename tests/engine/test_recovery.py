@@ -76,10 +76,9 @@ async def test_a_dispatch_that_waits_for_a_slow_store_is_not_yet_silent() -> Non
 
 
 @pytest.mark.behaviour("RUN-7")
-async def test_a_dispatch_decided_before_a_worker_rejoined_does_not_go_to_its_new_link() -> None:
-    store = SlowStore()
-    bench = Bench(store)
-    await bench.start()
+async def test_a_dispatch_decided_before_a_worker_rejoined_does_not_go_to_its_new_link(
+    bench: Bench, store: SlowStore
+) -> None:
     bench.submit()
     await until(lambda: len(bench.client.of(r.Accepted)) == 1)
     store.takes = 3.0
@@ -91,14 +90,12 @@ async def test_a_dispatch_decided_before_a_worker_rejoined_does_not_go_to_its_ne
     await pass_time(10.0)
     (run,) = bench.engine.state.runs.values()
     assert [one.fence for one in second.of(m.Dispatch)] == [run.fence]
-    await bench.stop()
 
 
 @pytest.mark.behaviour("RUN-17")
-async def test_a_submit_that_is_stored_is_acknowledged_though_its_payload_cannot_be_read_back() -> None:
-    store = SlowStore()
-    bench = Bench(store)
-    await bench.start()
+async def test_a_submit_that_is_stored_is_acknowledged_though_its_payload_cannot_be_read_back(
+    bench: Bench, store: SlowStore
+) -> None:
     bench.submit(b'{"text": "' + b"x" * 1000 + b'"}')
     await until(lambda: len(bench.client.of(r.Accepted)) == 1)
     store.unreadable = True
@@ -112,13 +109,9 @@ async def test_a_submit_that_is_stored_is_acknowledged_though_its_payload_cannot
     await until(lambda: len(worker.of(m.Dispatch)) == 2, limit=LIMIT)
     assert [(len(one.payload or b""), one.fence) for one in worker.of(m.Dispatch)] == [(2, 1), (1012, 1)]
     assert not bench.client.of(m.Problem)
-    await bench.stop()
 
 
-async def test_a_surprise_while_recovering_is_survived() -> None:
-    store = SlowStore()
-    bench = Bench(store)
-    await bench.start()
+async def test_a_surprise_while_recovering_is_survived(bench: Bench, store: SlowStore) -> None:
     store.failing = True
     bench.submit()
     await until(lambda: not bench.engine.present.available)
@@ -127,13 +120,9 @@ async def test_a_surprise_while_recovering_is_survived() -> None:
     await until(lambda: bench.engine.present.available)
     bench.submit()
     await until(lambda: bool(bench.client.of(r.Accepted)))
-    await bench.stop()
 
 
-async def test_a_scheduler_that_drains_still_drains_after_trouble() -> None:
-    store = SlowStore()
-    bench = Bench(store)
-    await bench.start()
+async def test_a_scheduler_that_drains_still_drains_after_trouble(bench: Bench, store: SlowStore) -> None:
     await until(lambda: bool(store.commits))
     store.takes = 0.3
     store.failing = True
@@ -148,15 +137,13 @@ async def test_a_scheduler_that_drains_still_drains_after_trouble() -> None:
     await until(lambda: bench.client.of(m.Problem)[-1].request == refused)
     assert bench.client.of(m.Problem)[-1].code == "draining"
     assert not store.runs_by_id
-    await bench.stop()
 
 
 @pytest.mark.behaviour("RUN-17")
 @pytest.mark.parametrize("error", [DatabaseGone("file.db"), DatabaseDamaged("file.db", "page 7")])
-async def test_trouble_that_lasts_is_told_to_everybody_as_it_is(error: StoreUnavailable) -> None:
-    store = SlowStore()
-    bench = Bench(store)
-    await bench.start()
+async def test_trouble_that_lasts_is_told_to_everybody_as_it_is(
+    bench: Bench, store: SlowStore, error: StoreUnavailable
+) -> None:
     bench.submit()
     await until(lambda: bool(bench.client.of(r.Accepted)))
     (accepted,) = bench.client.of(r.Accepted)
@@ -172,7 +159,6 @@ async def test_trouble_that_lasts_is_told_to_everybody_as_it_is(error: StoreUnav
     assert told == [(error.code, str(error))] * 22
     raised = [frame.f_code.co_name for frame, _ in walk_tb(error.__traceback__)]
     assert raised.count("_take") <= 1, "it grows with every request"
-    await bench.stop()
 
 
 MANY = 80  # loads of a minute

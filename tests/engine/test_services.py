@@ -18,6 +18,7 @@ from interlock.ports.store import ServiceEntry
 from interlock.wire import message as m
 from interlock.wire import request as r
 from tests.engine.bench import Bench, Link, SlowStore, on_virtual_time, pass_time, until
+from tests.engine.conftest import keep_running
 from tests.helpers.records import kept_services
 
 run_test = on_virtual_time
@@ -44,6 +45,11 @@ class Books(Bench):
         return [entry.text for entry in await self.store.service_log(service)]
 
 
+@pytest.fixture
+def bench(request: pytest.FixtureRequest, store: SlowStore) -> Books:
+    return keep_running(request, Books(store))
+
+
 def now() -> float:
     return 1_700_000_000 + asyncio.get_running_loop().time()
 
@@ -57,9 +63,7 @@ def change(status: Status, service: str = "web", **fields: Any) -> Change:
 # ── what is stored ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_what_services_say_and_what_becomes_of_them_is_stored_as_it_came() -> None:
-    bench = Books()
-    await bench.start()
+async def test_what_services_say_and_what_becomes_of_them_is_stored_as_it_came(bench: Books) -> None:
     started, running = change(Status.STARTING), change(Status.RUNNING, pid=7)
     bench.book.change(started, "web")
     bench.say("first")
@@ -75,14 +79,12 @@ async def test_what_services_say_and_what_becomes_of_them_is_stored_as_it_came()
         ServiceEntry(4, "web", at, "status", "running (pid 7)", running),
         ServiceEntry(5, "services/web", at, "status", "running (pid 7)", running),
     ]
-    await bench.stop()
 
 
 @pytest.mark.behaviour("SUP-7")
-async def test_what_is_kept_is_durable_when_it_was_waited_for_and_is_recalled_by_the_next_book() -> None:
-    store = SlowStore()
-    bench = Books(store)
-    await bench.start()
+async def test_what_is_kept_is_durable_when_it_was_waited_for_and_is_recalled_by_the_next_book(
+    bench: Books, store: SlowStore
+) -> None:
     assert await bench.book.recall("web") is None
     store.takes = 0.5
     begun = now()
@@ -103,9 +105,7 @@ async def test_what_is_kept_is_durable_when_it_was_waited_for_and_is_recalled_by
 
 
 @pytest.mark.behaviour("SUP-7")
-async def test_the_latest_that_was_kept_or_forgotten_counts_awaited_or_not() -> None:
-    bench = Books()
-    await bench.start()
+async def test_the_latest_that_was_kept_or_forgotten_counts_awaited_or_not(bench: Books) -> None:
     bench.store.takes = 0.2
     bench.book.keep("a", ONE)
     bench.book.keep("b", ONE)
@@ -119,12 +119,9 @@ async def test_the_latest_that_was_kept_or_forgotten_counts_awaited_or_not() -> 
     await first
     await last
     assert await kept_services(bench.store) == {"b": TWO}
-    await bench.stop()
 
 
-async def test_a_line_is_stored_at_once_and_many_in_few_commits() -> None:
-    bench = Books()
-    await bench.start()
+async def test_a_line_is_stored_at_once_and_many_in_few_commits(bench: Books) -> None:
     await pass_time(1)
     bench.say("alone")
     await until(lambda: len(bench.store.commits) == 1, 0.02)
@@ -135,12 +132,9 @@ async def test_a_line_is_stored_at_once_and_many_in_few_commits() -> None:
     await bench.book.flush()
     assert 18 <= len(bench.store.commits) <= 22, "one in 50 ms"
     assert await bench.texts() == ["alone", *map(str, range(1000))]
-    await bench.stop()
 
 
-async def test_what_is_kept_and_changes_do_not_wait_for_the_pace_of_lines() -> None:
-    bench = Books()
-    await bench.start()
+async def test_what_is_kept_and_changes_do_not_wait_for_the_pace_of_lines(bench: Books) -> None:
     bench.say("line")
     await until(lambda: len(bench.store.commits) == 1)
     begun = now()
@@ -154,12 +148,9 @@ async def test_what_is_kept_and_changes_do_not_wait_for_the_pace_of_lines() -> N
     assert now() - begun < service_book.PACE
     assert await bench.texts() == ["line", "next", "another", "running"]
     assert await bench.texts("db") == ["stopped"]
-    await bench.stop()
 
 
-async def test_runs_go_on_beside_a_flood_of_lines_and_all_of_it_is_stored_in_its_time() -> None:
-    bench = Books()
-    await bench.start()
+async def test_runs_go_on_beside_a_flood_of_lines_and_all_of_it_is_stored_in_its_time(bench: Books) -> None:
     bench.store.takes = 0.01
     for number in range(10_000):
         bench.say(f"{number}")
@@ -172,12 +163,9 @@ async def test_runs_go_on_beside_a_flood_of_lines_and_all_of_it_is_stored_in_its
     assert await bench.texts() == [str(number) for number in range(10_000)]
     assert bench.book.dropped == 0
     assert max(len(batch.service_log) for batch in bench.store.commits) <= service_book.MOST_ROWS
-    await bench.stop()
 
 
-async def test_a_loud_service_gets_what_the_others_leave_and_holds_up_nobody() -> None:
-    bench = Books()
-    await bench.start()
+async def test_a_loud_service_gets_what_the_others_leave_and_holds_up_nobody(bench: Books) -> None:
     for number in range(5 * service_book.MOST_ROWS):
         bench.say(f"{number}", "loud")
     quiet = [f"quiet {number}" for number in range(99)]
@@ -186,26 +174,20 @@ async def test_a_loud_service_gets_what_the_others_leave_and_holds_up_nobody() -
     await until(lambda: bool(bench.store.commits))
     counts = Counter(row[0] for row in bench.store.commits[0].service_log)
     assert counts == dict.fromkeys(quiet, 1) | {"loud": service_book.MOST_ROWS - 99}
-    await bench.stop()
 
 
 # ── odd things ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_lines_of_the_same_instant_and_of_a_clock_that_goes_back_are_all_there() -> None:
-    bench = Books()
-    await bench.start()
+async def test_lines_of_the_same_instant_and_of_a_clock_that_goes_back_are_all_there(bench: Books) -> None:
     times = [5.0, 5.0, 5.0, 4.0, 1e12, 0.0, -1.0, math.nan, math.inf, 6.0]
     for number, at in enumerate(times):
         bench.book.line("web", "stdout", f"{number}", at)
     await bench.book.flush()
     assert await bench.texts() == [str(number) for number in range(len(times))]
-    await bench.stop()
 
 
-async def test_what_is_no_unicode_is_replaced_and_harms_nobody() -> None:
-    bench = Books()
-    await bench.start()
+async def test_what_is_no_unicode_is_replaced_and_harms_nobody(bench: Books) -> None:
     odd = "caf\udce9"
     bench.say(odd)
     exit = Exit(at=1.0, error=odd)
@@ -220,17 +202,15 @@ async def test_what_is_no_unicode_is_replaced_and_harms_nobody() -> None:
     assert told.after.reason == "caf?"
     assert (await kept_services(bench.store))["web"].last_exit == Exit(at=1.0, error="caf?")
     assert bench.engine.present.available
-    await bench.stop()
 
 
 # ── a store that does not work ──────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.behaviour("SUP-7")
-async def test_nobody_waits_for_a_store_that_does_not_work_and_all_is_stored_once_it_does() -> None:
-    store = SlowStore()
-    bench = Books(store)
-    await bench.start()
+async def test_nobody_waits_for_a_store_that_does_not_work_and_all_is_stored_once_it_does(
+    bench: Books, store: SlowStore
+) -> None:
     bench.say("before")
     await bench.book.flush()
     store.failing = True
@@ -251,13 +231,9 @@ async def test_nobody_waits_for_a_store_that_does_not_work_and_all_is_stored_onc
     assert await bench.book.flush()
     assert await kept_services(store) == {"web": TWO}
     assert await bench.texts() == ["before", "line", "running"]
-    await bench.stop()
 
 
-async def test_flushing_gives_up_in_the_end() -> None:
-    store = SlowStore()
-    bench = Books(store)
-    await bench.start()
+async def test_flushing_gives_up_in_the_end(bench: Books, store: SlowStore) -> None:
     assert await bench.book.flush(), "there is nothing"
     store.failing = True
     bench.say("line")
@@ -267,25 +243,20 @@ async def test_flushing_gives_up_in_the_end() -> None:
     store.failing = False
     assert await bench.book.flush()
     assert await bench.texts() == ["line"]
-    await bench.stop()
 
 
-async def test_flushing_does_not_wait_for_the_pace() -> None:
-    bench = Books()
-    await bench.start()
+async def test_flushing_does_not_wait_for_the_pace(bench: Books) -> None:
     for number in range(5 * service_book.MOST_ROWS):
         bench.say(f"{number}")
     begun = now()
     assert await bench.book.flush()
     assert now() - begun < service_book.PACE
     assert len(await bench.texts()) == 5 * service_book.MOST_ROWS
-    await bench.stop()
 
 
-async def test_while_nothing_can_be_stored_the_loudest_loses_its_oldest_lines_and_nothing_else_is_lost() -> None:
-    store = SlowStore()
-    bench = Books(store)
-    await bench.start()
+async def test_while_nothing_can_be_stored_the_loudest_loses_its_oldest_lines_and_nothing_else_is_lost(
+    bench: Books, store: SlowStore
+) -> None:
     store.failing = True
     bench.say("first of all", "loud")
     await until(lambda: not bench.engine.present.available)
@@ -304,13 +275,9 @@ async def test_while_nothing_can_be_stored_the_loudest_loses_its_oldest_lines_an
     assert mark.startswith(f"{bench.book.dropped} lines were left out")
     assert rest == [str(number) for number in range(bench.book.dropped, count)]
     assert len(rest) * service_book.ROW_BYTES > service_book.MOST_WAITING // 3, "no more than need be"
-    await bench.stop()
 
 
-async def test_only_so_many_changes_wait() -> None:
-    store = SlowStore()
-    bench = Books(store)
-    await bench.start()
+async def test_only_so_many_changes_wait(bench: Books, store: SlowStore) -> None:
     store.failing = True
     bench.book.keep("web", ONE)
     await until(lambda: not bench.engine.present.available)
@@ -322,7 +289,6 @@ async def test_only_so_many_changes_wait() -> None:
     mark, *rest = await bench.texts()
     assert mark.startswith("1 line was left out")
     assert rest == expected
-    await bench.stop()
 
 
 class LateFailingStore(SlowStore):
@@ -390,9 +356,7 @@ class BrokenLink(Link):
         super().send(messages)
 
 
-async def test_a_command_of_which_nothing_is_heard_is_handed_in_again() -> None:
-    bench = Books()
-    await bench.start()
+async def test_a_command_of_which_nothing_is_heard_is_handed_in_again(bench: Books) -> None:
     worker = bench.worker("w")
     bench.submit()
     await until(lambda: bool(worker.of(m.Dispatch)))
@@ -412,4 +376,3 @@ async def test_a_command_of_which_nothing_is_heard_is_handed_in_again() -> None:
     bench.say("next")
     assert await bench.book.flush(2)
     assert await bench.texts() == ["line", "next"]
-    await bench.stop()
