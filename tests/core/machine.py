@@ -190,6 +190,11 @@ class Machine:
         """The scheduler is killed, and the next one begins with what the store has."""
         self._begin_again(None)
 
+    def restart_with_worker(self, *worker: Any, **more: Any) -> Decisions:
+        """Restart, and have a worker join with these fields of `worker_up`."""
+        self.restart()
+        return self.worker_up(*worker, **more)
+
     def recover(self) -> None:
         """The scheduler lives, and begins again with what the store has, for that could not be written to."""
         self._begin_again(self.state)

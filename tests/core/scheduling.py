@@ -79,8 +79,7 @@ def pause(machine: Machine, paused: bool, job_id: str = "work") -> Any:
 def stop_for(machine: Machine, seconds: float) -> None:
     machine.wall += seconds
     machine.elapsed += seconds
-    machine.restart()
-    machine.worker_up()
+    machine.restart_with_worker()
 
 
 def check_records(machine: Machine) -> None:

@@ -157,8 +157,7 @@ def test_an_approval_that_races_has_one_outcome(size: int, late: bool) -> None:
         assert machine.path(run_id).count(S.APPROVAL_REQUIRED) == 1, order
         outcomes = ("approved", "rejected", "approval_expired")
         assert sum(len(audited(machine, one)) for one in outcomes) <= 1, order
-        machine.restart()
-        machine.worker_up()
+        machine.restart_with_worker()
         machine.advance(DAY)
         assert len(set(machine.dispatched())) == (winner(order, late) is S.DISPATCHED), order
 

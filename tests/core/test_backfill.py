@@ -16,8 +16,6 @@ from interlock.wire.request import Backfill, ValueAnswer
 from tests.core.machine import START, Machine
 from tests.core.scheduling import begun, check_records, declare, job, machine_of, pass_time, pause, stop_for, times
 
-HOUR = 3600.0
-
 
 def backfill(machine: Machine, start: float, end: float, max_parallel: int = 1, **fields: Any) -> Backfilled:
     """As the shell hands it in, with what the store knows."""
@@ -53,8 +51,7 @@ def test_a_backfill_goes_on_beside_the_schedule_and_after_a_restart() -> None:
     pass_time(machine, 30, length=1)
     created = backfill(machine, -300, 0, max_parallel=2).created
     assert len(created) == 5
-    machine.restart()
-    machine.worker_up(held=[machine.held(run_id) for run_id in created[:2]])
+    machine.restart_with_worker(held=[machine.held(run_id) for run_id in created[:2]])
     assert machine.dispatched()[-2:] == created[:2]
     pass_time(machine, 40, length=15)
     assert all(machine.state_of(run_id) is State.SUCCEEDED for run_id in created[:4])

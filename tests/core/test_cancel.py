@@ -47,8 +47,7 @@ def test_cancel_works_from_every_state_that_is_not_an_end(state: State) -> None:
 
 
 @pytest.mark.behaviour("RUN-10")
-def test_cancelling_what_waits_records_why_and_by_whom() -> None:
-    machine = Machine()
+def test_cancelling_what_waits_records_why_and_by_whom(machine: Machine) -> None:
     run_id = machine.submit()
     assert state_in(machine.cancel(run_id)) is State.CANCELLED
     last = machine.history(run_id)[-1]
@@ -58,8 +57,7 @@ def test_cancelling_what_waits_records_why_and_by_whom() -> None:
 
 
 @pytest.mark.behaviour("RUN-10", "RUN-11")
-def test_cancel_of_running_work_asks_once_however_often_it_is_called() -> None:
-    machine = Machine()
+def test_cancel_of_running_work_asks_once_however_often_it_is_called(machine: Machine) -> None:
     run_id = machine.running()
     fence = machine.run(run_id).fence
     for _ in range(3):
@@ -72,23 +70,20 @@ def test_cancel_of_running_work_asks_once_however_often_it_is_called() -> None:
 
 
 @pytest.mark.behaviour("RUN-11")
-def test_the_dispatch_carries_the_grace_between_asking_and_killing() -> None:
-    machine = Machine()
+def test_the_dispatch_carries_the_grace_between_asking_and_killing(machine: Machine) -> None:
     machine.running()
     assert [message.grace for message in machine.messages(Dispatch)] == [10.0]
 
 
 @pytest.mark.behaviour("RUN-10")
 @pytest.mark.parametrize("outcome", ["succeeded", "failed", "cancelled"])
-def test_cancel_in_the_pass_in_which_a_run_ended_answers_with_its_end(outcome: str) -> None:
-    machine = Machine()
+def test_cancel_in_the_pass_in_which_a_run_ended_answers_with_its_end(machine: Machine, outcome: str) -> None:
     run_id = machine.running()
     decisions = machine.step(machine.finish_command(run_id, outcome), machine.cancel_command(run_id))
     assert state_in(decisions.answers[-1][1]) is State(outcome)
 
 
-def test_a_run_the_core_does_not_have_is_unknown_to_it() -> None:
-    machine = Machine()
+def test_a_run_the_core_does_not_have_is_unknown_to_it(machine: Machine) -> None:
     answer = machine.cancel("nothing")
     assert isinstance(answer, Failed)
     assert isinstance(answer.error, UnknownRun)
@@ -125,8 +120,7 @@ def test_a_cancelled_run_that_is_lost_is_cancelled_not_tried_again(how: str) -> 
 
 
 @pytest.mark.behaviour("RUN-11")
-def test_a_worker_that_comes_back_is_asked_again_to_stop_what_was_cancelled_meanwhile() -> None:
-    machine = Machine()
+def test_a_worker_that_comes_back_is_asked_again_to_stop_what_was_cancelled_meanwhile(machine: Machine) -> None:
     run_id = machine.running()
     held = machine.held(run_id)
     machine.worker_down()

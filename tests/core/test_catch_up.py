@@ -76,8 +76,7 @@ def test_however_often_the_scheduler_is_away_no_more_than_one_occurrence_waits(c
     for _ in range(6):
         machine.wall += 15
         machine.elapsed += 15
-        machine.restart()
-        machine.worker_up(held=[machine.held(f"work:{int(START)}")])
+        machine.restart_with_worker(held=[machine.held(f"work:{int(START)}")])
         machine.step()
         waiting = [run for run in machine.state.runs.values() if run.state is State.PRERUN and run.due_at is None]
         assert len(waiting) <= 1

@@ -86,8 +86,7 @@ def test_over_a_restart_a_span_counts_wall_time_and_is_never_longer_than_it_was(
     held = [machine.held(run_id)] if machine.state_of(run_id) is State.RUNNING else []
     machine.wall += away
     machine.elapsed = 7.0  # of another boot
-    machine.restart()
-    machine.worker_up(held=held)
+    machine.restart_with_worker(held=held)
     if not left:
         assert is_over(machine, run_id)
         return
@@ -185,8 +184,7 @@ def test_the_door_refuses_a_delay_that_makes_no_sense(fields: dict[str, float]) 
 
 
 @pytest.mark.behaviour("RUN-22")
-def test_a_delay_of_nothing_is_due_at_once() -> None:
-    machine = Machine()
+def test_a_delay_of_nothing_is_due_at_once(machine: Machine) -> None:
     assert machine.path(machine.submit(delay=0.0)) == ["pending", "scheduled"]
 
 

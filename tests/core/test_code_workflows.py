@@ -85,8 +85,7 @@ def test_a_restart_at_any_moment_changes_nothing(moment: int) -> None:
     for number, step in enumerate(steps):
         if number == moment:
             held = [machine.held(run.id) for run in machine.state.runs.values() if run.worker_id is not None]
-            machine.restart()
-            machine.worker_up(held=held)
+            machine.restart_with_worker(held=held)
         step()
     assert (machine.state_of(run_id), machine.result_of(run_id)) == (State.SUCCEEDED, 3)
     assert sorted(machine.store.runs_by_id) == [run_id, f"{run_id}@other", f"{run_id}@work"]
@@ -113,8 +112,7 @@ def test_ends_are_replayed_in_the_order_of_completion() -> None:
     for name, value in (("work-3", 2), ("work", 0), ("other", 20), ("work-2", 1), ("other-3", 10), ("other-2", 0)):
         machine.done(f"{run_id}@{name}", value)
         machine.turn(run_id)
-    machine.restart()
-    machine.worker_up()
+    machine.restart_with_worker()
     machine.advance(3600.0)
     machine.turn(run_id)
     assert machine.result_of(run_id) == [2, 0, 20, 1, 10, 0]
@@ -158,8 +156,9 @@ def test_a_function_that_fails_undoes_its_steps_the_last_first(restarts: bool) -
 
     while run_id in machine.state.runs:
         if restarts:
-            machine.restart()
-            machine.worker_up(held=[machine.held(run.id) for run in machine.state.runs.values() if run.worker_id])
+            machine.restart_with_worker(
+                held=[machine.held(run.id) for run in machine.state.runs.values() if run.worker_id]
+            )
         busy = next(run for run in machine.state.runs.values() if run.worker_id is not None)
         if busy.state is State.UNDER_WAY:
             machine.turn(busy.id)
@@ -220,8 +219,9 @@ def test_map_runs_a_window_of_items_also_after_a_restart() -> None:
     machine.turn(run_id)
     for number in range(5):
         assert len(machine.live(run_id)) == 1 + min(2, 5 - number)
-        machine.restart()
-        machine.worker_up(held=[machine.held(f"{run_id}@{name}") for name in machine.live(run_id) if "." in name])
+        machine.restart_with_worker(
+            held=[machine.held(f"{run_id}@{name}") for name in machine.live(run_id) if "." in name]
+        )
         machine.done(f"{run_id}@work.{number}", 10 * number)
     assert machine.play(run_id) is State.SUCCEEDED
     assert machine.result_of(run_id) == [[0, 10, 20, 30, 40], []]
@@ -240,8 +240,7 @@ def test_a_round_begins_with_an_empty_record_under_the_same_id() -> None:
     run_id = machine.begin({"value": 0})
     while run_id in machine.state.runs:
         machine.turn(run_id)
-        machine.restart()
-        machine.worker_up(held=[machine.held(run.id) for run in machine.state.runs.values() if run.worker_id])
+        machine.restart_with_worker(held=[machine.held(run.id) for run in machine.state.runs.values() if run.worker_id])
         for name in machine.live(run_id):
             machine.done(f"{run_id}@{name}", 1)
     assert machine.result_of(run_id) == [3, 3]
@@ -337,15 +336,13 @@ def test_a_step_that_ends_before_the_record_is_read_again_completes_after_the_ot
         machine.turn(run_id)
     held = [machine.held(f"{run_id}@{name}") for name in ("a", "b")]
     machine.holds_answers = True
-    machine.restart()
-    machine.worker_up(held=held)
+    machine.restart_with_worker(held=held)
     machine.done(f"{run_id}@b", 2)
     machine.holds_answers = False
     machine.step()
     machine.turn(run_id)
     assert machine.run(run_id).workflow_facet.halt is None
-    machine.restart()
-    machine.worker_up()
+    machine.restart_with_worker()
     assert machine.play(run_id) is State.SUCCEEDED
     assert machine.result_of(run_id) == 1
 
@@ -360,7 +357,6 @@ def test_a_turn_that_has_not_begun_is_explained_as_sent_and_one_without_results_
     machine.turn(run_id)
     machine.holds_answers = True
     machine.done(f"{run_id}@work", "x" * 1000)
-    machine.restart()
-    machine.worker_up()
+    machine.restart_with_worker()
     machine.step(*[("", Answered(machine.answers))])
     assert "read from the store" in reasons(machine, run_id)[ReasonKind.STEPS]

@@ -62,12 +62,10 @@ def test_they_end_as_skipped_and_name_the_run_that_goes_on() -> None:
 def test_the_run_gets_all_payloads_in_order_also_when_it_is_retried_after_a_restart() -> None:
     machine, (first, *_) = collapsed(b'{"n":1}', b'{"n":2}')
     machine.collapse(first, machine.submit(payload=b'{"n":3}'))
-    machine.restart()
-    machine.worker_up()
+    machine.restart_with_worker()
     machine.started(first)
     machine.finished(first, "failed")
-    machine.restart()
-    machine.worker_up()
+    machine.restart_with_worker()
     machine.advance(2)
     expected = [b'{"n":0}', b'{"n":1}', b'{"n":2}', b'{"n":3}']
     assert payloads(machine) == [expected, expected]

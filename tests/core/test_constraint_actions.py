@@ -33,8 +33,7 @@ def test_retry_later_checks_all_again_after_its_delay(restart: bool) -> None:
         assert machine.state_of(run_id) is S.ACTION_RUNNING
         machine.advance(9)
         if restart:
-            machine.restart()
-            machine.worker_up()
+            machine.restart_with_worker()
         calls = len(machine.called)
         machine.advance(1)
         assert len(machine.called) == calls + 1
@@ -53,8 +52,9 @@ def test_wait_goes_on_in_order_as_others_end(restart: bool) -> None:
     assert [machine.state_of(run_id) for run_id in runs] == [S.DISPATCHED] * 2 + [S.ACTION_RUNNING] * 3
     for done, waiting in zip(runs, runs[2:], strict=False):
         if restart:
-            machine.restart()
-            machine.worker_up(held=[machine.held(one.id) for one in machine.state.runs.values() if one.worker_id])
+            machine.restart_with_worker(
+                held=[machine.held(one.id) for one in machine.state.runs.values() if one.worker_id]
+            )
         machine.started(done)
         machine.finished(done)
         assert machine.state_of(waiting) is S.DISPATCHED
@@ -76,8 +76,7 @@ def test_a_limit_ends_a_wait(action: Any, on_error: OnHookError, state: S) -> No
     machine.advance(60)
     machine.advance(29)
     assert machine.state_of(second) is S.ACTION_RUNNING
-    machine.restart()
-    machine.worker_up(held=[machine.held(first)])
+    machine.restart_with_worker(held=[machine.held(first)])
     machine.advance(1)
     assert machine.state_of(second) is state
     assert machine.run(second).guarded.failed == 1
@@ -110,8 +109,7 @@ def test_kill_old_starts_the_new_run_only_after_the_old_one_has_ended(restart: b
     assert machine.run(old).stop == "cancel"
     assert machine.state_of(new) is S.ACTION_RUNNING
     if restart:
-        machine.restart()
-        machine.worker_up(held=[machine.held(old)])
+        machine.restart_with_worker(held=[machine.held(old)])
     machine.advance(5)
     assert machine.state_of(new) is S.ACTION_RUNNING
     machine.finished(old, "cancelled")
@@ -149,8 +147,7 @@ def test_kill_old_touches_no_run_of_another_tenant_and_waits_for_its_place(resta
     green = machine.submit(tenant="green")
     assert machine.state_of(green) is S.ACTION_RUNNING, "both places are taken by others, whose runs it leaves alone"
     if restart:
-        machine.restart()
-        machine.worker_up(held=[machine.held(theirs), machine.held(later)])
+        machine.restart_with_worker(held=[machine.held(theirs), machine.held(later)])
     machine.advance(5)
     assert {machine.state_of(one) for one in (theirs_too, green)} == {S.ACTION_RUNNING}
     assert machine.run(later).stop is None
@@ -226,8 +223,7 @@ def test_an_action_of_ones_own_is_awaited(outcome: str, restart: bool) -> None:
     second = machine.submit()
     assert machine.state_of(second) is S.ACTION_RUNNING
     if restart:
-        machine.restart()
-        machine.worker_up(held=[machine.held(one.id) for one in machine.state.runs.values() if one.worker_id])
+        machine.restart_with_worker(held=[machine.held(one.id) for one in machine.state.runs.values() if one.worker_id])
     (called,) = [run for run in machine.state.runs.values() if run.job_id == "other"]
     machine.started(called.id)
     machine.finished(called.id, outcome)
@@ -284,14 +280,12 @@ def test_a_run_that_takes_longer_than_expected_is_late_once(restart: bool) -> No
     run_id = machine.running()
     machine.advance(9.5)
     if restart:
-        machine.restart()
-        machine.worker_up(held=[machine.held(run_id)])
+        machine.restart_with_worker(held=[machine.held(run_id)])
     assert not machine.run(run_id).guarded.late
     machine.advance(0.5)
     assert machine.run(run_id).guarded.late
     assert [one.event for one in owed(machine)] == ["run.late"]
-    machine.restart()
-    machine.worker_up(held=[machine.held(run_id)])
+    machine.restart_with_worker(held=[machine.held(run_id)])
     assert violations(machine, run_id) == ["max_expected_run_time"]
     machine.advance(10)
     assert machine.run(run_id).stop == "timeout"

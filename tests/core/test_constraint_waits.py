@@ -76,8 +76,7 @@ def test_a_run_that_is_checked_has_not_had_its_turn_after_a_restart() -> None:
     machine.act(RunAction.HOLD, second)
     machine.hook = None
     machine.act(RunAction.RELEASE, second)
-    machine.restart()
-    machine.worker_up(held=[machine.held(first)])
+    machine.restart_with_worker(held=[machine.held(first)])
     machine.answered([(machine.called[-1], (200, ""))])
     assert (machine.state_of(first), machine.state_of(second)) == (S.RUNNING, S.SCHEDULED)
 

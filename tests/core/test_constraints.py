@@ -153,8 +153,9 @@ def test_a_check_without_an_answer_follows_on_error(how: str, on_error: OnHookEr
 def test_the_result_of_a_check_decides(result: bytes | None, message: str) -> None:
     machine = guarded(checks=["check"])
     run_id = machine.submit()
-    machine.restart()
-    machine.worker_up(held=[machine.held(run.id) for run in machine.state.runs.values() if run.job_id == "check"])
+    machine.restart_with_worker(
+        held=[machine.held(run.id) for run in machine.state.runs.values() if run.job_id == "check"]
+    )
     (called,) = [run for run in machine.state.runs.values() if run.job_id == "check"]
     machine.started(called.id)
     machine.finished(called.id, result=result)
@@ -169,8 +170,7 @@ def test_answers_outlast_a_restart() -> None:
     called = {run.job_id: run.id for run in machine.state.runs.values() if run.id != run_id}
     machine.started(called["check"])
     machine.finished(called["check"], result=b'"no"')
-    machine.restart()
-    machine.worker_up(held=[machine.held(called["other"])])
+    machine.restart_with_worker(held=[machine.held(called["other"])])
     assert len(machine.state.runs) == 2, "no check begins a second time"
     machine.started(called["other"])
     machine.finished(called["other"], result=b"true")
@@ -259,8 +259,7 @@ def test_a_run_held_while_it_is_checked_stays_held() -> None:
     run_id = machine.submit()
     machine.act(RunAction.HOLD, run_id)
     machine.answered([(machine.called[0], (200, ""))])
-    machine.restart()
-    machine.worker_up()
+    machine.restart_with_worker()
     assert machine.state_of(run_id) is S.CONDITION_RUNNING
     machine.act(RunAction.RELEASE, run_id)
     assert machine.state_of(run_id) is S.DISPATCHED

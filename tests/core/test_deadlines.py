@@ -79,20 +79,19 @@ def test_a_deadline_that_passes_in_a_waiting_state_ends_the_run_as_timeout(state
     assert machine.dispatched() == dispatched, "it never starts after that"
 
 
-def test_a_deadline_that_passed_before_the_submit_ends_the_run_at_once() -> None:
-    machine = Machine()
+def test_a_deadline_that_passed_before_the_submit_ends_the_run_at_once(machine: Machine) -> None:
     machine.worker_up()
     run_id = machine.submit(deadline=START - 1)
     assert machine.state_of(run_id) is State.TIMEOUT
     assert machine.dispatched() == []
 
 
-def test_a_run_whose_due_time_and_deadline_passed_while_the_scheduler_was_away_ends_as_timeout() -> None:
-    machine = Machine()
+def test_a_run_whose_due_time_and_deadline_passed_while_the_scheduler_was_away_ends_as_timeout(
+    machine: Machine,
+) -> None:
     run_id = machine.submit(at=START + 5, deadline=START + 10)
     machine.wall += 60
-    machine.restart()
-    machine.worker_up()
+    machine.restart_with_worker()
     assert machine.path(run_id) == ["prerun", "pending", "timeout"]
     assert machine.dispatched() == []
 
@@ -148,8 +147,7 @@ def test_max_runtime_counts_from_the_first_start_over_all_attempts(restarted: bo
     at(machine, START + 7)
     machine.started(run_id)
     if restarted:
-        machine.restart()
-        machine.worker_up(held=[machine.held(run_id)])
+        machine.restart_with_worker(held=[machine.held(run_id)])
     at(machine, just_before(START + 13))
     assert machine.messages(Stop) == []
     at(machine, START + 13)
@@ -255,8 +253,7 @@ def test_a_runtime_that_passes_while_a_retry_waits_names_its_limit() -> None:
     assert machine.history(run_id)[-1].reason == "max_runtime of 3s passed while retrying"
 
 
-def test_a_success_that_comes_before_the_stop_took_effect_counts() -> None:
-    machine = Machine()
+def test_a_success_that_comes_before_the_stop_took_effect_counts(machine: Machine) -> None:
     run_id = machine.running(deadline=START + 10)
     at(machine, START + 10)
     machine.finished(run_id)

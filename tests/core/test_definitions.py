@@ -41,8 +41,7 @@ def test_a_run_that_has_left_prerun_keeps_its_version_and_the_change_is_refused_
     machine.advance(10)
     machine.jobs = [CHANGED]
     if restarted:
-        machine.restart()
-        machine.worker_up(held=[machine.held(waiting), machine.held(ahead)])
+        machine.restart_with_worker(held=[machine.held(waiting), machine.held(ahead)])
     else:
         warnings = machine.step(("", Define(0, [CHANGED]))).warnings
         (warning,) = warnings
@@ -56,15 +55,13 @@ def test_a_run_that_has_left_prerun_keeps_its_version_and_the_change_is_refused_
     assert {run.job_version for run in machine.state.runs.values()} == {CHANGED.version}
 
 
-def test_a_lane_given_at_the_submit_outlives_the_change() -> None:
-    machine = Machine()
+def test_a_lane_given_at_the_submit_outlives_the_change(machine: Machine) -> None:
     run_id = machine.submit(at=START + 10, lane="team")
     machine.step(("", Define(0, [CHANGED])))
     assert machine.run(run_id).lane == "team"
 
 
-def test_an_unchanged_definition_writes_nothing() -> None:
-    machine = Machine()
+def test_an_unchanged_definition_writes_nothing(machine: Machine) -> None:
     machine.submit(at=START + 10)
     machine.submit()
     decisions = machine.step(("", Define(0, [Job(id="work")])))
@@ -72,8 +69,7 @@ def test_an_unchanged_definition_writes_nothing() -> None:
     assert decisions.warnings == []
 
 
-def test_a_job_that_is_no_longer_defined_takes_no_new_runs_and_keeps_the_old() -> None:
-    machine = Machine()
+def test_a_job_that_is_no_longer_defined_takes_no_new_runs_and_keeps_the_old(machine: Machine) -> None:
     machine.worker_up()
     run_id = machine.submit()
     warnings = machine.step(("", Define(0, [Job(id="other")]))).warnings

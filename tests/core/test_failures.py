@@ -113,8 +113,7 @@ def test_a_delay_that_the_handler_asked_for_survives_a_restart(step: float, left
     machine.finished(run_id, "failed", failure=Failure(["RetryAfter"], "busy", 3600.0))
     machine.advance(100)
     machine.wall += step
-    machine.restart()
-    machine.worker_up()
+    machine.restart_with_worker()
     machine.advance(left - 1)
     assert machine.state_of(run_id) is State.RETRYING
     machine.advance(1)
@@ -140,16 +139,14 @@ def test_a_lost_attempt_has_no_failure_of_an_earlier_one(restarted: bool) -> Non
     machine.advance(31)
     machine.lost(run_id)
     if restarted:
-        machine.restart()
-        machine.worker_up(held=[machine.held(run_id)])
+        machine.restart_with_worker(held=[machine.held(run_id)])
     assert (machine.run(run_id).failure, machine.run(run_id).error) == (None, None)
     machine.lost(run_id, "signal 11")
     run = machine.store.runs_by_id[run_id]
     assert (run.state, run.failure, run.error) == (State.ORPHANED, None, "signal 11")
 
 
-def test_a_plain_success_has_no_facets() -> None:
-    machine = Machine()
+def test_a_plain_success_has_no_facets(machine: Machine) -> None:
     run_id = machine.running()
     machine.finished(run_id)
     assert machine.store.runs_by_id[run_id].facets is None

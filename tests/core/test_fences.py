@@ -55,8 +55,7 @@ def test_every_dispatch_raises_the_fence() -> None:
     fences.append(machine.run(run_id).fence)
     machine.lost(run_id)
     fences.append(machine.run(run_id).fence)
-    machine.restart()
-    machine.worker_up()
+    machine.restart_with_worker()
     machine.advance(0)
     fences.append(machine.run(run_id).fence)
     assert machine.dispatched() == [run_id] * 4
@@ -95,8 +94,7 @@ def test_an_offer_stands_as_long_as_the_scheduler_waits_for_it() -> None:
 
 
 @pytest.mark.behaviour("RUN-7")
-def test_the_answer_to_a_heartbeat_keeps_an_offer_for_as_long_again() -> None:
-    machine = Machine()
+def test_the_answer_to_a_heartbeat_keeps_an_offer_for_as_long_again(machine: Machine) -> None:
     machine.worker_up()
     run_id = machine.submit()
     fence = machine.run(run_id).fence
@@ -142,8 +140,7 @@ def test_a_message_with_an_older_fence_changes_nothing_and_is_counted(place: int
 
 @pytest.mark.behaviour("RUN-7")
 @pytest.mark.parametrize("place", range(9))
-def test_a_message_from_a_worker_that_does_not_have_the_run_changes_nothing(place: int) -> None:
-    machine = Machine()
+def test_a_message_from_a_worker_that_does_not_have_the_run_changes_nothing(machine: Machine, place: int) -> None:
     run_id = machine.running()
     machine.worker_up("two")
     run, stored = repr(machine.run(run_id)), contents(machine.store)
@@ -155,8 +152,7 @@ def test_a_message_from_a_worker_that_does_not_have_the_run_changes_nothing(plac
 
 
 @pytest.mark.behaviour("RUN-7")
-def test_the_current_attempts_messages_do_count() -> None:
-    machine = Machine()
+def test_the_current_attempts_messages_do_count(machine: Machine) -> None:
     run_id = machine.running()
     fence = machine.run(run_id).fence
     machine.advance(5)
@@ -176,8 +172,7 @@ def test_the_current_attempts_messages_do_count() -> None:
 
 @pytest.mark.behaviour("RUN-8")
 @pytest.mark.parametrize("together", [True, False])
-def test_five_copies_of_a_result_complete_a_run_once(together: bool) -> None:
-    machine = Machine()
+def test_five_copies_of_a_result_complete_a_run_once(machine: Machine, together: bool) -> None:
     run_id = machine.running()
     copies = [machine.finish_command(run_id, result=b"1")] * 5
     if together:
@@ -194,16 +189,14 @@ def test_five_copies_of_a_result_complete_a_run_once(together: bool) -> None:
 
 @pytest.mark.behaviour("RUN-8", "RUN-4")
 @pytest.mark.parametrize("end", ["succeeded", "failed_fatal", "cancelled", "timeout"])
-def test_no_message_changes_a_run_that_has_ended(end: str) -> None:
-    machine = Machine()
+def test_no_message_changes_a_run_that_has_ended(machine: Machine, end: str) -> None:
     run_id = machine.running()
     fence = machine.run(run_id).fence
     machine.finished(run_id, end)
     stored = contents(machine.store)
     for restarted in (False, True):
         if restarted:
-            machine.restart()
-            machine.worker_up(held=[Held(run_id, fence)])
+            machine.restart_with_worker(held=[Held(run_id, fence)])
         for message in old_messages(run_id, fence):
             machine.step(("one", message))
         assert contents(machine.store) == stored
@@ -211,8 +204,7 @@ def test_no_message_changes_a_run_that_has_ended(end: str) -> None:
 
 
 @pytest.mark.behaviour("RUN-9")
-def test_cancel_then_success_in_one_pass_leaves_one_end() -> None:
-    machine = Machine()
+def test_cancel_then_success_in_one_pass_leaves_one_end(machine: Machine) -> None:
     run_id = machine.running()
     decisions = machine.step(machine.cancel_command(run_id), machine.finish_command(run_id))
     assert [run.state for run in decisions.ended] == [State.SUCCEEDED]
@@ -220,8 +212,7 @@ def test_cancel_then_success_in_one_pass_leaves_one_end() -> None:
 
 
 @pytest.mark.behaviour("RUN-9")
-def test_success_then_cancel_in_one_pass_leaves_one_end() -> None:
-    machine = Machine()
+def test_success_then_cancel_in_one_pass_leaves_one_end(machine: Machine) -> None:
     run_id = machine.running()
     decisions = machine.step(machine.finish_command(run_id), machine.cancel_command(run_id))
     answer = decisions.answers[-1][1]
@@ -230,8 +221,7 @@ def test_success_then_cancel_in_one_pass_leaves_one_end() -> None:
 
 
 @pytest.mark.behaviour("RUN-9")
-def test_cancel_then_the_cancelled_end_then_a_late_success() -> None:
-    machine = Machine()
+def test_cancel_then_the_cancelled_end_then_a_late_success(machine: Machine) -> None:
     run_id = machine.running()
     success = machine.finish_command(run_id)
     machine.step(machine.cancel_command(run_id))
@@ -279,8 +269,7 @@ def test_there_are_five_outcomes() -> None:
     assert {str(one) for one in Outcome} == {"succeeded", "failed", "failed_fatal", "cancelled", "timeout"}
 
 
-def test_a_result_before_the_start_was_seen_still_counts() -> None:
-    machine = Machine()
+def test_a_result_before_the_start_was_seen_still_counts(machine: Machine) -> None:
     machine.worker_up()
     run_id = machine.submit()
     machine.finished(run_id)

@@ -225,8 +225,7 @@ def test_each_session_has_its_own_rate_and_a_restart_does_not_begin_it_anew(by: 
     free = machine.submit()
     assert machine.dispatched() == [*runs[:2], other, free]
     for number in (2, 3, 4):
-        machine.restart()
-        machine.worker_up(slots=100, held=[machine.held(run_id) for run_id in machine.dispatched()])
+        machine.restart_with_worker(slots=100, held=[machine.held(run_id) for run_id in machine.dispatched()])
         assert machine.dispatched()[4:] == runs[2:number]
         assert machine.last.wake_at is not None
         machine.advance_to(machine.last.wake_at)
@@ -324,8 +323,7 @@ def test_a_step_of_the_wall_clock_neither_pays_nor_adds_debt(step: float) -> Non
     first, second = machine.submit_many(2)
     machine.wall += step
     machine.advance(1)
-    machine.restart()
-    machine.worker_up(held=[machine.held(first)])
+    machine.restart_with_worker(held=[machine.held(first)])
     machine.advance(3590)
     assert machine.state_of(second) is State.SCHEDULED
     machine.advance(10)
@@ -383,8 +381,7 @@ def test_no_more_runs_with_one_value_start_than_the_rate_of_their_limit(most: in
     while machine.state.runs:
         work()
         if len(started) == 9:
-            machine.restart()
-            machine.worker_up()
+            machine.restart_with_worker()
         if machine.state.runs and not any(run.state in ON_WORKER for run in machine.state.runs.values()):
             assert machine.last.wake_at is not None, "it would sleep for ever"
             machine.advance_to(machine.last.wake_at)

@@ -51,8 +51,7 @@ def test_a_held_run_waits_until_it_is_released(waits: State, restart: bool) -> N
     assert holder(machine, run_id) is None
 
 
-def test_one_released_before_its_time_waits_for_it() -> None:
-    machine = Machine()
+def test_one_released_before_its_time_waits_for_it(machine: Machine) -> None:
     machine.worker_up()
     run_id = machine.submit(at=START + 100)
     machine.act(RunAction.HOLD, run_id)
@@ -75,8 +74,7 @@ def test_one_that_executes_goes_on_and_is_held_before_its_next_attempt() -> None
     assert not dispatched(machine, run_id)
 
 
-def test_one_that_its_worker_gives_back_is_not_handed_out_again() -> None:
-    machine = Machine()
+def test_one_that_its_worker_gives_back_is_not_handed_out_again(machine: Machine) -> None:
     machine.worker_up()
     run_id = machine.submit()
     machine.act(RunAction.HOLD, run_id)
@@ -88,8 +86,7 @@ def test_one_that_its_worker_gives_back_is_not_handed_out_again() -> None:
     assert dispatched(machine, run_id)
 
 
-def test_a_hold_does_not_stop_the_deadline_and_a_held_run_can_be_cancelled() -> None:
-    machine = Machine()
+def test_a_hold_does_not_stop_the_deadline_and_a_held_run_can_be_cancelled(machine: Machine) -> None:
     machine.worker_up()
     late, unwanted = machine.submit(deadline=START + 60, at=START + 10), machine.submit(at=START + 10)
     for run_id in (late, unwanted):
@@ -108,8 +105,7 @@ def test_by_filter_over_a_restart() -> None:
     machine.step(("client", StartBulk(1, "b1", RunAction.HOLD, RunFilter(session="a"), "wait", "ann")))
     machine.step()
     assert machine.state.of(Bulks).requests["b1"].done == 3
-    machine.restart()
-    machine.worker_up()
+    machine.restart_with_worker()
     assert [dispatched(machine, one) for one in (*held, other)] == [False, False, False, True]
     machine.step(("client", StartBulk(2, "b2", RunAction.RELEASE, RunFilter(), "go", "ann")))
     machine.step()
@@ -135,8 +131,7 @@ def test_a_bulk_hold_does_not_come_back_to_a_run_after_a_restart(set_back: float
     assert [one for one in runs if holder(machine, one) is None] == [released]
 
 
-def test_runs_that_were_held_and_released_are_counted_and_handed_out_once() -> None:
-    machine = Machine()
+def test_runs_that_were_held_and_released_are_counted_and_handed_out_once(machine: Machine) -> None:
     runs = machine.submit_many(900)
     for action in (RunAction.HOLD, RunAction.RELEASE, RunAction.HOLD, RunAction.RELEASE):
         for run_id in runs[1:]:

@@ -115,8 +115,7 @@ def test_runs_join_under_a_remote_policy_that_has_allowed_each(restarts: bool) -
     assert [machine.state_of(one) for one in (first, second, third)] == [S.SCHEDULED, S.SKIPPED, S.SKIPPED]
     assert len(machine.checked) == 3
     if restarts:
-        machine.restart()
-        machine.worker_up()
+        machine.restart_with_worker()
         assert [one.payload for one in machine.checked[3].requests] == [b'{"n":0}', b'{"n":1}', b'{"n":2}']
     machine.advance(10)
     assert [one.payloads for one in machine.messages(Dispatch)] == [[b'{"n":0}', b'{"n":1}', b'{"n":2}']]

@@ -254,8 +254,9 @@ def test_a_bad_name_is_refused(name: str) -> None:
 @pytest.mark.behaviour("LAN-2")
 @pytest.mark.parametrize("request_of", [lambda name: SetLane(1, name, LaneChangeBody(limit=2)),
                                         lambda name: ActOnLane(1, name, LaneAction.PAUSE)])  # fmt: skip
-def test_a_lane_that_does_not_exist_is_unknown(request_of: Callable[[str], Request[LaneInfo]]) -> None:
-    machine = Machine()
+def test_a_lane_that_does_not_exist_is_unknown(
+    machine: Machine, request_of: Callable[[str], Request[LaneInfo]]
+) -> None:
     with pytest.raises(UnknownLane, match="'main'"):
         ask(machine, request_of("mian"))
     assert machine.last.batch.records == {}

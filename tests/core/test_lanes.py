@@ -159,8 +159,7 @@ def test_the_order_of_arrival_survives_a_restart() -> None:
     for _ in range(10):
         runs.append(machine.submit())
         machine.wall += 0.5
-    machine.restart()
-    machine.worker_up()
+    machine.restart_with_worker()
     for run_id in runs:
         machine.finished(run_id)
     assert machine.dispatched() == runs
@@ -178,8 +177,7 @@ def test_a_run_no_worker_knows_does_not_hold_up_the_others_of_its_lane() -> None
     assert machine.dispatched() == [common, rare]
 
 
-def test_a_full_worker_is_passed_over_and_the_emptiest_comes_first() -> None:
-    machine = Machine()
+def test_a_full_worker_is_passed_over_and_the_emptiest_comes_first(machine: Machine) -> None:
     machine.worker_up("small", slots=1)
     machine.worker_up("large", slots=3)
     runs = machine.submit_many(6)
@@ -188,8 +186,7 @@ def test_a_full_worker_is_passed_over_and_the_emptiest_comes_first() -> None:
     assert took[4:] == [None, None]
 
 
-def test_work_that_was_lost_in_silence_goes_to_a_worker_that_speaks() -> None:
-    machine = Machine()
+def test_work_that_was_lost_in_silence_goes_to_a_worker_that_speaks(machine: Machine) -> None:
     lost = machine.running(worker_id="silent")
     machine.mute.add("silent")
     machine.worker_up("speaks", slots=1)
@@ -235,8 +232,7 @@ def test_a_limit_lowered_at_a_restart_stops_nothing_and_starts_nothing_until_the
     runs = machine.submit_many(5)
     held = [machine.held(run_id) for run_id in runs[:3]]
     machine.lanes["main"] = 1
-    machine.restart()
-    machine.worker_up(held=held)
+    machine.restart_with_worker(held=held)
     assert holding(machine) == 3
     machine.finished(runs[0])
     machine.finished(runs[1])
@@ -278,8 +274,7 @@ def test_dead_entries_at_the_head_are_dropped_when_they_are_met() -> None:
     assert (lane.dead, lane.waiting, list(lane.queues())) == (0, 0, [])
 
 
-def test_runs_given_back_together_keep_their_order() -> None:
-    machine = Machine()
+def test_runs_given_back_together_keep_their_order(machine: Machine) -> None:
     machine.worker_up()
     given_back = machine.submit_many(3)
     machine.worker_down(dead=False)
@@ -373,8 +368,7 @@ def test_live_runs_of_a_lane_that_is_gone_use_main_after_a_reload_as_after_a_res
     later = machine.submit(lane="reports", delay=60.0)
     if restarts:
         machine.lanes = {"main": 2}
-        machine.restart()
-        machine.worker_up(held=[machine.held(one) for one in [*first[:2], *second[:2]]])
+        machine.restart_with_worker(held=[machine.held(one) for one in [*first[:2], *second[:2]]])
     else:
         redefine(machine, main=2)
         assert {machine.store.runs_by_id[one].lane for one in (*first, last, later)} == {"main"}

@@ -14,8 +14,7 @@ def tell(machine: Machine, run_id: str, outcome: str, ago: float, took: float) -
 
 
 @pytest.mark.behaviour("RUN-18")
-def test_an_end_that_is_told_late_is_recorded_at_its_time() -> None:
-    machine = Machine()
+def test_an_end_that_is_told_late_is_recorded_at_its_time(machine: Machine) -> None:
     machine.worker_up()
     run_id = machine.submit()
     machine.wall += 60
@@ -25,9 +24,8 @@ def test_an_end_that_is_told_late_is_recorded_at_its_time() -> None:
     assert [entry.at - START for entry in machine.history(run_id)] == [0, 0, 0, 35, 40, 40]
 
 
-def test_nothing_is_recorded_before_what_led_to_it() -> None:
+def test_nothing_is_recorded_before_what_led_to_it(machine: Machine) -> None:
     """However long ago a worker says it was: its clock may run fast, and it may be wrong."""
-    machine = Machine()
     machine.worker_up()
     run_id = machine.submit()
     machine.wall += 10

@@ -76,8 +76,9 @@ def refusal(answer: Answer) -> str:
 
 
 @pytest.mark.behaviour("RUN-26")
-def test_a_run_that_a_handler_submits_names_its_parent_and_root_and_keeps_tenant_and_submitters() -> None:
-    machine = Machine()
+def test_a_run_that_a_handler_submits_names_its_parent_and_root_and_keeps_tenant_and_submitters(
+    machine: Machine,
+) -> None:
     top = begun(machine)
     child = make(machine, top)
     assert (child.parent, child.root, child.tenant) == (top, top, "acme")
@@ -96,8 +97,7 @@ def test_a_run_that_a_handler_submits_names_its_parent_and_root_and_keeps_tenant
 
 
 @pytest.mark.behaviour("RUN-26")
-def test_no_chain_is_too_long_to_know_who_began_it() -> None:
-    machine = Machine()
+def test_no_chain_is_too_long_to_know_who_began_it(machine: Machine) -> None:
     top = run_id = begun(machine)
     for _ in range(100):
         child = make(machine, run_id)
@@ -110,8 +110,7 @@ def test_no_chain_is_too_long_to_know_who_began_it() -> None:
 
 
 @pytest.mark.behaviour("RUN-26", "RUN-23")
-def test_a_retry_is_made_by_the_old_run_and_by_the_run_that_asks_for_it() -> None:
-    machine = Machine()
+def test_a_retry_is_made_by_the_old_run_and_by_the_run_that_asks_for_it(machine: Machine) -> None:
     old = begun(machine)
     machine.finished(old, "failed_fatal")
     asking, stranger = begun(machine, "carol"), begun(machine, "dave", tenant="other")
@@ -178,8 +177,7 @@ def test_a_dispatch_tells_a_handler_where_its_run_comes_from(restart: bool) -> N
     machine = Machine(Job(id="work", labels={"team": "data"}))
     top = begun(machine)
     if restart:
-        machine.restart()
-        machine.worker_up(held=[machine.held(top)])
+        machine.restart_with_worker(held=[machine.held(top)])
     child = make(machine, top, labels={"step": "2"})
     found = [one for _, one in machine.sent if isinstance(one, Dispatch)][-1]
     assert (found.run_id, found.tenant, found.parent) == (child.id, "acme", top)
@@ -190,8 +188,7 @@ def test_a_dispatch_tells_a_handler_where_its_run_comes_from(restart: bool) -> N
 
 
 @pytest.mark.behaviour("RUN-26", "RUN-7")
-def test_a_claim_that_is_forged_or_of_an_attempt_that_is_over_makes_nothing() -> None:
-    machine = Machine()
+def test_a_claim_that_is_forged_or_of_an_attempt_that_is_over_makes_nothing(machine: Machine) -> None:
     run_id, other = begun(machine), begun(machine, "bob")
     claim, theirs = claim_of(machine, run_id), claim_of(machine, other)
     before = set(machine.store.runs_by_id)
@@ -211,8 +208,7 @@ def test_a_claim_that_is_forged_or_of_an_attempt_that_is_over_makes_nothing() ->
 
 
 @pytest.mark.parametrize("text", ["x", "a/b/c/d", "a/-1/t/r", f"a/{'9' * 19}/t/r", "/1/t"])
-def test_a_claim_that_cannot_be_read_is_refused(text: str) -> None:
-    machine = Machine()
+def test_a_claim_that_cannot_be_read_is_refused(machine: Machine, text: str) -> None:
     create = replace(machine.command(NewRun("work", b"{}")), parent=text)
     assert "bad_value: parent" in refusal(machine.step(("client", create)).answers[-1][1])
 
@@ -334,8 +330,7 @@ def test_a_cancel_takes_along_what_a_run_has_made_though_the_runs_between_have_e
     machine.finished(middle.id)
     machine.step(cascade(top))
     if restart:
-        machine.restart()
-        machine.worker_up(held=[machine.held(one) for one in (top, low.id, other)])
+        machine.restart_with_worker(held=[machine.held(one) for one in (top, low.id, other)])
     for claim in claims:
         assert "is cancelled together with" in refusal(ask(machine, claim)), "before and after the request reaches it"
         machine.step()
@@ -351,8 +346,7 @@ def test_a_cancel_takes_along_what_a_run_has_made_though_the_runs_between_have_e
     assert (bulk.done, bulk.asked, bulk.ended_at is not None) == (3, 2, True)
 
 
-def test_a_run_that_was_asked_to_stop_before_makes_nothing_after_a_cascade() -> None:
-    machine = Machine()
+def test_a_run_that_was_asked_to_stop_before_makes_nothing_after_a_cascade(machine: Machine) -> None:
     top = begun(machine)
     machine.cancel(top)
     assert make(machine, top).parent == top, "a plain cancel lets it clean up"
@@ -372,8 +366,7 @@ def test_a_run_that_succeeds_after_a_cascade_starts_no_other() -> None:
     assert "cancelled together with the runs that it makes" in run.notes[-1].text
 
 
-def test_only_live_runs_are_chosen_by_what_is_above_them() -> None:
-    machine = Machine()
+def test_only_live_runs_are_chosen_by_what_is_above_them(machine: Machine) -> None:
     answer = machine.step(("client", StartBulk(1, "b", RunAction.RETRY, RunFilter(under="r"), "", "ann"))).answers[-1][
         1
     ]

@@ -26,8 +26,7 @@ def elapse_to(machine: Machine, elapsed: float) -> None:
 
 
 @pytest.mark.behaviour("LIV-2")
-def test_an_attempt_is_lost_at_three_intervals_of_silence_and_not_before() -> None:
-    machine = Machine()
+def test_an_attempt_is_lost_at_three_intervals_of_silence_and_not_before(machine: Machine) -> None:
     run_id = machine.running()
     fence = machine.run(run_id).fence
     assert machine.state.of(Silence).due == ELAPSED + LIMIT
@@ -55,8 +54,7 @@ def test_the_number_of_missed_heartbeats_is_a_setting(interval: float, missed: i
 
 
 @pytest.mark.behaviour("LIV-2")
-def test_a_heartbeat_begins_the_silence_anew() -> None:
-    machine = Machine()
+def test_a_heartbeat_begins_the_silence_anew(machine: Machine) -> None:
     run_id = machine.running()
     elapse_to(machine, ELAPSED + 29)
     machine.heartbeat("one", run_id)
@@ -68,8 +66,7 @@ def test_a_heartbeat_begins_the_silence_anew() -> None:
 
 
 @pytest.mark.behaviour("LIV-2")
-def test_a_late_message_from_a_lost_attempt_changes_nothing() -> None:
-    machine = Machine()
+def test_a_late_message_from_a_lost_attempt_changes_nothing(machine: Machine) -> None:
     run_id = machine.running()
     late = machine.finish_command(run_id, result=b"1")
     machine.advance(LIMIT)
@@ -82,8 +79,7 @@ def test_a_late_message_from_a_lost_attempt_changes_nothing() -> None:
 
 
 @pytest.mark.behaviour("LIV-2")
-def test_silence_of_one_worker_does_not_touch_the_others() -> None:
-    machine = Machine()
+def test_silence_of_one_worker_does_not_touch_the_others(machine: Machine) -> None:
     silent = machine.running(worker_id="one")
     machine.worker_up("two", slots=200)
     heard = machine.submit()
@@ -124,8 +120,7 @@ def test_woken_at_the_time_it_asked_for_the_machine_always_gets_on(
     assert machine.run(run_id).crashes == 1
 
 
-def test_what_a_connected_worker_never_took_is_given_back_and_not_a_crash() -> None:
-    machine = Machine()
+def test_what_a_connected_worker_never_took_is_given_back_and_not_a_crash(machine: Machine) -> None:
     machine.worker_up()
     run_id = machine.submit()
     machine.advance(LIMIT)
@@ -134,8 +129,7 @@ def test_what_a_connected_worker_never_took_is_given_back_and_not_a_crash() -> N
     assert machine.dispatched() == [run_id, run_id]
 
 
-def test_a_stall_of_the_scheduler_itself_is_no_silence_of_its_workers() -> None:
-    machine = Machine()
+def test_a_stall_of_the_scheduler_itself_is_no_silence_of_its_workers(machine: Machine) -> None:
     run_id = machine.running()
     machine.advance(10)
     machine.elapsed += 300
@@ -151,15 +145,13 @@ def test_a_stall_of_the_scheduler_itself_is_no_silence_of_its_workers() -> None:
 
 @pytest.mark.behaviour("LIV-4")
 @pytest.mark.parametrize("started", [True, False])
-def test_after_a_restart_running_work_is_adopted(started: bool) -> None:
-    machine = Machine()
+def test_after_a_restart_running_work_is_adopted(machine: Machine, started: bool) -> None:
     machine.worker_up()
     run_id = machine.submit()
     if started:
         machine.started(run_id)
     held = machine.held(run_id)
-    machine.restart()
-    machine.worker_up("other")
+    machine.restart_with_worker("other")
     machine.worker_up("one", held=[held])
     run = machine.run(run_id)
     assert (run.fence, run.attempt, run.crashes, run.worker_id) == (held.fence, 1, 0, "one")
@@ -177,8 +169,7 @@ def test_adopted_work_holds_its_slot_before_its_worker_is_back() -> None:
     machine = Machine(lanes={"main": 1})
     running = machine.running()
     waiting = machine.submit()
-    machine.restart()
-    machine.worker_up("other")
+    machine.restart_with_worker("other")
     assert machine.state_of(waiting) is State.SCHEDULED
     machine.advance(LIMIT - 1)
     assert machine.state_of(waiting) is State.SCHEDULED
@@ -188,12 +179,10 @@ def test_adopted_work_holds_its_slot_before_its_worker_is_back() -> None:
 
 
 @pytest.mark.behaviour("LIV-4", "LIV-2")
-def test_work_of_a_worker_that_never_comes_back_is_lost_after_a_full_silence() -> None:
-    machine = Machine()
+def test_work_of_a_worker_that_never_comes_back_is_lost_after_a_full_silence(machine: Machine) -> None:
     run_id = machine.running()
     machine.advance(20)
-    machine.restart()
-    machine.worker_up("other")
+    machine.restart_with_worker("other")
     machine.advance(LIMIT - 0.5)
     assert machine.state_of(run_id) is State.RUNNING
     machine.advance(0.5)
@@ -202,21 +191,18 @@ def test_work_of_a_worker_that_never_comes_back_is_lost_after_a_full_silence() -
 
 
 @pytest.mark.behaviour("LIV-4", "ROU-9")
-def test_a_dispatch_that_was_stored_but_never_sent_goes_out_again() -> None:
-    machine = Machine()
+def test_a_dispatch_that_was_stored_but_never_sent_goes_out_again(machine: Machine) -> None:
     machine.worker_up()
     run_id = machine.submit()
     old = machine.run(run_id).fence
-    machine.restart()
-    machine.worker_up(held=[])
+    machine.restart_with_worker(held=[])
     run = machine.run(run_id)
     assert (run.state, run.attempt, run.crashes) == (State.DISPATCHED, 2, 0)
     assert run.fence > old
     assert machine.path(run_id)[-3:] == ["dispatched", "scheduled", "dispatched"]
 
 
-def test_a_worker_that_holds_what_is_not_its_own_is_told_to_stop_it() -> None:
-    machine = Machine()
+def test_a_worker_that_holds_what_is_not_its_own_is_told_to_stop_it(machine: Machine) -> None:
     run_id = machine.running()
     old = machine.held(run_id)
     machine.advance(LIMIT)
@@ -226,8 +212,7 @@ def test_a_worker_that_holds_what_is_not_its_own_is_told_to_stop_it() -> None:
     assert stops == [Stop(run_id, old.fence, "stale"), Stop("never-heard-of", 4, "stale")]
 
 
-def test_a_link_that_breaks_is_no_loss_and_a_process_that_ended_is() -> None:
-    machine = Machine()
+def test_a_link_that_breaks_is_no_loss_and_a_process_that_ended_is(machine: Machine) -> None:
     run_id = machine.running()
     machine.worker_down(dead=False)
     assert machine.state_of(run_id) is State.RUNNING
@@ -240,8 +225,7 @@ def test_a_link_that_breaks_is_no_loss_and_a_process_that_ended_is() -> None:
 
 
 @pytest.mark.parametrize("how", ["leaving", "joined draining"])
-def test_a_worker_that_leaves_gets_nothing_new_and_finishes_what_it_has(how: str) -> None:
-    machine = Machine()
+def test_a_worker_that_leaves_gets_nothing_new_and_finishes_what_it_has(machine: Machine, how: str) -> None:
     has = machine.running()
     if how == "leaving":
         machine.step(("one", Leaving()))
@@ -296,8 +280,7 @@ def test_only_a_run_whose_own_process_died_is_suspected(
         how(machine, run_id)
         assert machine.state_of(run_id) is State.DISPATCHED
         assert machine.messages(Dispatch)[-1].isolated is suspected
-    machine.restart()
-    machine.worker_up(held=[machine.held(run_id)])
+    machine.restart_with_worker(held=[machine.held(run_id)])
     machine.step((str(machine.run(run_id).worker_id), Returned(run_id, machine.run(run_id).fence, "leaving")))
     assert machine.messages(Dispatch)[-1].isolated is suspected, "the record knows after a restart"
 
@@ -314,8 +297,7 @@ def test_an_attempt_that_ended_by_itself_raises_no_suspicion() -> None:
     assert not machine.messages(Dispatch)[-1].isolated
 
 
-def test_a_run_that_is_stopped_before_it_began_is_not_recorded_as_begun() -> None:
-    machine = Machine()
+def test_a_run_that_is_stopped_before_it_began_is_not_recorded_as_begun(machine: Machine) -> None:
     machine.worker_up()
     run_id = machine.submit()
     machine.cancel(run_id)
@@ -352,8 +334,7 @@ def test_a_run_that_crashed_goes_to_a_process_of_its_own() -> None:
     assert machine.state_of(second) is State.SCHEDULED, "the only process is taken, and shared ones are not for it"
     other = machine.submit()
     assert machine.state_of(other) is State.DISPATCHED, "others do not wait for it"
-    machine.restart()
-    machine.worker_up(slots=5, processes=1, held=[machine.held(first), machine.held(other)])
+    machine.restart_with_worker(slots=5, processes=1, held=[machine.held(first), machine.held(other)])
     assert machine.state_of(second) is State.SCHEDULED
     machine.finished(first)
     assert machine.state_of(second) is State.DISPATCHED
@@ -361,8 +342,7 @@ def test_a_run_that_crashed_goes_to_a_process_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("how", ["beat", "join"])
-def test_a_start_whose_word_was_lost_is_learned_from_what_the_worker_says_it_has(how: str) -> None:
-    machine = Machine()
+def test_a_start_whose_word_was_lost_is_learned_from_what_the_worker_says_it_has(machine: Machine, how: str) -> None:
     machine.worker_up()
     run_id = machine.submit()
     held = Held(run_id, machine.run(run_id).fence, begun=True)
@@ -377,8 +357,7 @@ def test_a_start_whose_word_was_lost_is_learned_from_what_the_worker_says_it_has
 
 
 @pytest.mark.behaviour("RUN-11")
-def test_a_stop_whose_word_was_lost_is_said_again_with_every_beat() -> None:
-    machine = Machine()
+def test_a_stop_whose_word_was_lost_is_said_again_with_every_beat(machine: Machine) -> None:
     run_id = machine.running()
     machine.cancel(run_id)
     machine.sent.clear()
@@ -388,8 +367,7 @@ def test_a_stop_whose_word_was_lost_is_said_again_with_every_beat() -> None:
     assert machine.state_of(run_id) is State.CANCELLED
 
 
-def test_a_run_that_has_seen_a_crash_finds_a_worker_that_would_rather_have_no_processes() -> None:
-    machine = Machine()
+def test_a_run_that_has_seen_a_crash_finds_a_worker_that_would_rather_have_no_processes(machine: Machine) -> None:
     machine.worker_up(processes=0)
     run_id = machine.submit()
     machine.lost(run_id)

@@ -14,8 +14,7 @@ def row(service: str, number: int) -> ServiceRow:
 
 
 @pytest.mark.behaviour("SUP-7")
-def test_what_is_noted_is_in_the_batch_in_the_order_in_which_it_came() -> None:
-    machine = Machine()
+def test_what_is_noted_is_in_the_batch_in_the_order_in_which_it_came(machine: Machine) -> None:
     one, two = Kept(resume_id="1"), Kept(resume_id="2")
     decisions = machine.step(
         ("", NoteServices([("a", one)], [row("a", 1), row("b", 1)])), ("", NoteServices([("a", None), ("b", two)], []))
@@ -34,7 +33,6 @@ def test_a_batch_with_nothing_but_services_is_not_empty() -> None:
     assert Batch(service_log=[row("a", 1), row("a", 2)], position=5).last_position == 6
 
 
-def test_what_one_pass_noted_is_not_in_the_next() -> None:
-    machine = Machine()
+def test_what_one_pass_noted_is_not_in_the_next(machine: Machine) -> None:
     machine.step(("", NoteServices([("a", Kept(resume_id="1"))], [row("a", 1)])))
     assert not machine.step().batch

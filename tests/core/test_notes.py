@@ -20,8 +20,7 @@ def a_pass(machine: Machine, *ended: str) -> Pass:
 
 @pytest.mark.behaviour("RUN-3")
 @pytest.mark.parametrize("is_ended", [False, True])
-def test_a_note_leaves_state_and_history_as_they_are(is_ended: bool) -> None:
-    machine = Machine()
+def test_a_note_leaves_state_and_history_as_they_are(machine: Machine, is_ended: bool) -> None:
     run_id = machine.submit()
     if is_ended:
         machine.cancel(run_id)
@@ -44,8 +43,7 @@ def test_a_note_leaves_state_and_history_as_they_are(is_ended: bool) -> None:
 
 @pytest.mark.behaviour("RUN-3")
 @pytest.mark.parametrize("note_first", [False, True])
-def test_a_note_is_kept_with_what_else_a_pass_does_to_the_run(note_first: bool) -> None:
-    machine = Machine()
+def test_a_note_is_kept_with_what_else_a_pass_does_to_the_run(machine: Machine, note_first: bool) -> None:
     run_id = machine.submit()
     p = a_pass(machine)
     run = machine.run(run_id)
@@ -59,8 +57,7 @@ def test_a_note_is_kept_with_what_else_a_pass_does_to_the_run(note_first: bool) 
     assert (stored.state, stored.notes) == (END, (Note(START, "in vain"),))
 
 
-def test_the_latest_fifty_notes_of_500_characters_are_kept() -> None:
-    machine = Machine()
+def test_the_latest_fifty_notes_of_500_characters_are_kept(machine: Machine) -> None:
     run_id = machine.submit()
     for number in range(60):
         p = a_pass(machine)

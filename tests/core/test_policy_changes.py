@@ -58,8 +58,7 @@ def test_a_run_in_the_hands_of_its_constraints_remembers_that_the_policy_changed
     machine = judged_by(ALLOWS, *jobs)
     one, two = machine.submit("guarded"), machine.submit("guarded")
     change(machine, DENIES)
-    machine.restart()
-    machine.worker_up(held=[machine.held(one)])
+    machine.restart_with_worker(held=[machine.held(one)])
     machine.started(one)
     machine.finished(one)
     assert (machine.state_of(one), machine.state_of(two)) == (S.SUCCEEDED, S.DENIED)
@@ -73,8 +72,7 @@ def test_a_run_that_comes_back_from_its_worker_is_judged_again(restarts: bool) -
     run_id = machine.submit()
     change(machine, DENIES)
     if restarts:
-        machine.restart()
-        machine.worker_up()
+        machine.restart_with_worker()
     else:
         machine.step(("one", Returned(run_id, machine.run(run_id).fence, "no room")))
     assert machine.path(run_id)[2:] == [S.DISPATCHED, S.SCHEDULED, S.PENDING, S.DENIED]

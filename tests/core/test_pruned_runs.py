@@ -37,8 +37,7 @@ def test_an_occurrence_that_was_deleted_does_not_come_again(restarts: bool, catc
     assert prune(machine) == 10
     assert times(machine) == [600], "the newest position is its"
     if restarts:
-        machine.restart()
-        machine.worker_up()
+        machine.restart_with_worker()
     pass_time(machine, 120)
     assert times(machine) == [600, 660, 720]
     assert len(machine.dispatched()) == 13
@@ -53,8 +52,7 @@ def test_a_job_that_fires_once_does_not_fire_again_when_its_run_is_deleted(kind:
     assert times(machine) == [30]
     assert prune(machine) > 0
     assert times(machine) == []
-    machine.restart()
-    machine.worker_up()
+    machine.restart_with_worker()
     pass_time(machine, 600)
     assert times(machine) == []
 
@@ -66,8 +64,7 @@ def test_an_occurrence_that_was_deleted_is_not_run_again_by_a_submit_or_a_backfi
     pass_time(machine, 605)
     assert prune(machine) == 10
     if restarts:
-        machine.restart()
-        machine.worker_up()
+        machine.restart_with_worker()
     sent = len(machine.dispatched())
     assert [machine.submit(occurrence=START + at) for at in (0, 60, 540.5)] == ids(0, 60, 540)
     assert backfilled(machine, 0, 600) == ([], ids(*range(0, 600, 60)))
@@ -89,8 +86,7 @@ def test_what_was_submitted_or_backfilled_for_a_time_is_known_after_it_was_delet
     assert made_up == ids(-300, -240)
     pass_time(machine, 60)
     assert prune(machine) == 4
-    machine.restart()
-    machine.worker_up()
+    machine.restart_with_worker()
     assert [machine.submit(occurrence=START + at) for at in (-30, -300)] == [submitted, made_up[0]]
     assert backfilled(machine, -300, -200) == ([], made_up)
     with pytest.raises(IdempotencyConflict):

@@ -38,8 +38,7 @@ def contents(store: MemoryStore) -> str:
 
 
 @pytest.mark.behaviour("RUN-2", "RUN-3")
-def test_one_batch_carries_the_state_and_the_history_entry_that_led_to_it() -> None:
-    machine = Machine()
+def test_one_batch_carries_the_state_and_the_history_entry_that_led_to_it(machine: Machine) -> None:
     machine.worker_up()
     run_id = machine.submit()
     machine.wall += 3
@@ -51,8 +50,7 @@ def test_one_batch_carries_the_state_and_the_history_entry_that_led_to_it() -> N
 
 
 @pytest.mark.behaviour("RUN-2", "RUN-3")
-def test_a_created_run_and_its_first_entries_are_in_one_batch() -> None:
-    machine = Machine()
+def test_a_created_run_and_its_first_entries_are_in_one_batch(machine: Machine) -> None:
     run_id = machine.submit()
     batch = machine.last.batch
     assert [row[0] for row in batch.created] == [run_id]
@@ -100,8 +98,7 @@ def test_an_update_writes_the_group_that_changed() -> None:
         assert [*machine.last.batch.updated] == [group], machine.path(run_id)
 
 
-def test_a_facet_is_stored_with_the_run_until_it_is_taken_away() -> None:
-    machine = Machine()
+def test_a_facet_is_stored_with_the_run_until_it_is_taken_away(machine: Machine) -> None:
     run_id = machine.submit()
     run = machine.run(run_id)
     for hold, kept in ((Hold(by="ann", at=START), Facets(hold=Hold(by="ann", at=START))), (None, None)):
@@ -120,8 +117,7 @@ def test_a_batch_with_anything_to_store_is_true(field: str) -> None:
 
 
 @pytest.mark.behaviour("RUN-12", "RUN-2")
-def test_the_result_is_stored_with_the_state_it_ends_in() -> None:
-    machine = Machine()
+def test_the_result_is_stored_with_the_state_it_ends_in(machine: Machine) -> None:
     run_id = machine.running()
     row = updated(machine.finished(run_id, result=b'{"answer":42}', exit_code=0).batch, run_id)
     assert row["state"] == "succeeded"
@@ -131,8 +127,7 @@ def test_the_result_is_stored_with_the_state_it_ends_in() -> None:
 
 
 @pytest.mark.behaviour("RUN-12")
-def test_an_error_is_stored_with_the_failure() -> None:
-    machine = Machine()
+def test_an_error_is_stored_with_the_failure(machine: Machine) -> None:
     run_id = machine.running()
     row = updated(machine.finished(run_id, "failed", error="ValueError: no", exit_code=3).batch, run_id)
     assert (row["state"], row["error"], row["exit_code"], row["result"]) == ("failed", "ValueError: no", 3, None)
@@ -232,8 +227,7 @@ def test_a_run_records_what_it_went_through() -> None:
 
 
 @pytest.mark.behaviour("RUN-18")
-def test_the_figures_of_a_run_that_goes_on_count_up_to_now() -> None:
-    machine = Machine()
+def test_the_figures_of_a_run_that_goes_on_count_up_to_now(machine: Machine) -> None:
     run_id = machine.submit()
     machine.advance(7)
     stats = stats_of(machine.run(run_id), machine.history(run_id), machine.wall)
@@ -241,8 +235,7 @@ def test_the_figures_of_a_run_that_goes_on_count_up_to_now() -> None:
     assert (stats.start_latency, stats.exit_code, stats.outcome) == (None, None, None)
 
 
-def test_rows_are_copies_that_later_passes_do_not_reach() -> None:
-    machine = Machine()
+def test_rows_are_copies_that_later_passes_do_not_reach(machine: Machine) -> None:
     machine.submit()
     batch = machine.last.batch
     before = msgspec.json.encode(batch.created)

@@ -36,8 +36,7 @@ def test_closed_means_closed() -> None:
         machine.advance(waits[-1])
     assert waits == [1, 2, 4, 8, 16, 30, 30]
     assert "the policy cannot be reached: connection refused" in reasons(machine, run_id)
-    machine.restart()
-    machine.worker_up()
+    machine.restart_with_worker()
     assert machine.dispatched() == []
     machine.remote = lambda _: YES
     machine.advance(30)
@@ -117,8 +116,7 @@ def test_after_a_restart_a_remote_policy_is_asked_before_anything_is_dispatched(
     run_id = machine.submit()
     assert machine.state_of(run_id) is S.SCHEDULED
     machine.remote = None
-    machine.restart()
-    machine.worker_up()
+    machine.restart_with_worker()
     assert (machine.state_of(run_id), machine.dispatched()) == (S.PENDING, [])
     machine.remote = lambda _: NO
     machine.advance(10)

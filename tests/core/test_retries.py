@@ -178,8 +178,7 @@ def test_a_denied_run_leads_nowhere() -> None:
     # No policy denies anything yet; a run that is stored as denied must stay so.
     machine.store.runs_by_id[run_id].state = State.DENIED
     machine.store.runs_by_id[run_id].ended_at = machine.wall
-    machine.restart()
-    machine.worker_up()
+    machine.restart_with_worker()
     machine.advance(1000)
     assert machine.dispatched() == []
     assert machine.store.runs_by_id[run_id].state is State.DENIED
@@ -207,8 +206,7 @@ def test_a_retry_delay_survives_a_restart() -> None:
     run_id = machine.running()
     machine.finished(run_id, "failed")
     machine.advance(1.5)
-    machine.restart()
-    machine.worker_up()
+    machine.restart_with_worker()
     assert machine.state_of(run_id) is State.RETRYING
     assert machine.last.wake_at == START + 2
     machine.advance_to(math.nextafter(START + 2, 0.0))
@@ -224,8 +222,7 @@ def test_a_clock_set_back_before_a_restart_makes_no_retry_wait_longer_than_its_o
     run_id = machine.running()
     machine.finished(run_id, "failed")
     machine.wall -= 1000.0
-    machine.restart()
-    machine.worker_up()
+    machine.restart_with_worker()
     machine.advance(1.9)
     assert machine.state_of(run_id) is State.RETRYING
     machine.advance(0.2)
@@ -238,8 +235,7 @@ def test_a_retry_that_fell_due_while_nobody_was_there_begins_at_once() -> None:
     run_id = machine.running()
     machine.finished(run_id, "failed")
     machine.wall += 3600
-    machine.restart()
-    machine.worker_up()
+    machine.restart_with_worker()
     assert machine.state_of(run_id) is State.DISPATCHED
 
 
@@ -258,8 +254,9 @@ def lose(machine: Machine, run_id: str, how: str) -> None:
 @pytest.mark.behaviour("RET-5")
 @pytest.mark.parametrize("how", ["process", "worker", "forgotten", "silence"])
 @pytest.mark.parametrize("restarted", [False, True])
-def test_the_third_crash_ends_a_run_as_orphaned_with_a_dead_letter_in_the_same_batch(how: str, restarted: bool) -> None:
-    machine = Machine()
+def test_the_third_crash_ends_a_run_as_orphaned_with_a_dead_letter_in_the_same_batch(
+    machine: Machine, how: str, restarted: bool
+) -> None:
     run_id = machine.running()
     for crash in (1, 2):
         lose(machine, run_id, how)
@@ -267,8 +264,7 @@ def test_the_third_crash_ends_a_run_as_orphaned_with_a_dead_letter_in_the_same_b
         assert (machine.run(run_id).crashes, machine.run(run_id).failures) == (crash, 0)
         machine.started(run_id)
         if restarted:
-            machine.restart()
-            machine.worker_up(held=[machine.held(run_id)])
+            machine.restart_with_worker(held=[machine.held(run_id)])
     fence = machine.run(run_id).fence
     if how == "worker":
         machine.worker_down(dead=True)
@@ -341,8 +337,7 @@ def test_an_attempt_given_back_unharmed_counts_as_nothing(started: bool) -> None
 
 
 @pytest.mark.behaviour("RUN-7")
-def test_an_attempt_given_back_after_it_began_is_on_record_though_its_start_was_not_reported() -> None:
-    machine = Machine()
+def test_an_attempt_given_back_after_it_began_is_on_record_though_its_start_was_not_reported(machine: Machine) -> None:
     machine.worker_up()
     run_id = machine.submit()
     fence = machine.run(run_id).fence

@@ -89,8 +89,7 @@ def test_steps_are_undone_in_the_order_in_which_they_completed_not_in_which_they
     machine, run_id = order(definition=flow(*steps, step("ship", needs=("a", "b", "c"))))
     for name in "bca":
         machine.done(f"{run_id}@{name}")
-        machine.restart()
-        machine.worker_up(held=[machine.held(run.id) for run in machine.state.runs.values() if run.worker_id])
+        machine.restart_with_worker(held=[machine.held(run.id) for run in machine.state.runs.values() if run.worker_id])
     machine.fail(f"{run_id}@ship")
     undone = []
     while run_id in machine.state.runs:

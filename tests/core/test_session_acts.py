@@ -205,8 +205,7 @@ def test_a_retry_has_the_session_and_its_options_but_not_the_stamp(machine: Mach
     )
     machine.finished(old, "failed_fatal")
     act(machine, STOP_ALL, tenant="red")
-    machine.restart()
-    machine.worker_up()
+    machine.restart_with_worker()
     assert not machine.state.of(Sessions)
     run = machine.run(retry(machine, old, in_bulk))
     assert (run.session, run.tenant, run.session_facet.options, run.session_facet.stamp) == (
@@ -303,8 +302,7 @@ def test_a_run_cancelled_before_a_full_lane_took_it_never_executes_and_the_rest_
     machine.worker_up()
     runs = [*machine.submit_many(4, session="chat"), machine.submit(session="other")]
     machine.cancel(runs[2])
-    machine.restart()
-    machine.worker_up(held=[machine.held(runs[0])])
+    machine.restart_with_worker(held=[machine.held(runs[0])])
     left = [one for one in runs if one != runs[2]]
     for run_id in left:
         machine.finished(run_id)

@@ -146,8 +146,7 @@ def test_python_takes_values_of_python() -> None:
     assert new.stamp == sent.timestamp()
 
 
-def test_a_run_keeps_what_its_submit_gave() -> None:
-    machine = Machine()
+def test_a_run_keeps_what_its_submit_gave(machine: Machine) -> None:
     options = {"mode": "interrupt", "debounce": 2.0}
     both = machine.submit(session="r", session_options=options, stamp=5.0)
     stamped = machine.submit(session="s", stamp=6.0)

@@ -228,8 +228,7 @@ def test_a_delayed_run_that_is_held_while_it_collects_others_outlasts_a_restart(
     run_id = machine.submit(session="slow", delay=5.0)
     machine.advance(5.0)
     machine.act(RunAction.HOLD, run_id)
-    machine.restart()
-    machine.worker_up()
+    machine.restart_with_worker()
     machine.advance(10.0)
     assert machine.state_of(run_id) is State.PENDING
     machine.act(RunAction.RELEASE, run_id)
@@ -293,8 +292,7 @@ def test_a_run_held_after_its_turn_waits_for_the_next_one_over_a_restart() -> No
     assert (machine.state_of(first), machine.state_of(second)) == (State.PENDING, State.DISPATCHED)
     machine.act(RunAction.RELEASE, first)
     for _ in range(2):
-        machine.restart()
-        machine.worker_up(held=[machine.held(second)])
+        machine.restart_with_worker(held=[machine.held(second)])
         assert (machine.state_of(first), machine.state_of(second)) == (State.SCHEDULED, State.DISPATCHED)
     machine.finished(second)
     assert machine.state_of(first) is State.DISPATCHED
@@ -311,7 +309,6 @@ def test_a_run_held_between_two_attempts_keeps_its_turn_over_a_restart() -> None
     machine.advance(5.0)
     for _ in range(2):
         assert (machine.state_of(first), machine.state_of(second)) == (State.PENDING, State.SCHEDULED)
-        machine.restart()
-        machine.worker_up()
+        machine.restart_with_worker()
     machine.act(RunAction.RELEASE, first)
     assert (machine.state_of(first), machine.state_of(second)) == (State.DISPATCHED, State.SCHEDULED)

@@ -147,8 +147,7 @@ def test_the_machine_reports_a_refused_transition_and_goes_on() -> None:
 
 
 @pytest.mark.behaviour("RUN-3")
-def test_a_history_with_a_gap_or_a_break_does_not_replay() -> None:
-    machine = Machine()
+def test_a_history_with_a_gap_or_a_break_does_not_replay(machine: Machine) -> None:
     run_id = machine.running()
     machine.finished(run_id)
     history = machine.history(run_id)

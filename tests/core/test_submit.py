@@ -29,16 +29,14 @@ def prune(machine: Machine) -> int:
 
 
 @pytest.mark.behaviour("RUN-5")
-def test_an_occurrence_is_named_by_its_job_and_fire_time() -> None:
-    machine = Machine()
+def test_an_occurrence_is_named_by_its_job_and_fire_time(machine: Machine) -> None:
     assert machine.submit(occurrence=1_000_060.75) == "work:1000060"
     assert occurrence_id("nightly", 1_700_000_000.0, "default") == "nightly:1700000000"
     assert occurrence_id("nightly", 1_700_000_000.0, "blue") == "nightly:1700000000:blue"
 
 
 @pytest.mark.behaviour("RUN-5")
-def test_an_occurrence_of_one_tenant_is_none_of_another() -> None:
-    machine = Machine()
+def test_an_occurrence_of_one_tenant_is_none_of_another(machine: Machine) -> None:
     ours = machine.submit(occurrence=START, tenant="blue")
     assert machine.submit(occurrence=START, tenant="blue") == ours
     theirs = {machine.submit(occurrence=START, tenant="red"), machine.submit(occurrence=START)}
@@ -47,8 +45,7 @@ def test_an_occurrence_of_one_tenant_is_none_of_another() -> None:
 
 
 @pytest.mark.behaviour("RUN-5")
-def test_an_occurrence_is_created_once_whoever_creates_it() -> None:
-    machine = Machine()
+def test_an_occurrence_is_created_once_whoever_creates_it(machine: Machine) -> None:
     run_id = machine.submit(occurrence=START)
     assert machine.submit(occurrence=START) == run_id
     assert machine.last.batch.created == []
@@ -61,8 +58,7 @@ def test_an_occurrence_is_created_once_whoever_creates_it() -> None:
 
 
 @pytest.mark.behaviour("RUN-5")
-def test_an_occurrence_asked_for_twice_in_one_pass_is_created_once() -> None:
-    machine = Machine()
+def test_an_occurrence_asked_for_twice_in_one_pass_is_created_once(machine: Machine) -> None:
     new = NewRun("work", b"{}", occurrence=START)
     first, second = machine.command(new, new), machine.command(new)
     decisions = machine.step(("a", first), ("b", second))
@@ -73,8 +69,7 @@ def test_an_occurrence_asked_for_twice_in_one_pass_is_created_once() -> None:
 
 
 @pytest.mark.behaviour("RUN-5")
-def test_an_occurrence_that_ends_in_the_pass_that_asks_again_stays_one() -> None:
-    machine = Machine()
+def test_an_occurrence_that_ends_in_the_pass_that_asks_again_stays_one(machine: Machine) -> None:
     run_id = machine.submit(occurrence=START)
     again = machine.command(NewRun("work", b"{}", occurrence=START))
     decisions = machine.step(machine.cancel_command(run_id), ("client", again))
@@ -83,8 +78,7 @@ def test_an_occurrence_that_ends_in_the_pass_that_asks_again_stays_one() -> None
 
 
 @pytest.mark.behaviour("RUN-5")
-def test_submitted_runs_get_ordered_unique_ids() -> None:
-    machine = Machine()
+def test_submitted_runs_get_ordered_unique_ids(machine: Machine) -> None:
     ids = []
     for _ in range(50):
         ids.append(machine.submit())
@@ -114,8 +108,7 @@ def test_more_ids_in_one_millisecond_than_the_count_holds_borrow_from_the_next()
 
 
 @pytest.mark.behaviour("RUN-6")
-def test_a_key_used_again_returns_the_first_run() -> None:
-    machine = Machine()
+def test_a_key_used_again_returns_the_first_run(machine: Machine) -> None:
     first = machine.submit(payload=b'{"a":1,"b":2}', idempotency_key="k")
     assert machine.submit(payload=b'{"b": 2, "a": 1}', idempotency_key="k") == first, "equal values are equal payloads"
     assert not machine.last.batch
@@ -127,8 +120,7 @@ def test_a_key_used_again_returns_the_first_run() -> None:
 
 
 @pytest.mark.behaviour("RUN-6")
-def test_a_key_is_of_its_tenant() -> None:
-    machine = Machine()
+def test_a_key_is_of_its_tenant(machine: Machine) -> None:
     assert machine.submit(idempotency_key="k") != machine.submit(idempotency_key="k", tenant="other")
 
 
@@ -149,8 +141,7 @@ def test_a_key_with_another_payload_or_job_is_a_conflict(other: tuple[str, bytes
 @pytest.mark.behaviour("RUN-6")
 @pytest.mark.parametrize("when", ["live", "restarted", "ended", "pruned"])
 @pytest.mark.parametrize("key", [None, "k"])
-def test_an_occurrence_with_another_payload_is_a_conflict(when: str, key: str | None) -> None:
-    machine = Machine()
+def test_an_occurrence_with_another_payload_is_a_conflict(machine: Machine, when: str, key: str | None) -> None:
     first = machine.submit(payload=b'{"a":1,"b":"x"}', occurrence=START, idempotency_key=key)
     if when != "live":
         machine.restart()
@@ -167,8 +158,7 @@ def test_an_occurrence_with_another_payload_is_a_conflict(when: str, key: str | 
 
 
 @pytest.mark.behaviour("RUN-6")
-def test_occurrences_are_compared_within_one_pass_too() -> None:
-    machine = Machine()
+def test_occurrences_are_compared_within_one_pass_too(machine: Machine) -> None:
     new, other = (NewRun("work", data, occurrence=START) for data in (b'{"a":1}', b'{"a":2}'))
     decisions = machine.step(("a", machine.command(new)), ("b", machine.command(other)), ("c", machine.command(new)))
     (_, first), (_, second), (_, third) = decisions.answers
@@ -183,8 +173,7 @@ def test_occurrences_are_compared_within_one_pass_too() -> None:
 
 
 @pytest.mark.behaviour("RUN-6")
-def test_a_secret_is_the_same_whether_it_is_marked_or_not() -> None:
-    machine = Machine()
+def test_a_secret_is_the_same_whether_it_is_marked_or_not(machine: Machine) -> None:
     first = machine.submit(payload=b'{"pin":"1234"}', occurrence=START)
     assert machine.submit(payload=b'{"pin":{"$secret":"1234"}}', occurrence=START) == first
     with pytest.raises(IdempotencyConflict):
@@ -195,8 +184,7 @@ def test_a_secret_is_the_same_whether_it_is_marked_or_not() -> None:
 
 @pytest.mark.behaviour("RUN-6")
 @pytest.mark.parametrize("occurrence", [None, START])
-def test_a_key_outlives_its_run(occurrence: float | None) -> None:
-    machine = Machine()
+def test_a_key_outlives_its_run(machine: Machine, occurrence: float | None) -> None:
     first = machine.submit(payload=b'{"a":1}', idempotency_key="k", occurrence=occurrence)
     machine.cancel(first)
     machine.submit()
@@ -212,8 +200,7 @@ def test_a_key_outlives_its_run(occurrence: float | None) -> None:
 
 
 @pytest.mark.behaviour("RUN-6")
-def test_keys_are_compared_within_one_pass_too() -> None:
-    machine = Machine()
+def test_keys_are_compared_within_one_pass_too(machine: Machine) -> None:
     new = NewRun("work", b'{"a":1}', idempotency_key="k")
     same = machine.command(new, new)
     again = machine.command(new)
@@ -229,8 +216,7 @@ def test_keys_are_compared_within_one_pass_too() -> None:
 
 
 @pytest.mark.behaviour("RUN-6")
-def test_a_conflict_within_one_submit_leaves_nothing_of_it() -> None:
-    machine = Machine()
+def test_a_conflict_within_one_submit_leaves_nothing_of_it(machine: Machine) -> None:
     answer = machine.ask(
         NewRun("work", b"{}"),
         NewRun("work", b'{"a":1}', idempotency_key="k"),
@@ -243,8 +229,7 @@ def test_a_conflict_within_one_submit_leaves_nothing_of_it() -> None:
     assert not machine.store.keys
 
 
-def test_an_unknown_job_refuses_the_whole_submit() -> None:
-    machine = Machine()
+def test_an_unknown_job_refuses_the_whole_submit(machine: Machine) -> None:
     answer = machine.ask(NewRun("work", b"{}"), NewRun("wrok", b"{}"))
     assert isinstance(answer, Failed)
     assert isinstance(answer.error, UnknownJob)
@@ -254,16 +239,14 @@ def test_an_unknown_job_refuses_the_whole_submit() -> None:
     assert not machine.state.runs
 
 
-def test_a_draining_scheduler_refuses_submits_and_hands_out_nothing() -> None:
-    machine = Machine()
+def test_a_draining_scheduler_refuses_submits_and_hands_out_nothing(machine: Machine) -> None:
     waiting = machine.submit()
     machine.step(("", StartDraining()))
     with pytest.raises(Draining):
         machine.submit()
     machine.worker_up()
     assert machine.dispatched() == []
-    machine.restart()
-    machine.worker_up()
+    machine.restart_with_worker()
     assert machine.dispatched() == [waiting]
 
 
@@ -280,8 +263,7 @@ def test_a_run_ahead_of_its_time_waits_for_it() -> None:
     assert machine.state_of(run_id) is State.DISPATCHED
 
 
-def test_a_large_payload_stays_in_the_store_only() -> None:
-    machine = Machine()
+def test_a_large_payload_stays_in_the_store_only(machine: Machine) -> None:
     large, small = b'"' + b"x" * 300 + b'"', b'"' + b"x" * 254 + b'"'
     assert len(small) == machine.limits.small_payload
     run_id, other = machine.submit(payload=large), machine.submit(payload=small)
@@ -293,8 +275,7 @@ def test_a_large_payload_stays_in_the_store_only() -> None:
     assert machine.state.runs[other].payload == small
 
 
-def test_labels_are_kept_with_the_run_through_holds_and_restarts() -> None:
-    machine = Machine()
+def test_labels_are_kept_with_the_run_through_holds_and_restarts(machine: Machine) -> None:
     run_id = machine.submit(labels={"team": "red"})
     assert machine.state.runs[run_id].facets == Facets(labels={"team": "red"})
     machine.restart()
@@ -316,9 +297,8 @@ def test_labels_have_limits(labels: dict[str, str], field: str) -> None:
     assert caught.value.field == field
 
 
-def test_a_refused_submit_leaves_nothing_of_its_pass_in_memory() -> None:
+def test_a_refused_submit_leaves_nothing_of_its_pass_in_memory(machine: Machine) -> None:
     """The error led to the pass through its frames, and the pass to the error: the collector did not see that."""
-    machine = Machine()
 
     def refuse() -> int:
         for _ in range(5):

@@ -274,8 +274,7 @@ def test_an_approved_run_that_does_not_move_enters_again() -> None:
 
 
 @pytest.mark.behaviour("REC-2")
-def test_an_attempt_that_its_worker_does_not_count_becomes_silent() -> None:
-    machine = Machine()
+def test_an_attempt_that_its_worker_does_not_count_becomes_silent(machine: Machine) -> None:
     run_id = machine.running()
     _lose_attempt(machine, run_id)
     machine.advance(HOUR)
@@ -363,8 +362,7 @@ def test_a_long_wait_for_a_person_a_policy_or_a_hook_is_left_alone(
     assert swept_all(machine) == []
 
 
-def test_a_run_that_ends_in_the_same_pass_is_not_adopted() -> None:
-    machine = Machine()
+def test_a_run_that_ends_in_the_same_pass_is_not_adopted(machine: Machine) -> None:
     run_id = machine.running()
     sweep = "", Sweep({run_id: machine.run(run_id).job_version})
     assert machine.step(machine.finish_command(run_id), sweep).put_back == []

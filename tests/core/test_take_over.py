@@ -227,16 +227,14 @@ def test_a_step_that_has_read_an_event_keeps_its_value_and_one_that_runs_again_w
     machine.fail(f"{old}@last")
     behind = retry(machine, old, "last")
     if restarts:
-        machine.restart()
-        machine.worker_up()
+        machine.restart_with_worker()
     assert machine.live(behind) == ["last"]
     assert machine.payload_of(f"{behind}@last") == {"got": 2}
     machine.done(f"{behind}@last")
     assert machine.result_of(behind) == [1, 2]
     again = retry(machine, old, "one")
     if restarts:
-        machine.restart()
-        machine.worker_up()
+        machine.restart_with_worker()
     assert machine.live(again) == ["event.e.2"]
     assert machine.send(again, "e", "new").id == f"{again}@event.e.2"
     machine.done(f"{again}@last")

@@ -108,8 +108,7 @@ def test_a_limit_counts_in_all_lanes_for_every_attempt_and_after_a_restart() -> 
     assert executing(machine) == runs[:2]
     machine.lost(runs[0])  # given back, to be tried in a process of its own
     assert len(executing(machine)) == 2
-    machine.restart()
-    machine.worker_up(held=[machine.held(one) for one in executing(machine)])
+    machine.restart_with_worker(held=[machine.held(one) for one in executing(machine)])
     assert len(executing(machine)) == 2
     assert finish_all(machine) == 2
 
@@ -191,8 +190,7 @@ def test_a_tenant_that_refuses_takes_submits_at_its_rate_also_after_a_restart() 
     taken = []
     for tick in range(50):
         if tick == 25:
-            machine.restart()
-            machine.worker_up()
+            machine.restart_with_worker()
         answer = machine.ask(NewRun("work", b"{}", tenant="a"))
         if not isinstance(answer, Failed):
             taken.append(machine.elapsed)
@@ -235,8 +233,7 @@ def test_a_tenant_that_waits_starts_at_its_rate_and_says_when_it_has_room() -> N
         ReasonKind.RATE,
         "waits for the rate of tenant a, which allows the next start in 4.0s",
     )
-    machine.restart()
-    machine.worker_up()
+    machine.restart_with_worker()
     starts: list[float] = []
     while len(starts) < 3:
         before = len(machine.dispatched())
@@ -556,8 +553,7 @@ def test_every_tenant_without_a_document_has_the_limits_of_the_star_for_itself()
     assert shown == {"a": (3, 1, 0, 3), "*": (3, 6, 1, 1)} | dict.fromkeys(("b", "c", "default"), (1, 2, 0, 1))
     assert [one.id for one in info(machine, "b")] == ["b"]
     assert [(one.id, one.max_running) for one in info(machine, "nobody")] == [("nobody", 1)]
-    machine.restart()
-    machine.worker_up(held=[machine.held(one) for one in executing(machine)])
+    machine.restart_with_worker(held=[machine.held(one) for one in executing(machine)])
     assert Counter(machine.run(run_id).tenant for run_id in executing(machine)) == active
     finish_all(machine)
     assert [run.state for run in machine.ended] == [State.SUCCEEDED] * 13
@@ -571,8 +567,7 @@ def test_the_rate_of_a_tenant_without_a_document_holds_over_idle_times_and_resta
         machine.submit(tenant="b")
         machine.finished(executing(machine)[0])
     assert set(machine.state.of(Tenants)) == {"*"}
-    machine.restart()
-    machine.worker_up()
+    machine.restart_with_worker()
     waits = machine.submit(tenant="b")
     assert machine.state_of(waits) is State.SCHEDULED
     machine.advance(10)

@@ -184,8 +184,7 @@ def test_what_waits_for_its_turn_is_there_after_a_restart(restart: bool) -> None
     machine = machine_of(job(every=10, catch_up="none"))
     pass_time(machine, 12, length=100)
     if restart:
-        machine.restart()
-        machine.worker_up(held=[machine.held(f"work:{int(START)}")])
+        machine.restart_with_worker(held=[machine.held(f"work:{int(START)}")])
     pass_time(machine, 1, length=100)
     assert machine.state_of(f"work:{int(START) + 10}") is State.PRERUN
     machine.finished(f"work:{int(START)}")

@@ -35,8 +35,7 @@ def test_a_paused_job_has_no_new_occurrences_and_catches_nothing_up(restart: boo
     pass_time(machine, 5)
     assert isinstance(pause(machine, True), JobsReport)
     if restart:
-        machine.restart()
-        machine.worker_up()
+        machine.restart_with_worker()
     pass_time(machine, 50)
     assert times(machine, State.SUCCEEDED) == [0]
     assert [(run.scheduled_at - START, run.reason) for run in machine.ended if run.state is State.SKIPPED] == [
@@ -98,8 +97,7 @@ def test_a_clock_that_was_far_ahead_and_is_set_back_stops_no_schedule(restart: b
     assert machine.store.schedules["work"][3] > START + 39 * 86_400
     machine.wall -= 40 * 86_400
     if restart:
-        machine.restart()
-        machine.worker_up()
+        machine.restart_with_worker()
     pass_time(machine, 300)
     assert [at for at in times(machine, State.SUCCEEDED) if at < 400] == [0, 60, 120, 180, 240, 300]
     pass_time(machine, 86_400)
@@ -172,8 +170,7 @@ def test_a_pause_outlives_another_schedule_and_an_absence() -> None:
     machine.jobs = []
     machine.restart()
     machine.jobs = [job(every=30)]
-    machine.restart()
-    machine.worker_up()
+    machine.restart_with_worker()
     pass_time(machine, 100)
     assert times(machine, State.SUCCEEDED) == []
     pause(machine, False)
@@ -202,8 +199,7 @@ def test_jobs_that_are_put_are_there_after_a_restart_and_may_not_take_the_id_of_
     assert isinstance(refused, Failed)
     assert refused.error.code == "job_declared"
     pass_time(machine, 5)
-    machine.restart()
-    machine.worker_up()
+    machine.restart_with_worker()
     assert list(machine.state.jobs) == ["work", "put"]
     pass_time(machine, 60)
     assert times(machine, State.SUCCEEDED, job_id="put") == [0, 30, 60]
@@ -311,8 +307,7 @@ def test_what_waits_goes_with_its_job_when_that_is_removed_while_nobody_looks() 
     machine = machine_of(job(every=60))
     pass_time(machine, 70, length=1e6)
     machine.jobs = []
-    machine.restart()
-    machine.worker_up(held=[machine.held(f"work:{int(START)}")])
+    machine.restart_with_worker(held=[machine.held(f"work:{int(START)}")])
     machine.finished(f"work:{int(START)}")
     pass_time(machine, 100)
     assert times(machine, State.SKIPPED) == [60]

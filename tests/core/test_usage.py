@@ -53,8 +53,7 @@ def test_running_ones_are_left_alone_and_the_rest_starts_when_the_usage_falls() 
     assert machine.dispatched() == [first, second]
     machine.finished(first)
     assert machine.dispatched() == [first, second]
-    machine.restart()
-    machine.worker_up(held=[machine.held(second)])
+    machine.restart_with_worker(held=[machine.held(second)])
     assert machine.dispatched() == [first, second]
     report(machine, second, 59)
     assert machine.dispatched() == [first, second, third, fourth]

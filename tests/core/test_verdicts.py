@@ -86,8 +86,7 @@ def test_a_throttled_run_comes_back_after_five_seconds() -> None:
     assert machine.run(third).due_at is not None
     machine.advance(0.1)
     assert machine.state_of(third) is S.PENDING  # the window is still full
-    machine.restart()
-    machine.worker_up()
+    machine.restart_with_worker()
     machine.advance(50)
     machine.advance(5)
     assert machine.state_of(third) is S.DISPATCHED
@@ -104,8 +103,7 @@ def test_a_run_obeys_the_limits_of_its_verdict() -> None:
     assert (machine.state_of(first), machine.state_of(second)) == (S.DISPATCHED, S.SCHEDULED)
     assert "limit of rule r1 of the policy: 1 active, 1 allowed" in reasons(machine, second)
     assert machine.messages(Dispatch)[-1].limits == SMALL
-    machine.restart()
-    machine.worker_up(held=[machine.held(first)])
+    machine.restart_with_worker(held=[machine.held(first)])
     assert machine.state_of(second) is S.SCHEDULED
     machine.started(first)
     machine.finished(first, "failed")

@@ -26,8 +26,7 @@ def written(machine: Machine) -> bool:
     return (Memo.kind, MEMO) in machine.last.batch.records
 
 
-def test_the_snapshot_is_written_when_a_worker_joins_or_leaves_and_not_again() -> None:
-    machine = Machine()
+def test_the_snapshot_is_written_when_a_worker_joins_or_leaves_and_not_again(machine: Machine) -> None:
     assert not written(machine), "nobody has joined yet"
     machine.worker_up()
     assert written(machine)
@@ -43,8 +42,7 @@ def test_the_snapshot_is_written_when_a_worker_joins_or_leaves_and_not_again() -
     assert machine.store.memos[MEMO] == b"[]"
 
 
-def test_changes_within_five_seconds_share_a_snapshot() -> None:
-    machine = Machine()
+def test_changes_within_five_seconds_share_a_snapshot(machine: Machine) -> None:
     machine.worker_up("one")
     wrote = []
     for number in range(30):
@@ -57,8 +55,7 @@ def test_changes_within_five_seconds_share_a_snapshot() -> None:
     assert machine.store.memos[MEMO].count(b'"id"') == 31
 
 
-def test_a_stop_leaves_no_worker_that_has_left() -> None:
-    machine = Machine()
+def test_a_stop_leaves_no_worker_that_has_left(machine: Machine) -> None:
     machine.worker_up()
     machine.step(("", StartDraining()))
     machine.step(("one", Leaving()))
@@ -86,8 +83,7 @@ def test_a_restarted_scheduler_expects_its_workers_and_fails_no_run_meanwhile() 
     assert machine.warned == []
 
 
-def test_a_hello_wins_over_the_snapshot_and_gets_the_work_at_once() -> None:
-    machine = Machine()
+def test_a_hello_wins_over_the_snapshot_and_gets_the_work_at_once(machine: Machine) -> None:
     machine.worker_up("one", slots=1)
     machine.restart()
     first, second = machine.submit_many(2)
@@ -96,8 +92,7 @@ def test_a_hello_wins_over_the_snapshot_and_gets_the_work_at_once() -> None:
     assert machine.dispatched() == [first, second]
 
 
-def test_a_worker_that_does_not_come_back_is_forgotten_after_the_silence() -> None:
-    machine = Machine()
+def test_a_worker_that_does_not_come_back_is_forgotten_after_the_silence(machine: Machine) -> None:
     machine.worker_up()
     machine.restart()
     machine.advance(machine.limits.silence - 0.01)
@@ -113,8 +108,7 @@ def test_a_worker_that_does_not_come_back_is_forgotten_after_the_silence() -> No
 @pytest.mark.parametrize(
     "memo", [b"", b"[", b"\xff\xfe", b"{}", b'[{"slots": 3}]', b'[{"id": "one", "slots": "x"}]', b"[" * 100_000]
 )
-def test_a_snapshot_that_cannot_be_read_means_a_cold_start_with_a_warning(memo: bytes) -> None:
-    machine = Machine()
+def test_a_snapshot_that_cannot_be_read_means_a_cold_start_with_a_warning(machine: Machine, memo: bytes) -> None:
     machine.worker_up()
     machine.store.put_record(Memo(MEMO, memo))
     machine.restart()
@@ -130,8 +124,7 @@ def test_a_snapshot_that_cannot_be_read_means_a_cold_start_with_a_warning(memo: 
     assert len(machine.warned) == 1
 
 
-def test_a_missing_snapshot_is_told_of_if_there_were_workers() -> None:
-    machine = Machine()
+def test_a_missing_snapshot_is_told_of_if_there_were_workers(machine: Machine) -> None:
     machine.restart()
     assert machine.warned == []
     machine.running()

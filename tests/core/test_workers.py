@@ -101,23 +101,20 @@ STATES: dict[WorkerState, Callable[[Machine], object]] = {
 
 
 @pytest.mark.parametrize("state", list(WorkerState))
-def test_the_state_of_a_worker(state: WorkerState) -> None:
-    machine = Machine()
+def test_the_state_of_a_worker(machine: Machine, state: WorkerState) -> None:
     join(machine, "one", 2)
     STATES[state](machine)
     assert shown(machine).state is state
 
 
-def test_a_worker_of_a_pool_that_is_not_active_is_draining() -> None:
-    machine = Machine()
+def test_a_worker_of_a_pool_that_is_not_active_is_draining(machine: Machine) -> None:
     join(machine, "one")
     for status, state in zip(PoolStatus, (WorkerState.READY, *[WorkerState.DRAINING] * 2), strict=True):
         declare(machine, status)
         assert (shown(machine).state, shown(machine).drained) == (state, False)
 
 
-def test_a_drained_worker_keeps_its_runs_and_gets_nothing_until_it_is_resumed() -> None:
-    machine = Machine()
+def test_a_drained_worker_keeps_its_runs_and_gets_nothing_until_it_is_resumed(machine: Machine) -> None:
     machine.worker_up("one")
     first = machine.running()
     drained = act(machine, DRAIN)
@@ -139,8 +136,7 @@ AGAIN: dict[str, Callable[[Machine], object]] = {
 
 
 @pytest.mark.parametrize("again", AGAIN.values(), ids=AGAIN)
-def test_a_drain_lasts(again: Callable[[Machine], object]) -> None:
-    machine = Machine()
+def test_a_drain_lasts(machine: Machine, again: Callable[[Machine], object]) -> None:
     machine.worker_up()
     act(machine, DRAIN)
     again(machine)
@@ -155,8 +151,7 @@ def test_a_drain_lasts(again: Callable[[Machine], object]) -> None:
 
 
 @pytest.mark.parametrize("dead", [True, False])
-def test_a_drained_worker_that_has_ended_is_forgotten(dead: bool) -> None:
-    machine = Machine()
+def test_a_drained_worker_that_has_ended_is_forgotten(machine: Machine, dead: bool) -> None:
     machine.worker_up()
     act(machine, DRAIN)
     if not dead:
@@ -168,8 +163,7 @@ def test_a_drained_worker_that_has_ended_is_forgotten(dead: bool) -> None:
     assert listed(machine) == []
 
 
-def test_a_connected_worker_that_is_removed_finishes_and_leaves() -> None:
-    machine = Machine()
+def test_a_connected_worker_that_is_removed_finishes_and_leaves(machine: Machine) -> None:
     machine.worker_up("one")
     first = machine.running()
     assert (removed := act(machine, REMOVE)).state is WorkerState.DRAINING
@@ -184,8 +178,7 @@ def test_a_connected_worker_that_is_removed_finishes_and_leaves() -> None:
     )  # fmt: skip
 
 
-def test_a_worker_that_is_away_is_removed_with_its_runs() -> None:
-    machine = Machine()
+def test_a_worker_that_is_away_is_removed_with_its_runs(machine: Machine) -> None:
     machine.worker_up("one")
     run_id = machine.running()
     machine.worker_down()
@@ -196,8 +189,9 @@ def test_a_worker_that_is_away_is_removed_with_its_runs() -> None:
     assert "crash 1: worker one was removed by ann" in [entry.reason for entry in machine.history(run_id)]
 
 
-def test_a_drain_ends_with_the_removal_of_its_absent_worker_even_if_that_returns_in_the_same_pass() -> None:
-    machine = Machine()
+def test_a_drain_ends_with_the_removal_of_its_absent_worker_even_if_that_returns_in_the_same_pass(
+    machine: Machine,
+) -> None:
     machine.worker_up()
     act(machine, DRAIN)
     machine.worker_down()
@@ -208,15 +202,13 @@ def test_a_drain_ends_with_the_removal_of_its_absent_worker_even_if_that_returns
 
 
 @pytest.mark.parametrize("action", list(WorkerAction))
-def test_an_unknown_worker_is_named_with_a_close_one(action: WorkerAction) -> None:
-    machine = Machine()
+def test_an_unknown_worker_is_named_with_a_close_one(machine: Machine, action: WorkerAction) -> None:
     machine.worker_up("gpu-1")
     with pytest.raises(UnknownWorker, match=r"^worker: 'gpu1' does not exist; did you mean 'gpu-1'\?$"):
         act(machine, action, "gpu1")
 
 
-def test_the_audit_has_each_change_once() -> None:
-    machine = Machine()
+def test_the_audit_has_each_change_once(machine: Machine) -> None:
     machine.worker_up()
     for action in (RESUME, DRAIN, DRAIN, RESUME, REMOVE, REMOVE):
         act(machine, action)
@@ -225,8 +217,7 @@ def test_the_audit_has_each_change_once() -> None:
     assert found == [("worker_changed", "ann", "one", action) for action in (DRAIN, RESUME, REMOVE)]
 
 
-def test_a_worker_that_is_removed_leaves_though_its_link_broke() -> None:
-    machine = Machine()
+def test_a_worker_that_is_removed_leaves_though_its_link_broke(machine: Machine) -> None:
     run_id = machine.running()
     act(machine, REMOVE)
     machine.worker_down()
@@ -246,8 +237,9 @@ LEAVES: dict[str, Callable[[Machine], object]] = {
 
 
 @pytest.mark.parametrize("leaves", LEAVES.values(), ids=LEAVES)
-def test_a_worker_that_is_to_leave_is_told_so_at_each_sign_of_life(leaves: Callable[[Machine], object]) -> None:
-    machine = Machine()
+def test_a_worker_that_is_to_leave_is_told_so_at_each_sign_of_life(
+    machine: Machine, leaves: Callable[[Machine], object]
+) -> None:
     machine.worker_up()
     act(machine, DRAIN)
     machine.step(("one", Load()))
@@ -259,8 +251,7 @@ def test_a_worker_that_is_to_leave_is_told_so_at_each_sign_of_life(leaves: Calla
         assert machine.sent == [("one", Drain())]
 
 
-def test_a_worker_can_be_silent_again() -> None:
-    machine = Machine()
+def test_a_worker_can_be_silent_again(machine: Machine) -> None:
     machine.worker_up()
     for _ in range(2):
         silent(machine)
@@ -270,9 +261,7 @@ def test_a_worker_can_be_silent_again() -> None:
 
 
 @pytest.mark.behaviour("ROU-1")
-def test_pools_show_their_workers_and_what_they_take() -> None:
-    machine = Machine()
-
+def test_pools_show_their_workers_and_what_they_take(machine: Machine) -> None:
     def pools() -> list[PoolInfo]:
         found = report_pools(AskPools(1), machine.state, machine.now).value
         assert isinstance(found, PoolList)

@@ -37,8 +37,7 @@ def test_an_approved_step_succeeds_and_says_who(restarts: bool, judge: Any) -> N
     assert machine.payload_of(ask) == {"question": "Pay 5 cents?", "data": {"to": "ann"}}
     assert machine.dispatched() == [], "it needs no worker"
     if restarts:
-        machine.restart()
-        machine.worker_up()
+        machine.restart_with_worker()
     assert list(machine.state.of(Judging).awaiting_approval) == [ask]
     assert "waits for an approval (Pay 5 cents?), for 1d more" in reasons(machine, ask)
     assert resolve(machine, ask) == "pending"

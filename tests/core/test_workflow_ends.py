@@ -142,8 +142,7 @@ def test_a_step_that_follows_an_error_may_fail_and_have_one_of_its_own(restarts:
     assert machine.live(run_id) == ["clean"]
     if restarts:
         held = [machine.held(f"{run_id}@clean")]
-        machine.restart()
-        machine.worker_up(held=held)
+        machine.restart_with_worker(held=held)
     machine.fail(f"{run_id}@clean")
     assert machine.live(run_id) == ["report"]
     assert machine.payload_of(f"{run_id}@report") == {"why": "no disk"}

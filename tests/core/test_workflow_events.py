@@ -74,8 +74,7 @@ def test_an_event_that_comes_before_its_wait_is_kept(restarts: bool, value: str)
     machine.send(run_id, "paid", value)
     assert machine.live(run_id) == ["a"]
     if restarts:
-        machine.restart()
-        machine.worker_up()
+        machine.restart_with_worker()
     machine.done(f"{run_id}@a")
     assert machine.result_of(run_id) == value
     assert len(machine.events(run_id)) == 1

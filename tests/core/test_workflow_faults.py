@@ -111,8 +111,7 @@ def test_a_step_after_an_error_sends_its_event_when_the_record_of_the_target_is_
     sender = machine.submit("sender", msgspec.json.encode({"to": target}))
     held = [machine.held(run.id) for run in machine.state.runs.values() if run.worker_id is not None]
     machine.holds_answers = True
-    machine.restart()
-    machine.worker_up(held=held)
+    machine.restart_with_worker(held=held)
     of_sender = [answer for answer in machine.answers if getattr(answer[0], "run_id", None) == sender]
     of_target = [answer for answer in machine.answers if answer not in of_sender]
     machine.answers = []

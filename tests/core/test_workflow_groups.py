@@ -104,8 +104,7 @@ def test_a_group_goes_on_after_a_restart() -> None:
     machine = FlowMachine(flow(step("all", for_each=items, max_parallel=2, with_={"item": "${item}"})))
     run_id = machine.begin()
     machine.done(f"{run_id}@all.0", "y" * 300)
-    machine.restart()
-    machine.worker_up()
+    machine.restart_with_worker()
     assert machine.play(run_id, lambda name: name) is State.SUCCEEDED
     assert machine.result_of(f"{run_id}@all") == ["y" * 300, *(f"all.{index}" for index in range(1, 6))]
     assert machine.payload_of(f"{run_id}@all.5") == {"item": items[5]}

@@ -147,8 +147,7 @@ def play(workflow: Workflow, acts: dict[str, Any], choose: Callable[[list[str]],
         names = sorted(run.id.partition("@")[2] for run in machine.state.runs.values() if run.worker_id is not None)
         assert names, machine.live(run_id)
         if not (chosen := choose(names)):
-            machine.restart()
-            machine.worker_up()
+            machine.restart_with_worker()
             continue
         name, _, item = chosen.partition(".")
         act = acts[name] if item in ("", "0") else int(item)

@@ -42,8 +42,7 @@ def test_a_result_is_handed_on_once_it_is_scanned(restarts: bool) -> None:
     run_id = machine.begin()
     machine.done(f"{run_id}@a", "fine")
     if restarts:
-        machine.restart()
-        machine.worker_up()
+        machine.restart_with_worker()
     report(machine, Scanned(f"{run_id}@a", OutputAction.ALLOW))
     assert machine.payload_of(f"{run_id}@b") == {"got": "fine"}
 
@@ -56,8 +55,7 @@ def test_a_result_is_handed_on_if_the_scanners_leave_the_policy(restarts: bool) 
     machine.done(f"{run_id}@a", "fine")
     machine.policy = None
     if restarts:
-        machine.restart()
-        machine.worker_up()
+        machine.restart_with_worker()
     else:
         machine.step(("", machine.define()))
     assert machine.payload_of(f"{run_id}@b") == {"got": "fine"}
@@ -80,8 +78,7 @@ def test_a_parallel_step_that_fails_waits_for_the_scan_of_what_has_succeeded_ins
         machine.done(f"{run_id}@{name}", outcome="cancelled")
     assert machine.live(run_id) == ["p"]
     if restarts:
-        machine.restart()
-        machine.worker_up()
+        machine.restart_with_worker()
     if cancels:
         machine.cancel(run_id)
         assert [machine.state_of(run_id), machine.state_of(f"{run_id}@p")] == [State.CANCELLED] * 2
@@ -137,8 +134,7 @@ def test_a_withheld_result_is_null_to_a_workflow_that_goes_on(
         assert machine.result_of(withheld) == secret
         assert machine.store.runs_by_id[withheld].shown_result is not None
     if restarts:
-        machine.restart()
-        machine.worker_up()
+        machine.restart_with_worker()
     for name in "bc":
         machine.done(f"{run_id}@{name}", "fine")
         report(machine, Scanned(f"{run_id}@{name}", OutputAction.ALLOW))

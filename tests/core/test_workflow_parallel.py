@@ -70,8 +70,7 @@ def test_a_failing_branch_cancels_its_siblings_and_the_step_fails_once_they_have
     assert stop.run_id == f"{run_id}@d"
     if restarts:
         held = [machine.held(f"{run_id}@d")]
-        machine.restart()
-        machine.worker_up(held=held)
+        machine.restart_with_worker(held=held)
     assert machine.live(run_id) == ["d", "p"]
     text = "is to end as failed (step 'b' failed), and waits until d (dispatched) stops."
     assert explain(machine.state, machine.run(f"{run_id}@p"), machine.now).sentence.endswith(text)
@@ -224,8 +223,7 @@ def test_sleeps_events_items_workflows_and_parallel_steps_inside_branches(restar
     def done(name: str, value: object) -> None:
         if restarts:
             held = [machine.held(run.id) for run in machine.state.runs.values() if run.worker_id is not None]
-            machine.restart()
-            machine.worker_up(held=held)
+            machine.restart_with_worker(held=held)
         machine.done(f"{run_id}@{name}", value)
 
     done("a", "A" * 300)

@@ -28,8 +28,7 @@ def test_a_workflow_finishes_where_one_run_may_hold_a_slot(over_limit: OverLimit
         assert len(running) == 1
         if restarts:
             held = [machine.held(running[0])]
-            machine.restart()
-            machine.worker_up(held=held)
+            machine.restart_with_worker(held=held)
         machine.done(running[0])
         done += 1
     machine.advance(60)
@@ -44,8 +43,7 @@ def test_workflows_under_way_and_steps_that_sleep_leave_the_room_to_others(resta
     machine = FlowMachine(flow(step("nap", sleep=60.0), step("a")), tenants={"acme": acme})
     flows = [machine.begin(tenant="acme") for _ in range(5)]
     if restarts:
-        machine.restart()
-        machine.worker_up()
+        machine.restart_with_worker()
     assert runs_of(machine.state, machine.state.of(Tenants)["acme"]) == (0, 0)
     for _ in range(3):
         machine.submit(tenant="acme")

@@ -77,8 +77,7 @@ def test_a_step_has_retries_of_its_own_and_a_lane() -> None:
     machine.finished(f"{run_id}@a", "failed")
     assert machine.state_of(f"{run_id}@a") is State.RETRYING
     machine.advance(5.0)
-    machine.restart()
-    machine.worker_up()
+    machine.restart_with_worker()
     machine.done(f"{run_id}@a")
     assert machine.run(f"{run_id}@b").job_id == "flow.b"
 
@@ -116,12 +115,10 @@ def test_after_a_restart_no_ended_step_runs_again(size: int) -> None:
     machine = FlowMachine(flow(step("a"), step("b"), step("c", with_={"a": "${steps.a.result}", "in": "${input}"})))
     run_id = machine.begin({"text": "i" * size})
     machine.done(f"{run_id}@a", "r" * size)
-    machine.restart()
-    machine.worker_up()
+    machine.restart_with_worker()
     machine.done(f"{run_id}@b")
     assert machine.payload_of(f"{run_id}@c") == {"a": "r" * size, "in": {"text": "i" * size}}
-    machine.restart()
-    machine.worker_up()
+    machine.restart_with_worker()
     machine.done(f"{run_id}@c")
     assert machine.state_of(run_id) is State.SUCCEEDED
     assert [name for name in machine.dispatched() if name.endswith("@a")] == [f"{run_id}@a"]
@@ -194,8 +191,7 @@ def test_a_live_run_keeps_the_graph_that_it_began_with() -> None:
     run_id = machine.begin()
     machine.jobs[0] = flow(step("z"))
     machine.step(("", machine.define()))
-    machine.restart()
-    machine.worker_up()
+    machine.restart_with_worker()
     machine.done(f"{run_id}@a")
     assert machine.live(run_id) == ["b"]
 

@@ -1,0 +1,10 @@
+"""The machine that most tests begin with."""
+
+import pytest
+
+from tests.core.machine import Machine
+
+
+@pytest.fixture
+def machine() -> Machine:
+    return Machine()
