@@ -21,11 +21,12 @@ INSIDE = {
     "TriggerBody", "BackfillBody", "JobsBody", "Defined", "FireTimes", "BulkBody", "RunAction",
     "Priority", "LaneStatus", "OverLimit", "ReasonKind", "Obstacle",
     "Mode", "Drop", "SessionAction", "ActedOnSession", "DeliveryState", "Sensitivity", "WorkerState", "PoolStatus",
-    "LetterCode", "Dropped", "WorkflowStatus", "Role", "SignInBody",
+    "LetterCode", "Dropped", "WorkflowStatus", "Role", "NeedKind", "SignInBody",
 }  # fmt: skip
 """types described where they are used"""
 WORDS = {
     "State": "A run's `state`",
+    "NeedKind": "The `kind` of a need",
     "Role": "The `role` of a token",
     "Ruling": "The `decision` of a verdict",
     "AuditKind": "The `kind` of an audit entry",

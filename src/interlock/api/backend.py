@@ -12,6 +12,7 @@ from interlock.api.feed import Feed
 from interlock.api.health import HealthChecks
 from interlock.api.jobs import JobHandlers, ReadJob
 from interlock.api.letters import LetterHandlers
+from interlock.api.overview import Overviews
 from interlock.api.patience import ask
 from interlock.api.runs import RunHandlers
 from interlock.api.services import ServiceHandlers
@@ -41,6 +42,7 @@ class Backend:
             **AuditReader(reader).handlers,
             **self.sessions.handlers,
             **ServiceHandlers(reader, connection, self._feed).handlers,
+            **Overviews(reader, connection, self._feed).handlers,
             **HealthChecks(reader, connection, self._feed).handlers,
             operation_of(ReadEvents): partial(open_stream, self._feed),
         }

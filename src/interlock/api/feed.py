@@ -10,7 +10,7 @@ share a quarter of one core.
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
 from time import perf_counter, process_time
@@ -22,6 +22,7 @@ from interlock.api.sse import Whose, data_of, frame, framed, gap, id_line, whose
 from interlock.client.connection import Connection
 from interlock.error import InterlockError
 from interlock.interface.run_view import EVENT_NAMES, GapEvent, HelloEvent, ProgressEvent
+from interlock.model.overview import Overview
 from interlock.ports.store import EventFilter, EventRows, Reader
 from interlock.wire import request as r
 
@@ -43,8 +44,11 @@ MOST_HELD = 1024 * 1024  # bytes held back for a reader that is still catching u
 KEEP_ALIVE = 15.0  # seconds between comments that show a live stream
 STILL_THERE = b": still there\n\n"
 
-TYPES = frozenset(EVENT_NAMES[kind] for kind in EVENT_NAMES if kind not in (HelloEvent, GapEvent))
-"""the types that a reader may choose from"""
+OVERVIEW = EVENT_NAMES[Overview]
+TYPES = frozenset(EVENT_NAMES[kind] for kind in EVENT_NAMES if kind not in (HelloEvent, GapEvent, Overview))
+"""the types that a reader gets who chooses none"""
+EVERY_OVERVIEW = 1.0  # least seconds between two overviews
+REST_OF_OVERVIEWS = 9.0  # rest after making them, as a multiple of the time that it took
 
 
 class Wish(msgspec.Struct, frozen=True):
@@ -89,6 +93,7 @@ class Subscriber:
         self.seen = 0  # last position that it has seen
         self.cut = False  # whether it was cut off for not keeping up
         self.over = asyncio.Event()
+        self.overview = b""  # the last that it got
         self._sink = sink
         self._held: list[bytes] | None = []
         self._held_size = 0
@@ -141,6 +146,8 @@ class Feed:
         self._greeted = 0.0  # time of the last comment to all readers
         self._is_closed = False
         self.cut = 0  # readers that were cut off
+        self.overview_of: Callable[[str | None], Awaitable[Overview]] | None = None  # of a tenant, None for all
+        self._overviewing: asyncio.Task[None] | None = None
 
     @property
     def readers(self) -> int:
@@ -172,6 +179,8 @@ class Feed:
             group = self._groups[wish] = []
             self._wishes.setdefault(wish.subject, []).append(wish)
         group.append(subscriber)
+        if OVERVIEW in wish.types and self._overviewing is None and self.overview_of is not None:
+            self._overviewing = asyncio.get_running_loop().create_task(self._send_overviews(self.overview_of))
         return self._position
 
     def leave(self, subscriber: Subscriber) -> None:
@@ -205,10 +214,11 @@ class Feed:
     async def close(self) -> None:
         self._is_closed = True
         self._end_all()
-        if self._pumping is not None:
-            self._pumping.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._pumping
+        for task in (self._pumping, self._overviewing):
+            if task is not None:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
 
     def _end_all(self) -> None:
         for subscriber in chain.from_iterable(self._groups.values()):
@@ -365,6 +375,26 @@ class Feed:
             for wish in self._wishes_for(Whose("progress", run_id, job_id, tenant)):
                 for subscriber in self._groups[wish]:
                     subscriber.push(data)
+
+    async def _send_overviews(self, overview_of: Callable[[str | None], Awaitable[Overview]]) -> None:
+        """Send readers who want it the overview whenever it has changed, until no such reader is left."""
+        try:
+            while tenants := {wish.tenant for wish in self._groups if OVERVIEW in wish.types}:
+                begun = perf_counter()
+                for tenant in tenants:
+                    with suppress(InterlockError):  # the scheduler is away, and the reader sees no news
+                        self._send_overview(tenant, framed(frame(await overview_of(tenant))))
+                await asyncio.sleep(max(EVERY_OVERVIEW, REST_OF_OVERVIEWS * (perf_counter() - begun)))
+        finally:
+            self._overviewing = None
+
+    def _send_overview(self, tenant: str | None, chunk: bytes) -> None:
+        for wish, group in self._groups.items():
+            if OVERVIEW in wish.types and wish.tenant == tenant:
+                for subscriber in group:
+                    if subscriber.overview != chunk:
+                        subscriber.overview = chunk
+                        subscriber.push(chunk)
 
     def _show_life(self) -> None:
         now = perf_counter()

@@ -32,14 +32,14 @@ def explain(
     reasons = [reason for explain in state.machine.explains for reason in explain(state, run, now)]
     workers: list[WorkerFit] = []
     if waits_in_lane(state, run) and state.job_of(run).workflow is None:
-        every = (worker for worker in dispatch.explain(state, run, faults) if _sees(state, tenant, worker.id))
+        every = (worker for worker in dispatch.explain(state, run, faults) if sees(state, tenant, worker.id))
         workers = sorted(every, key=lambda worker: not worker.fits)[:MOST_WORKERS]
         if not any(worker.fits for worker in workers):
-            reasons.append(dispatch.no_worker(state, run, now, _obstacles(workers)))
+            reasons.append(dispatch.no_worker(state, run, now, obstacles_of(workers)))
     if not reasons:
         reasons.append(Reason(kind=K.READY, text="is ready: nothing holds it back"))
     if tenant is not None:
-        reasons = [_without_others(state, reason, tenant) for reason in reasons]
+        reasons = [without_others(state, reason, tenant) for reason in reasons]
     ends = [reason.at for reason in reasons if reason.kind in TIMED and reason.at is not None]
     next_at = max(ends, default=None)
     estimate_at = _estimate(state, run, now, reasons, workers, next_at)
@@ -59,7 +59,7 @@ def explain(
     )
 
 
-def _obstacles(workers: list[WorkerFit]) -> str:
+def obstacles_of(workers: list[WorkerFit]) -> str:
     if not workers:
         return "none is connected"
     named = [f"{worker.id} {worker.text}" for worker in workers[:MOST_IN_TEXT]]
@@ -67,12 +67,12 @@ def _obstacles(workers: list[WorkerFit]) -> str:
     return ", ".join(named) + (f", and {rest:,} more" if rest else "")
 
 
-def _sees(state: SchedulerState, tenant: str | None, worker_id: str) -> bool:
+def sees(state: SchedulerState, tenant: str | None, worker_id: str) -> bool:
     served = None if worker_id not in state.workers else state.workers[worker_id].tenants
     return tenant is None or served is None or tenant in served
 
 
-def _without_others(state: SchedulerState, reason: Reason, tenant: str) -> Reason:
+def without_others(state: SchedulerState, reason: Reason, tenant: str) -> Reason:
     def own(run_ids: list[str]) -> list[str]:
         return [run_id for run_id in run_ids if run_id in state.runs and state.runs[run_id].tenant == tenant]
 

@@ -20,6 +20,7 @@ from interlock.core.lanes.part import LANES
 from interlock.core.letters.part import LETTERS
 from interlock.core.outbox import OUTBOX
 from interlock.core.output import OUTPUT
+from interlock.core.overview import OVERVIEW
 from interlock.core.part import joined
 from interlock.core.policy.part import POLICY, QUESTIONS
 from interlock.core.recovery.sweep import RECOVERY
@@ -44,7 +45,7 @@ NO_FACTS = Facts()
 
 PARTS = (
     JOBS, TIMETABLE, TIMERS, ENTRY, QUESTIONS, POLICY, BULK, GUARDS, SERIES, OUTPUT, LANES, SESSIONS, TENANTS, EFFECTS,
-    ROUTING, ATTEMPTS, LETTERS, OUTBOX, AUDITING, SIGN_IN, WORKFLOWS, RECOVERY,
+    ROUTING, ATTEMPTS, LETTERS, OUTBOX, AUDITING, SIGN_IN, OVERVIEW, WORKFLOWS, RECOVERY,
 )  # fmt: skip
 MACHINE = joined(PARTS)
 

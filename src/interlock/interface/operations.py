@@ -6,6 +6,7 @@ from typing import Any
 
 from interlock.interface import (
     job_operations,
+    overview_operations,
     record_operations,
     run_operations,
     server_operations,
@@ -28,12 +29,12 @@ from interlock.wire.operation import Declared
 MODULES = (
     run_operations, run_request, job_operations, workflow_request, lane_request, session_request, worker_request,
     delivery_request, record_operations, approval_request, service_request, cluster_request, server_operations,
-    sign_in_operations,
+    sign_in_operations, overview_operations,
 )  # fmt: skip
 """modules with requests that are operations"""
 GROUPS = (
-    "runs", "jobs", "workflows", "lanes", "tenants", "sessions", "workers", "deliveries", "dead letters", "approvals",
-    "audit", "services", "cluster", "events", "access", "health",
+    "overview", "runs", "jobs", "workflows", "lanes", "tenants", "sessions", "workers", "deliveries", "dead letters",
+    "approvals", "audit", "services", "cluster", "events", "access", "health",
 )  # fmt: skip
 """the groups of operations, in the order of the documentation"""
 

@@ -13,6 +13,7 @@ from interlock.model.guard import ViolationEvent
 from interlock.model.job_info import Cursor, ExitCode, JobEvent, Origin, RunId
 from interlock.model.lane import LaneEvent
 from interlock.model.letter import LetterFilter
+from interlock.model.overview import Overview
 from interlock.model.run import Run, RunStats, Transition, shown_facets, update_id
 from interlock.model.session_info import SessionEvent
 from interlock.model.state import State
@@ -242,6 +243,7 @@ Event = (
     | JobEvent
     | SessionEvent
     | ViolationEvent
+    | Overview
     | GapEvent
 )
 
@@ -257,6 +259,7 @@ EVENT_NAMES: dict[type, str] = {
     JobEvent: "job",
     SessionEvent: "session",
     ViolationEvent: "violation",
+    Overview: "overview",
     GapEvent: "gap",
 }
 """type → name in the stream"""

@@ -44,7 +44,9 @@ class ReadServiceLogs(GatewayRequest[ServiceLogPage], frozen=True):
     http: ClassVar = Http("service_logs", "GET /services/{name}/logs", every_tenant=SERVICES)
 
 
-EventType = Literal["run", "log", "chunk", "progress", "service", "service_log", "lane", "job", "session", "violation"]
+EventType = Literal[
+    "run", "log", "chunk", "progress", "service", "service_log", "lane", "job", "session", "violation", "overview"
+]
 
 
 class ReadEvents(GatewayRequest[str], frozen=True, kw_only=True):
@@ -52,7 +54,8 @@ class ReadEvents(GatewayRequest[str], frozen=True, kw_only=True):
     changes of lanes and jobs; acts on sessions. The `id` of an event is a cursor. A stream opened with `Last-Event-ID`
     or `after` first sends every event stored after that one. A `gap` event names a range that was left out, and where
     to resume for it. A reader that does not keep up is cut off and may resume. Services and lanes belong to no tenant:
-    only callers who see every tenant get their events, and only without `run`, `job` and `tenant`."""
+    only callers who see every tenant get their events, and only without `run`, `job` and `tenant`. Only a stream that
+    names the type `overview` has it, when it has changed and at most once a second."""
 
     run: Annotated[FilterText | None, doc("Only events of this run.")] = None
     job: Annotated[FilterText | None, doc("Only events of this job.")] = None

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Iterable
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import msgspec
 
@@ -16,6 +16,7 @@ from interlock.model.facets import Note
 from interlock.model.run import Run
 from interlock.model.state import State
 
+E = TypeVar("E", bound=msgspec.Struct)
 _WORKER_ID = re.compile(r"[\w.:@-]+-[0-9]{1,10}-[0-9a-f]{8}\.[0-9a-f]{1,16}")
 MOST_NAMED = 5  # runs that a list in an explanation names
 
@@ -128,7 +129,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     notes: Annotated[tuple[Note, ...], doc("Latest notes, oldest first, such as failed tries to place the run.")] = ()
 
 
-def without_workers(found: Explanation, known: Collection[str]) -> Explanation:
+def without_workers(found: E, known: Collection[str]) -> E:
     """Return it with numbers in place of the ids of workers, which name hosts and processes."""
     text = msgspec.json.encode(found).decode()
     ids = sorted(
@@ -136,7 +137,7 @@ def without_workers(found: Explanation, known: Collection[str]) -> Explanation:
     )
     for number, worker_id in enumerate(ids, start=1):
         text = text.replace(worker_id, f"#{number}")
-    return msgspec.json.decode(text, type=Explanation)
+    return msgspec.json.decode(text, type=type(found))
 
 
 def sentence_of(reasons: Iterable[Reason]) -> str:

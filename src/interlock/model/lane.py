@@ -69,6 +69,8 @@ class LaneMemo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     created: bool = False  # at run time, so that it exists without a declaration
     change: LaneChange = LaneChange()
     status: LaneStatus = LaneStatus.OPEN
+    since: float = 0.0  # time of the pause or drain
+    by: str = ""  # who asked for it
 
     def spec_over(self, declared: LaneSpec | None) -> LaneSpec:
         return LaneSpec(**({} if declared is None else msgspec.structs.asdict(declared)) | self.change.given)

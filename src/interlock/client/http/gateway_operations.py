@@ -4,6 +4,7 @@ from interlock.client.declared import lists, sends
 from interlock.client.scheduler_operations import SchedulerOperations
 from interlock.interface import job_operations as j
 from interlock.interface import record_operations as records
+from interlock.interface.overview_operations import ReadOverview
 from interlock.interface.run_operations import (
     ActOnRuns,
     ReadRecord,
@@ -42,5 +43,6 @@ class GatewayOperations(SchedulerOperations):
     approval = sends(records.ReadApproval)
 
     me = sends(ReadMe)
+    overview = sends(ReadOverview)
     services = sends(ReadServices, lambda found: found.services)
     service = sends(ReadService)

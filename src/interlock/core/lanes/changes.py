@@ -19,7 +19,7 @@ from interlock.error import BadValue, UnknownLane
 from interlock.fields.field import copy_fields
 from interlock.fields.field_types import NAME_RULE, FieldPath, Rate, did_you_mean
 from interlock.model.job import NAME
-from interlock.model.lane import STATUS_AFTER, LaneChange, LaneEvent, LaneMemo, LaneSpec
+from interlock.model.lane import STATUS_AFTER, LaneChange, LaneEvent, LaneMemo, LaneSpec, LaneStatus
 from interlock.model.run import Now
 from interlock.wire.lane_request import ActOnLane, CreateLane, SetLane
 from interlock.wire.request import ValueAnswer
@@ -52,7 +52,8 @@ def set_values(p: Pass, origin: str, command: SetLane) -> None:
 def act(p: Pass, origin: str, command: ActOnLane) -> None:
     memo, status = _memo(p, command.lane), STATUS_AFTER[command.action]
     if is_new := memo.status != status:
-        _keep(p, command.lane, replace(memo, status=status))
+        since, by = (0.0, "") if status is LaneStatus.OPEN else (p.now, command.actor or origin)
+        _keep(p, command.lane, replace(memo, status=status, since=since, by=by))
     _answer(p, origin, command, command.action if is_new else "")
 
 

@@ -186,6 +186,13 @@ def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
     if lane.rate is not None and isinstance(gate, RateGate):
         yield from gate.explain(lane.rate, lane.burst, now)
     yield from gates.explain(state, run, now)
+
+
+def explain_turn(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
+    """Explain which runs of its lane start before a run, which may take a look at many."""
+    if not waits_in_lane(state, run):
+        return
+    lane = state.lanes[run.lane]
     ahead, first = _ahead(lane, lane.lines[line_key(state, run)], run, route_key(state, run))
     if ahead:
         least = "at least " if ahead == MOST_AHEAD else ""

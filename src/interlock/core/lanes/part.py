@@ -22,6 +22,6 @@ LANES = Part(
     jumps=(gates.follow_wall_clock,),
     loads=(changes.load, gates.load),
     places=((HOLDS_SLOT, fill.place),),
-    explains=(fill.explain,),
+    explains=(fill.explain, fill.explain_turn),
     closes=(fill.fill,),
 )
