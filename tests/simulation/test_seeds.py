@@ -85,6 +85,24 @@ def test_a_link_that_lost_its_welcome_begins_nothing() -> None:
     assert report.violation is None, describe(report)
 
 
+@pytest.mark.behaviour("RUN-1", "RUN-22", "LIV-2")
+def test_attempts_that_start_slowly_are_left_in_every_way() -> None:
+    """Workers are killed while they start them, and some are cancelled, time out or fail meanwhile."""
+    after: Counter[State] = Counter()
+    late = 0
+    for seed in seeds(330_000_002, 12, 5):
+        simulation = Simulation(seed)
+        assert simulation.cluster.scenario.slow_starts or simulation.cluster.scenario.drought
+        report = simulation.run()
+        assert report.violation is None, describe(report)
+        for entries in simulation.cluster.disk.entries.values():
+            after.update(entry.after for entry in entries if entry.before is State.STARTING)
+            late += sum(entry.before is State.STARTING and "start_timeout" in entry.reason for entry in entries)
+    assert {State.RUNNING, State.RETRYING, State.CANCELLED, State.FAILED, State.TIMEOUT} <= set(after)
+    assert after[State.RUNNING] > 100
+    assert late > 5
+
+
 @pytest.mark.behaviour("OUT-2", "OUT-7")
 def test_scans_before_success_come_to_every_end() -> None:
     seen: Counter[OutputStatus] = Counter()

@@ -23,7 +23,7 @@ logger = logging.getLogger("interlock.links")
 WORTH_SAYING = 60.0  # seconds by which a worker's clock must differ for a warning
 
 WORKER_MESSAGES = frozenset(
-    {m.Started, m.Finished, m.Lost, m.Returned, m.Heartbeat, m.Load}
+    {m.Starting, m.Started, m.Finished, m.Lost, m.Returned, m.Heartbeat, m.Load}
     | {m.Progress, m.Usage, m.LogMessage, m.Checkpoint, m.Leaving, m.Unread}
 )
 
