@@ -1,6 +1,7 @@
 """Opening a store on a server: what is refused, with what to do, and what only warns."""
 
 import asyncio
+import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,6 +15,7 @@ from interlock.error import CannotOpenDatabase, DatabaseTooNew, InterlockError, 
 from interlock.ports.store import RunFilter
 from interlock.stores.postgres import PostgresReader, PostgresStore
 from interlock.stores.postgres.address import read_address
+from interlock.stores.postgres.database import migrations
 from tests.contract.conftest import run_with
 from tests.contract.samples import created, make_run, take
 from tests.helpers.places import until_true
@@ -150,6 +152,13 @@ def test_a_schema_that_is_there_only_in_part_is_refused(postgres_server: str, po
     assert isinstance(error, NotADatabase)
     assert "no table audit, logs" in str(error)
     assert "restore a backup" in str(error)
+
+
+@pytest.mark.behaviour("CLU-3")
+def test_a_script_that_a_cluster_has_run_does_not_change() -> None:
+    """Nodes of two versions use one schema, and each has run its own scripts. A change is another script."""
+    digests = [hashlib.sha256(script.encode()).hexdigest()[:16] for script in migrations()]
+    assert digests[:1] == ["cd90d1ebf7a75833"]
 
 
 def test_a_script_that_fails_leaves_nothing_behind(

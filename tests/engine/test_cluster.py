@@ -210,11 +210,11 @@ async def test_the_lead_is_handed_over_to_the_named_node_or_after_3_s_to_any() -
     first = Bench(store, node=facts("a"), hand_over=over.set)
     await first.start()
     announce(first, facts("b"), facts("c"))
-    first.client.say(HandOver(1, "d"))
+    first.client.say(HandOver(1, node="d"))
     await until(lambda: bool(first.client.of(m.Problem)))
     assert "'d'; give one of: b, c" in first.client.of(m.Problem)[0].text
     assert not over.is_set()
-    first.client.say(HandOver(2, "c"))
+    first.client.say(HandOver(2, node="c"))
     await asyncio.wait_for(over.wait(), 1.0)
     second, third = node(store, "b", holder="b"), node(store, "c", holder="c")
     standing = asyncio.ensure_future(second.start())

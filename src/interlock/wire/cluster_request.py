@@ -16,7 +16,7 @@ class AskCluster(Question[ClusterInfo], frozen=True):
     http: ClassVar = Http("cluster", "GET /cluster", every_tenant="nodes")
 
 
-class HandOver(Order[ClusterInfo], frozen=True):
+class HandOver(Order[ClusterInfo], frozen=True, kw_only=True):
     """Hand the lead over. The scheduler that leads releases its lease, and one that stands by leads next; attempts
     continue. Answered before it happens."""
 

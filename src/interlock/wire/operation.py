@@ -2,6 +2,9 @@
 
 Fields that the route names are parameters of the path. The others are fields of the JSON body if it has a name, and
 otherwise parameters of the query. The docstring is the text: the summary, one sentence, and then the description.
+
+On a link, the fields of a class come before those of its base, unless the class is `kw_only` too. A field that is added
+later must come last, because nodes of the version before read it: give it to a class of its own with `kw_only=True`.
 """
 
 from collections.abc import Mapping
