@@ -78,6 +78,7 @@ soak: $(VENV)/ready
 	$(BIN)/python -m soak.zones
 	$(BIN)/python -m soak.seeds --seeds $(SEEDS) --first $(FIRST)
 	$(BIN)/python -m tests.chaos --seconds 600 --seed $(SEED)
+	$(BIN)/python -m tests.chaos --cluster --seconds 300 --seed $(SEED)
 
 clean:
 	rm -rf $(VENV) $(DATABASE) $(DATABASE)-* $(DATABASE).* tour bench.json build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

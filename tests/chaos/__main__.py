@@ -8,29 +8,24 @@ import signal
 import sys
 import tempfile
 import time
-from contextlib import suppress
+from collections.abc import Callable
 from pathlib import Path
 
 import uvloop
 
-import interlock as il
-from tests.chaos import jobs, stepped
+from tests.chaos import jobs
 from tests.chaos.checks import check, read_executions
-from tests.chaos.faults import Disk, Faults, WallClock, succeeds
+from tests.chaos.faults import Faults
 from tests.chaos.load import Load
-from tests.chaos.people import TOKEN, Elsewhere, People
+from tests.chaos.one_server import OneServer, succeeds
+from tests.chaos.people import People
 from tests.chaos.promises import Row
 from tests.chaos.record import Record
-from tests.helpers.processes import hear_signals, processes_of, wait_until
+from tests.chaos.three_nodes import ThreeNodes
+from tests.helpers.processes import hear_signals
 from tests.helpers.receiver import Receiver
-from tests.helpers.server import Server
-from tests.remote.elsewhere import free_port
 
-LANES = {"main": 30, "narrow": 10, "cron": 10}
-LIMITS = {"lane": LANES, "tenant": {"small": jobs.OF_TENANT}, "guarded job": {"guarded": jobs.AT_ONCE}}
-OPTIONS = ("--workers=2", "--slots=16", "--heartbeat=1s", "--keep-runs=5", "--drain", "1s")
-CLIENTS = 3
-"""over HTTP, and as many over the socket"""
+CLIENTS = 6
 PATIENCE = 60.0
 """seconds within which one more run ends, once nothing is harmed any more and while any is left"""
 UNSHARE = ("unshare", "--mount")
@@ -44,6 +39,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description="Harm a real server, then check it.")
     parser.add_argument("--seconds", type=float, default=60.0, help="how long to do harm")
     parser.add_argument("--seed", type=int, default=7, help="what is done, and in which order")
+    parser.add_argument("--cluster", action="store_true", help="harm three nodes on PostgreSQL, not one server")
     parser.add_argument("--keep", type=Path, help="copy the evidence to this folder if an invariant is violated")
     options = parser.parse_args()
     hear_signals()
@@ -51,13 +47,13 @@ def main() -> int:
         # What is mounted in a namespace of its own goes with its last process, however that ends.
         os.environ[INSIDE] = "1"
         os.execvp(UNSHARE[0], [*UNSHARE, sys.executable, "-m", "tests.chaos", *sys.argv[1:]])
-    return run(options.seconds, options.seed, options.keep)
+    return run(options.seconds, options.seed, options.cluster, options.keep)
 
 
-def run(seconds: float, seed: int, keep: Path | None = None) -> int:
+def run(seconds: float, seed: int, is_cluster: bool, keep: Path | None = None) -> int:
     """Return the exit code: 1 if anything was violated."""
     folder = Path(tempfile.mkdtemp(prefix="il-")).resolve()
-    chaos = Chaos(folder, seed)
+    chaos = Chaos(folder, seed, ThreeNodes if is_cluster else OneServer)
     try:
         rows = uvloop.run(chaos.run(seconds))
         lines = [*chaos.summary(seconds), f"{'invariant':<50} {'checked':>9} {'violations':>11}"]
@@ -65,7 +61,8 @@ def run(seconds: float, seed: int, keep: Path | None = None) -> int:
         lines += [f"violated: {row.invariant}: {one}" for row in rows for one in row.violations[:SHOWN]]
         is_violated = any(row.violations for row in rows)
         if is_violated:
-            lines.append(f"repeat it with: python -m tests.chaos --seconds {seconds:g} --seed {seed}")
+            given = f"--seconds {seconds:g} --seed {seed}{' --cluster' * is_cluster}"
+            lines.append(f"repeat it with: python -m tests.chaos {given}")
         sys.stdout.write("\n".join(lines) + "\n")
         if is_violated and keep is not None:
             shutil.copytree(folder, keep, dirs_exist_ok=True)
@@ -75,36 +72,14 @@ def run(seconds: float, seed: int, keep: Path | None = None) -> int:
 
 
 class Chaos:
-    def __init__(self, folder: Path, seed: int) -> None:
+    def __init__(self, folder: Path, seed: int, harmed: Callable[[Path, int, dict[str, str]], Faults]) -> None:
         self._folder = folder
         self._seed = seed
-        data = folder / "data"
-        data.mkdir()
-        self._disk = Disk(data)
-        self._clock = WallClock(folder / "clock")
-        lanes = [f"--lane={name}={limit}" for name, limit in LANES.items()]
-        self._elsewhere = Elsewhere(folder, data)
         self._receiver = Receiver()
-        self._address = f"127.0.0.1:{free_port()}"
-        options = (*OPTIONS, *lanes, "--http", self._address, "--webhook-allow", "127.0.0.1")
-        self._server = Server(data, *options, str(jobs.lay_out(folder)), target="tests.chaos.jobs:app")
-        self._server.output = folder / "server.log"
-        self._server.extra = {
-            jobs.FOLDER: str(folder), jobs.RECEIVER: self._receiver.url, stepped.CLOCK: str(self._clock.file),
-        }  # fmt: skip
-        self._server.arguments = ("tests.chaos.stepped", *self._server.arguments[1:])
-        self._record = Record(self._server.database, LIMITS)
+        self._faults = harmed(folder, seed, {jobs.FOLDER: str(folder), jobs.RECEIVER: self._receiver.url})
+        self._record = Record(self._faults.database, jobs.LIMITS)
         self._load = Load(seed, self._record)
         self._people = People(seed, self._load)
-        self._faults = Faults(
-            self._server,
-            self._elsewhere,
-            seed,
-            self._disk,
-            self._clock,
-            lambda: self._load.burst(jobs.app),
-            self._refuse,
-        )
         self._executed = self._elsewhere_had = 0
         self._peace = 0.0
 
@@ -112,28 +87,24 @@ class Chaos:
         task = asyncio.current_task()
         assert task is not None
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-        self._elsewhere.begin()  # it waits for its scheduler
-        await self._faults.start()
-        self._record.open()
-        async with (
-            jobs.app.connected(str(self._server.socket)) as app,
-            il.AsyncClient(f"unix:{self._server.http_socket}", timeout="3s") as client,
-            il.AsyncClient(f"http://{self._address}", token=TOKEN, timeout="3s") as approver,
-            asyncio.TaskGroup() as group,
-        ):
+        await self._faults.begin()
+        self._record.database.prepare()
+        async with self._faults.doors() as (doors, client, approver), asyncio.TaskGroup() as group:
             lasting = [
                 group.create_task(self._look()),
                 group.create_task(self._people.approve(approver, client)),
                 group.create_task(self._people.read_withheld(client)),
             ]
             clients = [
-                *(group.create_task(self._load.submit(app, f"socket {number}")) for number in range(CLIENTS)),
-                *(group.create_task(self._load.submit(client, f"http {number}")) for number in range(CLIENTS)),
-                group.create_task(self._load.repeat_fire_times(app)),
+                *(
+                    group.create_task(self._load.submit(doors[number % len(doors)], f"client {number}"))
+                    for number in range(CLIENTS)
+                ),
+                group.create_task(self._load.repeat_fire_times(doors[0])),
                 group.create_task(self._load.cancel(client)),
                 group.create_task(self._people.submit_too_fast(client)),
             ]
-            await self._faults.go_on(seconds)
+            await self._faults.go_on(seconds, self._faults.kinds(lambda: self._load.burst(doors[0]), self._refuse))
             self._load.stopping = True
             since = time.monotonic()
             await self._faults.end()
@@ -171,11 +142,11 @@ class Chaos:
             await asyncio.sleep(0.05)
 
     def _check(self) -> list[Row]:
-        left = self._end()
         faults = self._faults
+        left = faults.stop() + [str(path) for path in self._folder.rglob("*") if path.is_socket()]
+        every = self._record.runs(is_pruned=True) + self._record.runs(is_pruned=False)
         executions = read_executions(self._folder / "executions")
         self._executed = len(executions)
-        every = self._record.runs(is_pruned=True) + self._record.runs(is_pruned=False)
         self._elsewhere_had = sum((run.worker_id or "").startswith("site:") for run in every)
         return [
             *check(self._load, self._record, executions, faults.cuts, self._people, self._receiver.accepted),
@@ -183,18 +154,6 @@ class Chaos:
             Row("the scheduler ended only when it was made to", faults.done.total(), faults.deaths),
             Row("nothing is left running", 1, left),
         ]
-
-    def _end(self) -> list[str]:
-        """Stop in order; return what is left then."""
-        left = self._elsewhere.stop()
-        try:
-            self._server.wait_for_strays()
-            if (code := self._server.stop()) != 0:
-                left.append(f"exit {code}: {self._server.said[-500:]}")
-            wait_until(lambda: not processes_of(self._folder), "every process has ended", 20.0)
-        except AssertionError as error:
-            left += [str(error), *map(str, processes_of(self._folder))]
-        return left + [str(path) for path in self._folder.rglob("*") if path.is_socket()]
 
     def summary(self, seconds: float) -> list[str]:
         load = self._load
@@ -206,19 +165,12 @@ class Chaos:
             f"faults: {done}",
             f"refused: {dict(load.refused)}",
         ]
-        if not self._disk.works:
-            lines.append("skipped: full disk, for a file system of its own cannot be mounted here")
-        return lines
+        return lines + self._faults.said()
 
     def close(self) -> None:
         """Leave nothing behind, whatever happened."""
-        for process in processes_of(self._folder):
-            with suppress(ProcessLookupError):
-                os.kill(process.pid, signal.SIGKILL)
-        self._elsewhere.kill()
-        self._server.kill()
+        self._faults.close()
         self._receiver.close()
-        self._disk.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
 

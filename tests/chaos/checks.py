@@ -51,7 +51,7 @@ def check(
     for kind, overfull in record.overfull.items():
         yield Row(f"no {kind} had more than its limit at any look", len(record.looks), overfull)
     yield from check_promises(pruned + kept, record.looks, executions, people, told)
-    yield Row("the database is intact", 1, record.damage())
+    yield Row("the database is intact", 1, record.database.damage())
     refused = load.refused + people.refused
     codes = [f"{count} × {code}" for code, count in refused.items() if code not in PASSING]
     yield Row("clients were refused only what was away", refused.total(), codes)

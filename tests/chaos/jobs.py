@@ -49,6 +49,8 @@ RECEIVER = "CHAOS_RECEIVER"
 WITHHELD = "nobody-may-read-"
 RATE, AT_ONCE, OF_TENANT = 4, 2, 2
 """starts of `paced` a second; runs of `guarded`, and of the tenant `small`, at once"""
+LANES = {"main": 30, "narrow": 10, "cron": 10}
+LIMITS = {"lane": LANES, "tenant": {"small": OF_TENANT}, "guarded job": {"guarded": AT_ONCE}}
 PROGRAM = """\
 exec 9>>"$CHAOS_FOLDER/locks/$INTERLOCK_RUN_ID"
 flock -n 9 && alone=1 || alone=0

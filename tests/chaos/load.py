@@ -12,7 +12,10 @@ from tests.chaos.record import Record
 BURST = 40
 PLAIN = ("quick", "quick", "quick", "thread", "thread", "slow", "process", "flaky", "program")
 JOBS = (*PLAIN, *PLAIN, "forbidden", "asked", "secretive", "talk", "talk", "guarded", "telling")
-PASSING = ("connection_lost", "not_running", "store_unavailable", "draining", "overloaded", "request_timeout")
+PASSING = (
+    "connection_lost", "not_running", "nobody_leads", "store_unavailable", "outcome_unknown", "draining", "overloaded",
+    "request_timeout",
+)  # fmt: skip
 """what a client may be told while parts of the server are away"""
 
 Door = il.App | il.AsyncClient

@@ -2,10 +2,11 @@
 
 import sqlite3
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -55,10 +56,48 @@ class Look(NamedTuple):
     """starts of the paced job since the look before"""
 
 
+class Away(Exception):
+    """The database cannot be read at the moment."""
+
+
+class Database(ABC):
+    @abstractmethod
+    def prepare(self) -> None:
+        """Connect, and keep aside from now on what is pruned."""
+
+    @abstractmethod
+    def rows(self, query: str, *values: Any) -> list[Any]:
+        """Return what a query finds; raise `Away`."""
+
+    @abstractmethod
+    def damage(self) -> list[str]: ...
+
+
+class SqliteDatabase(Database):
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def prepare(self) -> None:
+        connection = sqlite3.connect(self._path, timeout=10)
+        connection.executescript(ASIDE)
+        connection.close()
+        name = f"{self._path.as_uri()}?mode=ro"
+        self._connection = sqlite3.connect(name, uri=True, isolation_level=None, check_same_thread=False)
+
+    def rows(self, query: str, *values: Any) -> list[Any]:
+        try:
+            return self._connection.execute(query, values).fetchall()
+        except sqlite3.OperationalError as error:
+            raise Away from error
+
+    def damage(self) -> list[str]:
+        return [text for (text,) in self.rows("PRAGMA integrity_check") if text != "ok"]
+
+
 class Record:
-    def __init__(self, database: Path, limits: dict[str, dict[str, int]]) -> None:
+    def __init__(self, database: Database, limits: dict[str, dict[str, int]]) -> None:
         """`limits` are the most runs that may hold a slot at once: of lanes, tenants and jobs, by name."""
-        self._database = database
+        self.database = database
         self._limits = limits
         self._position = 0
         self.ended: dict[str, float] = {}
@@ -66,19 +105,12 @@ class Record:
         self.looks: list[Look] = []
         self.overfull: dict[str, list[str]] = {kind: [] for kind in limits}
 
-    def open(self) -> None:
-        connection = sqlite3.connect(self._database, timeout=10)
-        connection.executescript(ASIDE)
-        connection.close()
-        name = f"{self._database.as_uri()}?mode=ro"
-        self._connection = sqlite3.connect(name, uri=True, isolation_level=None, check_same_thread=False)
-
     def look(self) -> None:
         """Note which runs have ended since the last look, and how full the lanes are in this instant."""
-        with suppress(sqlite3.OperationalError):
+        with suppress(Away):
             before, paced = time.monotonic(), 0
-            held = self._connection.execute(HELD).fetchall()
-            rows = self._connection.execute(LOOK, (self._position,)).fetchall()
+            held = self.database.rows(HELD)
+            rows = self.database.rows(LOOK, self._position)
             now = time.monotonic()
             for place, (kind, limits) in enumerate(self._limits.items()):
                 counts = Counter(row[place] for row in held)
@@ -93,23 +125,20 @@ class Record:
             self.looks.append(Look(before, now, paced))
 
     def runs(self, is_pruned: bool) -> list[Run]:
-        return [Run(*row) for row in self._connection.execute(RUNS.format("chaos_runs" if is_pruned else "runs"))]
+        return [Run(*row) for row in self.database.rows(RUNS.format("chaos_runs" if is_pruned else "runs"))]
 
     def told(self) -> set[str]:
         """The runs that a webhook reports: they succeed, and their job has one."""
-        with suppress(sqlite3.OperationalError):
-            return {run_id for (run_id,) in self._connection.execute(TELLING)}
+        with suppress(Away):
+            return {run_id for (run_id,) in self.database.rows(TELLING)}
         return set()
 
     def histories(self) -> dict[str, list[Transition]]:
         """Of every run there ever was."""
         found: dict[str, list[Transition]] = {}
-        for _, run_id, entries in self._connection.execute(HISTORY, (0,)):
+        for _, run_id, entries in self.database.rows(HISTORY, 0):
             found.setdefault(run_id, []).extend(_decode(entries))
         return found
-
-    def damage(self) -> list[str]:
-        return [text for (text,) in self._connection.execute("PRAGMA integrity_check") if text != "ok"]
 
 
 def _decode(entries: bytes) -> list[Transition]:

@@ -24,10 +24,13 @@ class Node(Command):
     def __init__(self, folder: Path, name: str, port: int, settings: dict[str, Any]) -> None:
         folder.mkdir()
         self.name = name
-        own = {**settings, "listen_workers": f"127.0.0.1:{port}", "node_name": name}
-        (folder / "interlock.yaml").write_text(json.dumps(own))
-        (folder / "interlock.yaml").chmod(0o600)
         super().__init__(folder, "interlock.cli", "up", name="node")
+        self.configure({"listen_workers": f"127.0.0.1:{port}", **settings})
+
+    def configure(self, settings: dict[str, Any]) -> None:
+        file = self.folder / "interlock.yaml"
+        file.write_text(json.dumps({**settings, "node_name": self.name}))
+        file.chmod(0o600)
 
     def process_of(self, part: str) -> int:
         """Return the only process of a part."""
@@ -71,7 +74,7 @@ class Node(Command):
 
 
 class Cluster:
-    def __init__(self, folder: Path, database: str, names: Sequence[str]) -> None:
+    def __init__(self, folder: Path, database: str, names: Sequence[str], **settings: Any) -> None:
         self.folder = folder
         self.schema = read_address(database).schema
         ports = {name: free_port() for name in names}
@@ -87,8 +90,9 @@ class Cluster:
             "fingerprint": worker["fingerprint"],
             "worker_cert": str(folder / "interlock.db.worker.crt"),
             "worker_key": str(folder / "interlock.db.worker.key"),
-            "tokens": [one["entry"] for one in made],
             **self.tokens,
+            **settings,
+            "tokens": [one["entry"] for one in made] + settings.get("tokens", []),
         }
         self.nodes = {name: Node(folder / name, name, port, self.settings) for name, port in ports.items()}
 

@@ -1,6 +1,7 @@
 """Writes on a server: what happens to a commit whose answer does not come, or comes too late."""
 
 import asyncio
+import gc
 import os
 import signal
 from collections.abc import AsyncIterator, Iterator
@@ -115,6 +116,22 @@ def test_a_commit_that_takes_too_long_has_an_unknown_outcome_and_cannot_take_eff
         assert second.epoch == lease.epoch + 1
 
     run_with(PostgresStore(postgres_url, write_seconds=0.5), body)
+
+
+async def test_a_commit_that_fails_after_its_caller_gave_up_is_no_fault(
+    store: PostgresStore, postgres_url: str
+) -> None:
+    found: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: found.append(context["message"]))
+    lease = await take(store)
+    async with stuck_commit(store, postgres_url, lease) as (other, commit):
+        commit.cancel()
+        await other.fetchval("SELECT pg_terminate_backend($1)", await _waiting(other))
+        await other.execute("ROLLBACK")
+    await take(store)  # after the commit has failed
+    gc.collect()
+    await asyncio.sleep(0)
+    assert found == []
 
 
 async def test_a_take_over_waits_for_a_commit_that_has_passed_the_fence_and_loads_it(

@@ -124,6 +124,7 @@ async def test_a_leader_whose_store_was_away_ends_if_another_led_meanwhile_thoug
     store.failing = False
     with pytest.raises(LeaseLost, match="another scheduler has led since"):
         await asyncio.wait_for(first.task, 5.0)
+    assert first.engine.owner.lease is None, "it says that it has lost it"
     assert store.leases["main"].epoch == other.epoch
 
 

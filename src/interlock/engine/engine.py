@@ -427,6 +427,7 @@ class Engine:
                     logger.warning("the store works again; %d live runs", len(self.state.runs))
                     return
                 if self.settings.node is not None:
+                    self.owner.lose()
                     raise LeaseLost(LEADER, "another scheduler has led since")
                 why = "another scheduler holds the lease"
             except LeaseLost:

@@ -134,7 +134,9 @@ class PostgresStore(PostgresReader, Store, Leases):
 
     def commit(self, batch: Batch, lease: Lease) -> Awaitable[None]:
         # A caller that gives up must not cut the call off: its outcome would be unknown.
-        return asyncio.shield(asyncio.ensure_future(self._commit(batch, lease)))
+        call = asyncio.ensure_future(self._commit(batch, lease))
+        call.add_done_callback(_note_error)
+        return asyncio.shield(call)
 
     async def _commit(self, batch: Batch, lease: Lease) -> None:
         row = await self._write(COMMIT, *arguments(batch), lease=lease)
@@ -207,3 +209,9 @@ class PostgresStore(PostgresReader, Store, Leases):
 
     async def release(self, lease: Lease, to: str = "", within: float = 0.0) -> None:
         await self._write(_RELEASE, lease.name, lease.token, to, within)
+
+
+def _note_error(call: "asyncio.Future[None]") -> None:
+    """Take note of an error that nobody waits for any more."""
+    if not call.cancelled():
+        call.exception()
