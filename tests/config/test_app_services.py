@@ -21,9 +21,7 @@ def lines_of(error: Exception) -> list[str]:
     return str(error).split("\n")
 
 
-def test_each_kind_of_service() -> None:
-    app = il.App()
-
+def test_each_kind_of_service(app: il.App) -> None:
     @app.service("ticker", restart="on_failure", stop_timeout="3s", env={"A": "1", "B": None}, group="shop")
     async def tick(context: il.ServiceContext) -> None: ...
 
@@ -56,8 +54,7 @@ def test_each_kind_of_service() -> None:
     assert (options.name, options.app, options.function) == ("ticker", "jobs:app", "")
 
 
-def test_they_come_before_those_of_files_and_share_groups_with_them() -> None:
-    app = il.App()
+def test_they_come_before_those_of_files_and_share_groups_with_them(app: il.App) -> None:
     app.group("mine")
     app.service("a", process=["a"], group="theirs")
     put("kind: Group\nid: theirs\n---\nkind: Service\nid: b\ngroup: mine\nrun: {process: [b]}\n---\n" + SERVICE)
@@ -72,8 +69,7 @@ def test_they_come_before_those_of_files_and_share_groups_with_them() -> None:
     ]
 
 
-def test_faults_that_only_show_together_name_both_places() -> None:
-    app = il.App()
+def test_faults_that_only_show_together_name_both_places(app: il.App) -> None:
     app.service("web", process=["a"], group="shp")
     app.group("shop", group="shop")
     put(SERVICE)
@@ -92,8 +88,7 @@ def test_faults_that_only_show_together_name_both_places() -> None:
 
 
 @pytest.mark.parametrize("second", ["service", "group", "function"])
-def test_a_name_is_there_once(second: str) -> None:
-    app = il.App()
+def test_a_name_is_there_once(app: il.App, second: str) -> None:
     app.group("a")
     again: dict[str, Callable[[], Any]] = {
         "service": lambda: app.service("a", process=["a"]),
@@ -148,8 +143,7 @@ def test_a_place_is_named_from_the_current_folder() -> None:
         ({"container": "a", "limits": il.Limits(files=1)}, "limits: "),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_raised_at_once(options: dict[str, Any], says: str) -> None:
-    app = il.App()
+def test_what_is_wrong_is_raised_at_once(app: il.App, options: dict[str, Any], says: str) -> None:
     given = {"name": "a"} | ({} if {"container", "process"} & set(options) else {"process": ["a"]}) | options
     with pytest.raises(InterlockError) as caught:
         app.service(**given)
@@ -200,8 +194,7 @@ def test_functions_that_are_no_service(function: Any, says: str) -> None:
     assert caught.value.code == "bad_handler"
 
 
-def test_a_function_is_not_named_like_the_newest_run() -> None:
-    app = il.App()
+def test_a_function_is_not_named_like_the_newest_run(app: il.App) -> None:
     with pytest.raises(InterlockError, match=r"^name: 'latest' is not "):
         app.service("latest")(print)
     assert app.services == []
@@ -213,8 +206,7 @@ def test_a_command_takes_no_function() -> None:
         decorate(print)
 
 
-def test_what_is_declared_is_the_same_however_often_it_is_loaded() -> None:
-    app = il.App()
+def test_what_is_declared_is_the_same_however_often_it_is_loaded(app: il.App) -> None:
     app.service("a")(print)
     first = load([], FromApp(services=app.services, target="jobs:app")).children
     assert first == load([], FromApp(services=app.services, target="jobs:app")).children

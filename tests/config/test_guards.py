@@ -188,17 +188,14 @@ def test_faults_in_python(make: Any, says: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["constraint", "action"])
-def test_a_function_that_takes_no_notice_is_refused(kind: str) -> None:
-    app = il.App()
-
+def test_a_function_that_takes_no_notice_is_refused(app: il.App, kind: str) -> None:
     def function(run: str) -> None: ...
 
     with pytest.raises(il.BadHandler, match=f"{kind} 'disk': .*function must take 'notice'"):
         getattr(app, kind)("disk")(function)
 
 
-def test_an_unknown_job_is_a_warning_and_a_missing_variable_a_fault_for_the_app_too() -> None:
-    app = il.App()
+def test_an_unknown_job_is_a_warning_and_a_missing_variable_a_fault_for_the_app_too(app: il.App) -> None:
     late = il.Action(action="webhook", url_env="NOT_SET")
 
     @app.job("work", constraints=il.Constraints(checks=["dsk"]), on_failure=late)

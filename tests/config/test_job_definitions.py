@@ -94,9 +94,8 @@ def test_constraints_and_payload_are_part_of_the_job() -> None:
     ],
 )
 def test_what_could_never_run_is_refused_at_once(
-    handler: Callable[..., Any], options: dict[str, Any], error: type[InterlockError], says: str
+    app: il.App, handler: Callable[..., Any], options: dict[str, Any], error: type[InterlockError], says: str
 ) -> None:
-    app = il.App()
     with pytest.raises(error) as caught:
         app.job("daily", **options)(handler)
     assert str(caught.value).startswith(says)

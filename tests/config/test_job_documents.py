@@ -119,9 +119,7 @@ def test_a_function_is_found_from_the_folder_of_the_file(function: str, found: s
 
 
 @pytest.mark.behaviour("TIM-12")
-def test_a_job_runs_the_function_of_a_job_of_the_app() -> None:
-    app = il.App()
-
+def test_a_job_runs_the_function_of_a_job_of_the_app(app: il.App) -> None:
     @app.job("report", processes=True, lane="cron")
     def report(pages: int, key: il.Secret) -> int:
         return pages
@@ -199,8 +197,7 @@ def test_wait_beside_cron_is_a_warning_with_its_line() -> None:
     assert [one.job.id for one in loaded.jobs] == ["nightly"]
 
 
-def test_what_an_app_has_is_warned_of_too() -> None:
-    app = il.App()
+def test_what_an_app_has_is_warned_of_too(app: il.App) -> None:
     app.job("tick", schedule=il.cron("* * * * *", wait="1s"))(_tick)
     assert load([], FromApp(definitions=app.definitions)).warnings == [
         "tests.config.test_job_documents._tick: job 'tick': schedule.wait: has no effect beside cron, which says "

@@ -206,8 +206,7 @@ stdin: perhaps
 
 
 @pytest.mark.behaviour("TIM-12")
-def test_names_are_unique_over_files_and_the_app_jobs_and_services() -> None:
-    app = il.App()
+def test_names_are_unique_over_files_and_the_app_jobs_and_services(app: il.App) -> None:
     app.job("mine")(_handler)
     app.service("web", process=["web"])
     put("kind: Job\nid: mine\nrun: {shell: x}\n---\nkind: Job\nid: web\nrun: {shell: x}\n")
@@ -226,23 +225,21 @@ def _handler() -> None: ...
 
 
 @pytest.mark.behaviour("TIM-3")
-def test_in_strict_mode_a_warning_is_a_fault() -> None:
+def test_in_strict_mode_a_warning_is_a_fault(app: il.App) -> None:
     put(JOB + "schedule: {cron: 0 2 * * *, wait: 10s}\n")
     with pytest.raises(BadConfig) as caught:
         load(["a.yaml"], strict=True)
     assert str(caught.value) == (
         "a.yaml:4: schedule.wait: has no effect beside cron, which says itself when to begin"
     )  # fmt: skip
-    app = il.App()
     app.job("tick", schedule=il.cron("* * * * *", wait="1s"))(_handler)
     with pytest.raises(BadConfig, match=r"^tests.config.test_job_faults._handler: job 'tick': schedule.wait: "):
         load([], FromApp(definitions=app.definitions), strict=True)
 
 
 @pytest.mark.behaviour("LAN-2")
-def test_a_lane_that_is_not_declared_is_a_fault_where_the_lanes_are_known() -> None:
+def test_a_lane_that_is_not_declared_is_a_fault_where_the_lanes_are_known(app: il.App) -> None:
     put(JOB + "lane: reprots\n")
-    app = il.App()
     app.job("tick", lane="gpu")(_handler)
     declared = FromApp(definitions=app.definitions)
     assert load(["a.yaml"], declared).jobs[0].job.lane == "reprots"
@@ -255,10 +252,9 @@ def test_a_lane_that_is_not_declared_is_a_fault_where_the_lanes_are_known() -> N
     load(["a.yaml"], declared, lanes=["gpu", "reprots"])
 
 
-def test_a_time_that_has_passed_is_a_fault_only_where_the_present_is_given() -> None:
+def test_a_time_that_has_passed_is_a_fault_only_where_the_present_is_given(app: il.App) -> None:
     put(JOB + "schedule:\n  at: 2030-01-31T02:00:00Z\n")
     time = instant("2030-01-31T02:00:00Z", "at")
-    app = il.App()
     app.job("tick", schedule=il.at(time))(_handler)
     assert len(load(["a.yaml"]).jobs) == 1
 

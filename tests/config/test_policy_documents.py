@@ -172,7 +172,7 @@ def test_all_faults_are_named_at_once() -> None:
 
 
 @pytest.mark.behaviour("POL-2")
-def test_names_that_no_job_has_are_warned_of() -> None:
+def test_names_that_no_job_has_are_warned_of(app: il.App) -> None:
     policy = """\
 kind: Policy
 id: main
@@ -183,7 +183,6 @@ rules:
   decision: allow
 """
     job = "---\nkind: Job\nid: nightly\nrun: {process: [dump]}\ncapabilities: [network]\nrequires: [gpu]\n"
-    app = il.App()
 
     @app.job("refund", topic="pay.refund")
     def refund() -> None: ...

@@ -230,10 +230,9 @@ def test_two_steps_may_follow_the_errors_of_each_other() -> None:
     assert [job.job.id for job in load([put(FLOW + steps)]).jobs] == ["work", "flow"]
 
 
-def test_an_id_of_a_built_in_job_is_refused() -> None:
+def test_an_id_of_a_built_in_job_is_refused(app: il.App) -> None:
     text = "kind: Job\nid: interlock.sleep\nrun: {shell: cat}\n"
     assert ":2: id: 'interlock.sleep' begins with 'interlock.'" in fault_of(text)
-    app = il.App()
 
     @app.workflow("interlock.order")
     async def order(ctx: il.WorkflowContext) -> None: ...
@@ -252,9 +251,7 @@ def test_a_compensation_with_capabilities_that_its_step_lacks() -> None:
     )
 
 
-def test_arguments_that_a_compensation_does_not_take() -> None:
-    app = il.App()
-
+def test_arguments_that_a_compensation_does_not_take(app: il.App) -> None:
     @app.job("charge")
     def charge(cents: int) -> str:
         return str(cents)
@@ -274,9 +271,7 @@ def test_arguments_that_a_compensation_does_not_take() -> None:
     assert "a.yaml:4: steps[0].compensate: job 'refund' needs argument 'result'" in check("{job: refund, with: {}}")
 
 
-def test_arguments_that_a_function_does_not_take() -> None:
-    app = il.App()
-
+def test_arguments_that_a_function_does_not_take(app: il.App) -> None:
     @app.job("encode")
     def encode(chunk: str, quality: int = 1) -> str:
         return chunk

@@ -42,8 +42,7 @@ class Auditor(Machine):
 
     def __init__(self) -> None:
         super().__init__()
-        first = len(self.entries)
-        self.begun = first
+        self.begun = len(self.entries)
 
     def write(self, *writes: Callable[[Pass], None]) -> None:
         """One pass with these writes in it."""
@@ -69,8 +68,12 @@ class Auditor(Machine):
         return [one.text for one in verify(page.entries, page.head).faults]
 
 
-def test_each_entry_carries_the_hash_of_the_one_before() -> None:
-    m = Auditor()
+@pytest.fixture
+def m() -> Auditor:
+    return Auditor()
+
+
+def test_each_entry_carries_the_hash_of_the_one_before(m: Auditor) -> None:
     m.write(
         lambda p: p.audit(AuditKind.APPROVED, "ann", "blue", "r1", reason="fine"),
         lambda p: p.audit(AuditKind.RELEASED, "ann", "blue", "r1"),
@@ -85,8 +88,7 @@ def test_each_entry_carries_the_hash_of_the_one_before() -> None:
     assert m.verified() == []
 
 
-def test_a_restart_continues_the_chain() -> None:
-    m = Auditor()
+def test_a_restart_continues_the_chain(m: Auditor) -> None:
     m.write(lambda p: p.audit(AuditKind.APPROVED, "ann", "blue", "r1"))
     m.restart()
     m.write(lambda p: p.audit(AuditKind.APPROVED, "ann", "blue", "r2"))
@@ -96,8 +98,7 @@ def test_a_restart_continues_the_chain() -> None:
     assert m.verified() == []
 
 
-def test_a_lost_head_hides_no_later_entry() -> None:
-    m = Auditor()
+def test_a_lost_head_hides_no_later_entry(m: Auditor) -> None:
     m.write(lambda p: p.audit(AuditKind.APPROVED, "ann", "blue", "r1"))
     m.store.apply(Batch(records={(Memo.kind, audit.HEAD): None}))
     m.restart()
@@ -105,8 +106,7 @@ def test_a_lost_head_hides_no_later_entry() -> None:
     assert m.new == [("r1", 1), ("r2", 1)]
 
 
-def test_a_removed_tail_leaves_a_gap_that_later_entries_do_not_fill() -> None:
-    m = Auditor()
+def test_a_removed_tail_leaves_a_gap_that_later_entries_do_not_fill(m: Auditor) -> None:
     m.write(*[lambda p: p.audit(AuditKind.APPROVED, "ann", "blue", "r1")] * 3)
     del m.store.audit_log[-2:]
     m.restart()
@@ -114,8 +114,7 @@ def test_a_removed_tail_leaves_a_gap_that_later_entries_do_not_fill() -> None:
     assert m.verified() == [f"entries {m.begun + 2} to {m.begun + 3} are missing"]
 
 
-def test_long_texts_are_cut() -> None:
-    m = Auditor()
+def test_long_texts_are_cut(m: Auditor) -> None:
     m.write(lambda p: p.audit(AuditKind.REJECTED, "ann", "blue", "s" * 2000, reason="r" * 2000, deep={"a": "d" * 2000}))
     entry = m.entries[-1]
     assert (entry.subject, entry.detail["reason"]) == ("s" * 1000 + "…", "r" * 1000 + "…")
@@ -125,8 +124,7 @@ def test_long_texts_are_cut() -> None:
 # ── repeated refusals ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_repeated_refusals_are_one_entry_and_the_sum_of_a_minute() -> None:
-    m = Auditor()
+def test_repeated_refusals_are_one_entry_and_the_sum_of_a_minute(m: Auditor) -> None:
     m.refuse("no-prod", "r1")
     m.advance(1)
     m.refuse("no-prod", "r2")
@@ -149,16 +147,14 @@ def test_repeated_refusals_are_one_entry_and_the_sum_of_a_minute() -> None:
     assert m.verified() == []
 
 
-def test_the_minute_wakes_the_scheduler() -> None:
-    m = Auditor()
+def test_the_minute_wakes_the_scheduler(m: Auditor) -> None:
     m.refuse("no-prod")
     m.refuse("no-prod")
     assert m.step().wake_at == START + 60
 
 
 @pytest.mark.parametrize("down", [0, 30, 300], ids="{}s".format)
-def test_counts_outlast_a_restart(down: float) -> None:
-    m = Auditor()
+def test_counts_outlast_a_restart(m: Auditor, down: float) -> None:
     m.refuse("no-prod", "r1")
     m.advance(20)
     m.refuse("no-prod", "r2")
@@ -173,8 +169,7 @@ def test_counts_outlast_a_restart(down: float) -> None:
     assert m.verified() == []
 
 
-def test_a_clock_that_was_set_back_delays_a_sum_by_a_minute_at_most() -> None:
-    m = Auditor()
+def test_a_clock_that_was_set_back_delays_a_sum_by_a_minute_at_most(m: Auditor) -> None:
     m.refuse("no-prod", "r1")
     m.refuse("no-prod", "r2")
     m.wall -= 10_000
@@ -183,8 +178,7 @@ def test_a_clock_that_was_set_back_delays_a_sum_by_a_minute_at_most() -> None:
     assert m.new == [("r1", 1), ("r2", 1)]
 
 
-def test_beyond_a_thousand_keys_refusals_of_a_kind_share_a_count() -> None:
-    m = Auditor()
+def test_beyond_a_thousand_keys_refusals_of_a_kind_share_a_count(m: Auditor) -> None:
     for number in range(audit.MOST_COUNTED + 50):
         m.refuse(f"k{number}", f"r{number}")
     m.refuse("k7", "again")
@@ -237,8 +231,7 @@ def test_other_declared_jobs_are_noticed_at_a_start_and_named_at_a_reload() -> N
     assert changes(m)[-1][2]["removed"] == 25
 
 
-def test_jobs_that_are_put_and_deleted_are_audited_with_the_change_and_refused_ones_are_not() -> None:
-    m = Machine()
+def test_jobs_that_are_put_and_deleted_are_audited_with_the_change_and_refused_ones_are_not(m: Machine) -> None:
     made, start = Job(id="made", work=ProcessWork(command=("true",))), len(changes(m))
     other = replace(made, id="other", version="")
     m.step(("client", Put(1, [made], "ann")), ("client", DropJob(2, "work", "ann")), ("client", Put(3, [made], "bob")))
@@ -277,8 +270,7 @@ def test_each_change_of_the_policy_and_of_jobs_is_an_entry_by_whoever_made_it() 
     assert_each_follows(jobs)
 
 
-def test_a_job_that_is_put_is_audited_with_its_versions() -> None:
-    m = Machine()
+def test_a_job_that_is_put_is_audited_with_its_versions(m: Machine) -> None:
     made = Job(id="made", work=ProcessWork(command=("true",)))
     other = replace(made, lane="team", version="")
     m.step(("client", Put(1, [made], "ann")), ("client", Put(2, [other], "bob")), ("client", DropJob(3, "made", "cid")))
@@ -287,8 +279,7 @@ def test_a_job_that_is_put_is_audited_with_its_versions() -> None:
     ]  # fmt: skip
 
 
-def test_other_tokens_are_noticed_at_a_start() -> None:
-    m = Auditor()
+def test_other_tokens_are_noticed_at_a_start(m: Auditor) -> None:
     m.step(("", NoteTokens({})))
     assert m.new == []
     for tokens in ({"ann": "1", "bob": "1"}, {"ann": "1", "bob": "1"}, {"ann": "2", "cid": "1"}, {}):
@@ -303,8 +294,7 @@ def test_other_tokens_are_noticed_at_a_start() -> None:
     ]
 
 
-def test_refused_tokens_are_counted_by_reason_actor_and_tenant() -> None:
-    m = Auditor()
+def test_refused_tokens_are_counted_by_reason_actor_and_tenant(m: Auditor) -> None:
     one, other = Refusal("unauthorized", "10.0.0.1", "", "GET /a", 3), Refusal("forbidden", "ann", "red", "GET /b", 1)
     decisions = m.step(("gateway", NoteRefusals(7, [one, other])), ("gateway", NoteRefusals(8, [one, one])))
     assert decisions.answers == [("gateway", ValueAnswer(7)), ("gateway", ValueAnswer(8))]
@@ -314,8 +304,7 @@ def test_refused_tokens_are_counted_by_reason_actor_and_tenant() -> None:
     assert m.entries[-1].detail["reason"] == "unauthorized"
 
 
-def test_a_plain_run_adds_nothing() -> None:
-    m = Auditor()
+def test_a_plain_run_adds_nothing(m: Auditor) -> None:
     m.worker_up()
     run_id = m.submit()
     m.finished(run_id)

@@ -107,14 +107,13 @@ def test_an_end_has_its_letter_in_the_same_batch(
 
 
 @pytest.mark.behaviour("REC-4")
-def test_a_stage_gives_up_a_run_with_a_code_of_its_own() -> None:
+def test_a_stage_gives_up_a_run_with_a_code_of_its_own(m: Machine) -> None:
     why = "no worker for 50 tries"
 
     def stage(p: Pass, run: Run) -> bool:
         give_up(p, run, LetterCode.NO_WORKERS, why)
         return True
 
-    m = Machine()
     m.state.machine = replace(m.state.machine, plain_stages=(stage,))
     run_id = m.submit()
     run = m.store.runs_by_id[run_id]
@@ -123,8 +122,7 @@ def test_a_stage_gives_up_a_run_with_a_code_of_its_own() -> None:
 
 
 @pytest.mark.behaviour("REC-4")
-def test_a_retry_by_any_way_names_the_new_run_in_the_letter() -> None:
-    m = Machine()
+def test_a_retry_by_any_way_names_the_new_run_in_the_letter(m: Machine) -> None:
     one, two, other = failed(m), failed(m, tenant="blue"), cancelled(m)
     m.step(("client", RetryRun(7, one)), replay(two, "k"), replay(other))
     first, second = (one.replayed_as for one in letters(m))
@@ -140,8 +138,7 @@ def test_a_retry_by_any_way_names_the_new_run_in_the_letter() -> None:
 
 
 @pytest.mark.behaviour("REC-4")
-def test_a_replay_with_other_arguments_passes_the_policy_like_any_run() -> None:
-    m = Machine()
+def test_a_replay_with_other_arguments_passes_the_policy_like_any_run(m: Machine) -> None:
     old = failed(m, payload=b'{"a":1}')
     m.step(replay(old, arguments=b'{"a":2}'))
     new = letters(m)[0].replayed_as
@@ -187,8 +184,7 @@ def test_a_bulk_replay_survives_any_death_and_replays_none_twice(deaths: int) ->
 
 
 @pytest.mark.behaviour("REC-4")
-def test_letters_are_dropped_one_by_one_or_by_a_filter() -> None:
-    m = Machine()
+def test_letters_are_dropped_one_by_one_or_by_a_filter(m: Machine) -> None:
     first, second, third = failed(m), failed(m, tenant="blue"), failed(m)
     assert m.step(("client", DropLetters(1, second))).answers == [
         ("client", ValueAnswer(1, Dropped(dropped=1, more=False)))
@@ -213,8 +209,7 @@ def outcome(m: Machine, run_id: str, *rest: Any, kind: str = "Finished") -> Unre
 
 @pytest.mark.behaviour("REC-5")
 @pytest.mark.parametrize("kind", ["Finished", "Lost", "Returned"])
-def test_an_unreadable_outcome_is_a_letter_and_a_lost_attempt_and_settled(kind: str) -> None:
-    m = Machine()
+def test_an_unreadable_outcome_is_a_letter_and_a_lost_attempt_and_settled(m: Machine, kind: str) -> None:
     run_id = m.running()
     fence = m.run(run_id).fence
     first = outcome(m, run_id, 1, 0.5, kind=kind)
@@ -234,8 +229,7 @@ def test_an_unreadable_outcome_is_a_letter_and_a_lost_attempt_and_settled(kind: 
 
 @pytest.mark.behaviour("REC-5")
 @pytest.mark.parametrize("raw", [b"\xc1", b"\x93\xa8Finished\xa2r1\xc0", b"\x93\xa8Finished\xa1\xff\x01", b"\x90", b""])
-def test_a_message_that_names_no_attempt_is_a_letter_and_no_more(raw: bytes) -> None:
-    m = Machine()
+def test_a_message_that_names_no_attempt_is_a_letter_and_no_more(m: Machine, raw: bytes) -> None:
     run_id = m.running()
     m.step(("one", Unread(raw, "bad")), ("one", Unread(raw, "bad")), ("one", outcome(m, run_id, kind="LogLine")))
     assert len(letters(m)) == 2
@@ -243,8 +237,7 @@ def test_a_message_that_names_no_attempt_is_a_letter_and_no_more(raw: bytes) -> 
     assert not m.messages(Settled)
 
 
-def test_a_long_message_is_kept_in_part() -> None:
-    m = Machine()
+def test_a_long_message_is_kept_in_part(m: Machine) -> None:
     m.step(("one", Unread(bytes(100_000), "e" * 5000)))
     (letter,) = letters(m)
     assert (len(letter.raw or b""), len(letter.error)) == (64 * 1024, 2000)

@@ -100,8 +100,7 @@ def test_a_retry_passes_admission_and_limits_like_any_other() -> None:
     assert (m.run(new).state, m.run(new).result, m.run(new).attempt) == (State.SUCCEEDED, b"2", 1)
 
 
-def test_a_retry_has_as_long_to_its_deadline_as_the_old_run_had() -> None:
-    m = Machine()
+def test_a_retry_has_as_long_to_its_deadline_as_the_old_run_had(m: Machine) -> None:
     old = m.submit(at=START + 10, deadline=START + 15)
     m.advance(100)
     assert m.state_of(old) is State.TIMEOUT
@@ -110,8 +109,7 @@ def test_a_retry_has_as_long_to_its_deadline_as_the_old_run_had() -> None:
 
 
 @pytest.mark.behaviour("RUN-23")
-def test_a_live_run_is_not_retried() -> None:
-    m = Machine()
+def test_a_live_run_is_not_retried(m: Machine) -> None:
     for run_id, state in ((m.running(), State.RUNNING), (m.submit(at=START + 100), State.PRERUN)):
         error = refusal(m.step(command(run_id)).answers[-1][1])
         assert (error.code, getattr(error, "run_id", ""), getattr(error, "state", "")) == (
@@ -135,8 +133,7 @@ def test_a_run_that_is_gone_or_has_no_job_is_an_error() -> None:
 
 
 @pytest.mark.behaviour("RUN-23")
-def test_a_repeated_request_finds_the_run_of_the_first() -> None:
-    m = Machine()
+def test_a_repeated_request_finds_the_run_of_the_first(m: Machine) -> None:
     old, other = failed(m, tenant="blue"), failed(m)
     new = retry(m, old, "k1")
     assert retry(m, old, "k1") == new
@@ -166,8 +163,7 @@ def test_a_run_is_retried_in_the_pass_that_ends_it() -> None:
     assert (stored.state, stored.facets) == (State.FAILED, Facets(retried_as=OtherRun(run_id=new)))
 
 
-def test_a_draining_scheduler_retries_nothing() -> None:
-    m = Machine()
+def test_a_draining_scheduler_retries_nothing(m: Machine) -> None:
     old = failed(m)
     m.step(("", StartDraining()))
     assert refusal(m.step(command(old)).answers[-1][1]).code == "draining"
@@ -306,8 +302,7 @@ def test_a_scheduler_that_drains_leaves_the_rest_to_the_next() -> None:
     assert retries(m) == old[::-1]
 
 
-def test_a_page_is_small_whatever_a_pass_may_do() -> None:
-    m = Machine()
+def test_a_page_is_small_whatever_a_pass_may_do(m: Machine) -> None:
     for _ in range(rerun.PAGE + 1):
         cancelled(m)
     m.step(request())

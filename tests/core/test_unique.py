@@ -39,8 +39,7 @@ def test_while_its_run_lives_a_key_finds_it() -> None:
 
 
 @pytest.mark.parametrize("outcome", ["succeeded", "failed", "failed_fatal", "cancelled", "timeout"])
-def test_the_commit_that_ends_a_run_frees_its_key(outcome: str) -> None:
-    m = Machine()
+def test_the_commit_that_ends_a_run_frees_its_key(m: Machine, outcome: str) -> None:
     run_id = m.running(**KEY)
     assert held_by(m) == run_id
     m.finished(run_id, outcome)
@@ -53,16 +52,14 @@ def test_the_commit_that_ends_a_run_frees_its_key(outcome: str) -> None:
     assert m.run(run_id).idempotency_key == "k", "the record keeps it"
 
 
-def test_without_unique_a_key_outlasts_its_run() -> None:
-    m = Machine()
+def test_without_unique_a_key_outlasts_its_run(m: Machine) -> None:
     run_id = m.running(idempotency_key="k")
     m.finished(run_id)
     assert m.last.batch.keys.freed == []
     assert m.submit(**KEY) == run_id, "the first submit decides"
 
 
-def test_within_one_pass_the_order_decides() -> None:
-    m = Machine()
+def test_within_one_pass_the_order_decides(m: Machine) -> None:
     one, new = m.running(**KEY), NewRun("work", b"{}", **KEY)
     answers = m.step(("a", m.command(new)), m.finish_command(one), ("b", m.command(new)), ("c", m.command(new))).answers
     found = {origin: answer.run_ids[0] for origin, answer in answers if isinstance(answer, Accepted)}
@@ -70,8 +67,7 @@ def test_within_one_pass_the_order_decides() -> None:
     assert found["b"] == found["c"] == held_by(m) != one
 
 
-def test_a_run_that_begins_and_ends_in_one_pass_leaves_its_key_free() -> None:
-    m = Machine()
+def test_a_run_that_begins_and_ends_in_one_pass_leaves_its_key_free(m: Machine) -> None:
     first = m.submit(**KEY)
     # The ids follow from the seed: a twin tells which one the second run will have.
     twin = Machine()
@@ -85,8 +81,7 @@ def test_a_run_that_begins_and_ends_in_one_pass_leaves_its_key_free() -> None:
     assert m.submit(**KEY) not in (first, second)
 
 
-def test_an_occurrence_stays_taken_when_its_key_is_free() -> None:
-    m = Machine()
+def test_an_occurrence_stays_taken_when_its_key_is_free(m: Machine) -> None:
     run_id = m.submit(**KEY, occurrence=START)
     m.cancel(run_id)
     assert held_by(m) is None

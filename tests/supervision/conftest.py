@@ -1,4 +1,4 @@
-"""Event loops for tests of real processes."""
+"""Event loops for tests of real processes, and the stage of all others."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 import uvloop
+
+from tests.supervision.stage import Stage
 
 Run = Callable[[Coroutine[Any, Any, None]], None]
 each_loop = pytest.mark.usefixtures("run")
@@ -21,3 +23,8 @@ def run(request: pytest.FixtureRequest) -> Run:
 
     request.node.run_test = lambda body: run_it(body())
     return run_it
+
+
+@pytest.fixture
+def stage() -> Stage:
+    return Stage()

@@ -14,8 +14,7 @@ run_test = virtually
 START, STOP, RESTART = ServiceAction.START, ServiceAction.STOP, ServiceAction.RESTART
 
 
-async def test_what_is_stopped_stays_down_until_it_is_started() -> None:
-    stage = Stage()
+async def test_what_is_stopped_stays_down_until_it_is_started(stage: Stage) -> None:
     async with running(stage.child("a"), stage.child("b")) as tree:
         assert (await tree.act("a", STOP)).status is Status.STOPPED
         assert (await tree.act("a", STOP)).status is Status.STOPPED
@@ -28,8 +27,9 @@ async def test_what_is_stopped_stays_down_until_it_is_started() -> None:
         assert len(stage.part("a").lives) == 3
 
 
-async def test_what_was_stopped_by_hand_comes_back_with_the_next_start_of_everything_and_no_sooner() -> None:
-    stage = Stage()
+async def test_what_was_stopped_by_hand_comes_back_with_the_next_start_of_everything_and_no_sooner(
+    stage: Stage,
+) -> None:
     budget = Budget(max_restarts=1, on_exhausted=OnExhausted.FAIL_SUPERVISOR)
     children = [stage.child("a"), stage.child("b", budget=budget)]
     async with running(Group(name="g", children=children, backoff=Backoff(initial=0))) as tree:
@@ -47,8 +47,7 @@ async def test_what_was_stopped_by_hand_comes_back_with_the_next_start_of_everyt
     await tree.stop()
 
 
-async def test_start_ends_a_backoff_and_does_not_call_it_stopped() -> None:
-    stage = Stage()
+async def test_start_ends_a_backoff_and_does_not_call_it_stopped(stage: Stage) -> None:
     async with running(stage.child("a", backoff=Backoff(initial=100))) as tree:
         await stage.crash("a")
         with tree.watch() as watch:
@@ -62,8 +61,7 @@ async def test_start_ends_a_backoff_and_does_not_call_it_stopped() -> None:
         assert now() == 0
 
 
-async def test_stop_ends_a_backoff() -> None:
-    stage = Stage()
+async def test_stop_ends_a_backoff(stage: Stage) -> None:
     async with running(stage.child("a", backoff=AFTER_1)) as tree:
         await stage.crash("a")
         info = await tree.act("a", STOP)
@@ -72,8 +70,7 @@ async def test_stop_ends_a_backoff() -> None:
         assert stage.names() == []
 
 
-async def test_start_by_hand_returns_when_it_has_failed_once() -> None:
-    stage = Stage()
+async def test_start_by_hand_returns_when_it_has_failed_once(stage: Stage) -> None:
     async with running(stage.child("a", backoff=AFTER_1)) as tree:
         await tree.act("a", STOP)
         stage.part("a").failures = [cannot("a")]
@@ -83,8 +80,7 @@ async def test_start_by_hand_returns_when_it_has_failed_once() -> None:
         assert status(tree, "a") is Status.RUNNING
 
 
-async def test_only_what_is_known_and_runs_can_be_acted_upon() -> None:
-    stage = Stage()
+async def test_only_what_is_known_and_runs_can_be_acted_upon(stage: Stage) -> None:
     tree = supervisor(stage.child("a"), Group(name="g", children=[stage.child("b")], tolerant=True))
     with pytest.raises(WrongStatus, match=r"^a: .*created"):
         await tree.act("a", START)
@@ -118,9 +114,8 @@ async def test_only_what_is_known_and_runs_can_be_acted_upon() -> None:
 )
 @pytest.mark.parametrize("between", [0, 1])
 async def test_two_who_want_different_things_of_one_that_runs(
-    first: ServiceAction, second: ServiceAction, expected: Status, lives: int, between: float
+    stage: Stage, first: ServiceAction, second: ServiceAction, expected: Status, lives: int, between: float
 ) -> None:
-    stage = Stage()
     async with running(stage.child("a", stop_takes=2), stage.child("b")) as tree:
         one = asyncio.ensure_future(tree.act("a", first))
         await at(between)
@@ -134,9 +129,8 @@ async def test_two_who_want_different_things_of_one_that_runs(
 
 
 @pytest.mark.parametrize("code", [0, 1])
-async def test_start_while_it_is_being_stopped_is_not_taken_for_a_failure(code: int) -> None:
+async def test_start_while_it_is_being_stopped_is_not_taken_for_a_failure(stage: Stage, code: int) -> None:
     """The old instance ends as one that was asked to, though another one is wanted by then."""
-    stage = Stage()
     child = stage.child("a", stop_takes=5, restart="never", budget=Budget(max_restarts=1))
     async with running(child) as tree:
         stopping = asyncio.ensure_future(tree.act("a", STOP))
@@ -151,8 +145,7 @@ async def test_start_while_it_is_being_stopped_is_not_taken_for_a_failure(code: 
 
 
 @pytest.mark.parametrize("first", [START, RESTART])
-async def test_stop_does_not_wait_for_a_start_that_takes_long(first: ServiceAction) -> None:
-    stage = Stage()
+async def test_stop_does_not_wait_for_a_start_that_takes_long(stage: Stage, first: ServiceAction) -> None:
     async with running(stage.child("a")) as tree:
         await tree.act("a", STOP)
         stage.part("a").start_takes = 100
@@ -163,8 +156,7 @@ async def test_stop_does_not_wait_for_a_start_that_takes_long(first: ServiceActi
         assert now() == 1
 
 
-async def test_a_restart_goes_on_when_whoever_asked_for_it_is_cancelled() -> None:
-    stage = Stage()
+async def test_a_restart_goes_on_when_whoever_asked_for_it_is_cancelled(stage: Stage) -> None:
     async with running(stage.child("a", stop_takes=2)) as tree:
         acting = asyncio.ensure_future(tree.act("a", RESTART))
         await at(1)
@@ -175,8 +167,7 @@ async def test_a_restart_goes_on_when_whoever_asked_for_it_is_cancelled() -> Non
 
 
 @pytest.mark.parametrize("action", [START, STOP, RESTART])
-async def test_everything_is_stopped_while_somebody_acts(action: ServiceAction) -> None:
-    stage = Stage()
+async def test_everything_is_stopped_while_somebody_acts(stage: Stage, action: ServiceAction) -> None:
     tree = supervisor(stage.child("a", stop_takes=2), stage.child("b"))
     await tree.start()
     acting = asyncio.ensure_future(tree.act("a", action))
@@ -189,9 +180,8 @@ async def test_everything_is_stopped_while_somebody_acts(action: ServiceAction) 
     assert len(stage.part("a").lives) == 1
 
 
-async def test_a_child_that_stops_or_removes_itself_or_everything() -> None:
+async def test_a_child_that_stops_or_removes_itself_or_everything(stage: Stage) -> None:
     """A function on the supervisor's own loop may do that, and is cancelled in the middle of it."""
-    stage = Stage()
 
     async def removes(context: ChildContext) -> None:
         await asyncio.sleep(1)

@@ -188,8 +188,9 @@ def test_a_child_starts_when_the_model_says(
 
 @pytest.mark.behaviour("SUP-4")
 @pytest.mark.parametrize(("lived", "pause"), [(4.0, 2.0), (4.25, 1.0)])
-async def test_a_child_that_was_up_for_exactly_reset_after_goes_on_where_it_was(lived: float, pause: float) -> None:
-    stage = Stage()
+async def test_a_child_that_was_up_for_exactly_reset_after_goes_on_where_it_was(
+    stage: Stage, lived: float, pause: float
+) -> None:
     backoff = Backoff(initial=1, jitter=0, reset_after=4)
     async with running(stage.child("a", backoff=backoff)) as tree:
         await stage.crash("a")
@@ -205,8 +206,7 @@ async def test_a_child_that_was_up_for_exactly_reset_after_goes_on_where_it_was(
 
 
 @pytest.mark.behaviour("SUP-4")
-async def test_time_that_it_takes_to_start_and_to_stop_is_not_time_that_it_ran() -> None:
-    stage = Stage()
+async def test_time_that_it_takes_to_start_and_to_stop_is_not_time_that_it_ran(stage: Stage) -> None:
     backoff = Backoff(initial=1, jitter=0, reset_after=4)
     async with running(stage.child("a", backoff=backoff, start_takes=10)) as tree:
         await stage.crash("a")
@@ -217,8 +217,7 @@ async def test_time_that_it_takes_to_start_and_to_stop_is_not_time_that_it_ran()
 
 @pytest.mark.behaviour("SUP-5")
 @pytest.mark.parametrize(("third", "exhausted"), [(9.875, True), (10.0, False), (10.125, False)])
-async def test_in_a_tree_too_the_window_slides(third: float, exhausted: bool) -> None:
-    stage = Stage()
+async def test_in_a_tree_too_the_window_slides(stage: Stage, third: float, exhausted: bool) -> None:
     async with running(stage.child("a", budget=Budget(max_restarts=2, max_duration=10))) as tree:
         await stage.crash("a")
         await at(5)

@@ -16,8 +16,7 @@ run_test = virtually
 # Adding.
 
 
-async def test_a_child_that_is_added_is_up_when_that_returns_and_has_its_place() -> None:
-    stage = Stage()
+async def test_a_child_that_is_added_is_up_when_that_returns_and_has_its_place(stage: Stage) -> None:
     async with running(stage.child("a"), stage.child("c")) as tree:
         info = await tree.add(stage.child("d", start_takes=1))
         assert (info.status, info.path, now()) == (Status.RUNNING, "d", 1)
@@ -30,8 +29,7 @@ async def test_a_child_that_is_added_is_up_when_that_returns_and_has_its_place()
     await tree.stop()
 
 
-async def test_a_group_is_added_with_its_children_and_more_can_be_added_to_it() -> None:
-    stage = Stage()
+async def test_a_group_is_added_with_its_children_and_more_can_be_added_to_it(stage: Stage) -> None:
     async with running(stage.child("a")) as tree:
         info = await tree.add(Group(name="g", children=[stage.child("b")]))
         assert [child.status for child in info.children] == [Status.RUNNING]
@@ -45,8 +43,7 @@ async def test_a_group_is_added_with_its_children_and_more_can_be_added_to_it() 
         assert stage.take() == ["stop d", "stop c", "stop b"]
 
 
-async def test_a_child_that_fails_when_it_is_added_is_dealt_with_by_its_policy() -> None:
-    stage = Stage()
+async def test_a_child_that_fails_when_it_is_added_is_dealt_with_by_its_policy(stage: Stage) -> None:
     async with running() as tree:
         info = await tree.add(stage.child("a", failures=[cannot("a")], backoff=AFTER_1))
         assert (info.status, info.reason) == (Status.PENDING, "it does not want to")
@@ -56,8 +53,7 @@ async def test_a_child_that_fails_when_it_is_added_is_dealt_with_by_its_policy()
         assert (info.status, info.reason) == (Status.FAILED, "it does not want to")
 
 
-async def test_a_child_that_is_added_to_one_that_does_not_run_waits_for_its_start() -> None:
-    stage = Stage()
+async def test_a_child_that_is_added_to_one_that_does_not_run_waits_for_its_start(stage: Stage) -> None:
     tree = supervisor(stage.child("a", stop_takes=1))
     assert (await tree.add(stage.child("b"))).status is Status.CREATED
     await tree.start()
@@ -74,8 +70,7 @@ async def test_a_child_that_is_added_to_one_that_does_not_run_waits_for_its_star
     await tree.stop()
 
 
-async def test_a_name_that_is_taken_is_an_error_and_changes_nothing() -> None:
-    stage = Stage()
+async def test_a_name_that_is_taken_is_an_error_and_changes_nothing(stage: Stage) -> None:
     async with running(stage.child("a"), Group(name="g", children=[stage.child("b")])) as tree:
         before = tree.info()
         stage.take()
@@ -97,8 +92,7 @@ async def test_a_name_that_is_taken_is_an_error_and_changes_nothing() -> None:
         assert stage.take() == []
 
 
-async def test_adding_goes_on_when_whoever_asked_for_it_is_cancelled() -> None:
-    stage = Stage()
+async def test_adding_goes_on_when_whoever_asked_for_it_is_cancelled(stage: Stage) -> None:
     async with running() as tree:
         adding = asyncio.ensure_future(tree.add(stage.child("a", start_takes=2)))
         await at(1)
@@ -110,8 +104,7 @@ async def test_adding_goes_on_when_whoever_asked_for_it_is_cancelled() -> None:
 # Removing.
 
 
-async def test_a_child_that_is_removed_is_stopped_and_unknown() -> None:
-    stage = Stage()
+async def test_a_child_that_is_removed_is_stopped_and_unknown(stage: Stage) -> None:
     async with running(stage.child("a"), stage.child("b", stop_takes=1), stage.child("c")) as tree:
         stage.take()
         removing = asyncio.ensure_future(tree.remove("b"))
@@ -130,8 +123,7 @@ async def test_a_child_that_is_removed_is_stopped_and_unknown() -> None:
         assert stage.names() == ["a", "b", "c"]
 
 
-async def test_a_child_that_is_removed_in_its_backoff_never_starts_again() -> None:
-    stage = Stage()
+async def test_a_child_that_is_removed_in_its_backoff_never_starts_again(stage: Stage) -> None:
     async with running(stage.child("a", backoff=AFTER_1)) as tree:
         await stage.crash("a")
         assert status(tree, "a") is Status.PENDING
@@ -142,8 +134,7 @@ async def test_a_child_that_is_removed_in_its_backoff_never_starts_again() -> No
         assert stage.take() == []
 
 
-async def test_a_child_that_is_removed_while_it_starts() -> None:
-    stage = Stage()
+async def test_a_child_that_is_removed_while_it_starts(stage: Stage) -> None:
     async with running(stage.child("a")) as tree:
         adding = asyncio.ensure_future(tree.add(stage.child("b", start_takes=10)))
         await at(1)
@@ -154,8 +145,7 @@ async def test_a_child_that_is_removed_while_it_starts() -> None:
         assert [child.name for child in tree.children()] == ["a"]
 
 
-async def test_a_child_that_is_removed_while_everything_starts_does_not_fail_the_start() -> None:
-    stage = Stage()
+async def test_a_child_that_is_removed_while_everything_starts_does_not_fail_the_start(stage: Stage) -> None:
     tree = supervisor(stage.child("a"), stage.child("b", start_takes=10), stage.child("c"), stage.child("d"))
     starting = asyncio.ensure_future(tree.start())
     await at(1)
@@ -166,8 +156,7 @@ async def test_a_child_that_is_removed_while_everything_starts_does_not_fail_the
     await tree.stop()
 
 
-async def test_a_child_that_is_removed_by_two_or_by_one_who_does_not_wait() -> None:
-    stage = Stage()
+async def test_a_child_that_is_removed_by_two_or_by_one_who_does_not_wait(stage: Stage) -> None:
     async with running(stage.child("a", stop_takes=2)) as tree:
         first, second = (asyncio.ensure_future(tree.remove("a")) for _ in range(2))
         await at(1)
@@ -177,8 +166,7 @@ async def test_a_child_that_is_removed_by_two_or_by_one_who_does_not_wait() -> N
         assert now() == 2
 
 
-async def test_a_child_that_is_removed_while_everything_stops() -> None:
-    stage = Stage()
+async def test_a_child_that_is_removed_while_everything_stops(stage: Stage) -> None:
     tree = supervisor(stage.child("a", stop_takes=1), stage.child("b", stop_takes=1))
     await tree.start()
     stopping = asyncio.ensure_future(tree.stop())
@@ -190,8 +178,7 @@ async def test_a_child_that_is_removed_while_everything_stops() -> None:
     await tree.stop()
 
 
-async def test_a_child_of_a_group_is_removed_while_the_group_fails_and_does_not_come_back_with_it() -> None:
-    stage = Stage()
+async def test_a_child_of_a_group_is_removed_while_the_group_fails_and_does_not_come_back_with_it(stage: Stage) -> None:
     budget = Budget(max_restarts=1, on_exhausted=OnExhausted.FAIL_SUPERVISOR)
     children = [stage.child("a", stop_takes=1), stage.child("b", budget=budget)]
     async with running(Group(name="g", children=children, backoff=Backoff(initial=0))) as tree:
@@ -208,8 +195,7 @@ async def test_a_child_of_a_group_is_removed_while_the_group_fails_and_does_not_
 
 
 @pytest.mark.behaviour("SUP-7")
-async def test_a_child_that_is_described_anew_is_started_again_under_its_resume_id() -> None:
-    stage = Stage()
+async def test_a_child_that_is_described_anew_is_started_again_under_its_resume_id(stage: Stage) -> None:
     async with running(stage.child("a", backoff=AFTER_1), stage.child("b")) as tree:
         resume_id = stage.live("a").birth.resume_id
         stage.take()
@@ -226,8 +212,7 @@ async def test_a_child_that_is_described_anew_is_started_again_under_its_resume_
         assert status(tree, "a") is Status.STOPPED
 
 
-async def test_a_supervisor_takes_on_what_is_said_of_itself_and_its_children_do_not_notice() -> None:
-    stage = Stage()
+async def test_a_supervisor_takes_on_what_is_said_of_itself_and_its_children_do_not_notice(stage: Stage) -> None:
     async with running(Group(name="g", children=[stage.child("a"), stage.child("b", stop_takes=1)])) as tree:
         stage.take()
         with tree.watch() as watch:
@@ -243,8 +228,7 @@ async def test_a_supervisor_takes_on_what_is_said_of_itself_and_its_children_do_
     assert stage.take() == ["stop b", "stop a", "stopped b"]
 
 
-async def test_a_change_of_what_does_not_run_waits_for_its_start() -> None:
-    stage = Stage()
+async def test_a_change_of_what_does_not_run_waits_for_its_start(stage: Stage) -> None:
     tree = supervisor(stage.child("a"), Group(name="g", children=[stage.child("b")]))
     await tree.change("a", stage.child("a", restart="never"))
     await tree.change("g/b", stage.child("b"))
@@ -260,8 +244,7 @@ async def test_a_change_of_what_does_not_run_waits_for_its_start() -> None:
     assert stage.names() == []
 
 
-async def test_a_change_goes_on_when_whoever_asked_for_it_is_cancelled() -> None:
-    stage = Stage()
+async def test_a_change_goes_on_when_whoever_asked_for_it_is_cancelled(stage: Stage) -> None:
     async with running(stage.child("a", stop_takes=2)) as tree:
         changing = asyncio.ensure_future(tree.change("a", stage.child("a")))
         await at(1)
@@ -271,8 +254,7 @@ async def test_a_change_goes_on_when_whoever_asked_for_it_is_cancelled() -> None
         assert len(stage.part("a").lives) == 2
 
 
-async def test_a_change_that_is_none() -> None:
-    stage = Stage()
+async def test_a_change_that_is_none(stage: Stage) -> None:
     async with running(stage.child("a"), Group(name="g")) as tree:
         stage.take()
         with pytest.raises(BadValue, match=r"^child:"):
@@ -288,8 +270,7 @@ async def test_a_change_that_is_none() -> None:
         assert stage.take() == []
 
 
-async def test_the_order_of_children_can_be_arranged_at_any_time() -> None:
-    stage = Stage()
+async def test_the_order_of_children_can_be_arranged_at_any_time(stage: Stage) -> None:
     tree = supervisor(Group(name="g", children=[stage.child(name, stop_takes=1) for name in "abcd"]))
     await tree.start()
     tree.arrange("g", ["d", "b", "unknown"])
@@ -306,8 +287,7 @@ async def test_the_order_of_children_can_be_arranged_at_any_time() -> None:
 
 @pytest.mark.behaviour("SUP-9")
 @pytest.mark.parametrize("first", ["change", "restart"])
-async def test_what_is_removed_while_it_is_changed_or_restarted_is_gone(first: str) -> None:
-    stage = Stage()
+async def test_what_is_removed_while_it_is_changed_or_restarted_is_gone(stage: Stage, first: str) -> None:
     async with running(stage.child("a", stop_takes=1)) as tree:
         watch = tree.watch()
         work = tree.change("a", stage.child("a")) if first == "change" else tree.act("a", ServiceAction.RESTART)
@@ -322,8 +302,7 @@ async def test_what_is_removed_while_it_is_changed_or_restarted_is_gone(first: s
 
 
 @pytest.mark.behaviour("SUP-9")
-async def test_nothing_more_is_done_below_a_group_that_is_being_removed() -> None:
-    stage = Stage()
+async def test_nothing_more_is_done_below_a_group_that_is_being_removed(stage: Stage) -> None:
     inner = Group(name="h", children=[stage.child("a", stop_takes=1)])
     async with running(Group(name="g", children=[inner])) as tree:
         watch = tree.watch()
@@ -345,8 +324,7 @@ async def test_nothing_more_is_done_below_a_group_that_is_being_removed() -> Non
     assert [change.path for change in changes if change.after is None] == ["g/h/a", "g/h", "g"]
 
 
-async def test_a_child_that_is_added_for_later_is_started_when_somebody_wants_it() -> None:
-    stage = Stage()
+async def test_a_child_that_is_added_for_later_is_started_when_somebody_wants_it(stage: Stage) -> None:
     async with running(stage.child("a")) as tree:
         for name in "bc":
             assert (await tree.add(stage.child(name), start=False)).status is Status.CREATED

@@ -15,8 +15,7 @@ run_test = virtually
 
 
 @pytest.mark.behaviour("SUP-11")
-async def test_every_status_a_child_ends_up_in() -> None:
-    stage = Stage()
+async def test_every_status_a_child_ends_up_in(stage: Stage) -> None:
     names = ("finished", "failed", "killed", "stopped", "forced")
     children = [stage.child(name, restart="never") for name in names]
     async with running(*children) as tree:
@@ -50,9 +49,8 @@ async def test_every_status_a_child_ends_up_in() -> None:
 
 
 @pytest.mark.behaviour("SUP-11")
-async def test_a_factory_that_raises_is_one_more_failure() -> None:
+async def test_a_factory_that_raises_is_one_more_failure(stage: Stage) -> None:
     raising: list[BaseException | str] = [ValueError("no\nluck"), "nothing"]
-    stage = Stage()
 
     def factory(birth: Birth) -> Instance:
         if raising:
@@ -77,11 +75,10 @@ async def test_a_factory_that_raises_is_one_more_failure() -> None:
 
 
 @pytest.mark.behaviour("SUP-11")
-async def test_a_factory_that_raises_fails_the_start_of_everything() -> None:
+async def test_a_factory_that_raises_fails_the_start_of_everything(stage: Stage) -> None:
     def factory(birth: Birth) -> Instance:
         raise OSError("no")
 
-    stage = Stage()
     tree = supervisor(stage.child("a"), Custom(name="b", factory=factory), stage.child("c"))
     with pytest.raises(CannotStart, match=r"^b: .*OSError: no"):
         await tree.start()
@@ -92,8 +89,7 @@ async def test_a_factory_that_raises_fails_the_start_of_everything() -> None:
 
 
 @pytest.mark.behaviour("SUP-5")
-async def test_one_that_was_given_up_stays_down_and_its_siblings_go_on() -> None:
-    stage = Stage()
+async def test_one_that_was_given_up_stays_down_and_its_siblings_go_on(stage: Stage) -> None:
     async with running(stage.child("a", budget=Budget(max_restarts=3)), stage.child("b")) as tree:
         for _ in range(4):
             await stage.crash("a")
@@ -111,8 +107,7 @@ async def test_one_that_was_given_up_stays_down_and_its_siblings_go_on() -> None
 
 
 @pytest.mark.behaviour("SUP-5")
-async def test_a_supervisor_that_fails_stops_everything_and_tells_why() -> None:
-    stage = Stage()
+async def test_a_supervisor_that_fails_stops_everything_and_tells_why(stage: Stage) -> None:
     budget = Budget(max_restarts=1, on_exhausted=OnExhausted.FAIL_SUPERVISOR)
     tree = supervisor(stage.child("a"), stage.child("b", budget=budget), stage.child("c", stop_takes=1))
     await tree.start()
@@ -132,8 +127,7 @@ async def test_a_supervisor_that_fails_stops_everything_and_tells_why() -> None:
 
 
 @pytest.mark.behaviour("SUP-1", "SUP-5")
-async def test_a_nested_supervisor_that_failed_is_restarted_from_the_children_it_has_now() -> None:
-    stage = Stage()
+async def test_a_nested_supervisor_that_failed_is_restarted_from_the_children_it_has_now(stage: Stage) -> None:
     budget = Budget(max_restarts=1, on_exhausted=OnExhausted.FAIL_SUPERVISOR)
     group = Group(name="g", children=[stage.child("a"), stage.child("b", budget=budget)], backoff=AFTER_1)
     async with running(group, stage.child("z")) as tree:
@@ -158,8 +152,7 @@ async def test_a_nested_supervisor_that_failed_is_restarted_from_the_children_it
 
 
 @pytest.mark.behaviour("SUP-5")
-async def test_a_failure_goes_up_as_far_as_budgets_say() -> None:
-    stage = Stage()
+async def test_a_failure_goes_up_as_far_as_budgets_say(stage: Stage) -> None:
     budget = Budget(max_restarts=1, on_exhausted=OnExhausted.FAIL_SUPERVISOR)
     inner = Group(name="inner", children=[stage.child("a", budget=budget)], budget=budget, backoff=AT_ONCE)
     outer = Group(name="outer", children=[inner], budget=budget, backoff=AT_ONCE)
@@ -175,8 +168,7 @@ async def test_a_failure_goes_up_as_far_as_budgets_say() -> None:
 
 
 @pytest.mark.parametrize(("code", "tree_status"), [(0, Status.FINISHED), (4, Status.FAILED)])
-async def test_when_a_significant_child_is_over_so_is_everything(code: int, tree_status: Status) -> None:
-    stage = Stage()
+async def test_when_a_significant_child_is_over_so_is_everything(stage: Stage, code: int, tree_status: Status) -> None:
     tree = supervisor(stage.child("a"), stage.child("b", restart="never", significant=True), stage.child("c"))
     await tree.start()
     await stage.end("b", code=code)
@@ -185,8 +177,7 @@ async def test_when_a_significant_child_is_over_so_is_everything(code: int, tree
     assert stage.names() == []
 
 
-async def test_a_significant_child_that_is_over_before_everything_has_started() -> None:
-    stage = Stage()
+async def test_a_significant_child_that_is_over_before_everything_has_started(stage: Stage) -> None:
     tree = supervisor(stage.child("a", restart="never", significant=True), stage.child("b", start_takes=5))
     starting = asyncio.ensure_future(tree.start())
     await at(1)
@@ -203,9 +194,7 @@ async def test_a_significant_child_that_is_over_before_everything_has_started() 
 
 
 @pytest.mark.behaviour("SUP-12")
-async def test_what_an_instance_says_after_it_was_replaced_changes_nothing() -> None:
-    stage = Stage()
-
+async def test_what_an_instance_says_after_it_was_replaced_changes_nothing(stage: Stage) -> None:
     class Silent(Instance):
         """Does not say that it has ended until long after."""
 

@@ -29,8 +29,7 @@ def custom(factory: Callable[[Birth], Instance], name: str = "a") -> Custom:
     return Custom(name=name, factory=factory, backoff=AFTER_1, stop_timeout=3)
 
 
-async def test_a_stop_that_raises_ends_by_force() -> None:
-    stage = Stage()
+async def test_a_stop_that_raises_ends_by_force(stage: Stage) -> None:
     async with running(stage.child("a", stop_raises=ValueError("no")), stage.child("b")) as tree:
         stage.take()
         info = await tree.act("a", ServiceAction.STOP)
@@ -41,8 +40,7 @@ async def test_a_stop_that_raises_ends_by_force() -> None:
     assert stage.names() == []
 
 
-async def test_a_stop_and_a_kill_that_raise_do_not_hold_up_anybody_for_longer_than_the_limit() -> None:
-    stage = Stage()
+async def test_a_stop_and_a_kill_that_raise_do_not_hold_up_anybody_for_longer_than_the_limit(stage: Stage) -> None:
     broken = stage.child("b", stop_raises=ValueError("no"), kill_raises=ValueError("no"), stop_timeout=3)
     tree = supervisor(stage.child("a"), broken)
     await tree.start()
@@ -176,14 +174,13 @@ async def test_one_that_has_ended_before_its_start_returns_was_up() -> None:
         assert tree.status is Status.RUNNING
 
 
-async def test_what_closes_the_tree_may_raise(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_closes_the_tree_may_raise(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     """The guard of processes may be gone by itself."""
 
     class Gone:
         async def close(self) -> None:
             raise BrokenPipeError("gone")
 
-    stage = Stage()
     tree = supervisor(stage.child("a"))
     monkeypatch.setattr(tree.around, "guard", Gone())
     await tree.start()
@@ -191,9 +188,8 @@ async def test_what_closes_the_tree_may_raise(monkeypatch: pytest.MonkeyPatch) -
     assert tree.status is Status.STOPPED
 
 
-async def test_many_who_all_want_something_else() -> None:
+async def test_many_who_all_want_something_else(stage: Stage) -> None:
     """Whatever is done at the same time, in the end what was asked for last is so, and nothing hangs."""
-    stage = Stage()
     children = [stage.child(name, start_takes=1, stop_takes=1, backoff=AT_ONCE) for name in "ab"]
     async with running(*children, strategy="one_for_all") as tree:
         for moment in range(40):

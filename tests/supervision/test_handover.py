@@ -42,8 +42,7 @@ class Recording(Handover):
         self.stage.note(word, path)
 
 
-async def test_the_resume_id_lasts_over_restarts_and_the_last_exit_comes_with_it() -> None:
-    stage = Stage()
+async def test_the_resume_id_lasts_over_restarts_and_the_last_exit_comes_with_it(stage: Stage) -> None:
     async with running(stage.child("a"), stage.child("b")):
         await stage.end("a", code=7)
         await stage.end("a", signal=9)
@@ -88,9 +87,8 @@ async def test_the_resume_id_lasts_over_supervisors_that_share_a_handover() -> N
     assert [birth.previous and birth.previous.code for birth in births] == [None, 0, 0]
 
 
-async def test_an_end_that_nobody_saw_is_not_taken_for_the_one_before() -> None:
+async def test_an_end_that_nobody_saw_is_not_taken_for_the_one_before(stage: Stage) -> None:
     handover = MemoryHandover()
-    stage = Stage()
     tree = supervisor(stage.child("a"), handover=handover)
     await tree.start()
     await stage.end("a", code=5)
@@ -108,8 +106,9 @@ async def test_an_end_that_nobody_saw_is_not_taken_for_the_one_before() -> None:
     await tree.stop()
 
 
-async def test_a_new_resume_id_is_stored_before_the_first_start_and_what_follows_is_not_waited_for() -> None:
-    stage = Stage()
+async def test_a_new_resume_id_is_stored_before_the_first_start_and_what_follows_is_not_waited_for(
+    stage: Stage,
+) -> None:
     async with running(stage.child("a"), handover=Recording(stage)):
         assert now() == 1
         assert stage.take() == ["recall a", "keep nothing a", "kept a", "start a"]
@@ -122,8 +121,7 @@ async def test_a_new_resume_id_is_stored_before_the_first_start_and_what_follows
 
 
 @pytest.mark.behaviour("SUP-6")
-async def test_removed_and_added_again_it_has_another_resume_id() -> None:
-    stage = Stage()
+async def test_removed_and_added_again_it_has_another_resume_id(stage: Stage) -> None:
     async with running(Group(name="g", children=[stage.child("a"), stage.child("b")]), stage.child("c")) as tree:
         before = {name: stage.live(name).birth.resume_id for name in "abc"}
         await tree.remove("g")
@@ -134,8 +132,7 @@ async def test_removed_and_added_again_it_has_another_resume_id() -> None:
 
 
 @pytest.mark.behaviour("SUP-6")
-async def test_everything_below_is_forgotten_before_a_name_can_be_taken_again() -> None:
-    stage = Stage()
+async def test_everything_below_is_forgotten_before_a_name_can_be_taken_again(stage: Stage) -> None:
     group = Group(name="g", children=[stage.child("a"), stage.child("b")])
     async with running(group, handover=Recording(stage)) as tree:
         stage.take()
@@ -153,8 +150,7 @@ async def test_everything_below_is_forgotten_before_a_name_can_be_taken_again() 
 
 
 @pytest.mark.behaviour("SUP-6")
-async def test_a_stop_of_everything_waits_until_what_was_removed_is_forgotten() -> None:
-    stage = Stage()
+async def test_a_stop_of_everything_waits_until_what_was_removed_is_forgotten(stage: Stage) -> None:
     tree = supervisor(stage.child("a"), handover=Recording(stage))
     await tree.start()
     removing = asyncio.ensure_future(tree.remove("a"))
@@ -165,9 +161,8 @@ async def test_a_stop_of_everything_waits_until_what_was_removed_is_forgotten() 
     await removing
 
 
-async def test_one_that_is_stopped_before_it_was_started_keeps_what_it_had() -> None:
+async def test_one_that_is_stopped_before_it_was_started_keeps_what_it_had(stage: Stage) -> None:
     """It was made, or not even that: the life before is still the last one."""
-    stage = Stage()
     handover = MemoryHandover()
     async with running(stage.child("a", backoff=AFTER_1), handover=handover) as tree:
         await stage.end("a", code=6)
@@ -212,8 +207,7 @@ class Broken(MemoryHandover):
 @pytest.mark.parametrize(
     ("fault", "reason"), [(OSError("disk"), "OSError: disk"), (asyncio.CancelledError(), "cancelled")]
 )
-async def test_a_recall_that_fails_is_one_more_failure(fault: BaseException, reason: str) -> None:
-    stage = Stage()
+async def test_a_recall_that_fails_is_one_more_failure(stage: Stage, fault: BaseException, reason: str) -> None:
     handover = Broken()
     async with running(handover=handover) as tree:
         handover.faults = [fault]
@@ -227,8 +221,7 @@ async def test_a_recall_that_fails_is_one_more_failure(fault: BaseException, rea
 
 
 @pytest.mark.behaviour("SUP-11")
-async def test_a_recall_that_never_answers_does_not_keep_anybody_from_stopping() -> None:
-    stage = Stage()
+async def test_a_recall_that_never_answers_does_not_keep_anybody_from_stopping(stage: Stage) -> None:
     handover = Broken()
     handover.faults = [None, None]
     async with running(handover=handover) as tree:
@@ -243,8 +236,7 @@ async def test_a_recall_that_never_answers_does_not_keep_anybody_from_stopping()
 
 
 @pytest.mark.behaviour("SUP-11")
-async def test_an_end_that_cannot_be_kept_does_not_keep_it_from_being_started_again() -> None:
-    stage = Stage()
+async def test_an_end_that_cannot_be_kept_does_not_keep_it_from_being_started_again(stage: Stage) -> None:
     handover = Broken()
     handover.cannot_keep = True
     async with running(stage.child("a"), handover=handover) as tree:

@@ -152,6 +152,7 @@ FOLLOWS: dict[Decision, tuple[list[str], list[str]]] = {
     [row for row in rows() if row[1] is not Restart.NEVER or row[3]],
 )
 async def test_what_follows_in_a_tree(
+    stage: Stage,
     strategy: Strategy,
     policy: Restart,
     ended_well: bool,
@@ -159,7 +160,6 @@ async def test_what_follows_in_a_tree(
     on_exhausted: OnExhausted,
     decision: Decision,
 ) -> None:
-    stage = Stage()
     budget = Budget(max_restarts=1, max_duration=60, on_exhausted=on_exhausted)
     ended = stage.child("b", restart=policy, budget=budget)
     async with running(stage.child("a"), ended, stage.child("c"), strategy=strategy) as tree:

@@ -13,8 +13,7 @@ pytestmark = pytest.mark.behaviour("SUP-2")
 run_test = virtually
 
 
-async def test_one_for_all_stops_the_others_in_reverse_order_and_starts_all_in_order() -> None:
-    stage = Stage()
+async def test_one_for_all_stops_the_others_in_reverse_order_and_starts_all_in_order(stage: Stage) -> None:
     children = [stage.child(name, backoff=AFTER_1, start_takes=1, stop_takes=1) for name in "abcd"]
     async with running(*children, strategy="one_for_all") as tree:
         stage.take()
@@ -35,8 +34,7 @@ async def test_one_for_all_stops_the_others_in_reverse_order_and_starts_all_in_o
         assert [tree.child(name).restarts for name in "abcd"] == [1, 1, 1, 1]
 
 
-async def test_rest_for_one_leaves_alone_those_that_were_started_before() -> None:
-    stage = Stage()
+async def test_rest_for_one_leaves_alone_those_that_were_started_before(stage: Stage) -> None:
     async with running(*[stage.child(name) for name in "abcd"], strategy="rest_for_one") as tree:
         stage.take()
         await stage.crash("c")
@@ -50,8 +48,7 @@ async def test_rest_for_one_leaves_alone_those_that_were_started_before() -> Non
 
 @pytest.mark.behaviour("SUP-3")
 @pytest.mark.parametrize("strategy", ["one_for_all", "rest_for_one"])
-async def test_the_policy_of_the_child_that_ended_decides(strategy: str) -> None:
-    stage = Stage()
+async def test_the_policy_of_the_child_that_ended_decides(stage: Stage, strategy: str) -> None:
     policies = {"a": "never", "b": "on_failure", "c": "always"}
     children = [stage.child(name, restart=policy) for name, policy in policies.items()]
     async with running(*children, strategy=strategy) as tree:
@@ -67,8 +64,9 @@ async def test_the_policy_of_the_child_that_ended_decides(strategy: str) -> None
 
 
 @pytest.mark.parametrize("strategy", ["one_for_all", "rest_for_one"])
-async def test_one_that_was_given_up_or_stopped_by_hand_is_not_started_with_the_others(strategy: str) -> None:
-    stage = Stage()
+async def test_one_that_was_given_up_or_stopped_by_hand_is_not_started_with_the_others(
+    stage: Stage, strategy: str
+) -> None:
     # What is given up has no restart left from the beginning.
     given_up = stage.child("b", budget=Budget(max_restarts=1))
     async with running(stage.child("a"), given_up, stage.child("c"), stage.child("d"), strategy=strategy) as tree:
@@ -82,8 +80,7 @@ async def test_one_that_was_given_up_or_stopped_by_hand_is_not_started_with_the_
         assert [status(tree, name) for name in "abcd"] == ["running", "failed", "stopped", "running"]
 
 
-async def test_a_crash_while_the_others_are_stopped_makes_it_begin_again() -> None:
-    stage = Stage()
+async def test_a_crash_while_the_others_are_stopped_makes_it_begin_again(stage: Stage) -> None:
     slow = Backoff(initial=10, jitter=0)
     children = [stage.child("a", backoff=slow), stage.child("b"), stage.child("c", stop_takes=2)]
     async with running(*children, strategy="one_for_all") as tree:
@@ -101,8 +98,7 @@ async def test_a_crash_while_the_others_are_stopped_makes_it_begin_again() -> No
         assert [tree.child(name).restarts for name in "abc"] == [1, 1, 1]
 
 
-async def test_a_crash_while_the_others_are_started_makes_it_begin_again() -> None:
-    stage = Stage()
+async def test_a_crash_while_the_others_are_started_makes_it_begin_again(stage: Stage) -> None:
     children = [stage.child("a"), stage.child("b", start_takes=2), stage.child("c")]
     async with running(*children, strategy="one_for_all") as tree:
         stage.take()
@@ -119,8 +115,7 @@ async def test_a_crash_while_the_others_are_started_makes_it_begin_again() -> No
 
 
 @pytest.mark.behaviour("SUP-5")
-async def test_a_start_that_fails_while_all_are_restarted_counts_against_the_budget() -> None:
-    stage = Stage()
+async def test_a_start_that_fails_while_all_are_restarted_counts_against_the_budget(stage: Stage) -> None:
     children = [stage.child("a"), stage.child("b", budget=Budget(max_restarts=3)), stage.child("c")]
     async with running(*children, strategy="one_for_all") as tree:
         stage.part("b").failures = [cannot("b")] * 10
@@ -132,8 +127,7 @@ async def test_a_start_that_fails_while_all_are_restarted_counts_against_the_bud
         assert tree.child("b").exhausted
 
 
-async def test_two_crashes_at_the_same_instant_are_one_restart_after_the_longer_delay() -> None:
-    stage = Stage()
+async def test_two_crashes_at_the_same_instant_are_one_restart_after_the_longer_delay(stage: Stage) -> None:
     children = [stage.child("a", backoff=Backoff(initial=5, jitter=0)), stage.child("b", backoff=AFTER_1)]
     async with running(*children, stage.child("c"), strategy="one_for_all") as tree:
         stage.take()
@@ -146,8 +140,7 @@ async def test_two_crashes_at_the_same_instant_are_one_restart_after_the_longer_
         assert [tree.child(name).restarts for name in "abc"] == [1, 1, 1]
 
 
-async def test_a_crash_during_the_first_start_waits_until_all_were_started() -> None:
-    stage = Stage()
+async def test_a_crash_during_the_first_start_waits_until_all_were_started(stage: Stage) -> None:
     children = [stage.child("a"), stage.child("b", start_takes=2), stage.child("c")]
 
     async def crash_early() -> None:
@@ -166,9 +159,8 @@ async def test_a_crash_during_the_first_start_waits_until_all_were_started() -> 
 
 @pytest.mark.behaviour("SUP-11")
 @pytest.mark.parametrize("moment", [0.5, 1.5, 2.5, 3.5])
-async def test_stop_during_a_restart_of_all(moment: float) -> None:
+async def test_stop_during_a_restart_of_all(stage: Stage, moment: float) -> None:
     """While others are stopped, during the backoff, and while the first or the second is started."""
-    stage = Stage()
     backoff = Backoff(initial=2, jitter=0)
     children = [stage.child(name, backoff=backoff) for name in "ab"]
     async with running(*children, stage.child("c", stop_takes=1), strategy="one_for_all") as tree:
@@ -186,8 +178,9 @@ async def test_stop_during_a_restart_of_all(moment: float) -> None:
 
 @pytest.mark.behaviour("SUP-6")
 @pytest.mark.parametrize("strategy", ["one_for_all", "rest_for_one"])
-async def test_the_one_that_ended_is_removed_during_the_backoff_and_the_others_come_back(strategy: str) -> None:
-    stage = Stage()
+async def test_the_one_that_ended_is_removed_during_the_backoff_and_the_others_come_back(
+    stage: Stage, strategy: str
+) -> None:
     children = [stage.child(name, backoff=AFTER_1) for name in "abc"]
     async with running(*children, strategy=strategy) as tree:
         await stage.crash("a")
@@ -199,8 +192,7 @@ async def test_the_one_that_ended_is_removed_during_the_backoff_and_the_others_c
 
 
 @pytest.mark.behaviour("SUP-6")
-async def test_one_that_is_added_during_a_restart_of_all_is_started_once() -> None:
-    stage = Stage()
+async def test_one_that_is_added_during_a_restart_of_all_is_started_once(stage: Stage) -> None:
     children = [stage.child("a", backoff=AFTER_1), stage.child("b")]
     async with running(*children, strategy="one_for_all") as tree:
         await stage.crash("a")
@@ -211,8 +203,7 @@ async def test_one_that_is_added_during_a_restart_of_all_is_started_once() -> No
         assert status(tree, "c") is Status.RUNNING
 
 
-async def test_one_that_is_stopped_by_hand_while_all_are_restarted_stays_down() -> None:
-    stage = Stage()
+async def test_one_that_is_stopped_by_hand_while_all_are_restarted_stays_down(stage: Stage) -> None:
     children = [stage.child("a", backoff=AFTER_1), stage.child("b", stop_takes=1), stage.child("c")]
     async with running(*children, strategy="one_for_all") as tree:
         await stage.crash("a")
@@ -225,8 +216,7 @@ async def test_one_that_is_stopped_by_hand_while_all_are_restarted_stays_down() 
         assert [status(tree, name) for name in "abc"] == ["running", "stopped", "stopped"]
 
 
-async def test_one_that_is_started_by_hand_during_the_backoff_of_all_is_up_at_once() -> None:
-    stage = Stage()
+async def test_one_that_is_started_by_hand_during_the_backoff_of_all_is_up_at_once(stage: Stage) -> None:
     children = [stage.child("a", backoff=AFTER_1), stage.child("b"), stage.child("c")]
     async with running(*children, strategy="one_for_all") as tree:
         await stage.crash("a")
@@ -237,8 +227,7 @@ async def test_one_that_is_started_by_hand_during_the_backoff_of_all_is_up_at_on
         assert stage.take() == ["start a", "start c"]
 
 
-async def test_a_group_is_restarted_with_its_siblings_like_any_child() -> None:
-    stage = Stage()
+async def test_a_group_is_restarted_with_its_siblings_like_any_child(stage: Stage) -> None:
     group = Group(name="g", children=[stage.child("b"), stage.child("c")])
     async with running(stage.child("a"), group, stage.child("d"), strategy="one_for_all") as tree:
         stage.take()

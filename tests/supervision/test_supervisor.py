@@ -27,8 +27,7 @@ run_test = virtually
 
 
 @pytest.mark.behaviour("SUP-1")
-async def test_children_start_in_order_each_when_the_one_before_is_up_and_stop_in_reverse() -> None:
-    stage = Stage()
+async def test_children_start_in_order_each_when_the_one_before_is_up_and_stop_in_reverse(stage: Stage) -> None:
     children = [stage.child(name, start_takes=2, stop_takes=1) for name in "abc"]
     tree = supervisor(*children)
     assert tree.info().status is Status.CREATED
@@ -50,8 +49,7 @@ async def test_children_start_in_order_each_when_the_one_before_is_up_and_stop_i
 
 
 @pytest.mark.behaviour("SUP-1")
-async def test_children_without_an_order_are_stopped_together() -> None:
-    stage = Stage()
+async def test_children_without_an_order_are_stopped_together(stage: Stage) -> None:
     children = [stage.child(name, stop_takes=takes) for name, takes in (("a", 3), ("b", 1), ("c", 2))]
     async with running(Group(name="g", children=children, stop_together=True)):
         stage.take()
@@ -60,8 +58,7 @@ async def test_children_without_an_order_are_stopped_together() -> None:
 
 
 @pytest.mark.behaviour("SUP-1")
-async def test_a_supervisor_is_a_child_with_its_place_in_the_order() -> None:
-    stage = Stage()
+async def test_a_supervisor_is_a_child_with_its_place_in_the_order(stage: Stage) -> None:
     inner = Group(name="inner", children=[stage.child("c"), stage.child("d")])
     outer = Group(name="outer", children=[stage.child("b"), inner, stage.child("e")])
     async with running(stage.child("a"), outer, stage.child("f")) as tree:
@@ -73,8 +70,7 @@ async def test_a_supervisor_is_a_child_with_its_place_in_the_order() -> None:
 
 
 @pytest.mark.behaviour("SUP-1")
-async def test_a_child_that_ends_is_started_again_and_the_others_do_not_notice() -> None:
-    stage = Stage()
+async def test_a_child_that_ends_is_started_again_and_the_others_do_not_notice(stage: Stage) -> None:
     async with running(stage.child("a"), stage.child("b", backoff=AFTER_1), stage.child("c")) as tree:
         stage.take()
         await stage.end("b", signal=11)
@@ -89,8 +85,7 @@ async def test_a_child_that_ends_is_started_again_and_the_others_do_not_notice()
 
 
 @pytest.mark.behaviour("SUP-11")
-async def test_a_start_that_fails_stops_what_had_started_in_reverse_order() -> None:
-    stage = Stage()
+async def test_a_start_that_fails_stops_what_had_started_in_reverse_order(stage: Stage) -> None:
     inner = Group(name="g", children=[stage.child("b"), stage.child("c", failures=[cannot("g/c")])])
     tree = supervisor(stage.child("a"), inner, stage.child("d"))
     with pytest.raises(CannotStart) as raised:
@@ -109,8 +104,7 @@ async def test_a_start_that_fails_stops_what_had_started_in_reverse_order() -> N
 
 @pytest.mark.behaviour("SUP-11")
 @pytest.mark.parametrize("policy", ["always", "on_failure", "never"])
-async def test_a_start_that_fails_is_not_tried_again_whatever_the_policy(policy: str) -> None:
-    stage = Stage()
+async def test_a_start_that_fails_is_not_tried_again_whatever_the_policy(stage: Stage, policy: str) -> None:
     tree = supervisor(stage.child("a", failures=[cannot("a"), None], restart=policy))
     with pytest.raises(CannotStart, match=r"^a: .*it does not want to"):
         await tree.start()
@@ -120,8 +114,7 @@ async def test_a_start_that_fails_is_not_tried_again_whatever_the_policy(policy:
 
 
 @pytest.mark.behaviour("SUP-11")
-async def test_a_tolerant_group_goes_on_when_one_cannot_be_started() -> None:
-    stage = Stage()
+async def test_a_tolerant_group_goes_on_when_one_cannot_be_started(stage: Stage) -> None:
     bad = stage.child("b", failures=[cannot("b"), cannot("b")], backoff=AFTER_1)
     async with running(Group(name="g", children=[stage.child("a"), bad, stage.child("c")], tolerant=True)) as tree:
         assert stage.names() == ["a", "c"]
@@ -133,8 +126,7 @@ async def test_a_tolerant_group_goes_on_when_one_cannot_be_started() -> None:
 
 
 @pytest.mark.behaviour("SUP-11")
-async def test_starting_twice_is_an_error_and_stopping_twice_is_not() -> None:
-    stage = Stage()
+async def test_starting_twice_is_an_error_and_stopping_twice_is_not(stage: Stage) -> None:
     tree = supervisor(stage.child("a", start_takes=1, stop_takes=1))
     starting = asyncio.ensure_future(tree.start())
     await quiet()
@@ -172,8 +164,7 @@ async def test_stopping_one_that_never_started() -> None:
 
 
 @pytest.mark.behaviour("SUP-11")
-async def test_stop_during_start() -> None:
-    stage = Stage()
+async def test_stop_during_start(stage: Stage) -> None:
     tree = supervisor(stage.child("a"), stage.child("b", start_takes=5), stage.child("c"))
     starting = asyncio.ensure_future(tree.start())
     await at(1)
@@ -187,8 +178,7 @@ async def test_stop_during_start() -> None:
 
 
 @pytest.mark.behaviour("SUP-11")
-async def test_a_start_that_is_cancelled_leaves_nothing() -> None:
-    stage = Stage()
+async def test_a_start_that_is_cancelled_leaves_nothing(stage: Stage) -> None:
     inner = Group(name="g", children=[stage.child("b"), stage.child("c", start_takes=5)])
     tree = supervisor(stage.child("a", stop_takes=2), inner)
     starting = asyncio.ensure_future(tree.start())
@@ -202,8 +192,7 @@ async def test_a_start_that_is_cancelled_leaves_nothing() -> None:
 
 
 @pytest.mark.behaviour("SUP-1", "SUP-11")
-async def test_a_group_that_is_stopped_while_it_takes_back_a_start_that_failed() -> None:
-    stage = Stage()
+async def test_a_group_that_is_stopped_while_it_takes_back_a_start_that_failed(stage: Stage) -> None:
     group = Group(name="g", children=[stage.child("a", stop_takes=5), stage.child("b", failures=[cannot("b")])])
     async with running() as tree:
         adding = asyncio.ensure_future(tree.add(group))
@@ -218,8 +207,7 @@ async def test_a_group_that_is_stopped_while_it_takes_back_a_start_that_failed()
 
 
 @pytest.mark.behaviour("SUP-11")
-async def test_a_stop_goes_on_when_whoever_asked_for_it_is_cancelled() -> None:
-    stage = Stage()
+async def test_a_stop_goes_on_when_whoever_asked_for_it_is_cancelled(stage: Stage) -> None:
     tree = supervisor(stage.child("a", stop_takes=2), stage.child("b", stop_takes=2))
     await tree.start()
     stopping = asyncio.ensure_future(tree.stop())
@@ -233,8 +221,7 @@ async def test_a_stop_goes_on_when_whoever_asked_for_it_is_cancelled() -> None:
 
 
 @pytest.mark.behaviour("SUP-11")
-async def test_stop_during_backoff() -> None:
-    stage = Stage()
+async def test_stop_during_backoff(stage: Stage) -> None:
     async with running(stage.child("a", backoff=AFTER_1), stage.child("b", stop_takes=10)) as tree:
         await stage.crash("a")
         assert status(tree, "a") is Status.PENDING
@@ -248,8 +235,9 @@ async def test_stop_during_backoff() -> None:
 
 @pytest.mark.behaviour("SUP-11")
 @pytest.mark.parametrize(("strategy", "code"), [("one_for_one", 1), ("one_for_all", 1), ("rest_for_one", 0)])
-async def test_what_ends_while_everything_is_stopped_is_not_started_again(strategy: str, code: int) -> None:
-    stage = Stage()
+async def test_what_ends_while_everything_is_stopped_is_not_started_again(
+    stage: Stage, strategy: str, code: int
+) -> None:
     tree = supervisor(stage.child("a"), stage.child("b", stop_takes=10), strategy=strategy)
     await tree.start()
     stopping = asyncio.ensure_future(tree.stop())
@@ -261,8 +249,7 @@ async def test_what_ends_while_everything_is_stopped_is_not_started_again(strate
     assert status(tree, "a") is (Status.FAILED if code else Status.FINISHED)
 
 
-async def test_kill_ends_a_stop_that_is_under_way() -> None:
-    stage = Stage()
+async def test_kill_ends_a_stop_that_is_under_way(stage: Stage) -> None:
     inner = Group(name="g", children=[stage.child("a", stop_takes=100), stage.child("b", stop_takes=100)])
     tree = supervisor(inner, stage.child("c", stop_takes=100))
     await tree.start()
@@ -277,8 +264,7 @@ async def test_kill_ends_a_stop_that_is_under_way() -> None:
 
 
 @pytest.mark.parametrize("strategy", ["one_for_one", "one_for_all"])
-async def test_kill_starts_nothing_again_and_a_stop_that_follows_is_at_once(strategy: str) -> None:
-    stage = Stage()
+async def test_kill_starts_nothing_again_and_a_stop_that_follows_is_at_once(stage: Stage, strategy: str) -> None:
     waiting = stage.child("b", backoff=AFTER_1)
     tree = supervisor(stage.child("a", stop_takes=100), waiting, stage.child("c", start_takes=1), strategy=strategy)
     await tree.start()
@@ -291,8 +277,7 @@ async def test_kill_starts_nothing_again_and_a_stop_that_follows_is_at_once(stra
     assert now() == 50
 
 
-async def test_kill_during_start() -> None:
-    stage = Stage()
+async def test_kill_during_start(stage: Stage) -> None:
     tree = supervisor(stage.child("a", stop_takes=100), stage.child("b", start_takes=100), stage.child("c"))
     starting = asyncio.ensure_future(tree.start())
     await at(1)
@@ -306,8 +291,7 @@ async def test_kill_during_start() -> None:
 # Bad input.
 
 
-def test_a_name_that_is_taken_or_a_child_that_is_none() -> None:
-    stage = Stage()
+def test_a_name_that_is_taken_or_a_child_that_is_none(stage: Stage) -> None:
     with pytest.raises(DuplicateChild, match=r"top .*'a'"):
         supervisor(stage.child("a"), stage.child("a"))
     inner = Group(name="h", children=[stage.child("a"), stage.child("a")])

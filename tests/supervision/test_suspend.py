@@ -16,8 +16,7 @@ run_test = virtually
 SUSPEND, RESUME = ServiceAction.SUSPEND, ServiceAction.RESUME
 
 
-async def test_those_that_can_are_suspended_in_reverse_order_and_resumed_in_order() -> None:
-    stage = Stage()
+async def test_those_that_can_are_suspended_in_reverse_order_and_resumed_in_order(stage: Stage) -> None:
     group = Group(name="g", children=[stage.child("b"), stage.child("c", can_suspend=False), stage.child("d")])
     async with running(stage.child("a"), group, stage.child("e")) as tree:
         stage.take()
@@ -38,8 +37,7 @@ async def test_those_that_can_are_suspended_in_reverse_order_and_resumed_in_orde
         assert stage.take() == []
 
 
-async def test_one_child_by_hand() -> None:
-    stage = Stage()
+async def test_one_child_by_hand(stage: Stage) -> None:
     children = [stage.child("a"), stage.child("b", can_suspend=False), stage.child("c", restart="never")]
     async with running(*children) as tree:
         assert (await tree.act("a", SUSPEND)).status is Status.SUSPENDED
@@ -54,8 +52,7 @@ async def test_one_child_by_hand() -> None:
         assert status(tree) is Status.RUNNING
 
 
-async def test_a_child_that_crashes_while_suspended_comes_back_suspended() -> None:
-    stage = Stage()
+async def test_a_child_that_crashes_while_suspended_comes_back_suspended(stage: Stage) -> None:
     async with running(stage.child("a", backoff=AFTER_1), stage.child("b")) as tree:
         await tree.act("a", SUSPEND)
         stage.take()
@@ -74,8 +71,7 @@ async def test_a_child_that_crashes_while_suspended_comes_back_suspended() -> No
 
 
 @pytest.mark.parametrize("strategy", ["one_for_all", "rest_for_one"])
-async def test_all_that_are_restarted_together_come_back_suspended(strategy: str) -> None:
-    stage = Stage()
+async def test_all_that_are_restarted_together_come_back_suspended(stage: Stage, strategy: str) -> None:
     children = [stage.child("a"), stage.child("b"), stage.child("c", restart="never")]
     async with running(*children, strategy=strategy) as tree:
         await stage.end("c")
@@ -91,8 +87,7 @@ async def test_all_that_are_restarted_together_come_back_suspended(strategy: str
         assert {info.status for info in tree.children()} == {Status.RUNNING}
 
 
-async def test_a_group_that_fails_while_suspended_comes_back_suspended() -> None:
-    stage = Stage()
+async def test_a_group_that_fails_while_suspended_comes_back_suspended(stage: Stage) -> None:
     budget = Budget(max_restarts=1, on_exhausted=OnExhausted.FAIL_SUPERVISOR)
     group = Group(name="g", children=[stage.child("a"), stage.child("b", budget=budget)], backoff=AFTER_1)
     async with running(group) as tree:
@@ -108,8 +103,7 @@ async def test_a_group_that_fails_while_suspended_comes_back_suspended() -> None
         assert [status(tree, path) for path in ("g", "g/a", "g/b", "g/c")] == ["running"] * 4
 
 
-async def test_errors_are_joined_and_nobody_is_left_out() -> None:
-    stage = Stage()
+async def test_errors_are_joined_and_nobody_is_left_out(stage: Stage) -> None:
     group = Group(name="g", children=[stage.child("b"), stage.child("c")])
     async with running(stage.child("a"), group, stage.child("d")) as tree:
         stage.part("b").shift_raises = [ValueError("b cannot")]
@@ -143,8 +137,7 @@ async def test_errors_are_joined_and_nobody_is_left_out() -> None:
         assert {status(tree, path) for path in ("a", "g", "g/b", "g/c", "d")} == {Status.RUNNING}
 
 
-async def test_one_that_cannot_be_suspended_again_when_it_comes_back_has_failed() -> None:
-    stage = Stage()
+async def test_one_that_cannot_be_suspended_again_when_it_comes_back_has_failed(stage: Stage) -> None:
     async with running(stage.child("a", backoff=AFTER_1)) as tree:
         await tree.act("a", SUSPEND)
         stage.part("a").shift_raises = [ValueError("not now")]
@@ -159,8 +152,7 @@ async def test_one_that_cannot_be_suspended_again_when_it_comes_back_has_failed(
         assert status(tree, "a") is Status.SUSPENDED
 
 
-async def test_suspended_while_it_starts_or_waits() -> None:
-    stage = Stage()
+async def test_suspended_while_it_starts_or_waits(stage: Stage) -> None:
     async with running(stage.child("a", backoff=AFTER_1)) as tree:
         stage.part("a").start_takes = 2
         await stage.crash("a")
@@ -177,8 +169,7 @@ async def test_suspended_while_it_starts_or_waits() -> None:
         assert now() == 6
 
 
-async def test_suspended_while_everything_starts() -> None:
-    stage = Stage()
+async def test_suspended_while_everything_starts(stage: Stage) -> None:
     tree = supervisor(stage.child("a"), stage.child("b", start_takes=2), stage.child("c"))
     starting = asyncio.ensure_future(tree.start())
     await at(1)
@@ -197,8 +188,7 @@ async def test_suspended_while_everything_starts() -> None:
     await tree.stop()
 
 
-async def test_what_is_wanted_last_counts_when_suspending_takes_a_while() -> None:
-    stage = Stage()
+async def test_what_is_wanted_last_counts_when_suspending_takes_a_while(stage: Stage) -> None:
     async with running(stage.child("a", shift_takes=1)) as tree:
         first = asyncio.ensure_future(tree.act("a", SUSPEND))
         await at(0.5)
@@ -217,8 +207,7 @@ async def test_what_is_wanted_last_counts_when_suspending_takes_a_while() -> Non
         assert stage.take() == ["resume a"]
 
 
-async def test_one_that_ends_while_it_is_being_suspended() -> None:
-    stage = Stage()
+async def test_one_that_ends_while_it_is_being_suspended(stage: Stage) -> None:
     async with running(stage.child("a", shift_takes=1000)) as tree:
         suspending = asyncio.ensure_future(tree.act("a", SUSPEND))
         await at(1)
@@ -230,8 +219,7 @@ async def test_one_that_ends_while_it_is_being_suspended() -> None:
 
 
 @pytest.mark.parametrize("stop", ["child", "everything"])
-async def test_stopped_while_it_is_suspended_or_being_suspended(stop: str) -> None:
-    stage = Stage()
+async def test_stopped_while_it_is_suspended_or_being_suspended(stage: Stage, stop: str) -> None:
     tree = supervisor(stage.child("a"), stage.child("b", shift_takes=1000))
     await tree.start()
     await tree.act("a", SUSPEND)
@@ -248,8 +236,7 @@ async def test_stopped_while_it_is_suspended_or_being_suspended(stop: str) -> No
     assert stage.names() == []
 
 
-async def test_started_by_hand_under_a_supervisor_that_is_suspended() -> None:
-    stage = Stage()
+async def test_started_by_hand_under_a_supervisor_that_is_suspended(stage: Stage) -> None:
     async with running(stage.child("a"), stage.child("b", backoff=Backoff(initial=0))) as tree:
         await tree.act("a", ServiceAction.STOP)
         await tree.suspend()

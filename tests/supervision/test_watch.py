@@ -25,8 +25,7 @@ async def rest(watch: Watch) -> list[Change]:
     return [change async for change in watch]
 
 
-async def test_every_change_old_and_new_also_below() -> None:
-    stage = Stage()
+async def test_every_change_old_and_new_also_below(stage: Stage) -> None:
     group = Group(name="g", children=[stage.child("b", stop_takes=1)], strategy="one_for_all")  # type: ignore[arg-type]
     tree = supervisor(stage.child("a", backoff=AFTER_1), group)
     watch = tree.watch()
@@ -65,8 +64,7 @@ async def test_every_change_old_and_new_also_below() -> None:
     assert all(one is None or one.children == [] for change in changes for one in (change.before, change.after))
 
 
-async def test_what_is_added_was_nothing_before_and_what_is_removed_is_nothing_then() -> None:
-    stage = Stage()
+async def test_what_is_added_was_nothing_before_and_what_is_removed_is_nothing_then(stage: Stage) -> None:
     async with running() as tree:
         watch = tree.watch()
         await tree.add(Group(name="g", children=[stage.child("a", failures=[cannot("a")], restart="never")]))
@@ -83,8 +81,7 @@ async def test_what_is_added_was_nothing_before_and_what_is_removed_is_nothing_t
     ]
 
 
-async def test_nothing_is_sent_twice() -> None:
-    stage = Stage()
+async def test_nothing_is_sent_twice(stage: Stage) -> None:
     async with running(stage.child("a")) as tree:
         watch = tree.watch()
         for action in (ServiceAction.START, ServiceAction.RESUME):
@@ -94,8 +91,7 @@ async def test_nothing_is_sent_twice() -> None:
     assert steps(await rest(watch)) == [("a", "running", "stopping"), ("a", "stopping", "stopped")]
 
 
-async def test_who_is_too_slow_loses_the_oldest_and_holds_nobody_up() -> None:
-    stage = Stage()
+async def test_who_is_too_slow_loses_the_oldest_and_holds_nobody_up(stage: Stage) -> None:
     async with running(stage.child("a")) as tree:
         slow, quick = tree.watch(size=3), tree.watch()
         for _ in range(10):
@@ -106,8 +102,7 @@ async def test_who_is_too_slow_loses_the_oldest_and_holds_nobody_up() -> None:
     assert (slow.lost, quick.lost) == (len(everything) - 3, 0)
 
 
-async def test_it_ends_with_the_tree_when_everything_was_told() -> None:
-    stage = Stage()
+async def test_it_ends_with_the_tree_when_everything_was_told(stage: Stage) -> None:
     tree = supervisor(stage.child("a"))
     watching = asyncio.ensure_future(rest(tree.watch()))
     await quiet()
@@ -123,8 +118,7 @@ async def test_it_ends_with_the_tree_when_everything_was_told() -> None:
     assert steps(await watching)[-1] == ("a", "starting", "failed")
 
 
-async def test_one_that_is_closed_gets_nothing_more() -> None:
-    stage = Stage()
+async def test_one_that_is_closed_gets_nothing_more(stage: Stage) -> None:
     async with running(stage.child("a")) as tree:
         with tree.watch() as watch:
             waiting = asyncio.ensure_future(rest(watch))
@@ -137,8 +131,7 @@ async def test_one_that_is_closed_gets_nothing_more() -> None:
             await anext(watch)
 
 
-async def test_several_may_take_from_one_and_be_cancelled() -> None:
-    stage = Stage()
+async def test_several_may_take_from_one_and_be_cancelled(stage: Stage) -> None:
     async with running(stage.child("a")) as tree:
         watch = tree.watch()
         first, second, third = (asyncio.ensure_future(anext(watch)) for _ in range(3))
@@ -151,8 +144,7 @@ async def test_several_may_take_from_one_and_be_cancelled() -> None:
             await second
 
 
-async def test_whoever_is_called_at_each_change_may_raise() -> None:
-    stage = Stage()
+async def test_whoever_is_called_at_each_change_may_raise(stage: Stage) -> None:
     told: list[Change] = []
 
     def on_change(change: Change) -> None:
