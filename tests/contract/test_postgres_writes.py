@@ -341,3 +341,30 @@ async def _taken(store: PostgresStore) -> tuple[Lease, Snapshot]:
 
     await until_true(is_taken, "the server is there again")
     return found[-1]
+
+
+@pytest.mark.behaviour("REC-8")
+async def test_a_server_that_has_gone_back_is_found_at_the_next_write_and_at_the_take(
+    store: PostgresStore, postgres_url: str
+) -> None:
+    """Whoever leads knows what was confirmed to it, and who stands by what it has seen."""
+    second = patient(postgres_url)
+    await second.open()
+    try:
+        lease = await store.take("scheduler", "tester", "t1", 1000.0)
+        assert lease is not None
+        await store.commit(one_run("r1", 1), lease)
+        await store.commit(one_run("r2", 9), lease)
+        assert await second.take("scheduler", "other", "t2", 10.0) is None
+        async with beside(postgres_url) as other:
+            await other.execute("DELETE FROM history WHERE position = 9; UPDATE leases SET position = 1")
+        with pytest.raises(OutcomeUnknown, match="the server went back to an earlier state"):
+            await store.commit(one_run("r3", 10), lease)
+        again = await store.take("scheduler", "tester", "t1", 1000.0, again=True)
+        assert again is not None
+        assert again.lost == 8
+        await store.release(again)
+        taken = [await second.take("scheduler", "other", "t2", 10.0) for _ in range(2)]
+        assert [one and one.lost for one in taken] == [8, 0]
+    finally:
+        await second.close()

@@ -1,15 +1,18 @@
 """Several schedulers on one store: one leads, the others stand by, and the leader knows the nodes."""
 
 import asyncio
+from copy import deepcopy
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from interlock.core.decisions import Batch
 from interlock.core.state import CoreLimits
-from interlock.error import LeaseLost, StaleEpoch
+from interlock.error import LeaseLost, OutcomeUnknown, StaleEpoch
 from interlock.model.cluster import ClusterInfo, NodeFacts
 from interlock.model.state import State
+from interlock.ports.leases import Lease
 from interlock.stores.memory import MemoryStore
 from interlock.wire import message as m
 from interlock.wire import request as r
@@ -275,3 +278,67 @@ async def test_a_worker_of_a_cluster_learns_how_long_silence_may_last() -> None:
         await bench.start()
         assert [welcome.lease for welcome in bench.worker("w").of(m.Welcome)] == [lease]
         await bench.stop()
+
+
+class ForgetfulStore(SlowStore):
+    """Goes back to what it was, as after a failover to a replica that lagged, and says so as PostgreSQL does."""
+
+    def keep(self) -> None:
+        self.kept = deepcopy({name: getattr(self, name) for name in vars(MemoryStore())})
+
+    def go_back(self) -> None:
+        before, self.lost = len(self.entries), 0
+        vars(self).update(self.kept | {"leases": self.leases})
+        self.lost = before - len(self.entries)
+        self.doubt = True
+
+    lost = 0
+    doubt = False
+
+    async def commit(self, batch: Batch, lease: Lease) -> None:
+        if self.doubt:
+            raise OutcomeUnknown("it ends at another position")
+        await super().commit(batch, lease)
+
+    async def take(self, name: str, holder: str, token: str, ttl: float, again: bool = False) -> Lease | None:
+        lease = await super().take(name, holder, token, ttl, again)
+        self.doubt = False
+        lost, self.lost = self.lost, 0
+        return lease and replace(lease, lost=lost)
+
+
+@pytest.mark.behaviour("REC-8")
+async def test_a_leader_whose_store_has_gone_back_says_so_and_uses_nothing_of_the_lost_time_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store = ForgetfulStore()
+    bench = node(store, "a")
+    await bench.start()
+    worker = bench.worker("w")
+    bench.submit()
+    await until(lambda: len(worker.of(m.Dispatch)) == 1)
+    store.keep()
+    bench.submit()
+    await until(lambda: len(worker.of(m.Dispatch)) == 2)
+    kept, lost = worker.of(m.Dispatch)
+    stored, commits = bench.engine.present.stored, len(store.commits)
+    store.go_back()
+    bench.submit()
+    await until(lambda: bench.engine.present.loss is not None)
+    await until(lambda: bench.engine.present.available)
+    assert "the store has gone back (positions lost: 1); acknowledged runs may be gone" in caplog.text
+    worker = bench.worker("w", m.Held(lost.run_id, lost.fence, True))
+    await until(lambda: bool(worker.of(m.Stop)) and bool(worker.of(m.Dispatch)))
+    assert worker.of(m.Stop)[0].run_id == lost.run_id
+    (again,) = worker.of(m.Dispatch)
+    assert again.run_id == kept.run_id
+    assert again.fence > kept.fence + 1000, "the lost time may have used the next ones"
+    assert store.commits[commits].position > stored
+    (entry,) = [one for one in (await store.audit(0, 100)).entries if one.kind == "went_back"]
+    assert (entry.actor, entry.subject, entry.detail) == ("scheduler", "the database", {"positions": 1})
+    bench.client.say(r.AskStatus(98))
+    await until(lambda: bool(bench.client.of(r.StatusReport)))
+    assert bench.client.of(r.StatusReport)[-1].loss.startswith(
+        "the store has gone back (positions lost: 1), found at 20"
+    )
+    await bench.stop()

@@ -52,7 +52,8 @@ class HealthChecks:
         )
         problems = [text for is_so, text in faults if is_so]
         detail = f"{status.live} live runs, {status.workers} workers, position {status.position}"
-        return ReadinessCheck(ok=not problems, detail="; ".join([*problems, detail]))
+        found = [*problems, *([status.loss] if status.loss else []), detail]
+        return ReadinessCheck(ok=not problems, detail="; ".join(found))
 
     async def metrics(self, call: HttpCall[Any]) -> bytes:
         readers, cut = float(self._feed.readers), float(self._feed.cut)

@@ -83,7 +83,7 @@ class Numbers(msgspec.Struct):
     """Numbers that only grow."""
 
     ids: RunIds = msgspec.field(default_factory=RunIds)
-    first_fence: int = 0  # after which the fences of new runs begin
+    first_fence: int = 0  # after which the fences of new runs and attempts begin
     events: int = 0  # number of the last event of a lane or session; never above its position in the store
 
 

@@ -23,7 +23,7 @@ from interlock.core.attempts.silence import Silence
 from interlock.core.decisions import Decisions, DefinitionStored, Failed
 from interlock.core.effects import PendingEffects
 from interlock.core.facts import Facts
-from interlock.core.recovery.rebuild import rebuild
+from interlock.core.recovery.rebuild import rebuild, without_lost_time
 from interlock.core.state import CoreLimits, SchedulerState
 from interlock.core.step import MACHINE, NO_FACTS, Command, needs, step
 from interlock.core.workflows.flow import Flows
@@ -47,7 +47,7 @@ from interlock.ports.clock import Clock
 from interlock.ports.leases import Leases
 from interlock.ports.operations import TreeOperations
 from interlock.ports.store import Store
-from interlock.wire.command import Create, HandedOver, NoteServices, StartDraining, WorkerUp
+from interlock.wire.command import Create, HandedOver, NoteServices, StartDraining, WentBack, WorkerUp
 from interlock.wire.effect import CallHook
 from interlock.wire.message import Dispatch, Message, Returned
 
@@ -307,6 +307,8 @@ class Engine:
         for _, content in commands:
             if type(content) is WorkerUp:
                 self.present.peers.joined(content)
+            elif type(content) is WentBack:
+                self.owner.lost = 0
         self._send(decisions)
         if decisions.effects:
             self.effects.begin(decisions.effects)
@@ -380,6 +382,10 @@ class Engine:
             return False
         present.wrote_at = now.elapsed
         snapshot = await self._store.load(limits.small_payload, MACHINE.records)
+        if self.owner.lost:
+            present.loss = WentBack(self.owner.lost, now.wall)
+            logger.error("%s; acknowledged runs may be gone", present.loss)
+            snapshot = without_lost_time(snapshot, present.loss, present.position)
         before = present.state if self._has_led else None
         present.state = rebuild(MACHINE, limits, present.catalog.lanes, snapshot, self._clock.now(), before)
         self.metrics.begin(present.state)
@@ -387,6 +393,8 @@ class Engine:
         if present.is_draining:
             self.inbox.put_first(StartDraining())
         self.inbox.put_first(present.catalog.define(0, position=present.position, claim_key=os.urandom(32)))
+        if self.owner.lost:
+            self.inbox.put_first(present.loss)
         present.available = self._has_led = True
         present.leads_since = now.wall
         present.is_settled = False

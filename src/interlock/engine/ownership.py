@@ -32,6 +32,7 @@ class Ownership:
         self.ends_at = 0.0  # elapsed time at which the lease ends if it is not renewed
         self.successor = ""  # holder that a hand-over names
         self._failures = 0
+        self.lost = 0  # positions that the store has lost, until that is stored
 
     @property
     def held(self) -> Lease:
@@ -52,6 +53,7 @@ class Ownership:
         lease = await self._answer(self._leases.take(LEADER, self._holder, self._token, self._ttl, again), self._ttl)
         if lease is not None:
             self._granted(lease, asked)
+            self.lost += lease.lost
         return lease is not None
 
     async def renew(self) -> bool:

@@ -10,11 +10,12 @@ from interlock.engine.catalog import Catalog
 from interlock.engine.inbox import Inbox
 from interlock.engine.metrics import Metrics, pass_age
 from interlock.error import StoreUnavailable
+from interlock.fields.json_form import rfc3339
 from interlock.model.exposition import Family
 from interlock.model.lane import LaneStatus
 from interlock.ports.bus import Peer
 from interlock.ports.clock import Clock
-from interlock.wire.command import WorkerUp
+from interlock.wire.command import WentBack, WorkerUp
 from interlock.wire.message import Message, Unready
 from interlock.wire.request import StatusReport
 
@@ -93,6 +94,7 @@ class Present:
         self.wrote_at = 0.0  # elapsed time at which the store has last written
         self._starved_since: float | None = None  # elapsed time since which runs wait without any worker
         self.available = False  # whether the store works, and `state` is that of the store
+        self.loss: WentBack | None = None  # what the store has lost since this scheduler started
         self.trouble = StoreUnavailable("it is being recovered")  # reason while it is not available
         self.is_settled = False  # whether the jobs of this start are known
         self.is_draining = False
@@ -127,6 +129,7 @@ class Present:
             workers=sum(worker.takes_work for worker in self.state.workers.values()),
             starved=0.0 if self._starved_since is None else now - self._starved_since,
             position=self.stored,
+            loss="" if self.loss is None else f"{self.loss}, found at {rfc3339(self.loss.at)}",
         )
 
     def families(self) -> list[Family]:

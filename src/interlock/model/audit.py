@@ -40,6 +40,7 @@ class AuditKind(StrEnum):
     POLICY_CHANGED = "policy_changed"
     WORKER_CHANGED = "worker_changed"  # a worker was drained, resumed or removed
     RESTORED = "restored"  # the database went back to a backup
+    WENT_BACK = "went_back"  # the database server lost what it had confirmed, as after a failover
     UNREADABLE = "unreadable"  # stands for a row that somebody else has damaged; never written
 
 

@@ -21,6 +21,8 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int
     granted_at: float  # the time of the store as it was taken or renewed
     ends_at: float
+    lost: int = 0
+    """positions that the store had confirmed or shown to whoever takes it, and no longer has: it has gone back"""
 
 
 class Leases(ABC):

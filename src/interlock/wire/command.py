@@ -123,6 +123,16 @@ class StartDraining(msgspec.Struct, frozen=True, gc=False):
     """Refuse new work and start nothing more."""
 
 
+class WentBack(msgspec.Struct, frozen=True, gc=False):
+    """The store has lost its last rows, as after a failover to a replica that lagged."""
+
+    lost: int  # positions
+    at: float  # time at which that was found
+
+    def __str__(self) -> str:
+        return f"the store has gone back (positions lost: {self.lost:,})"
+
+
 class NoteTokens(msgspec.Struct, frozen=True, gc=False):
     """These tokens are accepted from now on."""
 

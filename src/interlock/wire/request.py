@@ -113,6 +113,7 @@ class StatusReport(Answer, frozen=True):
     workers: int  # workers that are connected, heard from, and take work
     starved: float  # seconds for which runs have been due without such a worker
     position: int
+    loss: str = ""  # what the store has lost since the scheduler started, and when that was found
 
 
 class JobsReport(Answer, frozen=True):

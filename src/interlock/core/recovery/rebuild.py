@@ -1,11 +1,14 @@
 """Build the state of a scheduler that takes over from the store.
 
-A restore takes the store back in time. A worker may still execute a run of the lost time, and report it. Occurrences
-have the same id again, so each run gets fences that the lost time cannot have used: they begin at the milliseconds of
-the restore. Fire times before the restore are recorded as missed, because their runs may have been executed.
+A restore, or a failover to a replica that lagged, takes the store back in time. A worker may still execute a run of the
+lost time, and report it. Occurrences have the same id again, so each run gets fences that the lost time cannot have
+used: they begin at the milliseconds of the restore. Fire times before the restore are recorded as missed, because their
+runs may have been executed.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+
+import msgspec
 
 from interlock.core.attempts.settle import runtimes
 from interlock.core.facts import Snapshot
@@ -15,6 +18,7 @@ from interlock.core.state import JUMP, LATE, WAIT, CoreLimits, SchedulerState
 from interlock.fields.duration import checked
 from interlock.model.lane import LaneSpec
 from interlock.model.run import Now, Run
+from interlock.wire.command import WentBack
 
 
 def rebuild(
@@ -105,6 +109,13 @@ POSITION = "restored:position"  # likewise with the highest position that the lo
 
 def first_fence(at: float) -> int:
     return int(at * 1000)
+
+
+def without_lost_time(snapshot: Snapshot, loss: WentBack, position: int) -> Snapshot:
+    """Let the state continue behind everything that the lost time can have used, up to this position."""
+    at = max(loss.at, float(snapshot.memos.get(AT, 0.0)) + 1)  # also if the clock was set back since
+    position = max(position, snapshot.position + loss.lost)
+    return msgspec.structs.replace(snapshot, position=position, memos={**snapshot.memos, AT: repr(at).encode()})
 
 
 def load(state: SchedulerState, snapshot: Snapshot, now: Now) -> None:

@@ -24,10 +24,11 @@ from interlock.core.transition import Pass
 from interlock.core.workflows import machine as workflows
 from interlock.core.workflows.flow import Flows
 from interlock.core.workflows.turn_table import Turns
+from interlock.model.audit import AuditKind
 from interlock.model.run import Now, Run
 from interlock.model.state import ON_WORKER, State
 from interlock.model.workflow import EVENT, PARALLEL
-from interlock.wire.command import Sweep
+from interlock.wire.command import Sweep, WentBack
 
 SLACK = 5.0  # seconds that a run may be past a time
 PATIENCE = 120.0  # seconds that a run may be pending and wait for nothing
@@ -233,4 +234,15 @@ def _adopt(p: Pass, stored: Run) -> None:
         p.move(run, State.PENDING, "put back by a sweep")
 
 
-RECOVERY = Part(name="recovery", slices=(Sweeps,), handlers={Sweep: sweep}, needs={Sweep: needs_runs})
+def note_loss(p: Pass, origin: str, command: WentBack) -> None:
+    """Keep for later starts since when times and fences are not those of the time that the store has lost."""
+    p.keep_memo(rebuild.AT, repr(p.state.timetable.restored_at).encode())
+    p.audit(AuditKind.WENT_BACK, "scheduler", "", "the database", positions=command.lost)
+
+
+RECOVERY = Part(
+    name="recovery",
+    slices=(Sweeps,),
+    handlers={Sweep: sweep, WentBack: note_loss},
+    needs={Sweep: needs_runs},
+)

@@ -96,7 +96,7 @@ def dispatch(p: Pass, run: Run, worker: roster.Worker, room: SlotKind, order: in
 
 def begin_attempt(p: Pass, run: Run, worker: roster.Worker, room: SlotKind, order: int) -> None:
     """Begin an attempt under a new fence; a turn leaves its workflow in its state."""
-    run.fence += 1
+    run.fence = max(run.fence, p.state.numbers.first_fence) + 1
     run.attempt += 1
     run.worker_id = worker.id
     run.attempt_started_at = None

@@ -40,8 +40,8 @@ WHERE stored.token = excluded.token OR (NOT $6 AND (
   (stored.token = '' AND stored.holder IN ('', excluded.holder)) OR stored.ends_at <= {_NOW} OR stored.session = $5))
 RETURNING epoch, position, ends_at
 """
-_LEFT = f"""
-SELECT session FROM leases WHERE name = $1 AND session NOT IN (SELECT {_ID} FROM pg_stat_activity WHERE pid IS NOT NULL)
+_LOOK = f"""
+SELECT nullif(session, (SELECT {_ID} FROM pg_stat_activity WHERE {_ID} = session)), position FROM leases WHERE name = $1
 """
 _RENEW = f"""
 UPDATE leases SET ends_at = {_NOW} + $4, session = {_SESSION}
@@ -59,6 +59,7 @@ class PostgresStore(PostgresReader, Store, Leases):
         self._is_open = False
         self._warnings: list[str] = []  # of the call under way
         self._position: dict[tuple[str, int], int] = {}  # name and epoch of a lease → the highest position stored
+        self._seen = 0  # the highest position that another holder had stored
         self._counted = UNCOUNTED
         self._left: tuple[str, float] | None = None  # a holder's session that is gone, and since when
 
@@ -190,15 +191,20 @@ class PostgresStore(PostgresReader, Store, Leases):
         now = asyncio.get_running_loop().time()
         left = self._left[0] if self._left is not None and now - self._left[1] >= GONE_SECONDS else None
         row = await self._write(_TAKE, name, holder, token, ttl, left, again)
+        seen = max(self._seen, *self._position.values(), 0)
         if row is None:
-            found = await self._write(_LEFT, name)
-            if found is None or self._left is None or self._left[0] != found[0]:
-                self._left = None if found is None else (found[0], now)
+            found = await self._write(_LOOK, name)
+            session, self._seen = (None, seen) if found is None else (found[0], max(seen, found[1]))
+            if session is None or self._left is None or self._left[0] != session:
+                self._left = None if session is None else (session, now)
             return None
         self._left = None
         epoch, position, ends_at = row
-        self._position = {(name, epoch): position}
-        return Lease(name=name, holder=holder, token=token, epoch=epoch, granted_at=ends_at - ttl, ends_at=ends_at)
+        self._position, self._seen = {(name, epoch): position}, 0
+        return Lease(
+            name=name, holder=holder, token=token, epoch=epoch, granted_at=ends_at - ttl, ends_at=ends_at,
+            lost=max(0, seen - position),
+        )  # fmt: skip
 
     async def renew(self, lease: Lease, ttl: float) -> Lease:
         row = await self._write(_RENEW, lease.name, lease.epoch, lease.token, ttl)
