@@ -13,7 +13,7 @@ import interlock as il
 from interlock.core.decisions import Batch
 from interlock.model.run import Run
 from interlock.model.state import State
-from interlock.model.workflow import EVENT
+from interlock.model.workflow import EVENT, TAKEN_OVER
 from interlock.wire import turn as t
 from interlock.wire.message import Dispatch
 from interlock.worker.context import Context
@@ -21,6 +21,7 @@ from interlock.worker.workflow_turn import take_turn
 from soak.simulation.store import Disk
 
 CODE = "code"
+STEPS = ("book", "left", "right", "race", "sleep", "all", "go", "last")
 WINDOW = 2
 _DECODER = msgspec.json.Decoder(t.TurnEnd)
 
@@ -99,7 +100,7 @@ class Functions:
         created = [Run(*row) for row in batch.created]
         for run in created:
             above = self._disk.runs_by_id.get(run.parent or "") if run.is_step else None
-            if above is None or above.job_id != CODE or run.is_compensation or run.job_id == EVENT:
+            if above is None or above.job_id != CODE or run.is_compensation or run.job_id in (EVENT, TAKEN_OVER):
                 continue
             orders = self._orders.get((above.id, above.fence), [])
             facet = above.workflow_facet

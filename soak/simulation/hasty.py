@@ -1,29 +1,44 @@
 """An engine that does not wait where a workflow has to."""
 
 from collections.abc import Sequence
+from random import Random
 from typing import Any
 
 from msgspec.structs import replace
 
+from interlock.core.facts import Facts
+from interlock.core.state import SchedulerState
 from interlock.core.step import Command
 from interlock.core.workflows.flow import Flow, Flows, graph_of
-from interlock.engine.engine import Engine
+from interlock.engine.engine import Decide, Engine
+from interlock.model.run import Now
 from interlock.model.state import State
 from interlock.wire.message import Finished
 from soak.simulation.scenario import Sabotage
+
+
+def _without_first(decide: Decide) -> Decide:
+    def decide_without(state: SchedulerState, commands: Sequence[Command], now: Now, rng: Random, facts: Facts) -> Any:
+        for steps in facts.steps.values():
+            del (steps or [])[:1]
+        return decide(state, commands, now, rng, facts)
+
+    return decide_without
 
 
 class HastyEngine(Engine):
     """Takes a workflow for a new one after a start, or ends it, or a parallel step, while its steps still stop, or
     starts one item too many,
     or wakes sleepers early, or undoes the oldest step first, or loses events, or takes any turn for the
-    one that counts."""
+    one that counts, or does not take over the first step of a run that begins with another."""
 
     sabotage = Sabotage()
 
     def __init__(self, **fields: Any) -> None:
         super().__init__(**fields)
         self._turned: set[str] = set()  # workflows whose sagas are turned round
+        if self.sabotage.saga_loses_taken_over:
+            self._decide = _without_first(self._decide)
 
     def changed(self, commands: Sequence[Command]) -> Sequence[Command]:
         return [self._without_fence(*command) for command in commands]

@@ -18,7 +18,8 @@ from interlock.model.state import TERMINAL, State
 from interlock.model.workflow import EVENT, SEND, Compensate, OnError, Send, Then, Workflow, WorkflowStep
 from interlock.wire.event_request import SendEvent
 from soak.simulation import executor as e
-from soak.simulation.functions import CODE, CODE_JOB, WINDOW
+from soak.simulation.again import run_again
+from soak.simulation.functions import CODE, CODE_JOB, STEPS, WINDOW
 from soak.simulation.link import AWAY, SimulatedBus
 from soak.simulation.loop import Process
 from soak.simulation.store import Disk
@@ -112,16 +113,27 @@ class SagaClients:
         job_id = rng.choice((SAGA, CODE))
         if job_id == CODE:
             arguments["rounds"] = rng.choice((1, 1, 2))
+            if rng.random() < 0.4:  # it succeeds, so it can be run again from any step
+                good = [[e.SUCCEED, 0.5]]
+                arguments |= {"first": good, "left": good, "right": good, "last": good, "rounds": 1}
+                arguments["items"] = [good] * rng.choice((0, 1, 3))
         new = new_run(job_id, arguments)
         for handle in await self._clients.submit(connection, [new]):
             process.spawn(self._clients.follow(handle, new))
             if rng.random() < 0.15:
                 process.spawn(self._cancel(handle))
             process.spawn(self._send(connection, handle.id))
+            if job_id == CODE:
+                process.spawn(self._again(connection, process, handle.id))
             errand = new_run(ERRAND, {"to": handle.id, "first": self._plan()})
             for own in await self._clients.submit(connection, [errand]):
                 process.spawn(self._clients.follow(own, errand))
         self._clients.busy -= 1
+
+    async def _again(self, connection: Connection, process: Process, run_id: str) -> None:
+        again = await run_again(self._clients, self._rng, connection, run_id, STEPS)
+        if again is not None:
+            process.spawn(self._send(connection, again))
 
     async def _cancel(self, handle: RunHandle[Any]) -> None:
         self._clients.busy += 1

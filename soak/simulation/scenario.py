@@ -200,6 +200,7 @@ class Sabotage(msgspec.Struct, frozen=True, kw_only=True):
     saga_undoes_oldest_first: bool = False
     saga_drops_early_events: bool = False  # those that no step waits for yet
     saga_takes_stale_turns: bool = False  # orders of a turn count for whichever turn is out
+    saga_loses_taken_over: bool = False  # the first step of a run that begins again with another
     store_undoes_again: bool = False  # the compensations that have begun are left out when a saga is read
     inspector_is_silent: bool = False  # while it scans
     sender_forgets: bool = False  # says that a request was answered, and has not made it

@@ -31,8 +31,8 @@ from interlock.model.workflow import (
     WorkflowStep,
 )
 from interlock.wire.approval_request import ApproveRun, RejectRun
-from interlock.wire.run_request import RetryRun
 from soak.simulation import executor as e
+from soak.simulation.again import check_taken_over, run_again
 from soak.simulation.functions import CODE, Functions
 from soak.simulation.lanes import Lanes
 from soak.simulation.link import AWAY, SimulatedBus
@@ -157,20 +157,7 @@ class WorkflowClients:
         new = new_run(rng.choice(("pipe", "outer", "fork", "fork")), arguments)
         for handle in await self._clients.submit(connection, [new]):
             process.spawn(self._clients.follow(handle, new))
-            process.spawn(self._again(connection, handle.id))
-        self._clients.busy -= 1
-
-    async def _again(self, connection: Connection, run_id: str) -> None:
-        """Run a workflow that has ended again from one of its steps, if that step may be one to begin with."""
-        rng, disk = self._rng, self._cluster.disk
-        self._clients.busy += 1
-        await asyncio.sleep(rng.uniform(5, 60))
-        if (run := disk.runs_by_id.get(run_id)) is not None and run.state in TERMINAL:
-            steps = [other.id[len(run_id) + 1 :] for other in disk.runs_by_id.values() if other.parent == run_id]
-            with suppress(*AWAY, InterlockError):
-                request = RetryRun(0, run_id, "again", from_step=rng.choice(sorted(steps) or ["first"]))
-                again = (await connection.ask(request.by(actor="ann", key=f"again {run_id}"))).id
-                self._cluster.invariants.workflows.began_again(again, run_id)
+            process.spawn(run_again(self._clients, rng, connection, handle.id))
         self._clients.busy -= 1
 
 
@@ -195,11 +182,15 @@ class Workflows:
             is_right = run.state is wanted or (is_approved and self.explains_end(run) and run.state is State.CANCELLED)
             self._require(is_right, f"{run_id} is {run.state}, and was approved: {is_approved}")
 
-    def began_again(self, run_id: str, old: str) -> None:
+    def began_again(self, run_id: str, old: str, name: str) -> None:
         """Check a run that begins with a step of another: what it has taken over is as it was there, and not undone."""
         self.seen["begun again"] += 1
         self._require(run_id in self._disk.runs_by_id and run_id != old, f"{run_id} is answered, and not kept")
-        for step in self._children(self._disk.runs_by_id[run_id]):
+        run, before = self._disk.runs_by_id[run_id], self._disk.runs_by_id.get(old)
+        if run.job_id == CODE and before is not None:
+            check_taken_over(self._disk, self._require, run, before, name)
+            self.seen["functions begun again"] += 1
+        for step in self._children(run):
             if step.job_id == TAKEN_OVER and step.state is State.SUCCEEDED:
                 before = self._disk.found(old + step.id[len(run_id) :])
                 is_same = before is None or before.result == step.result

@@ -75,6 +75,16 @@ def test_the_steps_before_it_keep_their_results_and_do_not_run() -> None:
     assert machine.store.runs_by_id[f"{new}@event.go.1"].result == b'"gone"'
 
 
+def test_an_event_that_came_before_the_function_asked_is_read_in_its_turn() -> None:
+    machine = CodeMachine(Tools(order).app)
+    old = machine.begin()
+    machine.step(("client", SendEvent(7, "go", b'"gone"', old)))
+    machine.advance(1.0)
+    assert machine.play(old, failing("bad", "last")) is State.FAILED
+    new = retry(machine, old, "last")
+    assert machine.play(new) is State.SUCCEEDED, reasons(machine, new)
+
+
 @pytest.mark.parametrize("name", ["go", "built", "rest", "bad"])
 def test_it_begins_with_any_step(name: str) -> None:
     machine, old = failed("last")

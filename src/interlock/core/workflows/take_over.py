@@ -188,7 +188,8 @@ def take_over(p: Pass, again: Run, old: Run, name: str, steps: list[Run]) -> Non
         return (wait[1] or 0) if wait else _facet(step).completed or _facet(step).done or 0
 
     places: dict[str, tuple[int, int]] = {}  # run that ends → its places in the orders of request and of completion
-    for step, run in sorted(made, key=lambda pair: (place_of(pair[0]), pair[0].ended_at)):
+    # An event that came early has the place of the step before it: the function asked for it later.
+    for step, run in sorted(made, key=lambda pair: (place_of(pair[0]), numbers.get(pair[0].id, 0), pair[0].ended_at)):
         if step.id in numbers:
             p.state.numbers.events += 1
             places[run.id] = number, done = numbers[step.id], p.state.numbers.events
