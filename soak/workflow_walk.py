@@ -43,6 +43,8 @@ EXAMPLES = {
     "broken media": Example("media", {"url": "broken"}, file="examples/media.yaml"),
     "order": Example("order", TEA, file="examples/workflows/order.yaml"),
     "failing order": Example("order", ANVIL, file="examples/workflows/order.yaml"),
+    "release": Example("release", {"version": "1.2"}, file="examples/workflows/release.yaml"),
+    "withdrawn release": Example("release", {"version": "13"}, file="examples/workflows/release.yaml"),
     "media function": Example("media", {"url": "a.mkv"}, MEDIA),
     "broken media function": Example("media", {"url": "broken"}, MEDIA),
     "order function": Example("order", TEA, ORDER),

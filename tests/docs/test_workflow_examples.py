@@ -17,7 +17,7 @@ from tests.helpers.server import Server
 
 STEPS = ["think", "use", "approval", "use-2", "think-2", "event.hint.1", "think-3", "report", "report@write"]
 ANSWER = "search done; buy done; green; tea: green"
-ORDER = str(Path(order.__file__).with_suffix(".yaml"))
+ORDER, RELEASE = (str(Path(order.__file__).with_name(f"{name}.yaml")) for name in ("order", "release"))
 SETTINGS = """\
 tokens:
 - {name: ann, role: approver, tenant: "*", env: ANN_TOKEN}
@@ -72,6 +72,28 @@ def test_the_same_order_as_a_graph(folder: Path) -> None:
             assert refund.ended_at is not None
             assert release.started_at is not None
             assert refund.ended_at <= release.started_at
+
+
+@pytest.mark.behaviour("WFL-2", "WFL-5")
+def test_a_release_with_branches_that_is_undone_if_nobody_announces_it(folder: Path) -> None:
+    with Server(folder, RELEASE, "--http", "local", target=None) as server:
+        with il.Client(f"unix:{server.http_socket}") as client:
+            good = client.submit("release", {"version": "1.2"})
+            assert good.result(30) == {"file": "app-1.2.tar", "place": "rack 7"}
+            bad = client.submit("release", {"version": "13"})
+            with pytest.raises(il.RunFailed, match=r"step 'announce' failed: .*nobody announces version 13"):
+                bad.result(30)
+            assert client.get(f"{bad.id}@comp-deploy").payload == {"place": "rack 7"}
+            names = {name.partition("@")[2]: state for name, state in states(client, bad.id).items()}
+            done = ("build", "checks", "lint", "deploy", "probe", "comp-deploy")
+            assert names == dict.fromkeys(done, State.SUCCEEDED) | {"announce": State.FAILED}
+            ran = {name: client.get(f"{good.id}@{name}") for name in ("build", "lint", "deploy", "probe", "announce")}
+        begun, ended = (
+            {name: getattr(run, at) or 0.0 for name, run in ran.items()} for at in ("created_at", "ended_at")
+        )
+    assert begun["lint"] == begun["deploy"] >= ended["build"], "the branches begin together"
+    assert begun["probe"] >= ended["deploy"]
+    assert begun["announce"] >= max(ended["lint"], ended["probe"])
 
 
 @pytest.mark.behaviour("WFL-2")
