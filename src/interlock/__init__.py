@@ -22,17 +22,18 @@ if TYPE_CHECKING:
         AlreadyResolved, BadConfig, BadCursor, BadDefinition, BadDuration, BadHandler, BadInput, BadJson, BadPayload,
         BadRequest, BadResult, BadSchedule, BadUse, BadValue, BodyTooLarge, CannotImport, CannotListen,
         CannotOpenDatabase, CannotStart, Conflict, ConnectionLost, DatabaseBehind, DatabaseDamaged, DatabaseGone,
-        DatabaseMoved, DatabaseTooNew, Draining, DuplicateChild, DuplicateJob, DuplicateService, Fatal, Forbidden,
-        HeadTooLarge, IdempotencyConflict, InterlockError, InvalidTransition, ItemFailed, LeaseLost, LifespanFailed,
-        MethodNotAllowed, Missing, MissingField, MissingLibrary, MoveUnfinished, NeedsLinux, NoApproval,
-        NoContainerEngine, NotADatabase, NotAllowed, NotConnected, NotFound, NotHalted, NotJson, NotPrivate, NotPut,
-        NotQuarantined, NotRunning, OutcomeUnknown, Overloaded, PayloadTooLarge, PolicyClosed, PolicyUnavailable,
-        PortTaken, QueueFull, RecordDiffers, Refused, Rejected, RemoteError, RequestTimeout, RunCancelled, RunDebounced,
-        RunDenied, RunEnded, RunFailed, RunNotEnded, RunOrphaned, RunPruned, RunQuarantined, RunSkipped, RunTimeout,
-        SelfApproval, SocketInUse, StaleApproval, StaleEpoch, StoreInUse, StoreUnavailable, StreamCut, TenantLimit,
-        TokenRefused, TokensNeeded, TooLarge, Unauthorized, Unavailable, UnknownBulk, UnknownChild, UnknownDelivery,
-        UnknownField, UnknownJob, UnknownLane, UnknownLetter, UnknownRun, UnknownWorker, UnsupportedMediaType,
-        WaitTimeout, WrongCertificate, WrongOrigin, WrongStatus,
+        DatabaseMoved, DatabaseTooNew, Draining, DuplicateChild, DuplicateJob, DuplicateService, EventRefused, Fatal,
+        Forbidden, HeadTooLarge, IdempotencyConflict, InterlockError, InvalidTransition, ItemFailed, LeaseLost,
+        LifespanFailed, MethodNotAllowed, Missing, MissingField, MissingLibrary, MoveUnfinished, NeedsLinux, NoApproval,
+        NoContainerEngine, NoRecord, NoStandby, NobodyLeads, NobodySignsIn, NotADatabase, NotAllowed, NotConnected,
+        NotFound, NotHalted, NotJson, NotPrivate, NotPut, NotQuarantined, NotRunning, OutcomeUnknown, Overloaded,
+        PayloadTooLarge, PolicyClosed, PolicyUnavailable, PortTaken, QueueFull, RecordDiffers, Refused, Rejected,
+        RemoteError, RequestTimeout, RunCancelled, RunDebounced, RunDenied, RunEnded, RunFailed, RunNotEnded,
+        RunOrphaned, RunPruned, RunQuarantined, RunSkipped, RunTimeout, SelfApproval, SocketInUse, StaleApproval,
+        StaleEpoch, StoreInUse, StoreUnavailable, StreamCut, TenantLimit, TokenRefused, TokensNeeded, TooLarge,
+        Unauthorized, Unavailable, UnknownBulk, UnknownChild, UnknownDelivery, UnknownField, UnknownJob, UnknownLane,
+        UnknownLetter, UnknownRun, UnknownWorker, UnsupportedMediaType, WaitTimeout, WrongCertificate, WrongOrigin,
+        WrongStatus,
     )  # fmt: skip
     from interlock.model.explanation import Explanation
     from interlock.model.failure import RetryAfter
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     )  # fmt: skip
     from interlock.model.schedule.shortcuts import at, cron, every, once
     from interlock.fields.secret import BadSecret, Secret
+    from interlock.model.overview import Overview
     from interlock.model.session import SessionFields
     from interlock.model.session_info import ActedOnSession, SessionEvent, SessionInfo
     from interlock.model.state import State
@@ -69,23 +71,24 @@ __all__ = [
     "CannotOpenDatabase", "CannotStart", "Check", "Chunk", "ChunkEvent", "Client", "Conflict", "ConnectionLost",
     "Constraints", "Context", "DatabaseBehind", "DatabaseDamaged", "DatabaseGone", "DatabaseMoved", "DatabaseTooNew",
     "Decision", "DeliveryInfo", "Draining", "DuplicateChild", "DuplicateJob", "DuplicateService", "Event",
-    "Explanation", "Fatal", "Forbidden", "GapEvent", "HeadTooLarge", "HelloEvent", "HistoryEntry", "Hook",
-    "IdempotencyConflict", "InterlockError", "InvalidTransition", "ItemFailed", "JobEvent", "JobFunction",
+    "EventRefused", "Explanation", "Fatal", "Forbidden", "GapEvent", "HeadTooLarge", "HelloEvent", "HistoryEntry",
+    "Hook", "IdempotencyConflict", "InterlockError", "InvalidTransition", "ItemFailed", "JobEvent", "JobFunction",
     "KeyLimitFields", "LaneEvent", "LaneInfo", "LeaseLost", "LetterDetail", "LetterInfo", "LifespanFailed", "Limits",
     "LogEvent", "LogLine", "MethodNotAllowed", "Missing", "MissingField", "MissingLibrary", "MoveUnfinished",
-    "NeedsLinux", "NoApproval", "NoContainerEngine", "NotADatabase", "NotAllowed", "NotConnected", "NotFound",
-    "NotHalted", "NotJson", "NotPrivate", "NotPut", "NotQuarantined", "NotRunning", "Notice", "OutcomeUnknown",
-    "Overloaded", "PayloadTooLarge", "PolicyClosed", "PolicyUnavailable", "PoolInfo", "PortTaken", "ProgressEvent",
-    "QueueFull", "Ready", "RecordDiffers", "Refused", "Rejected", "RemoteError", "RequestTimeout", "Retry",
-    "RetryAfter", "RunCancelled", "RunDebounced", "RunDenied", "RunDetail", "RunEnded", "RunEvent", "RunFailed",
-    "RunHandle", "RunInfo", "RunNotEnded", "RunOrphaned", "RunPruned", "RunQuarantined", "RunSkipped", "RunTimeout",
-    "Secret", "SelfApproval", "ServiceContext", "ServiceEvent", "ServiceLogEvent", "SessionEvent", "SessionFields",
-    "SessionInfo", "SocketInUse", "StaleApproval", "StaleEpoch", "State", "StoreInUse", "StoreUnavailable", "StreamCut",
-    "TenantFields", "TenantInfo", "TenantLimit", "TokenRefused", "TokensNeeded", "TooLarge", "Unauthorized",
-    "Unavailable", "UnknownBulk", "UnknownChild", "UnknownDelivery", "UnknownField", "UnknownJob", "UnknownLane",
-    "UnknownLetter", "UnknownRun", "UnknownWorker", "UnsupportedMediaType", "ViolationEvent", "WaitTimeout",
-    "WorkerInfo", "WorkflowContext", "WrongCertificate", "WrongOrigin", "WrongStatus", "as_completed", "at", "cron",
-    "every", "gather", "once", "run", "testing",
+    "NeedsLinux", "NoApproval", "NoContainerEngine", "NoRecord", "NoStandby", "NobodyLeads", "NobodySignsIn",
+    "NotADatabase", "NotAllowed", "NotConnected", "NotFound", "NotHalted", "NotJson", "NotPrivate", "NotPut",
+    "NotQuarantined", "NotRunning", "Notice", "OutcomeUnknown", "Overloaded", "Overview", "PayloadTooLarge",
+    "PolicyClosed", "PolicyUnavailable", "PoolInfo", "PortTaken", "ProgressEvent", "QueueFull", "Ready",
+    "RecordDiffers", "Refused", "Rejected", "RemoteError", "RequestTimeout", "Retry", "RetryAfter", "RunCancelled",
+    "RunDebounced", "RunDenied", "RunDetail", "RunEnded", "RunEvent", "RunFailed", "RunHandle", "RunInfo",
+    "RunNotEnded", "RunOrphaned", "RunPruned", "RunQuarantined", "RunSkipped", "RunTimeout", "Secret", "SelfApproval",
+    "ServiceContext", "ServiceEvent", "ServiceLogEvent", "SessionEvent", "SessionFields", "SessionInfo", "SocketInUse",
+    "StaleApproval", "StaleEpoch", "State", "StoreInUse", "StoreUnavailable", "StreamCut", "TenantFields", "TenantInfo",
+    "TenantLimit", "TokenRefused", "TokensNeeded", "TooLarge", "Unauthorized", "Unavailable", "UnknownBulk",
+    "UnknownChild", "UnknownDelivery", "UnknownField", "UnknownJob", "UnknownLane", "UnknownLetter", "UnknownRun",
+    "UnknownWorker", "UnsupportedMediaType", "ViolationEvent", "WaitTimeout", "WorkerInfo", "WorkflowContext",
+    "WrongCertificate", "WrongOrigin", "WrongStatus", "as_completed", "at", "cron", "every", "gather", "once", "run",
+    "testing",
 ]  # fmt: skip
 
 # Programs must start at once: each name is imported when it is first used, with only what it needs.
@@ -108,6 +111,7 @@ _MODULES = {
     "model.job": "KeyLimitFields Retry",
     "model.job_info": "JobEvent",
     "model.lane": "LaneEvent LaneInfo",
+    "model.overview": "Overview",
     "model.pool": "PoolInfo WorkerInfo",
     "interface.letter_view": "LetterDetail LetterInfo",
     "interface.run_view": (

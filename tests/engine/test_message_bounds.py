@@ -83,6 +83,7 @@ def beyond(kind: inspect.Type) -> list[Any]:
 
 
 GOOD: dict[type[m.Message], m.Message] = {
+    m.Starting: m.Starting("r", 1, ""),
     m.Started: m.Started("r", 1, 0.0),
     m.Finished: m.Finished("r", 1, "succeeded", b"1", "", 0, 0.0, 0.0, Failure(["E"], "", 0.0)),
     m.Lost: m.Lost("r", 1, "", 0),
