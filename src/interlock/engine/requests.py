@@ -356,18 +356,22 @@ async def _session(requests: Requests, name: str, question: AskSession) -> Messa
     return r.ValueAnswer(question.request, session_info(state, found, requests.present.now()))
 
 
-def _progress(requests: Requests, name: str, question: r.AskProgress) -> Message:
-    return r.ValueAnswer(question.request, requests.present.state.of(Logs).progress.get(question.run_id))
+def _value(find: Callable[[Requests, Any], object]) -> Callable[[Requests, str, Any], Message]:
+    """Answer with a value that is there."""
+    return lambda requests, _, message: r.ValueAnswer(message.request, find(requests, message))
 
 
-def _metrics(requests: Requests, name: str, question: r.AskMetrics) -> Message:
+def _progress(requests: Requests, question: r.AskProgress) -> object:
+    return requests.present.state.of(Logs).progress.get(question.run_id)
+
+
+def _metrics(requests: Requests, question: r.AskMetrics) -> object:
     own = [] if requests.operations is None else requests.operations.families()
-    return r.ValueAnswer(question.request, requests.present.families() + requests.cluster.families() + own)
+    return requests.present.families() + requests.cluster.families() + own
 
 
-def _tree(requests: Requests, name: str, question: AskTree) -> Message:
-    peers = requests.present.peers
-    return r.ValueAnswer(question.request, requests.tree_operations().tree(peers.workers, peers.faults))
+def _tree(requests: Requests, question: AskTree) -> object:
+    return requests.tree_operations().tree(requests.present.peers.workers, requests.present.peers.faults)
 
 
 async def _act(requests: Requests, name: str, message: ActOnService) -> Message:
@@ -379,17 +383,9 @@ async def _reload(requests: Requests, name: str, message: Reload) -> Message:
     return r.ValueAnswer(message.request, await requests.tree_operations().reload(message.actor or name))
 
 
-def _cluster(requests: Requests, name: str, question: AskCluster) -> Message:
-    return r.ValueAnswer(question.request, requests.cluster.info())
-
-
-def _hand_over(requests: Requests, name: str, order: HandOver) -> Message:
-    return r.ValueAnswer(order.request, requests.cluster.hand_over(order.node))
-
-
-def _announce(requests: Requests, name: str, said: Announce) -> Message:
+def _announce(requests: Requests, said: Announce) -> object:
     requests.cluster.note(said)
-    return r.ValueAnswer(said.request, requests.cluster.info())
+    return requests.cluster.info()
 
 
 NOTHING, STORE, JOBS = "nothing", "store", "jobs"
@@ -412,16 +408,16 @@ ROUTES: dict[type[Message], Route] = {
     AskSession: (JOBS, _session),
     **dict.fromkeys(MACHINE.answers, (JOBS, _query)),
     r.AskStatus: (NOTHING, lambda requests, _, message: requests.present.status(message.request)),
-    r.AskProgress: (NOTHING, _progress),
-    r.AskMetrics: (NOTHING, _metrics),
+    r.AskProgress: (NOTHING, _value(_progress)),
+    r.AskMetrics: (NOTHING, _value(_metrics)),
     r.WatchNews: (NOTHING, Requests.watch),
     AskScanPlan: (JOBS, lambda requests, _, message: _scan_plan(requests.present.state, message)),
     BecomeSender: (JOBS, lambda requests, name, message: requests.sender.register(name, message)),
-    AskTree: (NOTHING, _tree),
+    AskTree: (NOTHING, _value(_tree)),
     ActOnService: (NOTHING, _act),
     Reload: (NOTHING, _reload),
-    AskCluster: (NOTHING, _cluster),
-    HandOver: (STORE, _hand_over),
-    Announce: (NOTHING, _announce),
+    AskCluster: (NOTHING, _value(lambda requests, _: requests.cluster.info())),
+    HandOver: (STORE, _value(lambda requests, order: requests.cluster.hand_over(order.node))),
+    Announce: (NOTHING, _value(_announce)),
 }
 """any other `Change` goes unchanged to its handler in `core/step.py`, which answers it"""

@@ -3,15 +3,7 @@
 from collections.abc import Sequence
 from typing import ClassVar
 
-from interlock.error.base import (
-    BadDefinition,
-    Conflict,
-    ExitCode,
-    InterlockError,
-    Missing,
-    NotAllowed,
-    shown,
-)
+from interlock.error.base import BadDefinition, Conflict, ExitCode, InterlockError, Missing, NotAllowed, shown
 from interlock.error.value import hint
 
 
@@ -108,12 +100,20 @@ class RunPruned(UnknownRun, code="run_pruned", status=410):
     text = "run: {} ended and was pruned; to keep runs longer, raise keep_runs, keep_runs_total or keep_for"
 
 
-class RunNotEnded(Conflict, code="run_not_ended"):
-    """The run has not ended, so it cannot be retried."""
+class OtherState(Conflict):
+    """The state of the run does not allow this."""
+
+    text: ClassVar[str]
 
     def __init__(self, run_id: str, state: str) -> None:
-        super().__init__(f"run: {shown(run_id)} is {state}, and only ended runs are retried; cancel it or wait for it")
+        super().__init__(f"run: {shown(run_id)} is {state}{self.text}")
         self.run_id, self.state = run_id, state
+
+
+class RunNotEnded(OtherState, code="run_not_ended"):
+    """The run has not ended, so it cannot be retried."""
+
+    text = ", and only ended runs are retried; cancel it or wait for it"
 
 
 class UnknownBulk(Unknown, code="unknown_bulk"):
@@ -134,12 +134,10 @@ class UnknownLetter(Unknown, code="unknown_letter"):
     text = "dead letter: {} does not exist"
 
 
-class NoApproval(Conflict, code="no_approval"):
+class NoApproval(OtherState, code="no_approval"):
     """No approval was requested for this run."""
 
-    def __init__(self, run_id: str, state: str) -> None:
-        super().__init__(f"run: {shown(run_id)} is {state}; no approval was requested for it")
-        self.run_id, self.state = run_id, state
+    text = "; no approval was requested for it"
 
 
 class AlreadyResolved(Conflict, code="already_resolved"):
@@ -170,12 +168,10 @@ class SelfApproval(NotAllowed, code="self_approval"):
         self.run_id, self.actor = run_id, actor
 
 
-class NotQuarantined(Conflict, code="not_quarantined"):
+class NotQuarantined(OtherState, code="not_quarantined"):
     """The output of the run is not quarantined."""
 
-    def __init__(self, run_id: str, state: str) -> None:
-        super().__init__(f"run: {shown(run_id)} is {state}, and its output is not quarantined")
-        self.run_id, self.state = run_id, state
+    text = ", and its output is not quarantined"
 
 
 class NoRecord(Conflict, code="no_record"):
@@ -189,14 +185,10 @@ class EventRefused(Conflict, code="event_refused"):
     """The workflow has ended or is to end, no live run has the key, or it has too many unread events."""
 
 
-class NotHalted(Conflict, code="not_halted"):
+class NotHalted(OtherState, code="not_halted"):
     """The run is no workflow whose function is halted."""
 
-    def __init__(self, run_id: str, state: str) -> None:
-        super().__init__(
-            f"run: {shown(run_id)} is {state} and not halted; only halted workflows are resumed or abandoned"
-        )
-        self.run_id, self.state = run_id, state
+    text = " and not halted; only halted workflows are resumed or abandoned"
 
 
 class RecordDiffers(InterlockError, code="record_differs"):

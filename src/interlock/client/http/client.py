@@ -111,8 +111,6 @@ class Client(BaseClient, Blocks, GatewayOperations):
         submit_many = blocking(Operations.submit_many, _handles)
     get = blocking(Operations.get)
     stats = blocking(Operations.stats)
-    explain = blocking(Operations.explain)
-    history = blocking(Operations.history)
     logs = blocking(Operations.logs)
     stream = blocking_iterator(Operations.stream)
     result = blocking(Operations.result)

@@ -4,26 +4,21 @@ from interlock.client.declared import lists, sends
 from interlock.client.scheduler_operations import SchedulerOperations
 from interlock.interface import job_operations as j
 from interlock.interface import record_operations as records
+from interlock.interface import run_operations as r
 from interlock.interface.overview_operations import ReadOverview
-from interlock.interface.run_operations import (
-    ActOnRuns,
-    ReadRecord,
-    ReadRuns,
-    ReadSteps,
-    SendRunEvent,
-    SendWorkflowEvent,
-)
 from interlock.interface.server_operations import ReadService, ReadServices
 from interlock.interface.sign_in_operations import ReadMe
 
 
 class GatewayOperations(SchedulerOperations):
-    runs = lists(ReadRuns, lambda page: page.runs, page=200)
-    steps = lists(ReadSteps, lambda page: page.steps, page=200)
-    record = sends(ReadRecord)
-    act_on_many = sends(ActOnRuns)
-    send_event = sends(SendRunEvent, lambda acted: acted.id)
-    send_workflow_event = sends(SendWorkflowEvent, lambda acted: acted.id)
+    runs = lists(r.ReadRuns, lambda page: page.runs, page=200)
+    steps = lists(r.ReadSteps, lambda page: page.steps, page=200)
+    record = sends(r.ReadRecord)
+    explain = sends(r.ReadExplanation)
+    history = sends(r.ReadHistory, lambda found: found.entries)
+    act_on_many = sends(r.ActOnRuns)
+    send_event = sends(r.SendRunEvent, lambda acted: acted.id)
+    send_workflow_event = sends(r.SendWorkflowEvent, lambda acted: acted.id)
 
     jobs = lists(j.ReadJobs, lambda page: page.jobs)
     job = sends(j.ReadJob)

@@ -43,7 +43,7 @@ class LetterOptions(TypedDict, total=False):
     replayed: bool | None
 
 
-class JobOperations(RunAccess, Awaits, GatewayOperations):
+class JobOperations(Awaits, GatewayOperations, RunAccess):
     def __init__(self, policy: ClientPolicy, transport: ClientTransport) -> None:
         self._policy = policy
         self._exchange = Exchange(policy, transport)

@@ -25,14 +25,12 @@ from interlock.interface.run_view import (
     Chunk,
     Event,
     HelloEvent,
-    HistoryEntry,
     LogLine,
     RunDetail,
     RunEvent,
     ServiceLine,
 )
 from interlock.interface.step_view import StepGraph
-from interlock.model.explanation import Explanation
 from interlock.model.run import RunStats
 from interlock.model.state import TERMINAL
 from interlock.wire.new_run import RunOptions
@@ -93,14 +91,6 @@ class Operations(JobOperations):
     async def stats(self, run_id: str) -> RunStats:
         """Return the figures of a run: time in each state, attempts, heartbeats, latency."""
         return (await self.get(run_id)).stats
-
-    async def explain(self, run_id: str) -> Explanation:
-        """Explain why a run is where it is: what it waits for, or how and why it ended."""
-        return await self._send(r.ReadExplanation(run_id))
-
-    async def history(self, run_id: str) -> list[HistoryEntry]:
-        """Return every transition of a run, in order."""
-        return (await self._send(r.ReadHistory(run_id))).entries
 
     async def logs(self, run_id: str) -> list[LogLine]:
         """Return every log line of a run, oldest first."""
