@@ -1,4 +1,5 @@
-"""Write dashboard/src/types.ts from the table of operations and the views: `python -m tools.dashboard_types`."""
+"""Write types.ts and operations.ts of the dashboard from the table of operations, and listings.ts from the listings of
+the command line: `python -m tools.dashboard_types`."""
 
 import json
 from collections.abc import Iterator
@@ -15,18 +16,34 @@ from interlock.interface.run_view import EVENT_NAMES
 from interlock.model.access import Permission
 from interlock.model.facets import Facets
 from interlock.model.state import TERMINAL, State
+from tools import dashboard_listings
 
-TYPES = Path("dashboard") / "src" / "types.ts"
-HEAD = "// Written by `python -m tools.dashboard_types` from the table of operations; do not edit it by hand.\n"
+FOLDER = Path("dashboard") / "src"
+HEAD = "// Written by `python -m tools.dashboard_types`; do not edit it by hand.\n"
 NAMES = {"string": "string", "integer": "number", "number": "number", "boolean": "boolean", "null": "null"}
 SHAPED = {"facets": Facets}  # fields of any view that are mappings with the fields of a struct
+ROW = """/** How to ask for one; its path is relative to the server. */
+export interface Row<K extends keyof Operations = keyof Operations> {
+  name: K
+  method: string
+  path: string
+  permission: Permission | null
+  /** Whether only callers who see every tenant may ask. */
+  everyTenant: boolean
+}
+""".splitlines()
 JSON = """/** Any value of JSON. */
 export type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
 """
 
 
-def text() -> str:
-    return "\n".join(_lines())
+def texts() -> dict[str, str]:
+    """Return the files by name."""
+    return {
+        "types.ts": "\n".join(_lines()),
+        "operations.ts": "\n".join(_operations()) + "\n",
+        "listings.ts": f"{HEAD}\n{dashboard_listings.text()}",
+    }
 
 
 def _lines() -> Iterator[str]:
@@ -48,19 +65,21 @@ def _lines() -> Iterator[str]:
     yield "}\n\n/** Every operation: what it takes, and what it answers. */\nexport interface Operations {"
     for operation in OPERATIONS:
         yield from _operation(operation, described["paths"][operation.path][operation.method.lower()])
-    yield "}\n\n/** How to ask for each; paths are relative to the server. */\nexport const OPERATIONS = {"
+    yield "}\n"
+
+
+def _operations() -> Iterator[str]:
+    """Each is a constant of its own: the bundle has those it asks for, and does not change with others."""
+    yield f"{HEAD}\nimport type {{ Operations, Permission }} from './types'\n"
+    yield from ROW
     for operation in OPERATIONS:
-        yield f"  {operation.name}: {_row(operation)},"
-    yield "} as const satisfies Record<keyof Operations, OperationRow>;\n"
+        yield f"export const {operation.name}: Row<{json.dumps(operation.name)}> = {_row(operation)}"
 
 
 def _constants() -> Iterator[str]:
     for name, values in (("STATES", State), ("TERMINAL", sorted(TERMINAL, key=list(State).index))):
         yield f"export const {name} = {json.dumps([str(one) for one in values])} as const;"
     yield f"export type Permission = {_type({'enum': list(Permission)}, '')};\n"
-    yield "export interface OperationRow {\n  method: string;\n  path: string;\n  permission: Permission | null;"
-    yield "  /** Whether only callers who see every tenant may ask. */\n  everyTenant: boolean;"
-    yield "  /** Whether it takes the header Idempotency-Key. */\n  key: boolean;\n}\n"
 
 
 def _operation(operation: Operation[Any], described: dict[str, Any]) -> Iterator[str]:
@@ -81,16 +100,14 @@ def _operation(operation: Operation[Any], described: dict[str, Any]) -> Iterator
 
 
 def _row(operation: Operation[Any]) -> str:
-    permission = "null" if operation.needs is None else json.dumps(operation.needs.value)
-    flags = f"everyTenant: {_word(operation.http.every_tenant)}, key: {_word(operation.http.key)}"
-    return (
-        f"{{ method: {json.dumps(operation.method)}, path: {json.dumps(operation.path[1:])}, "
-        f"permission: {permission}, {flags} }}"
-    )
-
-
-def _word(value: object) -> str:
-    return "true" if value else "false"
+    row = {
+        "name": operation.name,
+        "method": operation.method,
+        "path": operation.path[1:],
+        "permission": operation.needs and operation.needs.value,
+        "everyTenant": bool(operation.http.every_tenant),
+    }
+    return json.dumps(row)
 
 
 def _object(schema: dict[str, Any], indent: str, is_whole: bool) -> str:
@@ -153,8 +170,8 @@ def _always_whole() -> set[str]:
 
 
 def main() -> None:
-    TYPES.parent.mkdir(parents=True, exist_ok=True)
-    TYPES.write_text(text())
+    for name, text in texts().items():
+        (FOLDER / name).write_text(text)
 
 
 if __name__ == "__main__":

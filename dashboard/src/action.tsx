@@ -7,7 +7,7 @@ import { Copy, say } from './bits'
 import { away } from './live'
 import { mayNot } from './me'
 import { visible } from './text'
-import type { Operations } from './types'
+import type { Row } from './operations'
 
 export interface Field {
   name: string
@@ -21,7 +21,7 @@ export interface Field {
 export type Values = Record<string, string>
 
 export interface Act {
-  operation: keyof Operations
+  operation: Row
   title: string
   says: ComponentChildren
   button: string
@@ -35,7 +35,7 @@ export interface Act {
 const open = signal<Act | null>(null)
 
 /** Return why the operation cannot be done now; empty if it can. */
-export const obstacle = (operation: keyof Operations) => (away.value ? 'The server is away; nothing can be done until it answers.' : mayNot(operation))
+export const obstacle = (operation: Row) => (away.value ? 'The server is away; nothing can be done until it answers.' : mayNot(operation))
 
 export function Action({ act, label, why, main }: { act: Act; label?: string; why?: string; main?: boolean }) {
   const reason = why || obstacle(act.operation)

@@ -1,5 +1,6 @@
 // Requests to the server: typed by the table of operations, relative to where the page is served.
-import { OPERATIONS, type Operations, type ProblemDetails } from './types'
+import type { Row } from './operations'
+import type { Operations, ProblemDetails } from './types'
 import { secret, signedOut } from './me'
 
 /** The folder that has `ui/`: the server, or the path below which a proxy serves it. */
@@ -23,9 +24,9 @@ export type Given<K extends keyof Operations> = {
   signal?: AbortSignal
 }
 
-export function addressOf<K extends keyof Operations>(name: K, given: Pick<Given<K>, 'path' | 'query'> = {}): URL {
+export function addressOf<K extends keyof Operations>(operation: Row<K>, given: Pick<Given<K>, 'path' | 'query'> = {}): URL {
   const values = (given.path ?? {}) as Record<string, string>
-  const path = OPERATIONS[name].path.replace(/\{(\w+)\}/g, (_, part: string) => encodeURIComponent(values[part] ?? '').replaceAll('.', '%2E'))
+  const path = operation.path.replace(/\{(\w+)\}/g, (_, part: string) => encodeURIComponent(values[part] ?? '').replaceAll('.', '%2E'))
   const address = new URL(path, SERVER)
   for (const [part, value] of Object.entries(given.query ?? {}))
     for (const one of Array.isArray(value) ? value : [value])
@@ -33,14 +34,14 @@ export function addressOf<K extends keyof Operations>(name: K, given: Pick<Given
   return address
 }
 
-export async function ask<K extends keyof Operations>(name: K, given: Given<K> = {}): Promise<Operations[K]['answer']> {
+export async function ask<K extends keyof Operations>(operation: Row<K>, given: Given<K> = {}): Promise<Operations[K]['answer']> {
   const headers: Record<string, string> = { accept: 'application/json', ...secret() }
   if (given.body !== undefined) headers['content-type'] = 'application/json'
   if (given.key) headers['idempotency-key'] = given.key
-  const init: RequestInit = { method: OPERATIONS[name].method, headers, cache: 'no-store', credentials: 'same-origin' }
+  const init: RequestInit = { method: operation.method, headers, cache: 'no-store', credentials: 'same-origin' }
   if (given.body !== undefined) init.body = JSON.stringify(given.body)
   if (given.signal) init.signal = given.signal
-  return (await answerOf(await fetch(addressOf(name, given), init))) as Operations[K]['answer']
+  return (await answerOf(await fetch(addressOf(operation, given), init))) as Operations[K]['answer']
 }
 
 export async function answerOf(response: Response): Promise<unknown> {

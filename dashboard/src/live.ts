@@ -79,7 +79,7 @@ function wanted(): URL {
     address.searchParams.set('after', told.peek().run === id ? told.peek().last : 'start')
   }
   else if (page === 'services' && id) address.searchParams.set('service', id)
-  else for (const kind of ['run', 'service', 'lane', 'job', 'session']) address.searchParams.append('type', kind)
+  else for (const kind of ['run', 'service', 'lane', 'job', 'session', ...(page ? [] : ['overview'])]) address.searchParams.append('type', kind)
   return address
 }
 
@@ -188,7 +188,7 @@ export function startLive() {
       stream?.abort()
     } else void open()
   })
-  const subject = () => here.peek().parts.slice(0, 2).join('/')
+  const subject = () => wanted().href.replace(/&?after=[^&]*/, '')
   let shown = subject()
   here.subscribe(() => {
     if (subject() === shown) return

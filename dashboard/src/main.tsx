@@ -1,4 +1,5 @@
 // The frame of every page: navigation, the line of the connection, keys.
+import * as op from './operations'
 import { render } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { Dialog } from './action'
@@ -187,7 +188,7 @@ function Help({ close }: { close: () => void }) {
 
 async function introduce() {
   try {
-    me.value = await ask('me')
+    me.value = await ask(op.me)
   } catch {
     // The page says what is wrong; what may be done is asked again with the next connection.
   }

@@ -1,6 +1,7 @@
 // Who is signed in, and what they may do.
 import { signal } from '@preact/signals'
-import { OPERATIONS, type Me, type Operations } from './types'
+import type { Row } from './operations'
+import type { Me } from './types'
 
 /** The caller as the server knows them; null until it has said so. */
 export const me = signal<Me | null>(null)
@@ -21,8 +22,7 @@ export function keep(found: string | null) {
 }
 
 /** Return why the caller may not do this; empty if they may. */
-export function mayNot(operation: keyof Operations): string {
-  const { permission, everyTenant } = OPERATIONS[operation]
+export function mayNot({ permission, everyTenant }: Row): string {
   const known = me.value
   if (!known || permission === null) return ''
   if (!known.may.includes(permission)) return known.may_not[permission] ?? 'You may not do this.'

@@ -1,4 +1,4 @@
-// Written by `python -m tools.dashboard_types` from the table of operations; do not edit it by hand.
+// Written by `python -m tools.dashboard_types`; do not edit it by hand.
 
 /** Any value of JSON. */
 export type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
@@ -492,7 +492,7 @@ export interface AuditEntry {
   hash: string;
 }
 
-export type AuditKind = "abandoned" | "approval_expired" | "approved" | "bypassed" | "job_changed" | "policy_changed" | "quarantined" | "redacted" | "rejected" | "released" | "restored" | "scan_skipped" | "self_approval" | "token_refused" | "tokens_changed" | "unreadable" | "verdict" | "worker_changed";
+export type AuditKind = "abandoned" | "approval_expired" | "approved" | "bypassed" | "job_changed" | "policy_changed" | "quarantined" | "redacted" | "rejected" | "released" | "restored" | "scan_skipped" | "self_approval" | "token_refused" | "tokens_changed" | "unreadable" | "verdict" | "went_back" | "worker_changed";
 
 /** The end of the chain. */
 export interface AuditHead {
@@ -1375,6 +1375,70 @@ export interface Me {
 }
 
 export type Role = "admin" | "approver" | "gateway" | "operator" | "viewer" | "worker";
+
+/** What runs, what waits and why, and what needs a person. */
+export interface Overview {
+  /** What needs a person, the most urgent first. */
+  needs: Need[];
+  /** Waiting runs by reason, the most frequent first. */
+  waiting: WaitingRuns[];
+  /** Further waiting runs: only the 1,000 longest queues are explained. */
+  unexplained: number;
+  /** Runs that have not ended, by state. */
+  states: Record<string, number>;
+  /** Lanes; empty for callers of one tenant. */
+  lanes: LaneInfo[];
+  /** Connected workers. */
+  workers: number;
+  /** Digest of the policy in force; null without one. */
+  policy: string | null;
+}
+
+/** Something that a person has to look at. */
+export interface Need {
+  /** Kind. */
+  kind: NeedKind;
+  /** The same in words. */
+  text: string;
+  /** More about it, such as the reason or the error of the newest. */
+  detail: string;
+  /** Lane, job or service that it is about. */
+  name: string | null;
+  /** How many there are, such as runs that wait for an approval. */
+  count: number;
+  /** Time at which it began; of several, the oldest. */
+  since: string | null;
+  /** Time at which it ends by itself; of several, the first. */
+  until: string | null;
+  /** A run that it is about; of several, the first to end. */
+  run: string | null;
+}
+
+export type NeedKind = "approval" | "dead_letter" | "lane" | "schedule" | "service" | "workflow";
+
+/** Waiting runs with the same reason. The first run of each queue is explained, and its queue is counted with it. */
+export interface WaitingRuns {
+  /** Kind of the reason. */
+  kind: ReasonKind;
+  /** Lane, rate, limit, rule or person that it is about. */
+  name: string | null;
+  /** Job of the oldest run. */
+  job: string;
+  /** The reason in words, about the oldest run. */
+  text: string;
+  /** Runs. */
+  count: number;
+  /** Time since when the oldest run waits. */
+  since: string;
+  /** The oldest run. */
+  run: string;
+  /** Time at which the wait of the oldest run ends by itself. */
+  at: string | null;
+  /** Recent starts a second of its lane, if it waits there. */
+  pace: number | null;
+  /** Runs that the oldest one waits for, at most 5. */
+  holders: string[];
+}
 
 export interface PoolList {
   /** Declared pools in order of declaration, then others by name. */
@@ -2342,16 +2406,6 @@ export const STATES = ["prerun", "pending", "approval_required", "condition_pend
 export const TERMINAL = ["succeeded", "failed", "timeout", "cancelled", "denied", "skipped", "orphaned", "output_quarantined"] as const;
 export type Permission = "read" | "submit" | "cancel" | "operate" | "approve" | "read the audit";
 
-export interface OperationRow {
-  method: string;
-  path: string;
-  permission: Permission | null;
-  /** Whether only callers who see every tenant may ask. */
-  everyTenant: boolean;
-  /** Whether it takes the header Idempotency-Key. */
-  key: boolean;
-}
-
 /** The events of the stream, by name. */
 export interface Events {
   hello: HelloEvent;
@@ -2365,11 +2419,22 @@ export interface Events {
   job: JobEvent;
   session: SessionEvent;
   violation: ViolationEvent;
+  overview: Overview;
   gap: GapEvent;
 }
 
 /** Every operation: what it takes, and what it answers. */
 export interface Operations {
+  /** Show the overview. What needs a person, what waits and why, and live runs by state. It may be a second old. The event `overview` on the stream has the same. */
+  overview: {
+    path: Record<string, never>;
+    query: {
+      /** Only runs of this tenant. */
+      tenant?: string;
+    };
+    body: undefined;
+    answer: Overview;
+  };
   /** Submit a run. The answer comes once the run is durable, with the run as it was created. With `wait`, it comes once the run has ended, if that is in time, and has every field of [RunDetail](#rundetail). */
   submit: {
     path: Record<string, never>;
@@ -3305,7 +3370,7 @@ export interface Operations {
     body: undefined;
     answer: ClusterInfo;
   };
-  /** Stream events. Server-sent events: transitions, log lines and progress of runs; changes and output of services; changes of lanes and jobs; acts on sessions. The `id` of an event is a cursor. A stream opened with `Last-Event-ID` or `after` first sends every event stored after that one. A `gap` event names a range that was left out, and where to resume for it. A reader that does not keep up is cut off and may resume. Services and lanes belong to no tenant: only callers who see every tenant get their events, and only without `run`, `job` and `tenant`. */
+  /** Stream events. Server-sent events: transitions, log lines and progress of runs; changes and output of services; changes of lanes and jobs; acts on sessions. The `id` of an event is a cursor. A stream opened with `Last-Event-ID` or `after` first sends every event stored after that one. A `gap` event names a range that was left out, and where to resume for it. A reader that does not keep up is cut off and may resume. Services and lanes belong to no tenant: only callers who see every tenant get their events, and only without `run`, `job` and `tenant`. Only a stream that names the type `overview` has it, when it has changed and at most once a second. */
   events: {
     path: Record<string, never>;
     query: {
@@ -3318,7 +3383,7 @@ export interface Operations {
       /** Only events of this service. */
       service?: string;
       /** Only events of this type; may be repeated. */
-      type?: ("chunk" | "job" | "lane" | "log" | "progress" | "run" | "service" | "service_log" | "session" | "violation")[];
+      type?: ("chunk" | "job" | "lane" | "log" | "overview" | "progress" | "run" | "service" | "service_log" | "session" | "violation")[];
       /** Send first every stored event after this id; `start` sends all. The header `Last-Event-ID` overrides it. */
       after?: string;
     };
@@ -3368,97 +3433,3 @@ export interface Operations {
     answer: Json;
   };
 }
-
-/** How to ask for each; paths are relative to the server. */
-export const OPERATIONS = {
-  submit: { method: "POST", path: "api/v1/runs", permission: "submit", everyTenant: false, key: true },
-  submit_many: { method: "POST", path: "api/v1/runs/batch", permission: "submit", everyTenant: false, key: true },
-  runs: { method: "GET", path: "api/v1/runs", permission: "read", everyTenant: false, key: false },
-  run: { method: "GET", path: "api/v1/runs/{run_id}", permission: "read", everyTenant: false, key: false },
-  steps: { method: "GET", path: "api/v1/runs/{run_id}/steps", permission: "read", everyTenant: false, key: false },
-  record: { method: "GET", path: "api/v1/runs/{run_id}/record", permission: "read", everyTenant: false, key: false },
-  explanation: { method: "GET", path: "api/v1/runs/{run_id}/explanation", permission: "read", everyTenant: false, key: false },
-  history: { method: "GET", path: "api/v1/runs/{run_id}/history", permission: "read", everyTenant: false, key: false },
-  logs: { method: "GET", path: "api/v1/runs/{run_id}/logs", permission: "read", everyTenant: false, key: false },
-  send_event: { method: "POST", path: "api/v1/runs/{run_id}/events", permission: "submit", everyTenant: false, key: true },
-  cancel_many: { method: "POST", path: "api/v1/runs/cancel", permission: "cancel", everyTenant: false, key: true },
-  hold_many: { method: "POST", path: "api/v1/runs/hold", permission: "cancel", everyTenant: false, key: true },
-  release_many: { method: "POST", path: "api/v1/runs/release", permission: "cancel", everyTenant: false, key: true },
-  retry_many: { method: "POST", path: "api/v1/runs/retry", permission: "cancel", everyTenant: false, key: true },
-  bulk: { method: "GET", path: "api/v1/bulk/{bulk_id}", permission: "read", everyTenant: false, key: false },
-  cancel: { method: "POST", path: "api/v1/runs/{run_id}/cancel", permission: "cancel", everyTenant: false, key: false },
-  hold: { method: "POST", path: "api/v1/runs/{run_id}/hold", permission: "cancel", everyTenant: false, key: false },
-  release: { method: "POST", path: "api/v1/runs/{run_id}/release", permission: "cancel", everyTenant: false, key: false },
-  retry: { method: "POST", path: "api/v1/runs/{run_id}/retry", permission: "cancel", everyTenant: false, key: true },
-  resume_run: { method: "POST", path: "api/v1/runs/{run_id}/resume", permission: "cancel", everyTenant: false, key: false },
-  abandon_run: { method: "POST", path: "api/v1/runs/{run_id}/abandon", permission: "cancel", everyTenant: false, key: false },
-  jobs: { method: "GET", path: "api/v1/jobs", permission: "read", everyTenant: false, key: false },
-  job: { method: "GET", path: "api/v1/jobs/{job_id}", permission: "read", everyTenant: false, key: false },
-  job_log: { method: "GET", path: "api/v1/jobs/{job_id}/log", permission: "read", everyTenant: false, key: false },
-  next_times: { method: "GET", path: "api/v1/jobs/{job_id}/next", permission: "read", everyTenant: false, key: false },
-  schedule_times: { method: "GET", path: "api/v1/next", permission: "read", everyTenant: false, key: false },
-  timetable: { method: "GET", path: "api/v1/timetable", permission: "read", everyTenant: false, key: false },
-  trigger: { method: "POST", path: "api/v1/jobs/{job_id}/trigger", permission: "submit", everyTenant: false, key: true },
-  pause: { method: "POST", path: "api/v1/jobs/{job_id}/pause", permission: "operate", everyTenant: true, key: false },
-  resume: { method: "POST", path: "api/v1/jobs/{job_id}/resume", permission: "operate", everyTenant: true, key: false },
-  backfill: { method: "POST", path: "api/v1/jobs/{job_id}/backfill", permission: "operate", everyTenant: true, key: false },
-  put_job: { method: "PUT", path: "api/v1/jobs/{job_id}", permission: "operate", everyTenant: true, key: false },
-  put_jobs: { method: "POST", path: "api/v1/jobs", permission: "operate", everyTenant: true, key: false },
-  delete_job: { method: "DELETE", path: "api/v1/jobs/{job_id}", permission: "operate", everyTenant: true, key: false },
-  send_workflow_event: { method: "POST", path: "api/v1/workflows/{job_id}/events", permission: "submit", everyTenant: false, key: true },
-  workflows: { method: "GET", path: "api/v1/workflows", permission: "read", everyTenant: false, key: false },
-  lanes: { method: "GET", path: "api/v1/lanes", permission: "read", everyTenant: true, key: false },
-  create_lane: { method: "POST", path: "api/v1/lanes", permission: "operate", everyTenant: true, key: false },
-  set_lane: { method: "PATCH", path: "api/v1/lanes/{lane}", permission: "operate", everyTenant: true, key: false },
-  pause_lane: { method: "POST", path: "api/v1/lanes/{lane}/pause", permission: "operate", everyTenant: true, key: false },
-  resume_lane: { method: "POST", path: "api/v1/lanes/{lane}/resume", permission: "operate", everyTenant: true, key: false },
-  drain_lane: { method: "POST", path: "api/v1/lanes/{lane}/drain", permission: "operate", everyTenant: true, key: false },
-  tenants: { method: "GET", path: "api/v1/tenants", permission: "read", everyTenant: false, key: false },
-  sessions: { method: "GET", path: "api/v1/sessions", permission: "read", everyTenant: false, key: false },
-  session: { method: "GET", path: "api/v1/sessions/{session}", permission: "read", everyTenant: false, key: false },
-  stop_session: { method: "POST", path: "api/v1/sessions/{session}/stop", permission: "cancel", everyTenant: false, key: false },
-  stopall_session: { method: "POST", path: "api/v1/sessions/{session}/stopall", permission: "cancel", everyTenant: false, key: false },
-  reset_session: { method: "POST", path: "api/v1/sessions/{session}/reset", permission: "cancel", everyTenant: false, key: false },
-  pause_session: { method: "POST", path: "api/v1/sessions/{session}/pause", permission: "cancel", everyTenant: false, key: false },
-  resume_session: { method: "POST", path: "api/v1/sessions/{session}/resume", permission: "cancel", everyTenant: false, key: false },
-  workers: { method: "GET", path: "api/v1/workers", permission: "read", everyTenant: true, key: false },
-  pools: { method: "GET", path: "api/v1/pools", permission: "read", everyTenant: true, key: false },
-  worker: { method: "GET", path: "api/v1/workers/{worker_id}", permission: "read", everyTenant: true, key: false },
-  drain_worker: { method: "POST", path: "api/v1/workers/{worker_id}/drain", permission: "operate", everyTenant: true, key: false },
-  resume_worker: { method: "POST", path: "api/v1/workers/{worker_id}/resume", permission: "operate", everyTenant: true, key: false },
-  remove_worker: { method: "POST", path: "api/v1/workers/{worker_id}/remove", permission: "operate", everyTenant: true, key: false },
-  redeliver: { method: "POST", path: "api/v1/deliveries/{delivery_id}/redeliver", permission: "operate", everyTenant: false, key: false },
-  deliveries: { method: "GET", path: "api/v1/deliveries", permission: "read", everyTenant: false, key: false },
-  delivery: { method: "GET", path: "api/v1/deliveries/{delivery_id}", permission: "read", everyTenant: false, key: false },
-  letters: { method: "GET", path: "api/v1/dead-letters", permission: "read", everyTenant: false, key: false },
-  letter: { method: "GET", path: "api/v1/dead-letters/{letter_id}", permission: "read", everyTenant: false, key: false },
-  replay: { method: "POST", path: "api/v1/dead-letters/{letter_id}/replay", permission: "submit", everyTenant: false, key: true },
-  replay_many: { method: "POST", path: "api/v1/dead-letters/replay", permission: "cancel", everyTenant: false, key: true },
-  drop_letter: { method: "DELETE", path: "api/v1/dead-letters/{letter_id}", permission: "operate", everyTenant: false, key: false },
-  drop_letters: { method: "POST", path: "api/v1/dead-letters/drop", permission: "operate", everyTenant: false, key: false },
-  approvals: { method: "GET", path: "api/v1/approvals", permission: "read", everyTenant: false, key: false },
-  approval: { method: "GET", path: "api/v1/approvals/{run_id}", permission: "read", everyTenant: false, key: false },
-  approve: { method: "POST", path: "api/v1/runs/{run_id}/approve", permission: "approve", everyTenant: false, key: false },
-  reject: { method: "POST", path: "api/v1/runs/{run_id}/reject", permission: "approve", everyTenant: false, key: false },
-  release_output: { method: "POST", path: "api/v1/runs/{run_id}/release-output", permission: "approve", everyTenant: false, key: false },
-  audit: { method: "GET", path: "api/v1/audit", permission: "read the audit", everyTenant: false, key: false },
-  tree: { method: "GET", path: "api/v1/tree", permission: "read", everyTenant: true, key: false },
-  start_service: { method: "POST", path: "api/v1/services/{name}/start", permission: "operate", everyTenant: true, key: false },
-  stop_service: { method: "POST", path: "api/v1/services/{name}/stop", permission: "operate", everyTenant: true, key: false },
-  restart_service: { method: "POST", path: "api/v1/services/{name}/restart", permission: "operate", everyTenant: true, key: false },
-  suspend_service: { method: "POST", path: "api/v1/services/{name}/suspend", permission: "operate", everyTenant: true, key: false },
-  resume_service: { method: "POST", path: "api/v1/services/{name}/resume", permission: "operate", everyTenant: true, key: false },
-  reload: { method: "POST", path: "api/v1/reload", permission: "operate", everyTenant: true, key: false },
-  services: { method: "GET", path: "api/v1/services", permission: "read", everyTenant: true, key: false },
-  service: { method: "GET", path: "api/v1/services/{name}", permission: "read", everyTenant: true, key: false },
-  service_logs: { method: "GET", path: "api/v1/services/{name}/logs", permission: "read", everyTenant: true, key: false },
-  cluster: { method: "GET", path: "api/v1/cluster", permission: "read", everyTenant: true, key: false },
-  hand_over: { method: "POST", path: "api/v1/cluster/hand-over", permission: "operate", everyTenant: true, key: false },
-  events: { method: "GET", path: "api/v1/events", permission: "read", everyTenant: false, key: false },
-  me: { method: "GET", path: "api/v1/me", permission: "read", everyTenant: false, key: false },
-  sign_in: { method: "POST", path: "api/v1/sign-in", permission: null, everyTenant: false, key: false },
-  healthz: { method: "GET", path: "healthz", permission: null, everyTenant: false, key: false },
-  readyz: { method: "GET", path: "readyz", permission: null, everyTenant: false, key: false },
-  metrics: { method: "GET", path: "metrics", permission: "read", everyTenant: true, key: false },
-  openapi: { method: "GET", path: "openapi.json", permission: null, everyTenant: false, key: false },
-} as const satisfies Record<keyof Operations, OperationRow>;

@@ -6,14 +6,17 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.dashboard.browser import Window
+from tests.dashboard.office import submit
 from tests.helpers.server import Server
 
 SIZES = {"desk": (1280, 800), "phone": (390, 844)}
 SITUATIONS = {
     "an approval waits": "1 run waits for an approval",
-    "a job keeps failing": "6 with one error of",
-    "a lane was paused and forgotten": "Lane batch is paused",
-    "a service is in backoff": "Service mailer ended 1 time, next try in",
+    "a job keeps failing": "dead letters in 24 hours were not replayed",
+    "a lane was paused and forgotten": "Lane batch is paused by local",
+    "a service is in backoff": "Service mailer is pending, after 1 restart, next try in",
+    "no worker for a pool": "is in pool default, which does not take topic train.net",
+    "a lane is full": "waits for a slot of lane night: 2 active, 2 allowed",
 }
 
 
@@ -105,3 +108,91 @@ def test_a_bad_address_gets_a_sentence_and_a_way_on(browser: Any, full: Server, 
         window.faults
     )
     window.page.context.close()
+
+
+PAGES = (
+    "", "runs", "jobs", "jobs/import.csv", "jobs/backup.nightly", "timetable", "timetable?for=7d", "approvals",
+    "dead-letters", "workers", "workflows", "lanes", "sessions", "services", "services/mailer", "deliveries", "audit",
+    "cluster",
+)  # fmt: skip
+
+
+def test_every_page_shows_what_it_is_about(window: Window) -> None:
+    for path in PAGES:
+        page = window.open(path)
+        assert not page.locator("[role=alert]").count(), (path, page.locator("main").inner_text())
+        assert page.locator("h1").count() == 1, path
+        assert page.locator("main table, main .empty, main .plan, main .needs, main .lines").count(), path
+
+
+def test_every_link_of_the_navigation_leads_to_a_page(window: Window) -> None:
+    links = window.open().locator("header nav a")
+    paths = {links.nth(place).get_attribute("href") for place in range(links.count())}
+    assert paths == {"./", *(path for path in PAGES if path and "/" not in path and "?" not in path)}
+
+
+def test_a_dead_letter_is_replayed_with_other_arguments(window: Window, full: Server) -> None:
+    letter = full.http.get("/api/v1/dead-letters?job=import.csv&replayed=false").json["letters"][0]
+    page = window.open(f"dead-letters/{letter['id']}")
+    page.get_by_text("Traceback").first.wait_for()
+    page.get_by_role("button", name="Replay…").click()
+    page.get_by_role("dialog").get_by_label("Arguments").fill('{"line": 123}')
+    page.get_by_role("dialog").get_by_role("button", name="Replay").click()
+    page.get_by_text("A new run was created.").wait_for()
+    again = full.http.get(f"/api/v1/dead-letters/{letter['id']}").json["replayed_as"]
+    assert full.http.get(f"/api/v1/runs/{again}?wait=25s").json["payload"] == {"line": 123}
+
+
+def test_arguments_that_are_not_json_are_refused_before_they_are_sent(window: Window) -> None:
+    page = window.open("jobs/mail.send")
+    page.get_by_role("button", name="Trigger…").click()
+    page.get_by_role("dialog").get_by_label("Arguments").fill("{to: ann}")
+    page.get_by_role("dialog").get_by_role("button", name="Trigger").click()
+    page.get_by_text("Arguments: not JSON").wait_for()
+
+
+def test_a_schedule_is_paused_and_resumed(window: Window, full: Server) -> None:
+    page = window.open("jobs/disk.check")
+    for verb, paused in (("Pause", True), ("Resume", False)):
+        page.get_by_role("button", name=f"{verb}…").click()
+        page.get_by_role("dialog").get_by_role("button", name=verb).click()
+        page.get_by_role("button", name="Resume…" if paused else "Pause…").wait_for()
+        assert full.http.get("/api/v1/jobs/disk.check").json["paused"] is paused
+
+
+def test_an_action_offers_its_command(window: Window) -> None:
+    page = window.open("lanes")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_role("row", name="night").get_by_role("button", name="Pause").click()
+    page.get_by_role("dialog").get_by_role("button", name="Copy as command").click()
+    page.get_by_text("Copied").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()") == "interlock lane pause night"
+
+
+def test_nobody_approves_a_run_of_their_own(browser: Any, full: Server) -> None:
+    run_id = full.http.post("/api/v1/runs", {"job": "billing.refund", "payload": {"invoice": 1, "cents": 5}}).json["id"]
+    window = Window(browser, full.url)
+    page = window.open(f"approvals/{run_id}")
+    page.get_by_text("a person looks at every refund").wait_for()
+    page.get_by_role("button", name="Approve", exact=True).click()
+    page.get_by_text("Give a reason").wait_for()
+    page.get_by_placeholder("reason").fill("seen the invoice")
+    page.get_by_role("button", name="Approve", exact=True).click()
+    page.get_by_text("self_approval").wait_for()
+    assert full.http.get(f"/api/v1/runs/{run_id}").json["state"] == "approval_required"
+    full.http.post(f"/api/v1/runs/{run_id}/cancel", {})
+    window.close()
+    assert [fault.rpartition("status of ")[2] for fault in window.faults] == ["403 (Forbidden)"]
+
+
+def test_bulk_cancel_takes_the_runs_of_the_filter_and_no_other(window: Window, full: Server) -> None:
+    mine = submit(full.http, "mail.send", 3, delay="1h", labels={"team": "red"})
+    other = submit(full.http, "orders.sync", 1, delay="1h")
+    page = window.open("runs?job=mail.send&state=prerun")
+    page.get_by_text("Act on these").click()
+    page.get_by_role("button", name="Cancel…").click()
+    page.get_by_text("exactly the runs with job mail.send, state prerun").wait_for()
+    page.get_by_role("dialog").get_by_role("button", name="Cancel them").click()
+    page.get_by_text("No run matches").wait_for()
+    assert {full.http.get(f"/api/v1/runs/{run_id}").json["state"] for run_id in mine} == {"cancelled"}
+    assert full.http.get(f"/api/v1/runs/{other[0]}").json["state"] == "prerun"

@@ -1,94 +1,41 @@
 // Now: what needs you, what waits and why, how it goes.
+import * as op from '../operations'
+import { useState } from 'preact/hooks'
 import { Action, type Act } from '../action'
-import { ask, Problem } from '../api'
-import { Ago, Bar, Count, Empty, JobLink, Linked, Section, Shown, Text } from '../bits'
-import { now, useRead } from '../live'
+import { ask } from '../api'
+import { Ago, Bar, Count, Empty, JobLink, Linked, RunLink, Section, Shown, Text } from '../bits'
+import { useEvents, useRead, type LiveEvent } from '../live'
 import { Link, to } from '../route'
 import { Icon, SIGNS, type Family } from '../state'
-import { command, count, plural, secondsOf, span } from '../text'
-import type { ApprovalInfo, ChildInfo, Explanation, JobInfo, LaneInfo, LetterPage, Readiness, RunInfo } from '../types'
-
-interface Situation {
-  approvals: ApprovalInfo[]
-  letters: LetterPage
-  lanes: LaneInfo[]
-  services: ChildInfo[]
-  jobs: JobInfo[]
-  ready: Readiness
-  /** The newest waiting run of each lane in which runs wait, and why it does. */
-  waits: Wait[]
-  failed: RunInfo[]
-}
-
-interface Wait {
-  lane: LaneInfo
-  run: RunInfo
-  why: Explanation
-}
+import { command, count, plural, span } from '../text'
+import type { LaneInfo, Need, Overview, RunInfo } from '../types'
 
 const FAILED = ['failed', 'timeout', 'orphaned'] as const
-
-/** What a caller of one tenant may not see is empty for them. */
-async function orElse<T>(found: Promise<T>, other: T): Promise<T> {
-  try {
-    return await found
-  } catch (problem) {
-    if (problem instanceof Problem && problem.status === 403) return other
-    throw problem
-  }
-}
-
-async function situation(): Promise<Situation> {
-  const since = new Date(Date.now() - 3600_000).toISOString()
-  const [approvals, letters, lanes, services, jobs, ready, failed] = await Promise.all([
-    ask('approvals', { query: { limit: 100 } }),
-    ask('letters', { query: { limit: 100, replayed: false } }),
-    orElse(ask('lanes'), { lanes: [] }),
-    orElse(ask('services'), { services: [] }),
-    ask('jobs', { query: { limit: 1000 } }),
-    ask('readyz'),
-    ask('runs', { query: { state: [...FAILED], since, limit: 200 } }),
-  ])
-  const waiting = lanes.lanes.filter((lane) => lane.waiting).slice(0, 12)
-  const waits = await Promise.all(waiting.map(waitOf))
-  return {
-    approvals: approvals.approvals,
-    letters,
-    lanes: lanes.lanes,
-    services: services.services,
-    jobs: jobs.jobs,
-    ready,
-    waits: waits.flatMap((wait) => wait ?? []),
-    failed: failed.runs,
-  }
-}
-
-async function waitOf(lane: LaneInfo): Promise<Wait | null> {
-  const page = await ask('runs', { query: { lane: lane.id, state: ['scheduled'], limit: 1 } })
-  const run = page.runs[0]
-  if (!run) return null
-  try {
-    return { lane, run, why: await ask('explanation', { path: { run_id: run.id } }) }
-  } catch {
-    return null // it has just gone
-  }
-}
+const HOUR = 3600_000
 
 export function Now() {
-  const reading = useRead('now', situation, ['run', 'lane', 'service', 'job'], () => true, 10_000)
+  const reading = useRead('overview', () => ask(op.overview))
+  const [told, setTold] = useState<Overview | null>(null)
+  const failed = useRead('failed', () => ask(op.runs, { query: { state: [...FAILED], since: new Date(Date.now() - HOUR).toISOString(), limit: 200 } }), ['run'], isFailure, 60_000)
+  useEvents(['overview'], (events) => {
+    if (events === null) {
+      setTold(null)
+      reading.again()
+    } else for (const event of events) if (event.name === 'overview') setTold(event.data)
+  })
   return (
     <>
       <h1 class="unseen">Now</h1>
-      <Shown of={reading} rows={12}>
+      <Shown of={told ? { ...reading, data: told } : reading} rows={12}>
         {(found) => (
           <>
-            <Needs {...found} again={reading.again} />
-            <div class="columns">
-              <Waiting waits={found.waits} />
+            <Needs needs={found.needs} lanes={found.lanes} again={reading.again} />
+            <div class="columns now">
+              <Waiting of={found} />
               <Lanes lanes={found.lanes} />
-              <Failures runs={found.failed} />
+              <Shown of={failed}>{(page) => <Failures runs={page.runs} />}</Shown>
             </div>
-            <Sentence {...found} />
+            <Sentence of={found} />
           </>
         )}
       </Shown>
@@ -96,27 +43,35 @@ export function Now() {
   )
 }
 
-interface Need {
-  key: string
-  family: Family
-  icon: string
-  what: preact.ComponentChildren
-  detail?: preact.ComponentChildren
-  act?: preact.ComponentChildren
+const isFailure = (event: LiveEvent) => event.name === 'run' && (FAILED as readonly string[]).includes(event.data.state)
+
+const LOOKS: Record<Need['kind'], [string, Family]> = {
+  approval: [SIGNS.person, 'policy'],
+  dead_letter: [SIGNS.cross, 'bad'],
+  lane: [SIGNS.pause, 'waiting'],
+  schedule: [SIGNS.pause, 'waiting'],
+  workflow: [SIGNS.warning, 'bad'],
+  service: [SIGNS.repeat, 'bad'],
 }
 
-function Needs(found: Situation & { again: () => void }) {
-  const needs = needsOf(found)
+function Needs({ needs, lanes, again }: { needs: Need[]; lanes: LaneInfo[]; again: () => void }) {
   return (
     <Section title="Needs you" id="needs">
       {needs.length ? (
         <ul class="needs">
           {needs.map((need) => (
-            <li key={need.key}>
-              <Icon path={need.icon} family={need.family} />
-              <div class="what">{need.what}</div>
-              <div class="detail">{need.detail}</div>
-              <div class="act">{need.act}</div>
+            <li key={need.kind + need.name}>
+              <Icon path={LOOKS[need.kind][0]} family={LOOKS[need.kind][1]} />
+              <div class="what">
+                <Linked>{`${need.text[0]!.toUpperCase()}${need.text.slice(1)}`}</Linked>
+                {need.kind === 'approval' && need.until && <>; the first expires <Ago at={need.until} /></>}
+                {need.kind === 'service' && need.until && <>, next try <Ago at={need.until} /></>}
+              </div>
+              <div class="detail">
+                <Text>{need.detail}</Text>
+                {need.since && need.kind !== 'approval' && <> · {need.kind === 'dead_letter' ? 'oldest' : 'for'} <Ago at={need.since} bare /></>}
+              </div>
+              <div class="act">{wayOn(need, lanes, again)}</div>
             </li>
           ))}
         </ul>
@@ -129,114 +84,68 @@ function Needs(found: Situation & { again: () => void }) {
   )
 }
 
-function needsOf({ approvals, letters, lanes, services, jobs, ready, again }: Situation & { again: () => void }): Need[] {
-  const needs: Need[] = []
-  for (const [name, check] of Object.entries(ready.checks))
-    if (!check.ok) needs.push({ key: `ready ${name}`, family: 'bad', icon: SIGNS.cross, what: <>The {name} is not ready: <Text>{check.detail || 'it does not answer'}</Text></> })
-  if (approvals.length) {
-    const first = approvals.reduce((a, b) => (a.expires_at < b.expires_at ? a : b))
-    needs.push({
-      key: 'approvals',
-      family: 'policy',
-      icon: SIGNS.person,
-      what: <>{plural(approvals.length, 'run')} {approvals.length === 1 ? 'waits' : 'wait'} for an approval; the first expires <Ago at={first.expires_at} /></>,
-      detail: <><Text>{first.job_id}</Text>{first.reason && <>: <Text>{first.reason}</Text></>}</>,
-      act: <Link class="button" to={to('runs', first.run_id)}>Look</Link>,
-    })
-  }
-  const total = Object.values(letters.counts ?? {}).reduce((sum, one) => sum + one, 0)
-  if (total) {
-    const groups = groupsOf(letters.letters.map((letter) => ({ job: letter.job_id, error: letter.error, at: letter.at, id: letter.id })))
-    const most = groups[0]!
-    needs.push({
-      key: 'letters',
-      family: 'bad',
-      icon: SIGNS.cross,
-      what: <>{plural(total, 'dead letter')} since <Ago at={letters.letters.at(-1)!.at} bare />, {count(most.count)} {most.count === 1 ? 'of' : 'with one error of'} {most.job ? <JobLink id={most.job} /> : 'a message'}</>,
-      detail: <Text>{most.error}</Text>,
-      act: <Link class="button" to={to('runs', most.id)}>Newest</Link>,
-    })
-  }
-  for (const lane of lanes)
-    if (lane.status === 'paused') {
-      needs.push({
-        key: `lane ${lane.id}`,
-        family: 'waiting',
-        icon: SIGNS.pause,
-        what: <>Lane <b>{lane.id}</b> is paused</>,
-        detail: lane.waiting ? <>{plural(lane.waiting, 'run')} {lane.waiting === 1 ? 'waits' : 'wait'}, the oldest for {span(lane.oldest_wait ?? 0)}</> : 'no run waits',
-        act: <Action act={resumeLane(lane, again)} />,
-      })
-    }
-  for (const service of services)
-    if (service.next_try_at || service.status === 'failed' || service.exhausted)
-      needs.push({
-        key: `service ${service.path}`,
-        family: 'bad',
-        icon: SIGNS.repeat,
-        what: <>Service <b><Text>{service.name}</Text></b> ended {plural(service.restarts, 'time')}{service.next_try_at ? <>, next try <Ago at={service.next_try_at} /></> : ', and is not tried again'}</>,
-        detail: <Text>{service.reason || endOf(service)}</Text>,
-      })
-  for (const job of jobs)
-    if (job.paused)
-      needs.push({
-        key: `job ${job.id}`,
-        family: 'waiting',
-        icon: SIGNS.pause,
-        what: <>The schedule of <JobLink id={job.id} /> is paused</>,
-        detail: <Text>{job.schedule_text}</Text>,
-        act: <Action act={resumeJob(job, again)} />,
-      })
-  return needs
+function wayOn({ kind, name, run }: Need, lanes: LaneInfo[], again: () => void) {
+  if (kind === 'lane' && name) return <Action act={resumeLane(name, lanes.find((lane) => lane.id === name)?.waiting ?? 0, again)} />
+  if (kind === 'schedule' && name) return <Action act={resumeJob(name, again)} />
+  const [page, label] = { approval: [run ? to('approvals', run) : 'approvals', 'Review'], dead_letter: ['dead-letters?replayed=false', 'Open'], workflow: [run ? to('runs', run) : 'workflows', 'Open'], service: [name ? to('services', name) : 'services', 'Log'] }[kind as 'service']!
+  return (
+    <Link class="button" to={page!}>
+      {label}
+    </Link>
+  )
 }
 
-const endOf = ({ last_exit }: ChildInfo) => (last_exit ? last_exit.error || (last_exit.signal ? `signal ${last_exit.signal}` : `exit ${last_exit.code}`) : '')
-
-const resumeLane = (lane: LaneInfo, done: () => void): Act => ({
-  operation: 'resume_lane',
-  title: `Resume lane ${lane.id}`,
-  says: <>{plural(lane.waiting, 'waiting run')} may start again, {lane.limit} at once.</>,
+const resumeLane = (lane: string, waiting: number, done: () => void): Act => ({
+  operation: op.resume_lane,
+  title: `Resume lane ${lane}`,
+  says: <>{plural(waiting, 'waiting run')} may start again.</>,
   button: 'Resume',
-  command: () => command('lane', 'resume', lane.id),
-  run: async () => `Lane ${(await ask('resume_lane', { path: { lane: lane.id } })).id} is open`,
+  command: () => command('lane', 'resume', lane),
+  run: async () => `Lane ${(await ask(op.resume_lane, { path: { lane } })).id} is open`,
   done,
 })
 
-const resumeJob = (job: JobInfo, done: () => void): Act => ({
-  operation: 'resume',
-  title: `Resume ${job.id}`,
+const resumeJob = (job: string, done: () => void): Act => ({
+  operation: op.resume,
+  title: `Resume ${job}`,
   says: 'The job fires again from its next time on. What it missed is not caught up.',
   button: 'Resume',
-  command: () => command('resume', job.id),
-  run: async () => `${(await ask('resume', { path: { job_id: job.id } })).id} is resumed`,
+  command: () => command('resume', job),
+  run: async () => `${(await ask(op.resume, { path: { job_id: job } })).id} is resumed`,
   done,
 })
 
-function Waiting({ waits }: { waits: Wait[] }) {
-  const most = Math.max(1, ...waits.map((wait) => wait.lane.waiting))
-  const total = waits.reduce((sum, wait) => sum + wait.lane.waiting, 0)
+const PACED = new Set<string>(['lane_full', 'lane_turn', 'rate'])
+
+function Waiting({ of }: { of: Overview }) {
+  const most = Math.max(1, ...of.waiting.map((reason) => reason.count))
+  const total = of.waiting.reduce((sum, reason) => sum + reason.count, of.unexplained)
   return (
     <Section title="Waiting" id="waiting" side={total ? <Count>{total}</Count> : undefined}>
-      {waits.length ? (
+      {of.waiting.length ? (
         <ul class="waits">
-          {waits.map(({ lane, run, why }) => (
-            <li key={lane.id}>
-              <Bar part={lane.waiting} whole={most} kind="waiting" label={`${lane.waiting} runs`} />
+          {of.waiting.map((reason) => (
+            <li key={reason.kind + reason.name + reason.job + reason.run}>
+              <Bar part={reason.count} whole={most} kind={reason.kind === 'approval' ? 'policy' : 'waiting'} label={`${reason.count} runs`} />
               <span class="right">
-                <Count>{lane.waiting}</Count>
+                <Count>{reason.count}</Count>
               </span>
               <span class="what">
-                <Linked own={run.id}>{why.sentence}</Linked>
+                <JobLink id={reason.job} /> <Linked>{reason.text}</Linked>
                 <span class="faint">
                   {' '}
-                  oldest {span(lane.oldest_wait ?? 0)} · <Link to={`runs?state=scheduled&lane=${encodeURIComponent(lane.id)}`}>{lane.id}</Link>
+                  <Link to={to('runs', reason.run)}>oldest <Ago at={reason.since} bare /></Link>
+                  {reason.pace && PACED.has(reason.kind) ? <> · {reason.pace >= 1 ? reason.pace.toFixed(1) : reason.pace.toPrecision(1)}/s start · about {span(Math.round(reason.count / reason.pace))}</> : null}
+                  {reason.at && reason.kind !== 'approval' && <> · {reason.kind === 'no_worker' ? 'next try' : 'until then'} <Ago at={reason.at} /></>}
+                  {reason.holders.length > 0 && <> · held by {reason.holders.slice(0, 2).map((id) => <><RunLink key={id} id={id} /> </>)}{reason.holders.length > 2 && 'and others'}</>}
                 </span>
               </span>
             </li>
           ))}
+          {of.unexplained > 0 && <li><span /><span class="right"><Count>{of.unexplained}</Count></span><span class="faint">in queues that are too many to explain</span></li>}
         </ul>
       ) : (
-        <Empty>No run waits for a slot.</Empty>
+        <Empty>No run waits.</Empty>
       )}
     </Section>
   )
@@ -334,14 +243,17 @@ function Failures({ runs }: { runs: RunInfo[] }) {
   )
 }
 
-function Sentence({ lanes, ready, jobs }: Situation) {
-  const running = lanes.reduce((sum, lane) => sum + lane.active, 0)
-  const waiting = lanes.reduce((sum, lane) => sum + lane.waiting, 0)
-  const next = jobs.flatMap((job) => (job.next_at ? [job] : [])).sort((a, b) => (a.next_at! < b.next_at! ? -1 : 1))[0]
+const WORKING = ['dispatched', 'starting', 'running', 'terminating']
+
+function Sentence({ of }: { of: Overview }) {
+  const counts = Object.entries(of.states)
+  const running = counts.reduce((sum, [state, number]) => (WORKING.includes(state) ? sum + number : sum), 0)
+  const flows = of.states.under_way ?? 0
+  const others = counts.reduce((sum, [, number]) => sum + number, 0) - running - flows
   return (
     <p class="sentence-line">
-      running {count(running)} · waiting {count(waiting)} · {plural(jobs.length, 'job')}
-      {next && <> · next <JobLink id={next.id} /> {secondsOf(next.next_at!) - now.value < 1 ? 'now' : <Ago at={next.next_at} />}</>} · {ready.ready ? 'everything is up' : 'not ready'}
+      <Link to="runs?live=true">running {count(running)}</Link> · waiting {count(others)}
+      {flows > 0 && <> · <Link to="workflows">{plural(flows, 'workflow')} under way</Link></>} · <Link to="workers">{plural(of.workers, 'worker')}</Link> · {of.policy ? <>policy <span class="mono">{of.policy.slice(0, 8)}</span></> : 'no policy'}
     </p>
   )
 }

@@ -1,4 +1,5 @@
 // Run: why it is where it is, its attempts to scale, its log while it is written, what went in and came out.
+import * as op from '../operations'
 import { useMemo } from 'preact/hooks'
 import { Action, type Act } from '../action'
 import { ask, Problem } from '../api'
@@ -16,8 +17,8 @@ import { Steps } from './steps'
 export const hasEnded = (run: { state: string }) => (TERMINAL as readonly string[]).includes(run.state)
 
 export function Run({ id }: { id: string }) {
-  const run = useRead(`run ${id}`, () => ask('run', { path: { run_id: id } }), ['run', 'progress'])
-  const why = useRead(`why ${id}`, () => ask('explanation', { path: { run_id: id } }), ['run'], () => true, run.data && !hasEnded(run.data) ? 3000 : 0)
+  const run = useRead(`run ${id}`, () => ask(op.run, { path: { run_id: id } }), ['run', 'progress'])
+  const why = useRead(`why ${id}`, () => ask(op.explanation, { path: { run_id: id } }), ['run'], () => true, run.data && !hasEnded(run.data) ? 3000 : 0)
   if (run.problem && !run.data) return <Lost id={id} problem={run.problem} again={run.again} />
   return (
     <Shown of={run} rows={10}>
@@ -61,7 +62,7 @@ function Head({ run, again }: { run: RunDetail; again: () => void }) {
         </span>{' '}
         <Copy text={run.id} /> lane <Link to={to('runs') + `?lane=${encodeURIComponent(run.lane)}`}><Text>{run.lane}</Text></Link>
         {run.tenant !== 'default' && <> · tenant <Text>{run.tenant}</Text></>}
-        {run.session && <> · session <Link to={`runs?session=${encodeURIComponent(run.session)}`}><Text>{run.session}</Text></Link></>} · by <Linked>{run.created_by}</Linked> · <Ago at={run.created_at} />
+        {run.session && <> · session <Link to={to('sessions', run.session)}><Text>{run.session}</Text></Link></>} · by <Linked>{run.created_by}</Linked> · <Ago at={run.created_at} />
         {run.worker_id && <> · worker <Text>{run.worker_id}</Text></>}
       </p>
       <span class="grow" />
@@ -74,14 +75,14 @@ function actionsOf(run: RunDetail, done: () => void): Act[] {
   const path = { run_id: run.id }
   const reason = { name: 'reason', label: 'Reason' }
   const simple = (verb: 'hold' | 'release', says: string): Act => ({
-    operation: verb,
+    operation: op[verb],
     title: verb === 'hold' ? 'Hold the run' : 'Release the run',
     says,
     button: verb === 'hold' ? 'Hold' : 'Release',
     fields: [reason],
     command: (values) => command(verb, run.id, ...(values.reason ? ['--reason', values.reason] : [])),
     run: async (values) => {
-      const found = await ask(verb, { path, body: { reason: values.reason ?? '' } })
+      const found = await ask(op[verb], { path, body: { reason: values.reason ?? '' } })
       return `The run is ${verb === 'hold' ? 'held' : 'released'}; its state is ${wordOf(found.state)}`
     },
     done,
@@ -89,14 +90,14 @@ function actionsOf(run: RunDetail, done: () => void): Act[] {
   if (hasEnded(run))
     return [
       {
-        operation: 'retry',
+        operation: op.retry,
         title: 'Run it again',
         says: 'A new run with the same job, arguments, lane, session and labels is created. This run stays as it is.',
         button: 'Retry',
         fields: [reason],
         command: (values) => command('retry', run.id, ...(values.reason ? ['--reason', values.reason] : [])),
         run: async (values, key) => {
-          const found = await ask('retry', { path, body: { reason: values.reason ?? '' }, key })
+          const found = await ask(op.retry, { path, body: { reason: values.reason ?? '' }, key })
           return { text: 'A new run was created.', to: to('runs', found.id) }
         },
         done,
@@ -105,7 +106,7 @@ function actionsOf(run: RunDetail, done: () => void): Act[] {
   const isWorkflow = Boolean(run.facets.workflow)
   return [
     {
-      operation: 'cancel',
+      operation: op.cancel,
       title: 'Cancel the run',
       says: run.started_at && !isWorkflow ? 'The run is asked to stop. It ends once its code has stopped.' : 'The run ends as cancelled.',
       button: 'Cancel run',
@@ -113,7 +114,7 @@ function actionsOf(run: RunDetail, done: () => void): Act[] {
       fields: [reason, ...(isWorkflow ? [{ name: 'compensate', label: 'Undo its steps first', kind: 'check' as const }] : []), { name: 'cascade', label: 'Also cancel the runs that it made', kind: 'check' as const }],
       command: (values) => command('cancel', run.id, values.compensate === 'true' && '--compensate', values.cascade === 'true' && '--cascade', ...(values.reason ? ['--reason', values.reason] : [])),
       run: async (values) => {
-        const found = await ask('cancel', { path, body: { reason: values.reason ?? '', cascade: values.cascade === 'true', compensate: values.compensate === 'true' } })
+        const found = await ask(op.cancel, { path, body: { reason: values.reason ?? '', cascade: values.cascade === 'true', compensate: values.compensate === 'true' } })
         return found.state === 'cancelled' ? 'The run is cancelled.' : `The run was asked to stop; it is still ${wordOf(found.state)}.`
       },
       done,
@@ -304,6 +305,7 @@ function Details({ run, why }: { run: RunDetail; why: Explanation | undefined })
     ['exit code', run.exit_code !== null && run.exit_code],
     ['violations', facets.constraints?.violations?.length && <Text>{facets.constraints.violations.map((one) => one.message).join('; ')}</Text>],
     
+    ['webhooks', <Link to={`deliveries?run=${encodeURIComponent(run.id)}`}>deliveries</Link>],
     ['notes', why?.notes.length ? <>{why.notes.map((note) => <div key={note.at}><At at={note.at} /> <Linked>{note.text}</Linked></div>)}</> : null],
     ['job version', <span class="mono">{run.job_version}</span>],
   ]

@@ -1,4 +1,5 @@
 // Runs: filters in the address, live, and actions on exactly the runs that the filters choose.
+import * as op from '../operations'
 import { useEffect, useState } from 'preact/hooks'
 import { Action, type Act } from '../action'
 import { ask } from '../api'
@@ -61,11 +62,11 @@ export function Runs() {
   const query = here.value.query
   const text = query.toString()
   const [pages, setPages] = useState<{ key: string; more: RunInfo[]; next: string | null } | null>(null)
-  const reading = useRead(`runs?${text}`, () => ask('runs', { query: { ...queryOf(query), limit: 100 } }), ['run'])
+  const reading = useRead(`runs?${text}`, () => ask(op.runs, { query: { ...queryOf(query), limit: 100 } }), ['run'])
   const extra = pages?.key === text ? pages : null
   const next = extra ? extra.next : reading.data?.next
   const more = async () => {
-    const page = await ask('runs', { query: { ...queryOf(query), limit: 100, cursor: next! } })
+    const page = await ask(op.runs, { query: { ...queryOf(query), limit: 100, cursor: next! } })
     setPages({ key: text, more: [...(extra?.more ?? []), ...page.runs], next: page.next })
   }
   return (
@@ -169,7 +170,7 @@ function Field({ name, value, search, hint }: { name: string; value: string; sea
   )
 }
 
-const BULK = { cancel: 'cancel_many', hold: 'hold_many', release: 'release_many', retry: 'retry_many' } as const
+const BULK = { cancel: op.cancel_many, hold: op.hold_many, release: op.release_many, retry: op.retry_many }
 
 /** Actions on every run that the filters choose, and on no other. */
 function Many({ query }: { query: URLSearchParams }) {

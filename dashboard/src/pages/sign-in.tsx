@@ -1,4 +1,5 @@
 // Signing in: a token becomes a session of this browser. The page never keeps the token.
+import * as op from '../operations'
 import { useState } from 'preact/hooks'
 import { ask } from '../api'
 import { Trouble } from '../bits'
@@ -12,7 +13,7 @@ export function SignIn() {
     event.preventDefault()
     try {
       keep(null)
-      keep((await ask('sign_in', { body: { token } })).secret)
+      keep((await ask(op.sign_in, { body: { token } })).secret)
       location.reload()
     } catch (error) {
       setProblem(error)

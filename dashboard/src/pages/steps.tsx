@@ -1,4 +1,5 @@
 // The steps of a workflow run as a tree: those that have begun, and those to come.
+import * as op from '../operations'
 import { ask } from '../api'
 import { Ago, JobLink, RunLink, Shown, Text, Took } from '../bits'
 import { useRead } from '../live'
@@ -29,7 +30,7 @@ export function stepsOf(runs: RunInfo[], graph: StepGraph | null, parent: string
 }
 
 export function Steps({ run }: { run: RunDetail }) {
-  const reading = useRead(`steps ${run.id}`, () => ask('steps', { path: { run_id: run.id }, query: { limit: 1000 } }), ['run'], () => true, run.ended_at ? 0 : 2000)
+  const reading = useRead(`steps ${run.id}`, () => ask(op.steps, { path: { run_id: run.id }, query: { limit: 1000 } }), ['run'], () => true, run.ended_at ? 0 : 2000)
   return (
     <Shown of={reading}>
       {(page) => (
