@@ -20,9 +20,9 @@ async def ask(connection: Connection, message: Request[T]) -> T:
             return await connection.ask(message)
     except TimeoutError as error:
         if not connection.has_link:
-            raise NobodyLeads(connection.place) from error
+            raise NobodyLeads(connection.fault) from error
         raise rebuild(ConnectionLost.code, f"the scheduler did not answer {name} within {limit:g}s{doubt}") from error
     except NotRunning as error:
-        raise NobodyLeads(connection.place) from error
+        raise NobodyLeads(connection.fault) from error
     except ConnectionLost as error:
         raise rebuild(ConnectionLost.code, f"the scheduler went away before it answered {name}{doubt}") from error

@@ -5,6 +5,7 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 
+from interlock.buses.tls import REMEDY
 from interlock.error import InterlockError, NotRunning, Refused, TokenRefused, WrongCertificate
 from interlock.ports.bus import Bus, Endpoint, Peer
 
@@ -43,7 +44,7 @@ class SeveralPlaces(Bus):
                 async with asyncio.timeout(limit):
                     peer = await place.connect(endpoint)
             except TimeoutError:
-                silent.append(NotRunning(str(place), f"no answer within {limit:g}s"))
+                silent.append(NotRunning(str(place), REMEDY, f"no answer within {limit:g}s"))
                 self._limit = min(2 * limit, LAST_LIMIT)
             except NotRunning as error:
                 silent.append(error)
@@ -55,7 +56,7 @@ class SeveralPlaces(Bus):
         if wrong and self._was_accepted:
             logger.warning("%s", wrong[0])
             raise NotRunning(str(self)) from wrong[0]
-        raise (wrong or silent)[0]
+        raise wrong[0] if wrong else NotRunning(", ".join(error.place for error in silent), silent[0].remedy)
 
     async def close(self) -> None:
         for place in self._places:

@@ -253,7 +253,7 @@ class TlsBus(Bus):
         except ssl.SSLCertVerificationError as error:
             raise WrongCertificate(str(self), error.verify_message) from error
         except (OSError, Refused) as error:  # timeouts included
-            raise NotRunning(str(self), f"{REMEDY} ({error or 'no answer'})") from error
+            raise NotRunning(str(self), REMEDY, _why(error)) from error
         finally:
             if not peer.is_open:
                 peer.abort()
@@ -275,3 +275,9 @@ class TlsBus(Bus):
             peer.close()
         # One turn of the loop lets the transports finish closing.
         await asyncio.sleep(0)
+
+
+def _why(error: OSError | Refused) -> str:
+    if isinstance(error, ssl.SSLError):
+        return "it does not speak TLS as a scheduler does; is it another program?"
+    return (isinstance(error, OSError) and error.strerror) or str(error) or "no answer"

@@ -76,6 +76,7 @@ class Connection(Endpoint, RunAccess):
         self._patience = patience
         self._outlasts_stop = outlasts_stop
         self._silence = silence
+        self._fault = ""  # of the last try to connect
         self._heard_at = 0.0  # loop time of the last message
         self._tasks = TaskSet()
         self._peer: Peer | None = None
@@ -91,9 +92,9 @@ class Connection(Endpoint, RunAccess):
         return self._peer is not None
 
     @property
-    def place(self) -> str:
-        """Where it looks for a scheduler."""
-        return str(self._bus)
+    def fault(self) -> str:
+        """Why there is no link."""
+        return self._fault or f"no scheduler answers at {self._bus}"
 
     def now(self) -> float:
         """Return the time from which the deadlines of new runs count."""
@@ -211,7 +212,11 @@ class Connection(Endpoint, RunAccess):
         """Connect now, so that an absent scheduler is an error at once."""
         async with self._connecting:
             if self._peer is None:
-                peer = await self._bus.connect(self)
+                try:
+                    peer = await self._bus.connect(self)
+                except NotRunning as error:
+                    self._fault = str(error)
+                    raise
                 peer.send([m.Greeting(m.PROTOCOL)])
                 self._peer = peer
                 if self._silence is not None:

@@ -97,15 +97,17 @@ class Draining(Unavailable, code="draining"):
 class NotRunning(Unavailable, code="not_running", exit_code=ExitCode.NO_SERVER):
     """The scheduler is not running. Nothing was changed."""
 
-    def __init__(self, path: str, remedy: str = "start one with: interlock up -A module:app") -> None:
-        super().__init__(f"no scheduler answers at {path}; {remedy}")
+    def __init__(self, path: str, remedy: str = "start one with: interlock up -A module:app", why: str = "") -> None:
+        self.place = f"{path} ({why})" if why else path
+        self.remedy = remedy
+        super().__init__(f"no scheduler answers at {self.place}; {remedy}")
 
 
 class NobodyLeads(Unavailable, code="nobody_leads", exit_code=ExitCode.NO_SERVER):
     """No scheduler leads for the moment. Repeat the request; a submit with the same `Idempotency-Key`."""
 
-    def __init__(self, places: str) -> None:
-        super().__init__(f"nobody leads: no scheduler answers at {places}; see the output of 'interlock up' there")
+    def __init__(self, why: str) -> None:
+        super().__init__(f"nobody leads: {why}")
 
 
 class ConnectionLost(Unavailable, code="connection_lost", exit_code=ExitCode.NO_SERVER):

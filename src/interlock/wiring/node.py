@@ -14,6 +14,8 @@ workers first, then the scheduler, so that another node leads at once, and the g
 import asyncio
 import gc
 import hashlib
+import logging
+import math
 import os
 import sys
 import time
@@ -37,7 +39,7 @@ from interlock.fields.field import copy_fields
 from interlock.model.access import Role
 from interlock.model.child_info import Change
 from interlock.model.cluster import NodeFacts
-from interlock.stores.open import open_reader
+from interlock.stores.open import look_at_server, open_reader
 from interlock.supervision import Backoff, Budget, Child, ChildContext, Function, Group, Process, Supervisor
 from interlock.wire.cluster_request import Announce
 from interlock.wiring.catalog import catalog_of
@@ -48,7 +50,10 @@ from interlock.wiring.scheduler import AFTER_DRAIN, WORKER_BACKOFF, declared_sch
 from interlock.wiring.service_tree import WORKERS
 from interlock.wiring.worker import WorkerOptions, run_worker
 
+logger = logging.getLogger("interlock.cluster")
+
 SCHEDULER = Backoff(initial=0.1, max=5.0, reset_after=10.0)
+UNHEARD = 15.0  # seconds without a leader after which a node looks for the reason: more than a take-over lasts
 STOPPING = 30.0  # seconds that a scheduler has to stop its services and to store what has arrived
 
 
@@ -95,15 +100,35 @@ class Node:
             self._ended.append(f"{change.path.rpartition('/')[2]}-{pid}")
 
     async def _announce(self, context: ChildContext) -> None:
+        warn_at = time.monotonic() + UNHEARD
         while True:
-            await self._tell()
+            if await self._tell():
+                warn_at = time.monotonic() + UNHEARD
+            elif time.monotonic() >= warn_at:
+                warn_at = math.inf
+                await self._warn()
             await asyncio.sleep(ANNOUNCED_EVERY)
 
-    async def _tell(self) -> None:
+    async def _tell(self) -> bool:
+        """Return whether a leader has heard of this node."""
         ended = list(self._ended)
-        with suppress(InterlockError):
+        try:
             await ask(self._connection, Announce(0, self.facts, time.time(), ended))
-            del self._ended[: len(ended)]
+        except InterlockError:
+            return False
+        del self._ended[: len(ended)]
+        return True
+
+    async def _warn(self) -> None:
+        """Say so if somebody leads whom this node cannot find: its addresses are wrong, or that is another cluster."""
+        with suppress(InterlockError):
+            found = await look_at_server(self.settings.database, LEASE)
+            if found.leader is not None:
+                logger.warning(
+                    "%s leads on schema %s, but this node does not find it: %s; nodes must have the address at which "
+                    "it listens, and another cluster needs a schema of its own",
+                    found.leader, found.schema, self._connection.fault,
+                )  # fmt: skip
 
     def _scheduler(self) -> Child:
         # The other parts are beside it, not below it.
