@@ -15,7 +15,7 @@ from tests.helpers.places import lines_of, tell_to_go
 from tests.helpers.postgres import Server, fetch, schema
 from tests.helpers.processes import wait_until
 
-STANDS_BY = "SELECT 1 FROM pg_stat_activity WHERE query LIKE '%SELECT session FROM leases%' AND pid <> pg_backend_pid()"
+STANDS_BY = "SELECT 1 FROM pg_stat_activity WHERE query LIKE '%SELECT nullif(session%' AND pid <> pg_backend_pid()"
 
 
 @pytest.mark.behaviour("LEA-4")
