@@ -75,6 +75,7 @@ def _asked(disk: Disk, run: Run) -> Asked:
 
 
 def _completed(steps: Asked, names: set[str]) -> list[tuple[str, bool]]:
-    """Return these steps in the order of completion, and whether each has succeeded."""
-    own = sorted((place, name, step.state) for name, (_, place, step) in steps.items() if name in names)
-    return [(name, state is State.SUCCEEDED) for _, name, state in own]
+    """Return these steps in the order of completion, and whether each has succeeded. An event that came before the
+    function asked for it has the place of the step that had completed last by then."""
+    own = sorted((place, number, name, step.state) for name, (number, place, step) in steps.items() if name in names)
+    return [(name, state is State.SUCCEEDED) for *_, name, state in own]
