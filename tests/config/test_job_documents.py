@@ -137,7 +137,7 @@ def test_a_job_runs_the_function_of_a_job_of_the_app(app: il.App) -> None:
     for wrong, says in [
         (text.replace("report", "repotr"), "a.yaml:3: run.job: 'repotr' is not"),
         (text.replace("pages: 3", "pages: x"), "a.yaml:4: payload of 'nightly': argument 'pages'"),
-        (text.replace("payload", "schedule: {every: 1h}\nenv"), "a.yaml:5: env: only for process and shell"),
+        (text.replace("payload", "schedule: {every: 1h}\nenv"), "a.yaml:5: env: only for process, shell and container"),
         (text + "---\nkind: Job\nid: two\nrun: {job: nightly}\n", "a.yaml:8: run.job: 'nightly' is not"),
     ]:
         with pytest.raises(il.BadConfig) as caught:

@@ -11,10 +11,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from interlock.model.work import ProcessWork, Work
+from interlock.model.work import ContainerWork, ProcessWork, Work
 from interlock.wire import message as m
 from interlock.worker.pool import ExecutorOptions, ProcessPool
 from interlock.worker.router import Router, executors
+from tests.helpers.containers import ContainerEngine
 from tests.helpers.places import until
 from tests.helpers.processes import children_of, descriptors, zombies
 
@@ -24,6 +25,11 @@ SCHEDULED_AT = 1_700_000_000.0
 
 def program(*command: str, **fields: Any) -> ProcessWork:
     return ProcessWork(command=command, **fields)
+
+
+def container(engine: ContainerEngine, script: str, **fields: Any) -> ContainerWork:
+    given = {"image": engine.image, "network": "none", "command": ("/bin/sh", "-c", script)} | fields
+    return ContainerWork(**given)
 
 
 def dispatch(run_id: str, work: Work, given: object = None, grace: float = 0.2, isolated: bool = False) -> m.Dispatch:
@@ -53,6 +59,10 @@ class Stage:
         assert [one.number for one in lines] == list(range(1, len(lines) + 1))
         return [one.text for one in lines if logger in (None, one.logger)]
 
+    def starts(self, run_id: str) -> list[str]:
+        """What its start waited for."""
+        return [one.reason for one in self.of(run_id) if isinstance(one, m.Starting)]
+
     async def started(self, run_id: str) -> None:
         await until(lambda: any(isinstance(one, m.Started) for one in self.of(run_id)), f"{run_id} has started")
 
@@ -66,6 +76,7 @@ class Stage:
         assert isinstance(last, End)
         if isinstance(last, m.Finished):
             last = replace(last, ago=0.0)
+        before = [one for one in before if not isinstance(one, m.Starting)]
         assert not any(isinstance(one, End) for one in before)
         assert sum(isinstance(one, m.Started) for one in before) == bool(before), (
             "it is said to run before all else, once"

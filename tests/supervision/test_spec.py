@@ -129,6 +129,7 @@ BAD: list[tuple[type[msgspec.Struct], str, list[Any]]] = [
     (Container, "network", ["", 1, "a\0"]),
     (Container, "user", ["", 0, "a\0"]),
     (Container, "memory", [0, -1, 1.5, "512 apples", True]),
+    (Container, "processes", [0, -1, 1.5, "1", True]),
     (Container, "cpus", [0, -1, 0.001, NAN, INF, "1", True]),
     (Container, "ready", [1, {}]),
     (Container, "alive", [1, {}]),

@@ -10,13 +10,13 @@ from msgspec.structs import replace
 from interlock.config.documents import Document, Faults, from_values
 from interlock.error import shown
 from interlock.fields import payload
-from interlock.fields.field import read_fields, settable
+from interlock.fields.field import read_fields
 from interlock.fields.field_types import NotAccepted, did_you_mean
 from interlock.interface.job_document import JobFields, document_of
 from interlock.interface.run_builder import check_options
 from interlock.model.guard import EVENTS, Action, Check, Hook, is_url
 from interlock.model.job import JOB_FIELDS, Job
-from interlock.model.work import WHERE_ALLOWED, WORK_FIELDS, JobRun
+from interlock.model.work import ALLOWED_FOR, WORK_FIELDS, JobRun
 from interlock.wire.request import PutJobs
 
 
@@ -91,9 +91,11 @@ def read_document(document: Document) -> Job:
     values = read_fields(JOB_FIELDS, document.values, document.place)
     run: JobRun = values.pop("run")
     options = {name: values.pop(name) for name in WORK_FIELDS if name in values}
-    for name in [name for name in options if name not in settable(type(run.work))]:
-        document.refuse(name, f"{name}: {WHERE_ALLOWED}")
+    for name in [name for name in options if name not in run.work.options]:
+        document.refuse(name, f"{name}: only for {ALLOWED_FOR[name]}; a {run.work.kind} has none")
         del options[name]
+    if "start_timeout" in values and not run.work.is_slow_to_start:
+        document.refuse("start_timeout", "start_timeout: only for container; everything else starts at once")
     job = Job(**values, work=replace(run.work, **options))
     for path, fault in missing_variables(job) if document.faults.with_env else ():
         document.refuse(path, fault)

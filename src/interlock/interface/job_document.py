@@ -40,6 +40,7 @@ class JobFields(TypedDict, total=False):
     deadline: Duration
     max_runtime: Duration
     max_runtime_per_attempt: bool
+    start_timeout: Duration
     max_crashes: int
     grace: Duration
     constraints: Constraints | Mapping[str, Any]

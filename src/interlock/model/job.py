@@ -152,7 +152,9 @@ class Job(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False):
         kinds.POSITIVE_SPAN,
     ] = None
     max_runtime_per_attempt: Annotated[bool, doc("Whether `max_runtime` counts anew for each attempt.")] = False
-    start_timeout: Annotated[float, kinds.POSITIVE_SPAN] = 600.0  # longest time in the state `starting`
+    start_timeout: Annotated[
+        float, doc("Longest time in which a container must start, pulling its image included."), kinds.POSITIVE_SPAN
+    ] = 600.0
     max_crashes: Annotated[int, doc("Times a run may lose its process."), kinds.Whole(0)] = 3
     grace: Annotated[
         float, doc("Time between the request to stop, TERM and KILL; a process gets TERM at once."), kinds.Span()

@@ -1,4 +1,4 @@
-"""A child that is a container of Docker or Podman: created for each life, followed to its end, and removed."""
+"""A container of Docker or Podman, as a child or an attempt: created for each life, followed to its end, removed."""
 
 import asyncio
 import logging
@@ -14,6 +14,7 @@ from interlock.supervision import engines
 from interlock.supervision.goal import insist
 from interlock.supervision.instance import Birth, NativeInstance, Surroundings
 from interlock.supervision.output import Output
+from interlock.supervision.registries import credentials_for
 from interlock.supervision.spec import Container, parse_port
 from interlock.task_set import TaskSet
 
@@ -49,6 +50,7 @@ class ContainerInstance(NativeInstance):
         """settled when the container has ended, or is given up; its remains are removed after that"""
         self._living: asyncio.Task[None] | None = None
         self._tasks = TaskSet()  # requests under way; all end before this instance does
+        self.is_out_of_memory = False  # whether it ended because of that
         self._is_killed = False
         self._is_paused = False
         self._is_given_up = False
@@ -67,18 +69,33 @@ class ContainerInstance(NativeInstance):
 
     async def _begin(self) -> None:
         engine = self._engine = await engines.open_engine(self._spec.engine, self._patience)
-        # An earlier life left its container behind if the engine was away, or the machine went down.
-        for leftover in await engine.labelled(f"{RESUME_LABEL}={self._birth.resume_id}"):
-            await engine.remove(leftover)
+        await self._clear(engine)
         self._id = await self._create(engine)
         self._around.guard.remember(self._key, engine.socket, engine.removal_request(self._id))
         self._stop_signal = (await engine.inspect(self._id)).config.stop_signal or self._stop_signal
+        await self._fill(engine)
         await engine.start(self._id)
         with suppress(engines.EngineError):
             self.pid = (await engine.inspect(self._id)).state.pid or None
 
+    async def _clear(self, engine: engines.EngineApi) -> None:
+        """Remove the container of an earlier life: left if the engine was away, or the machine went down."""
+        for leftover in await engine.labelled(f"{RESUME_LABEL}={self._birth.resume_id}"):
+            await engine.remove(leftover)
+
+    async def _fill(self, engine: engines.EngineApi) -> None:
+        """Put files into the container before it starts."""
+
+    async def _collect(self, engine: engines.EngineApi) -> None:
+        """Read files from the container that has ended, before it is removed."""
+
+    def _configuration(self) -> dict[str, Any]:
+        labels = {CHILD_LABEL: self._birth.path, RESUME_LABEL: self._birth.resume_id}
+        env = {name: value for name, value in self._spec.env.items() if value is not None}
+        return configuration(self._spec, env | self._birth.environment(), labels)
+
     async def _create(self, engine: engines.EngineApi) -> str:
-        config = configuration(self._spec, self._birth)
+        config = self._configuration()
         pulled = cleared = False
         while True:
             # It continues when the caller is cancelled: only the answer shows whether there is a container to remove.
@@ -99,9 +116,12 @@ class ContainerInstance(NativeInstance):
         image = self._spec.image
         logger.info("%s: pulling the image %s", self._birth.path, image)
         try:
-            await engine.pull(image)
+            await engine.pull(image, await credentials_for(image), self._note_pull)
         except engines.EngineError as error:
             raise engines.EngineError(f"the image {image} is missing and cannot be pulled: {error}") from error
+
+    def _note_pull(self, how_far: str) -> None:
+        """Take note of how far the image is pulled."""
 
     async def _undo(self) -> None:
         """Remove what a failed start may have created."""
@@ -133,6 +153,7 @@ class ContainerInstance(NativeInstance):
         try:
             if not self._is_given_up:
                 await self._read_rest(engine)
+                await self._collect(engine)
                 await self._remove(engine, self._id)
             self._output.close()
             await engine.close()
@@ -175,6 +196,7 @@ class ContainerInstance(NativeInstance):
     def _exit_of(self, state: engines.ContainerState | None) -> Exit:
         if state is None:
             return self._exit(error="its container was removed")
+        self.is_out_of_memory = state.oom_killed
         error = "out of memory" if state.oom_killed else state.error
         return self._exit(state.exit_code, error=" ".join(error.split()))
 
@@ -218,15 +240,20 @@ class ContainerInstance(NativeInstance):
         except TimeoutError:
             logger.warning("%s: printed too much for its last output to be read in time", self._birth.path)
 
+    def ask(self) -> None:
+        """Ask it to end. Not by the engine's own stop: it takes whole seconds only, and Podman answers nothing else
+        meanwhile and refuses it for a suspended container."""
+        self._is_asked = True
+        if self._living is not None and not self._over.done():
+            self._tasks.begin(self._ask_to_end())
+
     async def stop(self, timeout: float) -> None:
         self._is_asked = True
         if self._living is None:
             self.settle(self._exit(0))
             return
-        # Not by the engine's own stop: it takes whole seconds only, and Podman answers nothing else meanwhile and
-        # refuses it for a suspended container.
-        if timeout > 0 and not self._over.done():
-            self._tasks.begin(self._ask_to_end())
+        if timeout > 0:
+            self.ask()
             await asyncio.wait([self._over], timeout=timeout)
         self.kill()
         await asyncio.wait([self.ended])
@@ -287,9 +314,8 @@ def container_name(birth: Birth) -> str:
     return f"interlock-{birth.path.replace('/', '-')}-{mark}"
 
 
-def configuration(spec: Container, birth: Birth) -> dict[str, Any]:
+def configuration(spec: Container, env: Mapping[str, str], labels: Mapping[str, str]) -> dict[str, Any]:
     """Return the engine's description of a container."""
-    env = {name: value for name, value in spec.env.items() if value is not None} | birth.environment()
     exposed: dict[str, Any] = {}
     bindings: dict[str, list[dict[str, str]]] = {}
     for port in spec.ports:
@@ -308,12 +334,13 @@ def configuration(spec: Container, birth: Birth) -> dict[str, Any]:
         "RestartPolicy": {"Name": "no"},
         "NetworkMode": spec.network,
         "Memory": spec.memory,
+        "PidsLimit": spec.processes,
         "NanoCpus": None if spec.cpus is None else round(spec.cpus * 1e9),
     }
     config = {
         "Image": spec.image,
         "Env": [f"{name}={value}" for name, value in env.items()],
-        "Labels": {CHILD_LABEL: birth.path, RESUME_LABEL: birth.resume_id},
+        "Labels": dict(labels),
         "ExposedPorts": exposed,
         "HostConfig": _given(host),
         "Cmd": list(spec.command) or None,

@@ -137,8 +137,21 @@ class _Identified(msgspec.Struct, frozen=True, rename="pascal"):
 
 
 class _Complaint(msgspec.Struct, frozen=True):
-    message: str = ""  # in a refusal
-    error: str = ""  # in the progress of a pull
+    message: str = ""
+
+
+class _Progress(msgspec.Struct, frozen=True):
+    """A line of the progress of a pull."""
+
+    error: str = ""
+    status: str = ""
+    id: str = ""  # of a layer, in some lines
+
+
+LAYER_STATUSES = dict.fromkeys(("Pulling fs layer", "Waiting", "Downloading"), False) | dict.fromkeys(
+    ("Download complete", "Pull complete", "Already exists"), True
+)
+"""status of a layer → whether the layer is there"""
 
 
 def sockets(given: str | None, environ: Mapping[str, str]) -> list[str]:
@@ -212,19 +225,50 @@ class EngineApi:
         answer = await self._ask("POST", "/containers/create", {"name": name}, self._patience.slow, config)
         return self._read(answer, _Identified).id
 
-    async def pull(self, image: str) -> None:
+    async def pull(self, image: str, credentials: str | None, note: Callable[[str], None]) -> None:
+        """Pull an image, with the credentials of its registry. `note` gets how far it is whenever that changes."""
         name, tag = split_image(image)
         query = {"fromImage": name} if tag is None else {"fromImage": name, "tag": tag}
-        async with self._open("POST", "/images/create", query, None) as response:
+        headers = {} if credentials is None else {"X-Registry-Auth": credentials}
+        layers: dict[str, bool] = {}
+        said = ""
+        async with self._open("POST", "/images/create", query, None, headers=headers) as response:
             while line := await response.content.readline():
-                if line.strip() and (error := self._read(line, _Complaint).error):
-                    raise EngineError(_one_line(error))
+                if not line.strip():
+                    continue
+                progress = self._read(line, _Progress)
+                if progress.error:
+                    raise EngineError(_one_line(progress.error))
+                if progress.id and progress.status in LAYER_STATUSES:
+                    layers[progress.id] = LAYER_STATUSES[progress.status] or layers.get(progress.id, False)
+                if layers and (how_far := f"{sum(layers.values())} of {len(layers)} layers") != said:
+                    note(said := how_far)
 
     async def inspect(self, container: str) -> Inspected:
         return self._read(await self._ask("GET", f"/containers/{quote(container)}/json"), Inspected)
 
     async def start(self, container: str) -> None:
         await self._ask("POST", f"/containers/{quote(container)}/start", within=self._patience.slow)
+
+    async def put_files(self, container: str, archive: bytes) -> None:
+        """Unpack a tar archive in the root folder of a container, running or not."""
+        path = f"/containers/{quote(container)}/archive"
+        headers = {"Content-Type": "application/x-tar"}
+        async with self._open("PUT", path, {"path": "/"}, self._patience.slow, archive, True, headers):
+            pass
+
+    async def get_file(self, container: str, path: str, limit: int) -> bytes | None:
+        """Return the beginning of a tar archive of one file in a container, at most `limit` bytes; None without one."""
+        url, found = f"/containers/{quote(container)}/archive", bytearray()
+        try:
+            async with self._open("GET", url, {"path": path}, self._patience.slow, whole=True) as response:
+                while len(found) < limit and (piece := await response.content.read(limit - len(found))):
+                    found += piece
+        except EngineError as error:
+            if error.status == 404:
+                return None
+            raise
+        return bytes(found)
 
     async def change(self, container: str, action: str, **query: str) -> None:
         """Do one of kill, pause and unpause."""
@@ -284,10 +328,12 @@ class EngineApi:
         within: float | None,
         body: Any = None,
         whole: bool = False,
+        headers: Mapping[str, str] = {},
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Yield the answer once it has begun. `within` limits the wait for that, or with `whole` for all of it."""
         url = f"http://localhost{self._version}{path}"
-        asking = self._session.request(method, url, params=query, json=body, allow_redirects=False)
+        sent = {"data" if isinstance(body, bytes) else "json": body}
+        asking = self._session.request(method, url, params=query, headers=headers, allow_redirects=False, **sent)
         try:
             async with asyncio.timeout(within) as clock, asking as response:
                 if response.status >= 300 and response.status != 304:

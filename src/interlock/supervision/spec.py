@@ -11,7 +11,7 @@ from interlock.fields import field_types as kinds
 from interlock.fields.duration import Duration, checked
 from interlock.fields.environment import Environment
 from interlock.fields.field import Checked, Nested, doc
-from interlock.model.work import FILLED, MEMORY, Folder, FunctionName, Limits
+from interlock.model.work import CPUS, FILLED, MEMORY, NETWORK, USER, VOLUME, Folder, FunctionName, Limits
 
 if TYPE_CHECKING:
     from interlock.supervision.function import ChildContext
@@ -23,13 +23,11 @@ CHILD_NAME = kinds.Word(
     f"(?!{NEWEST_RUN}$){kinds.NAME}",
     f"a name of letters, digits, '_', '-' and '.', up to 64 long, other than '{NEWEST_RUN}'",
 )
-CONTAINER_FIELDS = ("image", "command", "volumes", "ports", "network", "user", "memory", "cpus", "engine")
+CONTAINER_FIELDS = ("image", "command", "volumes", "ports", "network", "user", "memory", "cpus", "processes", "engine")
 SPAN = kinds.Span()
 ADDRESS_FORM = re.compile(r"(?:\[([0-9A-Fa-f:.]+(?:%\w+)?)\]|([\w.-]+)):([0-9]{1,5})", re.ASCII)
 PORT_FORM = re.compile(r"(?:([0-9.]+|\[[0-9A-Fa-f:.]+\]):)?([0-9]{1,5}):([0-9]{1,5})(?:/(tcp|udp))?")
 MOST_DESCRIPTORS = 200  # fewer than the system passes between processes at once
-VOLUME_FORM = r"(/[^:\0]*|[A-Za-z0-9][A-Za-z0-9_.-]+):/[^:\0]*(:[A-Za-z,]+)?"
-"""an engine takes what does not begin with a slash for the name of a volume that it keeps itself"""
 
 
 def _descriptors(field: str, numbers: object) -> tuple[int, ...]:
@@ -220,20 +218,6 @@ class Process(Probed, frozen=True, kw_only=True):
         self.put("pass_fds", _descriptors("pass_fds", self.pass_fds))
 
 
-class Volume(kinds.Word):
-    """`outside:inside`. In a document, an outside path with a leading dot is relative to the document's folder."""
-
-    def check(self, value: Any, place: kinds.FieldPath) -> str:
-        if place.document is not None and isinstance(value, str) and value.startswith("."):
-            outside, separator, inside = value.partition(":")
-            value = f"{place.document.path(str(place), outside)}{separator}{inside}"
-        return super().check(value, place)
-
-    def schema(self) -> kinds.Schema:
-        return {"type": "string", "pattern": ":/"}
-
-
-VOLUME = Volume(VOLUME_FORM, "a volume like '/srv/data:/data' or '/srv/data:/data:ro'")
 PORT_FORMS = "a port like '8080:80', '127.0.0.1:8080:80' or '53:53/udp'"
 PORT = kinds.Word(PORT_FORM.pattern, PORT_FORMS, accepts=parse_port)
 
@@ -253,10 +237,11 @@ class Container(Probed, frozen=True, kw_only=True):
     ports: Annotated[
         Sequence[str], doc("`host port:port inside`; an address before it restricts it."), kinds.Texts(PORT, make=tuple)
     ] = ()
-    network: Annotated[str | None, doc("Network it joins."), kinds.Word(FILLED, "the name of a network")] = None
-    user: Annotated[str | None, doc("User it runs as."), kinds.Word(FILLED, "the name or number of a user")] = None
+    network: Annotated[str | None, doc("Network it joins."), NETWORK] = None
+    user: Annotated[str | None, doc("User it runs as."), USER] = None
     memory: Annotated[int | None, doc("Memory, as in `512MiB`, or bytes."), MEMORY] = None
-    cpus: Annotated[float | None, doc("Number of processors."), kinds.Number(0.01, 10_000)] = None
+    cpus: Annotated[float | None, doc("Number of processors."), CPUS] = None
+    processes: Annotated[int | None, doc("Most processes in it."), kinds.Whole(1)] = None
     engine: Annotated[
         str | None,
         doc("Socket of the engine; default DOCKER_HOST, or a usual one."),

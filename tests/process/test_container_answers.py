@@ -1,0 +1,176 @@
+"""Jobs that are containers, on an engine that answers as no real one does at will."""
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from interlock.model.work import ContainerWork
+from interlock.wire import message as m
+from interlock.worker.container_attempt import archive_of
+from tests.helpers.engine_peer import Peer, reply, state
+from tests.helpers.places import until
+from tests.process.stage import Stage, executing
+
+pytestmark = pytest.mark.behaviour("EXE-3")
+
+WORK = ContainerWork(image="registry.example/train:1.4")
+MISSING = reply(404, {"message": "no such image: registry.example/train:1.4"})
+CREATE, PULL, LOOK = "POST containers/create", "POST images/create", "GET c1/json"
+
+
+def pulled(*lines: object) -> bytes:
+    return reply(200, b"".join(json.dumps(line).encode() + b"\r\n" for line in lines))
+
+
+@asynccontextmanager
+async def engine(folder: Path, patch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Stage, Peer]]:
+    peer = Peer(folder / "s")
+    patch.setenv("DOCKER_HOST", f"unix://{peer.path}")
+    patch.setenv("DOCKER_CONFIG", str(folder))
+    async with executing() as stage, peer.serving():
+        yield stage, peer
+
+
+async def end_of(stage: Stage) -> m.Finished:
+    end = await stage.end(stage.begin(WORK))
+    assert isinstance(end, m.Finished)
+    return end
+
+
+@pytest.mark.behaviour("RUN-21")
+async def test_the_progress_of_a_pull_is_what_the_start_waits_for(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with engine(folder, monkeypatch) as (stage, peer):
+        layers = [{"status": "Pulling fs layer", "id": name} for name in "abc"]
+        peer.answers[PULL] = pulled(
+            {"status": "Pulling"}, *layers, {"status": "Pull complete", "id": "a"}, {"status": "x"}
+        )
+        peer.first[CREATE] = [MISSING]
+        peer.answers[LOOK] = state("exited", 0)
+        monkeypatch.setattr("interlock.worker.container_attempt.BETWEEN_WORDS", 0.0)
+        run_id = stage.begin(WORK)
+        end = await stage.end(run_id)
+        assert isinstance(end, m.Finished)
+        assert (end.outcome, end.result) == ("succeeded", b"null")
+        image = "pulls the image registry.example/train:1.4"
+        assert stage.starts(run_id) == [
+            "creates its container", image, *(f"{image}: {n} layers" for n in ("0 of 1", "0 of 2", "0 of 3", "1 of 3")),
+        ]  # fmt: skip
+
+
+async def test_words_of_a_pull_come_once_a_second(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with engine(folder, monkeypatch) as (stage, peer):
+        peer.answers[PULL] = pulled(*({"status": "Pulling fs layer", "id": str(number)} for number in range(1000)))
+        peer.first[CREATE] = [MISSING]
+        peer.answers[LOOK] = state("exited", 0)
+        run_id = stage.begin(WORK)
+        await stage.end(run_id)
+        assert len(stage.starts(run_id)) < 100
+
+
+@pytest.mark.behaviour("RUN-10", "RUN-11")
+@pytest.mark.parametrize("held", [PULL, CREATE, "POST c1/start", "PUT c1/archive"])
+async def test_a_start_is_cancelled_at_every_step(folder: Path, monkeypatch: pytest.MonkeyPatch, held: str) -> None:
+    async with engine(folder, monkeypatch) as (stage, peer):
+        peer.held[held] = asyncio.Event()
+        peer.answers[PULL] = pulled()
+        peer.first[CREATE] = [MISSING] if held == PULL else []
+        run_id = stage.begin(WORK)
+        await until(lambda: held in peer.asked, "it waits for that")
+        stage.ask(run_id)
+        peer.held[held].set()
+        end = await stage.end(run_id)
+        assert isinstance(end, m.Finished)
+        assert end.outcome == "cancelled"
+        assert not any(isinstance(one, m.Started) for one in stage.heard)
+        assert ("DELETE containers" in peer.asked) == (held != PULL), "what may be there is removed"
+
+
+async def test_one_that_used_up_its_memory_fails_under_that_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with engine(folder, monkeypatch) as (stage, peer):
+        peer.answers[LOOK] = state("exited", 137, OOMKilled=True)
+        end = await end_of(stage)
+        assert end.failure is not None
+        assert (end.outcome, end.error, end.failure.types) == ("failed", "out of memory", ["OOMKilled"])
+
+
+async def test_what_the_engine_refuses_for_good_fails_for_good(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with engine(folder, monkeypatch) as (stage, peer):
+        peer.answers[CREATE] = reply(400, {"message": "invalid mount config"})
+        end = await end_of(stage)
+        assert (end.outcome, end.error) == ("failed_fatal", "invalid mount config")
+        peer.answers[CREATE] = reply(500, {"message": "no space left"})
+        end = await end_of(stage)
+        assert (end.outcome, end.error) == ("failed", "no space left")
+
+
+async def test_a_result_that_cannot_be_read_is_no_success(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with engine(folder, monkeypatch) as (stage, peer):
+        peer.answers[LOOK] = state("exited", 0)
+        peer.answers["GET c1/archive"] = reply(500, {"message": "broken"})
+        end = await end_of(stage)
+        assert (end.outcome, end.error) == ("failed", "its result cannot be read: broken")
+        for archive in (b"no archive", archive_of({"/interlock/result.json": b"{}"})[:700], b""):
+            peer.answers["GET c1/archive"] = reply(200, archive)
+            end = await end_of(stage)
+            assert end.outcome == "failed_fatal"
+            assert str(end.error).startswith("INTERLOCK_RESULT: the file cannot be read: ")
+
+
+@pytest.mark.parametrize(
+    ("config", "sent"),
+    [
+        ({"auths": {"registry.example": {"auth": base64.b64encode(b"ann:a:b").decode()}}},
+         {"serveraddress": "registry.example", "username": "ann", "password": "a:b"}),
+        ({"auths": {"https://registry.example/v1/": {"auth": "", "identitytoken": "t"}}},
+         {"serveraddress": "registry.example", "identitytoken": "t"}),
+        ({"credHelpers": {"registry.example": "test"}},
+         {"serveraddress": "registry.example", "username": "bob", "password": "of registry.example"}),
+        ({"auths": {"other.example": {"auth": "x"}}}, None),
+        (None, None),
+    ],
+)  # fmt: skip
+async def test_credentials_come_from_the_file_of_docker(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, config: object, sent: object
+) -> None:
+    if config is not None:
+        (folder / "config.json").write_text(json.dumps(config))
+    helper = folder / "docker-credential-test"
+    helper.write_text('#!/bin/sh\nread name; echo "{\\"Username\\": \\"bob\\", \\"Secret\\": \\"of $name\\"}"\n')
+    helper.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=":")
+    async with engine(folder, monkeypatch) as (stage, peer):
+        peer.first[CREATE] = [MISSING]
+        peer.answers[PULL] = pulled()
+        peer.answers[LOOK] = state("exited", 0)
+        assert (await end_of(stage)).outcome == "succeeded"
+        heads = [
+            line.partition(": ")[2] for line in peer.heads[PULL].splitlines() if line.startswith("X-Registry-Auth")
+        ]
+        assert [json.loads(base64.urlsafe_b64decode(one)) for one in heads] == ([] if sent is None else [sent])
+
+
+@pytest.mark.parametrize(
+    ("config", "error"),
+    [
+        ("{", "cannot be read"),
+        ('{"auths": {"registry.example": {"auth": "?"}}}', "auth is not user:password in base64"),
+        ('{"credsStore": "nowhere"}', "the credential helper docker-credential-nowhere cannot be started"),
+    ],
+)
+async def test_credentials_that_cannot_be_read(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, config: str, error: str
+) -> None:
+    (folder / "config.json").write_text(config)
+    async with engine(folder, monkeypatch) as (stage, peer):
+        peer.first[CREATE] = [MISSING]
+        end = await end_of(stage)
+        assert end.outcome == "failed"
+        assert error in str(end.error)
+        assert PULL not in peer.asked
