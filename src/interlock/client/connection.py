@@ -8,19 +8,9 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
+from interlock import error as e
 from interlock.client.handle import Ending, RunAccess
 from interlock.client.stream import chunks_of
-from interlock.error import (
-    BadValue,
-    ConnectionLost,
-    Draining,
-    InterlockError,
-    NotRunning,
-    OutcomeUnknown,
-    StoreUnavailable,
-    WaitTimeout,
-    rebuild,
-)  # fmt: skip
 from interlock.fields import payload
 from interlock.fields.secret import mask
 from interlock.interface.run_view import Chunk, HistoryEntry, LogLine, RunDetail, RunInfo, entries_of, origin_of
@@ -49,7 +39,7 @@ def _check_sendable(message: m.Message) -> None:
         try:
             frames.encode([message])
         except UnicodeEncodeError as error:
-            raise BadValue(type(message).__name__.lower(), error.object, "a text that is valid Unicode") from error
+            raise e.BadValue(type(message).__name__.lower(), error.object, "a text that is valid Unicode") from error
 
 
 def _value(request: r.Request[T], answer: m.Message) -> T:
@@ -59,7 +49,7 @@ def _value(request: r.Request[T], answer: m.Message) -> T:
         return cast(T, msgspec.convert(value, request.answer))
     except msgspec.ValidationError as error:
         kinds = f"{type(request).__name__} was answered with {type(answer).__name__}"
-        raise InterlockError(f"link: {kinds} ({error})") from error
+        raise e.InterlockError(f"link: {kinds} ({error})") from error
 
 
 class Connection(Endpoint, RunAccess):
@@ -110,7 +100,7 @@ class Connection(Endpoint, RunAccess):
         """Send a request and return its answer, or raise the error that the scheduler reports."""
         loop = asyncio.get_running_loop()
         lost_at: float | None = None
-        in_doubt: InterlockError | None = None  # what was answered if the outcome is unknown
+        in_doubt: e.InterlockError | None = None  # what was answered if the outcome is unknown
         delay = PACE.first
         while True:
             asked_at = loop.time()
@@ -119,18 +109,18 @@ class Connection(Endpoint, RunAccess):
                     await self.open()
                 answer = await self._deliver(message)
                 if isinstance(answer, m.Problem):
-                    raise rebuild(answer.code, answer.text, answer.retry_after)
-            except (ConnectionLost, NotRunning, Draining, OutcomeUnknown, StoreUnavailable) as error:
-                if isinstance(error, StoreUnavailable) and in_doubt is None:
+                    raise e.rebuild(answer.code, answer.text, answer.retry_after)
+            except (e.ConnectionLost, e.NotRunning, e.Draining, e.OutcomeUnknown, e.StoreUnavailable) as error:
+                if isinstance(error, e.StoreUnavailable) and in_doubt is None:
                     raise
-                in_doubt = error if isinstance(error, OutcomeUnknown) else in_doubt
+                in_doubt = error if isinstance(error, e.OutcomeUnknown) else in_doubt
                 if lost_at is None or loop.time() - asked_at > STEADY:
                     lost_at, delay = loop.time(), PACE.first
                 # After a lost link or commit, and only then, nobody knows whether the request was carried out.
-                is_safe = self._outlasts_stop and in_doubt is None and not isinstance(error, ConnectionLost)
-                if isinstance(error, Draining) and error.retry_after is None:
+                is_safe = self._outlasts_stop and in_doubt is None and not isinstance(error, e.ConnectionLost)
+                if isinstance(error, e.Draining) and error.retry_after is None:
                     is_safe = False  # somebody has drained the lane, for nobody knows how long
-                is_safe = is_safe or (message.repeatable and not isinstance(error, Draining))
+                is_safe = is_safe or (message.repeatable and not isinstance(error, e.Draining))
                 if not is_safe or self._closed or loop.time() - lost_at > self._patience:
                     if in_doubt is not None:
                         raise in_doubt from None
@@ -156,7 +146,7 @@ class Connection(Endpoint, RunAccess):
         try:
             report = await asyncio.wait_for(self.ask(r.Ask(0, run_id, True)), limit)
         except TimeoutError as error:
-            raise WaitTimeout(run_id, limit or 0.0) from error
+            raise e.WaitTimeout(run_id, limit or 0.0) from error
         result = None if report.result is None else payload.decode(report.result)
         return Ending(run_id, report.state, report.reason, report.error, result, report.fields.get("facets", {}))
 
@@ -243,7 +233,7 @@ class Connection(Endpoint, RunAccess):
         self._waiting[number] = future
         try:
             if self._peer is None:
-                raise ConnectionLost("the question")
+                raise e.ConnectionLost("the question")
             self._peer.send([message])
             return await future
         except asyncio.CancelledError:
@@ -266,14 +256,14 @@ class Connection(Endpoint, RunAccess):
                 if not future.done():
                     future.set_result(message)
             elif isinstance(message, m.Problem) and number == 0:
-                self._fail(rebuild(message.code, message.text))
+                self._fail(e.rebuild(message.code, message.text))
 
     def closed(self, peer: Peer) -> None:
         if self._peer is peer:
             self._peer = None
-            self._fail(ConnectionLost("the question"))
+            self._fail(e.ConnectionLost("the question"))
 
-    def _fail(self, error: InterlockError) -> None:
+    def _fail(self, error: e.InterlockError) -> None:
         waiting, self._waiting = self._waiting, {}
         for future in waiting.values():
             if not future.done():

@@ -14,18 +14,8 @@ from interlock.model.run import Run
 from interlock.ports.store import Lookup, Store
 from interlock.task_set import TaskSet
 from interlock.wire import delivery_request as d
+from interlock.wire import effect as e
 from interlock.wire.command import Answered
-from interlock.wire.effect import (
-    CallHook,
-    CheckPolicy,
-    Effect,
-    ReadInputs,
-    ReadPayload,
-    ReadPrevious,
-    ReadRecord,
-    ReadResults,
-    ReadSaga,
-)
 from interlock.wire.request import ValueAnswer
 
 logger = logging.getLogger("interlock.engine")
@@ -34,7 +24,7 @@ MOST_AT_ONCE = 8  # calls to the store under way at once
 MOST_FRAMES = 4  # calls to the policy service under way at once
 MOST_PAYLOADS = 100  # payloads read in one call for runs that are to be judged
 FRAME, FRAME_BYTES = 100, 4 * 1024 * 1024  # requests of one such call, and bytes of their payloads
-Answers = list[tuple[Effect, Any]]
+Answers = list[tuple[e.Effect, Any]]
 CheckPolicies = Callable[[Sequence[PolicyRequest], bool], Awaitable[list[Verdict]]]
 
 
@@ -47,7 +37,7 @@ class Effects:
         self,
         store: Store,
         post: Callable[[str, object], None],
-        call_hook: Callable[[CallHook], None] = lambda _: None,
+        call_hook: Callable[[e.CallHook], None] = lambda _: None,
         check: CheckPolicies = no_service,
     ) -> None:
         """`call_hook` hands a request to the sender, whose answer comes by itself. `check` asks the policy service, or
@@ -58,24 +48,24 @@ class Effects:
         self._post = post
         self._room = asyncio.Semaphore(MOST_AT_ONCE)
         self._tasks = TaskSet()
-        self._under_way: set[Effect] = set()
-        self._checks: deque[CheckPolicy] = deque()  # those that no call has taken yet
+        self._under_way: set[e.Effect] = set()
+        self._checks: deque[e.CheckPolicy] = deque()  # those that no call has taken yet
         self._frames = 0  # calls to the policy service under way
 
-    def begin(self, effects: Sequence[Effect]) -> None:
+    def begin(self, effects: Sequence[e.Effect]) -> None:
         """Begin these effects, one call for each kind, except those already under way."""
         for effect in effects:
-            if isinstance(effect, CallHook):
+            if isinstance(effect, e.CallHook):
                 self._call_hook(effect)
-        new = [effect for effect in effects if effect not in self._under_way and not isinstance(effect, CallHook)]
+        new = [effect for effect in effects if effect not in self._under_way and not isinstance(effect, e.CallHook)]
         self._under_way.update(new)
         for kind, do in KINDS.items():
             batch = [effect for effect in new if type(effect) is kind]
             # A new policy may ask for the payloads of everything that waits.
-            size = MOST_PAYLOADS if kind is ReadPayload else len(batch)
+            size = MOST_PAYLOADS if kind is e.ReadPayload else len(batch)
             for first in range(0, len(batch), size or 1):
                 self._tasks.begin(self._do(do, batch[first : first + size]))
-        self._checks.extend(effect for effect in new if isinstance(effect, CheckPolicy))
+        self._checks.extend(effect for effect in new if isinstance(effect, e.CheckPolicy))
         self._ask()
 
     def _ask(self) -> None:
@@ -94,7 +84,7 @@ class Effects:
             self._frames += 1
             self._tasks.begin(self._check(checks, requests))
 
-    async def _check(self, checks: Sequence[CheckPolicy], requests: Sequence[PolicyRequest]) -> None:
+    async def _check(self, checks: Sequence[e.CheckPolicy], requests: Sequence[PolicyRequest]) -> None:
         """Ask for the verdicts on these requests, which are those of the checks. Without them, answer why; a shutdown
         answers nothing."""
         answers: Answers = []
@@ -117,7 +107,7 @@ class Effects:
         if answers:
             self._post("", Answered(answers))
 
-    async def _do(self, do: "Do", effects: Sequence[Effect]) -> None:
+    async def _do(self, do: "Do", effects: Sequence[e.Effect]) -> None:
         try:
             async with self._room, asyncio.timeout(effects[0].limit):
                 answers = await do(effects, self._store)
@@ -149,7 +139,7 @@ def _frames(requests: Sequence[PolicyRequest]) -> list[list[PolicyRequest]]:
     return frames
 
 
-async def read_inputs(effects: Sequence[Effect], store: Store) -> Answers:
+async def read_inputs(effects: Sequence[e.Effect], store: Store) -> Answers:
     found = await store.look_up(Lookup(inputs=[effect.run_id for effect in effects]))
     known = ((effect, found.inputs.get(effect.run_id)) for effect in effects)
     return [
@@ -157,23 +147,23 @@ async def read_inputs(effects: Sequence[Effect], store: Store) -> Answers:
     ]
 
 
-async def read_payloads(effects: Sequence[Effect], store: Store) -> Answers:
+async def read_payloads(effects: Sequence[e.Effect], store: Store) -> Answers:
     return [(effect, (inputs[0], *inputs[2])) for effect, inputs in await read_inputs(effects, store)]
 
 
-async def read_previous(effects: Sequence[Effect], store: Store) -> Answers:
-    asked = [effect for effect in effects if isinstance(effect, ReadPrevious)]
+async def read_previous(effects: Sequence[e.Effect], store: Store) -> Answers:
+    asked = [effect for effect in effects if isinstance(effect, e.ReadPrevious)]
     found = await store.look_up(Lookup(previous=[effect.run_id for effect in asked]))
     return [(effect, found.previous.get(effect.run_id)) for effect in asked]
 
 
-async def read_records(effects: Sequence[Effect], store: Store) -> Answers:
+async def read_records(effects: Sequence[e.Effect], store: Store) -> Answers:
     found = await store.look_up(Lookup(steps=[effect.run_id for effect in effects]))
     return [(effect, found.steps[effect.run_id]) for effect in effects]
 
 
-async def read_results(effects: Sequence[Effect], store: Store) -> Answers:
-    asked = [effect for effect in effects if isinstance(effect, ReadResults)]
+async def read_results(effects: Sequence[e.Effect], store: Store) -> Answers:
+    asked = [effect for effect in effects if isinstance(effect, e.ReadResults)]
     runs = (await store.look_up(Lookup(runs={run_id for effect in asked for run_id in effect.ids}))).runs
     answers: Answers = []
     for effect in asked:
@@ -183,22 +173,22 @@ async def read_results(effects: Sequence[Effect], store: Store) -> Answers:
     return answers
 
 
-async def read_sagas(effects: Sequence[Effect], store: Store) -> Answers:
-    asked = [effect for effect in effects if isinstance(effect, ReadSaga)]
+async def read_sagas(effects: Sequence[e.Effect], store: Store) -> Answers:
+    asked = [effect for effect in effects if isinstance(effect, e.ReadSaga)]
     found = (await store.look_up(Lookup(sagas=[effect.run_id for effect in asked if not effect.step]))).sagas
     left = {effect: [effect.step] if effect.step else found[effect.run_id] for effect in asked}
     runs = (await store.look_up(Lookup(runs={steps[-1] for steps in left.values() if steps}))).runs
     return [(effect, (steps, runs.get(steps[-1]) if steps else None)) for effect, steps in left.items()]
 
 
-Do = Callable[[Sequence[Effect], Store], Coroutine[Any, Any, Answers]]
-KINDS: dict[type[Effect], Do] = {
-    ReadInputs: read_inputs,
-    ReadPrevious: read_previous,
-    ReadPayload: read_payloads,
-    ReadRecord: read_records,
-    ReadResults: read_results,
-    ReadSaga: read_sagas,
+Do = Callable[[Sequence[e.Effect], Store], Coroutine[Any, Any, Answers]]
+KINDS: dict[type[e.Effect], Do] = {
+    e.ReadInputs: read_inputs,
+    e.ReadPrevious: read_previous,
+    e.ReadPayload: read_payloads,
+    e.ReadRecord: read_records,
+    e.ReadResults: read_results,
+    e.ReadSaga: read_sagas,
 }
 
 
@@ -209,14 +199,14 @@ class SenderLink:
         self._tell = present.peers.tell
         self._on_needed = on_needed
         self._name: str | None = None  # the client that sends
-        self._asked: dict[str, CallHook] = {}  # run → its hook without an answer, once the run is stored
+        self._asked: dict[str, e.CallHook] = {}  # run → its hook without an answer, once the run is stored
 
     def register(self, name: str, message: d.BecomeSender) -> ValueAnswer:
         """Make this client the sender, and ask it for everything that is pending and stored: a commit may be under way,
         or fail."""
         self._name = name
         for effect in self._present.state.of(PendingEffects).pending:
-            if isinstance(effect, CallHook) and self._asked.get(effect.run_id) == effect:
+            if isinstance(effect, e.CallHook) and self._asked.get(effect.run_id) == effect:
                 self.call(effect)
         return ValueAnswer(message.request)
 
@@ -224,7 +214,7 @@ class SenderLink:
         if self._name == name:
             self._name = None
 
-    def call(self, effect: CallHook) -> None:
+    def call(self, effect: e.CallHook) -> None:
         """Call a hook whose run is stored. Without a sender, the next one is asked for it."""
         self._asked[effect.run_id] = effect
         if self._name is None:

@@ -16,26 +16,15 @@ from interlock.model.bulk import ActedOn, RunAction
 from interlock.model.explanation import Explanation
 from interlock.model.state import State
 from interlock.model.workflow import STEP_NAME
+from interlock.wire import parameter as p
 from interlock.wire.new_run import LONGEST_KEY, TENANT, KeyText
 from interlock.wire.operation import GatewayRequest, Http, Key
-from interlock.wire.parameter import (
-    FilterText,
-    Moment,
-    NameText,
-    OneOf,
-    PageSize,
-    Reason,
-    SessionText,
-    SomeOf,
-    cursor_form,
-    text,
-)
 
 A_co = TypeVar("A_co", covariant=True)
 
 # The form of a text that the handlers check themselves, with clearer errors than a pattern gives.
 WAIT = r"^([0-9]{1,5}(\.[0-9]{1,6})?ms|([0-9]{1,2}|[12][0-9]{2})(\.[0-9]{1,6})?s|[0-4](\.[0-9]{1,6})?m|300s|5m)$"
-Wait = Annotated[str | None, text("Time to wait for the run to end, such as `30s`; up to 5 minutes.", WAIT)]
+Wait = Annotated[str | None, p.text("Time to wait for the run to end, such as `30s`; up to 5 minutes.", WAIT)]
 
 RUN_KEY = Key("Makes the request safe to repeat: the same key in a tenant is the same run.")
 BULK_KEY = Key("Makes the request safe to repeat: the same key in a tenant is the same bulk request.")
@@ -71,26 +60,26 @@ class SubmitRuns(GatewayRequest[SubmittedBatch], frozen=True):
 class RunChoice(GatewayRequest[A_co], Generic[A_co], frozen=True, kw_only=True):
     """A choice of runs: those that match every field given."""
 
-    job: Annotated[FilterText | None, doc("Only runs of this job.")] = None
-    tenant: Annotated[FilterText | None, doc("Only runs of this tenant.")] = None
-    session: Annotated[SessionText | None, doc("Only runs of this session.")] = None
-    lane: Annotated[FilterText | None, doc("Only runs in this lane.")] = None
-    since: Annotated[Moment | None, doc("Only runs created since then, in RFC 3339 or seconds since 1970.")] = None
-    until: Annotated[Moment | None, doc("Only runs created before this time, in the same form.")] = None
-    parent: Annotated[FilterText | None, doc("Only runs that this run made.")] = None
-    root: Annotated[FilterText | None, doc("Only runs whose root is this run: it made them, directly or not.")] = None
+    job: Annotated[p.FilterText | None, doc("Only runs of this job.")] = None
+    tenant: Annotated[p.FilterText | None, doc("Only runs of this tenant.")] = None
+    session: Annotated[p.SessionText | None, doc("Only runs of this session.")] = None
+    lane: Annotated[p.FilterText | None, doc("Only runs in this lane.")] = None
+    since: Annotated[p.Moment | None, doc("Only runs created since then, in RFC 3339 or seconds since 1970.")] = None
+    until: Annotated[p.Moment | None, doc("Only runs created before this time, in the same form.")] = None
+    parent: Annotated[p.FilterText | None, doc("Only runs that this run made.")] = None
+    root: Annotated[p.FilterText | None, doc("Only runs whose root is this run: it made them, directly or not.")] = None
 
 
 class ReadRuns(RunChoice[RunPage], frozen=True, kw_only=True):
     """List runs. Runs, newest first. A page may be short although more follow: go on while `next` is not null."""
 
-    state: Annotated[SomeOf[State], doc("Only runs in this state; may be repeated.")] = []
+    state: Annotated[p.SomeOf[State], doc("Only runs in this state; may be repeated.")] = []
     live: Annotated[bool | None, doc("`true`: only runs that have not ended; `false`: only runs that have.")] = None
-    id_prefix: Annotated[FilterText | None, doc("Only runs whose id begins with this, the last 1,000 by id.")] = None
+    id_prefix: Annotated[p.FilterText | None, doc("Only runs whose id begins with this, the last 1,000 by id.")] = None
     steps: Annotated[
         bool, doc("Whether to list steps of workflows; with `parent`, `root` or the id of a step they always are.")
     ] = False
-    limit: PageSize = 50
+    limit: p.PageSize = 50
     if not TYPE_CHECKING:  # clients have no use for it
         cursor: PageCursor = None
 
@@ -112,7 +101,7 @@ class ReadSteps(GatewayRequest[StepPage], frozen=True):
     they began; any other run has none. The facet `step` has the number of each."""
 
     run_id: str
-    limit: PageSize = 200
+    limit: p.PageSize = 200
     if not TYPE_CHECKING:  # clients have no use for it
         cursor: PageCursor = None
 
@@ -152,7 +141,7 @@ class ReadLogs(GatewayRequest[LogPage], frozen=True):
 
     run_id: str
     limit: Annotated[int, doc("Most lines to return.", ge=1, le=10_000)] = 1000
-    cursor: Annotated[str | None, cursor_form("l[0-9]{1,18}")] = None
+    cursor: Annotated[str | None, p.cursor_form("l[0-9]{1,18}")] = None
 
     http: ClassVar = Http("logs", "GET /runs/{run_id}/logs")
 
@@ -191,7 +180,7 @@ class SendWorkflowEvent(GatewayRequest[ActedOn], frozen=True):
     key: Annotated[KeyText, doc("Idempotency key of the run.")]
     name: EventName
     value: EventValue = None
-    tenant: Annotated[NameText | None, doc(TENANT)] = None
+    tenant: Annotated[p.NameText | None, doc(TENANT)] = None
     or_start: Annotated[bool, doc("`true`: start a run with this key if none is live.")] = False
     payload: Annotated[dict[str, Any] | None, doc("Arguments of that run.")] = None
     idempotency_key: EventKey = None
@@ -217,7 +206,7 @@ def _bulk_text(action: RunAction) -> str:
 
 class RunsChange(RunChoice[A_co], Generic[A_co], frozen=True, kw_only=True):
     state: Annotated[
-        SomeOf[State], doc("Only runs in one of these states: terminal for a retry, not terminal for others.")
+        p.SomeOf[State], doc("Only runs in one of these states: terminal for a retry, not terminal for others.")
     ] = []
     everything: Annotated[bool, doc("`true`: every run that the action applies to; needed without other fields.")] = (
         msgspec.field(default=False, name="all")
@@ -225,8 +214,8 @@ class RunsChange(RunChoice[A_co], Generic[A_co], frozen=True, kw_only=True):
 
 
 class ActOnRuns(RunsChange[BulkInfo], frozen=True):
-    action: OneOf[RunAction]
-    reason: Annotated[Reason, doc("Reason, kept with the runs.")] = ""
+    action: p.OneOf[RunAction]
+    reason: Annotated[p.Reason, doc("Reason, kept with the runs.")] = ""
 
     permission: ClassVar = Permission.CANCEL
     http: ClassVar = Http(

@@ -7,20 +7,7 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 
 from interlock.fields.field import doc
-from interlock.model.facets import (
-    NO_WORKFLOW,
-    NOT_GUARDED,
-    PLAIN_SESSION,
-    Allowed,
-    Closing,
-    Facets,
-    Guarded,
-    Judged,
-    Note,
-    SessionFacet,
-    StepFacet,
-    WorkflowFacet,
-)
+from interlock.model import facets as f
 from interlock.model.failure import Failure
 from interlock.model.letter import LetterFilter
 from interlock.model.policy.verdict import NO_LIMITS, RunLimits
@@ -117,7 +104,7 @@ class Run(msgspec.Struct, gc=False):
     has_checkpoint: int = 0  # 0 or 1, as in the store
     parent: str | None = None  # run that made it
     root: str | None = None  # run at the top of its tree; None for a run without a parent
-    facets: Facets | None = None
+    facets: f.Facets | None = None
     error: str | None = None
     result: bytes | None = None
 
@@ -130,24 +117,24 @@ class Run(msgspec.Struct, gc=False):
         return {} if self.facets is None or self.facets.labels is None else self.facets.labels
 
     @property
-    def notes(self) -> tuple[Note, ...]:
+    def notes(self) -> tuple[f.Note, ...]:
         return () if self.facets is None or self.facets.notes is None else self.facets.notes
 
     @property
-    def session_facet(self) -> SessionFacet:
-        return PLAIN_SESSION if self.facets is None or self.facets.session is None else self.facets.session
+    def session_facet(self) -> f.SessionFacet:
+        return f.PLAIN_SESSION if self.facets is None or self.facets.session is None else self.facets.session
 
     @property
-    def guarded(self) -> Guarded:
-        return NOT_GUARDED if self.facets is None or self.facets.constraints is None else self.facets.constraints
+    def guarded(self) -> f.Guarded:
+        return f.NOT_GUARDED if self.facets is None or self.facets.constraints is None else self.facets.constraints
 
     @property
-    def judged(self) -> Judged | None:
+    def judged(self) -> f.Judged | None:
         return None if self.facets is None else self.facets.policy
 
     @property
-    def allowed(self) -> Allowed | None:
-        return None if self.allowed_by is None else Allowed.read(self.allowed_by)
+    def allowed(self) -> f.Allowed | None:
+        return None if self.allowed_by is None else f.Allowed.read(self.allowed_by)
 
     @property
     def submitters(self) -> tuple[str, ...]:
@@ -173,15 +160,15 @@ class Run(msgspec.Struct, gc=False):
         return self.is_step and COMPENSATION in self.id
 
     @property
-    def step_facet(self) -> StepFacet | None:
+    def step_facet(self) -> f.StepFacet | None:
         return None if self.facets is None else self.facets.step
 
     @property
-    def workflow_facet(self) -> WorkflowFacet:
-        return NO_WORKFLOW if self.facets is None or self.facets.workflow is None else self.facets.workflow
+    def workflow_facet(self) -> f.WorkflowFacet:
+        return f.NO_WORKFLOW if self.facets is None or self.facets.workflow is None else self.facets.workflow
 
     @property
-    def closing(self) -> Closing | None:
+    def closing(self) -> f.Closing | None:
         """The decided end of a workflow whose steps still stop."""
         return self.workflow_facet.closing
 

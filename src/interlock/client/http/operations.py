@@ -17,19 +17,10 @@ from interlock.client.submission import Call, NewRuns, call_of, result_type_of, 
 from interlock.error import BadValue, ConnectionLost, NotRunning, WaitTimeout, rebuild
 from interlock.fields.duration import Duration
 from interlock.interface import run_operations as r
+from interlock.interface import run_view as v
 from interlock.interface import server_operations as server
 from interlock.interface.bodies import Readiness
 from interlock.interface.run_builder import check_size
-from interlock.interface.run_view import (
-    BulkInfo,
-    Chunk,
-    Event,
-    HelloEvent,
-    LogLine,
-    RunDetail,
-    RunEvent,
-    ServiceLine,
-)
 from interlock.interface.step_view import StepGraph
 from interlock.model.run import RunStats
 from interlock.model.state import TERMINAL
@@ -84,7 +75,7 @@ class Operations(JobOperations):
 
     # ── one run ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def get(self, run_id: str) -> RunDetail:
+    async def get(self, run_id: str) -> v.RunDetail:
         """Return a run as it is now."""
         return await self._send(r.ReadRun(run_id))
 
@@ -92,7 +83,7 @@ class Operations(JobOperations):
         """Return the figures of a run: time in each state, attempts, heartbeats, latency."""
         return (await self.get(run_id)).stats
 
-    async def logs(self, run_id: str) -> list[LogLine]:
+    async def logs(self, run_id: str) -> list[v.LogLine]:
         """Return every log line of a run, oldest first."""
         return [line async for page in pages(self, r.ReadLogs(run_id)) for line in page.lines]
 
@@ -124,7 +115,7 @@ class Operations(JobOperations):
                 within=wait + (timeout if limit is None else min(timeout, SPARE)),
                 alone=crowd <= MOST_WAITING,
             )
-            run = await exchange.fetch(request, RunDetail, end, endless=True)
+            run = await exchange.fetch(request, v.RunDetail, end, endless=True)
             if run.state in TERMINAL:
                 return Ending(run_id, run.state, run.reason, run.error, run.result, run.facets)
             now = elapsed()
@@ -137,13 +128,13 @@ class Operations(JobOperations):
     async def endings(self, run_ids: Iterable[str]) -> AsyncGenerator[Ending, None]:
         """Yield the end of each run as it comes. One stream of events shows which runs have ended."""
         left = dict.fromkeys(run_ids)
-        stream = cast(AsyncGenerator[tuple[str | None, Event], None], self.events(types=["run"], complete=True))
+        stream = cast(AsyncGenerator[tuple[str | None, v.Event], None], self.events(types=["run"], complete=True))
         async with aclosing(stream):
             async for _, event in stream:
                 asked: Iterable[str] = ()
-                if isinstance(event, HelloEvent):
+                if isinstance(event, v.HelloEvent):
                     asked = list(left)  # every end from here on comes as an event
-                elif isinstance(event, RunEvent) and event.state in TERMINAL:
+                elif isinstance(event, v.RunEvent) and event.state in TERMINAL:
                     asked = left.keys() & {event.run_id}
                 for run_id in asked:
                     if (run := await self.get(run_id)).state in TERMINAL:
@@ -163,11 +154,11 @@ class Operations(JobOperations):
         """Return the graph with which a workflow run began; None for any other run."""
         return (await self._send(r.ReadSteps(run_id, limit=1))).graph
 
-    async def bulk(self, bulk_id: str) -> BulkInfo:
+    async def bulk(self, bulk_id: str) -> v.BulkInfo:
         """Return the progress of a bulk request."""
-        return await self._exchange.fetch(request_of(r.ReadBulk(bulk_id)), BulkInfo, endless=True)
+        return await self._exchange.fetch(request_of(r.ReadBulk(bulk_id)), v.BulkInfo, endless=True)
 
-    async def bulk_progress(self, bulk_id: str) -> AsyncIterator[BulkInfo]:
+    async def bulk_progress(self, bulk_id: str) -> AsyncIterator[v.BulkInfo]:
         """Yield the progress of a bulk request until it has finished, through restarts of the server."""
         pause = SHORT_PAUSE / 16
         while True:
@@ -178,7 +169,7 @@ class Operations(JobOperations):
             await self._exchange.transport.pause(pause)
             pause = min(2 * pause, SHORT_PAUSE)
 
-    def events(self, **asked: Unpack[EventOptions]) -> AsyncIterator[tuple[str | None, Event]]:
+    def events(self, **asked: Unpack[EventOptions]) -> AsyncIterator[tuple[str | None, v.Event]]:
         """Yield events as they happen, each with its id, until you leave. It survives restarts of the server.
 
         With `run`, yield the events of that run from its first, and end with the run.
@@ -187,14 +178,14 @@ class Operations(JobOperations):
         """
         return EventStream(self._exchange, asked).events()
 
-    def stream(self, run_id: str, after: str | None = None) -> AsyncIterator[Chunk]:
+    def stream(self, run_id: str, after: str | None = None) -> AsyncIterator[v.Chunk]:
         """Yield the chunks that a run emits, in order, until it has ended; with `after`, those after the chunk with
         this id."""
         return chunks_of(lambda asked: self.events(**asked), run_id, after)
 
     # ── services ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def service_logs(self, name: str, follow: bool = False, last: int | None = 100) -> AsyncIterator[ServiceLine]:
+    def service_logs(self, name: str, follow: bool = False, last: int | None = 100) -> AsyncIterator[v.ServiceLine]:
         """Yield the output and the changes of a service: the `last` lines, or all that are kept with None. With
         `follow`, new lines come until you leave, through restarts of the server."""
         request_of(server.ReadServiceLogs(name))
@@ -202,7 +193,7 @@ class Operations(JobOperations):
             raise BadValue("last", last, f"a whole number from 0 to {MOST_LINES:,}, or None for all")
         return self._lines(name, follow, last)
 
-    async def _lines(self, name: str, follow: bool, last: int | None) -> AsyncIterator[ServiceLine]:
+    async def _lines(self, name: str, follow: bool, last: int | None) -> AsyncIterator[v.ServiceLine]:
         exchange, cursor, waiting = self._exchange, None, False
         if last is not None:
             page = await self._send(server.ReadServiceLogs(name, max(1, last), last=True))

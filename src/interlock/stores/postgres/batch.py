@@ -5,19 +5,7 @@ from typing import Any
 
 from interlock.core.decisions import Batch
 from interlock.model.run import UPDATES, Run
-from interlock.stores.sql.rows import (
-    audit_row,
-    dropped_schedules,
-    encode_facets,
-    forgotten_records,
-    history_rows,
-    job_rows,
-    log_rows,
-    published_rows,
-    record_row,
-    schedule_rows,
-    service_rows,
-)
+from interlock.stores.sql import rows as r
 from interlock.stores.sql.view import Row
 
 _FACETS_OF_RUN = Run.__struct_fields__.index("facets")
@@ -38,11 +26,11 @@ def arguments(batch: Batch) -> list[Any]:
     return [
         plain, whole,
         updates["entry"], updates["execution"], updates["facets"], updates["all"],
-        history_rows(batch), log_rows(batch), batch.logs.redacted, list(published_rows(batch)),
+        r.history_rows(batch), r.log_rows(batch), batch.logs.redacted, list(r.published_rows(batch)),
         batch.keys.taken, batch.keys.freed, batch.inputs.checkpoints, batch.inputs.copied,
-        job_rows(batch), schedule_rows(batch), dropped_schedules(batch),
-        service_rows(batch), [audit_row(entry) for entry in batch.audit],
-        [record_row(record) for record in batch.records.values() if record is not None], forgotten_records(batch),
+        r.job_rows(batch), r.schedule_rows(batch), r.dropped_schedules(batch),
+        r.service_rows(batch), [r.audit_row(entry) for entry in batch.audit],
+        [r.record_row(record) for record in batch.records.values() if record is not None], r.forgotten_records(batch),
         batch.past_runs,
     ]  # fmt: skip
 
@@ -56,4 +44,6 @@ def _created(rows: Sequence[Row]) -> tuple[Sequence[Row], Sequence[Row]]:
 
 
 def _with_facets(rows: Sequence[Row], place: int) -> list[Row]:
-    return [row if row[place] is None else (*row[:place], encode_facets(row[place]), *row[place + 1 :]) for row in rows]
+    return [
+        row if row[place] is None else (*row[:place], r.encode_facets(row[place]), *row[place + 1 :]) for row in rows
+    ]

@@ -16,16 +16,8 @@ from interlock.model.run import Transition
 from interlock.model.session_info import SessionEvent
 from interlock.ports import store as port
 from interlock.stores.event_page import EventPage, last_position
+from interlock.stores.sql import rows as r
 from interlock.stores.sql.lookups import list_records, look_up, read_audit_end, read_position, read_record
-from interlock.stores.sql.rows import (
-    decode_facets,
-    decode_history,
-    read_audit_entry,
-    read_line,
-    read_run,
-    read_service_entry,
-    read_transitions,
-)
 from interlock.stores.sql.view import Row, View
 from interlock.wire.message import CHUNKS
 
@@ -56,7 +48,7 @@ class SqlReader(port.Reader):
             results = {
                 run_id: row[0]
                 async for run_id, row in view.each("get_result", run_ids)
-                if decode_facets(row[1]).is_unscanned
+                if r.decode_facets(row[1]).is_unscanned
             }
             lines: dict[str, list[Row]] = {run_id: [] for run_id in results}
             async for run_id, row in view.each("get_held_lines", list(results)):
@@ -80,7 +72,7 @@ class SqlReader(port.Reader):
             floor = await view.first(f"floor {place}", values)
             values["floor"] = 0 if floor is None else floor[0]
             rows = [row async for row in view.rows(f"list {place}", values)]
-            runs = [read_run(row[1:]) for row in rows[:limit]]
+            runs = [r.read_run(row[1:]) for row in rows[:limit]]
             if len(rows) > limit:
                 return port.RunRows(runs, rows[limit - 1][0])
             return port.RunRows(runs, None if floor is None else floor[0] + 1)
@@ -91,7 +83,7 @@ class SqlReader(port.Reader):
         return dict(await self._rows("count_live", {"tenant": tenant}, lambda row: (row[0], row[1])))
 
     async def history(self, run_id: str) -> list[Transition]:
-        rows = await self._rows("get_history", {"run_id": run_id}, lambda row: decode_history(row[0]))
+        rows = await self._rows("get_history", {"run_id": run_id}, lambda row: r.decode_history(row[0]))
         return [entry for entries in rows for entry in entries]
 
     async def logs(self, run_id: str, after: int = 0, limit: int | None = None) -> list[port.LogEntry]:
@@ -104,14 +96,14 @@ class SqlReader(port.Reader):
         kinds: list[EventKind] = []
         if wanted.service is None:
             of_run = "" if wanted.run_id is None else "_of_run"
-            kinds = [(f"transitions{of_run}", read_transitions), (f"lines{of_run}", read_line)]
+            kinds = [(f"transitions{of_run}", r.read_transitions), (f"lines{of_run}", r.read_line)]
         if wanted.run_id is wanted.job_id is wanted.tenant is None:
-            kinds.append(("services" if wanted.service is None else "services_of_service", read_service_entry))
+            kinds.append(("services" if wanted.service is None else "services_of_service", r.read_service_entry))
         elif wanted.of_tenant is not None:
             values["service"] = SessionEvent.LOGS + wanted.of_tenant
-            kinds.append(("services_of_service", read_service_entry))
+            kinds.append(("services_of_service", r.read_service_entry))
         elif wanted.service is None:
-            kinds.append(("violations" if wanted.run_id is None else "violations_of_run", read_service_entry))
+            kinds.append(("violations" if wanted.run_id is None else "violations_of_run", r.read_service_entry))
 
         async def work(view: View) -> port.EventRows:
             newest = await read_position(view)
@@ -138,7 +130,7 @@ class SqlReader(port.Reader):
     ) -> list[port.ServiceEntry]:
         values = {"service": service, "after": _in_range(after), "limit": _LARGEST if limit is None else limit}
         name = "get_last_of_service" if last else "get_services_of_service"
-        found = await self._rows(name, values, read_service_entry)
+        found = await self._rows(name, values, r.read_service_entry)
         return found[::-1] if last else found
 
     async def position(self) -> int:
@@ -167,7 +159,7 @@ class SqlReader(port.Reader):
             reach = min(start + port.MOST_LOOKED_AT, newest.number)
             values = asdict(wanted) | {"after": start, "reach": reach, "limit": limit}
             found = view.rows("list_last_of_audit" if last else "list_audit", values)
-            entries = [read_audit_entry(row) async for row in found]
+            entries = [r.read_audit_entry(row) async for row in found]
             head = AuditHead() if memo is None else _head_decoder.decode(memo.value)
             if last:
                 return port.AuditRows(entries[::-1], None, head)

@@ -26,15 +26,7 @@ from interlock.model.record import Memo
 from interlock.stores.sql.lookups import read_audit_end, read_position, read_record
 from interlock.stores.sql.rows import audit_row
 from interlock.stores.sql.view import at_once
-from interlock.stores.sqlite.database import (
-    FileLock,
-    check_header,
-    connect_reader,
-    connect_writer,
-    damage,
-    lock_path,
-    read_move,
-)
+from interlock.stores.sqlite import database as db
 from interlock.stores.sqlite.queries import QUERIES, SqliteView, put_records
 
 MADE = "backup:at"  # name of the memo with the time of a backup
@@ -60,7 +52,7 @@ class Restored(msgspec.Struct, frozen=True, kw_only=True):
 
 def back_up(database: Path, target: Path, force: bool = False) -> Backup:
     """Copy the database as it is at one moment into a file of mode 600; schedulers may write meanwhile."""
-    own = {f"{os.path.realpath(database)}{end}" for end in ENDS} | {os.path.realpath(lock_path(database))}
+    own = {f"{os.path.realpath(database)}{end}" for end in ENDS} | {os.path.realpath(db.lock_path(database))}
     if os.path.realpath(target) in own:
         # A scheduler would go on writing to a file that has lost its name.
         raise BadUse("FILE", f"{shown(str(target))} belongs to the database itself; name another file")
@@ -77,18 +69,18 @@ def back_up(database: Path, target: Path, force: bool = False) -> Backup:
 def restore(backup: Path, database: Path) -> Restored:
     """Replace a database that no scheduler uses. The previous one gets another name."""
     target = Path(os.path.realpath(database))
-    lock, part = FileLock(target), Path(f"{target}.restoring")
+    lock, part = db.FileLock(target), Path(f"{target}.restoring")
     lock.take()
     try:
-        if (move := _of_previous(target, read_move)) is not None:
+        if (move := _of_previous(target, db.read_move)) is not None:
             raise DatabaseMoved(str(database), move.to)
         _remove(part)
         _make(part)
         with closing(_opened(backup)) as source, closing(sqlite3.connect(part, isolation_level=None)) as copy:
             if source.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
-                raise DatabaseDamaged(str(backup), damage(source))
+                raise DatabaseDamaged(str(backup), db.damage(source))
             source.backup(copy)
-        with closing(connect_writer(part, make=False)) as copy:
+        with closing(db.connect_writer(part, make=False)) as copy:
             last = copy.execute(QUERIES["get_number_range"]).fetchone()[1]
             found = Restored(
                 path=str(database),
@@ -144,7 +136,7 @@ def _set_aside(target: Path) -> str | None:
     names = (f"{target}.replaced-{number}" for number in itertools.count(1))
     aside = next(name for name in names if not os.path.lexists(name))
     with suppress(InterlockError):  # a damaged one keeps its log
-        connect_writer(target, make=False).close()
+        db.connect_writer(target, make=False).close()
     for end in ENDS[1:]:
         with suppress(FileNotFoundError):
             os.rename(f"{target}{end}", f"{aside}{end}")
@@ -175,9 +167,9 @@ def _memo(connection: sqlite3.Connection, name: str) -> float | None:
 def _opened(path: Path) -> sqlite3.Connection:
     if not path.exists():
         raise CannotOpenDatabase(str(path), "no such file")
-    check_header(path)
+    db.check_header(path)
     try:
-        return connect_reader(path)
+        return db.connect_reader(path)
     except sqlite3.Error as error:
         raise CannotOpenDatabase(str(path), str(error)) from error
 
@@ -240,11 +232,11 @@ def vacuum(database: Path) -> Vacuumed:
     """Write the file anew without free pages, which needs as much room again meanwhile."""
     if not database.exists():
         raise CannotOpenDatabase(str(database), "no such file")
-    lock = FileLock(database)
+    lock = db.FileLock(database)
     lock.take()
     try:
         before = os.stat(database).st_size
-        with closing(connect_writer(database, make=False)) as connection:
+        with closing(db.connect_writer(database, make=False)) as connection:
             connection.execute("VACUUM")
         return Vacuumed(path=str(database), before=before, after=os.stat(database).st_size)
     except sqlite3.Error as error:

@@ -15,20 +15,8 @@ from interlock.model.failure import Outcome
 from interlock.model.record import Record
 from interlock.model.run import UPDATES, Run
 from interlock.model.state import State
+from interlock.stores.sql import rows as r
 from interlock.stores.sql.queries import AUDIT_COLUMNS, COLUMNS, RECORD_VALUES, bodies, fill, scripts, shared
-from interlock.stores.sql.rows import (
-    audit_row,
-    dropped_schedules,
-    encode_facets,
-    forgotten_records,
-    history_rows,
-    job_rows,
-    log_rows,
-    published_rows,
-    record_row,
-    schedule_rows,
-    service_rows,
-)
 from interlock.stores.sql.view import NOTHING, Key, Row
 
 CHUNKS = (800, 200, 50)
@@ -137,18 +125,18 @@ sqlite3.register_adapter(State, {state: state.value for state in State}.__getite
 sqlite3.register_adapter(Outcome, {outcome: outcome.value for outcome in Outcome}.__getitem__)
 sqlite3.register_adapter(type(None), {None: None}.get)
 sqlite3.register_adapter(bytes, bytes)
-sqlite3.register_adapter(Facets, encode_facets)
+sqlite3.register_adapter(Facets, r.encode_facets)
 
 
 def _publish(connection: sqlite3.Connection, batch: Batch) -> None:
-    for run_id, first in published_rows(batch):
+    for run_id, first in r.published_rows(batch):
         held = connection.execute(QUERIES["get_held_lines"], (run_id,)).fetchall()
         moves = [(position, row[0]) for position, row in enumerate(held, start=first)]
         connection.executemany(QUERIES["publish_line"], moves)
 
 
 def put_records(connection: sqlite3.Connection, records: Sequence[Record]) -> None:
-    PUT_RECORDS.write(connection, [record_row(record) for record in records])
+    PUT_RECORDS.write(connection, [r.record_row(record) for record in records])
     if any(isinstance(record, BulkRequest) for record in records):
         # Before the runs of the batch: a request covers those stored before it.
         connection.execute(QUERIES["set_reach"])
@@ -158,14 +146,14 @@ _WRITES: tuple[tuple[str, Callable[[Batch], Sequence[Sequence[Any]]]], ...] = (
     ("free_key", lambda batch: [(run_id,) for run_id in batch.keys.freed]),
     ("insert_key", attrgetter("keys.taken")),
     ("put_checkpoint", attrgetter("inputs.checkpoints")),
-    ("insert_log", log_rows),
+    ("insert_log", r.log_rows),
     ("redact_line", attrgetter("logs.redacted")),
-    ("insert_job", job_rows),
-    ("drop_schedule", lambda batch: [(job_id,) for job_id in dropped_schedules(batch)]),
-    ("put_schedule", schedule_rows),
-    ("insert_service_row", service_rows),
-    ("insert_audit", lambda batch: [audit_row(entry) for entry in batch.audit]),
-    ("forget_record", forgotten_records),
+    ("insert_job", r.job_rows),
+    ("drop_schedule", lambda batch: [(job_id,) for job_id in r.dropped_schedules(batch)]),
+    ("put_schedule", r.schedule_rows),
+    ("insert_service_row", r.service_rows),
+    ("insert_audit", lambda batch: [r.audit_row(entry) for entry in batch.audit]),
+    ("forget_record", r.forgotten_records),
 )
 """in this order, before runs and history"""
 
@@ -185,7 +173,7 @@ def write_batch(connection: sqlite3.Connection, batch: Batch) -> None:
     for group, updated in batch.updated.items():
         UPDATE_RUNS[group].write(connection, updated)
     if batch.history:
-        INSERT_HISTORY.write(connection, history_rows(batch))
+        INSERT_HISTORY.write(connection, r.history_rows(batch))
     if past := [(run_id,) for run_id in batch.past_runs]:
         connection.executemany(QUERIES["forget_history_of_pruned"], past)
         connection.executemany(QUERIES["forget_records_of_pruned"], past)
