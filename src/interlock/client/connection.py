@@ -204,7 +204,7 @@ class Connection(Endpoint, RunAccess):
             if self._peer is None:
                 try:
                     peer = await self._bus.connect(self)
-                except NotRunning as error:
+                except e.NotRunning as error:
                     self._fault = str(error)
                     raise
                 peer.send([m.Greeting(m.PROTOCOL)])
