@@ -14,6 +14,8 @@ from interlock.wire import message as m
 from interlock.worker.container_attempt import archive_of
 from tests.helpers.engine_peer import Peer, reply, state
 from tests.helpers.places import until
+from tests.helpers.processes import wait_until
+from tests.helpers.server import Server
 from tests.process.stage import Stage, executing
 
 pytestmark = pytest.mark.behaviour("EXE-3")
@@ -174,3 +176,39 @@ async def test_credentials_that_cannot_be_read(
         assert end.outcome == "failed"
         assert error in str(end.error)
         assert PULL not in peer.asked
+
+
+FILE = """
+kind: Job
+id: train
+run: {container: "registry.example/train:1.4"}
+start_timeout: 1s
+grace: 1s
+"""
+
+
+@pytest.mark.behaviour("RUN-21", "RUN-22")
+async def test_a_start_that_takes_too_long_is_explained_and_times_out(folder: Path) -> None:
+    (folder / "jobs.yaml").write_text(FILE)
+    peer = Peer(folder / "s")
+    peer.first[CREATE] = [MISSING]
+    peer.held[PULL] = asyncio.Event()
+    server = Server(folder, "jobs.yaml", "--http", "local", target=None)
+    server.extra |= {"DOCKER_HOST": f"unix://{peer.path}", "DOCKER_CONFIG": str(folder)}
+
+    def body() -> None:
+        with server:
+            run_id = server.local.ask("POST", "/api/v1/runs", {"job": "train"}).json["id"]
+            explanation = f"/api/v1/runs/{run_id}/explanation"
+            text = "pulls the image registry.example/train:1.4"
+            wait_until(lambda: text in str(server.local.get(explanation).json["reasons"]), "its start is explained")
+            wait_until(lambda: server.local.get(f"/api/v1/runs/{run_id}").json["ended_at"], "it has ended")
+            run = server.local.get(f"/api/v1/runs/{run_id}").json
+            assert (run["state"], run["started_at"]) == ("timeout", None)
+            assert run["reason"].startswith(f"start_timeout of 1s passed ({text})")
+            history = server.local.get(f"/api/v1/runs/{run_id}/history").json["entries"]
+            assert [entry["after"] for entry in history][-3:] == ["dispatched", "starting", "timeout"]
+
+    async with peer.serving():
+        await asyncio.to_thread(body)
+        peer.held[PULL].set()

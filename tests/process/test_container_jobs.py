@@ -299,22 +299,54 @@ grace: 200ms
 """
 
 
-@pytest.mark.behaviour("RUN-10", "RUN-11")
-def test_from_a_file_to_the_history(engine: ContainerEngine, folder: Path) -> None:
-    (folder / "jobs.yaml").write_text(FILE.replace("IMAGE", engine.image))
+def serving(engine: ContainerEngine, folder: Path, text: str = FILE) -> Server:
+    (folder / "jobs.yaml").write_text(text.replace("IMAGE", engine.image))
     server = Server(folder, "jobs.yaml", "--http", "local", target=None)
     server.extra["DOCKER_HOST"] = f"unix://{engine.socket}"
-    with server:
-        http = Http(server.http_socket)
-        run_id = http.ask("POST", "/api/v1/runs", {"job": "train"}).json["id"]
-        wait_until(lambda: http.get(f"/api/v1/runs/{run_id}/logs").json["lines"] != [], "it is up")
-        http.ask("POST", f"/api/v1/runs/{run_id}/cancel", {})
-        wait_until(lambda: http.get(f"/api/v1/runs/{run_id}").json["ended_at"], "it has ended")
-        history = http.get(f"/api/v1/runs/{run_id}/history").json["entries"]
+    return server
+
+
+def submitted(server: Server) -> str:
+    """A run that is up."""
+    run_id = str(server.local.ask("POST", "/api/v1/runs", {"job": "train"}).json["id"])
+    wait_until(lambda: server.local.get(f"/api/v1/runs/{run_id}/logs").json["lines"] != [], "it is up")
+    return run_id
+
+
+def ended(server: Server, run_id: str) -> dict[str, Any]:
+    wait_until(lambda: server.local.get(f"/api/v1/runs/{run_id}").json["ended_at"], "it has ended")
+    found: dict[str, Any] = server.local.get(f"/api/v1/runs/{run_id}").json
+    return found
+
+
+@pytest.mark.behaviour("RUN-10", "RUN-11")
+def test_from_a_file_to_the_history(engine: ContainerEngine, folder: Path) -> None:
+    with serving(engine, folder) as server:
+        run_id = submitted(server)
+        server.local.ask("POST", f"/api/v1/runs/{run_id}/cancel", {})
+        ended(server, run_id)
+        history = server.local.get(f"/api/v1/runs/{run_id}/history").json["entries"]
         states = [entry["after"] for entry in history]
         assert states[-5:] == ["dispatched", "starting", "running", "terminating", "cancelled"]
         assert history[-4]["reason"] == "creates its container"
         assert ids(engine, run_id) == []
+
+
+@pytest.mark.behaviour("LIV-4")
+def test_it_goes_on_while_the_scheduler_is_killed(engine: ContainerEngine, folder: Path) -> None:
+    until_told = FILE.replace("while :; do", "while [ ! -e /there/go ]; do").replace(
+        "none}", 'none, mounts: ["./:/there"]}'
+    )
+    with serving(engine, folder, until_told) as server:
+        run_id = submitted(server)
+        server.kill()
+        server.start()
+        assert len(ids(engine, run_id)) == 1
+        (folder / "go").touch()
+        run = ended(server, run_id)
+        assert (run["state"], run["attempt"]) == ("succeeded", 1)
+        assert ids(engine, run_id) == []
+        server.wait_for_strays()
 
 
 def test_the_words_of_a_container() -> None:
