@@ -3,6 +3,8 @@
 import asyncio
 import base64
 import json
+import os
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -92,6 +94,42 @@ async def test_a_start_is_cancelled_at_every_step(folder: Path, monkeypatch: pyt
         assert end.outcome == "cancelled"
         assert not any(isinstance(one, m.Started) for one in stage.heard)
         assert ("DELETE containers" in peer.asked) == (held != PULL), "what may be there is removed"
+
+
+WORKER = """
+import asyncio
+from interlock.model.work import ContainerWork
+from tests.process.stage import Stage
+
+async def main():
+    stage = Stage()
+    await stage.executors.open(stage.heard.append)
+    stage.begin(ContainerWork(image="registry.example/train:1.4"))
+    await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("held", [CREATE, "POST c1/start"])
+async def test_a_worker_that_is_killed_while_it_starts_one_leaves_nothing(folder: Path, held: str) -> None:
+    peer = Peer(folder / "s")
+    peer.held[held] = asyncio.Event()
+    async with peer.serving():
+        worker = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-c",
+            WORKER,
+            cwd=Path(__file__).parents[2],
+            env=os.environ | {"DOCKER_HOST": f"unix://{peer.path}", "DOCKER_CONFIG": str(folder)},
+        )
+        try:
+            await until(lambda: held in peer.asked, "it waits for that")
+        finally:
+            worker.kill()
+            await worker.wait()
+        await until(lambda: "DELETE containers" in peer.asked, "its container is removed")
+        peer.held[held].set()
 
 
 async def test_one_that_used_up_its_memory_fails_under_that_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -127,14 +127,18 @@ class ContainerInstance(NativeInstance):
         """Remove what a failed start may have created."""
         if self._engine is None:
             return
+        may_exist, error = False, None
         if self._creating is not None:
             await asyncio.wait([self._creating])
             error = self._creating.exception()
-            if not isinstance(error, engines.EngineError) or error.status is None:
-                # An engine that does not answer does not get long.
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(None if error is None else self._patience.quick):
-                        await self._remove(self._engine, self._name)
+            may_exist = not isinstance(error, engines.EngineError) or error.status is None
+        if may_exist:
+            # An engine that does not answer does not get long.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(None if error is None else self._patience.quick):
+                    await self._remove(self._engine, self._name)
+        else:
+            self._around.guard.disregard(self._key)
         await self._engine.close()
 
     async def _live(self) -> None:

@@ -80,6 +80,8 @@ class AttemptContainer(ContainerInstance):
         return configuration(self._spec, {k: v for k, v in self._spec.env.items() if v is not None}, self._labels)
 
     async def _create(self, engine: EngineApi) -> str:
+        # Its name is known before its id: no moment is left in which a killed worker would leave it behind.
+        self._around.guard.remember(self._key, engine.socket, engine.removal_request(self._name))
         if self._pull_when is Pull.ALWAYS:
             await self._pull(engine)
         return await super()._create(engine)
