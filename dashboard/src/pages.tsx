@@ -46,8 +46,11 @@ export function pageOf([path = '', id]: string[]): [Page | undefined, ComponentC
 
 function Unknown() {
   return (
-    <Empty>
-      This address leads nowhere. <Link to="./">What happens now</Link>
-    </Empty>
+    <>
+      <h1>Not found</h1>
+      <Empty>
+        This address leads nowhere. <Link to="./">What happens now</Link>
+      </Empty>
+    </>
   )
 }

@@ -87,7 +87,8 @@ export function ShelfTable<T>({ shelf }: { shelf: Shelf<T> }) {
   if (shelf.acts) {
     const acts = shelf.acts
     columns.push({
-      title: '',
+      title: 'Actions',
+      unseen: true,
       right: true,
       spare: 3,
       cell: (item) => (

@@ -8,6 +8,8 @@ export interface Column<T> {
   cell: (item: T) => ComponentChildren
   right?: boolean
   mono?: boolean
+  /** Its title is for those who hear the page. */
+  unseen?: boolean
   /** Cut this one before any other. */
   wide?: boolean
   /** A narrow window leaves out columns with a number, the smallest first. */
@@ -38,7 +40,7 @@ export function Table<T>(props: { name: string; columns: Column<T>[]; items: T[]
   const rows = props.items.map((item) => props.columns.map((column) => column.cell(item)))
   const kept = props.columns.map((_, place) => rows.some((row) => row[place] !== null && row[place] !== undefined && row[place] !== ''))
   return (
-    <div class="scroll" tabIndex={0} role="region" aria-label={props.name}>
+    <div class="scroll" tabIndex={0} role="group" aria-label={props.name}>
       <table>
         <thead>
           <tr>
@@ -46,7 +48,7 @@ export function Table<T>(props: { name: string; columns: Column<T>[]; items: T[]
               (column, place) =>
                 kept[place] && (
                   <th key={column.title} scope="col" class={classOf(column)}>
-                    {column.title}
+                    {column.unseen ? <span class="unseen">{column.title}</span> : column.title}
                   </th>
                 ),
             )}

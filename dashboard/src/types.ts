@@ -950,7 +950,7 @@ export interface JobInfo {
   id: string;
   /** Place of the declaration: file and line, `python`, or `api`. */
   source: string;
-  /** Kind of work: `handler` (a function of the app), `function` or `process`. */
+  /** Kind of work: `handler` (a function of the app), `container` or `function` or `process`. */
   kind: string;
   /** Program, function or job of the app, in words; null for a handler under its own id. */
   command: string | null;
@@ -2104,6 +2104,8 @@ export interface JobBody {
   max_runtime?: string | number | null;
   /** Whether `max_runtime` counts anew for each attempt. */
   max_runtime_per_attempt?: boolean;
+  /** Longest time in which a container must start, pulling its image included. */
+  start_timeout?: string | number;
   /** Times a run may lose its process. */
   max_crashes?: number;
   /** Time between the request to stop, TERM and KILL; a process gets TERM at once. */
@@ -2170,6 +2172,8 @@ export interface NamedJobBody {
   max_runtime?: string | number | null;
   /** Whether `max_runtime` counts anew for each attempt. */
   max_runtime_per_attempt?: boolean;
+  /** Longest time in which a container must start, pulling its image included. */
+  start_timeout?: string | number;
   /** Times a run may lose its process. */
   max_crashes?: number;
   /** Time between the request to stop, TERM and KILL; a process gets TERM at once. */
@@ -2384,10 +2388,36 @@ export interface JobRunBody {
   process?: (string | number | boolean)[] | null;
   /** A text for `/bin/sh`, run in the same way. */
   shell?: string | number | boolean | null;
+  /** A container: its image, or a mapping. Its exit code decides, and the log is what it prints. */
+  container?: string | ContainerWorkBody | null;
   /** Function, as `module:name` or `path/file.py:name`. */
   function?: string | null;
   /** Job of the app, by its id: runs the function of that job. */
   job?: string | number | boolean | null;
+}
+
+/** A container of Docker or Podman on the worker's machine, made for each attempt. Its exit code decides, and the run's log is what it prints. */
+export interface ContainerWorkBody {
+  /** Name of the image. */
+  image: string | number | boolean;
+  /** Command, in place of the image's own. */
+  command?: (string | number | boolean)[];
+  /** Memory, as in `512MiB`, or bytes. */
+  memory?: number | string | null;
+  /** Number of processors. */
+  cpus?: number | null;
+  /** Most processes in it. */
+  processes?: number | null;
+  /** When to pull the image: `missing`, `always` or `never`. */
+  pull?: "missing" | "always" | "never";
+  /** `host path:path inside`; `:ro` after it makes it read-only. */
+  mounts?: string[];
+  /** User it runs as. */
+  user?: string | number | boolean | null;
+  /** Folder it runs in, inside. */
+  workdir?: string | number | boolean | null;
+  /** Network it joins. */
+  network?: string | number | boolean | null;
 }
 
 /** Limits on a process and on each one that it starts; the worker's or supervisor's own by default. */

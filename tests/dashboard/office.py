@@ -11,7 +11,9 @@ FILE = ROOT / "tests" / "dashboard" / "office.yaml"
 
 
 def office(folder: Path, *options: str) -> Server:
-    return Server(folder, str(FILE), "--http", "127.0.0.1:0", *options, target=JOBS)
+    if "--http" not in options:
+        options = ("--http", "127.0.0.1:0", *options)
+    return Server(folder, str(FILE), *options, target=JOBS)
 
 
 def submit(http: Http, job: str, count: int = 1, **fields: object) -> list[str]:

@@ -23,6 +23,7 @@ export function SignIn() {
     <form class="sign-in" onSubmit={submit}>
       <h1>Sign in</h1>
       <p class="faint">{visible(signedOut.value)}</p>
+      <input type="text" autocomplete="username" value="interlock" readOnly hidden />
       <label>
         <span>Token</span>
         <input type="password" autocomplete="current-password" value={token} onInput={(event) => set(event.currentTarget.value)} />
