@@ -36,9 +36,9 @@ export function Took({ from, until }: { from: string | null; until: string | nul
 
 export const Count = ({ children }: { children: number }) => <span class="number">{count(children)}</span>
 
-const ID = /^[0-9a-f]{28}$/
-const IDS = /\b([0-9a-f]{28})\b/
-export const shortId = (id: string) => (ID.test(id) ? `${id.slice(0, 8)}…${id.slice(-5)}` : id)
+const ID = /^[0-9a-f]{28}(?=@|$)/
+const IDS = /\b([0-9a-f]{28}(?:@[\w.-]+(?:\[\d+\])?)*)/
+export const shortId = (id: string) => (ID.test(id) ? `${id.slice(0, 8)}…${id.slice(23)}` : id)
 
 export const RunLink = ({ id, whole }: { id: string; whole?: boolean }) => (
   <Link to={to('runs', id)} class="mono" title={id}>

@@ -57,6 +57,16 @@ export const SIGNS = {
   repeat: LOOKS.retrying[1],
 }
 
+/** The icon inside a drawing of its own. */
+export function StateIcon({ state }: { state: State }) {
+  const [family, path] = LOOKS[state] ?? ['inert', RING]
+  return (
+    <svg x="10" y="14" width="16" height="16" viewBox="0 0 16 16" class={`icon ${family}`}>
+      <path d={path.replace('*', '')} fill={path.startsWith('*') ? 'currentColor' : 'none'} stroke="currentColor" stroke-width="1.8" stroke-linejoin="round" stroke-linecap="round" />
+    </svg>
+  )
+}
+
 export function StateMark({ state, bare }: { state: State; bare?: boolean }) {
   const [family, path] = LOOKS[state] ?? ['inert', RING]
   return (

@@ -196,3 +196,17 @@ def test_bulk_cancel_takes_the_runs_of_the_filter_and_no_other(window: Window, f
     page.get_by_text("No run matches").wait_for()
     assert {full.http.get(f"/api/v1/runs/{run_id}").json["state"] for run_id in mine} == {"cancelled"}
     assert full.http.get(f"/api/v1/runs/{other[0]}").json["state"] == "prerun"
+
+
+@pytest.mark.behaviour("WFL-7")
+def test_a_workflow_shows_its_graph_with_the_steps_to_come(window: Window, full: Server) -> None:
+    run_id = full.http.post("/api/v1/runs", {"job": "orders.ship"}).json["id"]
+    page = window.open(f"runs/{run_id}?tab=steps")
+    page.get_by_label("agreed: approval required").wait_for()
+    page.get_by_label("reserve: succeeded").wait_for()
+    page.get_by_label("ship: to come").wait_for()
+    assert page.locator(".edge").count() == 3
+    assert page.locator(".edge.to-come").count() == 1
+    page.get_by_role("link", name="List", exact=True).click()
+    expect(page.locator("tbody tr")).to_have_count(4)
+    full.http.post(f"/api/v1/runs/{run_id}/cancel", {})

@@ -222,7 +222,9 @@ function stretches(entries: HistoryEntry[], until: number): Map<number, Stretch[
 
 function Tabs({ run, why }: { run: RunDetail; why: Explanation | undefined }) {
   const stream = told.value.run === run.id ? told.value : null
-  const isFlow = Boolean(run.facets.workflow)
+  // What makes no attempt itself may have steps: a workflow, a step for each item, a step with steps inside.
+  const steps = useRead(`has steps ${run.id}`, () => (run.attempt && !run.facets.workflow ? Promise.resolve(null) : ask(op.steps, { path: { run_id: run.id }, query: { limit: 1 } })), ['run'])
+  const isFlow = Boolean(steps.data && (steps.data.graph || steps.data.steps.length))
   const tabs: [string, string, number | null][] = [
     ...(isFlow ? [['steps', 'Steps', null] as [string, string, null]] : []),
     ['log', 'Log', stream?.lines.length ?? null],
