@@ -129,7 +129,13 @@ class Cluster:
 
 @contextmanager
 def cluster(server_url: str, *names: str) -> Iterator[Cluster]:
-    with clean_folder() as folder, schema(server_url) as database:
+    with schema(server_url) as database, clean_cluster(database, *names) as found:
+        yield found
+
+
+@contextmanager
+def clean_cluster(database: str, *names: str) -> Iterator[Cluster]:
+    with clean_folder() as folder:
         found = Cluster(folder, database, names)
         try:
             found.start()

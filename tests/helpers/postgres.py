@@ -44,8 +44,8 @@ def programs() -> Path | None:
 class Server:
     """A server on a Unix socket alone, in a folder that only its user can open."""
 
-    def __init__(self, *settings: str, of: Path | None = None) -> None:
-        """`of` is the folder of its programs."""
+    def __init__(self, *settings: str, of: Path | None = None, primary: "Server | None" = None) -> None:
+        """`of` is the folder of its programs. With a `primary`, it follows that one."""
         found = of or programs()
         assert found is not None
         self._programs = found
@@ -57,7 +57,11 @@ class Server:
             os.chown(self.home, NOBODY, NOBODY)
             self._as_user |= {"user": NOBODY, "group": NOBODY, "extra_groups": []}
         self.process: subprocess.Popen[bytes] | None = None
-        self._run("initdb", "--auth=trust", "--username=postgres", "--no-sync", f"--pgdata={self.home}/data")
+        given = "--username=postgres", "--no-sync", f"--pgdata={self.home}/data"
+        if primary is None:
+            self._run("initdb", "--auth=trust", *given)
+        else:
+            self._run("pg_basebackup", f"--host={primary.home}", "--checkpoint=fast", "--write-recovery-conf", *given)
 
     @property
     def url(self) -> str:
@@ -124,10 +128,10 @@ def server() -> Iterator[str]:
 
 
 @contextmanager
-def own_server(*settings: str) -> Iterator[Server]:
+def own_server(*settings: str, primary: Server | None = None) -> Iterator[Server]:
     """Yield a server that the test may stop; skip the test if there is none, but in CI fail."""
     require_programs()
-    own = Server(*_FAST, *settings)
+    own = Server(*_FAST, *settings, primary=primary)
     try:
         own.start()
         yield own

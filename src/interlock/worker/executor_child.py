@@ -154,7 +154,8 @@ class ExecutorChild(asyncio.Protocol):
 
     def flush(self) -> None:
         if self._transport is not None and self._unsent:
-            self._transport.write(frames.encode(self._unsent))
+            if not self._transport.is_closing():  # else it is about to end
+                self._transport.write(frames.encode(self._unsent))
             self._unsent.clear()
 
     def signal(self, number: int) -> None:

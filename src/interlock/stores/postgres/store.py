@@ -45,7 +45,7 @@ SELECT nullif(session, (SELECT {_ID} FROM pg_stat_activity WHERE {_ID} = session
 """
 _RENEW = f"""
 UPDATE leases SET ends_at = {_NOW} + $4, session = {_SESSION}
-WHERE name = $1 AND epoch = $2 AND token = $3 AND token <> '' RETURNING ends_at
+WHERE name = $1 AND epoch = $2 AND token = $3 AND token <> '' RETURNING ends_at, position
 """
 _RELEASE = f"UPDATE leases SET holder = $3, token = '', ends_at = {_NOW} + $4 WHERE name = $1 AND token = $2"
 
@@ -211,7 +211,10 @@ class PostgresStore(PostgresReader, Store, Leases):
         if row is None:
             holder = await self._write("SELECT holder FROM leases WHERE name = $1", lease.name)
             raise e.LeaseLost(lease.name, f"now held by {(holder and holder[0]) or 'nobody'}")
-        return replace(lease, granted_at=row[0] - ttl, ends_at=row[0])
+        ends_at, position = row
+        if position < self._position.get((lease.name, lease.epoch), 0):
+            raise e.OutcomeUnknown("the server went back to an earlier state")
+        return replace(lease, granted_at=ends_at - ttl, ends_at=ends_at)
 
     async def release(self, lease: Lease, to: str = "", within: float = 0.0) -> None:
         await self._write(_RELEASE, lease.name, lease.token, to, within)
