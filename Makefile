@@ -74,7 +74,7 @@ bench: $(VENV)/ready
 
 soak: $(VENV)/ready
 	$(BIN)/pytest -n auto -m hypothesis --hypothesis-profile random
-	SOAK=1 $(BIN)/pytest -n auto tests/api/test_schemathesis.py tests/simulation/test_seeds.py
+	SOAK=1 $(BIN)/pytest -n auto tests/api/test_schemathesis.py tests/simulation/test_seeds.py tests/cluster/test_rolling.py
 	$(BIN)/python -m soak.zones
 	$(BIN)/python -m soak.seeds --seeds $(SEEDS) --first $(FIRST)
 	$(BIN)/python -m tests.chaos --seconds 600 --seed $(SEED)

@@ -4,7 +4,7 @@ import json
 import os
 import re
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from tests.helpers.processes import processes_of, wait_until
 from tests.helpers.server import JOBS, Command, interlock
 from tests.remote.elsewhere import free_port
 
+NO_VARIABLES: Mapping[str, str] = {}
 SCHEDULER, GATEWAY, WORKER = "wiring.node:lead", "wiring.gateway:serve", "wiring.worker:run_worker"
 
 
@@ -134,9 +135,11 @@ def cluster(server_url: str, *names: str) -> Iterator[Cluster]:
 
 
 @contextmanager
-def clean_cluster(database: str, *names: str) -> Iterator[Cluster]:
+def clean_cluster(database: str, *names: str, extra: Mapping[str, str] = NO_VARIABLES) -> Iterator[Cluster]:
     with clean_folder() as folder:
         found = Cluster(folder, database, names)
+        for node in found.nodes.values():
+            node.extra |= extra
         try:
             found.start()
             yield found
