@@ -20,7 +20,7 @@ from interlock.stores.sqlite import SqliteReader, SqliteStore
 from interlock.stores.sqlite.database import connect_writer
 from interlock.stores.sqlite.queries import QUERIES
 from interlock.wire.delivery_request import Sent
-from tests.contract.conftest import AnyStore, WithStore, run_with
+from tests.contract.conftest import AnyStore, WithStore
 from tests.contract.samples import DELIVERY, SENT, TRIED, created, entry, make_run, take
 from tests.helpers.lookups import states
 from tests.helpers.pruning import prune
@@ -204,20 +204,16 @@ async def test_a_list_comes_in_pages_and_is_filtered(store: AnyStore) -> None:
     assert (await store.records(Delivery, ALL, 2**70, 1)).records == [owing("new")]
 
 
-def test_a_page_looks_at_so_many_and_no_more(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_page_looks_at_so_many_and_no_more(sqlite: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lookups, "MOST_RECORDS", 3)
-
-    async def body(store: AnyStore) -> None:
-        await put(store, *(owing(f"d{n}", tenant="red" if n in (0, 9) else "blue") for n in range(10)))
-        page = await store.records(Delivery, RecordFilter(tenant="red"), None, 5)
-        assert [one.id for one in page.records] == ["d9"]
-        assert page.next is not None
-        assert (await store.records(Delivery, RecordFilter(tenant="red"), page.next, 5)).records == []
-        assert await listed(store, RecordFilter(tenant="red")) == ["d9", "d0"]
-        assert await listed(store) == [f"d{n}" for n in reversed(range(10))]
-        assert len((await store.records(Delivery, RecordFilter(run="old"), None, 20)).records) == 10
-
-    run_with(SqliteStore(database), body)
+    await put(sqlite, *(owing(f"d{n}", tenant="red" if n in (0, 9) else "blue") for n in range(10)))
+    page = await sqlite.records(Delivery, RecordFilter(tenant="red"), None, 5)
+    assert [one.id for one in page.records] == ["d9"]
+    assert page.next is not None
+    assert (await sqlite.records(Delivery, RecordFilter(tenant="red"), page.next, 5)).records == []
+    assert await listed(sqlite, RecordFilter(tenant="red")) == ["d9", "d0"]
+    assert await listed(sqlite) == [f"d{n}" for n in reversed(range(10))]
+    assert len((await sqlite.records(Delivery, RecordFilter(run="old"), None, 20)).records) == 10
 
 
 @pytest.mark.behaviour("TIM-16")

@@ -1,7 +1,5 @@
 """The reader port's events: every history row and log line by position, resumable anywhere."""
 
-import copy
-
 import pytest
 
 from interlock.core.decisions import Batch, LogChanges
@@ -70,15 +68,6 @@ async def test_an_event_may_be_asked_for_after_any_number(store: AnyStore) -> No
         assert await store.logs("a", after) == []
 
 
-async def test_the_position_is_that_of_the_last_row_or_line(store: AnyStore) -> None:
-    lease = await take(store)
-    for batch, position in zip(batches(), (2, 6, 11), strict=True):
-        await store.commit(batch, lease)
-        assert await store.position() == (await store.load(256)).position == position
-    await store.commit(created(make_run("c")), lease)
-    assert await store.position() == 11, "what has neither history nor lines takes no position"
-
-
 def test_positions_go_on_after_opening_again(with_store: WithStore) -> None:
     with_store(fill)
 
@@ -89,16 +78,6 @@ def test_positions_go_on_after_opening_again(with_store: WithStore) -> None:
         assert [event.position for event in (await store.events(10, 10)).events] == [11, 12]
 
     with_store(body)
-
-
-async def test_a_batch_stored_twice_leaves_every_event_where_it_was(store: AnyStore) -> None:
-    lease = await fill(store)
-    for batch in batches():
-        await store.commit(batch, lease)
-        moved = copy.deepcopy(batch)
-        moved.position = 100
-        await store.commit(moved, lease)
-    assert (await store.events(0, 1000)).events == EVENTS
 
 
 @pytest.mark.parametrize("what", ["history", "logs"])

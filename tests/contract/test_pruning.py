@@ -380,13 +380,10 @@ async def test_the_first_time_of_a_schedule_is_that_of_its_oldest_run(store: Any
     assert await first_times(store, []) == {}
 
 
-def test_no_table_has_a_row_of_it(database: Path) -> None:
-    async def body(store: AnyStore) -> None:
-        await put(store, ended("old", idempotency_key="k"), ended("older", idempotency_key="m"))
-        await put(store, make_run("live", idempotency_key="l"))
-        assert (await prune(store, PruneLimits(0, LATER))).runs == 2
-
-    run_with(SqliteStore(database), body)
+async def test_no_table_has_a_row_of_it(sqlite: SqliteStore, database: Path) -> None:
+    await put(sqlite, ended("old", idempotency_key="k"), ended("older", idempotency_key="m"))
+    await put(sqlite, make_run("live", idempotency_key="l"))
+    assert (await prune(sqlite, PruneLimits(0, LATER))).runs == 2
     with closing(sqlite3.connect(database)) as connection:
         tables = [row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
         found: dict[str, set[str]] = {}
@@ -476,40 +473,38 @@ async def test_pages_and_events_go_on_over_what_was_deleted_between_them(store: 
     assert (rest.reached, rest.more) == (await store.position(), False)
 
 
-def test_runs_to_which_much_belongs_are_deleted_a_few_at_a_time_and_others_write_between(database: Path) -> None:
+async def test_runs_to_which_much_belongs_are_deleted_a_few_at_a_time_and_others_write_between(
+    sqlite: SqliteStore, database: Path
+) -> None:
     lines, count = 1000, 30
-
-    async def body(store: AnyStore) -> None:
-        lease = await take(store)
-        names = [f"r{number:02}" for number in range(count)]
-        batch = created(*(ended(name) for name in names), make_run("live"))
-        batch.logs.lines = [(name, 1, number, 1.0, "info", "x", "app") for name in names for number in range(lines)]
-        batch.position = 1
-        await store.commit(batch, lease)
-        await put(store, make_run("last"))
-        lease = await take(store)
-        reader = SqliteReader(database)
-        await reader.open()
-        seen: list[int] = []
-        pruning = asyncio.ensure_future(prune(store, PruneLimits(0, LATER)))
-        for seq in itertools.count(3):
-            if pruning.done():
-                break
-            await store.commit(updated(make_run("live", seq=seq)), lease)
-            with closing(sqlite3.connect(database)) as other:
-                left = other.execute("SELECT count(*) FROM logs GROUP BY run_id HAVING run_id <> 'last'").fetchall()
-            assert set(left) <= {(lines,)}, "a run is deleted as a whole or not at all"
-            seen.append(len(left))
-        pruned = await pruning
-        assert pruned == Pruned(-(-MOST_IN_A_CALL // (lines + 1)), True)
-        assert seen == sorted(seen, reverse=True)
-        assert set(seen) & set(range(count - pruned.runs + 1, count)), "nobody could write before it was done"
-        assert len((await reader.runs(RunFilter(live=False), None, 100)).runs) == count - pruned.runs
-        assert await prune_all(store, 0, LATER) == count - pruned.runs
-        assert len((await pages(store))[0].runs) == 2
-        await reader.close()
-
-    run_with(SqliteStore(database), body)
+    lease = await take(sqlite)
+    names = [f"r{number:02}" for number in range(count)]
+    batch = created(*(ended(name) for name in names), make_run("live"))
+    batch.logs.lines = [(name, 1, number, 1.0, "info", "x", "app") for name in names for number in range(lines)]
+    batch.position = 1
+    await sqlite.commit(batch, lease)
+    await put(sqlite, make_run("last"))
+    lease = await take(sqlite)
+    reader = SqliteReader(database)
+    await reader.open()
+    seen: list[int] = []
+    pruning = asyncio.ensure_future(prune(sqlite, PruneLimits(0, LATER)))
+    for seq in itertools.count(3):
+        if pruning.done():
+            break
+        await sqlite.commit(updated(make_run("live", seq=seq)), lease)
+        with closing(sqlite3.connect(database)) as other:
+            left = other.execute("SELECT count(*) FROM logs GROUP BY run_id HAVING run_id <> 'last'").fetchall()
+        assert set(left) <= {(lines,)}, "a run is deleted as a whole or not at all"
+        seen.append(len(left))
+    pruned = await pruning
+    assert pruned == Pruned(-(-MOST_IN_A_CALL // (lines + 1)), True)
+    assert seen == sorted(seen, reverse=True)
+    assert set(seen) & set(range(count - pruned.runs + 1, count)), "nobody could write before it was done"
+    assert len((await reader.runs(RunFilter(live=False), None, 100)).runs) == count - pruned.runs
+    assert await prune_all(sqlite, 0, LATER) == count - pruned.runs
+    assert len((await pages(sqlite))[0].runs) == 2
+    await reader.close()
 
 
 async def test_where_nothing_can_be_written_nothing_is_deleted_and_it_works_again_later(sqlite: SqliteStore) -> None:

@@ -1,7 +1,5 @@
 """Records of a kind that no store has heard of: found by their columns, replaced by newer ones, paged and pruned."""
 
-from pathlib import Path
-
 import pytest
 
 from interlock.core.decisions import Batch
@@ -9,7 +7,7 @@ from interlock.model.record import Columns, Record, RecordFilter
 from interlock.ports.store import Lookup, every_record
 from interlock.stores.sql import lookups
 from interlock.stores.sqlite import SqliteStore
-from tests.contract.conftest import AnyStore, run_with
+from tests.contract.conftest import AnyStore
 from tests.contract.samples import take
 from tests.helpers.pruning import prune_records
 from tests.helpers.records import changes
@@ -68,14 +66,12 @@ async def test_kinds_are_listed_counted_loaded_and_pruned_apart(store: AnyStore)
     assert len((await store.records(Other)).records) == 6
 
 
-def test_a_page_has_so_many_bytes_and_the_next_goes_on(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_page_has_so_many_bytes_and_the_next_goes_on(
+    sqlite: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(lookups, "MOST_RECORD_BYTES", 500)
-
-    async def body(store: AnyStore) -> None:
-        await put(store, *(Note(f"n{number}", "x" * 300) for number in range(5)))
-        page = await store.records(Note)
-        assert [note.id for note in page.records] == ["n4", "n3"]
-        assert page.next is not None
-        assert [note.id async for note in every_record(store, Note)] == ["n4", "n3", "n2", "n1", "n0"]
-
-    run_with(SqliteStore(database), body)
+    await put(sqlite, *(Note(f"n{number}", "x" * 300) for number in range(5)))
+    page = await sqlite.records(Note)
+    assert [note.id for note in page.records] == ["n4", "n3"]
+    assert page.next is not None
+    assert [note.id async for note in every_record(sqlite, Note)] == ["n4", "n3", "n2", "n1", "n0"]

@@ -73,20 +73,16 @@ def test_nothing_is_acknowledged_once_a_file_is_gone(database: Path, through: st
 
 @pytest.mark.behaviour("RUN-17")
 @pytest.mark.parametrize("end", ENDS)
-def test_a_file_that_is_put_back_is_written_on(database: Path, end: str) -> None:
+async def test_a_file_that_is_put_back_is_written_on(sqlite: SqliteStore, database: Path, end: str) -> None:
     path = Path(f"{database}{end}")
-
-    async def body(store: AnyStore) -> None:
-        lease = await take(store)
-        os.rename(path, aside(path))
-        await gone(store.commit(created(make_run("doubtful")), lease), path)
-        with pytest.raises(DatabaseGone):
-            await store.commit(created(make_run("never")), lease)
-        os.rename(aside(path), path)
-        await store.commit(created(make_run("after")), lease)
-        assert set(await states(store, ["after", "never"])) == {"after"}
-
-    run_with(SqliteStore(database), body)
+    lease = await take(sqlite)
+    os.rename(path, aside(path))
+    await gone(sqlite.commit(created(make_run("doubtful")), lease), path)
+    with pytest.raises(DatabaseGone):
+        await sqlite.commit(created(make_run("never")), lease)
+    os.rename(aside(path), path)
+    await sqlite.commit(created(make_run("after")), lease)
+    assert set(await states(sqlite, ["after", "never"])) == {"after"}
 
 
 async def test_who_only_asks_hears_nothing_of_changes(sqlite: SqliteStore, database: Path) -> None:

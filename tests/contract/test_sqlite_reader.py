@@ -25,7 +25,6 @@ from tests.helpers.lookups import definition
 from tests.helpers.records import kept_services
 
 ROOT = Path(__file__).parents[2]
-FIRST = [entry(1, None, State.PENDING)]
 
 
 def read_with(path: Path, body: Callable[[SqliteReader], Awaitable[None]]) -> None:
@@ -148,25 +147,23 @@ asyncio.run(main())
 """
 
 
-def test_another_process_reads_whole_commits_in_order_while_they_are_written(database: Path) -> None:
+async def test_another_process_reads_whole_commits_in_order_while_they_are_written(
+    sqlite: SqliteStore, database: Path
+) -> None:
     commits = 300
-
-    async def body(store: AnyStore) -> None:
-        lease = await take(store)
-        await store.commit(created(make_run("r1")), lease)
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", READING, str(database), str(2 * commits), cwd=ROOT, stdout=subprocess.PIPE
-        )
-        assert process.stdout is not None
-        assert await asyncio.wait_for(process.stdout.readline(), 60) == b"reading\n"
-        for number in range(1, commits + 1):
-            batch = Batch(history=[("r1", [entry(number, None, State.PENDING)])], position=2 * number - 1)
-            batch.logs.lines = [("r1", 1, number, 1.0, "info", "line", "app")]
-            await store.commit(batch, lease)
-        output, _ = await asyncio.wait_for(process.communicate(), 60)
-        assert output == b"read %d\n" % (2 * commits)
-
-    run_with(SqliteStore(database), body)
+    lease = await take(sqlite)
+    await sqlite.commit(created(make_run("r1")), lease)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", READING, str(database), str(2 * commits), cwd=ROOT, stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert await asyncio.wait_for(process.stdout.readline(), 60) == b"reading\n"
+    for number in range(1, commits + 1):
+        batch = Batch(history=[("r1", [entry(number, None, State.PENDING)])], position=2 * number - 1)
+        batch.logs.lines = [("r1", 1, number, 1.0, "info", "line", "app")]
+        await sqlite.commit(batch, lease)
+    output, _ = await asyncio.wait_for(process.communicate(), 60)
+    assert output == b"read %d\n" % (2 * commits)
 
 
 def test_a_missing_file_is_not_made_and_is_read_once_it_is_there(database: Path) -> None:

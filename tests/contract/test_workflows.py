@@ -18,7 +18,7 @@ from interlock.stores.sql.view import at_once
 from interlock.stores.sqlite.database import connect_writer
 from interlock.stores.sqlite.queries import SqliteView
 from interlock.stores.sqlite.store import SqliteStore
-from tests.contract.conftest import AnyStore, run_with
+from tests.contract.conftest import AnyStore
 from tests.contract.samples import make_run, take
 from tests.contract.test_pruning import put
 from tests.helpers.pruning import prune
@@ -121,16 +121,12 @@ async def test_a_workflow_stays_while_something_holds_one_of_its_steps(store: An
     assert (await prune(store, OLD)).runs == 0
 
 
-def test_the_steps_of_a_workflow_weigh_as_much_as_other_runs(database: Path) -> None:
+async def test_the_steps_of_a_workflow_weigh_as_much_as_other_runs(sqlite: SqliteStore, database: Path) -> None:
     """One transaction deletes about 1,000 rows, so that others may write between."""
-
-    async def body(store: AnyStore) -> None:
-        await take(store)
-        for name in "fgh":
-            await put(store, flow(name), *(step(f"{name}@s{number}") for number in range(200)))
-        await put(store, make_run("last"))
-
-    run_with(SqliteStore(database), body)
+    await take(sqlite)
+    for name in "fgh":
+        await put(sqlite, flow(name), *(step(f"{name}@s{number}") for number in range(200)))
+    await put(sqlite, make_run("last"))
     with closing(connect_writer(database)) as connection:
         found = at_once(find_prunable(OLD, UNCOUNTED, SqliteView(connection)))
         assert [len(part) for part in found.parts] == [1, 1, 1]

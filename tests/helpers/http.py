@@ -77,9 +77,6 @@ class Http:
     def with_token(self, token: str) -> "Http":
         return Http(self.address, token)
 
-    def with_headers(self, **headers: str) -> "Http":
-        return Http(self.address, None, self._headers | {name.replace("_", "-"): headers[name] for name in headers})
-
     def ask(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] = {}, **query: object) -> Answer:
         """`body` is sent as it is if it is bytes or chunks of them, and as JSON otherwise."""
         given = dict(self._headers)
