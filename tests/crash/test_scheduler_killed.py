@@ -33,21 +33,14 @@ def test_at_random_moments_while_a_client_submits(folder: Path) -> None:
 
     async def body() -> list[str]:
         server.start()
-        async with app.connected(str(server.socket)):
-            submitter = Submitter(make)
-            going = asyncio.create_task(submitter.go_on())
+        async with app.connected(str(server.socket)), Submitter(make) as submitter:
             rounds = 0
             # Until a kill has also cut off an answer: on a busy machine each may come while the client rests.
             while rounds < ROUNDS or not submitter.broken:
                 rounds += 1
-                goal = len(submitter.acknowledged) + chance.randint(1, 150)
-                await until(lambda goal=goal: len(submitter.acknowledged) >= goal or going.done(), "submits go on")  # type: ignore[misc] # the default binds the goal
-                assert not going.done()
+                await submitter.reach(chance.randint(1, 150))
                 await server.restart()
-            submitter.stop()
-            await going
-            await submitter.all_ended()
-            return submitter.acknowledged
+        return submitter.acknowledged
 
     try:
         acknowledged = run_async(body(), 120)
@@ -80,23 +73,18 @@ def test_at_every_commit(folder: Path, moment: str) -> None:
         worker.begin()
         async with app.connected(str(server.socket)):
             await (await app.submit("echo")).result(30)
-            submitter = Submitter(make)
-            going = asyncio.create_task(submitter.go_on())
-            server.kill()
-            for number in range(1, COMMIT_POINTS + 1):
-                server.begin("tests.helpers.crashing", str(server.database), moment, str(number))
-                process = server.process
-                assert process is not None
-                await until(lambda process=process: process.poll() is not None or going.done(), "it kills itself")  # type: ignore[misc] # the default binds the process
-                assert server.ended() == -signal.SIGKILL, server.said
-            await asyncio.to_thread(server.start)
-            goal = len(submitter.acknowledged) + 1
-            await until(lambda: len(submitter.acknowledged) >= goal or going.done(), "submits go on")
-            submitter.stop()
-            await going
-            await submitter.all_ended()
-            assert submitter.broken == 0
-            return submitter.acknowledged
+            async with Submitter(make) as submitter:
+                server.kill()
+                for number in range(1, COMMIT_POINTS + 1):
+                    server.begin("tests.helpers.crashing", str(server.database), moment, str(number))
+                    assert server.process is not None
+                    has_ended = server.process.poll
+                    await until(lambda: has_ended() is not None or submitter.has_failed, "it kills itself")  # noqa: B023
+                    assert server.ended() == -signal.SIGKILL, server.said
+                await asyncio.to_thread(server.start)
+                await submitter.reach(1)
+        assert submitter.broken == 0
+        return submitter.acknowledged
 
     try:
         acknowledged = run_async(body(), 300)  # twelve starts, and each wait has its own limit

@@ -54,18 +54,11 @@ def test_at_random_moments_while_a_client_submits(folder: Path, kinds: str) -> N
 
     async def body() -> list[str]:
         server.start()
-        async with app.connected(str(server.socket)):
-            submitter = Submitter(make)
-            going = asyncio.create_task(submitter.go_on())
+        async with app.connected(str(server.socket)), Submitter(make) as submitter:
             for _ in range(ROUNDS):
-                goal = len(submitter.acknowledged) + chance.randint(1, 150)
-                await until(lambda goal=goal: len(submitter.acknowledged) >= goal or going.done(), "submits go on")  # type: ignore[misc] # the default binds the goal
-                assert not going.done()
+                await submitter.reach(chance.randint(1, 150))
                 await kill_one(server, chance, kinds)
-            submitter.stop()
-            await going
-            await submitter.all_ended()
-            return submitter.acknowledged
+        return submitter.acknowledged
 
     try:
         acknowledged = run_async(body(), 120)

@@ -1,6 +1,5 @@
 """Whole processes: `interlock worker-token`, `interlock up --listen-workers` and `interlock worker --node`."""
 
-import asyncio
 import json
 import random
 import re
@@ -128,13 +127,9 @@ def test_scheduler_and_workers_killed_at_random_moments(folder: Path) -> None:
         return [*runs, il.run("flaky", {"failures": 1}), il.run("count", {"folder": str(folder)}, delay="50ms")]
 
     async def body() -> list[str]:
-        async with app.connected(str(site.server.socket)):
-            submitter = Submitter(make)
-            going = asyncio.create_task(submitter.go_on())
+        async with app.connected(str(site.server.socket)), Submitter(make) as submitter:
             for kinds in ("w", "s", "sw", "w"):
-                goal = len(submitter.acknowledged) + chance.randint(1, 150)
-                await until(lambda goal=goal: len(submitter.acknowledged) >= goal or going.done(), "submits go on")  # type: ignore[misc] # the default binds the goal
-                assert not going.done()
+                await submitter.reach(chance.randint(1, 150))
                 killed = chance.choice(workers)
                 if "w" in kinds:
                     killed.kill()
@@ -142,10 +137,7 @@ def test_scheduler_and_workers_killed_at_random_moments(folder: Path) -> None:
                     await site.server.restart()
                 if killed.process is None:
                     killed.begin()
-            submitter.stop()
-            await going
-            await submitter.all_ended()
-            return submitter.acknowledged
+        return submitter.acknowledged
 
     site.server.start()
     for worker in workers:
