@@ -7,27 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from interlock import supervision as sup
 from interlock.config.sources import load
-from interlock.supervision import (
-    Alive,
-    Backoff,
-    Budget,
-    Child,
-    Container,
-    Group,
-    Limits,
-    OnExhausted,
-    Process,
-    Ready,
-    Restart,
-    Strategy,
-)
 from interlock.worker.service import ServiceOptions
 from tests.config.writing import SERVICE, put, read
 
 
-def options_of(child: Child) -> ServiceOptions:
-    assert isinstance(child, Process)
+def options_of(child: sup.Child) -> ServiceOptions:
+    assert isinstance(child, sup.Process)
     assert not callable(child.command)
     assert child.command[:3] == (sys.executable, "-m", "interlock.worker.service_process")
     return msgspec.json.decode(child.command[3], type=ServiceOptions)
@@ -35,7 +22,7 @@ def options_of(child: Child) -> ServiceOptions:
 
 def names(children: Any) -> list[Any]:
     """The tree as names; a group is a pair of its own and those below it."""
-    return [(one.name, names(one.children)) if isinstance(one, Group) else one.name for one in children]
+    return [(one.name, names(one.children)) if isinstance(one, sup.Group) else one.name for one in children]
 
 
 def test_a_service_with_everything_that_one_may_have() -> None:
@@ -54,24 +41,24 @@ alive: {tcp: "127.0.0.1:9000", every: 11s, timeout: 6s, failures: 4}
 limits: {memory: 512MiB, files: 1024, processes: 100, cpu: 1h}
 """
     assert read(text) == [
-        Process(
+        sup.Process(
             name="web",
             command=("python", "-m", "http.server", "9000"),
             env={"PORT": "9000"},
             cwd="/srv/web",
-            restart=Restart.ON_FAILURE,
-            backoff=Backoff(initial=0.5, multiplier=3, max=20, jitter=0.05, reset_after=120),
-            budget=Budget(max_restarts=5, max_duration=60, on_exhausted=OnExhausted.FAIL_SUPERVISOR),
+            restart=sup.Restart.ON_FAILURE,
+            backoff=sup.Backoff(initial=0.5, multiplier=3, max=20, jitter=0.05, reset_after=120),
+            budget=sup.Budget(max_restarts=5, max_duration=60, on_exhausted=sup.OnExhausted.FAIL_SUPERVISOR),
             stop_timeout=15,
-            ready=Ready(http="http://127.0.0.1:9000/", timeout=20),
-            alive=Alive(tcp="127.0.0.1:9000", every=11, timeout=6, failures=4),
-            limits=Limits(memory=512 * 2**20, files=1024, processes=100, cpu=3600),
+            ready=sup.Ready(http="http://127.0.0.1:9000/", timeout=20),
+            alive=sup.Alive(tcp="127.0.0.1:9000", every=11, timeout=6, failures=4),
+            limits=sup.Limits(memory=512 * 2**20, files=1024, processes=100, cpu=3600),
         )
     ]
 
 
 def test_the_smallest_service_has_the_defaults() -> None:
-    assert read(SERVICE) == [Process(name="web", command=("web",))]
+    assert read(SERVICE) == [sup.Process(name="web", command=("web",))]
     nothing = "group:\ncwd: null\nready: ~\nalive:\nlimits: {memory: null}\nenv: {}\nbackoff: {}\nbudget: {}\n"
     assert read(SERVICE + nothing) == read(SERVICE)
 
@@ -79,15 +66,15 @@ def test_the_smallest_service_has_the_defaults() -> None:
 @pytest.mark.parametrize(
     ("ready", "made"),
     [
-        ("{tcp: 'localhost:80'}", Ready(tcp="localhost:80")),
-        ("{log: ready in * s, timeout: 5}", Ready(log="ready in * s", timeout=5)),
-        ("{log: 8080}", Ready(log="8080")),
-        ("{delay: 2s}", Ready(delay=2)),
-        ("{delay: 1m, timeout: 2m, http: null}", Ready(delay=60, timeout=120)),
+        ("{tcp: 'localhost:80'}", sup.Ready(tcp="localhost:80")),
+        ("{log: ready in * s, timeout: 5}", sup.Ready(log="ready in * s", timeout=5)),
+        ("{log: 8080}", sup.Ready(log="8080")),
+        ("{delay: 2s}", sup.Ready(delay=2)),
+        ("{delay: 1m, timeout: 2m, http: null}", sup.Ready(delay=60, timeout=120)),
     ],
 )
-def test_ways_to_be_ready(ready: str, made: Ready) -> None:
-    assert read(f"{SERVICE}ready: {ready}\n") == [Process(name="web", command=("web",), ready=made)]
+def test_ways_to_be_ready(ready: str, made: sup.Ready) -> None:
+    assert read(f"{SERVICE}ready: {ready}\n") == [sup.Process(name="web", command=("web",), ready=made)]
 
 
 def test_the_environment_is_text_as_it_was_written() -> None:
@@ -112,7 +99,7 @@ env:
   GONE_TOO:
 """
     (child,) = read(SERVICE + text)
-    assert isinstance(child, Process)
+    assert isinstance(child, sup.Process)
     assert child.env == {
         "PORT": "9000",
         "OCTAL": "0o17",
@@ -134,7 +121,7 @@ env:
 
 def test_numbers_are_texts_wherever_texts_are_wanted() -> None:
     assert read("kind: Service\nid: 080\nrun: {process: [sleep, 1.50, -0, true]}") == [
-        Process(name="080", command=("sleep", "1.50", "-0", "true"))
+        sup.Process(name="080", command=("sleep", "1.50", "-0", "true"))
     ]
 
 
@@ -147,9 +134,9 @@ def test_paths_begin_at_the_folder_of_the_file() -> None:
         "all/c.yaml",
     )
     first, second, third = load(["all"]).children
-    assert isinstance(first, Process)
-    assert isinstance(second, Process)
-    assert isinstance(third, Container)
+    assert isinstance(first, sup.Process)
+    assert isinstance(second, sup.Process)
+    assert isinstance(third, sup.Container)
     assert (first.cwd, second.cwd, third.cwd) == (f"{here}/data", f"{here}/all", "in")
     assert options_of(second).function == f"{here}/code/b.py:main"
     assert third.volumes == (f"{here}/all/d:/d:ro", "named:/n", "/e:/e")
@@ -160,8 +147,8 @@ def test_a_function_is_a_process_that_runs_it() -> None:
     options = options_of(child)
     assert (options.name, options.app, options.function) == ("tick", "", "jobs.ticking:Clock.tick")
     assert set(options.path) >= {path for path in sys.path if path}
-    assert isinstance(child, Process)
-    assert child.limits == Limits(files=9)
+    assert isinstance(child, sup.Process)
+    assert child.limits == sup.Limits(files=9)
 
 
 def test_a_container_with_everything_that_one_may_have() -> None:
@@ -184,7 +171,7 @@ cwd: /inside
 ready: {log: ready to accept}
 """
     assert read(text) == [
-        Container(
+        sup.Container(
             name="base",
             image="postgres:16",
             command=("postgres", "-c", "5"),
@@ -197,10 +184,10 @@ ready: {log: ready to accept}
             engine="unix:///run/docker.sock",
             env={"POSTGRES_PASSWORD": "hunter2"},
             cwd="/inside",
-            ready=Ready(log="ready to accept"),
+            ready=sup.Ready(log="ready to accept"),
         )
     ]
-    assert read("kind: Service\nid: a\nrun: {container: redis}") == [Container(name="a", image="redis")]
+    assert read("kind: Service\nid: a\nrun: {container: redis}") == [sup.Container(name="a", image="redis")]
 
 
 def test_groups_nest_and_everything_stands_where_it_was_declared() -> None:
@@ -213,8 +200,8 @@ def test_groups_nest_and_everything_stands_where_it_was_declared() -> None:
     tree = load(["a.yaml", "b.yaml", "c.yaml"]).children
     assert names(tree) == ["b", ("shop", ["c", "e", ("inner", ["a", "f"])]), "d"]
     shop = tree[1]
-    assert isinstance(shop, Group)
-    assert (shop.strategy, shop.restart) == (Strategy.ONE_FOR_ALL, Restart.ALWAYS)
+    assert isinstance(shop, sup.Group)
+    assert (shop.strategy, shop.restart) == (sup.Strategy.ONE_FOR_ALL, sup.Restart.ALWAYS)
 
 
 def test_a_group_with_everything_that_one_may_have() -> None:
@@ -227,12 +214,12 @@ backoff: {initial: 1s}
 budget: {max_restarts: 2}
 """
     assert read(text) == [
-        Group(
+        sup.Group(
             name="shop",
-            strategy=Strategy.REST_FOR_ONE,
-            restart=Restart.NEVER,
-            backoff=Backoff(initial=1),
-            budget=Budget(max_restarts=2),
+            strategy=sup.Strategy.REST_FOR_ONE,
+            restart=sup.Restart.NEVER,
+            backoff=sup.Backoff(initial=1),
+            budget=sup.Budget(max_restarts=2),
         )
     ]
 

@@ -26,22 +26,8 @@ from interlock.stores.sqlite import SqliteReader, SqliteStore
 from interlock.stores.sqlite.database import connect_writer
 from interlock.stores.sqlite.pruning import PARTS
 from interlock.stores.sqlite.queries import QUERIES
+from tests.contract import samples
 from tests.contract.conftest import AnyStore, WithStore, run_with
-from tests.contract.samples import (
-    BULK,
-    DELIVERY,
-    JOB,
-    LETTER,
-    created,
-    dead_letters,
-    entry,
-    everything,
-    listed,
-    make_run,
-    pages,
-    take,
-    updated,
-)
 from tests.contract.test_sqlite_failures import files_no_larger_than
 from tests.helpers.lookups import definition, digests, first_times, inputs, known_keys, states, tenant_of_pruned
 from tests.helpers.pruning import prune, prune_keys, prune_records
@@ -54,25 +40,27 @@ LATER = 1e12
 
 def ended(run_id: str, at: float = 1001.0, job_id: str = "work", **fields: Any) -> Run:
     times = {"created_at": 900.0, "ended_at": at}
-    return make_run(run_id, job_id=job_id, state=State.SUCCEEDED, **times, **fields)
+    return samples.make_run(run_id, job_id=job_id, state=State.SUCCEEDED, **times, **fields)
 
 
 async def put(store: AnyStore, *runs: Run, letters: Sequence[str] = ()) -> None:
     """Each run with something of all that a run can have."""
-    lease = await take(store)
-    batch = created(*runs)
-    batch.history = [(run.id, [entry(1, None, State.PENDING)]) for run in runs]
+    lease = await samples.take(store)
+    batch = samples.created(*runs)
+    batch.history = [(run.id, [samples.entry(1, None, State.PENDING)]) for run in runs]
     batch.logs.lines = [
         (run.id, 1, number, 1.0, "info", f"{run.id} {number}", "app") for run in runs for number in (1, 2)
     ]
     batch.inputs.checkpoints = [(run.id, b"1") for run in runs]
     batch.inputs.copied = [(run.id, run.id, True) for run in runs]
-    batch.records = changes(*(replace(DELIVERY, id=f"of {run.id}", run_id=run.id, ended_at=1.0) for run in runs))
+    batch.records = changes(
+        *(replace(samples.DELIVERY, id=f"of {run.id}", run_id=run.id, ended_at=1.0) for run in runs)
+    )
     batch.keys.taken = [
         (run.tenant, run.idempotency_key, run.id, b"d", 900.0) for run in runs if run.idempotency_key is not None
     ]
-    batch.records |= changes(*(replace(LETTER, id=run_id) for run_id in letters))
-    batch.jobs = [JOB]
+    batch.records |= changes(*(replace(samples.LETTER, id=run_id) for run_id in letters))
+    batch.jobs = [samples.JOB]
     batch.position = await store.position() + 1
     await store.commit(batch, lease)
 
@@ -87,17 +75,17 @@ async def prune_all(store: AnyStore, most: int, ended_before: float, **limits: A
 @pytest.mark.behaviour("TIM-16")
 async def test_a_run_pruned_before_a_batch_about_it_is_stored_leaves_nothing(store: AnyStore) -> None:
     await put(store, ended("gone"), ended("marked"), ended("here", LATER), ended("newest", LATER))
-    batch = updated(*(ended(run_id, seq=2) for run_id in ("gone", "here")))
-    batch.updated["facets"] = updated(ended("marked", seq=2), group="facets").updated["facets"]
-    moved = [entry(2, State.SUCCEEDED, State.OUTPUT_QUARANTINED)]
+    batch = samples.updated(*(ended(run_id, seq=2) for run_id in ("gone", "here")))
+    batch.updated["facets"] = samples.updated(ended("marked", seq=2), group="facets").updated["facets"]
+    moved = [samples.entry(2, State.SUCCEEDED, State.OUTPUT_QUARANTINED)]
     batch.history = [("here", moved), ("gone", moved)]
-    batch.records = changes(*(replace(LETTER, id=run_id) for run_id in ("gone", "marked", "here")))
+    batch.records = changes(*(replace(samples.LETTER, id=run_id) for run_id in ("gone", "marked", "here")))
     batch.position = await store.position() + 1
     assert (await prune(store, PruneLimits(ALL, LATER))).runs == 2
-    lease = await take(store)
+    lease = await samples.take(store)
     await store.commit(batch, lease)
     assert await store.history("gone") == []
-    assert [letter.id for letter in await dead_letters(store) if letter] == ["here"]
+    assert [letter.id for letter in await samples.dead_letters(store) if letter] == ["here"]
     assert (await store.history("here"))[-1:] == moved
     if isinstance(store, SqliteStore):
         await store.close()
@@ -114,42 +102,42 @@ async def test_what_is_too_old_or_too_much_of_its_job_goes(store: AnyStore, most
     runs = [ended(f"{job} {number}", 1000.0 + number, job) for number in range(1, 7) for job in ("work", "play")]
     runs = [run for run in runs if run.id not in ("play 2", "play 4", "play 5")]
     await put(store, *runs)
-    await put(store, make_run("live", job_id="other"))
+    await put(store, samples.make_run("live", job_id="other"))
     newest = {job: [run for run in runs if run.job_id == job][-most:] if most else [] for job in ("work", "play")}
     left = [run.id for run in runs if run in newest[run.job_id] and (run.ended_at or 0) >= ended_before]
     assert await prune(store, PruneLimits(most, ended_before)) == Pruned(len(runs) - len(left), False)
-    assert await listed(store) == ["live", *reversed(left)]
+    assert await samples.listed(store) == ["live", *reversed(left)]
     assert await prune(store, PruneLimits(most, ended_before)) == Pruned(0, False)
 
 
 async def test_one_goes_after_the_other_as_the_limit_passes_them(store: AnyStore) -> None:
-    runs = [make_run(f"{at}", created_at=float(at), ended_at=float(at), state=State.FAILED) for at in range(49)]
-    lease = await take(store)
-    await store.commit(created(*runs), lease)
+    runs = [samples.make_run(f"{at}", created_at=float(at), ended_at=float(at), state=State.FAILED) for at in range(49)]
+    lease = await samples.take(store)
+    await store.commit(samples.created(*runs), lease)
     assert await prune(store, PruneLimits(ALL, 0.0)) == Pruned(0, False)
     first = 0
     for count in range(1, 9):
         first += count
         assert await prune(store, PruneLimits(ALL, float(first))) == Pruned(count, False)
-        assert (await listed(store))[-1] == f"{first}"
+        assert (await samples.listed(store))[-1] == f"{first}"
     for most in range(12, 0, -1):
         assert await prune(store, PruneLimits(most, 0.0)) == Pruned(1, False)
-        assert len(await listed(store)) == most
+        assert len(await samples.listed(store)) == most
 
 
 @pytest.mark.behaviour("TIM-16")
 async def test_live_runs_and_dead_letters_stay_and_only_ended_runs_count(store: AnyStore) -> None:
-    old = [make_run("live 1"), ended("dead 1"), ended("done 1"), make_run("live 2"), ended("dead 2")]
+    old = [samples.make_run("live 1"), ended("dead 1"), ended("done 1"), samples.make_run("live 2"), ended("dead 2")]
     await put(store, *old, ended("done 2"), letters=["dead 1", "dead 2"])
-    await put(store, make_run("other", job_id="other"))
+    await put(store, samples.make_run("other", job_id="other"))
     assert (await prune(store, PruneLimits(3, 0.0))).runs == 0, "beyond the newest three is a dead letter"
     assert (await prune(store, PruneLimits(2, 0.0))).runs == 1
     assert (await states(store, ["done 1", "done 2"])).keys() == {"done 2"}
     assert (await prune(store, PruneLimits(0, LATER))).runs == 1
-    assert await listed(store) == ["other", "dead 2", "live 2", "dead 1", "live 1"]
-    assert [letter.id for letter in await dead_letters(store) if letter] == ["dead 1", "dead 2"]
-    lease = await take(store)
-    await store.commit(updated(ended("live 1", seq=9)), lease)
+    assert await samples.listed(store) == ["other", "dead 2", "live 2", "dead 1", "live 1"]
+    assert [letter.id for letter in await samples.dead_letters(store) if letter] == ["dead 1", "dead 2"]
+    lease = await samples.take(store)
+    await store.commit(samples.updated(ended("live 1", seq=9)), lease)
     assert (await prune(store, PruneLimits(0, LATER))).runs == 1
     assert await store.run("live 1") is None
 
@@ -159,11 +147,11 @@ async def test_live_runs_and_dead_letters_stay_and_only_ended_runs_count(store: 
 async def test_beyond_the_total_the_oldest_of_all_jobs_go(store: AnyStore, total: int) -> None:
     runs = [ended(f"r{number}", 1000.0 + number, job_id=f"job {number % 4}") for number in range(9)]
     await put(store, *runs[:2], letters=["r0"])
-    await put(store, make_run("live", job_id="job 1"), *runs[2:])
+    await put(store, samples.make_run("live", job_id="job 1"), *runs[2:])
     # One is too old by itself, and counts no more.
     pruned = await prune(store, PruneLimits(ALL, 1001.5, total))
     newest = [f"r{number}" for number in range(2, 9)][-max(1, total) :]
-    assert await listed(store) == [*newest[::-1], "live", "r0"]
+    assert await samples.listed(store) == [*newest[::-1], "live", "r0"]
     assert pruned == Pruned(8 - len(newest), False)
     assert await prune(store, PruneLimits(ALL, 1001.5, total)) == Pruned(0, False)
 
@@ -176,45 +164,45 @@ async def test_nothing_that_stays_for_another_reason_pushes_a_result_out(
     """However many runs wait, are dead letters or owe a webhook, the newest ended ones keep their results."""
     owing = [ended(f"owing {number}") for number in range(5)]
     await put(store, *owing, *(ended(f"dead {number}") for number in range(5)), letters=[f"dead {n}" for n in range(5)])
-    lease = await take(store)
-    owed = [replace(DELIVERY, id=f"owed by {run.id}", run_id=run.id, ended_at=None) for run in owing]
+    lease = await samples.take(store)
+    owed = [replace(samples.DELIVERY, id=f"owed by {run.id}", run_id=run.id, ended_at=None) for run in owing]
     await store.commit(Batch(records=changes(*owed)), lease)
     await put(store, *(ended(f"done {number}") for number in range(4)))
-    await put(store, *(make_run(f"waits {number}") for number in range(20)))
+    await put(store, *(samples.make_run(f"waits {number}") for number in range(20)))
     assert await prune(store, PruneLimits(*limits)) == Pruned(1, False)
-    left = await listed(store)
+    left = await samples.listed(store)
     assert [run_id for run_id in left if run_id.startswith("done")] == ["done 3", "done 2", "done 1"]
     assert len(left) == 5 + 5 + 3 + 20
 
 
 @pytest.mark.behaviour("RUN-25")
 async def test_a_bulk_retry_finds_every_run_that_it_has_not_reached(store: AnyStore) -> None:
-    retry = replace(BULK, action=RunAction.RETRY, wanted=RunFilter(live=False), left=None)
+    retry = replace(samples.BULK, action=RunAction.RETRY, wanted=RunFilter(live=False), left=None)
     await put(store, *(ended(f"r{number}") for number in range(6)))
-    await put(store, make_run("last"))
+    await put(store, samples.make_run("last"))
     page = await store.runs(retry.wanted, None, 2)
     assert [run.id for run in page.runs] == ["r5", "r4"]
-    lease = await take(store)
+    lease = await samples.take(store)
     await store.commit(Batch(records=changes(replace(retry, before=page.next))), lease)
     for limits in (PruneLimits(0, LATER), PruneLimits(ALL, 0.0, 0)):
         await prune(store, limits)
-        assert await listed(store) == ["last", "r3", "r2", "r1", "r0"]
+        assert await samples.listed(store) == ["last", "r3", "r2", "r1", "r0"]
     page = await store.runs(retry.wanted, page.next, 2)
     await store.commit(Batch(records=changes(replace(retry, before=page.next, seq=2))), lease)
     assert (await prune(store, PruneLimits(0, LATER))).runs == 2
     await store.commit(Batch(records=changes(replace(retry, before=page.next, ended_at=1.0, seq=3))), lease)
     assert (await prune(store, PruneLimits(0, LATER))).runs == 2
-    assert await listed(store) == ["last"]
+    assert await samples.listed(store) == ["last"]
 
 
 @pytest.mark.behaviour("RUN-25")
 async def test_a_retry_of_dead_letters_finds_every_letter_that_it_has_not_reached(store: AnyStore) -> None:
     wanted = LetterFilter()
-    retry = replace(BULK, action=RunAction.RETRY, wanted=RunFilter(letters=wanted), left=None)
+    retry = replace(samples.BULK, action=RunAction.RETRY, wanted=RunFilter(letters=wanted), left=None)
     names = [f"r{number}" for number in range(4)]
-    await put(store, *map(ended, names), make_run("last"), letters=names)
+    await put(store, *map(ended, names), samples.make_run("last"), letters=names)
     page = await store.records(DeadLetter, limit=2)
-    lease = await take(store)
+    lease = await samples.take(store)
     await store.commit(Batch(records=changes(replace(retry, before=page.next))), lease)
     assert await prune_records(store, DeadLetter, LATER, 0) == 2
     assert [letter.id for letter in (await store.records(DeadLetter, before=page.next)).records] == ["r1", "r0"]
@@ -226,24 +214,24 @@ async def test_new_runs_count_in_the_total_from_one_call_to_the_next(store: AnyS
     for number in range(30):
         await put(store, *(ended(f"{number}-{one}", job_id=f"job {number}") for one in range(number % 4)))
         await prune(store, PruneLimits(ALL, 0.0, 7))
-        assert len(await listed(store)) <= 7
-    assert len(await listed(store)) == 7
+        assert len(await samples.listed(store)) <= 7
+    assert len(await samples.listed(store)) == 7
 
 
 @pytest.mark.behaviour("TIM-16", "RUN-5")
 async def test_what_a_schedule_created_lately_stays(store: AnyStore) -> None:
     origins = {"at once": None, "triggered": TRIGGER, "in time": SCHEDULE, "late": CATCH_UP, "made up": backfill(2)}
     runs = [
-        make_run(f"{name} {at}", created_at=float(at), ended_at=at + 1.0, origin=origin)
+        samples.make_run(f"{name} {at}", created_at=float(at), ended_at=at + 1.0, origin=origin)
         for at in (100, 200)
         for name, origin in origins.items()
     ]
     await put(store, *runs)
-    await put(store, make_run("last", created_at=300.0))
+    await put(store, samples.make_run("last", created_at=300.0))
     await prune_all(store, 0, LATER, occurrences_before=200.0)
-    assert await listed(store) == ["last", "late 200", "in time 200"]
+    assert await samples.listed(store) == ["last", "late 200", "in time 200"]
     await prune_all(store, 0, LATER, total=0, occurrences_before=200.5)
-    assert await listed(store) == ["last"]
+    assert await samples.listed(store) == ["last"]
 
 
 RUNS = st.lists(
@@ -266,7 +254,7 @@ def test_whatever_the_clock_did_nothing_goes_too_early_and_everything_goes_in_th
     letters = set()
     for number, (job, at, length, is_dead) in enumerate(given_runs):
         end = None if length is None else float(at + length)
-        runs.append(make_run(f"{number}", job_id=job, created_at=float(at), ended_at=end))
+        runs.append(samples.make_run(f"{number}", job_id=job, created_at=float(at), ended_at=end))
         if is_dead and end is not None:
             letters.add(f"{number}")
     done = [(place, run) for place, run in enumerate(runs) if run.ended_at is not None]
@@ -278,14 +266,16 @@ def test_whatever_the_clock_did_nothing_goes_too_early_and_everything_goes_in_th
     async def body(store: AnyStore) -> None:
         if runs:
             await put(store, *runs, letters=sorted(letters))
-        await put(store, make_run("last", job_id="c"))
+        await put(store, samples.make_run("last", job_id="c"))
         await prune_all(store, most, float(ended_before))
-        gone = {run.id for run in runs} - set(await listed(store))
+        gone = {run.id for run in runs} - set(await samples.listed(store))
         if in_order or isinstance(store, MemoryStore):
             assert gone == surplus | old
         assert surplus <= gone <= surplus | old
         await prune_all(store, ALL, LATER)
-        assert set(await listed(store)) == {run.id for run, may in zip(runs, may_go, strict=True) if not may} | {"last"}
+        assert set(await samples.listed(store)) == {
+            run.id for run, may in zip(runs, may_go, strict=True) if not may
+        } | {"last"}
 
     run_with(MemoryStore(), body)
     run_with(SqliteStore(tmp_path_factory.mktemp("pruning") / "runs.db"), body)
@@ -298,14 +288,14 @@ def test_whatever_the_clock_did_nothing_goes_too_early_and_everything_goes_in_th
 async def test_nothing_is_left_of_a_run_and_nothing_of_others_is_touched(store: AnyStore) -> None:
     key: dict[str, Any] = {"tenant": "blue", "idempotency_key": "k"}
     # "r1" uses a key that is that of "new" already.
-    await put(store, make_run("new", **key), ended("r2", 2000.0))
-    before = await everything(store)
+    await put(store, samples.make_run("new", **key), ended("r2", 2000.0))
+    before = await samples.everything(store)
     await put(store, ended("old", tenant="default", idempotency_key="k"), ended("r1", **key))
-    await put(store, make_run("keyed"))
+    await put(store, samples.make_run("keyed"))
     await put(store, ended("unknown"))
-    last = await everything(store)
+    last = await samples.everything(store)
     assert await prune(store, PruneLimits(ALL, 1500.0)) == Pruned(2, False)
-    left = await everything(store)
+    left = await samples.everything(store)
     assert left["keys"] == last["keys"] == {("blue", "k"): ("new", b"d"), ("default", "k"): ("old", b"d")}
     for part in ("runs", "histories", "logs"):
         assert left[part] == last[part] | {one: before[part][one] for one in ("old", "r1")}
@@ -316,7 +306,7 @@ async def test_nothing_is_left_of_a_run_and_nothing_of_others_is_touched(store: 
     assert len(pruned) == 6
     for run_id in ("old", "r1"):
         assert (await store.events(0, 100, EventFilter(run_id))).events == []
-    assert await definition(store, JOB.version) == JOB
+    assert await definition(store, samples.JOB.version) == samples.JOB
 
     await put(store, ended("old", 3000.0, tenant="default", idempotency_key="k"))
     assert len(await store.logs("old")) == 2
@@ -325,15 +315,15 @@ async def test_nothing_is_left_of_a_run_and_nothing_of_others_is_touched(store: 
 
 @pytest.mark.behaviour("RUN-6", "RUN-5")
 async def test_keys_and_occurrences_outlive_their_runs_and_say_so(store: AnyStore) -> None:
-    lease = await take(store)
-    batch = created(ended("keyed", tenant="blue", idempotency_key="k"), ended("work:7"), ended("plain"))
+    lease = await samples.take(store)
+    batch = samples.created(ended("keyed", tenant="blue", idempotency_key="k"), ended("work:7"), ended("plain"))
     batch.keys.taken = [("blue", "k", "keyed", b"1", 50.0), ("default", None, "work:7", b"2", 60.0)]
     await store.commit(batch, lease)
-    await put(store, make_run("last"))
+    await put(store, samples.make_run("last"))
     ids = ["keyed", "work:7", "plain", "unknown"]
     assert [await tenant_of_pruned(store, one) for one in ids] == [None] * 4
     assert (await prune(store, PruneLimits(0, LATER))).runs == 3
-    await store.commit(Batch(keys=batch.keys), await take(store))
+    await store.commit(Batch(keys=batch.keys), await samples.take(store))
     assert await known_keys(store, [("blue", "k")]) == {("blue", "k"): ("keyed", b"1")}
     assert await digests(store, ids) == {"keyed": b"1", "work:7": b"2"}
     assert [await tenant_of_pruned(store, one) for one in ids] == ["blue", "default", None, None]
@@ -343,8 +333,8 @@ async def test_keys_and_occurrences_outlive_their_runs_and_say_so(store: AnyStor
 async def test_keys_go_by_their_age_but_not_while_their_runs_are_live(store: AnyStore) -> None:
     count = MOST_PRUNED + 5
     assert await prune_keys(store, LATER) == 0
-    lease = await take(store)
-    batch = created(make_run("live"), ended("done"))
+    lease = await samples.take(store)
+    batch = samples.created(samples.make_run("live"), ended("done"))
     ids = ["live", "done", *(f"gone {number}" for number in range(count))]
     batch.keys.taken = [("default", f"k{at}", run_id, b"d", float(at)) for at, run_id in enumerate(ids)]
     await store.commit(batch, lease)
@@ -382,7 +372,7 @@ async def test_the_first_time_of_a_schedule_is_that_of_its_oldest_run(store: Any
 
 async def test_no_table_has_a_row_of_it(sqlite: SqliteStore, database: Path) -> None:
     await put(sqlite, ended("old", idempotency_key="k"), ended("older", idempotency_key="m"))
-    await put(sqlite, make_run("live", idempotency_key="l"))
+    await put(sqlite, samples.make_run("live", idempotency_key="l"))
     assert (await prune(sqlite, PruneLimits(0, LATER))).runs == 2
     with closing(sqlite3.connect(database)) as connection:
         tables = [row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
@@ -403,11 +393,11 @@ async def test_no_table_has_a_row_of_it(sqlite: SqliteStore, database: Path) -> 
 def test_no_position_and_no_place_in_the_list_is_given_out_twice(with_store: WithStore) -> None:
     async def body(store: AnyStore) -> None:
         await put(store, ended("a"), ended("b"), ended("c"))
-        lease = await take(store)
+        lease = await samples.take(store)
         line = Batch(logs=LogChanges([("a", 1, 3, 9.0, "info", "the newest of all", "app")]), position=10)
         await store.commit(line, lease)
         assert await prune_all(store, 0, LATER) == 1
-        assert await listed(store) == ["c", "a"], "created last, and spoke last"
+        assert await samples.listed(store) == ["c", "a"], "created last, and spoke last"
         assert await store.position() == 10
 
     async def again(store: AnyStore) -> None:
@@ -418,11 +408,11 @@ def test_no_position_and_no_place_in_the_list_is_given_out_twice(with_store: Wit
         await put(store, ended("e"))
         assert await store.runs(RunFilter(), behind_c, 10) == await store.runs(RunFilter(job_id="none"), None, 1)
         assert [one.position for one in (await store.events(0, 10)).events] == [*range(11, 17)]
-        lease = await take(store)
+        lease = await samples.take(store)
         said = Batch(service_log=[("web", 1, 1.0, "stdout", "said", None)], position=17)
         await store.commit(said, lease)
         assert await prune_all(store, 0, LATER) == 1
-        assert await listed(store) == ["e"], "the newest position is that of a service"
+        assert await samples.listed(store) == ["e"], "the newest position is that of a service"
         assert await store.position() == 17
 
     with_store(body)
@@ -431,29 +421,29 @@ def test_no_position_and_no_place_in_the_list_is_given_out_twice(with_store: Wit
 
 @pytest.mark.parametrize("jobs", [1, 2 * MOST_PRUNED])
 async def test_one_call_deletes_so_many_and_says_whether_there_are_more(store: AnyStore, jobs: int) -> None:
-    lease = await take(store)
+    lease = await samples.take(store)
     runs = [ended(f"r{number}", job_id=f"job {number % jobs}") for number in range(2 * MOST_PRUNED + 1)]
-    await store.commit(created(*runs), lease)
+    await store.commit(samples.created(*runs), lease)
     for limits in ((0, 0.0), (ALL, LATER)):
         assert await prune(store, PruneLimits(*limits)) == Pruned(MOST_PRUNED, True)
         assert await prune(store, PruneLimits(*limits)) == Pruned(MOST_PRUNED, False)
-        assert await listed(store) == [runs[-1].id], "the last of all stays"
+        assert await samples.listed(store) == [runs[-1].id], "the last of all stays"
         # From here on it is by age.
-        await store.commit(created(*runs[: 2 * MOST_PRUNED]), lease)
+        await store.commit(samples.created(*runs[: 2 * MOST_PRUNED]), lease)
         runs = [*runs[-1:], *runs[: 2 * MOST_PRUNED]]
 
 
 async def test_in_a_hurry_one_call_deletes_more(store: AnyStore) -> None:
-    lease = await take(store)
+    lease = await samples.take(store)
     runs = [ended(f"r{number}") for number in range(2 * MOST_PRUNED + 1)]
-    await store.commit(created(*runs), lease)
+    await store.commit(samples.created(*runs), lease)
     assert await prune(store, PruneLimits(0, 0.0, hurry=True)) == Pruned(2 * MOST_PRUNED, False)
 
 
 @pytest.mark.parametrize("wanted", [RunFilter(), RunFilter(job_id="work"), RunFilter(live=False)])
 async def test_pages_and_events_go_on_over_what_was_deleted_between_them(store: AnyStore, wanted: RunFilter) -> None:
     await put(store, *(ended(f"r{number}", 1000.0 + number % 2 * 100) for number in range(20)))
-    await put(store, make_run("last", job_id="other"))
+    await put(store, samples.make_run("last", job_id="other"))
     first = await store.runs(wanted, None, 4)
     some = await store.events(0, 7)
     assert (await prune(store, PruneLimits(ALL, 1050.0))).runs == 10
@@ -477,14 +467,14 @@ async def test_runs_to_which_much_belongs_are_deleted_a_few_at_a_time_and_others
     sqlite: SqliteStore, database: Path
 ) -> None:
     lines, count = 1000, 30
-    lease = await take(sqlite)
+    lease = await samples.take(sqlite)
     names = [f"r{number:02}" for number in range(count)]
-    batch = created(*(ended(name) for name in names), make_run("live"))
+    batch = samples.created(*(ended(name) for name in names), samples.make_run("live"))
     batch.logs.lines = [(name, 1, number, 1.0, "info", "x", "app") for name in names for number in range(lines)]
     batch.position = 1
     await sqlite.commit(batch, lease)
-    await put(sqlite, make_run("last"))
-    lease = await take(sqlite)
+    await put(sqlite, samples.make_run("last"))
+    lease = await samples.take(sqlite)
     reader = SqliteReader(database)
     await reader.open()
     seen: list[int] = []
@@ -492,7 +482,7 @@ async def test_runs_to_which_much_belongs_are_deleted_a_few_at_a_time_and_others
     for seq in itertools.count(3):
         if pruning.done():
             break
-        await sqlite.commit(updated(make_run("live", seq=seq)), lease)
+        await sqlite.commit(samples.updated(samples.make_run("live", seq=seq)), lease)
         with closing(sqlite3.connect(database)) as other:
             left = other.execute("SELECT count(*) FROM logs GROUP BY run_id HAVING run_id <> 'last'").fetchall()
         assert set(left) <= {(lines,)}, "a run is deleted as a whole or not at all"
@@ -503,17 +493,17 @@ async def test_runs_to_which_much_belongs_are_deleted_a_few_at_a_time_and_others
     assert set(seen) & set(range(count - pruned.runs + 1, count)), "nobody could write before it was done"
     assert len((await reader.runs(RunFilter(live=False), None, 100)).runs) == count - pruned.runs
     assert await prune_all(sqlite, 0, LATER) == count - pruned.runs
-    assert len((await pages(sqlite))[0].runs) == 2
+    assert len((await samples.pages(sqlite))[0].runs) == 2
     await reader.close()
 
 
 async def test_where_nothing_can_be_written_nothing_is_deleted_and_it_works_again_later(sqlite: SqliteStore) -> None:
-    await put(sqlite, ended("r1"), ended("r2"), make_run("new"))
-    before = await everything(sqlite)
+    await put(sqlite, ended("r1"), ended("r2"), samples.make_run("new"))
+    before = await samples.everything(sqlite)
     with files_no_larger_than(0):
         with pytest.raises(StoreUnavailable):
             await prune(sqlite, PruneLimits(0, LATER))
-        assert await everything(sqlite) == before
+        assert await samples.everything(sqlite) == before
     assert (await prune(sqlite, PruneLimits(0, LATER))).runs == 2
 
 

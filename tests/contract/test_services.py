@@ -17,16 +17,8 @@ from interlock.error import StaleEpoch, StoreUnavailable
 from interlock.model.child_info import Exit, Kept
 from interlock.model.guard import ViolationEvent
 from interlock.model.state import State
+from interlock.ports import store as ps
 from interlock.ports.leases import Lease
-from interlock.ports.store import (
-    MOST_EVENT_BYTES,
-    MOST_LOOKED_AT,
-    MOST_PRUNED,
-    EventFilter,
-    EventRows,
-    ServiceEntry,
-    StoredEvent,
-)
 from interlock.stores.sqlite.database import connect_writer
 from interlock.stores.sqlite.queries import QUERIES
 from interlock.wire.command import ServiceRow
@@ -57,11 +49,11 @@ def batches() -> list[Batch]:
 
 
 WEB = [
-    ServiceEntry(2, "web", 1001.0, "stdout", "one"),
-    ServiceEntry(6, "web", 1002.0, "status", "changed", CHANGE),
-    ServiceEntry(10, "web", 1003.0, "stdout", "three"),
+    ps.ServiceEntry(2, "web", 1001.0, "stdout", "one"),
+    ps.ServiceEntry(6, "web", 1002.0, "status", "changed", CHANGE),
+    ps.ServiceEntry(10, "web", 1003.0, "stdout", "three"),
 ]
-DB = [ServiceEntry(3, "db", 1001.0, "stdout", "eins"), ServiceEntry(9, "db", 1002.0, "stdout", "zwei")]
+DB = [ps.ServiceEntry(3, "db", 1001.0, "stdout", "eins"), ps.ServiceEntry(9, "db", 1002.0, "stdout", "zwei")]
 
 
 async def fill(store: AnyStore) -> Lease:
@@ -135,15 +127,15 @@ async def test_events_of_the_sessions_of_a_tenant_have_that_tenant(store: AnySto
     rows = [row(name, number, "{}") for name, number in (("@sessions:blue", 1), ("@sessions:red", 2), ("@lanes", 3))]
     await store.commit(Batch(service_log=rows, position=11), lease)
 
-    async def found(wanted: EventFilter, after: int = 6, limit: int = 10) -> list[int]:
+    async def found(wanted: ps.EventFilter, after: int = 6, limit: int = 10) -> list[int]:
         return [one.position for one in (await store.events(after, limit, wanted)).events]
 
-    assert await found(EventFilter()) == [9, 10, 11, 12, 13]
-    assert await found(EventFilter(tenant="blue"), 0) == [1, 4, 5, 11]
-    assert await found(EventFilter(tenant="blue"), 0, 3) == [1, 4, 5]
-    assert await found(EventFilter(tenant="red")) == [12]
+    assert await found(ps.EventFilter()) == [9, 10, 11, 12, 13]
+    assert await found(ps.EventFilter(tenant="blue"), 0) == [1, 4, 5, 11]
+    assert await found(ps.EventFilter(tenant="blue"), 0, 3) == [1, 4, 5]
+    assert await found(ps.EventFilter(tenant="red")) == [12]
     for none in ({"job_id": "work"}, {"run_id": "a"}, {"service": "@sessions:red"}, {"service": "@sessions:blue"}):
-        assert await found(EventFilter(tenant="red", **none)) == []
+        assert await found(ps.EventFilter(tenant="red", **none)) == []
 
 
 @pytest.mark.behaviour("CON-1", "OBS-4")
@@ -157,7 +149,7 @@ async def test_a_violation_has_its_run_its_job_and_its_tenant(store: AnyStore) -
     await store.commit(Batch(service_log=[*rows, row("web", 9, "no JSON")], position=11), lease)
 
     async def found(after: int = 10, limit: int = 10, **wanted: Any) -> list[int]:
-        return [one.position for one in (await store.events(after, limit, EventFilter(**wanted))).events]
+        return [one.position for one in (await store.events(after, limit, ps.EventFilter(**wanted))).events]
 
     assert await found() == [11, 12, 13, 14]
     assert await found(job_id="work") == [11, 12]
@@ -204,12 +196,12 @@ async def test_rows_of_services_are_among_the_events_where_nothing_else_is_asked
     everything = (await store.events(0, 1000)).events
     assert [one.position for one in everything] == [1, 2, 3, 4, 5, 6, 9, 10]
     of_services = sorted(WEB + DB, key=lambda one: one.position)
-    assert [one for one in everything if isinstance(one, ServiceEntry)] == of_services
-    of_runs = [one for one in everything if isinstance(one, StoredEvent)]
+    assert [one for one in everything if isinstance(one, ps.ServiceEntry)] == of_services
+    of_runs = [one for one in everything if isinstance(one, ps.StoredEvent)]
     for filters in ({"run_id": "a"}, {"job_id": "work"}, {"tenant": "blue"}):
-        assert (await store.events(0, 1000, EventFilter(**filters))).events == of_runs
+        assert (await store.events(0, 1000, ps.EventFilter(**filters))).events == of_runs
     for filters in ({"run_id": ""}, {"job_id": ""}, {"tenant": ""}):
-        assert (await store.events(0, 1000, EventFilter(**filters))).events == []
+        assert (await store.events(0, 1000, ps.EventFilter(**filters))).events == []
     for after, limit in itertools.product(range(12), (1, 2, 3, 1000)):
         expected = [one for one in everything if one.position > after][:limit]
         assert (await store.events(after, limit)).events == expected
@@ -217,21 +209,21 @@ async def test_rows_of_services_are_among_the_events_where_nothing_else_is_asked
 
 @pytest.mark.parametrize(("service", "entries"), [("web", WEB), ("db", DB), ("unknown", []), ("", [])])
 async def test_events_of_one_service_are_all_of_them_wherever_one_goes_on(
-    store: AnyStore, service: str, entries: list[ServiceEntry]
+    store: AnyStore, service: str, entries: list[ps.ServiceEntry]
 ) -> None:
     await fill(store)
     for limit in (1, 2, 1000):
         assert await paged(store, limit, service) == entries
         for filters in ({"run_id": "a"}, {"job_id": "work"}, {"tenant": "blue"}):
-            found = await store.events(0, limit, EventFilter(service=service, **filters))
+            found = await store.events(0, limit, ps.EventFilter(service=service, **filters))
             assert (found.events, found.reached, found.more) == ([], 10, False), "a service is of none of these"
 
 
-async def paged(store: AnyStore, limit: int, service: str | None = None) -> list[StoredEvent | ServiceEntry]:
-    found: list[StoredEvent | ServiceEntry] = []
-    rows = EventRows([], 0, True)
+async def paged(store: AnyStore, limit: int, service: str | None = None) -> list[ps.StoredEvent | ps.ServiceEntry]:
+    found: list[ps.StoredEvent | ps.ServiceEntry] = []
+    rows = ps.EventRows([], 0, True)
     while rows.more:
-        rows = await store.events(rows.reached, limit, EventFilter(service=service))
+        rows = await store.events(rows.reached, limit, ps.EventFilter(service=service))
         assert len(rows.events) <= limit
         found += rows.events
     assert rows.reached == await store.position()
@@ -280,17 +272,17 @@ async def test_a_position_that_is_taken_is_refused_and_nothing_of_the_batch_is_s
 
 async def test_one_call_looks_at_so_many_positions_unless_it_is_for_one_service(store: AnyStore) -> None:
     lease = await fill(store)
-    await store.commit(Batch(service_log=[row("web", 9, "far")], position=3 * MOST_LOOKED_AT), lease)
+    await store.commit(Batch(service_log=[row("web", 9, "far")], position=3 * ps.MOST_LOOKED_AT), lease)
     near = await store.events(10, 10)
-    assert (near.events, near.reached, near.more) == ([], 10 + MOST_LOOKED_AT, True)
-    far = await store.events(10, 10, EventFilter(service="web"))
-    assert [one.position for one in far.events] == [3 * MOST_LOOKED_AT]
-    assert (far.reached, far.more) == (3 * MOST_LOOKED_AT, False)
+    assert (near.events, near.reached, near.more) == ([], 10 + ps.MOST_LOOKED_AT, True)
+    far = await store.events(10, 10, ps.EventFilter(service="web"))
+    assert [one.position for one in far.events] == [3 * ps.MOST_LOOKED_AT]
+    assert (far.reached, far.more) == (3 * ps.MOST_LOOKED_AT, False)
 
 
 async def test_one_call_gives_so_many_bytes_and_leaves_nothing_out(store: AnyStore) -> None:
     lease = await fill(store)
-    long = "x" * (MOST_EVENT_BYTES // 4)
+    long = "x" * (ps.MOST_EVENT_BYTES // 4)
     many = Batch(history=[("a", [entry(3, State.SCHEDULED, State.DISPATCHED)])], position=11)
     many.logs.lines = [("a", 1, number, 9.0, "info", long, "") for number in range(2, 7)]
     many.service_log = [row("web", number, long) for number in range(10, 20)]
@@ -299,8 +291,8 @@ async def test_one_call_gives_so_many_bytes_and_leaves_nothing_out(store: AnySto
     positions, after, more = [], 0, True
     while more:
         rows = await store.events(after, 1000)
-        texts = [one.text for one in rows.events if isinstance(one, ServiceEntry)]
-        assert sum(map(len, texts)) <= 2 * MOST_EVENT_BYTES
+        texts = [one.text for one in rows.events if isinstance(one, ps.ServiceEntry)]
+        assert sum(map(len, texts)) <= 2 * ps.MOST_EVENT_BYTES
         positions += [one.position for one in rows.events]
         after, more = rows.reached, rows.more
     assert positions == [1, 2, 3, 4, 5, 6, 9, 10, *range(11, 28)]
@@ -340,7 +332,7 @@ def test_what_was_pruned_is_gone_everywhere_and_no_position_comes_again(with_sto
         assert await prune_service_log(store, 0, 0) == 5
         left = [one.position for one in (await store.events(0, 1000)).events]
         assert left == [1, 4, 5, 11], "runs are not touched"
-        assert await store.service_log("db") == (await store.events(0, 10, EventFilter(service="db"))).events == []
+        assert await store.service_log("db") == (await store.events(0, 10, ps.EventFilter(service="db"))).events == []
         assert [one.position for one in await store.service_log("web")] == [11]
         assert await store.position() == 11
         await put(store, lease, row("db", 9, "later"))
@@ -368,7 +360,7 @@ async def test_a_change_counts_with_all_its_bytes(store: AnyStore) -> None:
 
 async def test_one_call_deletes_so_many_the_oldest_first(store: AnyStore) -> None:
     lease = await take(store)
-    lines = MOST_PRUNED + 200
+    lines = ps.MOST_PRUNED + 200
     for service in ("web", "db"):
         await put(store, lease, *(row(service, number, "x") for number in range(lines)))
     await put(store, lease, row("other", 1))
@@ -377,7 +369,7 @@ async def test_one_call_deletes_so_many_the_oldest_first(store: AnyStore) -> Non
     while not counts or counts[-1]:
         counts.append(await prune_service_log(store, 100, 1000))
         left.append((await numbers(store, "web"), await numbers(store, "db")))
-    assert counts == [MOST_PRUNED, MOST_PRUNED, 200, 0]
+    assert counts == [ps.MOST_PRUNED, ps.MOST_PRUNED, 200, 0]
     for found in itertools.chain.from_iterable(left):
         assert found == list(range(lines))[-len(found) :]
     assert left[-1] == (list(range(lines))[-100:],) * 2

@@ -10,14 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from interlock.error import (
-    CannotOpenDatabase,
-    DatabaseTooNew,
-    InterlockError,
-    NotADatabase,
-    StoreInUse,
-    StoreUnavailable,
-)
+from interlock import error as e
 from interlock.model.facets import Facets, Hold
 from interlock.model.run import Run
 from interlock.stores.sqlite import SqliteStore
@@ -41,7 +34,7 @@ def schema(connection: sqlite3.Connection) -> list[tuple[str, str, str]]:
     return list(connection.execute(query))
 
 
-def refuse(path: Path, kind: type[InterlockError]) -> str:
+def refuse(path: Path, kind: type[e.InterlockError]) -> str:
     """Opening must fail with this error and leave the file as it is; the message comes back."""
     before = path.read_bytes() if path.is_file() else None
     with pytest.raises(kind) as caught:
@@ -144,15 +137,15 @@ def test_closing_leaves_one_file_and_the_lock(database: Path) -> None:
 
 async def test_a_closed_store_says_so(database: Path) -> None:
     store = SqliteStore(database)
-    with pytest.raises(StoreUnavailable, match="closed"):
+    with pytest.raises(e.StoreUnavailable, match="closed"):
         await store.load(256)
     await store.close()
     await store.open()
     lease = await take(store)
     await store.close()
-    with pytest.raises(StoreUnavailable, match="closed"):
+    with pytest.raises(e.StoreUnavailable, match="closed"):
         await store.commit(created(make_run("r1")), lease)
-    with pytest.raises(StoreUnavailable, match="closed"):
+    with pytest.raises(e.StoreUnavailable, match="closed"):
         await store.run("r1")
 
 
@@ -173,7 +166,7 @@ def test_a_second_store_on_the_same_file_is_refused_until_the_first_is_closed(da
         lease = await take(first)
         await first.commit(created(make_run("r1")), lease)
         second = SqliteStore(path)
-        with pytest.raises(StoreInUse) as caught:
+        with pytest.raises(e.StoreInUse) as caught:
             await second.open()
         assert caught.value.code == "store_in_use"
         assert str(path) in str(caught.value)
@@ -192,7 +185,7 @@ def test_a_second_store_on_the_same_file_is_refused_until_the_first_is_closed(da
 
 def test_a_refused_open_leaves_the_lock_free(database: Path) -> None:
     database.write_bytes(b"something else entirely")
-    refuse(database, NotADatabase)
+    refuse(database, e.NotADatabase)
     database.unlink()
     make(database)
 
@@ -205,16 +198,16 @@ def test_a_refused_open_leaves_the_lock_free(database: Path) -> None:
 )
 def test_a_file_that_is_no_database_is_refused_and_unchanged(database: Path, content: bytes) -> None:
     database.write_bytes(content)
-    text = refuse(database, NotADatabase)
+    text = refuse(database, e.NotADatabase)
     assert "is not an Interlock database" in text
-    assert NotADatabase.code == "not_a_database"
+    assert e.NotADatabase.code == "not_a_database"
 
 
 def test_a_database_without_the_table_of_records_is_refused(database: Path) -> None:
     make(database)
     with closing(sqlite3.connect(database)) as connection:
         connection.execute("DROP TABLE records")
-    assert "never released" in refuse(database, NotADatabase)
+    assert "never released" in refuse(database, e.NotADatabase)
 
 
 def test_an_empty_file_becomes_a_database(database: Path) -> None:
@@ -231,13 +224,13 @@ def test_a_database_of_another_program_is_refused_and_unchanged(database: Path, 
         connection.execute("CREATE TABLE runs (id)")
         connection.execute("INSERT INTO runs VALUES (1)")
         connection.commit()
-    assert "another program" in refuse(database, NotADatabase)
+    assert "another program" in refuse(database, e.NotADatabase)
 
 
 def test_a_database_that_only_has_another_programs_mark_is_refused(database: Path) -> None:
     with closing(sqlite3.connect(database)) as connection:
         connection.execute("PRAGMA application_id = 7")
-    assert "another program" in refuse(database, NotADatabase)
+    assert "another program" in refuse(database, e.NotADatabase)
 
 
 def test_a_newer_database_is_refused_and_unchanged(database: Path) -> None:
@@ -245,28 +238,28 @@ def test_a_newer_database_is_refused_and_unchanged(database: Path) -> None:
     newer = len(migrations()) + 1
     with closing(sqlite3.connect(database)) as connection:
         connection.execute(f"PRAGMA user_version = {newer}")
-    text = refuse(database, DatabaseTooNew)
+    text = refuse(database, e.DatabaseTooNew)
     assert f"has schema version {newer}, this Interlock knows up to {newer - 1}" in text
-    assert DatabaseTooNew.code == "database_too_new"
+    assert e.DatabaseTooNew.code == "database_too_new"
 
 
 def test_a_directory_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "folder.db"
     folder.mkdir()
-    assert "it is a directory" in refuse(folder, CannotOpenDatabase)
+    assert "it is a directory" in refuse(folder, e.CannotOpenDatabase)
     assert list(folder.iterdir()) == []
-    assert CannotOpenDatabase.code == "cannot_open_database"
+    assert e.CannotOpenDatabase.code == "cannot_open_database"
 
 
 def test_a_missing_parent_directory_is_refused_and_not_made(tmp_path: Path) -> None:
-    text = refuse(tmp_path / "missing" / "runs.db", CannotOpenDatabase)
+    text = refuse(tmp_path / "missing" / "runs.db", e.CannotOpenDatabase)
     assert "no such file or directory" in text.lower()
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_parent_that_is_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"text")
-    refuse(tmp_path / "file" / "runs.db", CannotOpenDatabase)
+    refuse(tmp_path / "file" / "runs.db", e.CannotOpenDatabase)
     assert (tmp_path / "file").read_bytes() == b"text"
 
 

@@ -9,39 +9,23 @@ from interlock.core.attempts.silence import Silence
 from interlock.model.facets import ProgressInfo
 from interlock.model.failure import Outcome, read_outcome
 from interlock.model.state import State
-from interlock.wire.message import (
-    Checkpoint,
-    Dispatch,
-    Finished,
-    Heard,
-    Heartbeat,
-    Held,
-    LogMessage,
-    Lost,
-    Message,
-    Progress,
-    Returned,
-    Settled,
-    Started,
-    Stop,
-    Usage,
-)
+from interlock.wire import message as m
 from tests.core.machine import START, Machine, acted_on, retrying_job
 from tests.core.test_records import contents
 
 
-def old_messages(run_id: str, fence: int) -> list[Message]:
+def old_messages(run_id: str, fence: int) -> list[m.Message]:
     return [
-        Started(run_id, fence),
-        Finished(run_id, fence, "succeeded", b"1"),
-        Finished(run_id, fence, "failed_fatal"),
-        Lost(run_id, fence, "gone"),
-        Returned(run_id, fence, "no room"),
-        Heartbeat([Held(run_id, fence)]),
-        Progress(run_id, fence, 50.0, "half"),
-        Usage(run_id, fence, 90, 100),
-        LogMessage(run_id, fence, 1, START, "info", "late"),
-        Checkpoint(run_id, fence, b"1"),
+        m.Started(run_id, fence),
+        m.Finished(run_id, fence, "succeeded", b"1"),
+        m.Finished(run_id, fence, "failed_fatal"),
+        m.Lost(run_id, fence, "gone"),
+        m.Returned(run_id, fence, "no room"),
+        m.Heartbeat([m.Held(run_id, fence)]),
+        m.Progress(run_id, fence, 50.0, "half"),
+        m.Usage(run_id, fence, 90, 100),
+        m.LogMessage(run_id, fence, 1, START, "info", "late"),
+        m.Checkpoint(run_id, fence, b"1"),
     ]
 
 
@@ -67,14 +51,14 @@ def test_no_attempt_number_is_used_twice_however_an_attempt_is_given_up() -> Non
     machine = Machine(retrying_job(3, max_crashes=9))
     machine.worker_up()
     run_id = machine.submit()
-    machine.step(("one", Returned(run_id, machine.run(run_id).fence, "leaving")))
+    machine.step(("one", m.Returned(run_id, machine.run(run_id).fence, "leaving")))
     machine.worker_up(held=[])
     machine.advance(machine.limits.silence)
     machine.lost(run_id)
     machine.started(run_id)
     machine.finished(run_id, "failed")
     machine.advance(60)
-    assert [one.attempt for one in machine.messages(Dispatch)] == [1, 2, 3, 4, 5, 6]
+    assert [one.attempt for one in machine.messages(m.Dispatch)] == [1, 2, 3, 4, 5, 6]
     assert [one.attempt for one in machine.history(run_id) if one.after is State.DISPATCHED] == [1, 2, 3, 4, 5, 6]
 
 
@@ -84,7 +68,7 @@ def test_an_offer_stands_as_long_as_the_scheduler_waits_for_it() -> None:
     machine = Machine()
     machine.worker_up()
     run_id = machine.submit()
-    (offer,) = machine.messages(Dispatch)
+    (offer,) = machine.messages(m.Dispatch)
     machine.elapsed = offer.begin_by - 1e-6
     machine.step()
     assert machine.run(run_id).fence == offer.fence
@@ -99,8 +83,8 @@ def test_the_answer_to_a_heartbeat_keeps_an_offer_for_as_long_again(machine: Mac
     run_id = machine.submit()
     fence = machine.run(run_id).fence
     machine.advance(20)
-    machine.step(("one", Heartbeat([Held(run_id, fence)], 7.5)))
-    assert machine.messages(Heard) == [Heard(7.5, machine.elapsed)]
+    machine.step(("one", m.Heartbeat([m.Held(run_id, fence)], 7.5)))
+    assert machine.messages(m.Heard) == [m.Heard(7.5, machine.elapsed)]
     machine.elapsed += machine.limits.silence - 1e-6
     machine.step()
     assert machine.run(run_id).fence == fence
@@ -130,10 +114,10 @@ def test_a_message_with_an_older_fence_changes_nothing_and_is_counted(place: int
     assert machine.state.workers["one"].attempts[run_id].heard == heard
     assert machine.state.of(Logs).progress == {}
     told = [(type(one), getattr(one, "fence", None)) for one in decisions.sends.get("one", [])]
-    if isinstance(message, (Finished, Lost, Returned)):
-        assert told == [(Settled, old)], "the worker may forget what is of no use"
-    elif isinstance(message, Heartbeat):
-        assert told == [(Stop, old), (Heard, None)], "the worker stops what is no longer its own, then may go on"
+    if isinstance(message, (m.Finished, m.Lost, m.Returned)):
+        assert told == [(m.Settled, old)], "the worker may forget what is of no use"
+    elif isinstance(message, m.Heartbeat):
+        assert told == [(m.Stop, old), (m.Heard, None)], "the worker stops what is no longer its own, then may go on"
     else:
         assert told == []
 
@@ -157,10 +141,10 @@ def test_the_current_attempts_messages_do_count(machine: Machine) -> None:
     fence = machine.run(run_id).fence
     machine.advance(5)
     machine.step(
-        ("one", Progress(run_id, fence, 50.0, "half")),
-        ("one", LogMessage(run_id, fence, 1, START, "info", "line")),
-        ("one", Checkpoint(run_id, fence, b"1")),
-        ("one", Heartbeat([Held(run_id, fence)])),
+        ("one", m.Progress(run_id, fence, 50.0, "half")),
+        ("one", m.LogMessage(run_id, fence, 1, START, "info", "line")),
+        ("one", m.Checkpoint(run_id, fence, b"1")),
+        ("one", m.Heartbeat([m.Held(run_id, fence)])),
     )
     assert machine.state.of(Silence).stale_messages == 0
     assert machine.state.of(Logs).progress == {run_id: ProgressInfo(50.0, "half")}
@@ -183,7 +167,7 @@ def test_five_copies_of_a_result_complete_a_run_once(machine: Machine, together:
     assert machine.path(run_id)[-2:] == ["terminating", "succeeded"]
     assert len(machine.history(run_id)) == 6
     assert [run.id for run in machine.ended] == [run_id]
-    assert len(machine.messages(Settled)) == 5, "every copy is answered, or the worker would go on sending it"
+    assert len(machine.messages(m.Settled)) == 5, "every copy is answered, or the worker would go on sending it"
     assert machine.state.of(Silence).stale_messages == 4
 
 
@@ -196,7 +180,7 @@ def test_no_message_changes_a_run_that_has_ended(machine: Machine, end: str) -> 
     stored = contents(machine.store)
     for restarted in (False, True):
         if restarted:
-            machine.restart_with_worker(held=[Held(run_id, fence)])
+            machine.restart_with_worker(held=[m.Held(run_id, fence)])
         for message in old_messages(run_id, fence):
             machine.step(("one", message))
         assert contents(machine.store) == stored

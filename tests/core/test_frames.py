@@ -12,37 +12,24 @@ from hypothesis import strategies as st
 from interlock.error import Refused
 from interlock.model.state import State
 from interlock.wire import frames
+from interlock.wire import message as m
 from interlock.wire.frames import FrameReader
-from interlock.wire.message import (
-    Checkpoint,
-    Dispatch,
-    Finished,
-    Heartbeat,
-    Held,
-    Hello,
-    Leaving,
-    LogMessage,
-    Message,
-    Problem,
-    Progress,
-    Unread,
-    Usage,
-)
 from interlock.wire.request import Accepted, NewRun, RunReport, Submit, ValueAnswer
 
 WHOLE = st.integers(0, 2**53 - 1)
 SMALL = st.integers(0, 2**31 - 1)
 TEXT = st.text(max_size=20)
+BYTES = st.binary()
 JOBS = st.dictionaries(TEXT, TEXT)
-MESSAGES: st.SearchStrategy[Message] = st.one_of(
-    st.builds(Hello, TEXT, SMALL, SMALL, SMALL, SMALL, JOBS, st.lists(st.builds(Held, TEXT, WHOLE)), TEXT),
-    st.builds(Finished, TEXT, WHOLE, TEXT, st.none() | st.binary(), st.none() | TEXT, st.none() | st.integers(-99, 99)),
-    st.builds(Heartbeat, st.lists(st.builds(Held, TEXT, WHOLE), max_size=5)),
-    st.builds(LogMessage, TEXT, WHOLE, SMALL, st.floats(0, 1e10), TEXT, TEXT),
-    st.builds(Checkpoint, TEXT, WHOLE, st.binary()),
-    st.builds(Leaving),
+MESSAGES: st.SearchStrategy[m.Message] = st.one_of(
+    st.builds(m.Hello, TEXT, SMALL, SMALL, SMALL, SMALL, JOBS, st.lists(st.builds(m.Held, TEXT, WHOLE)), TEXT),
+    st.builds(m.Finished, TEXT, WHOLE, TEXT, BYTES | st.none(), TEXT | st.none(), st.integers(-99, 99) | st.none()),
+    st.builds(m.Heartbeat, st.lists(st.builds(m.Held, TEXT, WHOLE), max_size=5)),
+    st.builds(m.LogMessage, TEXT, WHOLE, SMALL, st.floats(0, 1e10), TEXT, TEXT),
+    st.builds(m.Checkpoint, TEXT, WHOLE, st.binary()),
+    st.builds(m.Leaving),
     st.builds(
-        Dispatch, TEXT, WHOLE, TEXT, WHOLE, st.none() | st.binary(), st.none() | st.floats(0, 1e10), st.booleans(),
+        m.Dispatch, TEXT, WHOLE, TEXT, WHOLE, st.none() | st.binary(), st.none() | st.floats(0, 1e10), st.booleans(),
         st.floats(0, 100), st.none() | st.binary(),
     ),
     st.builds(Submit, WHOLE, st.lists(st.builds(NewRun, TEXT, st.binary(), TEXT, st.none() | TEXT), max_size=3)),
@@ -52,11 +39,11 @@ MESSAGES: st.SearchStrategy[Message] = st.one_of(
         st.dictionaries(TEXT, st.none() | st.integers(-9, 9) | TEXT, max_size=3),
     ),
     st.builds(ValueAnswer, WHOLE, st.none() | TEXT | st.lists(st.tuples(WHOLE, TEXT).map(list), max_size=3)),
-    st.builds(Problem, WHOLE, TEXT, TEXT),
+    st.builds(m.Problem, WHOLE, TEXT, TEXT),
 )  # fmt: skip
 
 
-def read(reader: FrameReader, data: bytes) -> list[Message]:
+def read(reader: FrameReader, data: bytes) -> list[m.Message]:
     return [message for messages in reader.feed(data) for message in messages]
 
 
@@ -66,7 +53,7 @@ def framed(body: bytes) -> bytes:
 
 @given(st.lists(st.lists(MESSAGES, max_size=4), max_size=4), st.lists(st.integers(0, 400), max_size=6))
 def test_messages_come_out_as_they_went_in_however_the_stream_is_cut(
-    batches: list[list[Message]], cuts: list[int]
+    batches: list[list[m.Message]], cuts: list[int]
 ) -> None:
     stream = b"".join(frames.encode(batch) for batch in batches)
     places = sorted({0, len(stream), *(cut % (len(stream) + 1) for cut in cuts)})
@@ -78,7 +65,7 @@ def test_messages_come_out_as_they_went_in_however_the_stream_is_cut(
 
 
 def test_one_byte_at_a_time() -> None:
-    sent: Sequence[Message] = [Leaving(), Problem(1, "a", "b")]
+    sent: Sequence[m.Message] = [m.Leaving(), m.Problem(1, "a", "b")]
     reader = FrameReader()
     data = frames.encode(sent)
     assert [message for byte in data for message in read(reader, bytes([byte]))] == sent
@@ -91,11 +78,11 @@ def test_any_bytes_are_refused_or_nothing(data: bytes) -> None:
             out = read(FrameReader(), stream)
         except Refused:
             continue
-        assert all(isinstance(message, Message) for message in out)
+        assert all(isinstance(message, m.Message) for message in out)
 
 
 @given(st.lists(MESSAGES, min_size=1, max_size=3), st.data())
-def test_a_damaged_frame_is_refused_or_reads_as_messages(batch: list[Message], data: st.DataObject) -> None:
+def test_a_damaged_frame_is_refused_or_reads_as_messages(batch: list[m.Message], data: st.DataObject) -> None:
     damaged = bytearray(frames.encode(batch))
     for _ in range(data.draw(st.integers(1, 3))):
         place = data.draw(st.integers(4, len(damaged) - 1))
@@ -104,7 +91,7 @@ def test_a_damaged_frame_is_refused_or_reads_as_messages(batch: list[Message], d
         out = read(FrameReader(), bytes(damaged))
     except Refused:
         return
-    assert all(isinstance(message, Message) for message in out)
+    assert all(isinstance(message, m.Message) for message in out)
 
 
 @pytest.mark.parametrize(
@@ -148,8 +135,8 @@ def test_a_length_beyond_the_limit_is_refused_before_its_body_arrives() -> None:
 
 def test_good_frames_before_a_bad_one_are_still_read() -> None:
     reader = FrameReader()
-    stream = reader.feed(frames.encode([Leaving()]) + framed(b"\xc1"))
-    assert list(next(stream)) == [Leaving()]
+    stream = reader.feed(frames.encode([m.Leaving()]) + framed(b"\xc1"))
+    assert list(next(stream)) == [m.Leaving()]
     with pytest.raises(Refused):
         next(stream)
 
@@ -158,12 +145,12 @@ def test_good_frames_before_a_bad_one_are_still_read() -> None:
 def test_a_tolerant_reader_passes_over_a_bad_message_in_a_good_frame() -> None:
     bad = ["Finished", "run", 1, 7]
     out = read(FrameReader(tolerant=True), framed(msgspec.msgpack.encode([["Leaving"], bad, ["Leaving"]])))
-    assert [type(one) for one in out] == [Leaving, Unread, Leaving]
-    assert isinstance(out[1], Unread)
+    assert [type(one) for one in out] == [m.Leaving, m.Unread, m.Leaving]
+    assert isinstance(out[1], m.Unread)
     assert out[1].raw == msgspec.msgpack.encode(bad)
     assert "Expected `str`, got `int`" in out[1].error
     forged = read(FrameReader(tolerant=True), framed(msgspec.msgpack.encode([["Unread", b"x", "y"]])))
-    assert [type(one) for one in forged] == [Unread], "nobody sends one"
+    assert [type(one) for one in forged] == [m.Unread], "nobody sends one"
     assert "Invalid value 'Unread'" in getattr(forged[0], "error", "")
     with pytest.raises(Refused, match="link: a frame that cannot be read"):
         read(FrameReader(tolerant=True), framed(b"\xc1"))
@@ -177,29 +164,29 @@ def test_a_tolerant_reader_refuses_a_frame_of_many_bad_messages(count: int, why:
 
 
 def test_more_than_one_frame_holds_goes_out_as_several() -> None:
-    large = [Finished("run", number, "succeeded", bytes(9 * 1024 * 1024)) for number in range(5)]
+    large = [m.Finished("run", number, "succeeded", bytes(9 * 1024 * 1024)) for number in range(5)]
     data = frames.encode(large)
     reader = FrameReader()
     batches = list(reader.feed(data))
     assert len(batches) > 1
     assert [message for batch in batches for message in batch] == large
     with pytest.raises(Refused, match="larger than"):
-        frames.encode([Checkpoint("run", 1, bytes(frames.LARGEST + 1))])
+        frames.encode([m.Checkpoint("run", 1, bytes(frames.LARGEST + 1))])
 
 
 @pytest.mark.parametrize(
     "message",
     [
-        LogMessage("r", 1, 1, float("nan"), "info", "text"),
-        LogMessage("r", 1, 2**40, 1.0, "info", "text"),
-        Finished("r", 1, "failed", None, None, 2**70 // 2**7),
-        Progress("r", 1, 101.0, ""),
-        Progress("r", 1, float("nan"), ""),
-        Usage("r", 1, -1, 100),
-        Usage("r", 1, 1, 2**53),
+        m.LogMessage("r", 1, 1, float("nan"), "info", "text"),
+        m.LogMessage("r", 1, 2**40, 1.0, "info", "text"),
+        m.Finished("r", 1, "failed", None, None, 2**70 // 2**7),
+        m.Progress("r", 1, 101.0, ""),
+        m.Progress("r", 1, float("nan"), ""),
+        m.Usage("r", 1, -1, 100),
+        m.Usage("r", 1, 1, 2**53),
     ],
 )
-def test_numbers_that_no_store_could_keep_are_refused_at_the_door(message: Message) -> None:
+def test_numbers_that_no_store_could_keep_are_refused_at_the_door(message: m.Message) -> None:
     with pytest.raises(Refused):
         list(FrameReader().feed(frames.encode([message])))
 

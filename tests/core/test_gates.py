@@ -6,15 +6,7 @@ from math import nextafter
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import HealthCheck, settings
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    precondition,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis import HealthCheck, settings, stateful
 from msgspec import to_builtins
 
 from interlock.core.explain import explain
@@ -60,8 +52,8 @@ def assert_no_session_rates(machine: Machine) -> None:
     assert not kept
 
 
-class GateMachine(RuleBasedStateMachine):
-    @initialize(limit=st.integers(1, 8))
+class GateMachine(stateful.RuleBasedStateMachine):
+    @stateful.initialize(limit=st.integers(1, 8))
     def begin(self, limit: int) -> None:
         self.machine = Machine(*JOBS, lanes={"main": limit, "slow": SLOW}, limits=LIMITS)
         self.machine.worker_up(slots=100)
@@ -69,7 +61,7 @@ class GateMachine(RuleBasedStateMachine):
         self.who: dict[str, tuple[str, str]] = {}
         self.seen = 0
 
-    @rule(
+    @stateful.rule(
         job=st.sampled_from(JOBS),
         who=st.sampled_from("ab"),
         tenant=st.sampled_from("xy"),
@@ -82,33 +74,35 @@ class GateMachine(RuleBasedStateMachine):
         run_id = self.machine.submit(job.id, payload(who), tenant=tenant, priority=priority, lane=lane, session=session)
         self.who[run_id] = (job.id, who)
 
-    @precondition(lambda self: self.executing())
-    @rule(place=st.integers(0, 100), outcome=st.sampled_from(["succeeded", "failed"]))
+    @stateful.precondition(lambda self: self.executing())
+    @stateful.rule(place=st.integers(0, 100), outcome=st.sampled_from(["succeeded", "failed"]))
     def finish(self, place: int, outcome: str) -> None:
         runs = self.executing()
         self.machine.finished(runs[place % len(runs)], outcome)
 
-    @precondition(lambda self: self.waiting())
-    @rule(place=st.integers(0, 100))
+    @stateful.precondition(lambda self: self.waiting())
+    @stateful.rule(place=st.integers(0, 100))
     def cancel(self, place: int) -> None:
         runs = self.waiting()
         self.machine.cancel(runs[place % len(runs)])
 
-    @precondition(lambda self: self.executing())
-    @rule(place=st.integers(0, 100), tokens=st.sampled_from([59, 60]))
+    @stateful.precondition(lambda self: self.executing())
+    @stateful.rule(place=st.integers(0, 100), tokens=st.sampled_from([59, 60]))
     def report_usage(self, place: int, tokens: int) -> None:
         run = self.machine.run(self.executing()[place % len(self.executing())])
         self.machine.step((str(run.worker_id), Usage(run.id, run.fence, tokens, 100)))
 
-    @rule(seconds=st.sampled_from([0.1, 0.5, 1.0, 3.0]))
+    @stateful.rule(seconds=st.sampled_from([0.1, 0.5, 1.0, 3.0]))
     def wait(self, seconds: float) -> None:
         self.machine.advance(seconds)
 
-    @rule(lane=st.sampled_from(["main", "slow"]), action=st.sampled_from([LaneAction.PAUSE, LaneAction.RESUME]))
+    @stateful.rule(
+        lane=st.sampled_from(["main", "slow"]), action=st.sampled_from([LaneAction.PAUSE, LaneAction.RESUME])
+    )
     def act_on_lane(self, lane: str, action: LaneAction) -> None:
         self.machine.step(("client", ActOnLane(7, lane, action)))
 
-    @rule()
+    @stateful.rule()
     def restart(self) -> None:
         self.machine.restart()
         self.machine.worker_up(slots=100)
@@ -119,7 +113,7 @@ class GateMachine(RuleBasedStateMachine):
     def waiting(self) -> list[str]:
         return [run.id for run in self.machine.state.runs.values() if run.state is State.SCHEDULED]
 
-    @invariant()
+    @stateful.invariant()
     def nothing_is_exceeded(self) -> None:
         if not hasattr(self, "seen"):
             return
@@ -170,7 +164,7 @@ class GateMachine(RuleBasedStateMachine):
 
 @pytest.mark.behaviour("LAN-8", "LAN-9", "SES-8")
 def test_rates_and_limits_under_random_commands() -> None:
-    run_state_machine_as_test(
+    stateful.run_state_machine_as_test(
         GateMachine,
         settings=settings(max_examples=150, stateful_step_count=40, suppress_health_check=list(HealthCheck)),
     )

@@ -4,15 +4,7 @@ from collections import Counter
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import HealthCheck, settings
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    precondition,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis import HealthCheck, settings, stateful
 
 from interlock.core.lanes.lane import AGEING
 from interlock.error import BadValue, Draining
@@ -30,8 +22,8 @@ pytestmark = pytest.mark.behaviour("LAN-5")
 JOBS = [Job(id="work"), Job(id="other"), Job(id="own", executor=ExecutorKind.PROCESS)]
 
 
-class LaneMachine(RuleBasedStateMachine):
-    @initialize(limit=st.integers(1, 4))
+class LaneMachine(stateful.RuleBasedStateMachine):
+    @stateful.initialize(limit=st.integers(1, 4))
     def begin(self, limit: int) -> None:
         self.lanes = {"main": limit}
         self.machine = Machine(*JOBS, lanes=self.lanes)
@@ -40,7 +32,7 @@ class LaneMachine(RuleBasedStateMachine):
         self.runs: list[str] = []
         self.set_limit: int | None = None
 
-    @rule(
+    @stateful.rule(
         job=st.sampled_from(JOBS),
         priority=st.sampled_from(Priority),
         tenant=st.sampled_from("abc"),
@@ -57,23 +49,23 @@ class LaneMachine(RuleBasedStateMachine):
             self.plain.add(run_id, RANKS[priority], tenant)
             self.plain.fill()
 
-    @precondition(lambda self: self.plain.active)
-    @rule(place=st.integers(0, 100))
+    @stateful.precondition(lambda self: self.plain.active)
+    @stateful.rule(place=st.integers(0, 100))
     def finish(self, place: int) -> None:
         run_id = self.plain.active[place % len(self.plain.active)]
         self.machine.finished(run_id)
         self.plain.remove(run_id)
         self.plain.fill()
 
-    @precondition(lambda self: self.plain.waiting)
-    @rule(place=st.integers(0, 100))
+    @stateful.precondition(lambda self: self.plain.waiting)
+    @stateful.rule(place=st.integers(0, 100))
     def cancel(self, place: int) -> None:
         run_id = self.plain.waiting[place % len(self.plain.waiting)].run_id
         self.machine.cancel(run_id)
         self.plain.remove(run_id)
 
-    @precondition(lambda self: self.plain.waiting)
-    @rule(place=st.integers(0, 100))
+    @stateful.precondition(lambda self: self.plain.waiting)
+    @stateful.rule(place=st.integers(0, 100))
     def hold_and_release(self, place: int) -> None:
         one = self.plain.waiting[place % len(self.plain.waiting)]
         self.machine.act(RunAction.HOLD, one.run_id)
@@ -81,7 +73,7 @@ class LaneMachine(RuleBasedStateMachine):
         self.machine.act(RunAction.RELEASE, one.run_id)
         self.plain.add(one.run_id, one.rank, one.tenant)
 
-    @rule(limit=st.integers(1, 4))
+    @stateful.rule(limit=st.integers(1, 4))
     def declare(self, limit: int) -> None:
         """Declare another limit; one that was set at run time counts more."""
         self.lanes["main"] = limit
@@ -89,7 +81,7 @@ class LaneMachine(RuleBasedStateMachine):
         self.plain.limit = self.set_limit or limit
         self.plain.fill()
 
-    @rule(limit=st.integers(1, 4))
+    @stateful.rule(limit=st.integers(1, 4))
     def resize(self, limit: int) -> None:
         """Set a limit at run time. One that equals the declared limit follows it again."""
         self.machine.step(("", SetLane(1, "main", LaneChangeBody(limit=limit))))
@@ -97,13 +89,13 @@ class LaneMachine(RuleBasedStateMachine):
         self.plain.limit = limit
         self.plain.fill()
 
-    @rule(action=st.sampled_from(LaneAction))
+    @stateful.rule(action=st.sampled_from(LaneAction))
     def pause_resume_or_drain(self, action: LaneAction) -> None:
         self.machine.step(("", ActOnLane(1, "main", action)))
         self.plain.is_open = action is LaneAction.RESUME
         self.plain.fill()
 
-    @rule()
+    @stateful.rule()
     def restart(self) -> None:
         self.machine.lanes = {**self.lanes}
         self.machine.restart()
@@ -112,7 +104,7 @@ class LaneMachine(RuleBasedStateMachine):
         self.machine.worker_up(slots=100, processes=100, held=held)
         self.plain.fill()
 
-    @invariant()
+    @stateful.invariant()
     def the_same_runs_have_started_in_the_same_order(self) -> None:
         if hasattr(self, "plain"):
             assert self.machine.dispatched() == self.plain.started
@@ -120,7 +112,7 @@ class LaneMachine(RuleBasedStateMachine):
 
 
 def test_the_lane_starts_the_runs_that_a_plain_list_would() -> None:
-    run_state_machine_as_test(
+    stateful.run_state_machine_as_test(
         LaneMachine,
         settings=settings(max_examples=150, stateful_step_count=40, suppress_health_check=list(HealthCheck)),
     )

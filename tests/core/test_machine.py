@@ -4,38 +4,15 @@ from typing import Any
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import HealthCheck, settings
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    precondition,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis import HealthCheck, settings, stateful
 
 from interlock.core.step import Command, step
 from interlock.model.job import ExecutorKind, Job, Retry
 from interlock.model.letter import CODE_OF, DeadLetter
 from interlock.model.run import Run
 from interlock.model.state import HOLDS_SLOT, ON_WORKER, TERMINAL, State
+from interlock.wire import message as m
 from interlock.wire.command import Define, Stalled, StartDraining
-from interlock.wire.message import (
-    Checkpoint,
-    Dispatch,
-    Finished,
-    Heartbeat,
-    Held,
-    Leaving,
-    LogMessage,
-    Lost,
-    Message,
-    Progress,
-    Returned,
-    Settled,
-    Started,
-    Stop,
-)
 from interlock.wire.request import NewRun
 from soak.simulation.history import replay
 from tests.core.machine import START, Machine, at_once
@@ -60,11 +37,11 @@ class SimulatedWorker:
     def __init__(self) -> None:
         self.connected = False
         self.held: dict[str, int] = {}
-        self.arriving: list[Message] = []
+        self.arriving: list[m.Message] = []
 
 
-class SchedulerMachine(RuleBasedStateMachine):
-    @initialize()
+class SchedulerMachine(stateful.RuleBasedStateMachine):
+    @stateful.initialize()
     def begin(self) -> None:
         self.machine = Machine(*STEADY, lanes=LANES)
         self.workers = {name: SimulatedWorker() for name in WORKERS}
@@ -77,11 +54,11 @@ class SchedulerMachine(RuleBasedStateMachine):
         """One pass, and what it sends put on the way."""
         self.settle(self.machine.step(*commands).sends)
 
-    def settle(self, sends: dict[str, list[Message]]) -> None:
+    def settle(self, sends: dict[str, list[m.Message]]) -> None:
         for name, messages in sends.items():
             worker = self.workers[name]
             for message in messages:
-                if isinstance(message, Dispatch):
+                if isinstance(message, m.Dispatch):
                     assert message.fence > self.fences.get(message.run_id, 0), "every dispatch raises the fence"
                     self.fences[message.run_id] = message.fence
                     self.attempts.append((name, message.run_id, message.fence))
@@ -90,7 +67,7 @@ class SchedulerMachine(RuleBasedStateMachine):
 
     # ── clients ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    @rule(
+    @stateful.rule(
         job=st.sampled_from(STEADY),
         lane=st.sampled_from([None, "main", "side", "nowhere"]),
         key=st.sampled_from([None, None, None, "a", "b"]),
@@ -115,23 +92,25 @@ class SchedulerMachine(RuleBasedStateMachine):
         )
         self.step(("client", self.machine.command(new)))
 
-    @rule(data=st.data())
-    @precondition(lambda self: self.machine.store.runs_by_id)
+    @stateful.rule(data=st.data())
+    @stateful.precondition(lambda self: self.machine.store.runs_by_id)
     def cancel(self, data: st.DataObject) -> None:
         run_id = data.draw(st.sampled_from(sorted(self.machine.store.runs_by_id)))
         self.step(self.machine.cancel_command(run_id))
 
     # ── workers ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    @rule(name=st.sampled_from(WORKERS), slots=st.integers(0, 3), processes=st.integers(0, 2), draining=st.booleans())
+    @stateful.rule(
+        name=st.sampled_from(WORKERS), slots=st.integers(0, 3), processes=st.integers(0, 2), draining=st.booleans()
+    )
     def joins(self, name: str, slots: int, processes: int, draining: bool) -> None:
         worker = self.workers[name]
         worker.connected = True
         worker.arriving.clear()
-        held = [Held(*one) for one in worker.held.items()]
+        held = [m.Held(*one) for one in worker.held.items()]
         self.settle(self.machine.worker_up(name, slots, processes, held, draining).sends)
 
-    @rule(name=st.sampled_from(WORKERS), dead=st.booleans())
+    @stateful.rule(name=st.sampled_from(WORKERS), dead=st.booleans())
     def goes(self, name: str, dead: bool) -> None:
         worker = self.workers[name]
         worker.connected = False
@@ -140,32 +119,32 @@ class SchedulerMachine(RuleBasedStateMachine):
             worker.held.clear()
         self.settle(self.machine.worker_down(name, dead).sends)
 
-    @rule(name=st.sampled_from(WORKERS))
+    @stateful.rule(name=st.sampled_from(WORKERS))
     def takes_what_arrived(self, name: str) -> None:
         worker = self.workers[name]
         arrived, worker.arriving = worker.arriving, []
         for message in arrived:
-            if isinstance(message, Dispatch):
+            if isinstance(message, m.Dispatch):
                 worker.held[message.run_id] = message.fence
-            elif isinstance(message, (Stop, Settled)) and worker.held.get(message.run_id) == message.fence:
+            elif isinstance(message, (m.Stop, m.Settled)) and worker.held.get(message.run_id) == message.fence:
                 del worker.held[message.run_id]
 
-    def about(self, run_id: str, fence: int, data: st.DataObject) -> Message:
+    def about(self, run_id: str, fence: int, data: st.DataObject) -> m.Message:
         outcome = data.draw(st.sampled_from(["succeeded", "succeeded", "failed", "failed_fatal", "cancelled", "odd"]))
-        choices: list[Message] = [
-            Started(run_id, fence),
-            Finished(run_id, fence, outcome, b"1" if outcome == "succeeded" else None),
-            Finished(run_id, fence, "failed", None, "no", 1),
-            Lost(run_id, fence, "died", -9),
-            Returned(run_id, fence, "no room"),
-            Progress(run_id, fence, 5.0, "on it"),
-            LogMessage(run_id, fence, data.draw(st.integers(1, 3)), START, "info", "line"),
-            Checkpoint(run_id, fence, b"2"),
-            Heartbeat([Held(run_id, fence, data.draw(st.booleans()))]),
+        choices: list[m.Message] = [
+            m.Started(run_id, fence),
+            m.Finished(run_id, fence, outcome, b"1" if outcome == "succeeded" else None),
+            m.Finished(run_id, fence, "failed", None, "no", 1),
+            m.Lost(run_id, fence, "died", -9),
+            m.Returned(run_id, fence, "no room"),
+            m.Progress(run_id, fence, 5.0, "on it"),
+            m.LogMessage(run_id, fence, data.draw(st.integers(1, 3)), START, "info", "line"),
+            m.Checkpoint(run_id, fence, b"2"),
+            m.Heartbeat([m.Held(run_id, fence, data.draw(st.booleans()))]),
         ]
         return data.draw(st.sampled_from(choices))
 
-    @rule(data=st.data(), name=st.sampled_from(WORKERS))
+    @stateful.rule(data=st.data(), name=st.sampled_from(WORKERS))
     def reports_on_what_it_has(self, data: st.DataObject, name: str) -> None:
         held = self.workers[name].held
         if held:
@@ -173,8 +152,8 @@ class SchedulerMachine(RuleBasedStateMachine):
             copies = data.draw(st.integers(1, 2))
             self.step(*[(name, self.about(run_id, held[run_id], data))] * copies)
 
-    @rule(data=st.data())
-    @precondition(lambda self: self.attempts)
+    @stateful.rule(data=st.data())
+    @stateful.precondition(lambda self: self.attempts)
     def says_anything_about_the_past(self, data: st.DataObject) -> None:
         commands: list[Command] = []
         for _ in range(data.draw(st.integers(1, 3))):
@@ -185,37 +164,37 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.workers.setdefault("stranger", SimulatedWorker())
         self.step(*commands)
 
-    @rule(name=st.sampled_from(WORKERS))
+    @stateful.rule(name=st.sampled_from(WORKERS))
     def beats(self, name: str) -> None:
-        self.step((name, Heartbeat([Held(*one) for one in self.workers[name].held.items()])))
+        self.step((name, m.Heartbeat([m.Held(*one) for one in self.workers[name].held.items()])))
 
-    @rule(name=st.sampled_from(WORKERS))
+    @stateful.rule(name=st.sampled_from(WORKERS))
     def leaves(self, name: str) -> None:
-        self.step((name, Leaving()))
+        self.step((name, m.Leaving()))
 
     # ── the scheduler itself ────────────────────────────────────────────────────────────────────────────────────────
 
-    @rule(span=SPANS)
+    @stateful.rule(span=SPANS)
     def time_passes(self, span: float) -> None:
         self.settle(self.machine.advance(span).sends)
 
-    @rule(span=SPANS)
+    @stateful.rule(span=SPANS)
     def stands_still(self, span: float) -> None:
         self.machine.elapsed += span
         self.step(("", Stalled(span)))
 
-    @rule(jobs=st.sampled_from([STEADY, CHANGED]))
+    @stateful.rule(jobs=st.sampled_from([STEADY, CHANGED]))
     def is_told_other_definitions(self, jobs: list[Job]) -> None:
         self.machine.jobs = jobs
         self.step(("", Define(0, jobs)))
 
-    @rule(drained=st.booleans(), name=st.sampled_from(WORKERS))
+    @stateful.rule(drained=st.booleans(), name=st.sampled_from(WORKERS))
     def is_killed_and_comes_back(self, drained: bool, name: str) -> None:
         """At its worst moment: it has decided, and what it decided is not stored."""
         machine = self.machine
         new = machine.command(NewRun("plain", b"{}"))
-        doomed: list[Command] = [("client", new), (name, Leaving())]
-        doomed += [(name, Finished(*one, "succeeded", b"3")) for one in self.workers[name].held.items()]
+        doomed: list[Command] = [("client", new), (name, m.Leaving())]
+        doomed += [(name, m.Finished(*one, "succeeded", b"3")) for one in self.workers[name].held.items()]
         stored = contents(machine.store)
         if drained:
             self.step(("", StartDraining()))
@@ -228,7 +207,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         machine.restart()
         self.settle(machine.last.sends)
 
-    @rule()
+    @stateful.rule()
     def stores_a_batch_twice(self) -> None:
         before = contents(self.machine.store)
         self.machine.store.apply(self.machine.last.batch)
@@ -236,7 +215,7 @@ class SchedulerMachine(RuleBasedStateMachine):
 
     # ── what always holds ───────────────────────────────────────────────────────────────────────────────────────────
 
-    @invariant()
+    @stateful.invariant()
     def memory_and_store_agree(self) -> None:
         machine = self.machine
         stored = {run.id: run for run in machine.store.runs_by_id.values() if run.state not in TERMINAL}
@@ -244,7 +223,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         for run_id, run in machine.state.runs.items():
             assert different(run, stored[run_id]) <= NOT_STORED_AT_ONCE
 
-    @invariant()
+    @stateful.invariant()
     def every_history_replays_to_its_state(self) -> None:
         for run in self.machine.store.runs_by_id.values():
             history = at_once(self.machine.store.history(run.id))
@@ -252,7 +231,7 @@ class SchedulerMachine(RuleBasedStateMachine):
             assert (len(history), history[-1].before) == (run.seq, run.previous)
             assert (run.ended_at is not None) == (run.state in TERMINAL)
 
-    @invariant()
+    @stateful.invariant()
     def lanes_hold_exactly_who_executes_and_no_more_than_their_limit(self) -> None:
         runs = self.machine.state.runs.values()
         for name, lane in self.machine.state.lanes.items():
@@ -264,7 +243,7 @@ class SchedulerMachine(RuleBasedStateMachine):
             assert sorted(run.id for run in queued) == waiting
             assert lane.waiting == len(waiting)
 
-    @invariant()
+    @stateful.invariant()
     def a_run_has_one_live_attempt_at_the_most(self) -> None:
         machine = self.machine
         live = [
@@ -278,7 +257,7 @@ class SchedulerMachine(RuleBasedStateMachine):
             holders = [name for name, worker in self.workers.items() if worker.held.get(run_id) == run.fence]
             assert len(holders) <= 1, "two workers have the same fence of one run"
 
-    @invariant()
+    @stateful.invariant()
     def what_has_ended_stays_as_it_is(self) -> None:
         machine = self.machine
         for run in machine.store.runs_by_id.values():
@@ -291,13 +270,13 @@ class SchedulerMachine(RuleBasedStateMachine):
         stored = machine.store.runs_by_id.values()
         assert sorted(letters) == sorted(run.id for run in stored if run.state in CODE_OF)
 
-    @invariant()
+    @stateful.invariant()
     def a_key_has_one_run(self) -> None:
         runs = self.machine.store.runs_by_id.values()
         keys = [(run.tenant, run.idempotency_key) for run in runs if run.idempotency_key is not None]
         assert len(set(keys)) == len(keys)
 
-    @invariant()
+    @stateful.invariant()
     def no_transition_was_refused(self) -> None:
         assert self.machine.last.problems == []
 
@@ -310,10 +289,10 @@ class SchedulerMachine(RuleBasedStateMachine):
         for _ in range(200):
             if not machine.state.runs:
                 break
-            machine.worker_up("good", 10, 10, [Held(run.id, run.fence) for run in machine.state.runs.values()])
+            machine.worker_up("good", 10, 10, [m.Held(run.id, run.fence) for run in machine.state.runs.values()])
             for run in list(machine.state.runs.values()):
                 if run.worker_id == "good":
-                    machine.step(("good", Finished(run.id, run.fence, "succeeded", b"1")))
+                    machine.step(("good", m.Finished(run.id, run.fence, "succeeded", b"1")))
             machine.advance(10)
         assert machine.state.runs == {}
         assert all(not lane.holding for lane in machine.state.lanes.values())
@@ -332,4 +311,4 @@ SETTINGS = settings(max_examples=300, stateful_step_count=60, deadline=None, sup
 
 @pytest.mark.behaviour("RUN-3", "RUN-4", "RUN-7", "RUN-8", "RUN-15", "LAN-1", "LAN-4", "REC-6")
 def test_the_machine_under_random_commands() -> None:
-    run_state_machine_as_test(SchedulerMachine, settings=SETTINGS)
+    stateful.run_state_machine_as_test(SchedulerMachine, settings=SETTINGS)

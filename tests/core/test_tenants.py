@@ -5,15 +5,7 @@ from typing import Any
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import HealthCheck, settings
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    precondition,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis import HealthCheck, settings, stateful
 
 from interlock.core.decisions import Failed
 from interlock.core.explain import explain
@@ -408,10 +400,10 @@ SPECS = {
 JOBS = [WORK, Job(id="slow", rate=2.0)]
 
 
-class TenantMachine(RuleBasedStateMachine):
+class TenantMachine(stateful.RuleBasedStateMachine):
     """The model counts every live run anew after each step."""
 
-    @initialize(limit=st.integers(1, 6))
+    @stateful.initialize(limit=st.integers(1, 6))
     def begin(self, limit: int) -> None:
         self.machine = Machine(
             *JOBS,
@@ -433,7 +425,7 @@ class TenantMachine(RuleBasedStateMachine):
         running = sum(run.state in HOLDS_SLOT for run in runs)
         return running, len(runs) - running
 
-    @rule(
+    @stateful.rule(
         tenant=st.sampled_from("abc"),
         job=st.sampled_from(JOBS),
         count=st.integers(1, 3),
@@ -460,8 +452,8 @@ class TenantMachine(RuleBasedStateMachine):
         if isinstance(answer, Failed):
             assert isinstance(answer.error, (TenantLimit, BadValue))
 
-    @precondition(lambda self: bool(executing(self.machine)))
-    @rule(place=st.integers(0, 100), ends=st.sampled_from(["succeeded", "failed", "lost"]))
+    @stateful.precondition(lambda self: bool(executing(self.machine)))
+    @stateful.rule(place=st.integers(0, 100), ends=st.sampled_from(["succeeded", "failed", "lost"]))
     def finish(self, place: int, ends: str) -> None:
         runs = executing(self.machine)
         run_id = runs[place % len(runs)]
@@ -470,28 +462,28 @@ class TenantMachine(RuleBasedStateMachine):
         else:
             self.machine.finished(run_id, ends)
 
-    @precondition(lambda self: self.machine.state.runs)
-    @rule(place=st.integers(0, 100))
+    @stateful.precondition(lambda self: self.machine.state.runs)
+    @stateful.rule(place=st.integers(0, 100))
     def cancel(self, place: int) -> None:
         runs = list(self.machine.state.runs)
         self.machine.cancel(runs[place % len(runs)])
 
-    @rule(seconds=st.sampled_from([0.2, 1.0, 3.0]))
+    @stateful.rule(seconds=st.sampled_from([0.2, 1.0, 3.0]))
     def wait(self, seconds: float) -> None:
         self.machine.advance(seconds)
 
-    @rule(a=st.integers(0, 3), b=st.integers(0, 2))
+    @stateful.rule(a=st.integers(0, 3), b=st.integers(0, 2))
     def reload(self, a: int, b: int) -> None:
         self.before = {tenant: self.count(tenant)[0] for tenant in "ab"}
         self.starts = {}
         declare(self.machine, **self.specs(a, b))
 
-    @rule()
+    @stateful.rule()
     def restart(self) -> None:
         self.machine.restart()
         self.machine.worker_up(slots=100, held=[self.machine.held(one) for one in executing(self.machine)])
 
-    @invariant()
+    @stateful.invariant()
     def nothing_is_exceeded(self) -> None:
         if not hasattr(self, "seen"):
             return
@@ -524,7 +516,7 @@ class TenantMachine(RuleBasedStateMachine):
 
 @pytest.mark.behaviour("ROU-8", "LAN-5", "LAN-8")
 def test_limits_of_tenants_under_random_commands() -> None:
-    run_state_machine_as_test(
+    stateful.run_state_machine_as_test(
         TenantMachine,
         settings=settings(max_examples=100, stateful_step_count=40, suppress_health_check=list(HealthCheck)),
     )

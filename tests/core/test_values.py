@@ -8,16 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.error import (
-    BadDuration,
-    BadValue,
-    InterlockError,
-    NotJson,
-    PayloadTooLarge,
-    StoreUnavailable,
-    rebuild,
-    shown,
-)
+from interlock import error as e
 from interlock.fields import payload
 from interlock.fields.duration import brief, seconds, span
 from interlock.model.job import Job, Retry
@@ -68,12 +59,12 @@ def test_a_duration_is_shown_to_people(number: float, text: str) -> None:
     ],
 )  # fmt: skip
 def test_a_bad_duration_names_field_and_value(value: Any) -> None:
-    with pytest.raises(BadDuration) as caught:
+    with pytest.raises(e.BadDuration) as caught:
         seconds(value, "retry.initial_delay")
     assert caught.value.code == "bad_duration"
     assert caught.value.field == "retry.initial_delay"
     assert str(caught.value).startswith("retry.initial_delay: ")
-    assert shown(value) in str(caught.value)
+    assert e.shown(value) in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
@@ -81,7 +72,7 @@ def test_a_bad_duration_names_field_and_value(value: Any) -> None:
 def test_a_duration_is_read_or_refused_and_nothing_else(value: Any) -> None:
     try:
         number = seconds(value, "wait")
-    except BadDuration:
+    except e.BadDuration:
         return
     assert 0 <= number < float("inf")
 
@@ -108,7 +99,7 @@ def test_a_duration_is_read_or_refused_and_nothing_else(value: Any) -> None:
     ],
 )
 def test_a_bad_retry_names_field_and_value(fields: dict[str, Any], field: str, code: str) -> None:
-    with pytest.raises(InterlockError) as caught:
+    with pytest.raises(e.InterlockError) as caught:
         Retry(**fields)
     assert caught.value.code == code
     assert str(caught.value).startswith(f"{field}: {next(iter(fields.values()))!r} is not ")
@@ -135,7 +126,7 @@ def test_a_bad_retry_names_field_and_value(fields: dict[str, Any], field: str, c
     ],
 )
 def test_a_bad_job_names_field_and_value(fields: dict[str, Any], field: str) -> None:
-    with pytest.raises(BadValue) as caught:
+    with pytest.raises(e.BadValue) as caught:
         Job(**fields)
     assert caught.value.code == "bad_value"
     assert caught.value.field == field
@@ -180,7 +171,7 @@ class Plain:
     ],
 )
 def test_what_is_not_json_is_refused_with_its_place(value: Any, place: str) -> None:
-    with pytest.raises(NotJson) as caught:
+    with pytest.raises(e.NotJson) as caught:
         payload.encode(value, "payload")
     assert caught.value.code == "not_json"
     assert str(caught.value).startswith(f"{place}: ")
@@ -195,7 +186,7 @@ def test_what_contains_itself_or_is_too_deep_is_refused() -> None:
     for _ in range(201):
         deep = {"a": deep}
     for value in (loop, deep):
-        with pytest.raises(NotJson, match="nested deeper than 200"):
+        with pytest.raises(e.NotJson, match="nested deeper than 200"):
             payload.encode(value, "payload")
     assert payload.encode(deep["a"], "payload")
 
@@ -204,7 +195,7 @@ def test_a_payload_may_have_exactly_one_mebibyte() -> None:
     limit = 1024 * 1024
     assert limit == payload.LIMIT
     assert len(payload.encode("x" * (limit - 2), "payload")) == limit
-    with pytest.raises(PayloadTooLarge) as caught:
+    with pytest.raises(e.PayloadTooLarge) as caught:
         payload.encode("x" * (limit - 1), "payload of 'work'")
     assert caught.value.code == "payload_too_large"
     assert str(caught.value).startswith("payload of 'work': 1,048,577 bytes")
@@ -234,30 +225,30 @@ def test_the_canonical_form_does_not_depend_on_the_order_of_keys(value: dict[str
     assert payload.canonical(payload.encode(value, "a")) == payload.canonical(payload.encode(backwards, "b"))
 
 
-def every_error(root: type[InterlockError]) -> list[type[InterlockError]]:
+def every_error(root: type[e.InterlockError]) -> list[type[e.InterlockError]]:
     return [root, *(below for kind in root.__subclasses__() for below in every_error(kind))]
 
 
 def test_every_error_has_a_code_of_its_own() -> None:
-    own = [kind for kind in every_error(InterlockError) if kind.__module__.startswith("interlock.error")]
+    own = [kind for kind in every_error(e.InterlockError) if kind.__module__.startswith("interlock.error")]
     codes = [kind.code for kind in own if "code" in vars(kind)]
     assert len(set(codes)) == len(codes) > 20
     assert all(re.fullmatch(r"[a-z_]+", code) for code in codes)
 
 
 def test_an_error_told_by_a_peer_is_the_same_error_here() -> None:
-    told = StoreUnavailable("disk full")
-    heard = rebuild(told.code, str(told))
-    assert type(heard) is StoreUnavailable
+    told = e.StoreUnavailable("disk full")
+    heard = e.rebuild(told.code, str(told))
+    assert type(heard) is e.StoreUnavailable
     assert str(heard) == str(told)
-    unknown = rebuild("from_the_future", "something new")
-    assert type(unknown) is InterlockError
+    unknown = e.rebuild("from_the_future", "something new")
+    assert type(unknown) is e.InterlockError
     assert str(unknown) == "something new (from_the_future)"
 
 
 def test_values_in_messages_are_whole_or_left_out_and_on_one_line() -> None:
-    assert shown("a") == "'a'"
-    assert shown("x" * 78) == f"'{'x' * 78}'"
-    assert shown("x" * 79) == "<str, too long to show>"
-    assert shown(Opaque()) == "<Opaque>"
-    assert "\n" not in shown("a\nb")
+    assert e.shown("a") == "'a'"
+    assert e.shown("x" * 78) == f"'{'x' * 78}'"
+    assert e.shown("x" * 79) == "<str, too long to show>"
+    assert e.shown(Opaque()) == "<Opaque>"
+    assert "\n" not in e.shown("a\nb")

@@ -19,15 +19,8 @@ from interlock.ports.store import Reader, RecordRows
 from interlock.sender.sender import Sender
 from interlock.sender.transport import ReceivedAnswer, Transport
 from interlock.simulation.virtual import VirtualBus
+from interlock.wire import delivery_request as d
 from interlock.wire import message as m
-from interlock.wire.delivery_request import (
-    BecomeSender,
-    HookAnswered,
-    HookRequest,
-    Owed,
-    ReportSent,
-    Sent,
-)
 from interlock.wire.request import ValueAnswer
 from soak.simulation.loop import VirtualLoop
 
@@ -42,8 +35,8 @@ def outgoing(host: str) -> Outgoing:
     return Outgoing(f"http://{host}/hook", None, None, None, 10.0, "application/json", b"{}")
 
 
-def hook(run_id: str, seq: int = 1, host: str = "a") -> HookRequest:
-    return HookRequest(run_id, seq, f"{run_id}-{seq}", outgoing(host))
+def hook(run_id: str, seq: int = 1, host: str = "a") -> d.HookRequest:
+    return d.HookRequest(run_id, seq, f"{run_id}-{seq}", outgoing(host))
 
 
 class Outbox:
@@ -89,7 +82,7 @@ class Outbox:
         await asyncio.sleep(self.fetch_time)
         return sorted(found, key=lambda row: row.next_at)[:limit]
 
-    def apply(self, sent: Sent) -> None:
+    def apply(self, sent: d.Sent) -> None:
         row = self.rows[sent.id]
         if row.ended_at is None and row.round == sent.round:
             self.rows[sent.id] = msgspec.structs.replace(row, **msgspec.structs.asdict(sent))
@@ -100,8 +93,8 @@ class Scheduler(Endpoint):
         self._outbox = outbox
         self.peer: Peer | None = None
         self.registered = 0
-        self.reports: list[list[Sent]] = []
-        self.answers: list[HookAnswered] = []
+        self.reports: list[list[d.Sent]] = []
+        self.answers: list[d.HookAnswered] = []
         self.commit_time = 0.0
         self.problems = 0  # reports that are refused
         self.mute = False  # whether it answers no report
@@ -119,19 +112,19 @@ class Scheduler(Endpoint):
             match message:
                 case m.Greeting(protocol):
                     assert protocol == m.PROTOCOL
-                case BecomeSender(request):
+                case d.BecomeSender(request):
                     self.peer = peer
                     self.registered += 1
                     peer.send([ValueAnswer(request)])
-                case ReportSent(request, results):
+                case d.ReportSent(request, results):
                     self.reports.append(results)
                     asyncio.get_running_loop().call_later(self.commit_time, self._commit, peer, request, results)
-                case HookAnswered():
+                case d.HookAnswered():
                     self.answers.append(message)
                 case _:
                     raise AssertionError(message)
 
-    def _commit(self, peer: Peer, request: int, results: list[Sent]) -> None:
+    def _commit(self, peer: Peer, request: int, results: list[d.Sent]) -> None:
         self._changed.set()
         if self.problems:
             self.problems -= 1
@@ -201,7 +194,7 @@ class Stage(Clock):
             row = Delivery(id, "r", "j", "default", "run.failed", host, order, now, now + lasts, outgoing(host))
             self.outbox.rows[id] = msgspec.structs.replace(row, next_at=now)
         if self.scheduler.peer is not None:
-            self.do(self.scheduler.send, Owed())
+            self.do(self.scheduler.send, d.Owed())
 
     def do(self, call: Callable[..., object], *arguments: Any) -> None:
         self.loop.call_soon(call, *arguments)

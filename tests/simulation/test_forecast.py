@@ -19,19 +19,8 @@ from interlock.model.job import Job, Retry
 from interlock.model.schedule.schedule import Schedule, instant
 from interlock.model.state import State
 from interlock.model.tenant import TenantSpec
+from interlock.simulation import forecast_model as f
 from interlock.simulation.forecast import estimate, forecast
-from interlock.simulation.forecast_model import (
-    LANE,
-    PREVIOUS,
-    TENANT,
-    WORKER,
-    Forecast,
-    JobForecast,
-    Length,
-    Plan,
-    RunForecast,
-    TooManyRuns,
-)
 from tests.core.machine import specs
 from tests.simulation.remembered import ended, remember
 
@@ -56,32 +45,32 @@ def job(
 
 def plan_of(
     jobs: list[Job], span: str = "1h", start: float = START, lengths: Mapping[str, float] | None = None, **options: Any
-) -> Plan:
-    known = {job.id: Length((lengths or {}).get(job.id, 1.0), "given") for job in jobs}
+) -> f.Plan:
+    known = {job.id: f.Length((lengths or {}).get(job.id, 1.0), "given") for job in jobs}
     given: dict[str, Any] = {"lanes": LANES} | options
     given["lanes"] = specs(given["lanes"])
-    return Plan(start=start, until=start + seconds(span, "span"), lengths=known, **given)
+    return f.Plan(start=start, until=start + seconds(span, "span"), lengths=known, **given)
 
 
-def look(jobs: list[Job], span: str = "1h", **options: Any) -> Forecast:
+def look(jobs: list[Job], span: str = "1h", **options: Any) -> f.Forecast:
     return forecast(jobs, plan_of(jobs, span, **options))
 
 
-def begins(found: Forecast, job_id: str = "job") -> list[float]:
+def begins(found: f.Forecast, job_id: str = "job") -> list[float]:
     """When the runs of a job begin, in seconds from the start."""
     return [run.started_at - found.start for run in found.runs if run.job_id == job_id and run.started_at is not None]
 
 
-def missed(found: Forecast) -> list[float]:
+def missed(found: f.Forecast) -> list[float]:
     return [run.nominal_at - found.start for run in found.runs if run.state is State.SKIPPED]
 
 
-def in_paris(found: Forecast) -> list[str]:
+def in_paris(found: f.Forecast) -> list[str]:
     began = (run.started_at for run in found.runs if run.started_at is not None)
     return [datetime.fromtimestamp(at, PARIS).strftime("%d %H:%M%z") for at in began]
 
 
-def only(found: Forecast) -> JobForecast:
+def only(found: f.Forecast) -> f.JobForecast:
     assert len(found.jobs) == 1
     return found.jobs[0]
 
@@ -100,7 +89,7 @@ def _any_job(job_id: str, rng: Random) -> Job:
 _LANE_OF = {str(number): "narrow" if number < 3 else "main" for number in range(8)}
 
 
-def _most_at_once(runs: list[RunForecast]) -> int:
+def _most_at_once(runs: list[f.RunForecast]) -> int:
     """Counted anew, from nothing but when they begin and end."""
     changes = [(run.started_at, 1) for run in runs if run.started_at is not None]
     changes += [(run.ended_at, -1) for run in runs if run.started_at is not None and run.ended_at is not None]
@@ -179,7 +168,7 @@ def test_a_run_that_outlasts_its_interval() -> None:
     assert begins(found) == [0, 130, 260, 390, 520]
     assert missed(found) == [60, 180, 300, 420, 540]
     assert [(run.waited, run.waited_for) for run in found.runs if run.waited] == [
-        (10, PREVIOUS), (20, PREVIOUS), (30, PREVIOUS), (40, PREVIOUS),
+        (10, f.PREVIOUS), (20, f.PREVIOUS), (30, f.PREVIOUS), (40, f.PREVIOUS),
     ]  # fmt: skip
     figures = only(found)
     assert (figures.runs, figures.missed, figures.waited, figures.longest_wait, figures.most_at_once) == (
@@ -223,7 +212,7 @@ def test_two_jobs_in_a_lane_of_one() -> None:
     two = seconds("2h", "")
     assert begins(found, "first") == [two, two + 86400]
     assert begins(found, "second") == [two + 600, two + 86400 + 600]
-    assert [(run.waited, run.waited_for) for run in found.runs if run.job_id == "second"] == [(600, LANE)] * 2
+    assert [(run.waited, run.waited_for) for run in found.runs if run.job_id == "second"] == [(600, f.LANE)] * 2
     (lane,) = found.lanes
     assert (lane.name, lane.limit, lane.most, lane.most_at, lane.full) == ("narrow", 1, 1, START + two, 1800)
     assert [(one.job_id, one.what, one.count) for one in found.notable] == [("second", "waited", 2)]
@@ -235,7 +224,7 @@ def test_a_tenant_at_its_limit() -> None:
     found = look(jobs, "1d", lengths={"first": 600.0}, tenants={"default": TenantSpec(max_running=1)})
     assert [(run.job_id, run.waited, run.waited_for) for run in found.runs] == [
         ("first", 0, None),
-        ("second", 600, TENANT),
+        ("second", 600, f.TENANT),
     ]
 
 
@@ -251,7 +240,7 @@ def test_workers_without_room() -> None:
     found = look(jobs, lengths=dict.fromkeys("abc", 60.0), slots=1, workers=2)
     assert sorted(begins(found, "a") + begins(found, "b") + begins(found, "c")) == [0, 0, 60]
     (late,) = [run for run in found.runs if run.waited]
-    assert (late.waited, late.waited_for) == (60, WORKER)
+    assert (late.waited, late.waited_for) == (60, f.WORKER)
     assert [(one.what, one.count) for one in found.notable] == [("waited", 1)]
 
 
@@ -340,7 +329,7 @@ def test_how_many_runs_there_will_be(schedule: Schedule, count: int) -> None:
 
 def test_too_many_runs_are_refused_before_any() -> None:
     jobs = [job("rare", cron="0 2 * * *"), job("frequent", every="1s")]
-    with pytest.raises(TooManyRuns, match=r"^--for: .* 2,000,000.*'frequent'"):
+    with pytest.raises(f.TooManyRuns, match=r"^--for: .* 2,000,000.*'frequent'"):
         look(jobs, "366d")
 
 
@@ -353,8 +342,8 @@ def test_lengths_are_the_median_of_the_latest_successes(tmp_path: Path) -> None:
     runs += [ended(60, "old", 5000.0, State.FAILED), ended(61, "once", 2.5), ended(62, "bad", 9.0, State.FAILED)]
     remember(tmp_path / "some.db", *runs)
     assert asyncio.run(past_lengths(str(tmp_path / "some.db"), ["old", "once", "bad", "new"])) == {
-        "old": Length(39.5, "median of 20 runs in some.db"),
-        "once": Length(2.5, "median of 1 run in some.db"),
+        "old": f.Length(39.5, "median of 20 runs in some.db"),
+        "once": f.Length(2.5, "median of 1 run in some.db"),
     }
 
 

@@ -99,20 +99,11 @@ Row = tuple[Strategy, Restart, bool, bool, OnExhausted, Decision]
 
 
 def rows() -> list[Row]:
-    found: list[Row] = []
-    for line in TABLE.split("\n")[1:-1]:
-        strategy, policy, ended, budget, on_exhausted, decision = line.split()
-        found.append(
-            (
-                Strategy(strategy),
-                Restart(policy),
-                {"well": True, "badly": False}[ended],
-                {"left": True, "spent": False}[budget],
-                OnExhausted(on_exhausted),
-                DECISIONS[decision],
-            )
-        )
-    return found
+    return [
+        (Strategy(a), Restart(b), {"well": True, "badly": False}[c], {"left": True, "spent": False}[d], OnExhausted(e),
+         DECISIONS[f])
+        for a, b, c, d, e, f in map(str.split, TABLE.split("\n")[1:-1])
+    ]  # fmt: skip
 
 
 @pytest.mark.behaviour("SUP-2", "SUP-3", "SUP-5")

@@ -21,27 +21,7 @@ from interlock.wire.message import Dispatch
 from interlock.worker.context import Context
 from tests.helpers.places import run_async
 from tests.helpers.server import Server
-from tests.typed.value_jobs import (
-    JOBS,
-    Address,
-    Colour,
-    Customer,
-    Level,
-    Options,
-    Order,
-    Paid,
-    Pair,
-    Parcel,
-    Point,
-    Refused,
-    Rights,
-    Shape,
-    app,
-    described,
-    echo,
-    misfit,
-    opaque,
-)
+from tests.typed import value_jobs as v
 
 CONTEXT = Context(Dispatch("r", 1, "job", 1, b"{}", None, False, 1.0), lambda message: None)
 # In UTC it must still be a time. Python never calls a time in two offsets equal to itself in one of them.
@@ -52,10 +32,10 @@ OFFSETS = st.integers(-1439, 1439).map(lambda minutes: timezone(timedelta(minute
 TIMES = st.times(timezones=st.none() | OFFSETS)
 DECIMALS = st.decimals(allow_nan=False)
 PATHS = st.lists(st.text("abc .-é", min_size=1), min_size=1).map(lambda parts: Path(*parts))
-COLOURS = st.sampled_from(Colour)
-POINTS = st.builds(Point, st.integers(-(2**63), 2**63 - 1), st.none() | DATETIMES)
+COLOURS = st.sampled_from(v.Colour)
+POINTS = st.builds(v.Point, st.integers(-(2**63), 2**63 - 1), st.none() | DATETIMES)
 ADDRESSES = st.builds(
-    lambda street, *rest: Address(streetName=street, since=rest[0], state=rest[1], delay=rest[2]),
+    lambda street, *rest: v.Address(streetName=street, since=rest[0], state=rest[1], delay=rest[2]),
     st.text(),
     st.dates(),
     COLOURS | st.integers(0, 9),
@@ -76,21 +56,21 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "uuid": st.uuids(),
     "decimal": DECIMALS,
     "enum": COLOURS,
-    "int_enum": st.sampled_from(Level),
-    "flag": st.sampled_from([Rights.READ, Rights.WRITE, Rights.READ | Rights.WRITE]),
+    "int_enum": st.sampled_from(v.Level),
+    "flag": st.sampled_from([v.Rights.READ, v.Rights.WRITE, v.Rights.READ | v.Rights.WRITE]),
     "path": PATHS,
-    "dataclass": st.builds(Shape, COLOURS, st.lists(POINTS, max_size=3)),
-    "struct": st.builds(Order, st.uuids(), DECIMALS),
-    "tagged": st.none() | st.builds(Paid, st.dates()) | st.builds(Refused, st.text()),
-    "attrs": st.builds(Parcel, st.floats(allow_nan=False, allow_infinity=False), st.binary()),
+    "dataclass": st.builds(v.Shape, COLOURS, st.lists(POINTS, max_size=3)),
+    "struct": st.builds(v.Order, st.uuids(), DECIMALS),
+    "tagged": st.none() | st.builds(v.Paid, st.dates()) | st.builds(v.Refused, st.text()),
+    "attrs": st.builds(v.Parcel, st.floats(allow_nan=False, allow_infinity=False), st.binary()),
     "pydantic": st.builds(
-        lambda few, home, key: Customer(addresses=few, home=home, key=key),
+        lambda few, home, key: v.Customer(addresses=few, home=home, key=key),
         st.lists(ADDRESSES, max_size=3),
         PATHS,
         st.binary(),
     ),
-    "named_tuple": st.builds(Pair, st.integers(0, 9), st.dates()),
-    "typed_dict": st.builds(lambda colour, wait: Options(colour=colour, wait=wait), COLOURS, st.timedeltas()),
+    "named_tuple": st.builds(v.Pair, st.integers(0, 9), st.dates()),
+    "typed_dict": st.builds(lambda colour, wait: v.Options(colour=colour, wait=wait), COLOURS, st.timedeltas()),
     "literal": st.sampled_from(["a", 1]),
     "union": st.none() | st.integers(0, 9) | st.dates() | st.lists(POINTS, max_size=3),
     "list": st.lists(POINTS, max_size=3),
@@ -107,14 +87,14 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
 
 
 def test_every_kind_has_values() -> None:
-    assert VALUES.keys() == JOBS.keys()
+    assert VALUES.keys() == v.JOBS.keys()
 
 
 def same(kind: str, value: Any, came_back: tuple[str, Any]) -> None:
     """A zone with an offset of seconds comes back as UTC; every other offset stays."""
     saw, found = came_back
     assert found == value, kind
-    assert saw == described(found)
+    assert saw == v.described(found)
     assert type(found) is type(value)
 
 
@@ -124,8 +104,8 @@ def same(kind: str, value: Any, came_back: tuple[str, Any]) -> None:
 @settings(max_examples=30, deadline=None)
 def test_a_value_is_encoded_and_read_to_its_annotation(kind: str, data: st.DataObject) -> None:
     value = data.draw(VALUES[kind])
-    definition = app.definitions[f"value.{kind}"]
-    arguments = definition.arguments(JOBS[kind].call(value).payload, CONTEXT)
+    definition = v.app.definitions[f"value.{kind}"]
+    arguments = definition.arguments(v.JOBS[kind].call(value).payload, CONTEXT)
     encoded = encode_result(definition.handler(**arguments))
     assert definition.result_type is not None
     definition.result_type.check(encoded)
@@ -136,11 +116,11 @@ def test_a_value_is_encoded_and_read_to_its_annotation(kind: str, data: st.DataO
 @given(values=st.fixed_dictionaries(VALUES))
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 def test_values_come_back_from_a_worker(server: Server, values: dict[str, Any]) -> None:
-    calls = [JOBS[kind].call(value) for kind, value in values.items()]
+    calls = [v.JOBS[kind].call(value) for kind, value in values.items()]
 
     async def body() -> list[Any]:
-        async with app.connected(str(server.socket)):
-            return [await run.result("60s") for run in await app.submit_many(calls)]
+        async with v.app.connected(str(server.socket)):
+            return [await run.result("60s") for run in await v.app.submit_many(calls)]
 
     with il.Client(f"unix:{server.http_socket}") as client:
         over_http = [run.result("60s") for run in client.submit_many(calls)]
@@ -152,11 +132,11 @@ def test_values_come_back_from_a_worker(server: Server, values: dict[str, Any]) 
 def test_an_offset_of_seconds_is_not_rounded() -> None:
     odd = timezone(timedelta(seconds=1172))
     value = datetime(1900, 1, 1, tzinfo=odd)
-    definition = app.definitions["value.datetime"]
-    found = definition.arguments(JOBS["datetime"].call(value).payload, CONTEXT)["value"]
+    definition = v.app.definitions["value.datetime"]
+    found = definition.arguments(v.JOBS["datetime"].call(value).payload, CONTEXT)["value"]
     assert (found, found.tzinfo) == (value, UTC)
     with pytest.raises(il.InterlockError, match=r"payload.value: a time with an offset of seconds is not JSON"):
-        JOBS["time"].call(time(1, tzinfo=odd))
+        v.JOBS["time"].call(time(1, tzinfo=odd))
 
 
 # ── refused ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -205,11 +185,11 @@ REFUSED: list[tuple[Any, str]] = [
     (Iterator[int], "Iterator"),
     (Coroutine[Any, Any, int], "Coroutine"),
     (date | str, "more than one str-like type"),
-    (Point | Shape, "more than one"),
-    (Address | int, "other than None"),
+    (v.Point | v.Shape, "more than one"),
+    (v.Address | int, "other than None"),
     (Fraction, "Enums must contain"),
     (Private, "its field '_hidden' is private"),
-    (dict[Point, int], "the keys of this dict"),
+    (dict[v.Point, int], "the keys of this dict"),
     (dict[Path, int], "the keys of this dict"),
     (dict[datetime, int], "the keys of this dict"),
     (Login, "pydantic masks its secrets"),
@@ -252,8 +232,8 @@ def test_a_secret_cannot_be_returned() -> None:
         ("json", {"a": date(2026, 1, 2)}, "not_json", "payload.value.a: a date"),
         ("json", {1: 2}, "not_json", "a key must be a string"),
         ("date", Mystery(), "not_json", "payload.value: a Mystery"),
-        ("list", [Point(0), Mystery()], "not_json", "payload.value: a Mystery"),
-        ("attrs", Parcel(math.nan), "not_json", "payload.value.weight: nan"),
+        ("list", [v.Point(0), Mystery()], "not_json", "payload.value: a Mystery"),
+        ("attrs", v.Parcel(math.nan), "not_json", "payload.value.weight: nan"),
         ("path", Path("\udc80"), "not_json", "lone surrogate"),
         ("date", "tomorrow", "bad_payload", "argument 'value'"),
         ("constrained", 0, "bad_payload", "argument 'value': expected int >= 1"),
@@ -264,7 +244,7 @@ def test_a_secret_cannot_be_returned() -> None:
 )
 def test_a_value_that_cannot_be_carried_is_refused_at_submit(kind: str, value: Any, code: str, says: str) -> None:
     with pytest.raises(il.InterlockError) as caught:
-        JOBS[kind].call(value)
+        v.JOBS[kind].call(value)
     assert caught.value.code == code
     assert says in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -282,7 +262,7 @@ def test_an_endless_value_is_refused() -> None:
 
 def test_a_job_may_have_typed_values_as_its_payload() -> None:
     one = il.App()
-    one.job("one", payload={"value": Point(1, datetime(2026, 1, 2, tzinfo=UTC))})(echo(Point))
+    one.job("one", payload={"value": v.Point(1, datetime(2026, 1, 2, tzinfo=UTC))})(v.echo(v.Point))
     assert one.definitions["one"].job.payload == {"value": {"x": 1, "at": "2026-01-02T00:00:00+00:00"}}
 
 
@@ -292,7 +272,7 @@ def test_a_job_may_have_typed_values_as_its_payload() -> None:
 @pytest.mark.behaviour("EXE-6")
 def test_a_result_that_does_not_fit_is_kept_and_warned_of(server: Server) -> None:
     with il.Client(f"unix:{server.http_socket}") as client:
-        run = client.submit(misfit.call())
+        run = client.submit(v.misfit.call())
         with pytest.raises(il.BadResult) as caught:
             run.result("30s")
         assert (caught.value.code, caught.value.run_id, caught.value.value) == ("bad_result", run.id, "tomorrow")
@@ -305,14 +285,14 @@ def test_a_result_that_does_not_fit_is_kept_and_warned_of(server: Server) -> Non
 
 def test_a_result_that_cannot_be_encoded_fails_the_run_for_good(server: Server) -> None:
     with il.Client(f"unix:{server.http_socket}") as client:
-        run = client.submit(opaque.call())
+        run = client.submit(v.opaque.call())
         with pytest.raises(il.RunEnded, match="result: a object is not JSON"):
             run.result("30s")
         assert run.state() is il.State.FAILED
 
 
 def test_results_without_an_annotation_are_json() -> None:
-    result = {1: [date(2026, 1, 2), Point(1), {Level.HIGH}, Path("a"), Text("b")]}
+    result = {1: [date(2026, 1, 2), v.Point(1), {v.Level.HIGH}, Path("a"), Text("b")]}
     assert msgspec.json.decode(encode_result(result)) == {"1": ["2026-01-02", {"x": 1, "at": None}, [9], "a", "b"]}
 
 
@@ -321,7 +301,7 @@ class Text(str):
 
 
 @pytest.mark.parametrize(
-    "result", [il.Secret("s"), [Point(1), il.Secret("s")], {"a": date(2026, 1, 2), "b": il.Secret("s")}]
+    "result", [il.Secret("s"), [v.Point(1), il.Secret("s")], {"a": date(2026, 1, 2), "b": il.Secret("s")}]
 )
 def test_a_secret_in_a_result_is_refused(result: object) -> None:
     with pytest.raises(il.InterlockError, match="a Secret is not JSON"):
