@@ -54,6 +54,7 @@ export function noteAnswer(error?: unknown) {
     return
   }
   heard = Date.now()
+  away.value = null
 }
 
 function lost() {
@@ -83,10 +84,39 @@ function wanted(): URL {
   return address
 }
 
+/** A browser opens six connections to a host, so at most four pages hold a stream; others look every two seconds. */
+const STREAMS = 4
+const LOOK = 2000
+
+/** Return whether this page may hold a stream, until the signal says that it ended. */
+async function takesStream(signal: AbortSignal): Promise<boolean> {
+  if (!navigator.locks) return true // a page of another machine without TLS
+  for (let number = 0; number < STREAMS; number += 1) {
+    const has = await new Promise<boolean>((resolve) => {
+      void navigator.locks.request(`interlock-stream-${number}`, { ifAvailable: true }, (lock) => {
+        resolve(lock !== null)
+        if (lock && !signal.aborted) return new Promise<void>((free) => signal.addEventListener('abort', () => free()))
+      })
+    })
+    if (has) return true
+  }
+  return false
+}
+
+function lookAgain() {
+  stale = true
+  live.value = true
+  clearTimeout(timer)
+  timer = setTimeout(open, LOOK) as unknown as number
+}
+
 async function open() {
   stream?.abort()
   if (document.hidden) return
   const mine = (stream = new AbortController())
+  const stays = await takesStream(mine.signal)
+  if (mine !== stream) return
+  if (!stays && !wanted().searchParams.has('after')) return lookAgain()
   try {
     const response = await fetch(wanted(), { headers: { accept: 'text/event-stream', ...secret() }, signal: mine.signal, cache: 'no-store' })
     if (!response.ok || !/event-stream/.test(response.headers.get('content-type') ?? '')) await answerOf(response)
@@ -98,10 +128,12 @@ async function open() {
       away.value = null
     })
     stale = true
-    await read(response, mine)
+    await read(response, mine, stays)
+    if (!stays && hellos > 1) return lookAgain()
     throw new TypeError('the stream ended')
   } catch (error) {
     if (mine !== stream || (mine.signal.aborted && document.hidden)) return
+    mine.abort()
     if (error instanceof Problem && !isAway(error)) {
       live.value = false
       // The page says why; a stream that is refused is asked for again when the address changes.
@@ -111,7 +143,7 @@ async function open() {
   }
 }
 
-async function read(response: Response, mine: AbortController) {
+async function read(response: Response, mine: AbortController, stays: boolean) {
   const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader()
   let rest = ''
   while (mine === stream) {
@@ -121,6 +153,7 @@ async function read(response: Response, mine: AbortController) {
     const blocks = (rest + value).split('\n\n')
     rest = blocks.pop()!
     for (const block of blocks) take(block)
+    if (!stays && hellos > 1) return mine.abort()
   }
 }
 

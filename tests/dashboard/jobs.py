@@ -58,6 +58,6 @@ async def hostile(ctx: il.Context, text: str = "") -> dict[str, Any]:
     for line in (HOSTILE, TURNED, "two\nlines"):
         ctx.log(line)
     deep: Any = "bottom"
-    for _ in range(200):
+    for _ in range(150):
         deep = [deep]
     return {HOSTILE: TURNED, "deep": deep, "number": 2**60 + 1}

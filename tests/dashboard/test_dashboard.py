@@ -52,6 +52,11 @@ def test_hostile_text_is_shown_and_obeyed_by_nobody(window: Window, full: Server
     log = page.get_by_role("log").inner_text()
     assert "user⟨U+202E⟩exe.txt" in log
     assert "⟨ESC⟩[31mred" in log
+    page.get_by_role("tab", name="Result").click()
+    page.get_by_text("1152921504606846977").wait_for()
+    assert "user⟨U+202E⟩exe.txt" in page.locator(".json").inner_text()
+    page.get_by_role("button", name="Raw").click()
+    page.get_by_text('"deep": [').wait_for()
     assert page.locator("main img, main script").count() == 0
     assert page.title() == "Runs · Interlock"
 
@@ -210,3 +215,27 @@ def test_a_workflow_shows_its_graph_with_the_steps_to_come(window: Window, full:
     page.get_by_role("link", name="List", exact=True).click()
     expect(page.locator("tbody tr")).to_have_count(4)
     full.http.post(f"/api/v1/runs/{run_id}/cancel", {})
+
+
+def test_a_value_of_a_mebibyte_is_shown_as_far_as_it_is_asked_for(window: Window, full: Server) -> None:
+    """A page that drew all of it at once would stand still."""
+    text = "<b>" + "a" * 1_000_000
+    run_id = submit(full.http, "hostile.text", delay="1h", payload={"text": text})[0]
+    page = window.open(f"runs/{run_id}?tab=payload")
+    page.get_by_role("button", name="all 1,000,003 characters").click()
+    page.wait_for_selector("pre")
+    assert len(page.locator("pre").inner_text()) == 1_000_003
+    full.http.post(f"/api/v1/runs/{run_id}/cancel", {})
+
+
+def test_eight_pages_of_one_browser_are_live_together(browser: Any, full: Server) -> None:
+    """A browser opens six connections to a host, so a page that is hidden closes its stream."""
+    with Window(browser, full.url) as window:
+        pages = [window.page, *(window.page.context.new_page() for _ in range(7))]
+        for page in pages:
+            page.goto(f"{full.url}/ui/runs?job=mail.send")
+            page.bring_to_front()
+        pages[-1].wait_for_selector("main:not(:has(.bones))")
+        run_id = submit(full.http, "mail.send", delay="1h")[0]
+        pages[-1].locator(f"a[title='{run_id}']").wait_for()
+        full.http.post(f"/api/v1/runs/{run_id}/cancel", {})

@@ -172,7 +172,15 @@ function Attempts({ run, entries }: { run: RunDetail; entries: HistoryEntry[] })
   const ended = run.ended_at ? secondsOf(run.ended_at) : null
   const until = Math.max(ended ?? now.value, secondsOf(run.created_at) + 0.001)
   const rows = useMemo(() => stretches(entries, until), [entries, until])
-  if (!entries.length) return null
+  if (!entries.length)
+    return (
+      <Section title="Attempts" id="attempts">
+        <div class="scale-row">
+          <span />
+          <span class="scale-line" />
+        </div>
+      </Section>
+    )
   const start = secondsOf(entries[0]!.at)
   const whole = Math.max(until - start, 0.001)
   const place = (at: number) => `${Math.max(0, Math.min(100, (100 * (at - start)) / whole))}%`
