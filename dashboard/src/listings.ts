@@ -53,6 +53,18 @@ export const entries = {
   ],
 } as const
 
+export const failures = {
+  empty: "no failures",
+  columns: [
+    {"title": "runs", "field": "count", "form": "number", "right": true, "spare": 0, "wide": false},
+    {"title": "job", "field": "job", "form": "text", "right": false, "spare": 0, "wide": false},
+    {"title": "newest", "field": "newest", "form": "age", "right": true, "spare": 0, "wide": false},
+    {"title": "oldest", "field": "oldest", "form": "age", "right": true, "spare": 1, "wide": false},
+    {"title": "run", "field": "run", "form": "text", "right": false, "spare": 2, "wide": false},
+    {"title": "error", "field": "error", "form": "text", "right": false, "spare": 0, "wide": true},
+  ],
+} as const
+
 export const jobs = {
   empty: "no jobs are declared; interlock init writes a project with some",
   columns: [

@@ -12,6 +12,7 @@ export interface Row<K extends keyof Operations = keyof Operations> {
   everyTenant: boolean
 }
 export const overview: Row<"overview"> = {"name": "overview", "method": "GET", "path": "api/v1/overview", "permission": "read", "everyTenant": false}
+export const failures: Row<"failures"> = {"name": "failures", "method": "GET", "path": "api/v1/failures", "permission": "read", "everyTenant": false}
 export const submit: Row<"submit"> = {"name": "submit", "method": "POST", "path": "api/v1/runs", "permission": "submit", "everyTenant": false}
 export const submit_many: Row<"submit_many"> = {"name": "submit_many", "method": "POST", "path": "api/v1/runs/batch", "permission": "submit", "everyTenant": false}
 export const runs: Row<"runs"> = {"name": "runs", "method": "GET", "path": "api/v1/runs", "permission": "read", "everyTenant": false}
@@ -82,6 +83,7 @@ export const approval: Row<"approval"> = {"name": "approval", "method": "GET", "
 export const approve: Row<"approve"> = {"name": "approve", "method": "POST", "path": "api/v1/runs/{run_id}/approve", "permission": "approve", "everyTenant": false}
 export const reject: Row<"reject"> = {"name": "reject", "method": "POST", "path": "api/v1/runs/{run_id}/reject", "permission": "approve", "everyTenant": false}
 export const release_output: Row<"release_output"> = {"name": "release_output", "method": "POST", "path": "api/v1/runs/{run_id}/release-output", "permission": "approve", "everyTenant": false}
+export const policy: Row<"policy"> = {"name": "policy", "method": "GET", "path": "api/v1/policy", "permission": "read", "everyTenant": true}
 export const audit: Row<"audit"> = {"name": "audit", "method": "GET", "path": "api/v1/audit", "permission": "read the audit", "everyTenant": false}
 export const tree: Row<"tree"> = {"name": "tree", "method": "GET", "path": "api/v1/tree", "permission": "read", "everyTenant": true}
 export const start_service: Row<"start_service"> = {"name": "start_service", "method": "POST", "path": "api/v1/services/{name}/start", "permission": "operate", "everyTenant": true}

@@ -513,6 +513,8 @@ export interface BackfillBody {
   payload?: Record<string, Json> | null;
   /** Tenant of the run; by default the token's own, or `default` without tokens. */
   tenant?: string | null;
+  /** `true`: create nothing; `created` has the ids of the runs that would be made. */
+  dry_run?: boolean;
 }
 
 export interface Backfilled {
@@ -564,6 +566,8 @@ export interface NewRunBody {
 export interface BulkBody {
   /** Reason, kept with the runs. */
   reason?: string;
+  /** `true`: change nothing, and say in `matching` on how many runs it would act. */
+  dry_run?: boolean;
   /** Only runs of this job. */
   job?: string | null;
   /** Only runs of this tenant. */
@@ -580,6 +584,8 @@ export interface BulkBody {
   parent?: string | null;
   /** Only runs whose root is this run: it made them, directly or not. */
   root?: string | null;
+  /** Only runs with this text in id, job, session, reason, error or a label (`name=value`), whatever the case. */
+  text?: string | null;
   /** Only runs in one of these states: terminal for a retry, not terminal for others. */
   state?: State[];
   /** `true`: every run that the action applies to; needed without other fields. */
@@ -610,6 +616,8 @@ export interface BulkInfo {
   parent: string | null;
   /** Only runs whose root is this run: it made them, directly or not. */
   root: string | null;
+  /** Only runs with this text in id, job, session, reason, error or a label. */
+  text: string | null;
   /** Only runs with such a dead letter. */
   letters: LetterFilter | null;
   /** Reason. */
@@ -626,6 +634,8 @@ export interface BulkInfo {
   asked: number;
   /** Runs not looked at yet; null for a retry, which does not count them. */
   left: number | null;
+  /** Of a dry run: runs that it would act on now; 10,000 means 10,000 or more. */
+  matching: number | null;
 }
 
 export type RunAction = "cancel" | "hold" | "release" | "retry";
@@ -907,6 +917,34 @@ export interface VerdictInfo {
   expires_at: string | null;
   /** Answer of the approver; null if there is none. */
   answer: AnswerInfo | null;
+}
+
+/** Failed runs in groups. */
+export interface FailureList {
+  /** Groups, the largest first. */
+  failures: FailureGroup[];
+  /** Runs in all of these groups. */
+  runs: number;
+  /** Creation of the oldest run looked at; null if all were looked at. */
+  reached: string | null;
+}
+
+/** Runs of a job that failed in the same way. */
+export interface FailureGroup {
+  /** Job. */
+  job: string;
+  /** Last line of the error, or else the reason, with `#` in place of numbers. */
+  error: string;
+  /** Runs. */
+  count: number;
+  /** Runs by state. */
+  states: Record<string, number>;
+  /** End of the newest run. */
+  newest: string;
+  /** End of the oldest run. */
+  oldest: string;
+  /** The newest run. */
+  run: string;
 }
 
 export interface FireTimes {
@@ -1440,6 +1478,38 @@ export interface WaitingRuns {
   holders: string[];
 }
 
+/** The policy in force. */
+export interface PolicyInfo {
+  /** Name; null without a policy of this server. */
+  id: string | null;
+  /** Digest; null without a policy. */
+  digest: string | null;
+  /** Whether a policy service judges runs; then the server does not know the rules. */
+  remote: boolean;
+  /** Decision if no rule matches. */
+  default_decision: Ruling | null;
+  /** Rules, checked top down; the first that matches decides. */
+  rules: RuleInfo[];
+  /** Verdicts since the scheduler started, by decision. */
+  default_verdicts: Record<string, number>;
+}
+
+/** A rule of the policy in force. */
+export interface RuleInfo {
+  /** Name. */
+  id: string;
+  /** Decision. */
+  decision: Ruling;
+  /** Reason that people are shown. */
+  reason: string;
+  /** Conditions that it sets. */
+  match: Record<string, Json>;
+  /** Condition in CEL. */
+  when: string | null;
+  /** Verdicts since the scheduler started, by decision. */
+  verdicts: Record<string, number>;
+}
+
 export interface PoolList {
   /** Declared pools in order of declaration, then others by name. */
   pools: PoolInfo[];
@@ -1621,6 +1691,8 @@ export interface RunPage {
   runs: RunInfo[];
   /** Cursor of the next page; null on the last. */
   next: string | null;
+  /** With `text` and a next page: creation of the oldest run looked at so far. */
+  reached: string | null;
 }
 
 /** The record of a run: what its function is replayed from. */
@@ -2465,6 +2537,22 @@ export interface Operations {
     body: undefined;
     answer: Overview;
   };
+  /** List failures. Runs that failed, timed out, were lost, denied or quarantined, grouped by job and by error without its numbers. At most the newest 5,000 are grouped; `reached` says how far back that was. */
+  failures: {
+    path: Record<string, never>;
+    query: {
+      /** Only runs of this job. */
+      job?: string;
+      /** Only runs of this tenant. */
+      tenant?: string;
+      /** Only runs created since then, in RFC 3339 or seconds since 1970; by default of 24 hours. */
+      since?: string | number;
+      /** Most groups to return. */
+      limit?: number;
+    };
+    body: undefined;
+    answer: FailureList;
+  };
   /** Submit a run. The answer comes once the run is durable, with the run as it was created. With `wait`, it comes once the run has ended, if that is in time, and has every field of [RunDetail](#rundetail). */
   submit: {
     path: Record<string, never>;
@@ -2482,7 +2570,7 @@ export interface Operations {
     body: BatchBody;
     answer: SubmittedBatch;
   };
-  /** List runs. Runs, newest first. A page may be short although more follow: go on while `next` is not null. */
+  /** List runs. Runs, newest first. A page may be short although more follow: go on while `next` is not null. One request looks at 50,000 runs at most; with `text`, `reached` says how far back that was. */
   runs: {
     path: Record<string, never>;
     query: {
@@ -2502,6 +2590,8 @@ export interface Operations {
       parent?: string;
       /** Only runs whose root is this run: it made them, directly or not. */
       root?: string;
+      /** Only runs with this text in id, job, session, reason, error or a label (`name=value`), whatever the case. */
+      text?: string;
       /** Only runs in this state; may be repeated. */
       state?: State[];
       /** `true`: only runs that have not ended; `false`: only runs that have. */
@@ -3258,6 +3348,13 @@ export interface Operations {
     query: Record<string, never>;
     body: ReleaseBody;
     answer: ActedOn;
+  };
+  /** Show the policy. The rules in force with their verdicts since the scheduler started, and the digest. */
+  policy: {
+    path: Record<string, never>;
+    query: Record<string, never>;
+    body: undefined;
+    answer: PolicyInfo;
   };
   /** List the audit. Entries, oldest first; with `last`, the newest ones that match. A page may be short although more follow: go on while `next` is not null. A token of one tenant sees the entries of that tenant alone. To verify the chain, read all entries, and compare the last with `head`. */
   audit: {

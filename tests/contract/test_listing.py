@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import asdict
 
+from interlock.model.facets import Facets
 from interlock.model.run import UNSUCCESSFUL, Run
 from interlock.model.state import TERMINAL, State
 from interlock.ports.store import MOST_LOOKED_AT, MOST_WITH_PREFIX, RunFilter, RunRows
@@ -53,6 +54,7 @@ FILTERS: dict[str, tuple[dict[str, Any], Any]] = {
     "created by": ({"created_by": "bob"}, lambda run: run.created_by == "bob"),
     "parent": ({"parent": "p1"}, lambda run: run.parent == "p1"),
     "root": ({"root": "p1"}, lambda run: run.root == "p1"),
+    "text": ({"text": "R01"}, lambda run: "r01" in run.id),
     "since": ({"since": 1020.0}, lambda run: run.created_at >= 1020.0),
     "until": ({"until": 1030.0}, lambda run: run.created_at < 1030.0),
     "live": ({"live": True}, lambda run: run.ended_at is None),
@@ -233,3 +235,56 @@ async def test_looking_is_bounded_among_live_and_failed_runs_too(store: AnyStore
     ):
         found = await pages(store, wanted)
         assert [[run.id for run in page.runs] for page in found] == [[f"{name} 1"], [f"{name} 0"]]
+
+
+@pytest.mark.behaviour("OBS-4")
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("cuda out of", ["e"]),
+        ("CUDA OUT OF MEMORY", ["e"]),
+        ("TRAIN.", ["e", "d"]),
+        ("chat-7", ["c"]),
+        ("team=RED", ["b"]),
+        ("team=r", ["b"]),
+        ("not needed", ["a"]),
+        ("straße", ["d"]),
+        ("STRASSE", ["d"]),
+        ("100%", ["d"]),
+        ("\0", ["d"]),
+        ("secret", []),
+        ("r_d", []),
+    ],
+)
+async def test_a_text_is_found_wherever_a_person_would_look(store: AnyStore, text: str, wanted: list[str]) -> None:
+    runs = [
+        make_run("a", state=State.CANCELLED, ended_at=2.0, reason="not needed"),
+        make_run("b", facets=Facets(labels={"team": "Red", "note": "x"})),
+        make_run("c", session="chat-7", payload=b'{"text": "secret"}'),
+        make_run("d", job_id="train.more", error="Straße: 100% full\0 secre"),
+        make_run("e", job_id="train.net", error="RuntimeError: CUDA out of memory", facets=Facets(progress=None)),
+    ]
+    await store.commit(created(*runs), await take(store))
+    assert await listed(store, RunFilter(text=text)) == wanted
+    assert await listed(store, RunFilter(text=text, job_id="train.net")) == [one for one in wanted if one == "e"]
+
+
+async def test_a_search_says_how_far_back_it_has_looked(store: AnyStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("interlock.ports.store.MOST_LOOKED_AT", 10)
+    runs = [
+        make_run(f"r{number:02}", created_at=1000.0 + number, reason="rare" if number == 3 else "")
+        for number in range(30)
+    ]
+    await store.commit(created(*runs), await take(store))
+    wanted, found, before = RunFilter(text="rare"), [], None
+    while True:
+        page = await store.runs(wanted, before, 5)
+        found.append(([run.id for run in page.runs], page.reached))
+        if (before := page.next) is None:
+            break
+    assert [run_id for ids, _ in found for run_id in ids] == ["r03"]
+    assert found[-1][1] is None, "everything was looked at"
+    reached = [at for _, at in found[:-1] if at is not None]
+    assert reached == sorted(reached, reverse=True)
+    assert reached[0] == 1020.0
+    assert (await store.runs(RunFilter(), None, 5)).reached is None

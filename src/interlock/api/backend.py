@@ -8,6 +8,7 @@ from interlock.api.audit import AuditReader
 from interlock.api.call import Handlers, HttpCall
 from interlock.api.deliveries import DeliveryHandlers
 from interlock.api.events import open_stream
+from interlock.api.failures import FailureHandlers
 from interlock.api.feed import Feed
 from interlock.api.health import HealthChecks
 from interlock.api.jobs import JobHandlers, ReadJob
@@ -42,6 +43,7 @@ class Backend:
             **AuditReader(reader).handlers,
             **self.sessions.handlers,
             **ServiceHandlers(reader, connection, self._feed).handlers,
+            **FailureHandlers(reader).handlers,
             **Overviews(reader, connection, self._feed).handlers,
             **HealthChecks(reader, connection, self._feed).handlers,
             operation_of(ReadEvents): partial(open_stream, self._feed),

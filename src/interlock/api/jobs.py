@@ -201,6 +201,7 @@ class JobHandlers:
         data = b"" if request.payload is None else payload.encode(request.payload, "payload")
         tenant = caller.tenant_for(request.tenant)
         message = r.Backfill(0, call.request.job_id, start, end, request.max_parallel, data, tenant, caller.name)
+        message = msgspec.structs.replace(message, dry_run=request.dry_run)
         return await ask(self._connection, message)
 
 

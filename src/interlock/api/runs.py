@@ -32,7 +32,7 @@ from interlock.model.delivery import Delivery
 from interlock.model.explanation import MOST_NAMED, Explanation, explain_end, with_deliveries
 from interlock.model.facets import ProgressInfo
 from interlock.model.record import RecordFilter
-from interlock.model.run import TRIGGER, Run, stats_of
+from interlock.model.run import TRIGGER, UNSUCCESSFUL, Run, stats_of
 from interlock.model.state import TERMINAL
 from interlock.model.workflow import Workflow
 from interlock.ports.store import Lookup, Reader, RunFilter, RunRows
@@ -45,6 +45,7 @@ from interlock.wire.message import CHUNKS
 MOST_SUBMITTING = 64 * 1024 * 1024  # bytes of payloads that may wait for the scheduler's answer
 LISTINGS = 2  # lists read at once: each may look at many runs, and other reads must not wait behind them
 MOST_LISTED = 1000  # runs of a page that is read from the store
+MOST_MATCHING = 10_000  # runs that a dry run counts
 MOST_READS = 10  # of a record whose run goes on meanwhile
 MOST_SECRETS = 10_000  # versions of jobs whose secret arguments are remembered
 
@@ -149,7 +150,30 @@ class RunHandlers:
             raise e.BadUse("all", "missing, and no filter is given; give one, such as job, or all: true for every run")
         if caller.tenant != EVERY_TENANT:
             wanted = msgspec.structs.replace(wanted, tenant=caller.tenant_for(wanted.tenant))
+        if request.dry_run:
+            return await self._try_bulk(call, RunAction(request.action), wanted)
         return await self.start_bulk(call, RunAction(request.action), wanted)
+
+    async def _try_bulk(self, call: HttpCall[op.ActOnRuns], action: RunAction, wanted: RunFilter) -> Reply:
+        """Count the runs that a bulk request would act on now."""
+        is_retry = action is RunAction.RETRY
+        looked_for = msgspec.structs.replace(wanted, live=not is_retry)
+        if is_retry and not wanted.states:
+            looked_for = msgspec.structs.replace(looked_for, states=UNSUCCESSFUL)
+        count, before, is_first = 0, None, True
+        while count < MOST_MATCHING and (is_first or before is not None):
+            is_first = False
+            async with self._listing:
+                page = await self._reader.runs(looked_for, before, MOST_LISTED)
+            before = page.next
+            count += sum(1 for run in page.runs if action.acts_on(run))
+            if call.connection.lost:
+                raise e.ConnectionLost("the dry run")
+        now, actor = time.time(), call.caller.name
+        tried = BulkRequest(
+            id="", action=action, wanted=wanted, actor=actor, reason=call.request.reason, created_at=now, ended_at=now
+        )
+        return Reply(msgspec.structs.replace(v.bulk_info_of(tried), matching=min(count, MOST_MATCHING)))
 
     async def start_bulk(self, call: HttpCall[Any], action: RunAction, wanted: RunFilter) -> Reply:
         # The same key is the same request, within a tenant.
@@ -261,7 +285,7 @@ class RunHandlers:
                 return await self._reader.runs(msgspec.structs.replace(wanted, tenant=tenant), before, limit)
 
         rows, following = await read_page(call, RunRows([], None), read)
-        return v.RunPage(runs=[v.info_of(run, cut=True) for run in rows.runs], next=following)
+        return v.RunPage(runs=[v.info_of(run, cut=True) for run in rows.runs], next=following, reached=rows.reached)
 
     async def steps(self, call: HttpCall[op.ReadSteps]) -> StepPage:
         request: Any = call.request
@@ -341,6 +365,7 @@ def _filter(given: op.RunChoice[Any], states: Iterable[Any]) -> RunFilter:
         until=moment_of(given.until, "until"),
         parent=given.parent,
         root=given.root,
+        text=given.text,
     )
 
 

@@ -46,6 +46,7 @@ COMMANDS = {
     "policy explain": "Check",
     "policy diff": "Check",
     "policy serve": "Check",
+    "policy show": "Check",
     "simulate": "Check",
     "config": "Check",
     "doctor": "Check",

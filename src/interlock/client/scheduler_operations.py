@@ -5,6 +5,7 @@ from interlock.wire.approval_request import ApproveRun, RejectRun, ReleaseOutput
 from interlock.wire.cluster_request import AskCluster, HandOver
 from interlock.wire.delivery_request import Redeliver
 from interlock.wire.lane_request import ActOnLane, AskLanes, AskTenants, CreateLane
+from interlock.wire.policy_request import AskPolicy
 from interlock.wire.run_request import CancelRun, HoldRun, ReleaseRun
 from interlock.wire.service_request import ActOnService, AskTree, Reload
 from interlock.wire.session_request import ActOnSession, AskSession, AskSessions
@@ -33,6 +34,7 @@ class SchedulerOperations(RequestSender):
     worker = sends(AskWorker)
     act_on_worker = acts(ActOnWorker)
     redeliver = sends(Redeliver)
+    policy = sends(AskPolicy)
     tree = sends(AskTree)
     act = acts(ActOnService)
     reload = sends(Reload)

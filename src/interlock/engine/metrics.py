@@ -57,6 +57,10 @@ COUNTERS = {
     "input_fail_open_total": ("Runs that started without a verdict: the policy was out of reach.", "topic"),
     "policy_unavailable_total": ("Questions that the policy service gave no verdict on.", "topic"),
     "verdicts_total": ("Verdicts of the policy other than a plain allow.", "topic decision"),
+    "rule_verdicts_total": (
+        "Verdicts of the policy by rule, plain allows too; the default has no rule.",
+        "rule decision",
+    ),
     "stale_runs_total": ("Runs that the scheduler had missed, by their state.", "state"),
     "orphan_replayed_total": ("The same runs, put back by a sweep.", "topic"),
     "dead_letters_total": ("Dead letters by reason code.", "reason"),
@@ -206,6 +210,10 @@ class Metrics:
         """Count results of these jobs, whose metadata was judged in a pass of `seconds`."""
         self._output["1"].add(seconds, len(job_ids))
         self._count_jobs("output_checked_total", job_ids, "1")
+
+    def counts(self, counter: str) -> Mapping[tuple[str, ...], int]:
+        """Return the counts of a counter by the values of its labels."""
+        return self._counts.get(counter, {})
 
     def _count_jobs(self, counter: str, job_ids: Iterable[str], *labels: str) -> None:
         """Count jobs by their topics."""

@@ -11,6 +11,7 @@ from interlock.core.attempts.log_table import Logs
 from interlock.core.explain import explain
 from interlock.core.output import Scans
 from interlock.core.policy.judge_state import Judging
+from interlock.core.policy.report import policy_info
 from interlock.core.sessions.session import Session, Sessions, memo_name, read_memo, session_info
 from interlock.core.state import SchedulerState
 from interlock.core.step import MACHINE
@@ -23,8 +24,9 @@ from interlock.model.access import OWNER
 from interlock.model.delivery import Delivery
 from interlock.model.explanation import MOST_NAMED, Explanation, explain_end, with_deliveries, without_workers
 from interlock.model.facets import ProgressInfo
+from interlock.model.job_info import Backfilled
 from interlock.model.record import Memo, RecordFilter
-from interlock.model.run import Run, as_fields, stats_of
+from interlock.model.run import Run, as_fields, occurrence_id, stats_of
 from interlock.model.session import check_key
 from interlock.model.state import TERMINAL
 from interlock.ports.operations import TreeOperations
@@ -32,12 +34,14 @@ from interlock.ports.store import LogEntry, Lookup, Store
 from interlock.task_set import TaskSet
 from interlock.wire import request as r
 from interlock.wire.cluster_request import Announce, AskCluster, HandOver
+from interlock.wire.command import Refill
 from interlock.wire.delivery_request import BecomeSender, HookAnswered
 from interlock.wire.event_request import SendEvent
 from interlock.wire.frames import LARGEST
 from interlock.wire.letter_request import Replay
 from interlock.wire.message import CHUNKS, Message, Problem
 from interlock.wire.output_request import AskScanPlan, ScanPlan
+from interlock.wire.policy_request import AskPolicy
 from interlock.wire.service_request import ActOnService, AskTree, Reload
 from interlock.wire.session_request import AskSession
 
@@ -284,9 +288,23 @@ def _put(requests: Requests, name: str, message: r.PutJobs) -> None:
     requests.post(name, put)
 
 
-def _backfill(requests: Requests, name: str, message: r.Backfill) -> None:
+def _backfill(requests: Requests, name: str, message: r.Backfill) -> Coroutine[Any, Any, Message] | None:
     present, actor = requests.present, message.actor or name
-    requests.post(name, catalog.refill(message, present.state, present.catalog, actor, present.now()))
+    refill = catalog.refill(message, present.state, present.catalog, actor, present.now())
+    if message.dry_run:
+        return _try_backfill(requests, refill)
+    requests.post(name, refill)
+    return None
+
+
+async def _try_backfill(requests: Requests, refill: Refill) -> Message:
+    """Say which runs a backfill would make."""
+    ids = [occurrence_id(refill.job_id, at, refill.tenant) for at in refill.times]
+    found = await requests.store.look_up(Lookup(states=ids, pruned=ids))
+    live, known = requests.present.state.runs, found.states.keys() | found.pruned.keys()
+    existing = [run_id for run_id in ids if run_id in known or run_id in live]
+    created = [run_id for run_id in ids if run_id not in known and run_id not in live]
+    return r.ValueAnswer(refill.request, Backfilled(created=created, existing=existing))
 
 
 def _ask(requests: Requests, name: str, question: r.Ask) -> Coroutine[Any, Any, Message | None] | None:
@@ -374,6 +392,10 @@ def _tree(requests: Requests, question: AskTree) -> object:
     return requests.tree_operations().tree(requests.present.peers.workers, requests.present.peers.faults)
 
 
+def _policy(requests: Requests, question: AskPolicy) -> object:
+    return policy_info(requests.present.state, requests.present.metrics.counts("rule_verdicts_total"))
+
+
 async def _act(requests: Requests, name: str, message: ActOnService) -> Message:
     child = await requests.tree_operations().act(message.name, message.action, message.actor or name)
     return r.ValueAnswer(message.request, child)
@@ -413,6 +435,7 @@ ROUTES: dict[type[Message], Route] = {
     r.WatchNews: (NOTHING, Requests.watch),
     AskScanPlan: (JOBS, lambda requests, _, message: _scan_plan(requests.present.state, message)),
     BecomeSender: (JOBS, lambda requests, name, message: requests.sender.register(name, message)),
+    AskPolicy: (JOBS, _value(_policy)),
     AskTree: (NOTHING, _value(_tree)),
     ActOnService: (NOTHING, _act),
     Reload: (NOTHING, _reload),

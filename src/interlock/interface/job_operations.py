@@ -137,6 +137,9 @@ class BackfillJob(GatewayRequest[Backfilled], frozen=True):
     max_parallel: Annotated[int, doc("Most of these runs that may be live at once.", ge=1, le=MOST_PARALLEL)] = 1
     payload: Annotated[dict[str, Any] | None, doc("Arguments of every run; by default the job's own.")] = None
     tenant: Annotated[NameText | None, doc(TENANT)] = None
+    dry_run: Annotated[bool, doc("`true`: create nothing; `created` has the ids of the runs that would be made.")] = (
+        False
+    )
 
     permission: ClassVar = Permission.OPERATE
     http: ClassVar = Http(

@@ -18,6 +18,7 @@ from interlock.wire import (
     cluster_request,
     delivery_request,
     lane_request,
+    policy_request,
     run_request,
     service_request,
     session_request,
@@ -29,12 +30,12 @@ from interlock.wire.operation import Declared
 MODULES = (
     run_operations, run_request, job_operations, workflow_request, lane_request, session_request, worker_request,
     delivery_request, record_operations, approval_request, service_request, cluster_request, server_operations,
-    sign_in_operations, overview_operations,
+    sign_in_operations, overview_operations, policy_request,
 )  # fmt: skip
 """modules with requests that are operations"""
 GROUPS = (
     "overview", "runs", "jobs", "workflows", "lanes", "tenants", "sessions", "workers", "deliveries", "dead letters",
-    "approvals", "audit", "services", "cluster", "events", "access", "health",
+    "approvals", "policy", "audit", "services", "cluster", "events", "access", "health",
 )  # fmt: skip
 """the groups of operations, in the order of the documentation"""
 

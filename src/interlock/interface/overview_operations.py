@@ -3,9 +3,10 @@
 from typing import Annotated, ClassVar
 
 from interlock.fields.field import doc
+from interlock.model.failures import FailureList
 from interlock.model.overview import Overview
 from interlock.wire.operation import GatewayRequest, Http
-from interlock.wire.parameter import FilterText
+from interlock.wire.parameter import FilterText, Moment
 
 
 class ReadOverview(GatewayRequest[Overview], frozen=True, kw_only=True):
@@ -15,3 +16,17 @@ class ReadOverview(GatewayRequest[Overview], frozen=True, kw_only=True):
     tenant: Annotated[FilterText | None, doc("Only runs of this tenant.")] = None
 
     http: ClassVar = Http("overview", "GET /overview", "overview")
+
+
+class ReadFailures(GatewayRequest[FailureList], frozen=True, kw_only=True):
+    """List failures. Runs that failed, timed out, were lost, denied or quarantined, grouped by job and by error
+    without its numbers. At most the newest 5,000 are grouped; `reached` says how far back that was."""
+
+    job: Annotated[FilterText | None, doc("Only runs of this job.")] = None
+    tenant: Annotated[FilterText | None, doc("Only runs of this tenant.")] = None
+    since: Annotated[
+        Moment | None, doc("Only runs created since then, in RFC 3339 or seconds since 1970; by default of 24 hours.")
+    ] = None
+    limit: Annotated[int, doc("Most groups to return.", ge=1, le=1000)] = 50
+
+    http: ClassVar = Http("failures", "GET /failures", "overview")

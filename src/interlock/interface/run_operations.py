@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeVar
 
 import msgspec
+from msgspec import Meta
 
 from interlock import error as e
 from interlock.fields.field import doc
@@ -68,10 +69,17 @@ class RunChoice(GatewayRequest[A_co], Generic[A_co], frozen=True, kw_only=True):
     until: Annotated[p.Moment | None, doc("Only runs created before this time, in the same form.")] = None
     parent: Annotated[p.FilterText | None, doc("Only runs that this run made.")] = None
     root: Annotated[p.FilterText | None, doc("Only runs whose root is this run: it made them, directly or not.")] = None
+    text: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=256)] | None,
+        doc(
+            "Only runs with this text in id, job, session, reason, error or a label (`name=value`), whatever the case."
+        ),
+    ] = None
 
 
 class ReadRuns(RunChoice[RunPage], frozen=True, kw_only=True):
-    """List runs. Runs, newest first. A page may be short although more follow: go on while `next` is not null."""
+    """List runs. Runs, newest first. A page may be short although more follow: go on while `next` is not null. One
+    request looks at 50,000 runs at most; with `text`, `reached` says how far back that was."""
 
     state: Annotated[p.SomeOf[State], doc("Only runs in this state; may be repeated.")] = []
     live: Annotated[bool | None, doc("`true`: only runs that have not ended; `false`: only runs that have.")] = None
@@ -216,6 +224,9 @@ class RunsChange(RunChoice[A_co], Generic[A_co], frozen=True, kw_only=True):
 class ActOnRuns(RunsChange[BulkInfo], frozen=True):
     action: p.OneOf[RunAction]
     reason: Annotated[p.Reason, doc("Reason, kept with the runs.")] = ""
+    dry_run: Annotated[bool, doc("`true`: change nothing, and say in `matching` on how many runs it would act.")] = (
+        False
+    )
 
     permission: ClassVar = Permission.CANCEL
     http: ClassVar = Http(

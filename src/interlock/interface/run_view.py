@@ -122,6 +122,9 @@ class RunPage(msgspec.Struct, frozen=True, kw_only=True):
 
     runs: Annotated[list[RunInfo], doc("Runs, newest first. A page may be short, even empty, although more follow.")]
     next: Cursor
+    reached: Annotated[
+        Time | None, doc("With `text` and a next page: creation of the oldest run looked at so far.")
+    ] = None
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,6 +150,7 @@ class BulkInfo(msgspec.Struct, frozen=True, kw_only=True):
     until: Annotated[Time | None, doc("Only runs created before this time.")]
     parent: Annotated[str | None, doc("Only runs that this run made.")] = None
     root: Annotated[str | None, doc("Only runs whose root is this run: it made them, directly or not.")] = None
+    text: Annotated[str | None, doc("Only runs with this text in id, job, session, reason, error or a label.")] = None
     letters: Annotated[LetterFilter | None, doc("Only runs with such a dead letter.")]
     reason: Annotated[str, doc("Reason.")]
     actor: Annotated[str, doc("Who asked for it.")]
@@ -155,6 +159,9 @@ class BulkInfo(msgspec.Struct, frozen=True, kw_only=True):
     done: Annotated[int, doc("Runs on which the action is complete.")]
     asked: Annotated[int, doc("Running runs asked to stop, not counted in `done`; each ends once it has stopped.")]
     left: Annotated[int | None, doc("Runs not looked at yet; null for a retry, which does not count them.")]
+    matching: Annotated[
+        int | None, doc("Of a dry run: runs that it would act on now; 10,000 means 10,000 or more.")
+    ] = None
 
 
 class ServiceLine(msgspec.Struct, frozen=True):

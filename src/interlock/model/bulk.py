@@ -7,7 +7,7 @@ import msgspec
 
 from interlock.fields.field import doc
 from interlock.model.record import Columns, Record
-from interlock.model.run import RunFilter
+from interlock.model.run import Run, RunFilter
 from interlock.model.state import State
 
 
@@ -25,6 +25,12 @@ class RunAction(StrEnum):
     @property
     def meaning(self) -> str:
         return _WORDS[self][1]
+
+    def acts_on(self, run: Run) -> bool:
+        """Return whether the action changes a run that it reaches."""
+        if self is RunAction.RETRY:
+            return run.facets is None or (run.facets.retried_as is None and run.facets.collapsed_into is None)
+        return run.stop is None if self is RunAction.CANCEL else run.is_held is (self is RunAction.RELEASE)
 
     @property
     def reach(self) -> str:

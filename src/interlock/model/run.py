@@ -1,7 +1,7 @@
 """A run, its history and its figures, and the filter of runs."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
 import msgspec
@@ -370,6 +370,7 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     parent: str | None = None  # run that made it
     root: str | None = None  # run at the top of its tree
     is_step: bool | None = None  # whether a workflow made it as a step
+    text: str | None = None  # found in one of these: id, job, session, reason, error, a label; whatever the case
     under: str | None = None  # this run, and all runs that it has made, directly or not; in memory only
 
     @property
@@ -398,4 +399,15 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
             and self.parent in (None, run.parent)
             and self.root in (None, run.root)
             and (self.under is None or run.is_under(self.under))
+            and (
+                self.text is None
+                or shows_text(self.text, run.labels, run.id, run.job_id, run.session, run.reason, run.error)
+            )
         )
+
+
+def shows_text(text: str, labels: Mapping[str, str], *parts: str | None) -> bool:
+    """Return whether one of these parts of a run, or a label as `name=value`, has this text, whatever the case."""
+    wanted = text.casefold()
+    named = (f"{name}={value}" for name, value in labels.items())
+    return any(part is not None and wanted in part.casefold() for part in (*parts, *named))

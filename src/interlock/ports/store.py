@@ -178,6 +178,7 @@ class EventRows(msgspec.Struct, frozen=True):
 class RunRows(msgspec.Struct, frozen=True):
     runs: list[Run]  # newest first, without payload and result
     next: int | None  # where to continue; None after the last page
+    reached: float | None = None  # with a text and another page: creation of the oldest run that was looked at
 
 
 class RecordRows(msgspec.Struct, Generic[R], frozen=True):

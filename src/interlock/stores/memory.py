@@ -325,11 +325,16 @@ class MemoryStore(MemoryRecords, port.Store, Leases):
                 continue
             fits = wanted.fits(run)
             if looked_at == port.MOST_LOOKED_AT or (fits and len(found) == limit):
-                return port.RunRows(found, number + 1)
+                oldest = None if wanted.text is None else self._numbered_at(number + 1).created_at
+                return port.RunRows(found, number + 1, oldest)
             looked_at += 1
             if fits:
                 found.append(replace(run, payload=None, result=None))
         return port.RunRows(found, None)
+
+    def _numbered_at(self, number: int) -> Run:
+        """Return the run with this number, or the next one that is stored."""
+        return self._numbered[bisect_left(self._numbered, number, key=itemgetter(0))][1]
 
     def _with_prefix(self, prefix: str) -> list[tuple[int, Run]]:
         found = [numbered for numbered in self._numbered if numbered[1].id.startswith(prefix)]

@@ -18,6 +18,7 @@ from interlock.wire import (
     letter_request,
     output_request,
     overview_request,
+    policy_request,
     request,
     run_request,
     service_request,
@@ -31,7 +32,7 @@ from interlock.wire.message import Message, Unread, sent_kinds
 DECLARED = (
     request, run_request, lane_request, delivery_request, audit_request, approval_request, output_request,
     worker_request, letter_request, service_request, cluster_request, session_request, workflow_request, event_request,
-    sign_in_request, overview_request,
+    sign_in_request, overview_request, policy_request,
 )  # fmt: skip
 """modules with messages, which must be loaded before all are listed"""
 MESSAGES = tuple(kind for kind in sent_kinds(Message) if kind is not Unread)

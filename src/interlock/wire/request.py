@@ -257,6 +257,7 @@ class Backfill(ChangeRequest[Backfilled], frozen=True):
     payload: bytes = b""
     tenant: str = "default"
     actor: str = ""
+    dry_run: bool = False
 
 
 class PutJobs(ChangeRequest[JobsReport], frozen=True):

@@ -6,7 +6,7 @@ from typing import Annotated
 from interlock.cli.act.submit import ParameterOption, PayloadOption, wait_for
 from interlock.cli.draw.format import counted
 from interlock.cli.draw.tables import present
-from interlock.cli.shared.options import FINDING, Flags, JsonOption, argument, option, takes
+from interlock.cli.shared.options import FINDING, Flags, JsonOption, argument, option, switch, takes
 from interlock.cli.shared.payloads import parameters_explained, read_one
 from interlock.cli.shared.server import JobArgument, client_of, since
 from interlock.error import BadValue
@@ -26,6 +26,7 @@ def command(
     wait: Annotated[
         str | None, option("[=DURATION]", "Wait until all have ended, at most this long, and print the results.")
     ] = None,
+    dry_run: Annotated[bool, switch("Create nothing, and print the runs that would be made.", "--dry-run")] = False,
     json: JsonOption = False,
 ) -> None:
     """Create the runs of a schedule in a range of time. Occurrences that already have a run stay unchanged.
@@ -41,15 +42,17 @@ def command(
         raise BadValue("--max-parallel", max_parallel, "a number from 1 to 1,000")
     given = read_one(payload, parameter or [])
     with client_of(flags) as client, parameters_explained(parameter):
-        found = client.backfill(job, first, last, max_parallel=max_parallel, payload=given, tenant=tenant)
-        if wait is None:
+        found = client.backfill(
+            job, first, last, max_parallel=max_parallel, payload=given, tenant=tenant, dry_run=dry_run
+        )
+        if wait is None or dry_run:
             rest = f", {len(found.existing):,} already existed" if found.existing else ""
             both = (("created", found.created), ("existing", found.existing))
             present(
                 json,
                 lambda: found,
                 lambda: (f"{word}\t{run_id}" for word, run_ids in both for run_id in run_ids),
-                lambda: f"{counted(len(found.created), 'run')} created{rest}",
+                lambda: f"{counted(len(found.created), 'run')} {'to create' if dry_run else 'created'}{rest}",
             )
         elif found.created:
             wait_for(client, [client.handle(run_id) for run_id in found.created], limit, json)

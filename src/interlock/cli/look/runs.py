@@ -31,6 +31,9 @@ FILTERS: dict[str, Any] = {
     "lane": Annotated[str | None, option("TEXT", "Only runs in this lane.")],
     "parent": Annotated[str | None, option("RUN", "Only runs that this run made.")],
     "root": Annotated[str | None, option("RUN", "Only runs whose root is this run: it made them, directly or not.")],
+    "text": Annotated[
+        str | None, option("TEXT", "Only runs with this text in id, job, session, reason, error, label.")
+    ],
     "since": Annotated[str | None, option("DURATION|TIME", "Only runs created since then; 1h is the last hour.")],
 }
 """options that choose runs, in every command that acts on many"""

@@ -101,12 +101,14 @@ class JobOperations(Awaits, GatewayOperations, RunAccess):
         max_parallel: int = 1,
         payload: Mapping[str, Any] | None = None,
         tenant: str | None = None,
+        dry_run: bool = False,
     ) -> Backfilled:
         """Create the runs that a job's schedule has from `start` up to before `end`, at most `max_parallel` of them
-        live at once. Occurrences that already have a run are left alone."""
+        live at once. Occurrences that already have a run are left alone. With `dry_run`, create nothing, and say which
+        runs would be made."""
         given = _arguments(payload)
         return await self._send(
-            j.BackfillJob(job_id, start, end, max_parallel=max_parallel, payload=given, tenant=tenant)
+            j.BackfillJob(job_id, start, end, max_parallel=max_parallel, payload=given, tenant=tenant, dry_run=dry_run)
         )
 
     async def put_job(

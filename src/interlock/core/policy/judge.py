@@ -222,6 +222,7 @@ def _wait(p: Pass, run: Run, judged: Judged, pause: float) -> None:
 def _apply(p: Pass, run: Run, request: PolicyRequest, verdict: Verdict) -> bool:
     """Carry out a verdict; return whether the run goes on."""
     ruling, known = verdict.ruling, run.judged
+    p.count("rule_verdicts_total", verdict.rule, ruling)
     if verdict.notes:
         _audit(p, run, AuditKind.VERDICT, (verdict.rule, *verdict.notes), decision=ruling, notes=verdict.notes)
     before, run.allowed_by = run.allowed_by, None

@@ -21,6 +21,8 @@ _SHARED = {
     "audit_columns": ", ".join(AUDIT_COLUMNS),
 }
 
+_SEARCHED = {"listed": "facets, id, job_id, session, reason, error"}
+
 _PLACES = {
     "runs": (
         "all_runs", "live_runs", "runs_by_id", "runs_of_job", "runs_of_parent", "runs_of_root", "unsuccessful_runs",
@@ -43,8 +45,8 @@ def fill(body: str, values: Mapping[str, str]) -> str:
 
 
 def shared(dialect: Mapping[str, str]) -> dict[str, str]:
-    """Return the statements that every database has, in a dialect. `list PLACE` finds some of the rows of a place, and
-    `floor PLACE` how far down it may look."""
+    """Return the statements that every database has, in a dialect. `list PLACE` finds some of the rows of a place,
+    `search PLACE` what a text of theirs is looked for in, and `floor PLACE` how far down it may look."""
     written = bodies("interlock.stores.sql")
     values = {**written, **_SHARED, **dialect}
     found = {name: fill(body, values) for name, body in written.items()}
@@ -53,6 +55,8 @@ def shared(dialect: Mapping[str, str]) -> dict[str, str]:
             at = {"place": found[place]}
             floor = "find_floor_of_all" if place == "all_runs" else "find_floor"
             found[f"list {place}"] = fill(found[f"list_{listed}"], at)
+            if listed == "runs":
+                found[f"search {place}"] = fill(written["list_runs"], values | at | _SEARCHED)
             found[f"floor {place}"] = fill(found[floor], at)
     return found
 

@@ -28,6 +28,9 @@ AND (:until IS NULL OR created_at < :until)
 AND CASE WHEN :is_step = ({find}(id, '@') = 0) THEN false ELSE :live IS NULL OR (ended_at IS NULL) = :live END
 ORDER BY number DESC LIMIT :limit;
 
+-- name: get_numbered
+SELECT number, {listed} FROM runs WHERE number IN {numbers} ORDER BY number DESC;
+
 -- name: find_floor_of_all
 SELECT floor FROM (SELECT {least}(:before, (SELECT max(number) + 1 FROM runs)) - :most - 1 AS floor) AS lowest
 WHERE floor >= (SELECT min(number) FROM runs);

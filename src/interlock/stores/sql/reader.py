@@ -12,13 +12,13 @@ from msgspec.structs import asdict
 from interlock.core.audit import HEAD
 from interlock.model.audit import AuditFilter, AuditHead
 from interlock.model.record import Memo, R, Record, RecordFilter
-from interlock.model.run import Transition
+from interlock.model.run import Transition, shows_text
 from interlock.model.session_info import SessionEvent
 from interlock.ports import store as port
 from interlock.stores.event_page import EventPage, last_position
 from interlock.stores.sql import rows as r
 from interlock.stores.sql.lookups import list_records, look_up, read_audit_end, read_position, read_record
-from interlock.stores.sql.view import Row, View
+from interlock.stores.sql.view import Row, View, only
 from interlock.wire.message import CHUNKS
 
 T = TypeVar("T")
@@ -71,11 +71,13 @@ class SqlReader(port.Reader):
         async def work(view: View) -> port.RunRows:
             floor = await view.first(f"floor {place}", values)
             values["floor"] = 0 if floor is None else floor[0]
-            rows = [row async for row in view.rows(f"list {place}", values)]
+            rows = await _rows_of(view, wanted, place, values)
             runs = [r.read_run(row[1:]) for row in rows[:limit]]
-            if len(rows) > limit:
-                return port.RunRows(runs, rows[limit - 1][0])
-            return port.RunRows(runs, None if floor is None else floor[0] + 1)
+            end = None if floor is None else floor[0] + 1
+            following = rows[limit - 1][0] if len(rows) > limit else end
+            if wanted.text is None or following is None:
+                return port.RunRows(runs, following)
+            return port.RunRows(runs, following, (await only(view, "get_created", {"number": following}))[0])
 
         return await self._read(work)
 
@@ -175,6 +177,18 @@ class SqlReader(port.Reader):
         values = {"kind": kind.kind, "queue": queue, "now": now, "limit": limit}
         found = await self._rows("get_due", values, lambda row: kind.read(*row))
         return [record for record in found if record is not None]
+
+
+async def _rows_of(view: View, wanted: port.RunFilter, place: str, values: Mapping[str, Any]) -> list[Row]:
+    if wanted.text is None:
+        return [row async for row in view.rows(f"list {place}", values)]
+    found: list[int] = []
+    async for row in view.rows(f"search {place}", {**values, "limit": _LARGEST}):
+        if shows_text(wanted.text, r.decode_labels(row[1]), *row[2:]):
+            found.append(row[0])
+            if len(found) == values["limit"]:
+                break
+    return [row async for row in view.rows("get_numbered", {"numbers": found})]
 
 
 def _unscanned(run_id: str, result: bytes | None, lines: list[Row]) -> port.Unscanned:

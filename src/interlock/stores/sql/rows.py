@@ -26,6 +26,18 @@ _to_json = msgspec.json.Encoder().encode
 _STATES = {str(state): state for state in State}  # faster than a call of the class, which refuses damaged values
 
 
+class _Labelled(msgspec.Struct):
+    labels: dict[str, str] | None = None
+
+
+_decode_labelled = msgspec.msgpack.Decoder(_Labelled).decode
+
+
+def decode_labels(facets: bytes | None) -> dict[str, str]:
+    """Return the labels among the facets of a run, and leave the others unread."""
+    return {} if facets is None else _decode_labelled(facets).labels or {}
+
+
 def read_run(row: Row) -> Run:
     run = Run(*row)
     run.state = _STATES.get(run.state) or State(run.state)
