@@ -3,8 +3,10 @@
 import asyncio
 from collections.abc import Callable
 
-from soak.simulation.cluster import Cluster
+from interlock.engine.ownership import LEADER
+from soak.simulation.cluster import Cluster, Scheduler
 from soak.simulation.loop import Process
+from soak.simulation.replica import Replica
 from soak.simulation.routes import last_profile_of
 from soak.simulation.scenario import LEASE_TTL
 
@@ -15,6 +17,8 @@ class Chaos:
         self._rng = cluster.random("chaos")
         self._over = False
         self.cut = 0  # ways that were cut
+        self.lost = 0  # runs of the stores that went back
+        self._calm_until = 0.0  # a store that goes back is found out only by a scheduler that survives
         faults = cluster.scenario.faults
         is_stable = cluster.scenario.is_cluster and not cluster.scenario.routes
         cluster.invariants.workers_are_well = is_stable and not faults.harm_workers
@@ -32,6 +36,7 @@ class Chaos:
             (faults.jump_clock, self._jump_clock),
             (faults.kill_worker and cluster.scenario.guards, self._kill_sender),
             (faults.kill_worker and cluster.scenario.scans, self._kill_inspector),
+            *[(cluster.scenario.replica != "", self._fall_behind)] * 3,
             *[(faults.cut_ways and cluster.scenario.is_cluster, self._cut_ways)] * 3,
             (faults.pause_scheduler and cluster.scenario.is_cluster, self._disturb_standby),
         ]
@@ -59,7 +64,7 @@ class Chaos:
             answers.lose, answers.repeat, answers.delay = rng.uniform(0, 0.3), rng.uniform(0, 0.5), rng.uniform(0, 0.5)
         while not self._over:
             await asyncio.sleep(rng.expovariate(1 / cluster.scenario.fault_every))
-            if self._choices and not self._over:
+            if self._choices and not self._over and cluster.loop.time() >= self._calm_until:
                 rng.choice(self._choices)()
 
     def stop(self) -> None:
@@ -67,6 +72,7 @@ class Chaos:
         cluster = self._cluster
         self._over = True
         network, store, answers = cluster.network.faults, cluster.store_faults, cluster.answer_faults
+        store.unconfirmed = False
         answers.lose, answers.repeat, answers.delay = 0.0, 0.0, 0.0
         network.longest_delay, network.drop, network.duplicate, network.lag = 0.01, 0.0, 0.0, 0.0
         store.longest_write, store.fail, store.crash, store.doubt, store.down_until = 0.01, 0.0, 0.0, 0.0, 0.0
@@ -151,6 +157,31 @@ class Chaos:
             cluster.trace.add(f"fault: the way from {names[0]} to {names[1]} is cut for {seconds:.3f}s")
             cluster.network.cuts[source, target] = cluster.loop.time() + seconds
             self.cut += 1
+
+    def _fall_behind(self) -> None:
+        """Let a replica fall behind, and take over from the store if the leader survives, or catch up."""
+        cluster, seconds, leader = self._cluster, self._rng.uniform(0.05, 3.0), self._cluster.scheduler
+        if leader is None or leader.process.paused or not leader.engine.present.available:
+            return
+        cluster.trace.add(f"fault: a replica falls behind for {seconds:.3f}s")
+        cluster.store_faults.unconfirmed = cluster.scenario.is_synchronous
+        self._calm_until = cluster.loop.time() + seconds + LEASE_TTL
+        replica = Replica(cluster.disk, cluster.invariants, cluster.scenario.is_synchronous)
+        token = cluster.disk.leases[LEADER].token
+        cluster.loop.call_later(seconds, self._take_over, replica, leader, token)
+
+    def _take_over(self, replica: Replica, leader: Scheduler, token: str) -> None:
+        cluster = self._cluster
+        cluster.store_faults.unconfirmed = False
+        survives = leader.process.alive and not leader.process.paused and cluster.disk.leases[LEADER].token == token
+        if self._over or not survives or self._rng.random() < 0.3:
+            cluster.trace.add("the replica has caught up")
+            return
+        before = len(cluster.invariants.lost)
+        replica.take_over()
+        self.lost += len(cluster.invariants.lost) - before
+        cluster.trace.add(f"fault: a replica takes over, {sorted(cluster.invariants.lost)[-5:]} are lost")
+        cluster.store_faults.down_until = cluster.loop.time() + 0.3 * self._rng.random()
 
     def _fail_store(self) -> None:
         seconds = self._rng.choice((0.1, 2.0, 10.0)) * self._rng.random()

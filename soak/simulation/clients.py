@@ -111,7 +111,7 @@ class Clients:
         for new, handle in zip(runs, handles, strict=False):
             if new.idempotency_key is not None:
                 first = self._by_key.setdefault(new.idempotency_key, handle.id)
-                if first != handle.id:
+                if first != handle.id and first not in self._invariants.lost:
                     self._invariants.fail(f"key {new.idempotency_key} was answered with {first} and {handle.id}")
             else:
                 self._invariants.spans.submitted[handle.id] = began
@@ -181,7 +181,7 @@ class Clients:
         self._followed += 1
         name = f"{handle.id} (wait {self._followed})"
         self._waiting[name] = None
-        if self._rng.random() < 0.1:
+        if self._rng.random() < 0.1 and not self._scenario.replica:  # which may lose the release
             await self._act(handle.hold, handle, new)
             await asyncio.sleep(self._rng.expovariate(0.3))
             await self._act(handle.release, handle, new)
@@ -224,6 +224,8 @@ class Clients:
 
     def _check_pruned(self, handle: RunHandle[Any], new: NewRun, error: UnknownRun) -> None:
         """A run that was acknowledged is unknown only after it was pruned; where that can be known, it is said."""
+        if handle.id in self._invariants.lost:
+            return
         if handle.id not in self._invariants.disk.pruned:
             self._invariants.fail(f"{handle.id} was acknowledged and is unknown when it is asked for")
         if isinstance(error, RunPruned) != (new.idempotency_key is not None or new.occurrence is not None):
@@ -246,6 +248,8 @@ class Clients:
             except UnknownRun as error:
                 self._check_pruned(handle, new, error)
                 return
+        if handle.id in self._invariants.lost | self._invariants.reverted:
+            return
         run = self._invariants.disk.found(handle.id)
         assert run is not None
         if state not in TERMINAL or run.state is not state:

@@ -264,6 +264,7 @@ class Cluster:
         self.trace = Trace(self.loop)
         self.disk = Disk(self.loop.time)
         self.invariants = Invariants(self.disk, LANES, self.loop, self.trace)
+        self.invariants.is_synchronous = scenario.is_synchronous
         self.invariants.has_clocks = scenario.is_cluster and scenario.faults.jump_clock
         seen = self.invariants.lanes.elapsed
         self.clocks = [SimulatedClock(self.loop, seen) for _ in range(scenario.schedulers)]
@@ -372,7 +373,7 @@ class Cluster:
         if not self.scenario.is_cluster:
             self.scheduler = scheduler
         process.spawn(self._schedule(scheduler))
-        process.spawn(watch_sweeps(engine, clock, self.invariants))
+        process.spawn(watch_sweeps(engine, store, clock, self.invariants))
         chance = self.random(f"{process.name}/sweeps")
         own = FaultyStore(self.disk, process, chance, self.store_faults, self.trace, store.sabotage)
         process.spawn(Sweeper(engine.present, own, 30.0).run())

@@ -80,6 +80,7 @@ class Execution(msgspec.Struct):
     failure: Failure | None = None
     is_turn: bool = False
     running_since: float | None = None  # when its start was over
+    failed_to_start: bool = False
 
 
 class Ledger:
@@ -266,6 +267,7 @@ class SimulatedExecutor(Executor):
         failure = None if outcome == Outcome.CANCELLED or one.is_starting else FAILURES.get(one.how)
         if one.execution is not None:
             one.execution.failure = failure
+            one.execution.failed_to_start = one.is_starting
             if one.is_starting:
                 one.execution.running_since = self._loop.time()  # for a scheduler that never heard of its start
         error, result = None if done else mark.decode(), one.result() if done else None

@@ -173,6 +173,7 @@ class ExplainedPasses(Explanations):
     def __init__(self, invariants: Invariants, rng: Random, sabotage: Sabotage) -> None:
         super().__init__(lambda holds, text: None if holds else invariants.fail(text), rng)
         self._executions = invariants.executions
+        self._lost = invariants.lost, invariants.reverted
         self._policies = invariants.policies
         self._routes = invariants.routes
         self._step = careless_step(sabotage) if sabotage.of_policy else step
@@ -196,6 +197,7 @@ class ExplainedPasses(Explanations):
                         and (execution.running_since is not None or reason.kind is K.STARTING)
                         for execution in self._executions
                     )
+                    begun = begun or any(seen.run.id in gone for gone in self._lost)
                     self._require(begun, f"{seen.run.id} was said to be {reason.kind}, and has not begun")
         commands = self._routes.bound(state, commands)
         decisions = self._step(state, commands, now, rng, facts)

@@ -95,6 +95,9 @@ class Invariants(Ledger):
         self._leader = ""
         self.led: dict[str, bool] = {}  # schedulers that have led in a cluster, and whether another followed
         self._writers: dict[int, str] = {}  # epoch → the token that it was written under
+        self.lost: set[str] = set()  # runs that the store had, and a replica of it had not
+        self.reverted: set[str] = set()  # runs that were further in the store than in its replica
+        self.is_synchronous = False  # whether a replica has all that is confirmed
         self.has_clocks = False  # whether each scheduler has its own
         self.workers_are_well = False  # whether nothing happens to them and their links but by schedulers
         disk.before_commit = self._fenced
@@ -111,6 +114,27 @@ class Invariants(Ledger):
         for holder in self.led:
             self.led[holder] |= holder != after.holder
         self.check(not self.led.get(after.holder), f"{after.holder} leads again, and another has led since")
+
+    def go_back(self, lost: set[str], reverted: set[str], led: dict[str, bool]) -> None:
+        """Take a replica for the store: forget what it does not have, but not what was sent and what executes."""
+        self.lost |= lost
+        self.reverted |= reverted
+        for run_id in lost & self.acknowledged.keys():
+            del self.acknowledged[run_id]
+        for holder in self.led:
+            self.led[holder] = led.get(holder, False)
+        for execution in [one for one in self.executions if self._is_of_lost_time(one.run_id, one.fence)]:
+            self.executions.remove(execution)
+            self._attempts.pop((execution.run_id, execution.attempt), None)
+        self.lanes.jumped = self._loop.time()
+        self.lanes.restarted()
+        self.spans.scheduler_starts()
+
+    def _is_of_lost_time(self, run_id: str, fence: int) -> bool:
+        run = self.disk.found(run_id)
+        return (run is None and run_id in self.lost) or (
+            run is not None and run_id in self.lost | self.reverted and fence > run.fence
+        )
 
     def _fenced(self, lease: Lease) -> None:
         same = self._writers.setdefault(lease.epoch, lease.token) == lease.token
@@ -324,12 +348,14 @@ class Invariants(Ledger):
     # ── what executes ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def began(self, execution: Execution) -> None:
-        super().began(execution)
         key = (execution.run_id, execution.fence)
         self._trace.add(f"{execution.run_id[-12:]} executes under {execution.fence} on {execution.worker}")
         self.check(key not in self._fences, f"{execution.run_id} executes twice under fence {execution.fence}")
         self._fences[key] = execution
         self._executing[key] = execution
+        if self._is_of_lost_time(*key):
+            return
+        super().began(execution)
         numbered = (execution.run_id, execution.attempt)
         self.check(numbered not in self._attempts, f"{execution.run_id} begins attempt {execution.attempt} twice")
         self._attempts[numbered] = None
@@ -363,6 +389,8 @@ class Invariants(Ledger):
         """Nobody may be told what is not durable."""
         if isinstance(message, r.Accepted):
             for run_id in message.run_ids:
+                if run_id in self.lost and not self.is_synchronous:
+                    continue  # it was stored
                 self.acknowledged[run_id] = None
                 self.check(self.disk.found(run_id) is not None, f"run {run_id} is acknowledged and not stored")
         elif isinstance(message, r.RunReport):
@@ -370,15 +398,7 @@ class Invariants(Ledger):
             if message.state in TERMINAL:
                 self.agrees(message.run_id, message.state, message.result)
         elif isinstance(message, m.Dispatch):
-            run = self.disk.runs_by_id.get(message.run_id)
-            stored = run is not None and run.fence >= message.fence
-            self.check(stored, f"{message.run_id} is sent out under fence {message.fence}, which is not stored")
-            key = (message.run_id, message.fence)
-            self.check(key not in self._sent, f"{message.run_id} is sent out twice under fence {message.fence}")
-            self._sent[key] = None
-            is_alone = message.isolated and message.record is None
-            if is_alone and run is not None and self._job(run).executor is not ExecutorKind.PROCESS:
-                self.check(run.id in self.crashed, f"{message.run_id} is suspected, and no process died under it")
+            self._dispatched(message)
         elif isinstance(message, r.ValueAnswer) and isinstance(message.value, BulkRequest):
             self.bulks.sent(message.value)
         elif isinstance(message, m.Stop) and message.run_id in self.disk.runs_by_id:
@@ -389,8 +409,21 @@ class Invariants(Ledger):
         elif isinstance(message, CancelRun):
             self.cancels[message.run_id] = None
 
+    def _dispatched(self, message: m.Dispatch) -> None:
+        run = self.disk.runs_by_id.get(message.run_id)
+        key = (message.run_id, message.fence)
+        self.check(key not in self._sent, f"{message.run_id} is sent out twice under fence {message.fence}")
+        self._sent[key] = None
+        stored = (run is not None and run.fence >= message.fence) or self._is_of_lost_time(*key)
+        self.check(stored, f"{message.run_id} is sent out under fence {message.fence}, which is not stored")
+        is_alone = message.isolated and message.record is None
+        if is_alone and run is not None and self._job(run).executor is not ExecutorKind.PROCESS:
+            self.check(run.id in self.crashed, f"{message.run_id} is suspected, and no process died under it")
+
     def agrees(self, run_id: str, state: State, result: bytes | None) -> None:
         run = self.disk.found(run_id)
+        if run_id in self.lost | self.reverted:
+            return
         stored = None if run is None else run.state
         self.check(stored is state, f"a client was told that {run_id} is {state}, the store has {stored}")
         if run is not None and state is State.SUCCEEDED and result is not None:

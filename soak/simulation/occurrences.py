@@ -68,7 +68,8 @@ class Occurrences:
         if not run.reason.startswith("debounced into "):
             self._require(run.origin in (SCHEDULE, CATCH_UP), f"{run.id} is skipped, and no schedule created it")
             self._require(run.reason.startswith(ALLOWED), f"{run.id} is skipped for {run.reason!r}")
-        self._require(not executed, f"{run.id} is skipped, and has executed")
+        ran = any(not execution.failed_to_start for execution in executed)
+        self._require(not ran, f"{run.id} is skipped, and has executed")
 
     def check_rest(self) -> None:
         for row in self._rows.values():

@@ -88,7 +88,7 @@ def jobs_of(start: int, timetable: bool, lanes: bool) -> list[Job]:
     return [changed.get(job.id, job) if start % 3 == 2 else job for job in jobs]
 
 
-NOT_DRAWN = ("doubt_writes", "cut_ways")  # with the other faults, so that older seeds do what they did
+NOT_DRAWN = ("doubt_writes", "cut_ways", "fall_behind")  # with the other faults, so that older seeds do what they did
 
 
 class Faults(msgspec.Struct, kw_only=True):
@@ -111,6 +111,7 @@ class Faults(msgspec.Struct, kw_only=True):
     duplicate_messages: bool = True
     jump_clock: bool = True
     disturb_answers: bool = True  # answers to effects come late, twice, to the next scheduler, or never
+    fall_behind: bool = True  # of several schedulers: a replica of the store does, and takes over
     cut_ways: bool = True  # of several schedulers: to and from the store and workers, one way or both
 
     @property
@@ -143,6 +144,7 @@ class Sabotage(msgspec.Struct, frozen=True, kw_only=True):
     store_keeps_epochs: bool = False  # when a scheduler loads its state again
     store_prunes_unfenced: bool = False
     store_ends_leases_early: bool = False
+    store_trusts_warnings: bool = False
     store_forgets_holders: bool = False
     store_loses_cursors: bool = False
     store_forgets_retries: bool = False  # keeps the new runs, and neither the marks of the old nor how far it has come
@@ -262,12 +264,31 @@ class Scenario(msgspec.Struct, kw_only=True):
     scans: bool = False  # whatever comes out is scanned before the success of its run
     heartbeat: float = HEARTBEAT
     schedulers: int = 1  # of several, one leads, the others wait for the lease, and one that has lost it ends
+    replica: str = ""  # one that falls behind and takes over: "synchronous" or "asynchronous"
     slow_starts: bool = False  # a share of the attempts is `starting` for a while
     drought: bool = False  # for longer than a run waits for a worker, nobody takes the runs of some topics
 
     @property
     def is_cluster(self) -> bool:
         return self.schedulers > 1
+
+    @property
+    def is_synchronous(self) -> bool:
+        return self.replica == "synchronous"
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether there is nothing but runs and schedules, of which the checker knows what a store may lose."""
+        special = self.lanes or self.guards or self.policy or self.remote_policy or self.routes or self.families
+        return not (special or self.sagas or self.workflows or self.scans or self.slow_starts)
+
+    def fall_behind(self, replica: str) -> None:
+        """Have a replica that falls behind, and no other fault of the store."""
+        self.replica = replica
+        self.sessions = self.prunes = False
+        self.retries = self.bulks = 0
+        for name in ("crash_at_commit", "fail_store", "doubt_writes", "cut_ways"):
+            setattr(self.faults, name, False)
 
 
 def scenario_of(seed: int, faults: Faults | None = None) -> Scenario:
@@ -308,8 +329,10 @@ def scenario_of(seed: int, faults: Faults | None = None) -> Scenario:
     chance = Random(f"{seed}/standby")
     if chance.random() < 0.2 and not drought:
         scenario.schedulers, scenario.own_workers = chance.choice((2, 3, 3)), False
-        scenario.faults.cut_ways = scenario.faults.cut_ways and chance.random() < 0.65
+        scenario.faults.cut_ways = chance.random() < 0.65 and scenario.faults.cut_ways
         scenario.heartbeat = chance.choice((HEARTBEAT, LEASE_TTL))
+        if chance.random() < 0.6 and scenario.faults.fall_behind and scenario.is_plain:
+            scenario.fall_behind(chance.choice(("synchronous", "asynchronous")))
     if routes:
         scenario.workers = 4  # as many as it takes that every run can end
     if drought:

@@ -65,6 +65,7 @@ class StoreFaults(msgspec.Struct):
     doubted: int = 0  # writes that were not confirmed
     down_until: float = 0.0  # every call fails until then
     cuts: dict[tuple[Process | None, Process | None], float] = {}  # those of the network
+    unconfirmed: bool = False  # writes are carried out, and come back with a warning: no replica has them
     has_sessions: bool = False  # whether a lease is to be had once its holder has long been gone
 
 
@@ -82,6 +83,7 @@ class StoreSabotage(msgspec.Struct, frozen=True):
     keeps_epochs: bool = False  # a lease that its holder takes again has the epoch it had
     prunes_unfenced: bool = False  # whatever lease the caller has
     ends_leases_early: bool = False  # a second before their end
+    trusts_warnings: bool = False  # takes a write for confirmed that comes back with one
     forgets_holders: bool = False  # a lease is taken again though another scheduler had it since
     forgets_retries: bool = False  # keeps the new runs, and neither the marks of the old nor how far it has come
     loses_payloads: bool = False  # one of those that a batch collapses
@@ -112,6 +114,8 @@ class Disk(MemoryStore):
         self.after_take: Callable[[Lease | None, Lease], None] = lambda before, after: None
         self.pruned: dict[str, Run] = {}
         self.left: dict[str, float] = {}  # holders whose sessions are gone, and since when
+        self.now = clock
+        self.commits = 0
 
     def found(self, run_id: str) -> Run | None:
         """A run that is there, or was."""
@@ -132,6 +136,7 @@ class Disk(MemoryStore):
     def apply(self, batch: Batch) -> None:
         self.before_apply(batch)
         super().apply(batch)
+        self.commits += 1
         self.after_apply(batch)
 
 
@@ -153,6 +158,7 @@ class FaultyStore(Store, Leases):
         self._faults = faults
         self._trace = trace
         self.sabotage = sabotage or StoreSabotage()
+        self._known = 0  # commits that were confirmed or seen
 
     async def _work(self, longest: float, doubt: Exception | None = None) -> None:
         """Take the time the call needs, and fail if this is when it fails."""
@@ -188,6 +194,8 @@ class FaultyStore(Store, Leases):
         if not self._faults.doubt or doubts.random() >= self._faults.doubt:
             done = await work()
             await self._travel((None, self._process), doubt)
+            if self._faults.unconfirmed and not self.sabotage.trusts_warnings:
+                raise doubt
             return done
         self._leave()
         seconds, is_silent = doubts.choice((0.0, doubts.uniform(0, LATEST))), is_awaited and doubts.random() < 0.3
@@ -248,7 +256,15 @@ class FaultyStore(Store, Leases):
             await asyncio.sleep(self._rng.uniform(0, 0.2))
             self._disk.apply(batch)
         else:
+            if self._disk.has_lease(lease) and not self.is_current:
+                raise OutcomeUnknown("it ends at another position")
             await self._disk.commit(batch, lease)
+        self._known = self._disk.commits
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the store has all that this scheduler has stored, and nothing else."""
+        return self._known == self._disk.commits
 
     def _spoil(self, batch: Batch) -> None:
         if self.sabotage.doubles_history and batch.history and self._rng.random() < 0.02:
@@ -390,16 +406,22 @@ class FaultyStore(Store, Leases):
         if known is not None and self._loop.time() - self._disk.left.get(known.holder, inf) >= GONE:
             known = self._disk.leases[name] = msgspec.structs.replace(known, ends_at=0.0)
         lease = await self._disk.take(name, holder, token, ttl, again and not self.sabotage.forgets_holders)
-        if lease is not None:
-            self._disk.after_take(known, lease)
-        return lease
+        if lease is None:
+            self._known = max(self._known, self._disk.commits)
+            return None
+        self._disk.after_take(known, lease)
+        lost, self._known = max(0, self._known - self._disk.commits), self._disk.commits
+        return msgspec.structs.replace(lease, lost=lost)
 
     async def renew(self, lease: Lease, ttl: float) -> Lease:
         if self.sabotage.ignores_epochs:
             return lease
         doubt = StoreUnavailable("simulated")
         await self._work(self._faults.longest_write, doubt)
-        return await self._write(lambda: self._disk.renew(lease, ttl), doubt, True)
+        renewed = await self._write(lambda: self._disk.renew(lease, ttl), doubt, True)
+        if not self.is_current:
+            raise OutcomeUnknown("it ends at another position")
+        return renewed
 
     async def release(self, lease: Lease, to: str = "", within: float = 0.0) -> None:
         doubt = StoreUnavailable("simulated")

@@ -360,6 +360,8 @@ async def test_a_server_that_has_gone_back_is_found_at_the_next_write_and_at_the
             await other.execute("DELETE FROM history WHERE position = 9; UPDATE leases SET position = 1")
         with pytest.raises(OutcomeUnknown, match="the server went back to an earlier state"):
             await store.commit(one_run("r3", 10), lease)
+        with pytest.raises(OutcomeUnknown, match="the server went back to an earlier state"):
+            await store.renew(lease, 1000.0)
         again = await store.take("scheduler", "tester", "t1", 1000.0, again=True)
         assert again is not None
         assert again.lost == 8

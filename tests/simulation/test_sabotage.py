@@ -31,6 +31,7 @@ NEEDS = {
     "store_prunes_unfenced": "prunes",
     "store_ends_leases_early": "is_cluster",
     "store_forgets_holders": "is_cluster",
+    "store_trusts_warnings": "is_synchronous",
     "worker_waits_longer": "is_cluster",
 }
 """sabotage, or its first word → what a seed must have for it to show"""
@@ -62,6 +63,7 @@ RARE = {
         ("store_reads_epochs", DOUBTS, "had ended|the cursor of|does not join|was told|the history of|a second time"),
         ("store_keeps_epochs", DOUBTS, "had ended|missed|does not join|was told|the history of|a second time"),
         ("store_ends_leases_early", TWO_SCHEDULERS, "takes a lease that has not ended"),
+        ("store_trusts_warnings", Faults.only("fall_behind"), "and no replica had them|is acknowledged and not stored"),
         ("store_forgets_holders", CUT_OFF, "leads again, and another has led since"),
         ("store_prunes_unfenced", TWO_SCHEDULERS, "prunes, its lease is over"),
         ("engine_ignores_fences", WORKERS_AWAY, "ended under fence|nobody asked|still executes|its attempt"),

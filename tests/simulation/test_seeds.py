@@ -78,6 +78,26 @@ def test_of_several_schedulers_one_leads_whatever_is_killed_and_whoever_is_cut_o
     assert apart > 2
 
 
+@pytest.mark.behaviour("LEA-7", "REC-8")
+def test_a_replica_that_takes_over_lacks_just_what_it_never_had() -> None:
+    """A synchronous one lacks nothing that was acknowledged. Of an asynchronous one, a scheduler that survives begins
+    nothing again under a fence, and no fire time again, of those that were lost."""
+    lost = 0
+    seen: Counter[str] = Counter()
+    for seed in seeds(190, 230):
+        if kind := scenario_of(seed).replica:
+            simulation = Simulation(seed)
+            report = simulation.run()
+            assert report.violation is None, describe(report)
+            lost += simulation.chaos.lost
+            seen[kind] += 1
+            said = [one for one in simulation.cluster.disk.audit_log if one.kind == "went_back"]
+            seen["said"] += len(said)
+    assert lost > 10
+    for kind in ("synchronous", "asynchronous", "said"):
+        assert seen[kind] > 2, kind
+
+
 @pytest.mark.behaviour("RUN-7")
 def test_a_link_that_lost_its_welcome_begins_nothing() -> None:
     """Its offers had no end: an answer half a minute late let a run begin that another worker had finished."""

@@ -45,7 +45,8 @@ class Leases(ABC):
 
     @abstractmethod
     async def renew(self, lease: Lease, ttl: float) -> Lease:
-        """Prolong a lease, even one that has ended, unless it was taken since: then `LeaseLost` is raised."""
+        """Prolong a lease, even one that has ended, unless it was taken since: then `LeaseLost` is raised. Raise
+        `OutcomeUnknown` if the store has gone back since."""
 
     @abstractmethod
     async def release(self, lease: Lease, to: str = "", within: float = 0.0) -> None:
