@@ -17,6 +17,7 @@ from interlock.ports.store import RunFilter
 from interlock.stores.postgres import PostgresReader, PostgresStore
 from interlock.stores.postgres.address import read_address
 from interlock.stores.postgres.database import settings
+from interlock.stores.postgres.promises import look_at
 from interlock.wiring.certificate import have_certificate
 from tests.contract.conftest import run_with
 from tests.contract.samples import take
@@ -147,6 +148,8 @@ def test_a_gateway_reads_through_a_pooler_in_transaction_mode(postgres_url: str,
             assert set(positions) == {number}
             assert {len(page.runs) for page in found} == {number}
         await reader.close()
+        state = await look_at(url, 10.0)
+        assert (state.layout, state.may_write) == (1, True)
 
     run_with(PostgresStore(postgres_url), body)
 

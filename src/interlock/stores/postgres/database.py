@@ -1,7 +1,8 @@
 """Connect to the server; check what it promises; make the schema and bring it up to date."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 import asyncpg
 
@@ -40,6 +41,15 @@ def settings(address: Address, writes: bool) -> dict[str, str]:
     if address.has_pooler:
         return {}  # they would be those of whichever connection is free
     return _SETTINGS | (_WRITER_SETTINGS if writes else _READER_SETTINGS) | {"search_path": f'"{address.schema}"'}
+
+
+@asynccontextmanager
+async def reading(connection: asyncpg.Connection, address: Address) -> AsyncIterator[None]:
+    """See the tables as one commit left them."""
+    async with connection.transaction(isolation="repeatable_read", readonly=True):
+        if address.has_pooler:
+            await connection.execute(f'SET LOCAL search_path = "{address.schema}"')
+        yield
 
 
 async def connect_writer(address: Address, on_message: Callable[..., None]) -> asyncpg.Connection:

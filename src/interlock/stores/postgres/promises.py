@@ -55,7 +55,7 @@ class ServerState(msgspec.Struct, frozen=True, kw_only=True):
 
 async def look_at(url: str, seconds: float) -> ServerState:
     """Look at a server without changing it. Raise `InterlockError` if it cannot be used."""
-    from interlock.stores.postgres.database import found_version, settings
+    from interlock.stores.postgres.database import found_version, reading, settings
 
     address = read_address(url)
     try:
@@ -64,8 +64,9 @@ async def look_at(url: str, seconds: float) -> ServerState:
         )
         try:
             promises = await read_promises(connection, address)
-            layout = await found_version(connection, address)
-            may_write, leader = await _rights(connection, address, layout)
+            async with reading(connection, address):
+                layout = await found_version(connection, address)
+                may_write, leader = await _rights(connection, address, layout)
         finally:
             connection.terminate()
     except errors.DRIVER as error:

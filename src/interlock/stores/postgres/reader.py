@@ -11,7 +11,7 @@ import msgspec
 from interlock import error as e
 from interlock.stores.postgres import errors
 from interlock.stores.postgres.address import read_address
-from interlock.stores.postgres.database import CONNECT_SECONDS, found_version, migrations, settings
+from interlock.stores.postgres.database import CONNECT_SECONDS, found_version, migrations, reading, settings
 from interlock.stores.postgres.queries import PostgresView
 from interlock.stores.sql.reader import SqlReader, Work
 
@@ -60,15 +60,8 @@ class PostgresReader(SqlReader):
             except TimeoutError:
                 pool.terminate()
 
-    @asynccontextmanager
-    async def _transaction(self, connection: asyncpg.Connection) -> AsyncIterator[None]:
-        async with connection.transaction(isolation="repeatable_read", readonly=True):
-            if self._address.has_pooler:
-                await connection.execute(f'SET LOCAL search_path = "{self._address.schema}"')
-            yield
-
     async def _check(self, connection: asyncpg.Connection) -> None:
-        async with self._transaction(connection):
+        async with reading(connection, self._address):
             version = await found_version(connection, self._address)
         if version < len(migrations()):
             where = f"{self._address.shown}: schema {self._address.schema}"
@@ -102,7 +95,7 @@ class PostgresReader(SqlReader):
         async with self._connected(seconds) as connection:
             if not whole and not self._address.has_pooler:
                 return await work(PostgresView(connection, whole=False))
-            async with self._transaction(connection):
+            async with reading(connection, self._address):
                 return await work(PostgresView(connection, whole=True))
 
 
