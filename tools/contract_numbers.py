@@ -104,7 +104,12 @@ CHANGES = (
     Change("REC-2", "core/recovery/sweep.py", "PATIENCE = 120.0", "PATIENCE = 121.0"),
     Change("LEA-1", "engine/engine.py", "lease_ttl: float = 10.0", "lease_ttl: float = 11.0"),
     Change("LEA-1", "engine/ownership.py", "self._ttl / 3\n        limit", "self._ttl / 2\n        limit"),
-    Change("LEA-5", "engine/ownership.py", "self.ends_at = asked + self._ttl", "self.ends_at = asked + 2 * self._ttl"),
+    Change(
+        "LEA-5",
+        "engine/ownership.py",
+        "self.ends_at = asked.elapsed + self._ttl",
+        "self.ends_at = asked.elapsed + 2 * self._ttl",
+    ),
     Change("LEA-2", "engine/ownership.py", "MOST_FAILURES = 3", "MOST_FAILURES = 4"),
     Change("SUP-4", "supervision/spec.py", "MOST_JITTER = 0.1", "MOST_JITTER = 0.2"),
     Change("SUP-7", "supervision/instance.py", "return -1 if", "return -2 if"),

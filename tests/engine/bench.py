@@ -139,6 +139,7 @@ class Bench:
         watch_worker: Callable[[str, Callable[[], None]], None] = lambda worker_id, call: None,
         entries: Sequence[CatalogEntry] = (),
         hand_over: Callable[[], None] = lambda: None,
+        clock: Clock | None = None,
         **settings: Any,
     ) -> None:
         # Its schedule, which never fires here, is what the first commit stores.
@@ -150,7 +151,7 @@ class Bench:
         self.engine = Engine(
             store=store,
             leases=store,
-            clock=LoopClock(),
+            clock=clock or LoopClock(),
             rng=Random(repr(settings.get("node"))),  # the tokens of two nodes differ
             catalog=catalog,
             settings=EngineSettings(**settings),

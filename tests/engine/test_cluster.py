@@ -12,12 +12,13 @@ from interlock.core.state import CoreLimits
 from interlock.error import LeaseLost, OutcomeUnknown, StaleEpoch
 from interlock.model.cluster import ClusterInfo, NodeFacts
 from interlock.model.state import State
+from interlock.ports.clock import StoreClock
 from interlock.ports.leases import Lease
 from interlock.stores.memory import MemoryStore
 from interlock.wire import message as m
 from interlock.wire import request as r
 from interlock.wire.cluster_request import Announce, AskCluster, HandOver
-from tests.engine.bench import Bench, Link, SlowStore, on_virtual_time, pass_time, running, until
+from tests.engine.bench import Bench, Link, LoopClock, SlowStore, on_virtual_time, pass_time, running, until
 
 run_test = on_virtual_time
 
@@ -234,6 +235,35 @@ async def test_the_lead_is_handed_over_to_the_named_node_or_after_3_s_to_any() -
     await pass_time(2.2)
     assert standing.done()
     await second.stop()
+
+
+@pytest.mark.behaviour("TIM-18", "CLU-1")
+@pytest.mark.parametrize("off", [-600.0, 0.4, 600.0])
+async def test_the_time_of_a_leader_is_that_of_the_store(off: float, caplog: pytest.LogCaptureFixture) -> None:
+    store, ahead = SlowStore(), 0.0
+
+    def right() -> float:
+        return 1_700_000_000.0 + asyncio.get_running_loop().time() - off + ahead
+
+    store._clock = right
+    bench = Bench(store, clock=StoreClock(LoopClock()), node=facts("a"))
+    await bench.start()
+    seen = 0.0 if abs(off) <= 0.5 else off
+    assert bench.engine.present.now() == pytest.approx(right() + off - seen)
+    assert bench.engine.present.leads_since == pytest.approx(right() + off - seen)
+    bench.submit()
+    await until(lambda: bool(store.runs_by_id))
+    (run,) = store.runs_by_id.values()
+    assert run.created_at == pytest.approx(right() + off - seen, abs=1.0)
+    announce(bench, facts("b"), wall=right())
+    found = await cluster_of(bench)
+    assert [node.clock for node in found.nodes] == pytest.approx([seen, seen - off])
+    assert (f"the clock of this machine is {off:+.1f} s off" in caplog.text) is bool(seen)
+    before = bench.engine.present.now()
+    ahead = 30.0  # the clock of the store, or of the machine, was set
+    await pass_time(4.0)  # it is compared with every renewal
+    assert bench.engine.present.now() == pytest.approx(before + (30.0 if seen else 30.0 - off) + 4.0)
+    await bench.stop()
 
 
 @pytest.mark.behaviour("CLU-1", "OBS-3")

@@ -60,7 +60,7 @@ class Cluster:
             logger.warning("node %s differs from the leader in %s", said.node.name, ", ".join(heard.differs))
         if before is None and abs(heard.clock) >= WORTH_SAYING:
             logger.warning(
-                "the clock of node %s is %+.1f s off the leader's; set it right", said.node.name, heard.clock
+                "the clock of node %s is %+.1f s off that of the cluster; set it right", said.node.name, heard.clock
             )
         for ended in said.ended:
             # A worker elsewhere has the name of its token before its id, and every id ends with its start.
@@ -95,7 +95,7 @@ class Cluster:
         others = self._others()
         clash = ["name"] if any(heard.said.node.name == self._own.name for heard in others) else []
         nodes = [
-            self._node(self._own, True, 0.0, 0.0, clash),
+            self._node(self._own, True, 0.0, self._present.clock.error, clash),
             *(self._node(one.said.node, False, now - one.at, one.clock, self._differences(one)) for one in others),
         ]
         return ClusterInfo(
@@ -124,7 +124,7 @@ class Cluster:
         figures: tuple[tuple[str, str, Callable[[NodeInfo], float]], ...] = (
             ("leads", "Whether the node leads: 1 or 0.", lambda node: node.leads),
             ("silent_seconds", "Time since the leader has heard of the node.", lambda node: node.silent),
-            ("clock_seconds", "Time by which its clock is ahead of the leader's.", lambda node: node.clock),
+            ("clock_seconds", "Time by which its clock is ahead of the database's.", lambda node: node.clock),
             (
                 "differences",
                 "What is declared there in another way than at the leader.",

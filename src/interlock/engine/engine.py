@@ -396,7 +396,7 @@ class Engine:
         if self.owner.lost:
             self.inbox.put_first(present.loss)
         present.available = self._has_led = True
-        present.leads_since = now.wall
+        present.leads_since = self._clock.now().wall
         present.is_settled = False
         self.requests.check_watched()
         for worker_id in present.state.workers:

@@ -7,7 +7,8 @@ from random import Random
 from typing import Any, TypeVar
 
 from interlock.error import LeaseLost, OutcomeUnknown, StoreUnavailable
-from interlock.ports.clock import Clock
+from interlock.model.run import Now
+from interlock.ports.clock import Clock, StoreClock
 from interlock.ports.leases import Lease, Leases
 
 logger = logging.getLogger("interlock.engine")
@@ -48,8 +49,8 @@ class Ownership:
     async def take(self, again: bool = False) -> bool:
         """Take the lease with a new epoch, also if it is ours; return False if another scheduler has it, or had it
         since and we take it `again`."""
-        asked = self._clock.now().elapsed
-        self.renew_at = asked + self._ttl / 3
+        asked = self._clock.now()
+        self.renew_at = asked.elapsed + self._ttl / 3
         lease = await self._answer(self._leases.take(LEADER, self._holder, self._token, self._ttl, again), self._ttl)
         if lease is not None:
             self._granted(lease, asked)
@@ -59,12 +60,12 @@ class Ownership:
     async def renew(self) -> bool:
         """Renew the lease if it is time, or if our session is gone; return whether the store wrote it. Raise after too
         many failures in a row."""
-        asked = self._clock.now().elapsed
+        asked = self._clock.now()
         is_gone = not self._failures and not self._leases.has_session
-        if self.lease is None or (asked < self.renew_at and not is_gone):
+        if self.lease is None or (asked.elapsed < self.renew_at and not is_gone):
             return False
-        self.renew_at = asked + self._ttl / 3
-        limit = max(LEAST_WAIT, self.ends_at - asked)
+        self.renew_at = asked.elapsed + self._ttl / 3
+        limit = max(LEAST_WAIT, self.ends_at - asked.elapsed)
         try:
             self._granted(await self._answer(self._leases.renew(self.lease, self._ttl), limit), asked)
         except StoreUnavailable as error:
@@ -91,9 +92,11 @@ class Ownership:
         commit.cancel()
         raise OutcomeUnknown("no answer before the lease ended")
 
-    def _granted(self, lease: Lease, asked: float) -> None:
+    def _granted(self, lease: Lease, asked: Now) -> None:
         self.lease = lease
-        self.ends_at = asked + self._ttl
+        self.ends_at = asked.elapsed + self._ttl
+        if isinstance(self._clock, StoreClock):
+            self._clock.compare(lease.granted_at, asked)
         self._failures = 0
 
     def lose(self) -> None:

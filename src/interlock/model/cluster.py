@@ -28,7 +28,7 @@ class NodeInfo(msgspec.Struct, frozen=True, kw_only=True):
     version: Annotated[str, doc("Version of Interlock.")]
     since: Annotated[Time, doc("Time of its start.")]
     silent: Annotated[float, doc("Seconds since the leader has heard of it.")]
-    clock: Annotated[float, doc("Seconds by which its clock is ahead of the leader's.")]
+    clock: Annotated[float, doc("Seconds by which its clock is ahead of the database's.")]
     differs: Annotated[list[str], doc("What is declared there in another way than at the leader.")]
 
 

@@ -30,7 +30,7 @@ from interlock.model.cluster import NodeFacts
 from interlock.model.delivery import Delivery
 from interlock.model.reload_report import Difference, Reloaded
 from interlock.model.state import State
-from interlock.ports.clock import SystemClock
+from interlock.ports.clock import StoreClock, SystemClock
 from interlock.stores.open import AnyStore, open_store
 from interlock.supervision import Backoff, Budget, Child, ChildContext, Function, Group, Process, Restart, Supervisor
 from interlock.task_set import TaskSet
@@ -118,7 +118,7 @@ class Scheduler:
             watch_worker=self._processes.watch_worker,
             need_sender=self._helpers.have_sender,
             check_policy=no_service if policy is None else policy.check,
-            clock=SystemClock(),
+            clock=SystemClock() if node is None else StoreClock(SystemClock()),
             rng=Random(SystemRandom().getrandbits(64)),
             catalog=Catalog(entries_of(definitions, settings.secret_names), settings.every_lane()),
             settings=EngineSettings(
