@@ -746,7 +746,7 @@ export interface NodeInfo {
   since: string;
   /** Seconds since the leader has heard of it. */
   silent: number;
-  /** Seconds by which its clock is ahead of the leader's. */
+  /** Seconds by which its clock is ahead of the database's. */
   clock: number;
   /** What is declared there in another way than at the leader. */
   differs: string[];

@@ -1,5 +1,6 @@
 """The ASGI application: finds the operation of a request, lets the caller in, and sends the answer or the problem."""
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -10,6 +11,7 @@ from msgspec.structs import asdict
 from interlock.api import pages, problems
 from interlock.api.auth import Door, FindCaller, Scope
 from interlock.api.call import BodyReader, Handlers, HttpCall, HttpHandler, QueryReader, Receive, Reply, Send
+from interlock.api.compression import ENCODED, LEAST, VARIES, accepts_gzip, zipped
 from interlock.api.dashboard import built, is_page
 from interlock.api.events import EventAnswer
 from interlock.api.openapi import document
@@ -26,6 +28,7 @@ from interlock.model.session import check_key
 logger = logging.getLogger("interlock.http")
 SIGN_IN = operation_of(SignIn)
 NO_GUESSING = (b"x-content-type-options", b"nosniff")
+LARGE = 256 * 1024  # bytes of an answer that is compressed beside the loop
 OnRefused = Callable[[InterlockError, Caller | None, Scope], None]
 
 
@@ -189,7 +192,14 @@ async def _reply(scope: Scope, send: Send, route: Route, answer: Any) -> None:
         return
     reply = answer if isinstance(answer, Reply) else Reply(answer)
     data = reply.answer if isinstance(reply.answer, bytes) else encode(reply.answer)
-    await _send(send, reply.status or route.operation.http.status, [route.content_type, *reply.headers], data)
+    headers = [route.content_type, *reply.headers]
+    if len(data) > LEAST and route.content_type[1] == b"application/json":
+        headers.append(VARIES)
+        if accepts_gzip(dict(scope["headers"])):
+            headers.append(ENCODED)
+            # A large one in a thread, so that nobody waits behind it.
+            data = await asyncio.to_thread(zipped, data) if len(data) > LARGE else zipped(data)
+    await _send(send, reply.status or route.operation.http.status, headers, data)
 
 
 async def _send(send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes = b"") -> None:
