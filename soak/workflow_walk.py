@@ -53,7 +53,7 @@ EXAMPLES = {
 }
 
 Step = tuple[str, int]  # its state, and how often it began to execute
-Outcome = tuple[str, Any, str | None, dict[str, Step]]  # of the workflow: state, result, reason; its steps by name
+Outcome = tuple[str, Any, str, dict[str, Step]]  # of the workflow: state, result, reason; its steps by name
 
 
 def walk(example: Example, moment: str, every: int) -> Iterator[str]:
@@ -132,7 +132,7 @@ def _help(server: Server, example: Example) -> Outcome | None:
                 return None
             begun = {name: [entry.after for entry in client.history(step.id)] for name, step in steps.items()}
             ends = {name: (str(step.state), begun[name].count(State.RUNNING)) for name, step in steps.items()}
-            return str(run.state), run.result, run.reason, ends
+            return str(run.state), run.result, (run.reason or "").replace(run.id, "RUN"), ends
     except (InterlockError, OSError):
         return None
 
