@@ -27,6 +27,8 @@ export interface Act {
   button: string
   bad?: boolean
   fields?: Field[]
+  /** Ask how many it would reach, before it does anything. */
+  preview?: (values: Values) => Promise<string>
   command: (values: Values) => string
   run: (values: Values, key: string) => Promise<{ text: string; to?: string } | string>
   done?: () => void
@@ -65,6 +67,16 @@ function Asking({ act }: { act: Act }) {
   useEffect(() => {
     dialog.current!.showModal()
   }, [])
+  const [reach, setReach] = useState('')
+  useEffect(() => {
+    if (!act.preview) return
+    let isOver = false
+    const timer = setTimeout(() => act.preview!(values).then((text) => isOver || setReach(text), (problem) => isOver || setReach(problem instanceof Problem ? problem.message : '')), 300)
+    return () => {
+      isOver = true
+      clearTimeout(timer)
+    }
+  }, [JSON.stringify(values)])
   const close = () => (open.value = null)
   const bad = (act.fields ?? []).map((field) => faultOf(field, values[field.name]!)).find(Boolean)
   const submit = async (event: Event) => {
@@ -86,6 +98,7 @@ function Asking({ act }: { act: Act }) {
       <form onSubmit={submit} method="dialog">
         <h2 id="ask-title">{act.title}</h2>
         <div class="prose">{act.says}</div>
+        {act.preview && <p class="reach" aria-live="polite">{visible(reach) || 'Counting…'}</p>}
         {(act.fields ?? []).map((field) => (
           <label key={field.name} class={field.kind === 'check' ? 'check' : ''}>
             <span>

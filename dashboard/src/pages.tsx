@@ -6,6 +6,7 @@ import { Approval, Approvals } from './pages/approvals'
 import { Job, Jobs } from './pages/jobs'
 import { Letter } from './pages/letter'
 import { Now } from './pages/now'
+import { Policy } from './pages/policy'
 import { Run } from './pages/run'
 import { Runs } from './pages/runs'
 import { Service } from './pages/service'
@@ -33,6 +34,7 @@ export const PAGES: Page[] = [
   { path: 'sessions', title: 'Sessions', list: Sessions, item: Session },
   { path: 'services', title: 'Services', list: Services, item: Service },
   { path: 'deliveries', title: 'Deliveries', list: Deliveries },
+  { path: 'policy', title: 'Policy', list: Policy },
   { path: 'audit', title: 'Audit', list: Audit },
   { path: 'cluster', title: 'Cluster', list: Cluster },
 ]

@@ -117,8 +117,8 @@ def test_a_bad_address_gets_a_sentence_and_a_way_on(browser: Any, full: Server, 
 
 PAGES = (
     "", "runs", "jobs", "jobs/import.csv", "jobs/backup.nightly", "timetable", "timetable?for=7d", "approvals",
-    "dead-letters", "workers", "workflows", "lanes", "sessions", "services", "services/mailer", "deliveries", "audit",
-    "cluster",
+    "dead-letters", "workers", "workflows", "policy", "lanes", "sessions", "services", "services/mailer",
+    "deliveries", "audit", "cluster",
 )  # fmt: skip
 
 
@@ -215,6 +215,29 @@ def test_a_workflow_shows_its_graph_with_the_steps_to_come(window: Window, full:
     page.get_by_role("link", name="List", exact=True).click()
     expect(page.locator("tbody tr")).to_have_count(4)
     full.http.post(f"/api/v1/runs/{run_id}/cancel", {})
+
+
+def test_a_text_finds_runs_wherever_it_stands(window: Window) -> None:
+    page = window.open("runs")
+    page.get_by_label("text").fill("line 98 has")
+    page.get_by_label("text").press("Enter")
+    page.wait_for_url("**/ui/runs?text=line+98+has")
+    expect(page.locator("tbody tr")).to_have_count(1)
+
+
+def test_a_bulk_action_says_how_many_before_it_acts(window: Window) -> None:
+    page = window.open("runs?lane=batch&state=scheduled")
+    page.get_by_text("Act on these").click()
+    page.get_by_role("button", name="Hold…").click()
+    page.get_by_text("40 runs at this moment.").wait_for()
+    page.get_by_role("button", name="Back").click()
+    assert not page.get_by_role("dialog").count()
+
+
+def test_the_policy_shows_its_rules_and_their_verdicts(window: Window) -> None:
+    row = window.open("policy").get_by_role("row", name="refunds")
+    assert "require approval" in row.inner_text()
+    assert "a person looks at every refund" in row.inner_text()
 
 
 def test_a_value_of_a_mebibyte_is_shown_as_far_as_it_is_asked_for(window: Window, full: Server) -> None:

@@ -144,6 +144,11 @@ export function actsOf(job: JobInfo, done: () => void): Act[] {
       { name: 'to', label: 'To, itself excluded', kind: 'time', required: true },
       { name: 'parallel', label: 'At most so many at once', value: '1' },
     ],
+    preview: async (values) => {
+      if (!values.from || !values.to) return 'Give both times to see how many runs it creates.'
+      const found = await ask(op.backfill, { path, body: { ...times(values), dry_run: true } })
+      return `${count(found.created.length)} to create, ${count(found.existing.length)} exist already.`
+    },
     command: (values) => command('backfill', job.id, values.from || 'FROM', values.to || 'TO', '--max-parallel', values.parallel || '1'),
     run: async (values) => {
       const found = await ask(op.backfill, { path, body: { ...times(values), max_parallel: Number(values.parallel) || 1 } })

@@ -8,15 +8,15 @@ import { useEvents, useRead, type LiveEvent } from '../live'
 import { Link, to } from '../route'
 import { Icon, SIGNS, type Family } from '../state'
 import { command, count, plural, span } from '../text'
-import type { LaneInfo, Need, Overview, RunInfo } from '../types'
+import type { FailureList, LaneInfo, Need, Overview } from '../types'
 
-const FAILED = ['failed', 'timeout', 'orphaned'] as const
+const FAILED = ['failed', 'timeout', 'orphaned', 'denied', 'output_quarantined'] as const
 const HOUR = 3600_000
 
 export function Now() {
   const reading = useRead('overview', () => ask(op.overview))
   const [told, setTold] = useState<Overview | null>(null)
-  const failed = useRead('failed', () => ask(op.runs, { query: { state: [...FAILED], since: new Date(Date.now() - HOUR).toISOString(), limit: 200 } }), ['run'], isFailure, 60_000)
+  const failed = useRead('failures', () => ask(op.failures, { query: { since: new Date(Date.now() - HOUR).toISOString(), limit: 8 } }), ['run'], isFailure, 60_000)
   useEvents(['overview'], (events) => {
     if (events === null) {
       setTold(null)
@@ -33,7 +33,7 @@ export function Now() {
             <div class="columns now">
               <Waiting of={found} />
               <Lanes lanes={found.lanes} />
-              <Shown of={failed}>{(page) => <Failures runs={page.runs} />}</Shown>
+              <Shown of={failed}>{(page) => <Failures of={page} />}</Shown>
             </div>
             <Sentence of={found} />
           </>
@@ -190,31 +190,10 @@ function Lanes({ lanes }: { lanes: LaneInfo[] }) {
   )
 }
 
-interface Group {
-  job: string
-  error: string
-  count: number
-  at: string
-  id: string
-}
-
-/** Group by job and by the error without its numbers; the largest group first. */
-export function groupsOf(items: { job: string; error: string; at: string; id: string }[]): Group[] {
-  const groups = new Map<string, Group>()
-  for (const item of items) {
-    const error = (item.error.trimEnd().split('\n').at(-1) ?? '').replace(/[0-9a-f]{28}|\d+(\.\d+)?/g, '#')
-    const key = `${item.job}\n${error}`
-    const group = groups.get(key)
-    if (!group) groups.set(key, { ...item, error, count: 1 })
-    else group.count += 1
-  }
-  return [...groups.values()].sort((a, b) => b.count - a.count)
-}
-
-function Failures({ runs }: { runs: RunInfo[] }) {
-  const groups = groupsOf(runs.map((run) => ({ job: run.job_id, error: run.error ?? run.reason, at: run.ended_at ?? run.changed_at, id: run.id })))
+function Failures({ of }: { of: FailureList }) {
+  const groups = of.failures
   return (
-    <Section title="Failures of the last hour" id="failures">
+    <Section title="Failures of the last hour" id="failures" side={of.runs ? <Count>{of.runs}</Count> : undefined}>
       {groups.length ? (
         <table>
           <thead>
@@ -226,12 +205,12 @@ function Failures({ runs }: { runs: RunInfo[] }) {
             </tr>
           </thead>
           <tbody>
-            {groups.slice(0, 8).map((group) => (
-              <tr key={group.id} data-row tabIndex={-1}>
+            {groups.map((group) => (
+              <tr key={group.run} data-row tabIndex={-1}>
                 <td class="right"><Count>{group.count}</Count></td>
                 <td><JobLink id={group.job} /></td>
-                <td class="wide"><Link to={to('runs', group.id)}><Text>{group.error}</Text></Link></td>
-                <td class="right"><Ago at={group.at} bare /></td>
+                <td class="wide"><Link to={to('runs', group.run)}><Text>{group.error}</Text></Link></td>
+                <td class="right"><Ago at={group.newest} bare /></td>
               </tr>
             ))}
           </tbody>

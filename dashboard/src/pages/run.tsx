@@ -152,7 +152,7 @@ function Why({ of, run }: { of: Explanation | undefined; run: RunDetail }) {
       )}
       {of.workers.length > 0 && (
         <p class="faint">
-          Workers: {of.workers.slice(0, 6).map((worker) => `${worker.id}${worker.fits ? ' fits' : `: ${worker.text}`}`).join(' · ')}
+          Workers: <Text>{of.workers.slice(0, 6).map((worker) => `${worker.id}${worker.fits ? ' fits' : `: ${worker.text}`}`).join(' · ')}</Text>
           {others > 6 && ` and ${others - 6} more`}
         </p>
       )}

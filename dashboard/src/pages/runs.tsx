@@ -3,7 +3,7 @@ import * as op from '../operations'
 import { useEffect, useState } from 'preact/hooks'
 import { Action, type Act } from '../action'
 import { ask } from '../api'
-import { Ago, Copy, JobLink, RunLink, Section, Shown, Text, Took } from '../bits'
+import { Ago, At, Copy, JobLink, RunLink, Section, Shown, Text, Took } from '../bits'
 import { useRead } from '../live'
 import { filter, here, Link, to } from '../route'
 import { StateMark, wordOf } from '../state'
@@ -11,7 +11,7 @@ import { Table, type Column } from '../table'
 import { command, plural } from '../text'
 import { STATES, TERMINAL, type BulkInfo, type RunInfo, type State } from '../types'
 
-export const NAMES = ['job', 'lane', 'tenant', 'session', 'since', 'parent', 'root'] as const
+export const NAMES = ['text', 'job', 'lane', 'tenant', 'session', 'since', 'parent', 'root'] as const
 
 export const RUN_COLUMNS: Column<RunInfo>[] = [
   { title: 'State', cell: (run) => <StateMark state={run.state} /> },
@@ -110,9 +110,12 @@ export function Runs() {
                   }
                 />
                 {next && (
-                  <button type="button" class="quiet" onClick={() => void more()}>
-                    Older runs
-                  </button>
+                  <p>
+                    <button type="button" class="quiet" onClick={() => void more()}>
+                      Older runs
+                    </button>{' '}
+                    {page.reached && !extra && <span class="faint">searched back to <At at={page.reached} /></span>}
+                  </p>
                 )}
               </>
             )
@@ -126,8 +129,8 @@ export function Runs() {
 function Filters({ query }: { query: URLSearchParams }) {
   return (
     <form class="filters" role="search" onSubmit={(event) => event.preventDefault()}>
-      {(['job', 'lane', 'tenant', 'session', 'since'] as const).map((name) => (
-        <Field key={name} name={name} value={query.get(name) ?? ''} search={name === 'job'} hint={name === 'since' ? '1h, 2d' : ''} />
+      {(['text', 'job', 'lane', 'tenant', 'session', 'since'] as const).map((name) => (
+        <Field key={name} name={name} value={query.get(name) ?? ''} search={name === 'text'} hint={name === 'since' ? '1h, 2d' : ''} />
       ))}
       <label>
         <span>state</span>
@@ -193,6 +196,10 @@ function Many({ query }: { query: URLSearchParams }) {
         <p class="faint">Runs created after this are left alone. The server goes on with it even if you leave.</p>
       </>
     ),
+    preview: async () => {
+      const found = await ask(BULK[verb], { body: { ...body, ...(isFiltered ? {} : { all: true }), dry_run: true } })
+      return `${(found.matching ?? 0) >= 10_000 ? '10,000 runs or more' : plural(found.matching ?? 0, 'run')} at this moment.`
+    },
     fields: [{ name: 'reason', label: 'Reason', value: '' }],
     command: ({ reason }) =>
       command(

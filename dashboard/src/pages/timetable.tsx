@@ -1,7 +1,7 @@
 // Timetable: when jobs fire in the coming days, how long they usually take, and how much work each hour expects.
 import * as op from '../operations'
 import { ask } from '../api'
-import { Ago, At, Empty, JobLink, Section, Shown } from '../bits'
+import { Ago, At, Empty, JobLink, Linked, Section, Shown } from '../bits'
 import { useRead } from '../live'
 import { here, Link } from '../route'
 import { command, count, secondsOf, span } from '../text'
@@ -97,7 +97,7 @@ function Plan({ times, jobs, lengths, missed }: Found) {
           <ul class="missed">
             {missed.slice(0, 10).map((run) => (
               <li key={run.id}>
-                <At at={run.scheduled_at} /> <JobLink id={run.job_id} /> <span class="faint">{run.reason}</span>
+                <At at={run.scheduled_at} /> <JobLink id={run.job_id} /> <span class="faint"><Linked>{run.reason}</Linked></span>
               </li>
             ))}
           </ul>
