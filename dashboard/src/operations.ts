@@ -12,6 +12,7 @@ export interface Row<K extends keyof Operations = keyof Operations> {
   everyTenant: boolean
 }
 export const overview: Row<"overview"> = {"name": "overview", "method": "GET", "path": "api/v1/overview", "permission": "read", "everyTenant": false}
+export const tallies: Row<"tallies"> = {"name": "tallies", "method": "GET", "path": "api/v1/tallies", "permission": "read", "everyTenant": false}
 export const failures: Row<"failures"> = {"name": "failures", "method": "GET", "path": "api/v1/failures", "permission": "read", "everyTenant": false}
 export const submit: Row<"submit"> = {"name": "submit", "method": "POST", "path": "api/v1/runs", "permission": "submit", "everyTenant": false}
 export const submit_many: Row<"submit_many"> = {"name": "submit_many", "method": "POST", "path": "api/v1/runs/batch", "permission": "submit", "everyTenant": false}

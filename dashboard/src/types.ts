@@ -1809,6 +1809,48 @@ export interface SubmittedBatch {
   ids: string[];
 }
 
+/** One page of tallies. */
+export interface TallyPage {
+  /** Tallies, the newest first. */
+  tallies: TallyInfo[];
+  /** Cursor of the next page; null on the last. */
+  next: string | null;
+}
+
+/** Runs that ended within a minute in a lane, or within an hour for a job of a tenant. */
+export interface TallyInfo {
+  /** Beginning of the minute or hour. */
+  at: string;
+  /** Lane; null if it is about a job. */
+  lane: string | null;
+  /** Tenant; null if it is about a lane. */
+  tenant: string | null;
+  /** Job; null if it is about a lane. */
+  job: string | null;
+  /** Runs that ended, by state. */
+  states: Record<string, number>;
+  /** Seconds from the time due to the first start. */
+  waited: Spread;
+  /** Seconds from the first start to the end. */
+  took: Spread;
+}
+
+/** How long something took for many runs, in seconds. Quantiles are up to a fifth too high. */
+export interface Spread {
+  /** Runs. */
+  count: number;
+  /** Mean. */
+  mean: number | null;
+  /** A tenth took at most this. */
+  p10: number | null;
+  /** Half took at most this. */
+  p50: number | null;
+  /** 19 of 20 took at most this. */
+  p95: number | null;
+  /** The longest. */
+  most: number | null;
+}
+
 export interface TenantList {
   /** Every declared tenant that the caller sees, and those that have runs under the limits of `*`. */
   tenants: TenantInfo[];
@@ -2536,6 +2578,30 @@ export interface Operations {
     };
     body: undefined;
     answer: Overview;
+  };
+  /** List tallies. Sums over runs that have ended: by lane and minute, kept for 48 hours, or by tenant, job and hour, kept as long as runs (`keep_for`). The newest ends are counted after ten seconds. Lanes are of all tenants, so only callers who see every tenant get tallies by lane. */
+  tallies: {
+    path: Record<string, never>;
+    query: {
+      /** `lane`: by lane and minute; `job`: by tenant, job and hour. */
+      by?: "job" | "lane";
+      /** Only tallies of this lane. */
+      lane?: string;
+      /** Only tallies of this job. */
+      job?: string;
+      /** Only tallies of this tenant. */
+      tenant?: string;
+      /** Only tallies that begin then or later. */
+      since?: string | number;
+      /** Only tallies that begin before this time. */
+      until?: string | number;
+      /** Most items to return. */
+      limit?: number;
+      /** `next` of the page before; leave it out for the first page. */
+      cursor?: string;
+    };
+    body: undefined;
+    answer: TallyPage;
   };
   /** List failures. Runs that failed, timed out, were lost, denied or quarantined, grouped by job and by error without its numbers. At most the newest 5,000 are grouped; `reached` says how far back that was. */
   failures: {

@@ -37,7 +37,7 @@ EVENTS = {
 }
 
 
-def run_schemathesis(server: Server, *options: str, selected: int = 91) -> None:
+def run_schemathesis(server: Server, *options: str, selected: int = 92) -> None:
     ended = subprocess.run(
         [sys.executable, "-m", "schemathesis.cli", "run", f"{server.url}/openapi.json", "--no-color",
          "--checks", "all", "--generation-deterministic", "--exclude-operation-id", "events", *options],
@@ -50,7 +50,7 @@ def run_schemathesis(server: Server, *options: str, selected: int = 91) -> None:
         check=False,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert f"Operations:       {selected} selected / 92 total" in ended.stdout
+    assert f"Operations:       {selected} selected / 93 total" in ended.stdout
     assert "Traceback" not in server.said
 
 
@@ -67,7 +67,7 @@ def test_with_a_token(guarded: Server) -> None:
         *("--max-examples", "2", "--phases", "fuzzing,stateful"),
         *("--exclude-tag", "jobs", "--exclude-tag", "lanes", "--exclude-tag", "tenants"),
         *("--header", token),
-        selected=71,
+        selected=72,
     )
 
 
@@ -116,7 +116,18 @@ def test_the_description_says_where_a_token_is_needed(server: Server, guarded: S
         "events",
         "metrics",
     }
-    every |= {"me", "overview", "failures", "policy", "record", "resume_run", "abandon_run", "cluster", "hand_over"}
+    every |= {
+        "me",
+        "overview",
+        "failures",
+        "policy",
+        "tallies",
+        "record",
+        "resume_run",
+        "abandon_run",
+        "cluster",
+        "hand_over",
+    }
     every |= {"tree", "services", "service", "service_logs", "reload", *(f"{one}_service" for one in ServiceAction)}
     every |= {"jobs", "job", "job_log", "next_times", "schedule_times", "timetable", "trigger", "pause", "resume"}
     every |= {"backfill", "put_job", "put_jobs", "delete_job", "lanes", "create_lane", "set_lane", "tenants"}

@@ -19,6 +19,7 @@ from interlock.api.runs import RunHandlers
 from interlock.api.services import ServiceHandlers
 from interlock.api.settings import GatewaySettings
 from interlock.api.sign_in import Sessions
+from interlock.api.tallies import TallyHandlers
 from interlock.client.connection import Connection
 from interlock.interface.operation import operation_of
 from interlock.interface.operations import OPERATIONS
@@ -44,6 +45,7 @@ class Backend:
             **self.sessions.handlers,
             **ServiceHandlers(reader, connection, self._feed).handlers,
             **FailureHandlers(reader).handlers,
+            **TallyHandlers(reader).handlers,
             **Overviews(reader, connection, self._feed).handlers,
             **HealthChecks(reader, connection, self._feed).handlers,
             operation_of(ReadEvents): partial(open_stream, self._feed),

@@ -28,6 +28,7 @@ from interlock.core.routing.part import ROUTING
 from interlock.core.sessions.part import SESSIONS
 from interlock.core.sign_in import SIGN_IN
 from interlock.core.state import CoreLimits, SchedulerState
+from interlock.core.tallies import TALLIES
 from interlock.core.tenants.part import TENANTS
 from interlock.core.timers import TIMERS
 from interlock.core.timetable.part import SERIES, TIMETABLE
@@ -45,7 +46,7 @@ NO_FACTS = Facts()
 
 PARTS = (
     JOBS, TIMETABLE, TIMERS, ENTRY, QUESTIONS, POLICY, BULK, GUARDS, SERIES, OUTPUT, LANES, SESSIONS, TENANTS, EFFECTS,
-    ROUTING, ATTEMPTS, LETTERS, OUTBOX, AUDITING, SIGN_IN, OVERVIEW, WORKFLOWS, RECOVERY,
+    ROUTING, ATTEMPTS, LETTERS, OUTBOX, AUDITING, SIGN_IN, OVERVIEW, TALLIES, WORKFLOWS, RECOVERY,
 )  # fmt: skip
 MACHINE = joined(PARTS)
 

@@ -40,6 +40,7 @@ from interlock.engine.present import Present
 from interlock.engine.requests import Requests
 from interlock.engine.service_book import ServiceBook
 from interlock.engine.stall import StallWatch
+from interlock.engine.tallies import Tallier
 from interlock.error import InterlockError, LeaseLost, OutcomeUnknown, StaleEpoch, StoreUnavailable
 from interlock.model.cluster import NodeFacts
 from interlock.model.run import Now
@@ -133,6 +134,7 @@ class Engine:
         self.present = Present(clock, settings.limits, catalog, self.inbox, self.metrics)
         self.sender = SenderLink(self.present, need_sender)
         self.effects = Effects(store, self.inbox.post, call_hook or self.sender.call, check_policy)
+        self.tallier = Tallier(store, self.inbox.post)
         self.declarations = Declarations(self.present)
         cluster = Cluster(self.present, self.owner, settings.node or alone(settings.instance), hand_over)
         self.requests = Requests(self.present, store, self.sender, cluster, operations)
@@ -185,6 +187,7 @@ class Engine:
         finally:
             self._stall.stop()
             await self.effects.close()
+            await self.tallier.close()
         await self.owner.release()
 
     async def _run(self) -> None:
@@ -314,6 +317,7 @@ class Engine:
             self.effects.begin(decisions.effects)
         self._answer(decisions)
         self.metrics.add(decisions, seconds)
+        self.tallier.add(decisions.ended, self.present.stored, self.present.elapsed())
         logs.write(decisions)
         self.requests.announce(decisions.ended)
         if decisions.owed:
@@ -389,6 +393,7 @@ class Engine:
         before = present.state if self._has_led else None
         present.state = rebuild(MACHINE, limits, present.catalog.lanes, snapshot, self._clock.now(), before)
         self.metrics.begin(present.state)
+        self.tallier.begin(snapshot, now.elapsed)
         present.position = present.stored = snapshot.position
         if present.is_draining:
             self.inbox.put_first(StartDraining())

@@ -18,6 +18,7 @@ import msgspec
 from interlock.engine.metrics import Metrics
 from interlock.error import StaleEpoch
 from interlock.model.letter import DeadLetter
+from interlock.model.tally import JobTally, LaneTally
 from interlock.ports.clock import Clock
 from interlock.ports.leases import Lease
 from interlock.ports.store import MOST_PRUNED, Pruned, PruneLimits, Store
@@ -30,6 +31,8 @@ LOOK = 1.0  # seconds between two looks at the number of ended runs
 STAY = 3600.0  # seconds to keep scheduled runs: none runs twice if the clock is set back by less
 CALL_KEYS = 3600.0  # seconds to keep keys generated for one call: longer than any client repeats it
 MOST_LETTERS = 100_000  # newest dead letters kept: their runs stay with them, whatever else is pruned
+LANE_TALLIES = 48 * 3600.0  # seconds to keep tallies of minutes
+MOST_TALLIES = 1_000_000  # newest tallies kept of each kind
 BEHIND = 60.0  # seconds of backlog before a warning is logged
 SAID_AGAIN = 600.0
 
@@ -94,7 +97,11 @@ class Housekeeping:
             keep.log_bytes,
             now.wall - keep.keep_keys if keep.keep_keys else 0.0,
             now.wall - CALL_KEYS,
-            ((DeadLetter, letters_before, MOST_LETTERS),),
+            (
+                (DeadLetter, letters_before, MOST_LETTERS),
+                (LaneTally, now.wall - LANE_TALLIES, MOST_TALLIES),
+                (JobTally, now.wall - keep.keep_for if keep.keep_for else 0.0, MOST_TALLIES),
+            ),
         )
         lease = self._lease()
         try:
@@ -104,7 +111,7 @@ class Housekeeping:
             pruned = Pruned(0, False)
         found = pruned.lines, pruned.keys, pruned.records, pruned.runs
         if any(found):
-            logger.debug("pruned %d lines of services, %d keys, %d dead letters and %d runs", *found)
+            logger.debug("pruned %d lines of services, %d keys, %d records and %d runs", *found)
         self._note(now.elapsed, pruned.runs, pruned.more)
         return MOST_PRUNED in found[:3] or pruned.more
 

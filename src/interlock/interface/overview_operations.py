@@ -1,12 +1,14 @@
 """The operations that sum up many runs."""
 
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from interlock.fields.field import doc
+from interlock.interface.operation import PageRequest
 from interlock.model.failures import FailureList
 from interlock.model.overview import Overview
+from interlock.model.tally import TallyPage
 from interlock.wire.operation import GatewayRequest, Http
-from interlock.wire.parameter import FilterText, Moment
+from interlock.wire.parameter import FilterText, Moment, PageSize
 
 
 class ReadOverview(GatewayRequest[Overview], frozen=True, kw_only=True):
@@ -16,6 +18,23 @@ class ReadOverview(GatewayRequest[Overview], frozen=True, kw_only=True):
     tenant: Annotated[FilterText | None, doc("Only runs of this tenant.")] = None
 
     http: ClassVar = Http("overview", "GET /overview", "overview")
+
+
+class ReadTallies(PageRequest[TallyPage], frozen=True, kw_only=True):
+    """List tallies. Sums over runs that have ended: by lane and minute, kept for 48 hours, or by tenant, job and hour,
+    kept as long as runs (`keep_for`). The newest ends are counted after ten seconds. Lanes are of all tenants, so only
+    callers who see every tenant get tallies by lane."""
+
+    by: Annotated[Literal["lane", "job"], doc("`lane`: by lane and minute; `job`: by tenant, job and hour.")] = "job"
+    lane: Annotated[FilterText | None, doc("Only tallies of this lane.")] = None
+    job: Annotated[FilterText | None, doc("Only tallies of this job.")] = None
+    tenant: Annotated[FilterText | None, doc("Only tallies of this tenant.")] = None
+    since: Annotated[Moment | None, doc("Only tallies that begin then or later.")] = None
+    until: Annotated[Moment | None, doc("Only tallies that begin before this time.")] = None
+    limit: PageSize = 1000
+
+    cursors: ClassVar = "y"
+    http: ClassVar = Http("tallies", "GET /tallies", "overview")
 
 
 class ReadFailures(GatewayRequest[FailureList], frozen=True, kw_only=True):

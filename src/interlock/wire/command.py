@@ -9,6 +9,7 @@ from interlock.model.child_info import Kept
 from interlock.model.job import Job
 from interlock.model.lane import LaneSpec
 from interlock.model.pool import DEFAULT_POOL, PoolSpec
+from interlock.model.tally import Tally
 from interlock.model.tenant import TenantSpec
 from interlock.wire.effect import Effect
 from interlock.wire.message import Held, Message
@@ -117,6 +118,13 @@ class Sweep(msgspec.Struct, frozen=True, gc=False):
     """Put back those of these runs that the scheduler has missed."""
 
     runs: dict[str, str]  # id → version of its job
+
+
+class KeepTallies(msgspec.Struct, frozen=True, gc=False):
+    """Store these tallies, in which the ends of runs are counted up to this position."""
+
+    tallies: Sequence[Tally]
+    position: int
 
 
 class StartDraining(msgspec.Struct, frozen=True, gc=False):

@@ -5,7 +5,7 @@ from interlock.client.scheduler_operations import SchedulerOperations
 from interlock.interface import job_operations as j
 from interlock.interface import record_operations as records
 from interlock.interface import run_operations as r
-from interlock.interface.overview_operations import ReadFailures, ReadOverview
+from interlock.interface.overview_operations import ReadFailures, ReadOverview, ReadTallies
 from interlock.interface.server_operations import ReadService, ReadServices
 from interlock.interface.sign_in_operations import ReadMe
 
@@ -39,6 +39,7 @@ class GatewayOperations(SchedulerOperations):
 
     me = sends(ReadMe)
     overview = sends(ReadOverview)
+    tallies = lists(ReadTallies, lambda page: page.tallies, page=1000)
     failures = sends(ReadFailures, lambda found: found.failures)
     services = sends(ReadServices, lambda found: found.services)
     service = sends(ReadService)
