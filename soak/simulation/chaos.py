@@ -20,7 +20,9 @@ class Chaos:
         self.lost = 0  # runs of the stores that went back
         self._calm_until = 0.0  # a store that goes back is found out only by a scheduler that survives
         faults = cluster.scenario.faults
-        is_stable = cluster.scenario.is_cluster and not cluster.scenario.routes
+        # The search for the next leader takes seconds, whatever the heartbeat is.
+        has_time = cluster.scenario.is_cluster and cluster.scenario.heartbeat >= LEASE_TTL
+        is_stable = has_time and not cluster.scenario.routes
         cluster.invariants.workers_are_well = is_stable and not faults.harm_workers
         choices: list[tuple[bool, Callable[[], None]]] = [
             (faults.kill_scheduler, self._kill_scheduler),

@@ -42,6 +42,7 @@ RARE = {
     "store_loses_payloads": 26,
     "engine_forgets_times": 18,
     "store_prunes_occurrences": 53,
+    "worker_waits_longer": 184,
 }
 """sabotage → the first seed that notices it, so that nobody has to wait for it; later ones do if that changes"""
 
