@@ -239,6 +239,8 @@ class Invariants(Ledger):
         ended = run.state in TERMINAL
         self.check(ended == (run.ended_at is not None), f"run {run.id} is {run.state} with end {run.ended_at}")
         done = run.state in (State.TERMINATING, State.SUCCEEDED, State.OUTPUT_QUARANTINED)
+        # A workflow whose success is decided keeps its result while its last steps stop.
+        done = done or (run.closing is not None and run.closing.state is State.SUCCEEDED)
         self.check(run.result is None or done, f"{run.id}: a result, no success")
         if ended and (before is None or before.state is not run.state):
             self._check_end(run)
