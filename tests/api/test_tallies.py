@@ -36,8 +36,8 @@ def test_ended_runs_are_summed_by_lane_and_by_job(server: Server) -> None:
     assert {tally["lane"] for tally in lanes} == {"main"}
     with il.Client(server.url) as client:
         assert sum(tally.took.count for tally in client.tallies(job="echo", tenant="summed")) == 3
-    assert http.get(TALLIES, by="lane", job="echo").status == 400
-    assert http.get(TALLIES, lane="main").status == 400
+    assert http.get(TALLIES, by="lane", job="echo").json["tallies"] == []
+    assert http.get(TALLIES, lane="main").json["tallies"] == []
 
 
 @pytest.mark.behaviour("SEC-2")

@@ -4,7 +4,6 @@ from typing import Any
 
 from interlock.api.call import Handlers, HttpCall, handlers_of, moment_of
 from interlock.api.listing import read_page
-from interlock.error import BadUse
 from interlock.interface.overview_operations import ReadTallies
 from interlock.model.record import RecordFilter
 from interlock.model.tally import JobTally, LaneTally, Tally, TallyPage, info_of
@@ -21,10 +20,8 @@ class TallyHandlers:
         kind: type[Tally] = LaneTally if query.by == "lane" else JobTally
         if kind is LaneTally:
             call.caller.need_every_tenant("tallies of lanes")
-        wrong = {"lane": query.lane} if kind is JobTally else {"job": query.job, "tenant": query.tenant}
-        for name, value in wrong.items():
-            if value is not None:
-                raise BadUse(name, f"only for tallies by {'lane' if name == 'lane' else 'job'}, not by {query.by}")
+        if (query.lane if kind is JobTally else query.job or query.tenant) is not None:
+            return TallyPage(tallies=[], next=None)  # a tally of a lane has no job, and the other way round
         since, until = moment_of(query.since, "since"), moment_of(query.until, "until")
 
         async def read(tenant: str | None, before: int | None, limit: int) -> RecordRows[Any]:
