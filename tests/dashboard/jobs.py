@@ -53,6 +53,11 @@ async def send(ctx: il.Context, to: str = "ann") -> str:
     return to
 
 
+@app.job("mail.private")
+async def private(ctx: il.Context, to: str) -> str:
+    return to
+
+
 @app.job("hostile.text")
 async def hostile(ctx: il.Context, text: str = "") -> dict[str, Any]:
     for line in (HOSTILE, TURNED, "two\nlines"):

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.dashboard.browser import Window
-from tests.dashboard.office import submit
+from tests.dashboard.office import ended, submit
 from tests.helpers.server import Server
 
 SIZES = {"desk": (1280, 800), "phone": (390, 844)}
@@ -146,6 +146,23 @@ def test_a_dead_letter_is_replayed_with_other_arguments(window: Window, full: Se
     page.get_by_text("A new run was created.").wait_for()
     again = full.http.get(f"/api/v1/dead-letters/{letter['id']}").json["replayed_as"]
     assert full.http.get(f"/api/v1/runs/{again}?wait=25s").json["payload"] == {"line": 123}
+
+
+@pytest.mark.behaviour("OUT-5")
+def test_a_withheld_result_is_handed_out_with_a_reason(window: Window, full: Server) -> None:
+    (run_id,) = submit(full.http, "mail.private", payload={"to": "withheld@example.org"})
+    ended(full.http, run_id)
+    page = window.open(f"runs/{run_id}")
+    page.get_by_role("tab", name="Result").click()
+    page.get_by_text("The result is withheld by the output policy.").wait_for()
+    assert '"withheld@' not in page.locator("#tab").inner_text()
+    page.get_by_role("button", name="Hand out…").click()
+    page.get_by_role("dialog").get_by_role("button", name="Hand out").click()
+    page.get_by_text("Reason: needed.").wait_for()
+    page.get_by_role("dialog").get_by_label("Reason").fill("the address is public")
+    page.get_by_role("dialog").get_by_role("button", name="Hand out").click()
+    page.get_by_text("The result was handed out.").wait_for()
+    page.locator("#tab").get_by_text("withheld@example.org").wait_for()
 
 
 def test_arguments_that_are_not_json_are_refused_before_they_are_sent(window: Window) -> None:

@@ -14,6 +14,7 @@ import { command, count, line, secondsOf, span } from '../text'
 import { TERMINAL, type Explanation, type HistoryEntry, type RunDetail } from '../types'
 import { Steps } from './steps'
 
+const isWithheld = (run: RunDetail) => run.state === 'output_quarantined' && !run.facets.output?.released_at
 export const hasEnded = (run: { state: string }) => (TERMINAL as readonly string[]).includes(run.state)
 
 export function Run({ id }: { id: string }) {
@@ -87,8 +88,22 @@ function actionsOf(run: RunDetail, done: () => void): Act[] {
     },
     done,
   })
+  const handOut: Act = {
+    operation: op.release_output,
+    title: 'Hand out the result',
+    says: 'Whoever may see the run then sees its result. The audit keeps your reason.',
+    button: 'Hand out',
+    fields: [{ ...reason, required: true }],
+    command: (values) => command('release', run.id, '--reason', values.reason ?? ''),
+    run: async (values) => {
+      await ask(op.release_output, { path, body: { reason: values.reason ?? '' } })
+      return 'The result was handed out. The run keeps its state.'
+    },
+    done,
+  }
   if (hasEnded(run))
     return [
+      ...(isWithheld(run) ? [handOut] : []),
       {
         operation: op.retry,
         title: 'Run it again',
@@ -267,7 +282,7 @@ function Tabs({ run, why }: { run: RunDetail; why: Explanation | undefined }) {
 }
 
 function Result({ run }: { run: RunDetail }) {
-  if (run.state === 'output_quarantined') return <Empty>The result is withheld by the output policy. An approver can release it: <code>{command('release', 'RUN')}</code></Empty>
+  if (isWithheld(run)) return <Empty>The result is withheld by the output policy. An approver may hand it out, with a reason.</Empty>
   return (
     <>
       {run.error && <Long text={run.error} />}
